@@ -25,12 +25,23 @@ def _as_new_for_others(running_lab: SessionLab) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def standing(running_lab: SessionLab, site: Path, tmp_path_factory: pytest.TempPathFactory) -> Cluster:
-    """A cluster whose master is n3, for those who only look at it."""
+    """A cluster whose master is n3, made from MARO's file, for those who only look at it."""
     running_lab.reset("n3")
-    master = {"hostname": "n3", "address": running_lab.hosts["n3"].address}
-    home = tmp_path_factory.mktemp("standing")
-    made = Cluster(running_lab, site, home, settings(running_lab, name="stands", master=master))
-    assert made.created()["url"] == f"http://{master['address']}:51812"
+    address = running_lab.hosts["n3"].address
+    of_maro = {
+        "mode": "grass/on-premises",
+        "name": "stands",
+        "user": {"admin_id": "admin"},
+        "master": {
+            "username": "root",
+            "hostname": "n3",
+            "public_ip_address": address,
+            "private_ip_address": address,
+            "ssh": {"key": str(running_lab.key_file)},
+        },
+    }
+    made = Cluster(running_lab, site, tmp_path_factory.mktemp("standing"), of_maro)
+    assert made.created()["url"] == f"http://{address}:51812"
     return made
 
 
@@ -70,7 +81,7 @@ def daemons(cluster: Cluster) -> dict[str, tuple[str, int]]:
 
 
 def test_all_daemons_of_a_new_cluster_run(standing: Cluster) -> None:
-    names = ("redis", "collector", "samba", "monitor", "master-agent", "master-api-server")
+    names = ("redis", "task-redis", "collector", "samba", "monitor", "master-agent", "master-api-server")
     assert {name: state for name, (state, _) in daemons(standing).items()} == dict.fromkeys(names, "RUNNING")
 
 
@@ -254,22 +265,8 @@ def test_a_master_that_is_rebooted_comes_back_with_all_of_its_daemons(standing: 
     wait_until(lambda: standing.grass("status").returncode == 0, 60)
 
 
-def test_maros_file_makes_a_cluster(cluster: Cluster) -> None:
-    address = cluster.lab.hosts["master"].address
-    cluster.settings = {
-        "mode": "grass/on-premises",
-        "name": "maro",
-        "user": {"admin_id": "admin"},
-        "master": {
-            "username": "root",
-            "hostname": "master",
-            "public_ip_address": address,
-            "private_ip_address": address,
-            "ssh": {"key": str(cluster.lab.key_file)},
-        },
-    }
-    cluster.created()
-    assert json.loads((cluster.client / "profile.json").read_text())["user"] == "admin"
+def test_the_user_of_maros_file_owns_the_cluster(standing: Cluster) -> None:
+    assert json.loads((standing.client / "profile.json").read_text())["user"] == "admin"
 
 
 def test_nodes_of_the_file_join_and_one_that_does_not_answer_keeps_the_cluster_until_force(cluster: Cluster) -> None:

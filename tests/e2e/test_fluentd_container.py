@@ -28,7 +28,9 @@ assert os.access(os.environ["GRASS_BUFFERS"], os.W_OK)
 logs, listen = os.environ["GRASS_LOGS"], os.environ["GRASS_COLLECTOR_BIND"] + ":" + os.environ["GRASS_COLLECTOR_PORT"]
 sys.path.insert(0, "/site")
 from grass.config import ClusterConfig
-ClusterConfig("stand-in", "local", "/tmp", "/tmp", share=os.path.dirname(logs)).save()
+assert sorted(os.listdir(os.environ["GRASS_TLS"])) == ["ca.pem", "host.pem"]  # not the key that signs certificates
+os.symlink(os.environ["GRASS_TLS"], "/tmp/tls")
+ClusterConfig("stand-in", "local", "/tmp", "/tmp", share=os.path.dirname(logs), tls=True).save()
 os.environ["PYTHONPATH"] = "/site"
 os.execvp("python3", ["python3", "-m", "master.collector", "/tmp/cluster.json", "--tcp", listen, "--open"])
 """
@@ -68,6 +70,7 @@ def build_stand_in(cluster: Cluster, folder: Path) -> None:
     host.sh("rm -r /var/tmp/stand-in")
 
 
+@pytest.mark.nightly
 def test_logs_are_written_by_a_container_that_comes_back_and_goes_with_the_cluster(
     cluster: Cluster, tmp_path: Path
 ) -> None:

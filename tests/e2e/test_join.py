@@ -17,15 +17,19 @@ import pytest
 import yaml
 
 from grass.api.client import Client
+from grass.api.invitation import parse_token
+from grass.entropy import request_id
+from tests.support.capture import captured
 from tests.support.lab import SessionLab
 from tests.support.on_premises import Cluster, holds, settings
-from tests.support.three_nodes import BUSYBOX
+from tests.support.three_nodes import BUSYBOX, started
 from tests.support.waiting import wait_until
 
 JOB = {
     "name": "pair",
     "components": {"w": {"command": 'echo "on $GRASS_NODE"', "replicas": 2, "cwd": "/"}},
 }
+STATE = "/var/lib/grass/clusters/joins"
 SLEEPERS = {
     "name": "sleepers",
     "components": {"w": {"command": "sleep 600", "replicas": 4, "cwd": "/", "resources": {"cpu": 0.1}}},
@@ -120,13 +124,17 @@ def _clean(cluster: Cluster, keep: set[str]) -> None:
 
 
 @pytest.mark.usefixtures("empty")
-def test_two_machines_are_added_over_ssh_run_a_job_and_leave_nothing(cluster: Cluster, client: Client) -> None:
+def test_two_machines_are_added_over_ssh_run_a_job_and_leave_nothing(
+    cluster: Cluster, client: Client, tmp_path: Path
+) -> None:
     before = {host: holds(cluster.lab, host) for host in ("n1", "n2")}
-    views = added(cluster, "n1", "n2")
+    with captured(cluster.lab.hosts["master"], tmp_path) as seen:
+        views = added(cluster, "n1", "n2")
+        client.start(JOB)
+        assert client.wait("pair", timeout=60)["state"] == "SUCCEEDED"
     assert [(view["name"], view["state"]) for view in views] == [("n1", "READY"), ("n2", "READY")]
     assert all({"process", "docker"} <= set(view["runtimes"]) for view in views)
-    client.start(JOB)
-    assert client.wait("pair", timeout=60)["state"] == "SUCCEEDED"
+    assert not [text for text in (*secrets(cluster, "n1", "n2"), "grass.pair-", "on $GRASS_NODE") if seen.finds(text)]
     said = {piece["text"].strip() for piece in client.logs("pair")}
     assert said <= {"on n1", "on n2"} and said
     leaves_things(cluster, client)
@@ -144,6 +152,89 @@ def test_two_machines_are_added_over_ssh_run_a_job_and_leave_nothing(cluster: Cl
     for host, held in before.items():
         assert of_grass(holds(cluster.lab, host)) == of_grass(held)
         assert not cluster.lab.hosts[host].run("docker", "images", "--quiet").stdout.strip()
+
+
+@pytest.mark.nightly  # the test before this one looks at a join and a job
+@pytest.mark.usefixtures("empty")
+def test_nothing_that_is_secret_crosses_the_network_in_plain_text(
+    cluster: Cluster, client: Client, tmp_path: Path
+) -> None:
+    """A join over SSH and one by token, a job, an exec and a push, as the master's interface sees them."""
+    word = {name: f"planted {name} {request_id()}" for name in ("command", "line", "exec", "answer", "file", "pushed")}
+    (tmp_path / "pushed").write_text(word["file"] * 1000)
+    there = '"$GRASS_DATA/secret/pushed"'  # a mount shows what is new within a second
+    sees = f"until [ -e {there} ]; do sleep 0.1; done; cat {there}; echo {word['line']}; sleep 600 # {word['command']}"
+    part = {"command": sees, "cwd": "/", "replicas": 2, "spread": "node"}
+    with captured(cluster.lab.hosts["master"], tmp_path) as seen:
+        text = token(cluster)
+        assert [view["name"] for view in added(cluster, "n1")] == ["n1"]
+        joined_by_itself = curl_join(cluster, "n2", "--token", text)
+        assert joined_by_itself.code == 0, joined_by_itself
+        pushed = cluster.grass("data", "push", str(tmp_path / "pushed"), "secret/pushed")
+        assert pushed.returncode == 0, pushed.stderr
+        client.start({"name": "secret", "components": {"w": part}})
+        wait_until(lambda: said(client, "secret").count(word["line"]) == 2, 60, "what both tasks print")
+        assert said(client, "secret").count(word["file"]) == 2000
+        for task in ("w.0", "w.1"):
+            script = f"cat >/dev/null; echo {word['exec']}"
+            live = client.execute("secret", task, ["sh", "-c", script])
+            live.send(word["answer"].encode(), end=True)
+            assert b"".join(data for _, data in live.output()).decode().strip() == word["exec"]
+        client.stop("secret")
+        client.wait("secret", timeout=60)
+    assert seen.lost == 0 and all(seen.ports().get(port, 0) > 1000 for port in (6379, 24224, 51445, 51812, 51813))
+    readable = seen.finds("/v1/join")  # the path of a call, which is not sealed: so this test can fail
+    assert readable and all(51812 in ports for ports in readable)
+    for planted in (
+        *word.values(),
+        text,
+        parse_token(text).secret,
+        *secrets(cluster, "n1", "n2"),
+        "/v1/exec",
+        "grass.secret-",
+    ):
+        assert seen.finds(planted) == [], planted
+
+
+def secrets(cluster: Cluster, *nodes: str) -> list[str]:
+    """Return the passwords and tokens of these nodes, and the password of the share."""
+    hosts = cluster.lab.hosts
+    found = [json.loads(hosts[host].sh(f"cat {STATE}/secrets.json")) for host in ("master", *nodes)]
+    return [found[0]["samba"], *(value for own in found[1:] for value in (own["redis"]["node"], own["node_token"]))]
+
+
+@pytest.mark.nightly  # test_api_joins.py renews certificates against the API in every run
+def test_a_node_gets_its_certificate_again_and_only_for_itself(cluster: Cluster, client: Client) -> None:
+    joined(cluster, client, "n1", "n2")
+    master, n1 = cluster.lab.hosts["master"], cluster.lab.hosts["n1"]
+    program = "runuser -u grass -- /opt/grass/venv/bin/python -m grass.provision.host_certificate"
+    renew = f"{program} renew {STATE}/cluster.json"
+    part = {"command": "echo begun; sleep 600", "cwd": "/", "replicas": 2, "spread": "node"}
+    where = started(client, {"name": "certified", "components": {"w": part}})
+    task = next(f"certified.{task}" for task, node in where.items() if node == "n1")
+    before = n1.sh(f"cat {STATE}/tls/host.pem")
+    n1.sh(f"rm {STATE}/tls/ca.pem")
+    again = cluster.grass("node", "add", f"ops@{n1.address}")
+    assert again.returncode == 0 and "get a certificate of the cluster: done" in again.stderr, again.stderr
+    assert n1.sh(f"cat {STATE}/tls/host.pem") != before
+    assert cluster.grass("job", "exec", task, "--", "true").returncode == 0
+    n1.sh(f"rm {STATE}/tls/host.pem; {renew}; test -s {STATE}/tls/host.pem")
+    master.sh(f"rm {STATE}/tls/host.pem; {renew}; test -s {STATE}/tls/host.pem")  # redis reads it
+    assert cluster.grass("job", "exec", task, "--", "true").returncode == 0
+    n1.sh(f"cp {STATE}/tls/host.pem /tmp/own.pem")
+    try:
+        copy = cluster.lab.hosts["n2"].sh(f"cat {STATE}/tls/host.pem")
+        n1.run("sh", "-c", f"cat > {STATE}/tls/host.pem", text_in=copy)
+        stolen = cluster.grass("job", "exec", task, "--", "true")
+        assert stolen.returncode == 3 and "/node/n2, not of grass://joins/node/n1" in stolen.stderr, stolen.stderr
+    finally:
+        n1.sh(f"cat /tmp/own.pem > {STATE}/tls/host.pem; rm /tmp/own.pem")
+    client.stop("certified")
+    client.wait("certified", timeout=60)
+
+
+def said(client: Client, job: str) -> str:
+    return "".join(piece["text"] for piece in client.logs(job))
 
 
 def leaves_things(cluster: Cluster, client: Client) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from grass.api.client import Client
-from grass.provision.files.access import access_to
+from grass.files.access import access_to
 from tests.support.browser import chromium, opened
 from tests.support.lab import SessionLab
 from tests.support.mpi_job import assert_over, start_ranks
@@ -36,7 +36,7 @@ TARGET = 0.93
 
 @pytest.fixture(scope="module")
 def cluster(running_lab: SessionLab, site: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with three_nodes(running_lab, site, tmp_path_factory.mktemp("work"), "works") as made:
+    with three_nodes(running_lab, site, tmp_path_factory.mktemp("work"), "works", task_redis=True) as made:
         push_image(made, running_lab.busybox_image_tar)
         yield made
 
@@ -99,6 +99,31 @@ def accuracy_of(file: Path) -> float:
     done = subprocess.run([sys.executable, "-B", "-c", program, str(file)], cwd=DIGITS, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return float(done.stdout)
+
+
+MEET = """
+import os, socket, time
+redis = socket.create_connection((os.environ["REDIS_HOST"], int(os.environ["REDIS_PORT"])), 10).makefile("rwb", 0)
+def ask(*words):
+    redis.write(" ".join(words).encode() + b"\\r\\n")
+    return redis.readline().decode().strip()
+ask("HSET", "group:" + os.environ["JOB_ID"], os.environ["NODE_NAME"], "here")
+until = time.monotonic() + 60
+while (found := ask("HLEN", "group:" + os.environ["JOB_ID"])) != ":3" and time.monotonic() < until:
+    time.sleep(0.1)
+print("met", found, os.environ["GRASS_REDIS_URL"], ask("CONFIG", "GET", "dir")[:7])
+"""
+
+
+def test_tasks_of_all_nodes_meet_at_the_redis_for_tasks_of_their_own_localhost(
+    cluster: Cluster, client: Client
+) -> None:
+    part = {"command": ["python3", "-c", MEET], "replicas": 3, "spread": "node", "resources": {"cpu": 0.05}, "cwd": "/"}
+    client.start({"name": "meet", "components": {"actor": part}})
+    assert client.wait("meet", 120)["state"] == "SUCCEEDED", [*client.logs("meet")]
+    assert {task["node"] for task in client.tasks("meet")} == set(NODES)
+    said = {each["text"] for each in client.logs("meet") if each["stream"] == "stdout"}
+    assert said == {"met :3 redis://localhost:6379 -NOPERM"}
 
 
 def test_a_link_that_a_task_puts_into_the_share_opens_nothing_of_the_master_to_the_files_key(

@@ -20,12 +20,8 @@ EXAMPLES = Path("examples/foreign")
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[LocalCluster]:
-    made = LocalCluster()
-    try:
-        made.create()
+    with LocalCluster().running() as made:
         yield made
-    finally:
-        made.end()
 
 
 def grass(cluster: LocalCluster, *words: str, given: str | None = None) -> subprocess.CompletedProcess[str]:

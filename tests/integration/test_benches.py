@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.bench_run import figures, printed, programs
 from tests.support.engine import require_engine
+from tests.support.frameworks import torch_folder
 from tests.support.needs import require
 
 pytestmark = pytest.mark.timeout(180)
@@ -29,7 +30,7 @@ SHORT = {
     ),
     "job_list": (ONE_ROUND, {"grass job list": "ms", "python -c pass": "ms"}),
     "executor": (
-        [*ONE_ROUND, "--calls", "50"],
+        [*ONE_ROUND, "--calls", "50", "--peers"],
         {"grass.Executor.map": "/s", "ProcessPoolExecutor.map": "/s"},
     ),
     "grass_run": (ONE_ROUND, {"grass run -- true": "ms", "python -c pass": "ms"}),
@@ -58,7 +59,7 @@ SHORT = {
 }
 """Bench → how to make it short, and some of the figures that it prints, with their units."""
 
-OTHERS = {"container_start", "dashboard", "node_idle", "trace", "node_add"}
+OTHERS = {"container_start", "dashboard", "node_idle", "trace", "node_add", "scale_torch"}
 """Below; the last one, which needs hosts, in ``tests/e2e/test_benches.py``."""
 
 
@@ -70,6 +71,22 @@ def check(bench: str, arguments: list[str], expected: dict[str, str]) -> None:
 @pytest.mark.parametrize("bench", sorted(SHORT))
 def test_a_bench_prints_its_figures(bench: str) -> None:
     check(bench, *SHORT[bench])
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(600)
+def test_the_bench_of_torch_prints_its_figures_and_those_of_c10d() -> None:
+    torch_folder()
+    units = {figure["name"]: figure["unit"] for figure in figures("scale_torch", *ONE_ROUND, seconds=500)}
+    assert {
+        f"{change}, {who}" for change in ("two to three", "three to two") for who in ("Grass", "c10d")
+    } <= units.keys()
+
+
+@pytest.mark.nightly
+def test_the_bench_of_the_executor_prints_the_figures_of_its_peers() -> None:
+    short = [*ONE_ROUND, "--calls", "50", "--hyperqueue-calls", "4"]
+    check("executor", short, {"grass.Executor.map": "/s", "Dask 2026.8.0": "/s", "HyperQueue 0.27.0": "/s"})
 
 
 def test_a_bench_with_containers_prints_its_figures() -> None:

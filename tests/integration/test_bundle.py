@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import tarfile
+from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from pathlib import Path
 
@@ -66,3 +67,14 @@ def test_a_bundle_is_made_of_cached_wheels_without_asking_anybody(tmp_path: Path
         assert [name.partition("-")[0] for name in tar.getnames()] == ["wheels.json", "grass_cluster", "other"]
     (wheels / "other-1.0-py3-none-any.whl").write_bytes(b"another")
     assert bundle.make_bundle(target, tmp_path, said.append, pythons=()).digest != first.digest
+
+
+def test_two_commands_that_need_the_same_packages_fetch_them_once(tmp_path: Path) -> None:
+    target = Target("3.11", "x86_64", ("glibc", (2, 36)))
+    said: list[str] = []
+    with ThreadPoolExecutor() as pool:
+        made = [pool.submit(bundle.make_bundle, target, tmp_path, said.append, pythons=()) for _ in range(2)]
+        first, second = (one.result() for one in made)
+    assert first.digest == second.digest
+    assert said == [f"fetching the packages that Grass needs for {target}"]
+    assert [path for folder in ("wheels", "bundles") for path in (tmp_path / folder).glob(".*")] == []

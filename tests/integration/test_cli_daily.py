@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
@@ -228,6 +229,29 @@ def test_a_job_shows_what_it_ran_and_how_it_differs_from_another_run(grass: Gras
     assert found["tasks.main.0.exit_code"] == (0, 3) and found["result.state"] == ("SUCCEEDED", "FAILED")
     assert "no difference" in grass.good("job", "diff", ids[0], ids[0])
     assert grass("job", "diff", ids[0], "absent").returncode == Exit.BAD_INPUT
+
+
+def test_runs_differ_by_the_files_that_their_commands_name(grass: Grass, folder: Path) -> None:
+    share, script = grass.home / "clusters" / "local" / "data", folder / "step.sh"
+    (share / "code").mkdir(parents=True)
+    (share / "code" / "same.txt").write_text("same")
+    ids = []
+    for text in ("exit 0", "exit 0 # changed"):
+        script.write_text(text)
+        (share / "code" / "model.py").write_text(text)
+        file = job_file(folder, "code", "sh step.sh; ls $GRASS_DATA/code ../outside $GRASS_DATA/../.. /etc/passwd")
+        ids.append(grass.json("job", "start", file)["id"])
+        grass("job", "wait", "code")
+    digests = [hashlib.sha256(text.encode()).hexdigest() for text in ("exit 0", "exit 0 # changed")]
+    both = [f"sha256:{digest}" for digest in digests]
+    found = {row["path"]: [row["first"], row["second"]] for row in grass.json("job", "diff", *ids)}
+    files = {path: pair for path, pair in found.items() if path.startswith("specification.files")}
+    assert files == {"specification.files.step.sh": both, "specification.files.$GRASS_DATA/code/model.py": both}
+    shown = grass.json("job", "show", "code")["specification"]["files"]
+    assert shown.keys() == {"step.sh", "$GRASS_DATA/code/model.py", "$GRASS_DATA/code/same.txt"}
+    again = grass.json("job", "rerun", "code")["id"]
+    grass("job", "wait", again)
+    assert "$GRASS_DATA/code/model.py" in grass.json("job", "show", again)["specification"]["files"]
 
 
 def test_tasks_that_meet_have_ranks_and_find_each_other(grass: Grass, folder: Path) -> None:

@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -25,9 +26,9 @@ from grass.api.client import Client
 from grass.api.user_files import register_user
 from grass.clock import steady
 from grass.dashboard.server import DashboardServer
+from grass.files.access import access_to
+from grass.files.browse import SharedFiles
 from grass.manifest.settings import OfferedResources, Settings
-from grass.provision.files.access import access_to
-from grass.provision.files.browse import SharedFiles
 from tests.support.browser import chromium, opened, tab, tabs
 from tests.support.local_cluster import LocalCluster
 from tests.support.waiting import wait_until
@@ -37,12 +38,8 @@ pytestmark = pytest.mark.needs_redis
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[LocalCluster]:
-    made = LocalCluster(Settings(resources=OfferedResources(cpu=4000, memory=4 << 30, gpu=0)))
-    try:
-        made.create()
+    with LocalCluster(Settings(resources=OfferedResources(cpu=4000, memory=4 << 30, gpu=0))).running() as made:
         yield made
-    finally:
-        made.end()
 
 
 @pytest.fixture(scope="module")
@@ -358,7 +355,7 @@ def test_a_machine_that_slept_for_an_hour_gets_the_present_state(browser: Any, l
 
 def test_a_page_that_expires_says_so_and_shows_nothing_new(browser: Any, cluster: LocalCluster) -> None:
     now = [0.0]
-    allowed = ("401", "Failed to load resource")
+    allowed = ("401", "Failed to load resource", "MIME type")  # the page loads its other views after the first
     options = {"address": "127.0.0.1", "expires": 10.0, "steady": lambda: now[0]}
     with served(cluster.client, **options) as link, opened(browser, link, allowed) as page:
         page.wait_for_selector(".tile")
@@ -370,7 +367,7 @@ def test_a_page_that_expires_says_so_and_shows_nothing_new(browser: Any, cluster
 
 
 def test_a_browser_that_lost_its_cookie_is_told_which_link_to_open(browser: Any, link: str) -> None:
-    with opened(browser, link, ("401", "Failed to load resource")) as page:
+    with opened(browser, link, ("401", "Failed to load resource", "MIME type")) as page:
         page.wait_for_selector(".tile")
         page.context.clear_cookies()
         page.evaluate("Object.defineProperty(document, 'hidden', { value: true, configurable: true })")
@@ -392,6 +389,41 @@ with open(out / "large.bin", "wb") as file:
 (out / "out").symlink_to("/etc")
 os.mkfifo(out / "pipe")
 """
+
+
+def test_a_view_that_cannot_be_loaded_says_so_and_is_loaded_the_next_time(browser: Any, link: str) -> None:
+    with tabs(browser) as context:
+        context.route("**/views/users.js", lambda route: route.abort())
+        with tab(context, link, ("ERR_FAILED", "Failed to load", "Failed to fetch")) as page:
+            to(page, "/users")
+            page.wait_for_selector("main .empty:has-text('could not be loaded')")
+            to(page, "/jobs")
+            page.wait_for_selector("main h1:has-text('Jobs')")
+            context.unroute("**/views/users.js")
+            to(page, "/users")
+            page.wait_for_selector("main h1:has-text('Users')")
+
+
+def test_a_link_on_another_site_opens_the_page_and_its_secret_leaves_the_address(browser: Any, link: str) -> None:
+    class Mail(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            self.wfile.write(f"<a href='{link}'>the dashboard</a>".encode())
+
+        def log_message(self, *_: Any) -> None: ...
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Mail) as mail, tabs(browser) as context:
+        threading.Thread(target=mail.serve_forever, args=(0.05,), daemon=True).start()
+        page, secret = context.new_page(), urlsplit(link).path.rpartition("/")[2]
+        page.goto(f"http://localhost:{mail.server_port}/")  # another site than 127.0.0.1
+        page.click("a")
+        page.wait_for_selector(".tile")
+        assert secret not in page.url
+        page.reload()
+        page.wait_for_selector(".tile")
+        mail.shutdown()
 
 
 def test_files_of_a_job_are_listed_and_downloaded_and_no_others(
@@ -529,6 +561,19 @@ def test_a_shared_page_shows_and_changes_nothing(browser: Any, cluster: LocalClu
         assert status == 401 and "expired" in text
     client.stop(job_id)
     client.wait(job_id, timeout=30)
+
+
+def test_a_phone_shows_the_chosen_tab_of_a_row_that_is_wider_than_the_screen(page: Any, client: Client) -> None:
+    job_id = client.wait(client.start(job("narrow", "true"))["id"], timeout=20)["id"]
+    page.set_viewport_size({"width": 390, "height": 844})
+    inside = (
+        "[...document.querySelectorAll('#top nav [aria-current], nav.tabs [aria-current]')].every((each) =>"
+        " each.getBoundingClientRect().left >= 0 && each.getBoundingClientRect().right <= innerWidth)"
+    )
+    for address in ("/events", f"/jobs/{job_id}/about", f"/jobs/{job_id}", "/"):
+        to(page, address)
+        page.wait_for_selector(f"[aria-current][href='#{address}']", state="attached")
+        until(page, inside)
 
 
 PAGES = ("/", "/jobs", "/nodes", "/nodes/local", "/schedules", "/users", "/events")

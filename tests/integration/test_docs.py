@@ -1,4 +1,4 @@
-"""The Python examples in the documents run as they are written, those of a page one after the other.
+"""The examples in the documents run as they are written, those of a page one after the other, in Python and in a shell.
 
 A block behind a comment ``<!-- not run: why -->`` is left out.
 """
@@ -9,15 +9,20 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from tests.integration.test_cli import Grass, grass
+from tests.support.local_cluster import LocalCluster
 
 __all__ = ["grass"]
 
 ROOT = Path(__file__).parents[2]
+LANGUAGES = {"sh", "console", "text", "python", "yaml", "yml", "json"}
+"""Of blocks. ``console``: commands behind ``$``, with what they print. ``text``: nothing that runs."""
+SHELL = re.compile(r"(?:<!-- not run: ([^>]+) -->\n)?```(sh|console)\n(.*?)```", re.DOTALL)
 BLOCK = re.compile(r"(?:<!-- not run: ([^>]+) -->\n)?```python\n(.*?)```", re.DOTALL)
 PRINTED = {
     "docs/guide/python.md": ["digits ", "SUCCEEDED 0", "accuracy", "24990001", "1024"],
@@ -56,3 +61,124 @@ def test_the_python_examples_of_a_page_run_as_written(grass: Grass, tmp_path: Pa
     assert done.returncode == 0, done.stderr
     missing = [words for words in PRINTED[page] if words not in done.stdout]
     assert missing == [], done.stdout
+
+
+# The shell
+
+
+@dataclass(frozen=True)
+class Page:
+    """What a page speaks of, and what is printed. ``before``: run first. ``between``: run before each further block."""
+
+    before: str = ""
+    between: str = ""
+    printed: tuple[str, ...] = ()
+
+
+PARTS = """
+part() {  # NAME COMMAND KEY: VALUE, …
+  printf 'name: %s\ncomponents: {worker: {command: "%s", resources: {cpu: 0.1}, %s}}\n' "$1" "$2" "$3" > "$1-part.yml"
+  grass job start "$1-part.yml"
+}
+"""
+PAGES = {
+    "docs/guide/elastic.md": Page(
+        "part train 'sleep 600' 'replicas: 2, min: 2, max: 8, unit: 2'",
+        printed=("scale worker 2 → 4  DONE  worker has 4 tasks",),
+    ),
+    "docs/guide/events.md": Page(printed=("master-agent-started",)),
+    "docs/guide/foreign-files.md": Page(printed=("elastic-training",)),
+    "docs/guide/jobs.md": Page(
+        "echo > simulate.py; grass job start count.yml; part sweep 'exit 1' 'replicas: 2, restart: {policy: never}'",
+        "grass job wait sweep || true",
+        printed=("count",),
+    ),
+    "docs/guide/joining.md": Page(printed=("grass1.",)),
+    "docs/guide/logs.md": Page(
+        "part train 'echo loss $GRASS_INDEX; echo wrong >&2; exit $((GRASS_INDEX / 2))' 'replicas: 3'; "
+        "part eval 'echo evaluated' 'replicas: 1'; grass job wait eval; grass job wait train || true",
+        printed=("loss 2", "wrong", "evaluated", "node-agent"),
+    ),
+    "docs/guide/report.md": Page("part train true 'replicas: 1'; grass job wait train"),
+    "docs/guide/schedules.md": Page("grass schedule start nightly.yml", printed=("nightly", "PAUSED", "deleted")),
+    "docs/guide/usage.md": Page("part train true 'replicas: 1'; grass job wait train", printed=("SUCCEEDED", "cpu")),
+    "docs/guide/users.md": Page(printed=("grass-login1.", "valid once, for 1d")),
+}
+NEW_USER = {
+    "docs/guide/getting-started.md": Page(
+        "echo 'print(7)' > train.py; ln -s /bin/true simulate", printed=("good", "READY")
+    ),
+    "README.md": Page(printed=("hello", "worker 3 of 4", "accuracy")),
+}
+"""Pages that make their own cluster."""
+
+
+def shell_blocks(page: str) -> list[tuple[str, str]]:
+    """Return language and content of each block that runs."""
+    return [(language, text) for why, language, text in SHELL.findall((ROOT / page).read_text()) if not why]
+
+
+def test_every_block_of_the_documents_says_what_it_is_and_each_page_with_commands_is_run() -> None:
+    pages = [ROOT / "README.md", *ROOT.glob("docs/**/*.md")]
+    fences = {path: re.findall(r"^ *```(.*)$", path.read_text(), re.MULTILINE) for path in pages}
+    assert [(str(path), each) for path, found in fences.items() for each in found[::2] if each not in LANGUAGES] == []
+    names = [str(path.relative_to(ROOT)) for path in pages]
+    assert {name for name in names if shell_blocks(name)} == PAGES.keys() | NEW_USER.keys()
+
+
+def script(name: str, page: Page) -> str:
+    """Return what runs the blocks of a page."""
+    lines = [PARTS, page.before]
+    for number, (language, text) in enumerate(shell_blocks(name)):
+        lines.append(page.between if number else "")
+        if text.startswith("#!"):  # a file, which Grass runs as a job
+            lines.append(f"cat > script-{number} <<'END'\n{text}END\ngrass job start script-{number}")
+        elif language == "console":
+            lines += re.findall(r"^\$ (.*)$", text, re.MULTILINE)
+        else:
+            lines.append(text)
+    return "\n".join(lines)
+
+
+def run_page(name: str, page: Page, folder: Path, environment: dict[str, str]) -> None:
+    """Run a page where its files are: examples, and each YAML file that the page shows, by the name in it."""
+    (folder / "examples").symlink_to(ROOT / "examples")
+    for text in re.findall(r"```yaml\n(.*?)```", (ROOT / name).read_text(), re.DOTALL):
+        for found in re.findall(r"^name: (\S+)", text):
+            (folder / f"{found}.yml").write_text(text)
+    done = subprocess.run(
+        ["bash", "-exo", "pipefail", "-c", script(name, page)],
+        cwd=folder,
+        env={**environment, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=110,
+    )
+    assert done.returncode == 0, done.stdout
+    assert [words for words in page.printed if words not in done.stdout] == [], done.stdout
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("name", PAGES)
+def test_the_commands_of_a_page_run_as_written(grass: Grass, tmp_path: Path, name: str) -> None:
+    try:
+        run_page(name, PAGES[name], tmp_path, grass.environment)
+    finally:
+        for job in grass.json("job", "list"):
+            grass("job", "stop", job["id"])
+            grass("job", "wait", job["id"], "--timeout", "30")
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize(
+    "name",
+    ["docs/guide/getting-started.md", pytest.param("README.md", marks=pytest.mark.nightly)],  # as scripts/demo does
+)
+def test_the_commands_for_a_new_user_run_as_written(tmp_path: Path, name: str) -> None:
+    home = LocalCluster()
+    try:
+        run_page(name, NEW_USER[name], tmp_path, {**os.environ, "GRASS_HOME": str(home.home)})
+    finally:
+        home.end()

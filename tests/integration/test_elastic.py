@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
-from grass import Client
-from grass.errors import ConflictError, InputError, NotFoundError
+from grass.api.client import Client
+from grass.api.requests import View
+from grass.errors import ConflictError, InputError, ManifestError, NotFoundError
+from grass.manifest.settings import OfferedResources, Settings
 from tests.support.local_cluster import LocalCluster
 from tests.support.waiting import wait_until
 
@@ -18,7 +23,7 @@ SECONDS = 30.0
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[LocalCluster]:
-    cluster = LocalCluster()
+    cluster = LocalCluster(Settings(resources=OfferedResources(custom={"seats": 3})))
     try:
         cluster.create()
         yield cluster
@@ -89,6 +94,24 @@ def test_requests_that_cannot_be_are_refused_and_change_nothing(client: Client) 
         client.scale("bad", "worker", 3)
 
 
+def test_a_program_that_the_shell_lacks_is_named_by_the_plan_as_by_the_start(
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "torchrun").write_text("#!/bin/sh\n")
+    (tmp_path / "torchrun").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    worker = {"framework": "torchrun", "resources": {"cpu": 0.01}}
+    there, lacks = (
+        {"name": "programs", "components": {"worker": {**worker, "framework": framework, "command": command}}}
+        for framework, command in (("torchrun", "torchrun train.py"), ("openmpi", "mpirun ./solve"))
+    )
+    assert client.plan(there)["components"]["worker"]["nodes"][0]["count"] == 1
+    for ask in (client.plan, client.start):
+        with pytest.raises(ManifestError, match="mpirun is not installed"):
+            ask(lacks)
+    assert "programs" not in {job["name"] for job in client.jobs(all=True)}
+
+
 def test_a_suspended_job_has_no_processes_and_runs_again_when_it_is_resumed(client: Client) -> None:
     start(client, "pause")
     assert done(client, client.suspend("pause")) == "DONE"
@@ -102,18 +125,117 @@ def test_a_suspended_job_has_no_processes_and_runs_again_when_it_is_resumed(clie
     client.wait("pause", SECONDS)
 
 
-def test_an_operation_survives_a_kill_of_the_master_agent(client: Client, cluster: LocalCluster) -> None:
-    start(client, "kill", grace="30s", command="trap : TERM; while :; do sleep 0.1; done")
-    operation = client.scale("kill", "worker", 1, deadline=3.0)
-    assert operation["state"] == "DRAINING"
+class Kill(NamedTuple):
+    """The master-agent is killed while ``file`` is in ``state``. ``then`` lets the operation go on."""
+
+    file: Callable[[Client], View]
+    state: str
+    outcome: str
+    then: str = "release"
+    left: Sequence[str] = ("worker.0", "worker.1")
+    """The tasks that run afterwards."""
+
+
+THREE = ("worker.0", "worker.1", "worker.2")
+KILLS = {
+    "a scale-out that waits": Kill(lambda c: waiting(c), "WAITING", "DONE", left=THREE),
+    "a scale-out without resources": Kill(lambda c: c.scale("kill", "worker", 3), "RESERVING", "DONE", "seat", THREE),
+    "a scale-out that gets none": Kill(
+        lambda c: c.scale("kill", "worker", 3, deadline=3), "RESERVING", "TIMED_OUT", ""
+    ),
+    "a scale-out that is not ready": Kill(lambda c: c.scale("kill", "worker", 3), "STARTING", "DONE", "ready", THREE),
+    "a scale-out that fails": Kill(lambda c: c.scale("kill", "worker", 3), "STARTING", "ROLLED_BACK", "fail"),
+    "a scale-out that never is": Kill(
+        lambda c: c.scale("kill", "worker", 3, deadline=3), "STARTING", "TIMED_OUT", "release"
+    ),
+    "a scale-in that drains": Kill(
+        lambda c: c.scale("kill", "worker", 1, deadline=3), "DRAINING", "DONE", left=THREE[:1]
+    ),
+    "a scale-in": Kill(lambda c: c.scale("kill", "worker", 1), "STOPPING", "DONE", left=THREE[:1]),
+    "a suspension that drains": Kill(lambda c: c.suspend("kill", deadline=3), "DRAINING", "DONE", left=()),
+    "a suspension": Kill(lambda c: c.suspend("kill"), "STOPPING", "DONE", left=()),
+    "a restart that drains": Kill(lambda c: c.restart("kill", deadline=3), "DRAINING", "DONE"),
+    "a restart": Kill(lambda c: c.restart("kill"), "STOPPING", "DONE"),
+    "a replacement that drains": Kill(
+        lambda c: c.replace("kill", "worker.1", deadline=3), "DRAINING", "CANCELLED", left=()
+    ),
+    "a replacement": Kill(lambda c: c.replace("kill", "worker.1"), "STOPPING", "CANCELLED", left=()),
+}
+EVERY_RUN = ("a scale-out that fails", "a scale-in that drains")
+
+
+def waiting(client: Client) -> View:
+    """File a scale-out behind a replacement."""
+    client.scale("kill", "worker", 1)
+    return client.scale("kill", "worker", 3)
+
+
+@pytest.fixture
+def only_this_job(client: Client) -> Iterator[None]:
+    """Stop whatever a test leaves, so that the next one has the names and the seats."""
+    yield
+    for job in client.jobs():
+        stop(client, job["name"])
+
+
+@pytest.mark.usefixtures("only_this_job")
+@pytest.mark.parametrize(
+    "kill",
+    [
+        pytest.param(kill, id=name, marks=[] if name in EVERY_RUN else pytest.mark.nightly)
+        for name, kill in KILLS.items()
+    ],
+)
+def test_an_operation_ends_and_tasks_go_on_when_the_master_agent_is_killed_in_its_midst(
+    client: Client, cluster: LocalCluster, tmp_path: Path, kill: Kill
+) -> None:
+    """Each task adds to a file of its name all the time, and ends only once ``release`` exists."""
+    if kill.state == "RESERVING":
+        client.start({"name": "seat", "components": {"t": {"command": "exec sleep 1000", "resources": {"seats": 1}}}})
+    here = f'"{tmp_path}/$GRASS_COMPONENT.$GRASS_INDEX"'
+    until = f"until [ -e {tmp_path}/release ]; do sleep 0.05; printf . >> {here}; done"
+    fails = (
+        f"until [ $GRASS_INDEX -lt 2 -o -e {tmp_path}/ready ]; do [ ! -e {tmp_path}/fail ] || exit 1; sleep 0.05; done"
+    )
+    command = f"trap '{until}; exit' TERM; {fails}; while :; do sleep 0.05; printf . >> {here}; done"
+    ready = {"command": f"[ $GRASS_INDEX -lt 2 ] || [ -e {tmp_path}/ready ]"}
+    if kill.state == "WAITING" or kill.then == "seat":
+        (tmp_path / "ready").touch()
+    part = {"command": command, "ready": ready, "resources": {"cpu": 0.01, "seats": 1}, "grace": "60s"}
+    client.start({"name": "kill", "components": {"worker": {**part, "replicas": 2, "min": 1, "max": 3}}})
+    wait_until(lambda: running(client, "kill") == ["worker.0", "worker.1"], SECONDS)
+    wait_until(lambda: all((tmp_path / task).exists() for task in THREE[:2]), what="the tasks' files")
+    before = {task["task"]: (task["pid"], task["attempt"]) for task in client.tasks("kill")}
+    operation = kill.file(client)
+    wait_until(lambda: state(client, operation) == kill.state, SECONDS, kill.state)
     pid = cluster.pid("master-agent")
     assert pid is not None
     os.kill(pid, signal.SIGKILL)
+    written = (tmp_path / "worker.0").stat().st_size
+    wait_until(lambda: (tmp_path / "worker.0").stat().st_size > written + 3, what="worker.0 goes on")
     wait_until(lambda: cluster.pid("master-agent") not in (None, pid), SECONDS)
-    wait_until(lambda: client.operations("kill")[0]["state"] == "STOPPING", SECONDS)
-    client.stop("kill", grace=0.0)
-    assert client.wait("kill", SECONDS)["state"] == "STOPPED"
-    assert client.operations("kill")[0]["state"] == "ENDED"
+    if kill.then == "seat":
+        stop(client, "seat")
+    elif kill.then:
+        (tmp_path / kill.then).touch()
+    if kill.outcome == "CANCELLED":  # there is no other node for a replacement
+        wait_until(lambda: state(client, operation) == "STARTING", SECONDS, "STARTING")
+        stop(client, "kill")
+    assert done(client, operation) == kill.outcome, client.operations("kill")
+    wait_until(lambda: running(client, "kill") == [*kill.left], SECONDS, f"{kill.left}")
+    if operation["kind"] == "scale":
+        after = {task["task"]: (task["pid"], task["attempt"]) for task in client.tasks("kill")}
+        assert after["worker.0"] == before["worker.0"]
+
+
+def stop(client: Client, job: str) -> None:
+    with suppress(ConflictError):  # it has ended
+        client.stop(job, grace=0.0)
+    client.wait(job, SECONDS)
+
+
+def state(client: Client, operation: View) -> str:
+    return next(each["state"] for each in client.operations("kill") if each["id"] == operation["id"])
 
 
 def test_members_read_a_new_membership_from_their_file_while_they_run(client: Client) -> None:

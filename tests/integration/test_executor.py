@@ -32,7 +32,7 @@ def test_a_map_is_one_array_job_with_results_in_order(client: Client) -> None:
         assert list(executor.map(operator.add, range(1000), range(1000))) == list(range(0, 2000, 2))
         assert list(executor.map(abs, [])) == []
     jobs = client.jobs(all=True, name="mapping-*")
-    assert [(job["state"], job["counts"]) for job in jobs] == [("SUCCEEDED", {"SUCCEEDED": 3})]
+    assert [(job.state, job.counts) for job in jobs] == [("SUCCEEDED", {"SUCCEEDED": 3})]
 
 
 def test_an_exception_comes_back_with_its_traceback(client: Client) -> None:
@@ -63,7 +63,8 @@ def test_a_job_is_an_object_with_typed_views(client: Client, tmp_path: Path) -> 
     assert (view.state, job.state, view.components["main"].replicas) == ("SUCCEEDED", "SUCCEEDED", 1)
     assert [task.exit_code for task in job.tasks()] == [0]
     assert (job.output() / "result").read_text() == "1\n"
-    assert job.text() == "<hello>\n" and [line["text"] for line in job.logs()] == ["<hello>"]
+    assert job.pull(local=tmp_path / "fetched") and (tmp_path / "fetched" / "result").read_text() == "1\n"
+    assert job.text() == "<hello>\n" and [line.text for line in job.logs()] == ["<hello>"]
     assert "1 succeeded" in job._repr_html_() and grass.Job(client, "object").id == job.id
     with pytest.raises(AttributeError):
         view.state = "FAILED"

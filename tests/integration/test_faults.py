@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from grass import Client
+from grass.api.client import Client
 from grass.provision import local
 from tests.support.needs import require
 

@@ -18,11 +18,11 @@ from pathlib import Path
 import pytest
 
 from grass.errors import ConflictError, InputError, NotFoundError, UnreachableError
-from grass.provision.files import transfers
-from grass.provision.files.access import FilesAccess, LocalShare, ShareAccess, SshShare
-from grass.provision.files.operations import FileType, ListFiles, ListImages, RemoveFiles, RemoveImage
-from grass.provision.files.rsync import Progress, parse
-from grass.provision.files.serve import rsyncd_conf
+from grass.files import transfers
+from grass.files.access import FilesAccess, LocalShare, ShareAccess, SshShare
+from grass.files.operations import FileType, ListFiles, ListImages, RemoveFiles, RemoveImage
+from grass.files.rsync import Progress, parse
+from grass.files.serve import rsyncd_conf
 from tests.support.needs import require
 from tests.support.sshd import SshServer, ssh_server
 
@@ -38,7 +38,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[SshServer
     share.mkdir()
     conf = folder / "rsyncd.conf"
     conf.write_text(rsyncd_conf(str(share), sys.executable))
-    command = shlex.join([sys.executable, "-m", "grass.provision.files.serve", str(share), str(conf)])
+    command = shlex.join([sys.executable, "-m", "grass.files.serve", str(share), str(conf)])
     with ssh_server(folder, f'restrict,command="{command}"') as running:
         yield running, share
 

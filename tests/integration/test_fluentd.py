@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 import signal
 import socket
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import msgpack
 import pytest
 
+from grass import tls
 from grass.config import ClusterConfig
+from grass.tls_files import MASTER, identity
 from master.api.logs import Follower
 from node.agent.shipper import Shipper
+from tests.support.certificates import cluster_files
 from tests.support.fluentd import Fluentd, unpacked
 from tests.support.waiting import wait_until
 
@@ -34,8 +40,10 @@ class Run:
     def __init__(self, release: Path, home: Path) -> None:
         (home / "fluentd").mkdir()
         config = ClusterConfig("test", "local", str(home), str(home))
-        self.fluentd = Fluentd(release, home / "fluentd", config.logs_dir)
-        self.config = ClusterConfig("test", "local", str(home), str(home), collector=self.fluentd.address)
+        self.files = cluster_files(home / "certificates", "test", "n1")
+        self.fluentd = Fluentd(release, home / "fluentd", config.logs_dir, self.files.master)
+        shutil.copytree(self.files.nodes["n1"].folder, home / "tls")
+        self.config = replace(config, collector=self.fluentd.address, collector_asks=False, tls=True)
         self.fluentd.start()
         self._completed: set[str] = set()
         self._changed = threading.Condition()
@@ -125,6 +133,17 @@ def test_killing_fluentd_again_and_again_neither_loses_nor_repeats_a_line(run: R
     assert run.printed(0) == wanted
 
 
+def test_who_has_no_certificate_of_the_cluster_sends_nothing(run: Run, tmp_path: Path) -> None:
+    foreign = cluster_files(tmp_path / "foreign", "test", "n1").nodes["n1"]
+    host, _, port = run.fluentd.address.rpartition(":")
+    with pytest.raises(OSError, match="certificate verify failed"):
+        tls.wrap(socket.create_connection((host, int(port)), 10), foreign, identity("test", MASTER))
+    with socket.create_connection((host, int(port)), 10) as peer:
+        peer.sendall(msgpack.packb([f"grass.{JOB}.x.0", [], {"chunk": "c1"}]))
+        with suppress(ConnectionError):
+            assert b"ack" not in peer.recv(1000)
+
+
 @pytest.mark.parametrize(
     "tag",
     ["grass...x.0", "grass.a-0123abcd.../../x.0", "grass.a-0123abcd./tmp/x.0", "grass.a-0123abcd.x.-1", "other.a"],
@@ -132,7 +151,8 @@ def test_killing_fluentd_again_and_again_neither_loses_nor_repeats_a_line(run: R
 def test_a_name_that_leads_out_of_the_log_folder_is_written_nowhere(run: Run, tag: str) -> None:
     host, _, port = run.fluentd.address.rpartition(":")
     record = {"attempt": 1, "stream": "stdout", "offset": 0, "time": 1.0, "data": "eA=="}
-    with socket.create_connection((host, int(port)), 10) as peer:
+    plain = socket.create_connection((host, int(port)), 10)
+    with tls.wrap(plain, run.config.tls_files, identity("test", MASTER)) as peer:
         peer.sendall(msgpack.packb([tag, [[1, record]], {"chunk": "c1"}]))
         assert msgpack.unpackb(peer.recv(1000)) == {"ack": "c1"}
     folder = run.task(0)

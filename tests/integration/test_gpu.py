@@ -31,7 +31,8 @@ def driver(tmp_path: Path) -> StubDriver:
 def test_the_devices_of_a_machine(driver: StubDriver) -> None:
     found = driver.ask(KNOWN)
     assert [device["id"] for device in found] == [0, 1, 2, 3]
-    assert found[2] == {"id": 2, "uuid": "GPU-stub-2", "name": "NVIDIA Stub 80GB", "memory": 80 << 30}
+    known = {"name": "NVIDIA Stub 80GB", "memory": 80 << 30, "driver": "550.54.14"}
+    assert found[2] == {"id": 2, "uuid": "GPU-stub-2", **known}
 
 
 def test_a_driver_that_does_not_work_offers_no_devices(driver: StubDriver) -> None:

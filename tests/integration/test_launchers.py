@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -13,6 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from grass.wire.task_events import Drained
 from tests.support.membership_run import MembershipRun
 from tests.support.needs import require
 from tests.support.waiting import wait_until
@@ -111,6 +113,40 @@ def test_a_command_dies_with_its_task_with_all_that_it_started(node: MembershipR
     node.tell("worker", [(0, 1), (1, 1)])  # launchers of other tests must not reach for it
     assert node.ended(launcher, 30).code not in (0, None)
     wait_until(lambda: not psutil.pid_exists(pids(node, launcher)[0]))
+
+
+def test_a_host_that_left_is_reported_idle_once_no_launcher_uses_it_and_what_they_used_is_its_use(
+    node: MembershipRun,
+) -> None:
+    used, unused = node.add("worker", (3, 1), (4, 1))
+    node.tell("worker", [(0, 1), (1, 1), (3, 1), (4, 1)])
+    node.wait(lambda: {used, unused} <= {event.key for event in node.events})
+    burn = "import time; t = time.process_time; [0 for _ in iter(lambda: t() > 1, True)]"
+    script = f"(ssh worker-3-1 'python3 -c \"{burn}\"; echo burnt; read line' < fifo) & exec 3> fifo; wait"
+    launcher = launch(node, "horovod", f"mkfifo fifo; {script}")
+    node.wait_out(launcher, "burnt")
+    totals = node.config.node_dir / "usage.json"
+    node.wait(lambda: totals.exists() and json.loads(totals.read_text()).get(used, {}).get("cpu", 0) > 0.9)
+    node.tell("worker", [(0, 1), (1, 1)])
+    node.wait(lambda: Drained(unused) in node.events)
+    assert Drained(used) not in node.events
+    os.kill(node.pid(launcher), signal.SIGKILL)
+    node.wait(lambda: Drained(used) in node.events, 25)
+    node.stop(used, unused, grace=1.0)
+    usage = node.ended(used).usage
+    assert usage is not None and usage.cpu > 0.9
+
+
+def test_a_command_ends_when_the_node_api_server_that_runs_it_is_killed(node: MembershipRun) -> None:
+    launcher = launch(node, "horovod", "exec ssh worker-0-1 'set -m; sleep 900 & echo pid $! end; wait'")
+    node.wait(lambda: len(pids(node, launcher)) == 1, 30)
+    assert node.api is not None
+    for each in [*psutil.Process(node.api.pid).children(), psutil.Process(node.api.pid)]:
+        each.kill()
+    node.api.wait()
+    node.start_api()
+    wait_until(lambda: not psutil.pid_exists(pids(node, launcher)[0]))
+    assert node.ended(launcher, 30).code not in (0, None)
 
 
 def test_a_command_goes_on_while_the_node_agent_restarts(node: MembershipRun) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from grass import Client
+from grass.api.client import Client
 from tests.support.frameworks import mars_folder
 from tests.support.local_cluster import LocalCluster
 from tests.support.waiting import wait_until

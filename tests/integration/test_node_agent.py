@@ -342,3 +342,12 @@ def test_a_master_whose_words_this_version_cannot_read_is_told_what_it_speaks_an
     node.start("exit 4", "j-2/c.0/1", launch="j-2/c")
     assert node.ended("j-2/c.0/1").code == 4
     assert not node.of(ONE, Ended)
+
+
+def test_an_attempt_that_the_agent_cannot_prepare_ends_alone(node: NodeRun) -> None:
+    node.defect = "IndexError: tuple index out of range"
+    node.start("true", "j-1/c.5/1", entries=["the entry of task 0"])
+    reason = node.ended("j-1/c.5/1").reason
+    assert reason is not None and "internal error of the node-agent (IndexError" in reason.message
+    node.start("echo fine", "j-2/c.0/1", launch="j-2/c")
+    assert node.ended("j-2/c.0/1").code == 0

@@ -57,6 +57,7 @@ def test_a_component_with_an_image_runs_in_a_container_and_one_without_does_not(
     assert ended.sizes["stdout"] == len(text)
     assert node.ended("j-1/d.0/1").code == 0
     assert node.hellos[0].runtimes == ("process", "docker")
+    assert "python3" in (node.hellos[0].programs or ())
     node.change(remove=[ONE, "j-1/d.0/1"], drop=["j-1/c", "j-1/d"])
     engine = Engine()
     try:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from grass import Client
+from grass.api.client import Client
 from grass.cli.main import execute
 from grass.provision import local
 from tests.support.needs import require

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from grass import Client
+from grass.api.client import Client
 from grass.errors import ConflictError, NotAllowedError, UnreachableError
 from grass.manifest.settings import parse_settings
 from grass.provision import local

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from grass import Client
+from grass.api.client import Client
 from grass.manifest.settings import OfferedResources, Settings
 from tests.support.local_cluster import LocalCluster
 from tests.support.waiting import wait_until
@@ -22,10 +22,8 @@ SAVES = "trap 'echo saved >> {marks}; sleep 1; exit 0' TERM; echo run >> {marks}
 
 @pytest.fixture
 def cluster() -> Iterator[LocalCluster]:
-    made = LocalCluster(Settings(resources=OfferedResources(cpu=2000)))
-    made.create()
-    yield made
-    made.end()
+    with LocalCluster(Settings(resources=OfferedResources(cpu=2000))).running() as made:
+        yield made
 
 
 def lines(marks: Path) -> list[str]:

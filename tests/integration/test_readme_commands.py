@@ -87,7 +87,7 @@ def left_behind() -> list[str]:
 @pytest.fixture(scope="module")
 def ordinary(clone: Path) -> str:
     """The name of a user who is not root and can run the clone's Python."""
-    run(clone, "scripts/setup-venv")
+    run(clone, "scripts/setup-venv", "--demo")
     try:
         subprocess.run([clone / ".venv" / "bin" / "python", "-c", ""], user="nobody", check=True)
     except (PermissionError, subprocess.CalledProcessError):

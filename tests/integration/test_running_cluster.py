@@ -27,12 +27,8 @@ def began() -> float:
 
 @pytest.fixture(scope="module")
 def cluster(began: float) -> Iterator[LocalCluster]:
-    made = LocalCluster(Settings())
-    try:
-        made.create()
+    with LocalCluster(Settings()).running() as made:
         yield made
-    finally:
-        made.end()
 
 
 @pytest.fixture

@@ -352,6 +352,7 @@ def test_the_journal_stays_short(shepherd: ShepherdRun, monkeypatch: pytest.Monk
     assert (shepherd.config.node_dir / "shepherd.journal").stat().st_size < 1000
 
 
+@pytest.mark.nightly  # ``test_node_agent`` has as many in every run
 def test_5000_tiny_tasks(shepherd: ShepherdRun, capsys: pytest.CaptureFixture[str]) -> None:
     shepherd.connect()
     shepherd.launch("t", ["/bin/true"])

@@ -28,12 +28,8 @@ NAMED_WITHIN = 20.0
 
 @pytest.fixture
 def cluster() -> Iterator[LocalCluster]:
-    made = LocalCluster()
-    try:
-        made.create()
+    with LocalCluster().running() as made:
         yield made
-    finally:
-        made.end()
 
 
 def grass(cluster: LocalCluster, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -25,12 +25,8 @@ def cluster() -> Iterator[LocalCluster]:
         find_server()
     except NoRedisError as error:
         missing("redis", str(error))
-    made = LocalCluster()
-    try:
-        made.create()
+    with LocalCluster().running() as made:
         yield made
-    finally:
-        made.end()
 
 
 @pytest.fixture

@@ -20,12 +20,8 @@ REVIVED_WITHIN = 30.0
 
 @pytest.fixture
 def cluster() -> Iterator[LocalCluster]:
-    made = LocalCluster()
-    try:
-        made.create()
+    with LocalCluster().running() as made:
         yield made
-    finally:
-        made.end()
 
 
 def pid_of(cluster: LocalCluster, name: str) -> int:

@@ -1,18 +1,31 @@
-"""The redis for tasks: on at the port of the settings, found by tasks under MARO's names, and gone with the cluster."""
+"""The redis for tasks: at the port of the settings, found by tasks under MARO's names, and gone with the cluster.
+
+On several hosts, nodes forward to it; here both ends are on this machine.
+"""
 
 from __future__ import annotations
 
 import shutil
 import socket
+import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import pytest
+import redis
 
 from grass.cli.exits import Exit
+from grass.store.embedded import TASK_REDIS_CONF, find_server, write_task_redis
+from grass.tls import ServerContext
+from grass.tls_files import MASTER, TlsFiles, identity
+from node.agent.task_redis import Proof, TaskRedis
 from tests.integration.test_cli import Grass
+from tests.support.certificates import cluster_files
+from tests.support.waiting import wait_until
 
 ASK = (
     "import os, socket; s = socket.create_connection((os.environ['REDIS_HOST'], int(os.environ['REDIS_PORT']))); "
@@ -22,9 +35,7 @@ ASK = (
 
 @pytest.fixture
 def cluster() -> Iterator[tuple[Grass, Path, int]]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     home = Path(tempfile.mkdtemp(prefix="grass-redis-", dir="/tmp"))
     settings = home / "settings.yml"
     settings.write_text(f"name: local\nresources: {{cpu: 2, gpu: 0}}\ntask_redis: {{port: {port}}}\n")
@@ -47,3 +58,116 @@ def test_tasks_find_a_redis_of_their_own(cluster: tuple[Grass, Path, int]) -> No
     grass.good("delete", "local", "--yes")
     with socket.create_server(("127.0.0.1", port)):
         pass
+
+
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[int]:
+    """The redis for tasks as it runs on the master of several hosts, with the password `secret`; its port."""
+    port = free_port()
+    write_task_redis(tmp_path, "127.0.0.1", port, "secret")
+    process = subprocess.Popen(
+        [find_server().path, tmp_path / TASK_REDIS_CONF], cwd=tmp_path, stdout=subprocess.DEVNULL
+    )
+    try:
+        yield port
+    finally:
+        process.kill()
+        process.wait()
+
+
+def forwarded(server: int, password: str = "secret", tls: Proof | None = None) -> redis.Redis:
+    """A client without a password, at the port where a task of a node finds the redis."""
+    port = free_port()
+    TaskRedis(port, f"127.0.0.1:{server}", password, tls).start()
+    client = redis.Redis(port=port)
+    wait_until(lambda: answers(client), what="the forwarder")
+    return client
+
+
+def answers(client: redis.Redis) -> bool:
+    try:
+        return bool(client.ping())
+    except redis.exceptions.ResponseError as error:
+        return "does not answer" in str(error)
+    except redis.exceptions.ConnectionError:
+        return False
+
+
+def test_tasks_of_a_node_reach_the_redis_of_the_master_and_can_change_no_file_there(server: int) -> None:
+    with closing(forwarded(server)) as one, closing(forwarded(server)) as other:
+        one.hset("group:actor", "actor.0", "x" * 300_000)
+        assert other.hlen("group:actor") == 1 and other.hget("group:actor", "actor.0") == b"x" * 300_000
+        listener = other.pubsub()
+        listener.subscribe("news")
+        assert listener.get_message(timeout=10)["type"] == "subscribe"
+        one.publish("news", "here")
+        assert listener.get_message(timeout=10)["data"] == b"here"
+        listener.close()
+        for words in ("CONFIG SET dir /tmp", "SAVE", "FLUSHALL", "SHUTDOWN", "REPLICAOF 10.0.0.1 1", "ACL LIST"):
+            with pytest.raises(redis.exceptions.NoPermissionError):
+                one.execute_command(*words.split())
+
+
+def test_who_reaches_the_port_of_the_master_needs_the_password_of_the_nodes(server: int) -> None:
+    with closing(redis.Redis(port=server)) as stranger, pytest.raises(redis.exceptions.AuthenticationError):
+        stranger.get("group:actor")
+    with closing(forwarded(server, "guess")) as thief, pytest.raises(redis.exceptions.ResponseError):
+        thief.get("group:actor")
+
+
+@contextmanager
+def over_tls(server: int, files: TlsFiles) -> Iterator[int]:
+    """A port that speaks TLS with the master's certificate, in front of the server, as a redis with TLS would."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    context = ServerContext(files)
+
+    def pump(source: socket.socket, target: socket.socket) -> None:
+        with suppress(OSError):
+            while data := source.recv(16384):
+                target.sendall(data)
+        with suppress(OSError):
+            target.shutdown(socket.SHUT_WR)
+
+    def answer(connection: socket.socket) -> None:
+        with (
+            connection,
+            suppress(OSError),
+            context.current().wrap_socket(connection, server_side=True) as inside,
+            socket.create_connection(("127.0.0.1", server)) as outside,
+        ):
+            back = threading.Thread(target=pump, args=(outside, inside))
+            back.start()
+            pump(inside, outside)
+            back.join()
+
+    def serve() -> None:
+        with suppress(OSError):
+            while True:
+                connection, _ = listener.accept()
+                threading.Thread(target=answer, args=(connection,)).start()
+
+    threading.Thread(target=serve, daemon=True).start()
+    try:
+        yield listener.getsockname()[1]
+    finally:
+        listener.shutdown(socket.SHUT_RDWR)
+        listener.close()
+
+
+def test_nodes_speak_tls_with_the_master_and_with_nobody_else(server: int, tmp_path: Path) -> None:
+    files = cluster_files(tmp_path, "x", "n1", "n2")
+    proof = Proof(files.nodes["n1"], identity("x", MASTER))
+    with over_tls(server, files.master) as port, closing(forwarded(port, tls=proof)) as client:
+        assert client.set("key", "value") and client.get("key") == b"value"
+    with (
+        over_tls(server, files.nodes["n2"]) as port,
+        closing(forwarded(port, tls=proof)) as client,
+        pytest.raises(redis.exceptions.ResponseError, match="does not answer"),
+    ):
+        client.get("key")

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from grass import Client
+from grass.api.client import Client
 from grass.errors import ManifestError, NotFoundError
 from grass.manifest.settings import Settings
 from grass.model.metrics import MetricsListen
@@ -56,10 +56,8 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 def cluster(authority: Authority) -> Iterator[LocalCluster]:
     """A cluster that serves metrics over TLS, too."""
     listen = MetricsListen(f"127.0.0.1:{free_port()}", *authority.issue("server"), clients=str(authority.path))
-    made = LocalCluster(Settings(metrics=listen))
-    made.create()
-    yield made
-    made.end()
+    with LocalCluster(Settings(metrics=listen)).running() as made:
+        yield made
 
 
 @pytest.fixture(scope="module")

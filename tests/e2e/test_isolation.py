@@ -1,0 +1,146 @@
+"""`isolation: user` on hosts: each user's tasks under their own account, and what an attacker among them achieves."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from grass.api.client import Client
+from tests.support.lab import SessionLab
+from tests.support.on_premises import Cluster, holds, settings
+from tests.support.three_nodes import finish, lines
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.nightly  # tests/integration/test_isolated_tasks.py tries the same on one machine in each run
+
+NODES = ("master", "n1")
+UIDS = range(58_000, 60_000)
+
+
+@pytest.fixture(scope="module")
+def cluster(running_lab: SessionLab, site: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Two users, and two nodes: one mounts the share, the other one is the master, which has it on its disk."""
+    lab = running_lab
+    for host in NODES:
+        lab.reset(host)
+    nodes = [{"address": lab.hosts[node].address, "name": node, "labels": {"host": node}} for node in NODES]
+    folder = tmp_path_factory.mktemp("isolation")
+    made = Cluster(lab, site, folder / "home", settings(lab, name="apart", isolation="user", nodes=nodes))
+    made.created()
+    yield made
+    for host in NODES:
+        lab.reset(host)
+
+
+@pytest.fixture(scope="module")
+def admin(cluster: Cluster) -> Iterator[Client]:
+    with Client(cluster.name, home=cluster.home) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def other(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+    """A second user, with a name that no account of a system could have."""
+    added = cluster.grass("user", "add", "Mallory.2nd", "-o", "json")
+    assert added.returncode == 0, added.stderr
+    invitation = json.loads(added.stdout)["invitation"]
+    theirs = Cluster(cluster.lab, cluster.site, tmp_path_factory.mktemp("other"), cluster.settings)
+    done = theirs.grass("login", invitation)
+    assert done.returncode == 0, done.stderr
+    with Client(cluster.name, home=theirs.home) as client:
+        yield client
+
+
+def said(client: Client, name: str, script: str, node: str) -> list[str]:
+    """Run a script as a process on a node; return what it printed, with its exit code last."""
+    part = {"command": f"exec 2>&1; {script}; echo code $?", "cwd": "/", "where": {"host": node}}
+    client.start({"name": name, "components": {"t": part}})
+    view = client.wait(name, timeout=60)
+    assert view["state"] == "SUCCEEDED", (view, client.why(name))
+    return lines(client, name)["t.0", 1]
+
+
+@pytest.mark.parametrize("node", NODES)
+def test_a_task_runs_under_an_account_of_its_user_and_uses_the_share(
+    admin: Client, cluster: Cluster, node: str, tmp_path: Path
+) -> None:
+    script = "id -u; id -Gn; echo result > $GRASS_OUTPUT/found; echo all > $GRASS_DATA/from-$GRASS_NODE; whoami"
+    printed = said(admin, f"who-{node}", script, node)
+    assert len(printed) == 4, printed
+    uid, groups, name, code = printed
+    assert int(uid) in UIDS and (groups, name, code) == ("grass", f"grass-u{uid}", "code 0")
+    assert f"grass-u{uid}" in cluster.lab.hosts[node].sh("getent passwd")
+    pulled = cluster.grass("job", "pull", f"who-{node}", "--to", str(tmp_path / "out"))
+    assert pulled.returncode == 0 and (tmp_path / "out" / "found").read_text() == "result\n", pulled.stderr
+    done = cluster.grass("data", "remove", f"from-{node}")
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("node", NODES)
+def test_an_attacker_among_the_users_gets_nothing(admin: Client, other: Client, cluster: Cluster, node: str) -> None:
+    part = {"command": "echo secret > $HOME/s; echo secret > $GRASS_OUTPUT/s; echo up; sleep 600", "cwd": "/"}
+    job = {"name": f"victim-{node}", "components": {"t": {**part, "where": {"host": node}}}}
+    admin.start(job)
+    wait_until(lambda: bool(lines(admin, job["name"])), 60, "the victim")
+    [task] = admin.tasks(job["name"])
+    victim, job_id = task["pid"], admin.job(job["name"])["id"]
+    home = "/var/lib/grass/nodes/apart" if node == "master" else "/var/lib/grass/clusters/apart"
+    tries = {
+        "own output": "touch $GRASS_OUTPUT/mine",
+        "node secrets": f"cat {home}/secrets.json",
+        "master secrets": "cat /var/lib/grass/clusters/apart/secrets.json",
+        "share credentials": "cat /etc/grass/apart.share.conf",
+        "other scratch": f"cat {home}/node/attempts/{job_id}/*/s",
+        "other output": f"ls {home}/node/attempts/{job_id}",
+        "other job folder": f"cat $GRASS_DATA/jobs/{job_id}/s",
+        "logs": f"cat $GRASS_DATA/logs/{job_id}/*",
+        "images": "touch $GRASS_DATA/images/x && ls $GRASS_DATA/images/index.json",
+        "docker": "ls /run/docker.sock || docker ps",
+        "shepherd": "ls /run/grass/apart/shepherd.sock",
+        "environment": f"cat /proc/{victim}/environ",
+        "command line": f"cat /proc/{victim}/cmdline",
+        "kill": f"kill -9 {victim}",
+        "uncover": "umount /var/lib/grass || umount -l /run || su -c id </dev/null || sudo -n true",
+    }
+    script = "; ".join(f"( {attack} ) >/dev/null 2>&1 && echo '{name}'" for name, attack in tries.items())
+    assert said(other, f"evil-{node}", script, node) == ["own output", "code 1"]
+    admin.stop(job["name"])
+    assert admin.wait(job["name"], timeout=30)["state"] == "STOPPED"
+
+
+def test_commands_and_checks_beside_a_task_are_in_its_view(admin: Client) -> None:
+    part = {
+        "command": "echo note > /tmp/note; echo up; until [ -e $HOME/enough ]; do sleep 0.1; done; cat /tmp/from",
+        "ready": {"command": "test -e /tmp/note && test ! -e /var/lib/grass/clusters/apart/secrets.json"},
+        "where": {"host": "n1"},
+    }
+    admin.start({"name": "beside", "components": {"t": part}})
+    wait_until(lambda: admin.tasks("beside")[0]["ready"], 60, "its readiness")
+    done = admin.execute("beside", "t.0", ["sh", "-c", "cat /tmp/note; id -u; echo exec > /tmp/from; exit 5"])
+    printed = b"".join(data for _, data in done.output()).split()
+    assert printed[0] == b"note" and int(printed[1]) in UIDS and done.code == 5
+    assert finish(admin, "beside")["state"] == "SUCCEEDED"
+    assert lines(admin, "beside")["t.0", 1] == ["up", "exec"]
+
+
+def test_status_says_that_users_are_isolated(cluster: Cluster) -> None:
+    assert "user: processes run under an account of their user" in cluster.grass("status").stdout
+
+
+def test_a_range_with_an_account_of_the_machine_is_refused_and_leaving_removes_the_accounts(cluster: Cluster) -> None:
+    lab = cluster.lab
+    lab.hosts["n2"].sh("useradd --uid 58500 --no-create-home somebody")
+    try:
+        refused = cluster.grass("node", "add", f"ops@{lab.hosts['n2'].address}")
+        assert refused.returncode == 2 and "somebody (58500)" in refused.stderr, refused
+        assert "nothing was changed" in refused.stderr
+        assert lab.hosts["n2"].attempt("test", "-e", "/var/lib/grass").code != 0
+    finally:
+        lab.hosts["n2"].sh("userdel somebody")
+    removed = cluster.grass("node", "remove", "--drain", "n1", "--yes")
+    assert removed.returncode == 0, removed.stderr
+    left = [line for line in holds(lab, "n1") if "grass" in line.lower() and "grass-admin" not in line]
+    assert not left, left

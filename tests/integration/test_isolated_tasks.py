@@ -1,0 +1,290 @@
+"""A shepherd that isolates users, as root: real accounts, views made by bubblewrap, and what an attacker gets."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import select
+import shutil
+import signal
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from grass.model.isolation import UidRange
+from grass.provision.on_premises import node_accounts
+from grass.provision.on_premises.steps import Run
+from node.runtime import proc
+from node.runtime.attempts import Folders
+from node.runtime.isolation import privilege
+from node.runtime.isolation.accounts import Accounts
+from node.runtime.process.beside import OfShepherd
+from node.runtime.process.client import ask
+from node.runtime.process.execution import ProcessExecution
+from node.runtime.process.kind import ProcessKind
+from node.runtime.protocol import Launch, Observed, Stop
+from tests.support.needs import require, require_root
+from tests.support.processes import alive
+from tests.support.shepherd_run import ShepherdRun
+from tests.support.waiting import wait_until
+
+pytestmark = [pytest.mark.timeout(120), pytest.mark.xdist_group("accounts")]
+
+UIDS = UidRange(57_990, 57_992)
+"""Apart from the default range, and small: the fourth user gets no account."""
+
+
+@pytest.fixture(scope="module")
+def shepherd() -> Iterator[ShepherdRun]:
+    require_root()
+    require(shutil.which("bwrap") is not None, "bubblewrap")
+    try:
+        with ShepherdRun(UIDS) as run:
+            (run.folder / "secrets.json").write_text("the secret of the node")
+            (run.folder / "secrets.json").chmod(0o600)
+            run.connect()
+            yield run
+    finally:
+        for entry in pwd.getpwall():
+            if UIDS.first <= entry.pw_uid <= UIDS.last:
+                subprocess.run(["userdel", entry.pw_name], check=True)
+
+
+def run(shepherd: ShepherdRun, key: str, script: str, user: str = "ann", **env: str) -> tuple[Observed, list[str]]:
+    """Run a script as an attempt; return its end and what it printed."""
+    start(shepherd, key, script, user, **env)
+    return shepherd.ended(key), shepherd.stdout(key).splitlines()
+
+
+def start(shepherd: ShepherdRun, key: str, script: str, user: str = "ann", **env: str) -> None:
+    job_id = key.partition("/")[0]
+    output = str(shepherd.config.data_dir / "jobs" / job_id)
+    shepherd.launch(key, ["/bin/sh", "-c", f"exec 2>&1; {script}"], user=user, GRASS_OUTPUT=output, **env)
+    shepherd.start(key, key)
+
+
+def test_users_have_accounts_of_their_own_and_no_rights(shepherd: ShepherdRun) -> None:
+    script = "id -u; id -Gn; grep -E 'Cap(Prm|Eff)|NoNew' /proc/self/status | tr -d '\\t'; echo $HOME $USER; umask"
+    ended, printed = run(shepherd, "who/a.0/1", script)
+    assert ended.code == 0
+    uid, groups, *status, names, umask = printed
+    assert UIDS.first <= int(uid) <= UIDS.last
+    assert groups == "nogroup"
+    assert status == ["CapPrm:0000000000000000", "CapEff:0000000000000000", "NoNewPrivs:1"]
+    assert names == f"{shepherd.path('who/a.0/1', 'scratch')} grass-u{uid}"
+    assert umask == "0002"
+    assert run(shepherd, "who2/a.0/1", "id -u")[1] == [uid]
+    other = run(shepherd, "who3/a.0/1", "id -u", "Mallory.2nd")[1]
+    assert other != [uid]
+    assert pwd.getpwuid(int(uid)).pw_gecos == "Grass test ann"
+
+
+def test_codes_and_signals_are_those_of_the_task(shepherd: ShepherdRun) -> None:
+    assert run(shepherd, "ends/a.0/1", "exit 65")[0].code == 65
+    assert run(shepherd, "ends/a.1/1", "kill -SEGV $$")[0].signal == signal.SIGSEGV
+    shepherd.launch("none", ["no-such-program"], user="ann")
+    shepherd.start("none", "ends/a.2/1")
+    ended = shepherd.ended("ends/a.2/1")
+    assert (ended.code, ended.pid) == (127, None) and ended.reason and "not found in PATH" in ended.reason.message
+    shepherd.launch("there", ["/bin/true"], cwd="/no/such/folder", user="ann")
+    shepherd.start("there", "ends/a.3/1")
+    reason = shepherd.ended("ends/a.3/1").reason
+    assert reason is not None and "/no/such/folder" in reason.message
+    shepherd.launch("nobody", ["/bin/true"])
+    shepherd.start("nobody", "ends/a.4/1")
+    reason = shepherd.ended("ends/a.4/1").reason
+    assert reason is not None and "cannot have an account" in reason.message
+
+
+def test_the_fourth_user_of_three_ids_is_told_so(shepherd: ShepherdRun) -> None:
+    for user in ("ann", "Mallory.2nd", "carl"):
+        run(shepherd, f"full-{user}/a.0/1", "true", user)
+    start(shepherd, "full/a.0/1", "true", "dora")
+    reason = shepherd.ended("full/a.0/1").reason
+    assert reason is not None and f"no user id in {UIDS} is free" in reason.message
+
+
+def test_tasks_of_a_job_share_their_temporary_files_and_no_other_job_sees_them(shepherd: ShepherdRun) -> None:
+    write = "echo mine > /tmp/x; echo mine > /dev/shm/x; echo mine > /var/tmp/x; echo done > $GRASS_OUTPUT/o"
+    assert run(shepherd, "tmp1/a.0/1", write)[0].code == 0
+    assert run(shepherd, "tmp1/a.1/1", "cat /tmp/x /dev/shm/x /var/tmp/x $GRASS_OUTPUT/o")[1] == [*["mine"] * 3, "done"]
+    look = f"ls /tmp /dev/shm /var/tmp; ls {shepherd.config.data_dir}/jobs"
+    for user in ("ann", "Mallory.2nd"):
+        job = f"tmp2-{user}"
+        printed = run(shepherd, f"{job}/a.0/1", look, user)[1]
+        assert "x" not in printed and printed[-1] == job
+    assert not Path("/dev/shm/x").exists()
+
+
+def test_an_attacker_reaches_nothing_of_the_node_and_of_others(shepherd: ShepherdRun) -> None:
+    start(shepherd, "victim/a.0/1", "echo secret > $HOME/s; echo secret > /tmp/s; exec sleep 60", TOKEN="planted")
+    victim = shepherd.started("victim/a.0/1").pid
+    wait_until(lambda: shepherd.path("victim/a.0/1", "scratch").joinpath("s").exists(), 10, "the victim's file")
+    home = shepherd.folder
+    tries = {
+        "own file": f"touch {home}/node/attempts/evil/a.0.1.scratch/s",
+        "secrets": f"cat {home}/secrets.json",
+        "config": f"cat {home}/cluster.json",
+        "socket": f"ls {home}/shepherd.sock",
+        "journal": f"cat {home}/node/shepherd.journal",
+        "scratch": f"cat {home}/node/attempts/victim/a.0.1.scratch/s",
+        "output": f"cat {home}/node/attempts/victim/a.0.1.stdout",
+        "own output": f"cat {home}/node/attempts/evil/a.0.1.stdout",
+        "tmp": f"cat {home}/node/views/victim/tmp/s /proc/{victim}/root/tmp/s",
+        "job folder": f"ls {home}/data/jobs/victim",
+        "engine": "ls /run/docker.sock /var/run/docker.sock",
+        "environment": f"cat /proc/{victim}/environ",
+        "command line": f"cat /proc/{victim}/cmdline",
+        "files": f"ls /proc/{victim}/fd /proc/{victim}/cwd/",
+        "kill": f"kill -9 {victim}",
+        "kill the shepherd": f"kill -9 {shepherd.shepherd_pid()}",
+        "become root": "su -c id </dev/null || sudo -n id || mount -t tmpfs none /mnt",
+        "leave the view": f"nsenter -t {victim} -m ls || nsenter -t 1 -m ls || chroot /proc/1/root ls",
+        "uncover": f"umount {home} || umount /run || umount -l /tmp",
+    }
+    script = "; ".join(f"( {attack} ) >/dev/null 2>&1 && echo '{name}'" for name, attack in tries.items())
+    ended, printed = run(shepherd, "evil/a.0/1", f"{script}; echo over", "Mallory.2nd")
+    assert printed == ["own file", "over"] and ended.code == 0
+    assert victim is not None and alive(victim)
+    shepherd.runtime.stop([Stop("victim/a.0/1", 1.0)])
+    assert shepherd.ended("victim/a.0/1").signal == signal.SIGTERM
+
+
+def test_a_stopped_task_ends_by_its_own_word_with_all_it_started(shepherd: ShepherdRun) -> None:
+    start(shepherd, "stop/a.0/1", 'trap "echo bye; exit 3" TERM; sleep 77.5 & echo up; wait')
+    shepherd.started("stop/a.0/1")
+    wait_until(lambda: shepherd.stdout("stop/a.0/1") == "up\n", 10, "its first line")
+    shepherd.runtime.stop([Stop("stop/a.0/1", 5.0)])
+    ended = shepherd.ended("stop/a.0/1")
+    assert ended.code == 3 and shepherd.stdout("stop/a.0/1") == "up\nbye\n"
+    assert not [pid for pid in proc.processes() if b"77.5" in proc.read(f"/proc/{pid}/cmdline")]
+
+
+def test_a_killed_shepherd_loses_no_exit_code_and_the_next_one_works_on(shepherd: ShepherdRun) -> None:
+    start(shepherd, "kill/a.0/1", "until [ -e $HOME/go ]; do sleep 0.05; done; exit 9")
+    start(shepherd, "kill/a.1/1", "exec sleep 60")
+    for index in (0, 1):
+        shepherd.started(f"kill/a.{index}/1")
+    shepherd.kill_shepherd()
+    shepherd.relist()
+    (shepherd.path("kill/a.0/1", "scratch") / "go").touch()
+    assert shepherd.ended("kill/a.0/1").code == 9
+    shepherd.runtime.stop([Stop("kill/a.1/1", 1.0)])
+    assert shepherd.ended("kill/a.1/1").signal == signal.SIGTERM
+    assert run(shepherd, "kill/a.2/1", "id -un; cat $HOME/../a.0.1.scratch/go && echo same job")[1][1:] == ["same job"]
+
+
+def test_a_command_beside_a_task_is_in_its_view_with_its_rights(shepherd: ShepherdRun) -> None:
+    start(shepherd, "exec/a.0/1", "echo here > /tmp/note; cd /tmp; exec sleep 60", WORD="w")
+    pid = shepherd.started("exec/a.0/1").pid
+    wait_until(lambda: beside(shepherd, ["cat", "/tmp/note"])[1] == "here\n", 10, "the note")
+    assert pid is not None
+    code, said = beside(shepherd, ["/bin/sh", "-c", "id -u; pwd; echo $WORD; exit 4"])
+    assert (code, said) == (4, f"{os.stat(shepherd.path('exec/a.0/1', 'scratch')).st_uid}\n/tmp\nw\n")
+    code, said = beside(shepherd, ["/bin/sh", "-c", f"cat {shepherd.folder}/secrets.json; kill -TERM $$"])
+    assert (code, said) == (143, "")
+    code, said = beside(shepherd, ["/bin/sh", "-c", "tty >/dev/null && stty size; echo $TERM"], (30, 100))
+    assert (code, said.split()) == (0, ["30", "100", "xterm-256color"])
+    launch = Launch([], {}, None, 0.0)
+    for check, failure in ((["test", "-e", "/tmp/note"], ""), (["false"], "its check ended with exit code 1")):
+        inside = ProcessKind().inside(shepherd.config, "exec/a.0/1", check, launch)
+        assert inside is not None and inside.failure(5.0, lambda: False) == failure
+    shepherd.runtime.stop([Stop("exec/a.0/1", 1.0)])
+    shepherd.ended("exec/a.0/1")
+
+
+def beside(shepherd: ShepherdRun, argv: list[str], size: tuple[int, int] | None = None) -> tuple[int, str]:
+    execution = ProcessKind().execute(shepherd.config, "exec/a.0/1", argv, size)
+    assert isinstance(execution, ProcessExecution)
+    said = b""
+    try:
+        while True:
+            for descriptor in select.select(execution.descriptors(), [], [], 5.0)[0]:
+                output = execution.read(descriptor)
+                if output is None:
+                    return execution.code(), said.decode()
+                said += b"".join(data for stream, data in output if stream == "stdout")
+    finally:
+        execution.end()
+
+
+def test_a_command_whose_client_is_gone_is_killed_with_its_children(shepherd: ShepherdRun) -> None:
+    start(shepherd, "gone/a.0/1", "exec sleep 60")
+    shepherd.started("gone/a.0/1")
+    null = os.open(os.devnull, os.O_RDWR)
+    script = ["/bin/sh", "-c", "sleep 66.5 & sleep 66.5"]
+    command = OfShepherd(shepherd.config.socket("shepherd"), "gone/a.0/1", script, {}, [null] * 3, False)
+    os.close(null)
+
+    def running() -> int:
+        return sum(proc.read(f"/proc/{pid}/cmdline") == b"sleep\x0066.5\0" for pid in proc.processes())
+
+    wait_until(lambda: running() == 2, 10, "the command")
+    command.close()
+    wait_until(lambda: running() == 0, 10, "its end")
+    shepherd.runtime.stop([Stop("gone/a.0/1", 1.0)])
+    shepherd.ended("gone/a.0/1")
+
+
+def test_files_of_users_are_removed_by_the_shepherd_only_when_their_attempt_has_ended(shepherd: ShepherdRun) -> None:
+    start(shepherd, "rest/a.0/1", "mkdir -p $HOME/d/e; chmod 0 $HOME/d; touch /tmp/left; exec sleep 60")
+    shepherd.started("rest/a.0/1")
+    scratch, views = shepherd.path("rest/a.0/1", "scratch"), shepherd.config.node_dir / "views" / "rest"
+    wait_until(lambda: (views / "tmp" / "left").exists(), 10, "its files")
+    path = shepherd.config.socket("shepherd")
+    for key in ("rest/a.0/1", "../../x", "rest/a.0/1/../..", "rest/../1"):
+        ask(path, "remove", [key])
+    assert scratch.exists()
+    shepherd.runtime.stop([Stop("rest/a.0/1", 1.0)])
+    shepherd.ended("rest/a.0/1")
+    ask(path, "remove", ["rest/a.0/1"])
+    ask(path, "remove_jobs", ["rest", "..", "../node"])
+    wait_until(lambda: not scratch.exists() and not views.exists(), 10, "the removal")
+    assert Path(Folders(str(shepherd.config.node_dir / "attempts")).root).exists()
+
+
+def test_the_shepherd_writes_its_files_as_the_user_of_the_daemons(shepherd: ShepherdRun) -> None:
+    run(shepherd, "own/a.0/1", "echo x")
+    files = [shepherd.config.node_dir / "shepherd.journal", shepherd.path("own/a.0/1", "stdout")]
+    assert {path.owner() for path in files} == {"nobody"}
+    status = Path(f"/proc/{shepherd.shepherd_pid()}/status").read_text()
+    nobody = pwd.getpwnam("nobody").pw_uid
+    assert f"Uid:\t{nobody}\t{nobody}\t0\t{nobody}" in status
+
+
+def test_a_node_whose_folder_belongs_to_root_isolates_nobody() -> None:
+    require_root()
+    with pytest.raises(ValueError, match="belongs to root"):
+        privilege.lower(0, 65534)
+    with pytest.raises(ValueError, match="belongs to root"):
+        privilege.lower(65534, 0)
+
+
+def test_a_task_with_a_user_namespace_of_its_own_uncovers_nothing(shepherd: ShepherdRun) -> None:
+    script = (
+        f"unshare -Urm sh -c 'umount {shepherd.folder}; umount /run; umount /tmp; cat {shepherd.folder}/secrets.json'"
+    )
+    ended, printed = run(shepherd, "userns/a.0/1", f"{script}; echo code $?")
+    assert ended.code == 0 and "the secret of the node" not in printed and printed[-1] != "code 0"
+
+
+def test_leaving_removes_the_accounts_of_this_cluster_and_ends_their_processes() -> None:
+    require_root()
+    uids = UidRange(57_980, 57_981)
+    left, stays = (Accounts(cluster, uids, 65_534).of("ann") for cluster in ("left", "stays"))
+    try:
+        with subprocess.Popen(["sleep", "60"], user=left.uid) as process:
+            threading.Thread(target=process.wait).start()  # reaps it, as init would
+            [step] = node_accounts.remove_step("left").actions
+            assert isinstance(step, Run)
+            done = subprocess.run(list(step.argv), capture_output=True, text=True, timeout=30)
+            assert done.returncode == 0, done.stderr
+            assert process.wait(5) == -signal.SIGKILL
+        assert [entry.pw_name for entry in pwd.getpwall() if uids.first <= entry.pw_uid <= uids.last] == [stays.name]
+    finally:
+        for entry in pwd.getpwall():
+            if uids.first <= entry.pw_uid <= uids.last:
+                subprocess.run(["userdel", entry.pw_name], check=True)
