@@ -20,6 +20,7 @@ from grass.environment import cluster_home
 from grass.errors import ConflictError, GrassError, InputError, NotFoundError, UndecodableError, UnreachableError
 from grass.files import serve, share
 from grass.files.operations import REPLY, A, AnyOperation, Operation, ReadFile
+from grass.network_address import network_address
 from grass.wire.codec import Form, encode, indented
 
 PROFILE = "files.json"
@@ -158,7 +159,7 @@ class SshShare:
                 process.wait()
 
     def _failed(self, said: str) -> UnreachableError:
-        where = f"{self.access.user}@{self.access.host}:{self.access.port}"
+        where = f"{self.access.user}@{network_address(self.access.host, self.access.port)}"
         return UnreachableError(f"ssh to {where} for the files of the cluster failed: {_last_line(said)}")
 
     def _ssh(self) -> list[str]:

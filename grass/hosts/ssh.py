@@ -20,6 +20,7 @@ from grass.hosts.command_line import Secret, command_line, shown
 from grass.hosts.errors import AccessRefusedError, CommandTimeoutError, HostKeyError, HostUnreachableError
 from grass.hosts.host import Ask, Become, Done, Host, Stdin
 from grass.hosts.local import CHUNK, send
+from grass.network_address import network_address
 
 if TYPE_CHECKING:
     import paramiko
@@ -48,7 +49,7 @@ class SshAccess:
     password: Secret | None = None
 
     def __str__(self) -> str:
-        return f"{self.username}@{self.address}" + (f":{self.port}" if self.port != 22 else "")
+        return f"{self.username}@" + (self.address if self.port == 22 else network_address(self.address, self.port))
 
 
 class SshHost(Host):
@@ -94,7 +95,8 @@ class SshHost(Host):
                 "direct-tcpip", (host, port), ("127.0.0.1", 0), timeout=CONNECT_SECONDS
             )
         except (paramiko.SSHException, EOFError, OSError) as error:
-            raise HostUnreachableError(f"{self.name}: no tunnel over SSH to {host}:{port} ({error})") from error
+            to = network_address(host, port)
+            raise HostUnreachableError(f"{self.name}: no tunnel over SSH to {to} ({error})") from error
 
     def _execute(self, argv: Sequence[str], stdin: Stdin, before: bytes, timeout: float) -> Done:
         import paramiko
@@ -173,7 +175,7 @@ class SshHost(Host):
         import paramiko
 
         access, client = self.access, paramiko.SSHClient()
-        where = f"{access.address} port {access.port}"
+        where = network_address(access.address, access.port)
         pinned = self._pinned(client)
         try:
             client.connect(

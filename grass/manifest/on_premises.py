@@ -18,6 +18,7 @@ from grass.manifest.placement import read_labels, read_topology
 from grass.manifest.values import Wrong, show
 from grass.model import mode
 from grass.model.isolation import UIDS, Isolation, UidRange, uid_range_problem
+from grass.network_address import network_address
 
 MODE = mode.ON_PREMISES
 API_PORT, REDIS_PORT, COLLECTOR_PORT, SAMBA_PORT, NODE_API_PORT = 51812, 6379, 24224, 51445, 51813
@@ -83,6 +84,11 @@ class HostSettings:
     login: Login = Login()
     name: str | None = None
     private_address: str | None = None
+
+    @property
+    def endpoint(self) -> str:
+        """Return ``HOST:PORT`` for SSH. It is never a node's name, because node names hold no colon."""
+        return network_address(self.address, self.login.port)
 
 
 @dataclass(frozen=True)
@@ -395,8 +401,8 @@ def _check_ports(settings: OnPremises, fields: Fields, master: Fields) -> None:
 def _check_names(settings: OnPremises, fields: Fields) -> None:
     seen: dict[str, int] = {}
     for index, node in enumerate(settings.nodes):
-        name = node.host.name or f"{node.host.address}:{node.host.login.port}"
-        machine = f"{node.host.address.lower()}:{node.host.login.port}"
+        name = node.host.name or node.host.endpoint
+        machine = node.host.endpoint.lower()
         for each in dict.fromkeys((name, machine)):
             if each in seen:
                 fields.problems.add(f"nodes[{index}]", f"{each} is already nodes[{seen[each]}]")

@@ -17,6 +17,7 @@ from grass.errors import ConflictError, GrassError, InputError, NotFoundError, U
 from grass.manifest.settings import Settings
 from grass.mode_file import write_mode
 from grass.model.mode import ON_PREMISES
+from grass.network_address import network_address
 from grass.provision import daemons, layout, machine, processes, readiness, redis_log, runtime_folder, stopping, trouble
 from grass.provision.filelock import cluster_lock
 from grass.provision.local_findings import local_findings
@@ -234,7 +235,7 @@ def _wait_ready(config: ClusterConfig, secrets: Secrets, since: float) -> None:
 
 def _check_redis(config: ClusterConfig, secrets: Secrets, fresh: bool, progress: Progress) -> None:
     """Check that the user's own redis answers, and that it holds no other cluster of this name."""
-    where = f"{config.redis.host}:{config.redis.port}"
+    where = _endpoint(config)
     backend = open_backend(config, secrets, "admin")
     try:
         taken = backend.get(Keys(config.key_prefix).fence) is not None
@@ -287,13 +288,19 @@ def _names(base: Path) -> list[str]:
     return sorted(path.name for path in (base / "clusters").glob("*") if path.is_dir() and not path.is_symlink())
 
 
+def _endpoint(config: ClusterConfig) -> str:
+    """Return the address of a redis that is the user's own."""
+    assert config.redis.host is not None and config.redis.port is not None
+    return network_address(config.redis.host, config.redis.port)
+
+
 def _clear_redis(config: ClusterConfig, progress: Progress) -> None:
     with suppress(FileNotFoundError):
         backend: RedisBackend = open_backend(config, Secrets.load(config.home), "admin")
         try:
             backend.delete_prefix(config.key_prefix)
         except GrassError as error:
-            progress(f"the keys {config.key_prefix}* stay in {config.redis.host}:{config.redis.port}: {error}")
+            progress(f"the keys {config.key_prefix}* stay in {_endpoint(config)}: {error}")
         finally:
             backend.close()
 

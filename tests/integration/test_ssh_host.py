@@ -133,7 +133,7 @@ def test_a_key_that_is_not_let_in_is_refused_and_nothing_is_pinned(sshd: Sshd, t
 
 def test_a_closed_port_and_an_unknown_name_are_unreachable(sshd: Sshd) -> None:
     sshd.stop()
-    with sshd.host() as host, pytest.raises(HostUnreachableError, match=f"no SSH at 127.0.0.1 port {sshd.port}"):
+    with sshd.host() as host, pytest.raises(HostUnreachableError, match=f"no SSH at 127.0.0.1:{sshd.port}"):
         host.run(["true"])
     lost = SshHost(SshAccess("no-such-host.invalid", "root"), sshd.folder / "known_hosts")
     with pytest.raises(HostUnreachableError, match=r"no-such-host\.invalid"):

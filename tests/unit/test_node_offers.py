@@ -10,6 +10,7 @@ import pytest
 from grass.errors import ConflictError, InputError
 from grass.hosts import LocalHost
 from grass.manifest.join_file import Offer
+from grass.hosts.ssh import SshAccess
 from grass.manifest.on_premises import Login, Runtime, spelled_host
 from grass.provision.on_premises import facts, node_design, node_paths, offers
 from grass.provision.on_premises.facts import Facts, Python
@@ -115,9 +116,15 @@ def test_another_offer_of_a_node_is_refused_with_what_differs_and_what_to_do(cha
     ],
 )
 def test_a_machine_that_is_named_twice_is_refused(hosts: tuple[str, ...]) -> None:
-    with pytest.raises(InputError, match="port 22, is named twice") as refused:
+    with pytest.raises(InputError, match=":22 is named twice") as refused:
         check_distinct([spelled_host(host, Login()) for host in hosts])
     assert refused.value.exit_code == 2
+
+
+def test_an_ipv6_address_with_a_port_is_shown_in_brackets() -> None:
+    host = spelled_host("ops@[fd00::1]:2222", Login())
+    assert host.endpoint == "[fd00::1]:2222"
+    assert str(SshAccess(host.address, host.login.username, host.login.port)) == "ops@[fd00::1]:2222"
 
 
 def test_two_ports_of_one_address_are_two_machines() -> None:

@@ -40,7 +40,7 @@ def join_nodes(session: Session, machines: OnPremises, share: str, *, again: boo
         with ThreadPoolExecutor(min(AT_ONCE, len(wanted))) as pool:
             found = add_machines(adding, [Machine(node.host, offer_of(node, machines, share)) for node in wanted], pool)
         done = [(node.host, one) for node, one in zip(wanted, found, strict=True)]
-        gone = [host for host, one in done if one.view or (not one.entered and _host_port(host) in new)]
+        gone = [host for host, one in done if one.view or (not one.entered and host.endpoint in new)]
         _forget(cluster, client_dir, gone)
     if failed := [one for one in found if one.error is not None]:
         raise _missing(cluster, failed, len(machines.nodes))
@@ -54,7 +54,7 @@ def _remember(cluster: str, client_dir: Path, hosts: Sequence[HostSettings]) -> 
     known = load_machines(cluster, client_dir.parents[2])
     if known is None:
         return set()
-    known_as = {_host_port(host): host for host in hosts}
+    known_as = {host.endpoint: host for host in hosts}
     replace(known, nodes={**known_as, **known.nodes}).save(client_dir)
     return known_as.keys() - known.nodes.keys()
 
@@ -63,15 +63,10 @@ def _forget(cluster: str, client_dir: Path, joined: Sequence[HostSettings]) -> N
     """Forget the host:port entries of machines that now have node names, and of machines that were never reached."""
     known = load_machines(cluster, client_dir.parents[2])
     if known is not None:
-        known_as = {_host_port(host) for host in joined}
+        known_as = {host.endpoint for host in joined}
         replace(known, nodes={name: host for name, host in known.nodes.items() if name not in known_as}).save(
             client_dir
         )
-
-
-def _host_port(host: HostSettings) -> str:
-    """Return the key ``HOST:PORT``. The key is never a node's name, because node names hold no colon."""
-    return f"{host.address}:{host.login.port}"
 
 
 def _not_yet(cluster: str, nodes: Sequence[NodeSettings], client: Client, client_dir: Path) -> list[NodeSettings]:

@@ -20,6 +20,7 @@ from grass.hosts import Host
 from grass.manifest.join_file import Offer
 from grass.model.isolation import UidRange
 from grass.model.lifecycle import NodeState
+from grass.network_address import network_address
 from grass.provision.on_premises import node_design, node_paths, node_steps, offers
 from grass.provision.on_premises.facts import Facts, gather
 from grass.provision.on_premises.join_record import Own, with_record
@@ -225,7 +226,7 @@ def _is_known(join_client: JoinClient, own: Own) -> bool:
 def _check_reach(host: Host, facts: Facts, label: str, reach: tuple[tuple[str, str, int], ...]) -> None:
     answers = _look(host, facts, list(reach)) if reach else []
     closed = [
-        f"  - {what} at {there}:{port}: {said}"
+        f"  - {what} at {network_address(there, port)}: {said}"
         for (what, there, port), (good, said) in zip(reach, answers, strict=True)
         if not good
     ]

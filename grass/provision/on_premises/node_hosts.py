@@ -40,7 +40,7 @@ def check_distinct(wanted: Sequence[HostSettings]) -> None:
     for host in wanted:
         address = (_normalized(host.address), host.login.port)
         if address in seen:
-            raise InputError(f"{host.address}, port {host.login.port}, is named twice; each machine joins once")
+            raise InputError(f"{host.endpoint} is named twice; each machine joins once")
         seen.add(address)
 
 
