@@ -11,18 +11,16 @@ Used by the client's transport and by the API server. Pure: keys and ids are arg
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import dataclass
 
 from grass.api.envelope import KEY_BYTES, EnvelopeError, decode, encode, open_sealed, read_header, seal
+from grass.model.names import is_request_id, is_session_id
 
 __all__ = ["KEY_BYTES", "MAX_REQUEST", "EnvelopeError", "ReplyKey", "Session", "SessionCall", "open_call"]
 
 MAX_REQUEST = 2 * 1024 * 1024
 """Most bytes of a sealed request. A manifest of 1 MiB fits: sealing and signing add 78 % (base64 twice)."""
 MAX_REPLY = 256 * 1024 * 1024
-REQUEST_ID = re.compile(r"[0-9a-f]{16,64}")
-SESSION_ID = re.compile(r"[0-9a-f]{32}")
 
 
 @dataclass(frozen=True)
@@ -78,7 +76,7 @@ def session_of(token: str | bytes) -> str:
     """Return the unverified session id in a call's header. Raises EnvelopeError."""
     header = read_header(token)
     session = header.get("kid")
-    if header.keys() != {"kid"} or not isinstance(session, str) or not SESSION_ID.fullmatch(session):
+    if header.keys() != {"kid"} or not isinstance(session, str) or not is_session_id(session):
         raise EnvelopeError("a request belongs to no session")
     return session
 
@@ -95,7 +93,7 @@ def open_call(token: str | bytes, session: Session) -> SessionCall:
     texts = (call.method, call.path, call.request_id)
     if header != {"kid": session.id} or not all(isinstance(text, str) for text in texts):
         raise EnvelopeError("a call of another form")
-    if not REQUEST_ID.fullmatch(call.request_id) or not (call.body is None or isinstance(call.body, str)):
+    if not is_request_id(call.request_id) or not (call.body is None or isinstance(call.body, str)):
         raise EnvelopeError("a call of another form")
     return call
 

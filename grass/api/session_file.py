@@ -12,8 +12,9 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
-from grass.api.sealing import SESSION_ID, Session, decode_key, encode_key
+from grass.api.sealing import Session, decode_key, encode_key
 from grass.entropy import request_id
+from grass.model.names import is_session_id
 
 _NAME = "session.json"
 
@@ -22,7 +23,7 @@ def load_session(client_dir: Path, key_id: str) -> Session | None:
     """Return the session of the key ``key_id``. None: there is none, or others can read the file."""
     try:
         content = json.loads(_read(client_dir))
-        if content["key_id"] != key_id or not SESSION_ID.fullmatch(content["session"]):
+        if content["key_id"] != key_id or not is_session_id(content["session"]):
             return None
         return Session(content["session"], decode_key(content["key"]))
     except (OSError, ValueError, TypeError, KeyError):

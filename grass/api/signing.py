@@ -19,7 +19,8 @@ from joserfc.errors import JoseError
 from joserfc.jwk import RSAKey
 
 from grass.api.envelope import EnvelopeError, encode
-from grass.api.sealing import MAX_REQUEST, REQUEST_ID, ReplyKey, decode_key
+from grass.api.sealing import MAX_REQUEST, ReplyKey, decode_key
+from grass.model.names import is_request_id
 
 FRESH_SECONDS = 120.0
 """Largest difference between a request's time and the server's."""
@@ -132,7 +133,7 @@ def _opened(content: dict[str, Any], key_id: str) -> OpenedRequest:  # Any: JSON
     if not all(isinstance(content[name], str) for name in names) or not _is_time(issued_at):
         raise ValueError("claims of the wrong type")
     claims = Claims(**{name: content[name] for name in names}, issued_at=float(issued_at))
-    if claims.key_id != key_id or not REQUEST_ID.fullmatch(claims.request_id):
+    if claims.key_id != key_id or not is_request_id(claims.request_id):
         raise ValueError("claims that do not match the signature")
     if not (body is None or isinstance(body, str)):
         raise ValueError("the body is not text")

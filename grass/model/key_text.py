@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 
-from grass.model.names import is_job_id
+from grass.model.names import is_job_id, is_name
 
 _ATTEMPT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*\.[0-9]{1,9}/[1-9][0-9]{0,8}")
 _TASK = re.compile(r"([^/.]+)\.([0-9]{1,9})")
+_OPENED = re.compile(r"([^:]+):([A-Za-z0-9_-]{8,64})")
 
 
 def task_parts(text: str) -> tuple[str, int] | None:
@@ -35,3 +36,14 @@ def attempt_parts(key: str) -> tuple[str, str, str]:
     """Return job id, task and number of ``<job id>/<component>.<index>/<attempt>``. Raises ValueError."""
     job_id, task, attempt = key.split("/")
     return job_id, task, attempt
+
+
+def opened_parts(text: str) -> tuple[str, str] | None:
+    """Return the node and the id of ``NODE:ID``: a session or a forward that is open there. None: it names none."""
+    found = _OPENED.fullmatch(text)
+    return None if found is None or not is_name(found[1]) else (found[1], found[2])
+
+
+def opened_name(node: str, name: str) -> str:
+    """Return the name by which other machines know what the node opened as ``name``."""
+    return f"{node}:{name}"

@@ -1,4 +1,4 @@
-"""The grammar of names of clusters, jobs, users, nodes, components, ports and labels, and of digests. Pure.
+"""The grammar of names of clusters, jobs, users, nodes, components, ports and labels, and of digests and ids. Pure.
 
 The one home of these rules. A name becomes a folder, part of a key in the store, part of a redis user, and a word of a
 command line. So it never looks like a path or an option.
@@ -17,6 +17,8 @@ NAME_RULE = "letters, digits and `-` `_` `.`, with a letter or digit at both end
 COMPONENT_RULE = "letters, digits and `-` `_`, with a letter or digit at both ends"
 PORT_RULE = "letters, digits and `-` `_`, starting with a letter"
 LABEL_RULE = "letters, digits and `-` `_` `.` `/`, with a letter or digit at both ends"
+REQUEST_ID = "[0-9a-f]{16,64}"
+"""Pattern of the ids by which a request is known when it is repeated."""
 
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 _COMPONENT = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_-]*[A-Za-z0-9])?")
@@ -25,6 +27,8 @@ _LABEL = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._/-]*[A-Za-z0-9])?")
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _JOB_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
+_SHORT_ID = re.compile(r"[0-9a-f]{8}")
+_SESSION_ID = re.compile(r"[0-9a-f]{32}")
 
 
 def is_name(text: object) -> bool:
@@ -45,6 +49,25 @@ def is_job_id(text: str) -> bool:
 def is_digest(text: object) -> bool:
     """Check a SHA-256 digest: 64 hexadecimal digits."""
     return isinstance(text, str) and _DIGEST.fullmatch(text) is not None
+
+
+def is_short_id(text: str) -> bool:
+    """Check the id of an operation, or the end of a job id: 8 hexadecimal digits, as `grass.entropy` makes them."""
+    return _SHORT_ID.fullmatch(text) is not None
+
+
+def is_run_of(job_id: str, name: str) -> bool:
+    """Check that ``job_id`` is the id of a run of the job ``name``: ``<name>-<8 hexadecimal digits>``."""
+    return job_id.startswith(f"{name}-") and is_short_id(job_id[len(name) + 1 :])
+
+
+def is_request_id(text: str) -> bool:
+    return re.fullmatch(REQUEST_ID, text) is not None
+
+
+def is_session_id(text: str) -> bool:
+    """Check the id of an encryption session: 32 hexadecimal digits."""
+    return _SESSION_ID.fullmatch(text) is not None
 
 
 def is_component_name(text: object) -> bool:

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from grass.model.names import REQUEST_ID
 from grass.wire.operation_record import OperationKind
 
 Document = dict[str, Any]  # Any: the errors of its reader name every problem with its path, which a type could not
@@ -264,7 +265,7 @@ class JoinQuestion(Call, frozen=True):
 class Join(Call, frozen=True):
     secret: Annotated[str, Meta(min_length=1)]
     """Of the join token."""
-    join_id: Annotated[str, Meta(pattern="^[0-9a-f]{16,64}$")]
+    join_id: Annotated[str, Meta(pattern=f"^{REQUEST_ID}$")]
     """Chosen by the machine. Sent again with the same, nothing is used twice."""
     password: Annotated[str, Meta(min_length=1)]
     """The node's for redis, chosen by the machine."""

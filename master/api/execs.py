@@ -11,6 +11,7 @@ from flask import Blueprint
 
 from grass.errors import ConflictError, InputError, NotFoundError, UndecodableError
 from grass.model.event_kind import EventKind
+from grass.model.key_text import opened_name
 from grass.model.lifecycle import TaskState
 from grass.wire.calls import Exec, ExecInput, ExecSize, NoContent
 from grass.wire.codec import builtins
@@ -53,7 +54,7 @@ def start(call: Call, job: str, task: str) -> Reply:
     answer = _node(call, found.node, "POST", "", {"key": key, "argv": request.argv, "tty": request.tty, **size})
     what = f"task {record.name}.{task}: command `{request.argv[0]}` run beside it"
     call.api.store.log_event(EventKind.EXEC, call.user, what, job=record.name, task=task, node=found.node)
-    return Reply(ExecStarted(f"{found.node}:{answer['id']}", found.node, found.attempt), 201)
+    return Reply(ExecStarted(opened_name(found.node, answer["id"]), found.node, found.attempt), 201)
 
 
 def output(call: Call, job: str, task: str, session: str) -> ExecOutput:

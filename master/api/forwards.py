@@ -12,6 +12,7 @@ from flask import Blueprint
 from grass.errors import ConflictError, InputError, NotFoundError
 from grass.model.event_kind import EventKind
 from grass.model.job import Component, Job
+from grass.model.key_text import opened_name
 from grass.model.lifecycle import TaskState
 from grass.wire.calls import Forward, ForwardInput, NoContent
 from grass.wire.codec import builtins
@@ -51,7 +52,7 @@ def start(call: Call, job: str) -> Reply:
     answer = _node(call, task.node, "POST", "", {"key": attempt, "port": task.ports[port]})
     what = f"task {record.name}.{key}: port {port} opened to the machine of {call.user}"
     call.api.store.log_event(EventKind.FORWARD, call.user, what, job=record.name, task=str(key), node=task.node)
-    return Reply(ForwardStarted(f"{task.node}:{answer['id']}", str(key), task.node, port), 201)
+    return Reply(ForwardStarted(opened_name(task.node, answer["id"]), str(key), task.node, port), 201)
 
 
 def output(call: Call, job: str, forward: str) -> ForwardOutput:

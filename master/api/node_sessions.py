@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import re
-
 from grass.errors import NotFoundError
+from grass.model.key_text import opened_parts
 from grass.wire.node_record import NodeRecord
 from master.api.call import Call
 
-_NAME = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]{0,62}):([A-Za-z0-9_-]{8,64})")
 PAUSE = 0.5
 """Seconds after which a client asks again for output, if too many requests wait already."""
 
 
 def split_name(kind: str, name: str) -> tuple[str, str]:
     """Return the node, and the id there. ``kind``: what the message calls it. Raises NotFoundError."""
-    match = _NAME.fullmatch(name)
-    if match is None:
+    found = opened_parts(name)
+    if found is None:
         raise NotFoundError(f"{kind} {name!r}: not found")
-    return match[1], match[2]
+    return found
 
 
 def find_node(call: Call, name: str) -> NodeRecord:

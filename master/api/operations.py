@@ -5,8 +5,6 @@ The API checks what it can, for a clear answer at once. The master-agent decides
 
 from __future__ import annotations
 
-import re
-
 from flask import Blueprint
 
 from grass.clock import steady
@@ -15,6 +13,7 @@ from grass.errors import ConflictError, InputError, NotFoundError, UndecodableEr
 from grass.model.exhaustive import assert_never
 from grass.model.job import Component, Job
 from grass.model.lifecycle import JobState
+from grass.model.names import is_short_id
 from grass.model.sizes import SizeError, check_removal, target_size
 from grass.wire.calls import OperationRequest
 from grass.wire.job_record import JobRecord
@@ -39,7 +38,6 @@ from master.api.views import operation_view
 
 MOST_REMOVED = 10_000
 LONGEST_REASON = 500
-_ID = re.compile(r"[0-9a-f]{8}")
 
 
 def blueprint(api: Api) -> Blueprint:
@@ -129,7 +127,7 @@ def cancel_operation(call: Call, job: str, operation: str) -> OperationView:
 
 def _checked_id(text: str | None) -> str | None:
     """Check the id, which the client chooses so that it can repeat a request whose reply was lost."""
-    if text is not None and not _ID.fullmatch(text):
+    if text is not None and not is_short_id(text):
         raise InputError(f"id: must be 8 hexadecimal digits, got {text!r}")
     return text
 

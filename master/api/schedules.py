@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
-
 from flask import Blueprint
 
 from grass.clock import steady
 from grass.errors import ConflictError, InputError, NotFoundError
+from grass.model.names import is_short_id
 from grass.model.schedule import Overlap, ScheduleKind
 from grass.wire.calls import ScheduleRequest, ScheduleSubmission
 from grass.wire.schedule_record import ScheduleRecord, ScheduleState, first_record
@@ -30,8 +29,6 @@ from master.api.views import schedule_view
 
 APPEAR_SECONDS = 3.0
 """Time for the master-agent to take a ticket: less than a client waits for an answer."""
-
-_ID = re.compile(r"[0-9a-f]{8}")
 
 
 def blueprint(api: Api) -> Blueprint:
@@ -155,7 +152,7 @@ def delete_schedule(call: Call, schedule: str) -> Reply:
 def _request(call: Call) -> str:
     """Return the id of the request, by which a repetition is known; "": the client names none."""
     given = call.read(ScheduleRequest).id or ""
-    if given and not _ID.fullmatch(given):
+    if given and not is_short_id(given):
         raise InputError(f"id: must be 8 hexadecimal digits, got {given!r}")
     return given
 

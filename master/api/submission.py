@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
@@ -12,11 +11,10 @@ from grass.manifest import ParsedJob, ParsedSchedule, parse_job, parse_schedule,
 from grass.manifest.code_files import LONGEST_NAME, MOST_FILES
 from grass.manifest.document import show_text
 from grass.model.job import Job
+from grass.model.names import is_run_of
 from grass.wire.calls import ScheduleSubmission, Submission
 from grass.wire.node_record import NodeRecord
 from master.api.suitability import asks_about_nodes, unsuited
-
-_RUN = re.compile(r"[0-9a-f]{8}")
 
 
 @dataclass(frozen=True)
@@ -114,6 +112,6 @@ def _folder(text: str | None) -> PurePosixPath | None:
 
 def checked_job_id(text: str | None, name: str) -> str | None:
     """Check the id, which the client chooses so that it can repeat a submission whose reply was lost."""
-    if text is not None and not (text.startswith(f"{name}-") and _RUN.fullmatch(text[len(name) + 1 :])):
+    if text is not None and not is_run_of(text, name):
         raise InputError(f"id: must be the job's name, '-' and 8 hexadecimal digits, got {text!r}")
     return text

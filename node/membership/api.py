@@ -12,6 +12,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from grass.api.task_token import bearer, check
 from grass.errors import InputError, NotFoundError, UndecodableError
+from grass.model.key_text import opened_parts
 from grass.wire.keys import AttemptKey
 from grass.wire.membership_api import KEY_CHANGE, LONGEST_WAIT, TASK_EXEC, Left, Pulse, World
 from node.membership.board import Board
@@ -19,7 +20,6 @@ from node.membership.forwarding import Forwarding
 from node.membership.memberships import Memberships
 
 _KEY = re.compile(r"[A-Za-z0-9._/-]{1,160}")
-_SESSION = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]{0,62}):([A-Za-z0-9_-]{8,64})")
 
 
 class Request(NamedTuple):
@@ -117,8 +117,8 @@ class Api:
             case "POST", []:
                 wanted = TASK_EXEC.decode(call.body)
                 return self._forwarding.open(call.key.job_id, call.token, wanted)
-            case _, [session, *verb] if found := _SESSION.fullmatch(session):
-                node, name = found.groups()
+            case _, [session, *verb] if found := opened_parts(session):
+                node, name = found
                 path = "/".join((name, *verb))
                 if call.method == "GET":
                     path += f"?after={max(0, call.after)}"

@@ -22,6 +22,8 @@ from grass.errors import (
     UndecodableError,
 )
 from grass.frameworks.seat import member_of
+from grass.model.key_text import opened_name
+from grass.network_address import network_address
 from grass.tls_files import node_identity
 from grass.wire.codec import Form, encode
 from grass.wire.membership import Member
@@ -69,7 +71,7 @@ class Forwarding:
         self._places[member.node] = self._place(member)
         body = {"key": f"{job_id}/{member.task}/{member.attempt}", "argv": wanted.argv, "id": wanted.id}
         answer = self.call(job_id, member.node, token, "POST", "", encode(body).encode())
-        return ExecSession(f"{member.node}:{_SESSION.decode(answer).id}")
+        return ExecSession(opened_name(member.node, _SESSION.decode(answer).id))
 
     def call(self, job_id: str, node: str, token: str, method: str, path: str, body: bytes) -> Raw:
         """Return a node's answer to ``/v1/tasks/exec/<path>``, unread. Raises NodeUnreachableError, or its error."""
@@ -87,9 +89,10 @@ class Forwarding:
             status, content = response.status, response.read()
             answer = _JSON.decode(content) if status < 300 else Raw()
         except (OSError, http.client.HTTPException, UndecodableError, CertificateError) as error:
+            there = network_address(address, port)
             raise NodeUnreachableError(
-                f"node {node}: not reachable at {address}:{port} ({error}); check that firewalls between nodes let "
-                "this TCP port pass"
+                f"node {node}: not reachable at {there} ({error}); check that firewalls between nodes let this TCP "
+                "port pass"
             ) from error
         finally:
             connection.close()

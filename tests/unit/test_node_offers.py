@@ -9,8 +9,8 @@ import pytest
 
 from grass.errors import ConflictError, InputError
 from grass.hosts import LocalHost
-from grass.manifest.join_file import Offer
 from grass.hosts.ssh import SshAccess
+from grass.manifest.join_file import Offer
 from grass.manifest.on_premises import Login, Runtime, spelled_host
 from grass.provision.on_premises import facts, node_design, node_paths, offers
 from grass.provision.on_premises.facts import Facts, Python
