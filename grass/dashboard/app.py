@@ -5,8 +5,10 @@ Every answer passes ``Gate`` first and carries headers that let the browser load
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
+import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
@@ -32,9 +34,20 @@ from grass.errors import GrassError, InputError, NotAllowedError, UnreachableErr
 from grass.wire.codec import builtins
 
 PAGE = files("grass.dashboard") / "page"
+_CLASSIC_SCRIPT = re.compile(r'<script src="/assets/\w+/(\w+\.js)"></script>')
+
+
+def _policy(digests: list[str]) -> str:
+    """Return the Content-Security-Policy: files of this server only, and inline scripts with these SHA-256 digests."""
+    scripts = " ".join(["'self'", *(f"'sha256-{digest}'" for digest in digests)])
+    return (
+        f"default-src 'none'; script-src {scripts}; style-src 'self'; img-src 'self'; "
+        "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    )
+
+
 HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
-    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "Content-Security-Policy": _policy([]),
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
     "Referrer-Policy": "no-referrer",
@@ -220,9 +233,21 @@ def _names(folder: Any, above: str) -> Iterator[str]:
 
 
 def document(name: str) -> Response:
-    """Answer with a document of the page, whose files have the addresses of this edition."""
+    """Answer with a document of the page, whose files have the addresses of this edition.
+
+    Its classic scripts are written into it: they take care of files that get lost, so they must not get lost.
+    """
+    digests = []
+
+    def inline(found: re.Match[str]) -> str:
+        script = (PAGE / found[1]).read_text()
+        digests.append(base64.b64encode(hashlib.sha256(script.encode()).digest()).decode())
+        return f"<script>{script}</script>"
+
     text = (PAGE / name).read_text().replace("/assets/", f"/assets/{edition()}/")
-    return Response(text, content_type="text/html; charset=utf-8")
+    response = Response(_CLASSIC_SCRIPT.sub(inline, text), content_type="text/html; charset=utf-8")
+    response.headers["Content-Security-Policy"] = _policy(digests)
+    return response
 
 
 def asset(name: str) -> Response:

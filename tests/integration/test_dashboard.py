@@ -377,6 +377,28 @@ def test_a_browser_that_lost_its_cookie_is_told_which_link_to_open(browser: Any,
         page.wait_for_selector("#link:has-text('this browser has not opened the dashboard')")
 
 
+def test_a_page_whose_files_get_lost_on_the_way_draws_itself_in_the_end(browser: Any, link: str) -> None:
+    loads, lost = [], []
+
+    def drop(route: Any) -> None:
+        name = route.request.url.rpartition("/")[2]
+        if len(loads) > 2 and (name != "base.css" or name in lost[-1:]):
+            route.fallback()
+        else:
+            lost.append(name)
+            route.abort("internetdisconnected")
+
+    with tabs(browser) as context:
+        context.route("**/assets/**", drop)
+        context.on("request", lambda request: request.is_navigation_request() and loads.append(request.url))
+        with tab(context, link, ("ERR_INTERNET_DISCONNECTED",)) as page:
+            page.wait_for_selector("section[aria-label=Nodes] .tile")
+            until(page, "getComputedStyle(document.body).marginTop === '0px'")
+            assert len(loads) == 3 and {"app.js", "dom.js", "base.css"} <= {*lost}
+            page.reload()  # the browser has kept all files
+            page.wait_for_selector("section[aria-label=Nodes] .tile")
+
+
 WRITES = """
 import os, pathlib
 out = pathlib.Path(os.environ["GRASS_OUTPUT"])
@@ -391,7 +413,7 @@ os.mkfifo(out / "pipe")
 """
 
 
-def test_a_view_that_cannot_be_loaded_says_so_and_is_loaded_the_next_time(browser: Any, link: str) -> None:
+def test_a_view_that_cannot_be_loaded_says_so_and_is_loaded_again(browser: Any, link: str) -> None:
     with tabs(browser) as context:
         context.route("**/views/users.js", lambda route: route.abort())
         with tab(context, link, ("ERR_FAILED", "Failed to load", "Failed to fetch")) as page:
@@ -399,8 +421,9 @@ def test_a_view_that_cannot_be_loaded_says_so_and_is_loaded_the_next_time(browse
             page.wait_for_selector("main .empty:has-text('could not be loaded')")
             to(page, "/jobs")
             page.wait_for_selector("main h1:has-text('Jobs')")
-            context.unroute("**/views/users.js")
             to(page, "/users")
+            page.wait_for_selector("main .empty:has-text('could not be loaded')")
+            context.unroute("**/views/users.js")
             page.wait_for_selector("main h1:has-text('Users')")
 
 

@@ -254,7 +254,7 @@ def test_every_view_is_loaded_by_a_route_or_by_another_view() -> None:
     routed = re.findall(r'import\("\./([^"]+)"\)', (PAGE / "app.js").read_text())
     reached = set[str]().union(*(imported(name, set()) for name in ["app.js", *routed]))
     modules = {str(path.relative_to(PAGE)) for path in PAGE.rglob("*.js") if path.parent.name != "vendor"}
-    assert reached == modules - {"theme.js"}
+    assert reached == modules - {"recover.js", "theme.js"}
 
 
 def test_no_file_of_the_page_names_another_machine_or_builds_markup() -> None:

@@ -50,19 +50,23 @@ function route() {
 }
 
 async function show(mine, pattern, load, make) {
-  let made;
-  try {
-    const module = await load();
-    if (mine !== turn) return; // the address has changed meanwhile
-    made = make(module);
-  } catch (error) {
-    if (mine !== turn) return;
-    made = { draw: () => panel("This page is not here", {}, empty(`It could not be loaded (${error.message}). Reload the page; if that fails, start \`grass dashboard\` again.`)) };
+  for (let pause = 1; ; pause *= 2) {
+    let made = null;
+    try {
+      const module = await load();
+      if (mine !== turn) return; // the address has changed meanwhile
+      made = make(module);
+    } catch (error) {
+      if (mine !== turn) return;
+      view = { draw: () => panel("This page is not here", {}, empty(`It could not be loaded (${error.message}). It is loaded again.`)) };
+    }
+    if (made) { view = made; view.pattern = pattern; }
+    draw();
+    ahead();
+    if (made) return;
+    if (pause > 2) { window.grassReload(); return; } // some browsers remember that a module could not be loaded
+    await new Promise((resolve) => setTimeout(resolve, pause * 1000));
   }
-  view = made;
-  view.pattern = pattern;
-  draw();
-  ahead();
 }
 
 // Loads all views, so that each opens at once, and also opens when the server has gone.

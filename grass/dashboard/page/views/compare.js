@@ -5,6 +5,7 @@ import { h } from "../dom.js";
 import { bytes, duration, instant } from "../format.js";
 import { stateMark } from "../glyphs.js";
 import { empty, jobLink, panel } from "../parts.js";
+import { Poll } from "../poll.js";
 import { ask, cluster, listFiles, me } from "../state.js";
 import { usageCharts } from "./usage.js";
 
@@ -13,18 +14,21 @@ const MOST = 200; // rows of each table
 export function compareView([first, second]) {
   const charts = usageCharts("compare", Curves);
   let runs = null, outputs = null, problem = "", closed = false;
-  (async () => {
+  const poll = new Poll(async () => {
+    let again = null;
     try {
       const found = await ask("comparison", { first, second });
-      if (closed) return;
+      if (closed) return null;
       runs = found.jobs;
       charts.show(found);
       if (me.files) outputs = await Promise.all(runs.map((run) => listFiles(`jobs/${run.id}`).catch(() => []))); // no folder: no output
-    } catch (error) { problem = error.message; }
+    } catch (error) { problem = error.message; again = 5; }
     cluster.changed();
-  })();
+    return again;
+  });
+  poll.now();
   return {
-    close() { closed = true; charts.close(); },
+    close() { closed = true; poll.close(); charts.close(); },
     redraw() { charts.redraw(); },
     draw: () => h("div.stack", h("h1", "Two runs"), runs ? [table(runs), panel("Curves since the start of each run", { key: "curves" }, h("div.body", charts.element)), files(runs), outputs ? outputTable(outputs) : null]
       : h("section.panel", empty(problem || "Loading."))),

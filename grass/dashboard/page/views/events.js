@@ -7,6 +7,7 @@ import { ask, cluster } from "../state.js";
 
 const FIELDS = { text: "Any word", job: "Job", node: "Node", user: "User" };
 const PAUSE = 250; // milliseconds after a key before the cluster is asked
+const AGAIN = 5000; // milliseconds after an answer that failed
 
 export function eventsView(_, query) {
   const wanted = { text: query.get("q") || "", job: query.get("job") || "", node: query.get("node") || "", user: query.get("user") || "", kind: query.get("kind") || "" };
@@ -22,7 +23,11 @@ export function eventsView(_, query) {
       older = answer.before;
       kinds = answer.kinds;
       problem = "";
-    } catch (error) { if (mine === asked) problem = error.message; }
+    } catch (error) {
+      if (mine !== asked) return;
+      problem = error.message;
+      timer = setTimeout(() => load(before), AGAIN);
+    }
     cluster.changed();
   }
 

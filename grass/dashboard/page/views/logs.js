@@ -5,6 +5,7 @@ import { h, render } from "../dom.js";
 import { count, instant } from "../format.js";
 
 const MOST = 5000;
+const AGAIN = 2000; // milliseconds until a log that broke off is read again
 
 export class LogPane {
   constructor(job, component) {
@@ -17,7 +18,7 @@ export class LogPane {
     this.note = h("span.soft", { role: "status" });
     this.element = h("section.panel", { "data-keep": "log", "aria-label": "Log" }, h("header", this.bar, h("div.end", this.note)), this.list);
     this.parts = [];
-    this.onVisible = () => (document.hidden ? this.source?.close() : this.read());
+    this.onVisible = () => { clearTimeout(this.again); if (document.hidden) this.source?.close(); else this.read(); };
     document.addEventListener("visibilitychange", this.onVisible);
     this.read();
   }
@@ -42,22 +43,35 @@ export class LogPane {
       toggle("wrap", "Wrap", "Break long lines"), toggle("times", "Times", "Show when each line was read"));
   }
 
-  read() {
-    this.source?.close();
-    if (document.hidden) return;
+  clear() {
+    this.stale = false;
     this.lines = []; this.dropped = 0;
     this.list.replaceChildren();
+  }
+
+  // `again`: after the connection broke off.
+  read(again = false) {
+    this.source?.close();
+    if (document.hidden) return;
+    clearTimeout(this.again);
+    if (again) this.stale = true; // the lines stay until new ones are here
+    else this.clear();
     this.drawBar();
     const words = new URLSearchParams({ job: this.job, tail: this.options.tail, follow: "true" });
     if (this.options.component) words.set("component", this.options.component);
-    this.note.textContent = "reading";
+    this.tell("reading");
     this.source = new EventSource(`/logs?${words}`);
     this.source.addEventListener("alive", () => this.tell());
     this.source.onmessage = (message) => this.add(JSON.parse(message.data));
-    this.source.onerror = () => { this.source.close(); this.note.textContent = "the log broke off; choose again to read it"; };
+    this.source.onerror = () => {
+      this.source.close();
+      this.tell("the connection broke off; the log is read again");
+      this.again = setTimeout(() => this.read(true), AGAIN);
+    };
   }
 
   add(piece) {
+    if (this.stale) this.clear();
     if (piece.end !== undefined) { this.source.close(); this.tell(piece.end || "complete"); return; }
     this.lines.push(...piece.lines);
     const over = this.lines.length - MOST;
@@ -103,5 +117,5 @@ export class LogPane {
     this.note.textContent = [`${count(shown)} lines`, this.dropped ? `${count(this.dropped)} older ones left out` : "", this.state].filter(Boolean).join(" · ");
   }
 
-  close() { this.source?.close(); document.removeEventListener("visibilitychange", this.onVisible); }
+  close() { this.source?.close(); clearTimeout(this.again); document.removeEventListener("visibilitychange", this.onVisible); }
 }
