@@ -51,7 +51,8 @@ command -v userdel >/dev/null || exit 0
 getent passwd | while IFS=: read -r name _ uid _ comment _; do
   case "$comment" in "Grass $1 "*) ;; *) continue ;; esac
   n=0
-  while left=$(find /proc -maxdepth 1 -uid "$uid" -name '[0-9]*' -printf '%f ' 2>/dev/null) && [ -n "$left" ]; do
+  # not the owner of /proc/PID: it is root while a process ends, and userdel still sees the process then
+  while left=$(grep -lsE "^Uid:[[:space:]]+$uid[[:space:]]" /proc/[0-9]*/status | cut -d/ -f3) && [ -n "$left" ]; do
     [ $n -lt 50 ] || { echo "processes of $name do not end: $left" >&2; exit 1; }
     kill -KILL $left 2>/dev/null; sleep 0.1; n=$((n+1))
   done
