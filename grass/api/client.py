@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from grass.api.execution import Execution
     from grass.api.forwarding import Forwarding
 
-__all__ = ["Client", "Document", "View"]
+__all__ = ["ApiClient", "Document", "View"]
 
 Document = Mapping[str, Any] | str | Path
 """A manifest: its content, or the path of its file."""
@@ -48,7 +48,7 @@ _PAGE = 500
 """Jobs that one request asks for."""
 
 
-class Client(OperationCalls, ScheduleCalls, EventCalls, NodeCalls, UserCalls, FigureCalls, FileCalls):
+class ApiClient(OperationCalls, ScheduleCalls, EventCalls, NodeCalls, UserCalls, FigureCalls, FileCalls):
     """A cluster, as the user whose keys are in its ``client/`` folder.
 
     ``cluster``: its name (default: ``GRASS_CLUSTER``, what `grass use` chose, the only one). ``home``: default
@@ -75,7 +75,7 @@ class Client(OperationCalls, ScheduleCalls, EventCalls, NodeCalls, UserCalls, Fi
         """Whether the cluster's tasks run on this machine, with its files and programs."""
         self._transport = transport(load_client(folder / "client"), wall=wall, timeout=timeout)
 
-    def __enter__(self) -> Client:
+    def __enter__(self) -> ApiClient:
         return self
 
     def __exit__(

@@ -1,6 +1,6 @@
-"""Methods of ``grass.Client`` from those of the plain client: the same call, whose result becomes a typed view.
+"""Methods of ``grass.Client`` from those of ``ApiClient``: the same call, whose result becomes a typed view.
 
-Each function takes a call of the plain client and the type of its result, and returns the method. The method has the
+Each function takes a call of ``ApiClient`` and the type of its result, and returns the method. The method has the
 name, the arguments and the docstring of the call.
 """
 
@@ -10,7 +10,7 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
-from grass.api.client import Client as PlainClient
+from grass.api.client import ApiClient
 from grass.wire.codec import Form
 
 P = ParamSpec("P")
@@ -21,10 +21,10 @@ M = TypeVar("M", bound=Callable[..., object])
 class HasData(Protocol):
     """A client with its plain counterpart."""
 
-    data: PlainClient
+    data: ApiClient
 
 
-def one(call: Callable[Concatenate[PlainClient, P], object], view: type[V]) -> Callable[Concatenate[HasData, P], V]:
+def one(call: Callable[Concatenate[ApiClient, P], object], view: type[V]) -> Callable[Concatenate[HasData, P], V]:
     """Return the method whose result is one view."""
     form: Form[V] = Form(view)
 
@@ -35,7 +35,7 @@ def one(call: Callable[Concatenate[PlainClient, P], object], view: type[V]) -> C
 
 
 def several(
-    call: Callable[Concatenate[PlainClient, P], Iterable[object]], view: type[V]
+    call: Callable[Concatenate[ApiClient, P], Iterable[object]], view: type[V]
 ) -> Callable[Concatenate[HasData, P], list[V]]:
     """Return the method whose result is a list of views."""
     form: Form[V] = Form(view)
@@ -47,7 +47,7 @@ def several(
 
 
 def stream(
-    call: Callable[Concatenate[PlainClient, P], Iterable[object]], view: type[V]
+    call: Callable[Concatenate[ApiClient, P], Iterable[object]], view: type[V]
 ) -> Callable[Concatenate[HasData, P], Iterator[V]]:
     """Return the method whose result yields views as they come."""
     form: Form[V] = Form(view)
@@ -58,7 +58,7 @@ def stream(
     return _described(method, call, f"Iterator[{view.__name__}]")
 
 
-def same(call: Callable[Concatenate[PlainClient, P], V]) -> Callable[Concatenate[HasData, P], V]:
+def same(call: Callable[Concatenate[ApiClient, P], V]) -> Callable[Concatenate[HasData, P], V]:
     """Return the method whose result is that of the call: no view."""
 
     def method(self: HasData, /, *args: P.args, **kwargs: P.kwargs) -> V:

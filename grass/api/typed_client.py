@@ -1,7 +1,7 @@
 """``grass.Client``: a cluster for Python programs. Its methods return the typed views of ``grass.wire``.
 
-It decides and sends nothing: each call is one of ``data``, the plain client, and its result is converted. Used by
-programs of users, ``Executor`` and ``Job``; the CLI and the dashboard use the plain client.
+It decides and sends nothing: each call is one of ``data``, an ``ApiClient``, and its result is converted. Used by
+programs of users, ``Executor`` and ``Job``; the CLI and the dashboard use ``ApiClient``.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from grass.api.client import Client as PlainClient
-from grass.api.client import Document
+from grass.api.client import ApiClient, Document
 from grass.api.client_views import EventPage, LogLine
 from grass.api.patience import TIMEOUT
 from grass.api.typed_calls import one, same, several, stream
@@ -40,7 +39,7 @@ class Client:
     """
 
     def __init__(self, cluster: str | None = None, *, home: str | Path | None = None, timeout: float = TIMEOUT) -> None:
-        self.data = PlainClient(cluster, home=None if home is None else Path(home), timeout=timeout)
+        self.data = ApiClient(cluster, home=None if home is None else Path(home), timeout=timeout)
         """The same calls, whose results are plain dicts and lists, as in JSON."""
 
     def __enter__(self) -> Client:
@@ -89,75 +88,75 @@ class Client:
         shown = None if on_progress is None else lambda view: on_progress(_JOB.convert(view))
         return _JOB.convert(self.data.wait(name, timeout, shown))
 
-    start = one(PlainClient.start, views.StartedView)
-    plan = one(PlainClient.plan, views.PlanView)
-    jobs = several(PlainClient.jobs, views.JobView)
-    newest_jobs = one(PlainClient.newest_jobs, views.JobsView)
-    job = one(PlainClient.job, views.JobView)
-    tasks = several(PlainClient.tasks, views.TaskView)
-    attempts = several(PlainClient.attempts, views.AttemptView)
-    why = one(PlainClient.why, views.WhyView)
-    wait_any = one(PlainClient.wait_any, views.JobView)
-    logs = stream(PlainClient.logs, LogLine)
-    stop = one(PlainClient.stop, views.JobView)
-    delete = one(PlainClient.delete, views.JobView)
-    rerun = one(PlainClient.rerun, views.StartedView)
-    hold = one(PlainClient.hold, views.JobView)
-    release = one(PlainClient.release, views.JobView)
-    set_priority = one(PlainClient.set_priority, views.JobView)
-    execute = same(PlainClient.execute)
-    forward = same(PlainClient.forward)
-    push = same(PlainClient.push)
-    pull = same(PlainClient.pull)
+    start = one(ApiClient.start, views.StartedView)
+    plan = one(ApiClient.plan, views.PlanView)
+    jobs = several(ApiClient.jobs, views.JobView)
+    newest_jobs = one(ApiClient.newest_jobs, views.JobsView)
+    job = one(ApiClient.job, views.JobView)
+    tasks = several(ApiClient.tasks, views.TaskView)
+    attempts = several(ApiClient.attempts, views.AttemptView)
+    why = one(ApiClient.why, views.WhyView)
+    wait_any = one(ApiClient.wait_any, views.JobView)
+    logs = stream(ApiClient.logs, LogLine)
+    stop = one(ApiClient.stop, views.JobView)
+    delete = one(ApiClient.delete, views.JobView)
+    rerun = one(ApiClient.rerun, views.StartedView)
+    hold = one(ApiClient.hold, views.JobView)
+    release = one(ApiClient.release, views.JobView)
+    set_priority = one(ApiClient.set_priority, views.JobView)
+    execute = same(ApiClient.execute)
+    forward = same(ApiClient.forward)
+    push = same(ApiClient.push)
+    pull = same(ApiClient.pull)
 
-    scale = one(PlainClient.scale, views.OperationView)
-    suspend = one(PlainClient.suspend, views.OperationView)
-    resume = one(PlainClient.resume, views.OperationView)
-    restart = one(PlainClient.restart, views.OperationView)
-    replace = one(PlainClient.replace, views.OperationView)
-    operations = several(PlainClient.operations, views.OperationView)
-    cancel_operation = one(PlainClient.cancel_operation, views.OperationView)
-    wait_for_operation = one(PlainClient.wait_for_operation, views.OperationView)
+    scale = one(ApiClient.scale, views.OperationView)
+    suspend = one(ApiClient.suspend, views.OperationView)
+    resume = one(ApiClient.resume, views.OperationView)
+    restart = one(ApiClient.restart, views.OperationView)
+    replace = one(ApiClient.replace, views.OperationView)
+    operations = several(ApiClient.operations, views.OperationView)
+    cancel_operation = one(ApiClient.cancel_operation, views.OperationView)
+    wait_for_operation = one(ApiClient.wait_for_operation, views.OperationView)
 
-    start_schedule = one(PlainClient.start_schedule, views.ScheduleView)
-    schedules = several(PlainClient.schedules, views.ScheduleView)
-    schedule = one(PlainClient.schedule, views.ScheduleView)
-    stop_schedule = one(PlainClient.stop_schedule, views.ScheduleView)
-    pause_schedule = one(PlainClient.pause_schedule, views.ScheduleView)
-    resume_schedule = one(PlainClient.resume_schedule, views.ScheduleView)
-    run_schedule = one(PlainClient.run_schedule, views.ScheduleView)
-    delete_schedule = one(PlainClient.delete_schedule, views.ScheduleView)
+    start_schedule = one(ApiClient.start_schedule, views.ScheduleView)
+    schedules = several(ApiClient.schedules, views.ScheduleView)
+    schedule = one(ApiClient.schedule, views.ScheduleView)
+    stop_schedule = one(ApiClient.stop_schedule, views.ScheduleView)
+    pause_schedule = one(ApiClient.pause_schedule, views.ScheduleView)
+    resume_schedule = one(ApiClient.resume_schedule, views.ScheduleView)
+    run_schedule = one(ApiClient.run_schedule, views.ScheduleView)
+    delete_schedule = one(ApiClient.delete_schedule, views.ScheduleView)
 
-    status = one(PlainClient.status, views.StatusView)
-    events = stream(PlainClient.events, views.EventView)
-    older_events = one(PlainClient.older_events, EventPage)
-    daemon_logs = stream(PlainClient.daemon_logs, DaemonLine)
-    changes = stream(PlainClient.changes, views.ChangePiece)
+    status = one(ApiClient.status, views.StatusView)
+    events = stream(ApiClient.events, views.EventView)
+    older_events = one(ApiClient.older_events, EventPage)
+    daemon_logs = stream(ApiClient.daemon_logs, DaemonLine)
+    changes = stream(ApiClient.changes, views.ChangePiece)
 
-    nodes = several(PlainClient.nodes, views.NodeView)
-    node = one(PlainClient.node, views.NodeView)
-    cordon = one(PlainClient.cordon, views.NodeAccepted)
-    uncordon = one(PlainClient.uncordon, views.NodeAccepted)
-    drain = one(PlainClient.drain, views.NodeAccepted)
-    remove_node = one(PlainClient.remove_node, views.NodeAccepted)
-    watch_node = one(PlainClient.watch_node, views.NodeWaited)
-    join_token = one(PlainClient.join_token, views.JoinTokenView)
-    join_tokens = several(PlainClient.join_tokens, views.JoinTokenRow)
-    revoke_join_token = one(PlainClient.revoke_join_token, views.JoinTokenRow)
-    sign_off_image = one(PlainClient.sign_off_image, views.ImageView)
-    forget_image = one(PlainClient.forget_image, views.ImageView)
+    nodes = several(ApiClient.nodes, views.NodeView)
+    node = one(ApiClient.node, views.NodeView)
+    cordon = one(ApiClient.cordon, views.NodeAccepted)
+    uncordon = one(ApiClient.uncordon, views.NodeAccepted)
+    drain = one(ApiClient.drain, views.NodeAccepted)
+    remove_node = one(ApiClient.remove_node, views.NodeAccepted)
+    watch_node = one(ApiClient.watch_node, views.NodeWaited)
+    join_token = one(ApiClient.join_token, views.JoinTokenView)
+    join_tokens = several(ApiClient.join_tokens, views.JoinTokenRow)
+    revoke_join_token = one(ApiClient.revoke_join_token, views.JoinTokenRow)
+    sign_off_image = one(ApiClient.sign_off_image, views.ImageView)
+    forget_image = one(ApiClient.forget_image, views.ImageView)
 
-    usage = one(PlainClient.usage, usage_views.ClusterUsageView)
-    node_usage = one(PlainClient.node_usage, usage_views.NodeUsageView)
-    job_usage = one(PlainClient.job_usage, usage_views.JobUsageView)
-    task_usage = one(PlainClient.task_usage, usage_views.TaskUsageView)
-    job_metrics = one(PlainClient.job_metrics, usage_views.JobMetricsView)
-    shares = one(PlainClient.shares, views.SharesView)
+    usage = one(ApiClient.usage, usage_views.ClusterUsageView)
+    node_usage = one(ApiClient.node_usage, usage_views.NodeUsageView)
+    job_usage = one(ApiClient.job_usage, usage_views.JobUsageView)
+    task_usage = one(ApiClient.task_usage, usage_views.TaskUsageView)
+    job_metrics = one(ApiClient.job_metrics, usage_views.JobMetricsView)
+    shares = one(ApiClient.shares, views.SharesView)
 
-    users = several(PlainClient.users, views.UserView)
-    add_user = one(PlainClient.add_user, views.UserInvitation)
-    set_user_role = one(PlainClient.set_user_role, views.UserView)
-    disable_user = one(PlainClient.disable_user, views.UserView)
-    enable_user = one(PlainClient.enable_user, views.UserView)
-    rotate_user = one(PlainClient.rotate_user, views.UserInvitation)
-    remove_user = one(PlainClient.remove_user, views.UserView)
+    users = several(ApiClient.users, views.UserView)
+    add_user = one(ApiClient.add_user, views.UserInvitation)
+    set_user_role = one(ApiClient.set_user_role, views.UserView)
+    disable_user = one(ApiClient.disable_user, views.UserView)
+    enable_user = one(ApiClient.enable_user, views.UserView)
+    rotate_user = one(ApiClient.rotate_user, views.UserInvitation)
+    remove_user = one(ApiClient.remove_user, views.UserView)

@@ -19,7 +19,7 @@ from grass.errors import ConflictError, ManifestError, NotFoundError, Problem
 from grass.model.lifecycle import JobState
 
 if TYPE_CHECKING:
-    from grass.api.client import Client, View
+    from grass.api.client import ApiClient, View
     from grass.manifest import ParsedJob
     from grass.manifest.foreign.dialects import ParsedScale
 
@@ -117,7 +117,7 @@ def _path(source: Source, problem: Problem) -> str:
     return f"{source.name}: {problem.path}" if problem.path else source.name
 
 
-def check_cluster(client: Client, found: Sequence[Document]) -> None:
+def check_cluster(client: ApiClient, found: Sequence[Document]) -> None:
     """Compare the documents with the jobs of the cluster: names of new jobs must be free, jobs to scale must exist.
 
     Raises ConflictError or ManifestError. The API itself checks the name of a single job.
@@ -136,7 +136,7 @@ def check_cluster(client: Client, found: Sequence[Document]) -> None:
     _refuse(problems)
 
 
-def _check_name(client: Client, each: JobDocument) -> None:
+def _check_name(client: ApiClient, each: JobDocument) -> None:
     try:
         view = client.job(each.name, specification=False)
     except NotFoundError:
@@ -146,7 +146,7 @@ def _check_name(client: Client, each: JobDocument) -> None:
 
 
 def apply_all(
-    client: Client, invocation: Invocation, found: Sequence[Document], strict: bool, env: Mapping[str, str]
+    client: ApiClient, invocation: Invocation, found: Sequence[Document], strict: bool, env: Mapping[str, str]
 ) -> None:
     """Start and scale all jobs, in order, and print what was done: also if a later document fails."""
     done: list[View] = []
@@ -158,7 +158,7 @@ def apply_all(
             _show_applied(invocation, done, alone=len(found) == 1)
 
 
-def apply_one(client: Client, invocation: Invocation, each: Document, strict: bool, env: Mapping[str, str]) -> View:
+def apply_one(client: ApiClient, invocation: Invocation, each: Document, strict: bool, env: Mapping[str, str]) -> View:
     """Start or scale a job. Return the view of the started job, or of the operation."""
     if isinstance(each, ScaleDocument):
         for warning in each.parsed.warnings:

@@ -9,7 +9,7 @@ from grass.manifest.foreign.scaling import ScaleRequest
 from grass.model.lifecycle import JobState
 
 if TYPE_CHECKING:
-    from grass.api.client import Client, View
+    from grass.api.client import ApiClient, View
     from grass.manifest import ParsedJob
 
 
@@ -20,7 +20,7 @@ class Starting(Protocol):
     def parsed(self) -> ParsedJob: ...
 
 
-def problem(client: Client, request: ScaleRequest, starting: Starting | None) -> Problem | None:
+def problem(client: ApiClient, request: ScaleRequest, starting: Starting | None) -> Problem | None:
     """Return why the request cannot be filed: its job, its component or one of its tasks does not exist."""
     if starting is not None:
         sizes = {name: part.replicas for name, part in starting.parsed.job.components.items()}
@@ -41,7 +41,7 @@ def problem(client: Client, request: ScaleRequest, starting: Starting | None) ->
     return None if unknown is None else Problem(request.path, f"job {request.job}: has no task {unknown}")
 
 
-def file(client: Client, source: str, request: ScaleRequest) -> View:
+def file(client: ApiClient, source: str, request: ScaleRequest) -> View:
     """File the operation and return it. Raises ConflictError if it is rejected."""
     operation = client.scale(
         request.job,

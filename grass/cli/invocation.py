@@ -15,7 +15,7 @@ from grass.cli.output import Output
 from grass.errors import NotFoundError
 
 if TYPE_CHECKING:
-    from grass.api.client import Client
+    from grass.api.client import ApiClient
 
 
 @dataclass
@@ -23,7 +23,7 @@ class Invocation:
     output: Output
     named_cluster: str | None = None
     debug: bool = False
-    _client: Client | None = None
+    _client: ApiClient | None = None
 
     @property
     def cluster(self) -> str:
@@ -37,7 +37,7 @@ class Invocation:
             raise NotFoundError(f"no cluster {name!r} in {environment.grass_home()}; `grass create` creates one")
         return name
 
-    def client(self) -> Client:
+    def client(self) -> ApiClient:
         """Return the connection to the cluster; every call returns the same connection."""
         if self._client is None:
             self._client = self._connect()
@@ -47,11 +47,11 @@ class Invocation:
         if self._client is not None:
             self._client.close()
 
-    def _connect(self) -> Client:
+    def _connect(self) -> ApiClient:
         name = self.existing_cluster()
-        from grass.api.client import Client
+        from grass.api.client import ApiClient
 
-        return Client(name)
+        return ApiClient(name)
 
 
 pass_invocation = click.make_pass_decorator(Invocation)

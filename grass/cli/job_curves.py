@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from grass.errors import NotFoundError
 
 if TYPE_CHECKING:
-    from grass.api.client import Client, View
+    from grass.api.client import ApiClient, View
 
 _STEPS = ((900.0, 2), (86_400.0, 60))
 """Age of the start of the job, and the finest step in which its usage is still kept."""
 
 
-def read_histories(client: Client, job: View, usage: View, now: float) -> dict[str, View]:
+def read_histories(client: ApiClient, job: View, usage: View, now: float) -> dict[str, View]:
     """Return task → curves since the start of the job. ``usage``: the *job usage view* that names the tasks."""
     if job["started"] is None:
         return {}

@@ -18,7 +18,7 @@ from grass.errors import ConflictError, GrassError
 from grass.model.lifecycle import JobState
 
 if TYPE_CHECKING:
-    from grass.api.client import Client, View
+    from grass.api.client import ApiClient, View
 
 _TAG = click.option("--tag", multiple=True, metavar="NAME[=VALUE]", help="All jobs with this tag.")
 Done = tuple["View", Sequence[str]]
@@ -50,7 +50,7 @@ def stop(invocation: Invocation, names: tuple[str, ...], tag: tuple[str, ...], g
             return _each(invocation, chosen, lambda name: _stopped(client, name, grace), alone=not tag)
 
 
-def _stopped(client: Client, name: str, grace: float | None) -> Done:
+def _stopped(client: ApiClient, name: str, grace: float | None) -> Done:
     view = client.stop(name, grace=grace)
     state = JobState(view["state"])
     if state.ended and state is not JobState.STOPPED:
@@ -76,7 +76,7 @@ def delete(invocation: Invocation, names: tuple[str, ...], tag: tuple[str, ...],
     return _each(invocation, chosen, lambda name: _deleted(invocation, client, name, yes), alone=not tag)
 
 
-def _deleted(invocation: Invocation, client: Client, name: str, yes: bool) -> Done:
+def _deleted(invocation: Invocation, client: ApiClient, name: str, yes: bool) -> Done:
     view = client.job(name, specification=False)
     newer = view.get("newer_deleted")
     if newer is not None and not yes:

@@ -18,7 +18,7 @@ from grass.cli.values import SINCE, count_or_all
 from grass.model.lifecycle import JobState
 
 if TYPE_CHECKING:
-    from grass.api.client import Client, View
+    from grass.api.client import ApiClient, View
 
 SHOWN = 100
 PAGE = 1000
@@ -87,7 +87,7 @@ def list_jobs(
         _show(invocation, job_columns.ordered(jobs, sort), columns, chosen, more, watch, all_jobs)
 
 
-def _read(client: Client, selection: Mapping[str, Any], all_jobs: bool, most: int | None) -> tuple[list[View], int]:
+def _read(client: ApiClient, selection: Mapping[str, Any], all_jobs: bool, most: int | None) -> tuple[list[View], int]:
     """Return the jobs, and the number of those that are left out; -1: some, not counted."""
     page = client.newest_jobs(all=all_jobs, limit=PAGE if most is None else min(most, PAGE), **selection)
     jobs, total = page["jobs"], page["total"]
@@ -100,7 +100,7 @@ def _read(client: Client, selection: Mapping[str, Any], all_jobs: bool, most: in
     return jobs, -1 if total is None else max(0, total - len(jobs))
 
 
-def _changing(client: Client, read: Callable[[], tuple[list[View], int]]) -> Iterator[tuple[list[View], int]]:
+def _changing(client: ApiClient, read: Callable[[], tuple[list[View], int]]) -> Iterator[tuple[list[View], int]]:
     """Yield the list now, and again after changes of jobs, without end."""
     shown: tuple[list[View], int] | None = None
     for piece in client.changes():

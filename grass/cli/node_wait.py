@@ -11,13 +11,13 @@ from grass.cli.output import Output
 from grass.errors import WaitTimeoutError
 
 if TYPE_CHECKING:
-    from grass.api.client import Client, View
+    from grass.api.client import ApiClient, View
 
 _SLICE = 20.0
 
 
 def until(
-    client: Client,
+    client: ApiClient,
     output: Output,
     name: str,
     asked: View,

@@ -30,7 +30,7 @@ from grass.errors import GrassError, InputError
 from grass.model.lifecycle import JobState
 
 if TYPE_CHECKING:
-    from grass.api.client import Client
+    from grass.api.client import ApiClient
 
 _FIRST_WORDS = 0.05
 """Seconds to wait for the first data on a pipe."""
@@ -120,7 +120,7 @@ def _in_pipe(descriptor: int) -> bool:
     return int.from_bytes(waiting, sys.byteorder) > 0
 
 
-def follow(client: Client, output: Output, job_id: str) -> int:
+def follow(client: ApiClient, output: Output, job_id: str) -> int:
     """Print the job's log until the job has ended. Return the exit code for `grass run`."""
     _until_started(client, output, job_id)
     style = logs.Style.of(client.job(job_id, specification=False), None, timestamps=False)
@@ -138,7 +138,7 @@ class _Started(Exception):
     """Ends the wait for a job that is no longer queued."""
 
 
-def _until_started(client: Client, output: Output, job_id: str) -> None:
+def _until_started(client: ApiClient, output: Output, job_id: str) -> None:
     said: str | None = None
 
     def tell(view: View) -> None:
@@ -166,7 +166,7 @@ def exit_of(job: View, tasks: Sequence[View]) -> int:
     return int(task["exit_code"] or Exit.JOB_FAILED)
 
 
-def _stop(client: Client, output: Output, job: View) -> None:
+def _stop(client: ApiClient, output: Output, job: View) -> None:
     """Stop the job in a separate thread, because the main thread goes on printing the log."""
     output.note(f"stopping {job['name']}; Ctrl-C again returns at once")
     try:
@@ -175,7 +175,7 @@ def _stop(client: Client, output: Output, job: View) -> None:
         output.note(f"cannot stop {job['name']}: {error}")
 
 
-def _stop_unread(client: Client, output: Output, job: View) -> None:
+def _stop_unread(client: ApiClient, output: Output, job: View) -> None:
     """Stop the job when nobody reads its output. A job that has already ended stays unchanged."""
     try:
         if not JobState(client.stop(job["id"])["state"]).ended:

@@ -12,7 +12,7 @@ from grass.errors import InputError, NotFoundError
 from grass.model.key_text import task_parts
 
 if TYPE_CHECKING:
-    from grass.api.client import Client
+    from grass.api.client import ApiClient
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Parts:
     parts: tuple[str, ...]
 
 
-def selected(client: Client, names: Sequence[str], tag: Sequence[str], *, all_jobs: bool) -> list[str]:
+def selected(client: ApiClient, names: Sequence[str], tag: Sequence[str], *, all_jobs: bool) -> list[str]:
     """Return names, or the ids of the jobs with all these tags. ``all_jobs``: the finished ones instead of the active.
 
     Raises NotFoundError if no job has the tags, or if one of several names is none of a job: nothing was done then.
@@ -42,7 +42,7 @@ def selected(client: Client, names: Sequence[str], tag: Sequence[str], *, all_jo
     return found
 
 
-def jobs_or_parts(client: Client, names: Sequence[str]) -> Parts | None:
+def jobs_or_parts(client: ApiClient, names: Sequence[str]) -> Parts | None:
     """Return the parts of the first job that the other words mean; None: all words are jobs. Raises InputError."""
     if len(names) < 2:
         return None

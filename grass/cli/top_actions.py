@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from grass.model.lifecycle import JobState
 
 if TYPE_CHECKING:
-    from grass.api.client import Client
+    from grass.api.client import ApiClient
 
 View = Mapping[str, Any]
 
@@ -20,7 +20,7 @@ class Action(NamedTuple):
     verb: str
     note: str
     done: str
-    act: Callable[[Client, str], View]
+    act: Callable[[ApiClient, str], View]
 
 
 _STOP = Action(

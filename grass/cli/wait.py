@@ -12,11 +12,11 @@ from grass.cli.output import Output
 from grass.model.lifecycle import JobState
 
 if TYPE_CHECKING:
-    from grass.api.client import Client
+    from grass.api.client import ApiClient
     from grass.api.client import View as ClientView
 
 
-def until_ended(client: Client, output: Output, name: str, timeout: float | None) -> ClientView:
+def until_ended(client: ApiClient, output: Output, name: str, timeout: float | None) -> ClientView:
     """Return the job's last view. Raise WaitTimeoutError after ``timeout`` seconds.
 
     The job goes on after the error, as it does after Ctrl-C.
@@ -38,7 +38,7 @@ def until_ended(client: Client, output: Output, name: str, timeout: float | None
 
 
 def until_any_or_all(
-    client: Client, output: Output, names: Sequence[str], timeout: float | None, *, first: bool
+    client: ApiClient, output: Output, names: Sequence[str], timeout: float | None, *, first: bool
 ) -> list[ClientView]:
     """Return the last views of the jobs that were waited for: of one if ``first``, otherwise of all, in their order."""
     until = None if timeout is None else clock.steady() + timeout

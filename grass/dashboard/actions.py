@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from grass.api.client import Client
+from grass.api.client import ApiClient
 from grass.errors import InputError
 
 Body = Mapping[str, Any]  # Any: JSON that the page sent
@@ -35,7 +35,7 @@ def _number(body: Body, name: str) -> int:
     return value
 
 
-ACTIONS: dict[str, Callable[[Client, Body], Any]] = {
+ACTIONS: dict[str, Callable[[ApiClient, Body], Any]] = {
     "job-stop": lambda client, body: client.stop(_text(body, "job")),
     "task-stop": lambda client, body: client.stop(_text(body, "job"), tasks=[_text(body, "task")]),
     "job-rerun": lambda client, body: client.rerun(_text(body, "job")),

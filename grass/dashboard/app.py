@@ -22,7 +22,7 @@ from werkzeug.exceptions import BadRequestKeyError, HTTPException
 
 import grass
 from grass import clock
-from grass.api.client import Client
+from grass.api.client import ApiClient
 from grass.dashboard.actions import ACTIONS
 from grass.dashboard.files import Files, exactly
 from grass.dashboard.gate import OPEN, Gate, RefusedError
@@ -88,7 +88,7 @@ class Pages:
     def __init__(
         self,
         gate: Gate,
-        connect: Callable[[], Client],
+        connect: Callable[[], ApiClient],
         files: Files | None = None,
         *,
         shared: bool = False,

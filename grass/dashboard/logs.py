@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from grass.api.client import Client, View
+from grass.api.client import ApiClient, View
 from grass.errors import GrassError, InputError
 
 LONGEST = 8 * 1024
@@ -32,7 +32,7 @@ class LogWords:
         return cls(words["job"], words.get("component") or None, int(tail), words.get("follow") == "true")
 
 
-def log_pieces(client: Client, words: LogWords) -> Iterator[View | None]:
+def log_pieces(client: ApiClient, words: LogWords) -> Iterator[View | None]:
     """Yield ``{"lines": [...]}``, None while nothing comes, and at the end ``{"end": why, or ""}``."""
     try:
         for lines in client.log_batches(words.job, words.component, words.tail, words.follow):

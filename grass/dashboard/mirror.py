@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 
 from grass import clock
-from grass.api.client import Client
+from grass.api.client import ApiClient
 from grass.dashboard.pile import Piece, Pile
 from grass.errors import GrassError, NotFoundError
 
@@ -40,7 +40,7 @@ class Mailbox:
 class Mirror:
     """``job``: mirror this job and its tasks instead of the cluster."""
 
-    def __init__(self, client: Client, job: str | None = None) -> None:
+    def __init__(self, client: ApiClient, job: str | None = None) -> None:
         self._client = client
         self._job = job
         self._changed = threading.Condition()
@@ -156,7 +156,7 @@ def _who(status: Piece) -> Piece:
 class Mirrors:
     """The mirror of the cluster, from the beginning, and one of each job that a tab watches."""
 
-    def __init__(self, connect: Callable[[], Client]) -> None:
+    def __init__(self, connect: Callable[[], ApiClient]) -> None:
         self._connect = connect
         self._lock = threading.Lock()
         self._cluster = Mirror(connect())

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from grass.api.client import Client
+from grass.api.client import ApiClient
 from grass.dashboard.curves import Run, capacity, comparison, last, node_charts, own_charts, task_charts
 from grass.errors import InputError
 from grass.model.event_kind import EventKind
@@ -29,7 +29,7 @@ _TASKS = 20
 class Question:
     """``shared``: also answered for a shared page, whose readers may be anybody."""
 
-    ask: Callable[[Client, Words], Any]
+    ask: Callable[[ApiClient, Words], Any]
     shared: bool = False
 
 
@@ -43,31 +43,31 @@ def _range(words: Words) -> tuple[int, int]:
     raise InputError(f"query parameter range: must be seconds up to {_STEPS[-1][0]}, got {text!r}")
 
 
-def _capacity(client: Client, words: Words) -> Any:
+def _capacity(client: ApiClient, words: Words) -> Any:
     """Return the last hour; of a cluster that is younger than some minutes, what there is in full detail."""
     hour = capacity(last(client.usage(step=60)["history"], 3600))
     known = max((sum(value is not None for value in each["values"]) for each in hour["series"]), default=0)
     return hour if known >= _FEW else capacity(last(client.usage(step=2)["history"], 900))
 
 
-def _node_usage(client: Client, words: Words) -> Any:
+def _node_usage(client: ApiClient, words: Words) -> Any:
     seconds, step = _range(words)
     answer = client.node_usage(words["node"], step=step)
     return {"charts": node_charts(last(answer["history"], seconds)), "tasks": answer["tasks"], "now": answer["now"]}
 
 
-def _task_usage(client: Client, words: Words) -> Any:
+def _task_usage(client: ApiClient, words: Words) -> Any:
     seconds, step = _range(words)
     answer = client.task_usage(words["job"], words["task"], step=step)
     return {"charts": task_charts(last(answer["history"], seconds))}
 
 
-def _job_usage(client: Client, words: Words) -> Any:
+def _job_usage(client: ApiClient, words: Words) -> Any:
     answer = client.job_usage(words["job"], first=_TASKS)
     return {**answer, "charts": own_charts(client.job_metrics(words["job"]))}
 
 
-def _events(client: Client, words: Words) -> Any:
+def _events(client: ApiClient, words: Words) -> Any:
     """Return a page of the event log, newest first; ``before``: where older ones begin; and all kinds."""
     job, node, user, text = (words.get(name) or None for name in ("job", "node", "user", "text"))
     before, kind = words.get("before", _NEWEST), words.get("kind", "")
@@ -75,7 +75,7 @@ def _events(client: Client, words: Words) -> Any:
     return {"events": found["events"][::-1], "before": found["before"], "kinds": [each.value for each in EventKind]}
 
 
-def _comparison(client: Client, words: Words) -> Any:
+def _comparison(client: ApiClient, words: Words) -> Any:
     """Return two runs, and their curves over each other: own figures, and the CPU and memory of one task of each."""
     jobs = [client.job(words[name]) for name in ("first", "second")]
     now = client.status()["time"]

@@ -12,7 +12,7 @@ from contextlib import suppress
 from werkzeug.serving import make_server
 
 from grass import clock
-from grass.api.client import Client
+from grass.api.client import ApiClient
 from grass.dashboard.app import Pages, create_app
 from grass.dashboard.files import Files
 from grass.dashboard.gate import Gate
@@ -32,7 +32,7 @@ class DashboardServer:
 
     def __init__(
         self,
-        connect: Callable[[], Client],
+        connect: Callable[[], ApiClient],
         port: int,
         *,
         files: Files | None = None,

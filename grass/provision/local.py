@@ -39,7 +39,7 @@ from grass.store.keys import Keys
 from grass.store.redis_backend import RedisBackend
 
 if TYPE_CHECKING:
-    from grass.api.client import Client
+    from grass.api.client import ApiClient
 
 _STARTS = 5
 """Number of consecutive starts of supervisord after which the start has failed."""
@@ -74,7 +74,7 @@ class LocalProvisioner(Provisioner):
     def findings(self) -> list[Finding]:
         return list(local_findings(self._session.folder))
 
-    def add_nodes(self, request: NodeRequest, client: Client) -> Sequence[AddedNode]:
+    def add_nodes(self, request: NodeRequest, client: ApiClient) -> Sequence[AddedNode]:
         raise InputError(
             f"cluster {self._session.name} is on this machine only; nodes join a cluster of mode {ON_PREMISES}"
         )
@@ -82,7 +82,7 @@ class LocalProvisioner(Provisioner):
     def remove_node(self, name: str, take_out: Callable[[], None], *, force: bool, packages: bool) -> None:
         take_out()
 
-    def ssh_command(self, name: str, client: Client) -> list[str]:
+    def ssh_command(self, name: str, client: ApiClient) -> list[str]:
         client.node(name)
         raise InputError(f"node {name} is this machine; open a shell here instead")
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from grass.api.client import Client, View
+    from grass.api.client import ApiClient, View
     from grass.manifest.join_file import Offer
     from grass.manifest.settings import Settings
 
@@ -159,11 +159,11 @@ class Provisioner(Protocol):
     def findings(self) -> list[Finding]:
         """Return the findings for `grass doctor`. Changes nothing, and calls no other machine."""
 
-    def add_nodes(self, request: NodeRequest, client: Client) -> Sequence[AddedNode]:
+    def add_nodes(self, request: NodeRequest, client: ApiClient) -> Sequence[AddedNode]:
         """Join machines to the cluster. Return one result for each host, in order."""
 
     def remove_node(self, name: str, take_out: Callable[[], None], *, force: bool, packages: bool) -> None:
         """Reach the node's machine, call ``take_out`` (removes the node from the cluster), then clean the machine."""
 
-    def ssh_command(self, name: str, client: Client) -> list[str]:
+    def ssh_command(self, name: str, client: ApiClient) -> list[str]:
         """Return ``ssh`` and its arguments, to log in to the node's machine."""

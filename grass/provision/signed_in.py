@@ -23,7 +23,7 @@ from grass.provision.provisioner import (
 )
 
 if TYPE_CHECKING:
-    from grass.api.client import Client
+    from grass.api.client import ApiClient
     from grass.manifest.settings import Settings
 
 
@@ -46,13 +46,13 @@ class SignedInProvisioner(Provisioner):
     def findings(self) -> list[Finding]:
         return []
 
-    def add_nodes(self, request: NodeRequest, client: Client) -> Sequence[AddedNode]:
+    def add_nodes(self, request: NodeRequest, client: ApiClient) -> Sequence[AddedNode]:
         self._refuse()
 
     def remove_node(self, name: str, take_out: Callable[[], None], *, force: bool, packages: bool) -> None:
         self._refuse()
 
-    def ssh_command(self, name: str, client: Client) -> list[str]:
+    def ssh_command(self, name: str, client: ApiClient) -> list[str]:
         self._refuse()
 
     def forget(self) -> None:

@@ -19,7 +19,7 @@ import figures
 import psutil
 from local_cluster import GRASS, LocalCluster
 
-from grass.api.client import Client
+from grass.api.client import ApiClient
 
 MASTER = ("master-api-server", "master-agent", "redis")
 
@@ -50,7 +50,7 @@ def cost(pids: list[int], seconds: float) -> float:
     return 100 * (cpu_seconds(pids) - before) / seconds
 
 
-def follow(client: Client, first: threading.Event, ended: threading.Event) -> None:
+def follow(client: ApiClient, first: threading.Event, ended: threading.Event) -> None:
     with client, closing(client.changes()) as pieces:
         for _ in pieces:
             first.set()
@@ -62,7 +62,7 @@ def follow(client: Client, first: threading.Event, ended: threading.Event) -> No
 def pages(count: int) -> Any:
     """Keep so many change streams open, as dashboards of so many people do."""
     ended, firsts = threading.Event(), [threading.Event() for _ in range(count)]
-    threads = [threading.Thread(target=follow, args=(Client(), first, ended)) for first in firsts]
+    threads = [threading.Thread(target=follow, args=(ApiClient(), first, ended)) for first in firsts]
     with ExitStack() as stack:
         for thread in threads:
             thread.start()

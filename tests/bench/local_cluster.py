@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from grass.api.client import Client
+from grass.api.client import ApiClient
 
 GRASS = Path(sys.executable).with_name("grass")
 
@@ -33,7 +33,7 @@ class LocalCluster:
     def __enter__(self) -> LocalCluster:
         try:
             self.create()
-            self.client = Client()
+            self.client = ApiClient()
         except BaseException:  # `run` ends the bench with SystemExit
             self.remove_rest()
             raise

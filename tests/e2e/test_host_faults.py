@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from grass.api.client import Client
+from grass.api.client import ApiClient
 from grass.errors import UnreachableError
 from scripts.labkit.command import docker
 from scripts.labkit.host import Host
@@ -56,9 +56,9 @@ def cluster(running_lab: SessionLab, site: Path, tmp_path_factory: pytest.TempPa
 
 
 @pytest.fixture
-def client(cluster: Cluster) -> Iterator[Client]:
+def client(cluster: Cluster) -> Iterator[ApiClient]:
     """All nodes are READY before a test, and again after it, and no job of it is left."""
-    with Client(cluster.name, home=cluster.home) as client:
+    with ApiClient(cluster.name, home=cluster.home) as client:
         wait_until(lambda: states(client) == ALL_READY, 60, "all nodes READY", 0.2)
         yield client
         cluster.lab.make_whole()
@@ -69,7 +69,7 @@ def client(cluster: Cluster) -> Iterator[Client]:
         wait_until(lambda: states(client) == ALL_READY, 60, "all nodes READY again", 0.2)
 
 
-def answers(client: Client) -> bool:
+def answers(client: ApiClient) -> bool:
     try:
         client.status()
     except UnreachableError:
@@ -82,7 +82,7 @@ def job(name: str) -> dict[str, Any]:
     return counting(name, 3, 2)
 
 
-def ends_well(client: Client, name: str) -> None:
+def ends_well(client: ApiClient, name: str) -> None:
     assert finish(client, name)["state"] == "SUCCEEDED"
     assert_complete(client, name)
 
@@ -102,7 +102,9 @@ def node_list_takes(cluster: Cluster) -> float:
     return time.monotonic() - since
 
 
-def test_a_node_that_is_cut_off_for_a_while_works_on_and_nothing_is_restarted(cluster: Cluster, client: Client) -> None:
+def test_a_node_that_is_cut_off_for_a_while_works_on_and_nothing_is_restarted(
+    cluster: Cluster, client: ApiClient
+) -> None:
     before = started(client, job("patient"))
     host = cluster.lab.hosts["n1"]
     host.cut()
@@ -117,7 +119,7 @@ def test_a_node_that_is_cut_off_for_a_while_works_on_and_nothing_is_restarted(cl
 
 
 def test_the_tasks_of_a_node_that_is_cut_off_for_long_are_replaced_and_the_old_ones_stopped(
-    cluster: Cluster, client: Client
+    cluster: Cluster, client: ApiClient
 ) -> None:
     before = started(client, job("replaced"))
     host = cluster.lab.hosts["n1"]
@@ -141,7 +143,9 @@ def test_the_tasks_of_a_node_that_is_cut_off_for_long_are_replaced_and_the_old_o
     assert client.job("replaced")["counts"] == {"SUCCEEDED": 5}
 
 
-def test_after_a_power_loss_a_node_mounts_the_share_and_its_tasks_start_again(cluster: Cluster, client: Client) -> None:
+def test_after_a_power_loss_a_node_mounts_the_share_and_its_tasks_start_again(
+    cluster: Cluster, client: ApiClient
+) -> None:
     before = started(client, job("power"))
     there = {task for task, node in before.items() if node == "n2"}
     host = cluster.lab.hosts["n2"]
@@ -156,7 +160,7 @@ def test_after_a_power_loss_a_node_mounts_the_share_and_its_tasks_start_again(cl
     assert attempts(client, "power") == expected
 
 
-def test_a_reboot_of_the_master_costs_no_task_and_no_line(cluster: Cluster, client: Client) -> None:
+def test_a_reboot_of_the_master_costs_no_task_and_no_line(cluster: Cluster, client: ApiClient) -> None:
     before = started(client, job("reboot"))
     host = cluster.lab.hosts["master"]
     host.reboot()
@@ -171,7 +175,7 @@ def test_a_reboot_of_the_master_costs_no_task_and_no_line(cluster: Cluster, clie
         wait_until(lambda: cluster.lab.hosts[node].attempt(*sees).code == 0, 40, f"the share on {node}", 0.2)  # noqa: B023
 
 
-def test_a_master_without_power_for_long_hangs_no_node(cluster: Cluster, client: Client) -> None:
+def test_a_master_without_power_for_long_hangs_no_node(cluster: Cluster, client: ApiClient) -> None:
     before = started(client, job("outage"))
     nodes = [cluster.lab.hosts[node] for node in NODES]
     agents = [pid(host, cluster, "node-agent") for host in nodes]
@@ -194,7 +198,7 @@ def test_a_master_without_power_for_long_hangs_no_node(cluster: Cluster, client:
     assert set(attempts(client, "outage").values()) == {1}
 
 
-def test_when_all_machines_lost_power_no_task_starts_without_the_share(cluster: Cluster, client: Client) -> None:
+def test_when_all_machines_lost_power_no_task_starts_without_the_share(cluster: Cluster, client: ApiClient) -> None:
     wanted = job("blackout")
     for part in wanted["components"].values():
         part["command"] = 'test -d "$GRASS_DATA/logs" || exit 9; ' + part["command"]
@@ -220,7 +224,7 @@ def pid(host: Host, cluster: Cluster, daemon: str) -> int:
 
 @pytest.mark.parametrize(("name", "daemons"), [("n1", NODE_DAEMONS), ("master", MASTER_DAEMONS)])
 def test_killing_each_daemon_costs_no_task_and_no_line(
-    name: str, daemons: tuple[str, ...], cluster: Cluster, client: Client
+    name: str, daemons: tuple[str, ...], cluster: Cluster, client: ApiClient
 ) -> None:
     before = started(client, job(f"kill-{name}"))
     host = cluster.lab.hosts[name]
@@ -239,7 +243,7 @@ def test_killing_each_daemon_costs_no_task_and_no_line(
             wait_until(lambda: host.attempt(*sees).code == 0, 30, f"the share seen by {daemon}", 0.2)  # noqa: B023
 
 
-def test_a_node_without_an_engine_offers_processes_only_and_says_so(cluster: Cluster, client: Client) -> None:
+def test_a_node_without_an_engine_offers_processes_only_and_says_so(cluster: Cluster, client: ApiClient) -> None:
     assert [client.node(name)["runtimes"] for name in NODES] == [
         ["process", "docker"],
         ["process", "docker"],
@@ -254,7 +258,7 @@ def test_a_node_without_an_engine_offers_processes_only_and_says_so(cluster: Clu
     client.wait("nowhere", timeout=20)
 
 
-def test_containers_of_others_are_never_touched(cluster: Cluster, client: Client) -> None:
+def test_containers_of_others_are_never_touched(cluster: Cluster, client: ApiClient) -> None:
     started(client, job("among"))  # brings the image
     host = cluster.lab.hosts["n1"]
     labels = (["--label", "grass.cluster=other", "--label", "grass.node=n1"], ["--label", "com.example=1"], [])
@@ -272,7 +276,7 @@ def test_containers_of_others_are_never_touched(cluster: Cluster, client: Client
 
 
 def test_a_node_with_a_full_disk_takes_no_tasks_loses_no_line_and_recovers_by_itself(
-    cluster: Cluster, client: Client
+    cluster: Cluster, client: ApiClient
 ) -> None:
     host = cluster.lab.hosts["n2"]
     units = " ".join(f"grass-{daemon}@{cluster.name}.service" for daemon in ("node-agent", "shepherd"))
@@ -308,7 +312,7 @@ def test_a_node_with_a_full_disk_takes_no_tasks_loses_no_line_and_recovers_by_it
 
 
 def test_a_share_that_hangs_or_goes_under_a_node_holds_its_starts_back_and_not_its_agent(
-    cluster: Cluster, client: Client
+    cluster: Cluster, client: ApiClient
 ) -> None:
     host = cluster.lab.hosts["n2"]
     unit = f"grass-share-fuse@{cluster.name}.service"
@@ -334,7 +338,7 @@ def test_a_share_that_hangs_or_goes_under_a_node_holds_its_starts_back_and_not_i
 
 
 def test_after_the_end_of_the_shares_helper_running_containers_see_the_share_again(
-    cluster: Cluster, client: Client
+    cluster: Cluster, client: ApiClient
 ) -> None:
     """Killed, restarted by an operator, and hung for good: the container goes on with the next mount each time."""
     host, unit = cluster.lab.hosts["n1"], f"grass-share-fuse@{cluster.name}.service"
@@ -355,12 +359,12 @@ def test_after_the_end_of_the_shares_helper_running_containers_see_the_share_aga
     assert set(attempts(client, "looks").values()) == {1}
 
 
-def said_by(client: Client, job: str, line: str) -> set[str]:
+def said_by(client: ApiClient, job: str, line: str) -> set[str]:
     return {each["task"] for each in client.logs(job) if each["text"] == line}
 
 
 def test_appends_from_two_nodes_through_fuse_break_nothing_and_those_of_one_are_all_kept(
-    cluster: Cluster, client: Client
+    cluster: Cluster, client: ApiClient
 ) -> None:
     """What the guide says of it: the last to close the file wins. No error, no dead mount, and no folder U+FF0E."""
     append = "for i in $(seq 100); do echo $GRASS_NODE.$i >> $GRASS_DATA/data/%s || exit 1; done"
@@ -387,7 +391,7 @@ def test_appends_from_two_nodes_through_fuse_break_nothing_and_those_of_one_are_
 
 @pytest.mark.parametrize(("shift", "words"), [(7200, "2.0 h ahead of"), (-7200, "2.0 h behind")])
 def test_a_machine_whose_clock_is_wrong_by_hours_is_refused_with_what_to_do(
-    shift: int, words: str, cluster: Cluster, client: Client
+    shift: int, words: str, cluster: Cluster, client: ApiClient
 ) -> None:
     host = cluster.lab.hosts["master"]  # no node yet
     clock = f'#!/bin/sh\n[ "$*" = +%s ] || exec /bin/date "$@"\necho $(( $(/bin/date +%s) + {shift} ))\n'
@@ -403,7 +407,7 @@ def test_a_machine_whose_clock_is_wrong_by_hours_is_refused_with_what_to_do(
 
 @pytest.mark.parametrize("hours", [1, -1])
 def test_a_node_whose_clock_is_an_hour_off_works_and_its_tasks_last_as_long_as_they_last(
-    hours: int, cluster: Cluster, client: Client, tmp_path: Path
+    hours: int, cluster: Cluster, client: ApiClient, tmp_path: Path
 ) -> None:
     host = cluster.lab.hosts["n1"]
     with another_clock(host, cluster, hours, shifted_clock(tmp_path)):

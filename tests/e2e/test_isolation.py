@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from grass.api.client import Client
+from grass.api.client import ApiClient
 from tests.support.lab import SessionLab
 from tests.support.on_premises import Cluster, holds, settings
 from tests.support.three_nodes import finish, lines
@@ -36,13 +36,13 @@ def cluster(running_lab: SessionLab, site: Path, tmp_path_factory: pytest.TempPa
 
 
 @pytest.fixture(scope="module")
-def admin(cluster: Cluster) -> Iterator[Client]:
-    with Client(cluster.name, home=cluster.home) as client:
+def admin(cluster: Cluster) -> Iterator[ApiClient]:
+    with ApiClient(cluster.name, home=cluster.home) as client:
         yield client
 
 
 @pytest.fixture(scope="module")
-def other(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+def other(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiClient]:
     """A second user, with a name that no account of a system could have."""
     added = cluster.grass("user", "add", "Mallory.2nd", "-o", "json")
     assert added.returncode == 0, added.stderr
@@ -50,11 +50,11 @@ def other(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     theirs = Cluster(cluster.lab, cluster.site, tmp_path_factory.mktemp("other"), cluster.settings)
     done = theirs.grass("login", invitation)
     assert done.returncode == 0, done.stderr
-    with Client(cluster.name, home=theirs.home) as client:
+    with ApiClient(cluster.name, home=theirs.home) as client:
         yield client
 
 
-def said(client: Client, name: str, script: str, node: str) -> list[str]:
+def said(client: ApiClient, name: str, script: str, node: str) -> list[str]:
     """Run a script as a process on a node; return what it printed, with its exit code last."""
     part = {"command": f"exec 2>&1; {script}; echo code $?", "cwd": "/", "where": {"host": node}}
     client.start({"name": name, "components": {"t": part}})
@@ -65,7 +65,7 @@ def said(client: Client, name: str, script: str, node: str) -> list[str]:
 
 @pytest.mark.parametrize("node", NODES)
 def test_a_task_runs_under_an_account_of_its_user_and_uses_the_share(
-    admin: Client, cluster: Cluster, node: str, tmp_path: Path
+    admin: ApiClient, cluster: Cluster, node: str, tmp_path: Path
 ) -> None:
     script = "id -u; id -Gn; echo result > $GRASS_OUTPUT/found; echo all > $GRASS_DATA/from-$GRASS_NODE; whoami"
     printed = said(admin, f"who-{node}", script, node)
@@ -80,7 +80,9 @@ def test_a_task_runs_under_an_account_of_its_user_and_uses_the_share(
 
 
 @pytest.mark.parametrize("node", NODES)
-def test_an_attacker_among_the_users_gets_nothing(admin: Client, other: Client, cluster: Cluster, node: str) -> None:
+def test_an_attacker_among_the_users_gets_nothing(
+    admin: ApiClient, other: ApiClient, cluster: Cluster, node: str
+) -> None:
     part = {"command": "echo secret > $HOME/s; echo secret > $GRASS_OUTPUT/s; echo up; sleep 600", "cwd": "/"}
     job = {"name": f"victim-{node}", "components": {"t": {**part, "where": {"host": node}}}}
     admin.start(job)
@@ -111,7 +113,7 @@ def test_an_attacker_among_the_users_gets_nothing(admin: Client, other: Client, 
     assert admin.wait(job["name"], timeout=30)["state"] == "STOPPED"
 
 
-def test_commands_and_checks_beside_a_task_are_in_its_view(admin: Client) -> None:
+def test_commands_and_checks_beside_a_task_are_in_its_view(admin: ApiClient) -> None:
     part = {
         "command": "echo note > /tmp/note; echo up; until [ -e $HOME/enough ]; do sleep 0.1; done; cat /tmp/from",
         "ready": {"command": "test -e /tmp/note && test ! -e /var/lib/grass/clusters/apart/secrets.json"},

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import yaml
 
-from grass.api.client import Client
+from grass.api.client import ApiClient
 from grass.api.invitation import parse_token
 from grass.entropy import request_id
 from tests.support.capture import captured
@@ -49,8 +49,8 @@ def cluster(running_lab: SessionLab, site: Path, tmp_path_factory: pytest.TempPa
 
 
 @pytest.fixture
-def client(cluster: Cluster) -> Iterator[Client]:
-    with Client(cluster.name, home=cluster.home) as client:
+def client(cluster: Cluster) -> Iterator[ApiClient]:
+    with ApiClient(cluster.name, home=cluster.home) as client:
         yield client
 
 
@@ -72,7 +72,7 @@ def token(cluster: Cluster, *options: str) -> str:
     return str(json.loads(done.stdout)["token"])
 
 
-def states(client: Client) -> dict[str, str]:
+def states(client: ApiClient) -> dict[str, str]:
     return {view["name"]: view["state"] for view in client.nodes()}
 
 
@@ -99,7 +99,7 @@ def empty(cluster: Cluster) -> None:
     _clean(cluster, set())
 
 
-def joined(cluster: Cluster, client: Client, *hosts: str) -> None:
+def joined(cluster: Cluster, client: ApiClient, *hosts: str) -> None:
     """These are the nodes, added by the test before or now."""
     _clean(cluster, set(hosts))
     found = {view["name"]: view for view in client.nodes()}
@@ -125,7 +125,7 @@ def _clean(cluster: Cluster, keep: set[str]) -> None:
 
 @pytest.mark.usefixtures("empty")
 def test_two_machines_are_added_over_ssh_run_a_job_and_leave_nothing(
-    cluster: Cluster, client: Client, tmp_path: Path
+    cluster: Cluster, client: ApiClient, tmp_path: Path
 ) -> None:
     before = {host: holds(cluster.lab, host) for host in ("n1", "n2")}
     with captured(cluster.lab.hosts["master"], tmp_path) as seen:
@@ -157,7 +157,7 @@ def test_two_machines_are_added_over_ssh_run_a_job_and_leave_nothing(
 @pytest.mark.nightly  # the test before this one looks at a join and a job
 @pytest.mark.usefixtures("empty")
 def test_nothing_that_is_secret_crosses_the_network_in_plain_text(
-    cluster: Cluster, client: Client, tmp_path: Path
+    cluster: Cluster, client: ApiClient, tmp_path: Path
 ) -> None:
     """A join over SSH and one by token, a job, an exec and a push, as the master's interface sees them."""
     word = {name: f"planted {name} {request_id()}" for name in ("command", "line", "exec", "answer", "file", "pushed")}
@@ -204,7 +204,7 @@ def secrets(cluster: Cluster, *nodes: str) -> list[str]:
 
 
 @pytest.mark.nightly  # test_api_joins.py renews certificates against the API in every run
-def test_a_node_gets_its_certificate_again_and_only_for_itself(cluster: Cluster, client: Client) -> None:
+def test_a_node_gets_its_certificate_again_and_only_for_itself(cluster: Cluster, client: ApiClient) -> None:
     joined(cluster, client, "n1", "n2")
     master, n1 = cluster.lab.hosts["master"], cluster.lab.hosts["n1"]
     program = "runuser -u grass -- /opt/grass/venv/bin/python -m grass.provision.host_certificate"
@@ -233,11 +233,11 @@ def test_a_node_gets_its_certificate_again_and_only_for_itself(cluster: Cluster,
     client.wait("certified", timeout=60)
 
 
-def said(client: Client, job: str) -> str:
+def said(client: ApiClient, job: str) -> str:
     return "".join(piece["text"] for piece in client.logs(job))
 
 
-def leaves_things(cluster: Cluster, client: Client) -> None:
+def leaves_things(cluster: Cluster, client: ApiClient) -> None:
     """In the home of its user, and an image in the engine; what lies in the share can be run."""
     pushed = cluster.grass("image", "push", "--file", str(cluster.lab.busybox_image_tar))
     assert pushed.returncode == 0, pushed.stderr
@@ -256,7 +256,7 @@ def leaves_things(cluster: Cluster, client: Client) -> None:
 
 @pytest.mark.usefixtures("empty")
 def test_a_node_that_the_master_cannot_reach_is_said_to_be_one_until_its_port_is_open(
-    cluster: Cluster, client: Client
+    cluster: Cluster, client: ApiClient
 ) -> None:
     address = cluster.lab.hosts["n1"].address
     rule = "INPUT -p tcp --dport 51813 -j REJECT"
@@ -283,7 +283,7 @@ def test_a_node_that_the_master_cannot_reach_is_said_to_be_one_until_its_port_is
 
 
 @pytest.mark.usefixtures("empty")
-def test_more_than_a_machine_has_is_refused_before_anything_is_changed(cluster: Cluster, client: Client) -> None:
+def test_more_than_a_machine_has_is_refused_before_anything_is_changed(cluster: Cluster, client: ApiClient) -> None:
     before = holds(cluster.lab, "n1")
     place = f"ops@{cluster.lab.hosts['n1'].address}"
     done = cluster.grass("node", "add", place, "--cpu", "9999", "--memory", "9000GiB", "--gpu", "99")
@@ -294,7 +294,7 @@ def test_more_than_a_machine_has_is_refused_before_anything_is_changed(cluster: 
 
 
 @pytest.mark.usefixtures("empty")
-def test_a_plan_names_the_steps_and_makes_no_token_no_node_and_no_file(cluster: Cluster, client: Client) -> None:
+def test_a_plan_names_the_steps_and_makes_no_token_no_node_and_no_file(cluster: Cluster, client: ApiClient) -> None:
     before, events = holds(cluster.lab, "n1"), [(each["id"], each["kind"]) for each in client.events()]
     done = cluster.grass("node", "add", "--plan", "--become", "sudo", f"ops@{cluster.lab.hosts['n1'].address}")
     assert done.returncode == 0, done.stderr
@@ -305,7 +305,7 @@ def test_a_plan_names_the_steps_and_makes_no_token_no_node_and_no_file(cluster: 
 
 
 def test_a_shell_and_commands_on_a_node_as_whoever_added_it_with_its_host_key_checked(
-    cluster: Cluster, client: Client
+    cluster: Cluster, client: ApiClient
 ) -> None:
     joined(cluster, client, "n1")
     done = cluster.grass("node", "ssh", "n1", "--", "sh", "-c", 'echo "$(hostname) $(whoami) $1"; exit 7', "x", "a  b")
@@ -350,7 +350,7 @@ def on_a_terminal(cluster: Cluster, typed: str) -> tuple[int, bool]:
 
 @pytest.mark.usefixtures("empty")
 def test_a_machine_without_grass_joins_by_the_masters_script_and_leaves_by_itself(
-    cluster: Cluster, client: Client
+    cluster: Cluster, client: ApiClient
 ) -> None:
     before = holds(cluster.lab, "n2")
     made = token(cluster, "--name", "second")
@@ -375,7 +375,7 @@ def test_a_machine_without_grass_joins_by_the_masters_script_and_leaves_by_itsel
 
 
 @pytest.mark.usefixtures("empty")
-def test_a_user_who_is_not_root_joins_and_leaves(cluster: Cluster, client: Client) -> None:
+def test_a_user_who_is_not_root_joins_and_leaves(cluster: Cluster, client: ApiClient) -> None:
     lab = cluster.lab
     before = lab.ssh("n1", "find ~ | sort", user="ops").stdout
     url = f"http://{lab.hosts['master'].address}:51812"
@@ -391,7 +391,7 @@ def test_a_user_who_is_not_root_joins_and_leaves(cluster: Cluster, client: Clien
 
 
 @pytest.mark.usefixtures("empty")
-def test_maros_join_file_is_taken_as_it_is(cluster: Cluster, client: Client, tmp_path: Path) -> None:
+def test_maros_join_file_is_taken_as_it_is(cluster: Cluster, client: ApiClient, tmp_path: Path) -> None:
     lab = cluster.lab
     file = {
         "mode": "grass/on-premises",
@@ -419,7 +419,9 @@ def test_maros_join_file_is_taken_as_it_is(cluster: Cluster, client: Client, tmp
 
 
 @pytest.mark.usefixtures("empty")
-def test_the_master_host_is_a_node_too_and_stays_the_master_when_that_leaves(cluster: Cluster, client: Client) -> None:
+def test_the_master_host_is_a_node_too_and_stays_the_master_when_that_leaves(
+    cluster: Cluster, client: ApiClient
+) -> None:
     before = holds(cluster.lab, "master")
     views = added(cluster, "master")
     assert [(view["name"], view["state"]) for view in views] == [("master", "READY")]
@@ -430,7 +432,7 @@ def test_the_master_host_is_a_node_too_and_stays_the_master_when_that_leaves(clu
     assert of_master(holds(cluster.lab, "master")) == of_master(before)
 
 
-def test_a_node_is_cordoned_drained_during_a_job_and_opened_again(cluster: Cluster, client: Client) -> None:
+def test_a_node_is_cordoned_drained_during_a_job_and_opened_again(cluster: Cluster, client: ApiClient) -> None:
     joined(cluster, client, "n1", "n2")
     client.start(SLEEPERS)
     wait_until(lambda: client.job("sleepers")["counts"].get("RUNNING") == 4, seconds=30)
@@ -448,7 +450,9 @@ def test_a_node_is_cordoned_drained_during_a_job_and_opened_again(cluster: Clust
     client.wait("sleepers", timeout=60)
 
 
-def test_a_token_that_is_used_or_expired_and_a_name_that_exists_are_refused(cluster: Cluster, client: Client) -> None:
+def test_a_token_that_is_used_or_expired_and_a_name_that_exists_are_refused(
+    cluster: Cluster, client: ApiClient
+) -> None:
     joined(cluster, client, "n1")
     before = holds(cluster.lab, "n2")
     taken = curl_join(cluster, "n2", "--token", token(cluster), "--name", "n1")
@@ -462,7 +466,7 @@ def test_a_token_that_is_used_or_expired_and_a_name_that_exists_are_refused(clus
 
 @pytest.mark.usefixtures("empty")
 def test_hosts_that_cannot_be_reached_or_entered_are_refused_and_nothing_changes(
-    cluster: Cluster, client: Client
+    cluster: Cluster, client: ApiClient
 ) -> None:
     lab = cluster.lab
     before = holds(lab, "n1")
@@ -486,7 +490,7 @@ def test_hosts_that_cannot_be_reached_or_entered_are_refused_and_nothing_changes
     assert states(client) == {}
 
 
-def test_a_node_whose_machine_is_away_is_left_for_force(cluster: Cluster, client: Client) -> None:
+def test_a_node_whose_machine_is_away_is_left_for_force(cluster: Cluster, client: ApiClient) -> None:
     joined(cluster, client, "n2")
     cluster.lab.hosts["n2"].cut()
     kept = cluster.grass("node", "remove", "n2")
@@ -500,7 +504,7 @@ def test_a_node_whose_machine_is_away_is_left_for_force(cluster: Cluster, client
     assert left.code == 0, left
 
 
-def test_the_share_comes_back_after_a_reboot_of_the_node(cluster: Cluster, client: Client) -> None:
+def test_the_share_comes_back_after_a_reboot_of_the_node(cluster: Cluster, client: ApiClient) -> None:
     joined(cluster, client, "n2")
     host = cluster.lab.hosts["n2"]
     host.reboot()

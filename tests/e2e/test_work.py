@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from grass.api.client import Client
+from grass.api.client import ApiClient
 from grass.files.access import access_to
 from tests.support.browser import chromium, opened
 from tests.support.lab import SessionLab
@@ -42,8 +42,8 @@ def cluster(running_lab: SessionLab, site: Path, tmp_path_factory: pytest.TempPa
 
 
 @pytest.fixture
-def client(cluster: Cluster) -> Iterator[Client]:
-    with Client(cluster.name, home=cluster.home) as client:
+def client(cluster: Cluster) -> Iterator[ApiClient]:
+    with ApiClient(cluster.name, home=cluster.home) as client:
         yield client
 
 
@@ -52,7 +52,9 @@ def push_image(cluster: Cluster, file: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_the_digits_are_learned_by_containers_on_three_nodes(cluster: Cluster, client: Client, tmp_path: Path) -> None:
+def test_the_digits_are_learned_by_containers_on_three_nodes(
+    cluster: Cluster, client: ApiClient, tmp_path: Path
+) -> None:
     push_image(cluster, cluster.lab.image_with("digits", "numpy", "scikit-learn"))
     sent = cluster.grass("data", "push", str(DIGITS), "digits")
     assert sent.returncode == 0, sent.stderr
@@ -81,11 +83,11 @@ def test_the_digits_are_learned_by_containers_on_three_nodes(cluster: Cluster, c
     assert accuracy_of(tmp_path / "digits" / "model.npz") == pytest.approx(float(found[1]), abs=0.0001)
 
 
-def has_ended(client: Client) -> bool:
+def has_ended(client: ApiClient) -> bool:
     return bool(client.job("digits")["ended"])
 
 
-def reasons(client: Client) -> set[str]:
+def reasons(client: ApiClient) -> set[str]:
     return {task["reason"]["message"] for task in client.tasks("digits") if task["reason"]}
 
 
@@ -116,7 +118,7 @@ print("met", found, os.environ["GRASS_REDIS_URL"], ask("CONFIG", "GET", "dir")[:
 
 
 def test_tasks_of_all_nodes_meet_at_the_redis_for_tasks_of_their_own_localhost(
-    cluster: Cluster, client: Client
+    cluster: Cluster, client: ApiClient
 ) -> None:
     part = {"command": ["python3", "-c", MEET], "replicas": 3, "spread": "node", "resources": {"cpu": 0.05}, "cwd": "/"}
     client.start({"name": "meet", "components": {"actor": part}})
@@ -150,7 +152,7 @@ def test_a_link_that_a_task_puts_into_the_share_opens_nothing_of_the_master_to_t
         master.sh(f"rm /srv/grass/{name}/leak")
 
 
-def test_a_task_without_its_image_says_which_and_what_brings_it(client: Client) -> None:
+def test_a_task_without_its_image_says_which_and_what_brings_it(client: ApiClient) -> None:
     client.start({"name": "none", "components": {"t": {"command": "true", "image": "nobody/knows:7"}}})
     assert client.wait("none", timeout=60)["state"] == "FAILED"
     [task] = client.tasks("none")
@@ -158,7 +160,7 @@ def test_a_task_without_its_image_says_which_and_what_brings_it(client: Client) 
     assert "grass image push" in task["reason"]["message"]
 
 
-def test_a_drain_moves_the_tasks_of_a_running_job_and_it_ends_well(cluster: Cluster, client: Client) -> None:
+def test_a_drain_moves_the_tasks_of_a_running_job_and_it_ends_well(cluster: Cluster, client: ApiClient) -> None:
     before = started(client, counting("moved"))
     assert set(before.values()) == set(NODES)
     done = cluster.grass("node", "drain", "n1", "--deadline", "1s")
@@ -183,7 +185,7 @@ def containers(cluster: Cluster, host: str) -> list[str]:
     return [line for line in cluster.lab.hosts[host].run("docker", "ps", *shown).stdout.splitlines() if line]
 
 
-def test_nothing_new_comes_to_a_cordoned_node_and_what_runs_there_goes_on(cluster: Cluster, client: Client) -> None:
+def test_nothing_new_comes_to_a_cordoned_node_and_what_runs_there_goes_on(cluster: Cluster, client: ApiClient) -> None:
     before = started(client, counting("stays"))
     assert cluster.grass("node", "cordon", "n2").returncode == 0
     others = started(client, counting("elsewhere"))
@@ -196,7 +198,9 @@ def test_nothing_new_comes_to_a_cordoned_node_and_what_runs_there_goes_on(cluste
     assert cluster.grass("node", "uncordon", "n2").returncode == 0
 
 
-def test_the_dashboard_shows_tasks_of_all_nodes_turn_green_and_drains_a_node(cluster: Cluster, client: Client) -> None:
+def test_the_dashboard_shows_tasks_of_all_nodes_turn_green_and_drains_a_node(
+    cluster: Cluster, client: ApiClient
+) -> None:
     process = cluster.start("dashboard", "--no-browser")
     assert process.stdout is not None
     try:
@@ -222,7 +226,7 @@ def test_the_dashboard_shows_tasks_of_all_nodes_turn_green_and_drains_a_node(clu
         process.communicate(timeout=20)
 
 
-def test_commands_run_beside_tasks_on_any_node(cluster: Cluster, client: Client) -> None:
+def test_commands_run_beside_tasks_on_any_node(cluster: Cluster, client: ApiClient) -> None:
     where = started(client, counting("beside"))
     for task, node in where.items():
         done = cluster.grass(
@@ -245,7 +249,7 @@ def test_commands_run_beside_tasks_on_any_node(cluster: Cluster, client: Client)
 @pytest.mark.nightly
 @pytest.mark.parametrize("mpi", ["mpich", "openmpi"])
 def test_ranks_on_three_nodes_find_each_other_and_a_killed_one_ends_all(
-    cluster: Cluster, client: Client, mpi: str
+    cluster: Cluster, client: ApiClient, mpi: str
 ) -> None:
     ranks = start_ranks(cluster, client, f"{mpi}-kill", mpi)
     cluster.lab.hosts[ranks[1].node].run("kill", "-KILL", str(ranks[1].pid))

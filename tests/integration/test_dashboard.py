@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from grass.api import keyring
-from grass.api.client import Client
+from grass.api.client import ApiClient
 from grass.api.user_files import register_user
 from grass.clock import steady
 from grass.dashboard.server import DashboardServer
@@ -43,7 +43,7 @@ def cluster() -> Iterator[LocalCluster]:
 
 
 @pytest.fixture(scope="module")
-def client(cluster: LocalCluster) -> Iterator[Client]:
+def client(cluster: LocalCluster) -> Iterator[ApiClient]:
     with cluster.client() as client:
         yield client
 
@@ -164,7 +164,7 @@ def test_every_file_of_the_page_has_headers_that_allow_no_other_source(link: str
 
 
 def test_tasks_turn_green_a_line_is_read_as_it_is_written_and_the_job_is_stopped(
-    page: Any, client: Client, tmp_path: Path
+    page: Any, client: ApiClient, tmp_path: Path
 ) -> None:
     go = tmp_path / "go"
     command = (
@@ -196,7 +196,7 @@ def test_tasks_turn_green_a_line_is_read_as_it_is_written_and_the_job_is_stopped
     page.wait_for_selector(".lane i.tone-succeeded[title*='exit code 0']", state="attached")
 
 
-def test_a_waiting_job_tells_why_and_a_node_is_drained_and_comes_back(page: Any, client: Client) -> None:
+def test_a_waiting_job_tells_why_and_a_node_is_drained_and_comes_back(page: Any, client: ApiClient) -> None:
     job_id = client.start(job("large", "true", resources={"cpu": 3.5}))["id"]
     client.wait(job_id, timeout=20)
     page.click("nav a:has-text('Nodes')")
@@ -231,7 +231,7 @@ print("x" * 1048576 + "END", flush=True)
 """
 
 
-def test_hostile_lines_of_a_log_are_shown_and_not_run(page: Any, client: Client, tmp_path: Path) -> None:
+def test_hostile_lines_of_a_log_are_shown_and_not_run(page: Any, client: ApiClient, tmp_path: Path) -> None:
     script = tmp_path / "hostile.py"
     script.write_text(HOSTILE)
     job_id = client.start(job("hostile", f"{sys.executable} {script}"))["id"]
@@ -248,7 +248,7 @@ def test_hostile_lines_of_a_log_are_shown_and_not_run(page: Any, client: Client,
     until(page, "!document.querySelector('.log .a-1')")
 
 
-def test_five_thousand_tasks_fit_on_a_page(page: Any, client: Client) -> None:
+def test_five_thousand_tasks_fit_on_a_page(page: Any, client: ApiClient) -> None:
     job_id = client.start(job("wide", "true", replicas=5000, resources={"cpu": 4}, restart={"policy": "never"}))["id"]
     to(page, f"/jobs/{job_id}")
     page.wait_for_selector("section[aria-label=Tasks] header:has-text('5,000 tasks')")
@@ -258,7 +258,7 @@ def test_five_thousand_tasks_fit_on_a_page(page: Any, client: Client) -> None:
     client.wait(job_id, timeout=30)
 
 
-def test_a_job_is_scaled_and_its_operation_is_followed(page: Any, client: Client) -> None:
+def test_a_job_is_scaled_and_its_operation_is_followed(page: Any, client: ApiClient) -> None:
     job_id = client.start(job("elastic", "sleep 600", replicas=1, min=1, max=3))["id"]
     to(page, f"/jobs/{job_id}")
     page.wait_for_selector("canvas[aria-label='Tasks of main: 1 running']")
@@ -273,7 +273,7 @@ def test_a_job_is_scaled_and_its_operation_is_followed(page: Any, client: Client
     client.wait(job_id, timeout=30)
 
 
-def test_the_keyboard_suffices(page: Any, client: Client) -> None:
+def test_the_keyboard_suffices(page: Any, client: ApiClient) -> None:
     client.wait(client.start(job("keyboard", "true"))["id"], timeout=20)
     page.keyboard.press("?")
     page.wait_for_selector(".dialog h1:has-text('Keyboard')")
@@ -296,7 +296,7 @@ def test_the_keyboard_suffices(page: Any, client: Client) -> None:
 
 
 def test_a_viewer_is_offered_nothing_and_refused_everything(
-    browser: Any, cluster: LocalCluster, client: Client, tmp_path: Path
+    browser: Any, cluster: LocalCluster, client: ApiClient, tmp_path: Path
 ) -> None:
     viewer = add_viewer(cluster, tmp_path)
     job_id = client.start(job("guarded", "sleep 600"))["id"]
@@ -325,7 +325,7 @@ def test_a_page_of_a_cluster_that_never_answers_says_so(browser: Any, cluster: L
         keyring.save_profile(
             folder, replace(profile, url=address, tunnel=None), json.loads((source / "master.pub.json").read_text())
         )
-        with served(lambda: Client("local", home=tmp_path)) as link:
+        with served(lambda: ApiClient("local", home=tmp_path)) as link:
             with opened(browser, link) as page:
                 page.wait_for_selector("main h1:has-text('Overview')")
                 page.wait_for_selector("#link:has-text('has not answered for'), #link:has-text('does not answer')")
@@ -335,7 +335,7 @@ def test_a_page_of_a_cluster_that_never_answers_says_so(browser: Any, cluster: L
                 assert page.locator(".tile, .sums").count() == 0  # nothing is claimed that nobody knows
 
 
-def test_a_machine_that_slept_for_an_hour_gets_the_present_state(browser: Any, link: str, client: Client) -> None:
+def test_a_machine_that_slept_for_an_hour_gets_the_present_state(browser: Any, link: str, client: ApiClient) -> None:
     job_id = client.start(job("sleeper", "true"))["id"]
     client.wait(job_id, timeout=60)
     with opened(browser, link, ("ERR_FAILED", "Failed to load resource")) as page:
@@ -450,7 +450,7 @@ def test_a_link_on_another_site_opens_the_page_and_its_secret_leaves_the_address
 
 
 def test_files_of_a_job_are_listed_and_downloaded_and_no_others(
-    page: Any, link: str, client: Client, tmp_path: Path
+    page: Any, link: str, client: ApiClient, tmp_path: Path
 ) -> None:
     script = tmp_path / "writes.py"
     script.write_text(WRITES)
@@ -480,7 +480,7 @@ def test_files_of_a_job_are_listed_and_downloaded_and_no_others(
     assert answer(link, f"/file?path=jobs/{job_id}/large.bin")[0] == 401
 
 
-def test_two_runs_are_compared_with_curves_and_files(page: Any, client: Client) -> None:
+def test_two_runs_are_compared_with_curves_and_files(page: Any, client: ApiClient) -> None:
     ids = []
     for rate in ("0.1", "0.2"):
         report = f"for s in 1 2 3; do echo GRASS_METRIC loss={rate} step=$s; done; echo {rate} > $GRASS_OUTPUT/rate"
@@ -494,7 +494,7 @@ def test_two_runs_are_compared_with_curves_and_files(page: Any, client: Client) 
     page.wait_for_selector("section[aria-label='Output files'] th:has-text('rate')")
 
 
-def test_the_whole_event_log_is_filtered_by_the_cluster_and_read_page_by_page(page: Any, client: Client) -> None:
+def test_the_whole_event_log_is_filtered_by_the_cluster_and_read_page_by_page(page: Any, client: ApiClient) -> None:
     for _ in range(52):
         client.cordon("local")
         client.uncordon("local")
@@ -514,19 +514,24 @@ def test_the_whole_event_log_is_filtered_by_the_cluster_and_read_page_by_page(pa
     )
 
 
-def add_viewer(cluster: LocalCluster, home: Path) -> Callable[[], Client]:
+def add_viewer(cluster: LocalCluster, home: Path) -> Callable[[], ApiClient]:
     """Register a viewer; return what makes a client of that user."""
     source, folder = Path(cluster.config.home) / "client", home / "clusters" / "local" / "client"
     profile, master = keyring.load_profile(source), json.loads((source / "master.pub.json").read_text())
     key = keyring.create_user_key(folder)
     register_user(cluster.config.master_dir, "eve", keyring.Role.VIEWER, key)
     keyring.save_profile(folder, replace(profile, user="eve", key_id=key["kid"]), master)
-    return lambda: Client("local", home=home)
+    return lambda: ApiClient("local", home=home)
 
 
-def test_a_cluster_that_goes_away_is_named_and_comes_back(browser: Any, cluster: LocalCluster, client: Client) -> None:
+def test_a_cluster_that_goes_away_is_named_and_comes_back(
+    browser: Any, cluster: LocalCluster, client: ApiClient
+) -> None:
     allowed = ("502", "ERR_", "Failed to load resource")
-    with served(lambda: Client("local", home=cluster.home, timeout=1)) as link, opened(browser, link, allowed) as page:
+    with (
+        served(lambda: ApiClient("local", home=cluster.home, timeout=1)) as link,
+        opened(browser, link, allowed) as page,
+    ):
         page.wait_for_selector(".tile")
         pid = cluster.pid("master-api-server")
         assert pid is not None
@@ -555,7 +560,7 @@ def test_a_dashboard_that_ended_is_named(browser: Any, cluster: LocalCluster) ->
         until(page, "!document.getElementById('link').textContent")
 
 
-def test_a_browser_with_a_wrong_clock_shows_right_ages(browser: Any, link: str, client: Client) -> None:
+def test_a_browser_with_a_wrong_clock_shows_right_ages(browser: Any, link: str, client: ApiClient) -> None:
     client.wait(client.start(job("fresh", "true"))["id"], timeout=20)
     with opened(browser, link) as page:
         page.add_init_script("const real = Date.now; Date.now = () => real() - 3600000;")
@@ -565,7 +570,7 @@ def test_a_browser_with_a_wrong_clock_shows_right_ages(browser: Any, link: str, 
         assert " h " not in page.inner_text("tr:has-text('fresh') td.num >> nth=0")
 
 
-def test_a_shared_page_shows_and_changes_nothing(browser: Any, cluster: LocalCluster, client: Client) -> None:
+def test_a_shared_page_shows_and_changes_nothing(browser: Any, cluster: LocalCluster, client: ApiClient) -> None:
     job_id = client.start(job("walled", "echo secret; sleep 600"))["id"]
     with served(cluster.client, address="127.0.0.1", expires=steady() + 3600) as link:
         with opened(browser, link) as page:
@@ -586,7 +591,7 @@ def test_a_shared_page_shows_and_changes_nothing(browser: Any, cluster: LocalClu
     client.wait(job_id, timeout=30)
 
 
-def test_a_phone_shows_the_chosen_tab_of_a_row_that_is_wider_than_the_screen(page: Any, client: Client) -> None:
+def test_a_phone_shows_the_chosen_tab_of_a_row_that_is_wider_than_the_screen(page: Any, client: ApiClient) -> None:
     job_id = client.wait(client.start(job("narrow", "true"))["id"], timeout=20)["id"]
     page.set_viewport_size({"width": 390, "height": 844})
     inside = (
@@ -614,7 +619,7 @@ PAGES_OF_A_JOB = (
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("pages", [PAGES, PAGES_OF_A_JOB], ids=["cluster", "job"])
 def test_each_page_is_accessible_and_fits_its_screen(
-    browser: Any, link: str, client: Client, tmp_path: Path, pages: tuple[str, ...], theme: str
+    browser: Any, link: str, client: ApiClient, tmp_path: Path, pages: tuple[str, ...], theme: str
 ) -> None:
     from axe_playwright_python.sync_playwright import Axe
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from grass.api.client import Client
+from grass.api.client import ApiClient
 from grass.manifest.settings import OfferedResources, Settings
 from tests.integration.test_dashboard import served, to, until
 from tests.support.browser import chromium, opened
@@ -60,7 +60,7 @@ def jobs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[LocalCluste
         made.end()
 
 
-def start_jobs(client: Client, train: str) -> dict[str, str]:
+def start_jobs(client: ApiClient, train: str) -> dict[str, str]:
     def start(name: str, command: str, **part: Any) -> str:
         return str(client.start({"name": name, "components": {"worker": {"command": command, **part}}})["id"])
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
-from grass.api.client import Client
+from grass.api.client import ApiClient
 from grass.api.requests import View
 from grass.errors import ConflictError, InputError, ManifestError, NotFoundError
 from grass.manifest.settings import OfferedResources, Settings
@@ -32,28 +32,28 @@ def cluster() -> Iterator[LocalCluster]:
 
 
 @pytest.fixture
-def client(cluster: LocalCluster) -> Iterator[Client]:
+def client(cluster: LocalCluster) -> Iterator[ApiClient]:
     with cluster.client() as client:
         yield client
 
 
-def start(client: Client, name: str, **more: object) -> str:
+def start(client: ApiClient, name: str, **more: object) -> str:
     worker = {"command": "exec sleep 1000", "replicas": 2, "min": 1, "max": 4, "resources": {"cpu": 0.01}, **more}
     job_id: str = client.start({"name": name, "components": {"worker": worker}})["id"]
     wait_until(lambda: running(client, name) == ["worker.0", "worker.1"], SECONDS)
     return job_id
 
 
-def running(client: Client, name: str) -> list[str]:
+def running(client: ApiClient, name: str) -> list[str]:
     return [task["task"] for task in client.tasks(name) if task["state"] == "RUNNING"]
 
 
-def done(client: Client, operation: dict[str, object]) -> str:
+def done(client: ApiClient, operation: dict[str, object]) -> str:
     ended = client.wait_for_operation(str(operation["job_id"]), str(operation["id"]), SECONDS)
     return str(ended["outcome"])
 
 
-def test_a_job_grows_and_shrinks_while_its_processes_run_on(client: Client) -> None:
+def test_a_job_grows_and_shrinks_while_its_processes_run_on(client: ApiClient) -> None:
     start(client, "grow")
     pids = {task["task"]: task["pid"] for task in client.tasks("grow")}
     assert done(client, client.scale("grow", "worker", 4, reason="two more machines")) == "DONE"
@@ -69,7 +69,7 @@ def test_a_job_grows_and_shrinks_while_its_processes_run_on(client: Client) -> N
     assert client.wait("grow", SECONDS)["state"] == "STOPPED"
 
 
-def test_requests_that_cannot_be_are_refused_and_change_nothing(client: Client) -> None:
+def test_requests_that_cannot_be_are_refused_and_change_nothing(client: ApiClient) -> None:
     start(client, "bad")
     for arguments, error, text in (
         ({"size": 9}, InputError, "must be at most `max`, which is 4; got 9"),
@@ -95,7 +95,7 @@ def test_requests_that_cannot_be_are_refused_and_change_nothing(client: Client) 
 
 
 def test_a_program_that_the_shell_lacks_is_named_by_the_plan_as_by_the_start(
-    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    client: ApiClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "torchrun").write_text("#!/bin/sh\n")
     (tmp_path / "torchrun").chmod(0o755)
@@ -112,7 +112,7 @@ def test_a_program_that_the_shell_lacks_is_named_by_the_plan_as_by_the_start(
     assert "programs" not in {job["name"] for job in client.jobs(all=True)}
 
 
-def test_a_suspended_job_has_no_processes_and_runs_again_when_it_is_resumed(client: Client) -> None:
+def test_a_suspended_job_has_no_processes_and_runs_again_when_it_is_resumed(client: ApiClient) -> None:
     start(client, "pause")
     assert done(client, client.suspend("pause")) == "DONE"
     view = client.job("pause")
@@ -128,7 +128,7 @@ def test_a_suspended_job_has_no_processes_and_runs_again_when_it_is_resumed(clie
 class Kill(NamedTuple):
     """The master-agent is killed while ``file`` is in ``state``. ``then`` lets the operation go on."""
 
-    file: Callable[[Client], View]
+    file: Callable[[ApiClient], View]
     state: str
     outcome: str
     then: str = "release"
@@ -164,14 +164,14 @@ KILLS = {
 EVERY_RUN = ("a scale-out that fails", "a scale-in that drains")
 
 
-def waiting(client: Client) -> View:
+def waiting(client: ApiClient) -> View:
     """File a scale-out behind a replacement."""
     client.scale("kill", "worker", 1)
     return client.scale("kill", "worker", 3)
 
 
 @pytest.fixture
-def only_this_job(client: Client) -> Iterator[None]:
+def only_this_job(client: ApiClient) -> Iterator[None]:
     """Stop whatever a test leaves, so that the next one has the names and the seats."""
     yield
     for job in client.jobs():
@@ -187,7 +187,7 @@ def only_this_job(client: Client) -> Iterator[None]:
     ],
 )
 def test_an_operation_ends_and_tasks_go_on_when_the_master_agent_is_killed_in_its_midst(
-    client: Client, cluster: LocalCluster, tmp_path: Path, kill: Kill
+    client: ApiClient, cluster: LocalCluster, tmp_path: Path, kill: Kill
 ) -> None:
     """Each task adds to a file of its name all the time, and ends only once ``release`` exists."""
     if kill.state == "RESERVING":
@@ -228,17 +228,17 @@ def test_an_operation_ends_and_tasks_go_on_when_the_master_agent_is_killed_in_it
         assert after["worker.0"] == before["worker.0"]
 
 
-def stop(client: Client, job: str) -> None:
+def stop(client: ApiClient, job: str) -> None:
     with suppress(ConflictError):  # it has ended
         client.stop(job, grace=0.0)
     client.wait(job, SECONDS)
 
 
-def state(client: Client, operation: View) -> str:
+def state(client: ApiClient, operation: View) -> str:
     return next(each["state"] for each in client.operations("kill") if each["id"] == operation["id"])
 
 
-def test_members_read_a_new_membership_from_their_file_while_they_run(client: Client) -> None:
+def test_members_read_a_new_membership_from_their_file_while_they_run(client: ApiClient) -> None:
     counts = 'grep -o "\\"task\\"" "$GRASS_MEMBERSHIP" | wc -l'
     command = f'echo here; until [ "$({counts})" = 3 ]; do sleep 0.05; done; echo saw three'
     start(client, "see", command=command, max=3, framework="none")

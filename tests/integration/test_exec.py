@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from grass.api.client import Client
+from grass.api.client import ApiClient
 from grass.errors import ConflictError, InputError, NotFoundError
 from tests.support.local_cluster import LocalCluster
 from tests.support.waiting import wait_until
@@ -42,12 +42,12 @@ def cluster() -> Iterator[LocalCluster]:
 
 
 @pytest.fixture
-def client(cluster: LocalCluster) -> Iterator[Client]:
+def client(cluster: LocalCluster) -> Iterator[ApiClient]:
     with cluster.client() as client:
         yield client
 
 
-def test_a_command_runs_beside_the_task_with_its_environment_and_its_exit_code_comes_back(client: Client) -> None:
+def test_a_command_runs_beside_the_task_with_its_environment_and_its_exit_code_comes_back(client: ApiClient) -> None:
     run = client.execute("held", "w.0", ["sh", "-c", "echo $COLOUR $GRASS_TASK; echo oh >&2; exit 7"])
     pieces = list(run.output())
     assert b"".join(data for stream, data in pieces if stream == "stdout") == b"green held.w.0\n"
@@ -55,7 +55,7 @@ def test_a_command_runs_beside_the_task_with_its_environment_and_its_exit_code_c
     assert run.code == 7
 
 
-def test_input_reaches_it_however_much_that_is(client: Client) -> None:
+def test_input_reaches_it_however_much_that_is(client: ApiClient) -> None:
     run = client.execute("held", "w.0", ["sha256sum"])
     run.send(b"x" * 300_000, end=True)
     import hashlib
@@ -64,7 +64,7 @@ def test_input_reaches_it_however_much_that_is(client: Client) -> None:
     assert said.split()[0].decode() == hashlib.sha256(b"x" * 300_000).hexdigest()
 
 
-def test_what_does_not_run_or_is_not_there_is_refused(client: Client) -> None:
+def test_what_does_not_run_or_is_not_there_is_refused(client: ApiClient) -> None:
     with pytest.raises(ConflictError, match="not running"):
         client.execute("held", "late.0", ["true"])
     with pytest.raises(NotFoundError, match=r"no task w\.9"):

@@ -18,7 +18,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from grass.api.client import Client
+from grass.api.client import ApiClient
 from grass.api.forwarding import Forwarding
 from grass.errors import ConflictError, GrassError, NotFoundError
 from tests.support.local_cluster import LocalCluster
@@ -91,13 +91,13 @@ def _until_ready(job: dict[str, dict[str, dict[str, dict[str, int]]]]) -> None:
 
 
 @pytest.fixture
-def client(cluster: LocalCluster) -> Iterator[Client]:
+def client(cluster: LocalCluster) -> Iterator[ApiClient]:
     with cluster.client() as client:
         yield client
 
 
 @contextmanager
-def opened(client: Client) -> Iterator[Forwarding]:
+def opened(client: ApiClient) -> Iterator[Forwarding]:
     forwarding = client.forward("page")
     thread = threading.Thread(target=forwarding.serve)
     thread.start()
@@ -120,7 +120,7 @@ def address(forwarding: Forwarding) -> tuple[str, int]:
     return host, int(port)
 
 
-def test_many_connections_at_once_get_their_own_answers(client: Client) -> None:
+def test_many_connections_at_once_get_their_own_answers(client: ApiClient) -> None:
     with opened(client) as forwarding, ThreadPoolExecutor(20) as readers:
         paths = [f"{forwarding.url}number-{at}" for at in range(60)]
         answers = list(readers.map(lambda path: get(path).split()[0].decode(), paths))
@@ -128,7 +128,7 @@ def test_many_connections_at_once_get_their_own_answers(client: Client) -> None:
     assert (forwarding.task, forwarding.port) == ("server.0", "page")
 
 
-def test_one_connection_serves_many_requests_and_large_bodies_both_ways(client: Client) -> None:
+def test_one_connection_serves_many_requests_and_large_bodies_both_ways(client: ApiClient) -> None:
     with opened(client) as forwarding:
         connection = http.client.HTTPConnection(*address(forwarding), timeout=60)
         said = []
@@ -144,7 +144,7 @@ def test_one_connection_serves_many_requests_and_large_bodies_both_ways(client: 
         connection.close()
 
 
-def test_a_connection_that_is_upgraded_carries_data_both_ways(client: Client) -> None:
+def test_a_connection_that_is_upgraded_carries_data_both_ways(client: ApiClient) -> None:
     with opened(client) as forwarding, socket.create_connection(address(forwarding), timeout=30) as connection:
         connection.sendall(b"GET / HTTP/1.1\r\nHost: x\r\nUpgrade: echo\r\nConnection: Upgrade\r\n\r\n")
         reader = connection.makefile("rb")
@@ -158,7 +158,7 @@ def test_a_connection_that_is_upgraded_carries_data_both_ways(client: Client) ->
         assert reader.read() == b""
 
 
-def test_a_connection_to_a_port_without_a_server_ends_and_the_others_go_on(client: Client) -> None:
+def test_a_connection_to_a_port_without_a_server_ends_and_the_others_go_on(client: ApiClient) -> None:
     forwarding = client.forward("page", "server", port="unused")
     thread = threading.Thread(target=forwarding.serve)
     thread.start()
@@ -171,7 +171,7 @@ def test_a_connection_to_a_port_without_a_server_ends_and_the_others_go_on(clien
     thread.join(20)
 
 
-def test_what_publishes_no_page_or_does_not_run_is_refused(client: Client) -> None:
+def test_what_publishes_no_page_or_does_not_run_is_refused(client: ApiClient) -> None:
     for part, port, message in (
         ("nobody", None, "no component nobody; it has server, reader, late"),
         ("reader", None, "publishes no page; choose one of its ports: none"),
@@ -215,7 +215,7 @@ def test_a_local_port_that_is_taken_is_refused(cluster: LocalCluster) -> None:
     assert "address already in use; choose another" in run.stderr
 
 
-def test_when_the_task_ends_the_forward_ends_after_its_last_words(client: Client) -> None:
+def test_when_the_task_ends_the_forward_ends_after_its_last_words(client: ApiClient) -> None:
     client.start({**JOB, "name": "short"}, cwd="/")
     with suppress(_ReadyError):
         client.wait("short", on_progress=_until_ready)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from grass.api.client import Client
+from grass.api.client import ApiClient
 from grass.manifest.settings import Settings
 from tests.support.frameworks import maro_folder
 from tests.support.local_cluster import LocalCluster
@@ -46,7 +46,7 @@ mine.close()
 
 
 @pytest.fixture
-def client() -> Iterator[Client]:
+def client() -> Iterator[ApiClient]:
     cluster = LocalCluster(Settings(name="maro", task_redis=0))
     try:
         cluster.create()
@@ -56,7 +56,7 @@ def client() -> Iterator[Client]:
         cluster.end()
 
 
-def test_actors_and_a_learner_of_maro_find_each_other(client: Client, tmp_path: Path) -> None:
+def test_actors_and_a_learner_of_maro_find_each_other(client: ApiClient, tmp_path: Path) -> None:
     python = str(maro_folder() / "bin" / "python")
     for name, program in {"peers.py": PEERS, "actor.py": ACTOR, "learner.py": LEARNER}.items():
         (tmp_path / name).write_text(program)

@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from grass.api.client import Client
+from grass.api.client import ApiClient
 from tests.support.frameworks import mars_folder
 from tests.support.local_cluster import LocalCluster
 from tests.support.waiting import wait_until
@@ -35,7 +35,7 @@ def mars() -> Path:
 
 
 @pytest.fixture(scope="module")
-def client(mars: Path) -> Iterator[Client]:
+def client(mars: Path) -> Iterator[ApiClient]:
     cluster = LocalCluster()
     try:
         cluster.create()
@@ -90,7 +90,7 @@ def segments() -> set[str]:
     return set(os.listdir("/dev/shm"))
 
 
-def test_a_killed_worker_is_replaced_and_nothing_of_mars_is_left_behind(client: Client, mars: Path) -> None:
+def test_a_killed_worker_is_replaced_and_nothing_of_mars_is_left_behind(client: ApiClient, mars: Path) -> None:
     before = segments()
     job_id = client.start(job(mars))["id"]
     wait_until(lambda: "supervisor.0" in running(client), SECONDS, "the supervisor")
@@ -121,9 +121,9 @@ def computed(mars: Path, web: str) -> str:
     return done.stdout
 
 
-def running(client: Client) -> list[str]:
+def running(client: ApiClient) -> list[str]:
     return [task["task"] for task in client.tasks("mars") if task["state"] == "RUNNING"]
 
 
-def attempt(client: Client, name: str) -> int:
+def attempt(client: ApiClient, name: str) -> int:
     return next(int(task["attempt"]) for task in client.tasks("mars") if task["task"] == name)

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from grass.api.client import Client
+from grass.api.client import ApiClient
 from grass.errors import ManifestError, NotFoundError
 from grass.manifest.settings import Settings
 from grass.model.metrics import MetricsListen
@@ -61,25 +61,25 @@ def cluster(authority: Authority) -> Iterator[LocalCluster]:
 
 
 @pytest.fixture(scope="module")
-def client(cluster: LocalCluster) -> Iterator[Client]:
+def client(cluster: LocalCluster) -> Iterator[ApiClient]:
     with cluster.client() as client:
         yield client
 
 
 @pytest.fixture(scope="module")
-def worked(client: Client) -> str:
+def worked(client: ApiClient) -> str:
     """The id of a job whose only task used known amounts, and has ended."""
     started = client.start({"name": "work", "components": {"w": {"command": work(CORE_SECONDS, WRITTEN)}}})
     assert client.wait(started["id"], timeout=50)["state"] == "SUCCEEDED"
     return str(started["id"])
 
 
-def start(client: Client, name: str, command: str, **more: Any) -> str:
+def start(client: ApiClient, name: str, command: str, **more: Any) -> str:
     job = {"name": name, "components": {"w": {"command": command, "resources": {"cpu": 0.1}, **more}}}
     return str(client.start(job)["id"])
 
 
-def test_totals_agree_with_what_the_task_did(client: Client, cluster: LocalCluster, worked: str) -> None:
+def test_totals_agree_with_what_the_task_did(client: ApiClient, cluster: LocalCluster, worked: str) -> None:
     usage = client.job_usage(worked)
     [task] = usage["tasks"]
     for totals in (usage["totals"], task["totals"], client.job(worked)["usage"]):
@@ -89,7 +89,9 @@ def test_totals_agree_with_what_the_task_did(client: Client, cluster: LocalClust
 
 @pytest.mark.nightly
 @pytest.mark.timeout(240)
-def test_ten_core_seconds_and_a_gibibyte_written_are_shown_as_they_were(client: Client, cluster: LocalCluster) -> None:
+def test_ten_core_seconds_and_a_gibibyte_written_are_shown_as_they_were(
+    client: ApiClient, cluster: LocalCluster
+) -> None:
     started = client.start({"name": "truth", "components": {"w": {"command": work(10.0, 1 << 30)}}})
     assert client.wait(started["id"], timeout=180)["state"] == "SUCCEEDED"
     assert_true(client.job(started["id"])["usage"], 10.0, 0 if in_memory(cluster.home) else 1 << 30)
@@ -107,7 +109,7 @@ def in_memory(folder: Path) -> bool:
     return done.stdout.strip() in ("tmpfs", "ramfs")
 
 
-def test_curves_of_the_task_the_node_and_the_cluster(client: Client, worked: str) -> None:
+def test_curves_of_the_task_the_node_and_the_cluster(client: ApiClient, worked: str) -> None:
     def known(view: dict[str, Any], name: str) -> list[float]:
         return [value for value in view["history"]["curves"].get(name, ()) if value is not None]
 
@@ -120,7 +122,7 @@ def test_curves_of_the_task_the_node_and_the_cluster(client: Client, worked: str
     wait_until(lambda: known(client.usage(), "cpu_capacity")[-1:] == [os.cpu_count()], 25)
 
 
-def test_own_figures_become_a_curve(client: Client, worked: str) -> None:
+def test_own_figures_become_a_curve(client: ApiClient, worked: str) -> None:
     wait_until(lambda: client.job_metrics(worked)["curves"], 25)
     [curve] = client.job_metrics(worked)["curves"]
     assert (curve["task"], curve["name"], curve["every"]) == ("w.0", "loss", 1)
@@ -128,7 +130,7 @@ def test_own_figures_become_a_curve(client: Client, worked: str) -> None:
     assert curve["values"] == [pytest.approx(1 / (step + 1)) for step in curve["steps"]]
 
 
-def test_usage_of_a_running_task_and_the_totals_of_thousands_of_short_ones(client: Client) -> None:
+def test_usage_of_a_running_task_and_the_totals_of_thousands_of_short_ones(client: ApiClient) -> None:
     running = start(client, "running", "sleep 1000")
     wait_until(lambda: any(task["now"] for task in client.job_usage(running)["tasks"]), 25)
     [task] = client.job_usage(running)["tasks"]
@@ -142,7 +144,7 @@ def test_usage_of_a_running_task_and_the_totals_of_thousands_of_short_ones(clien
     assert usage["totals"]["cpu"] > 0.05 and usage["totals"].get("unmeasured", 0) == 0
 
 
-def test_killed_daemons_lose_no_totals(client: Client, cluster: LocalCluster) -> None:
+def test_killed_daemons_lose_no_totals(client: ApiClient, cluster: LocalCluster) -> None:
     burn = f"{sys.executable} -c 'import time\nwhile time.process_time() < 3: pass'"
     job = start(client, "killed", burn)
     wait_until(lambda: client.job_usage(job)["totals"], 25)
@@ -156,7 +158,7 @@ def test_killed_daemons_lose_no_totals(client: Client, cluster: LocalCluster) ->
     assert 0.1 < totals["cpu"] <= 3.2 and totals["memory"] > 1 << 20
 
 
-def test_the_history_goes_with_the_job(client: Client, worked: str) -> None:
+def test_the_history_goes_with_the_job(client: ApiClient, worked: str) -> None:
     gone = start(client, "gone", "sleep 3; echo GRASS_METRIC loss=1")
     client.wait(gone, timeout=50)
     wait_until(lambda: client.job_metrics(gone)["curves"], 25)
@@ -174,7 +176,7 @@ def test_the_history_goes_with_the_job(client: Client, worked: str) -> None:
         (lambda client, job: client.task_usage(job, "nonsense"), "not a task"),
     ],
 )
-def test_what_does_not_exist(client: Client, worked: str, ask: Any, said: str) -> None:
+def test_what_does_not_exist(client: ApiClient, worked: str, ask: Any, said: str) -> None:
     with pytest.raises(NotFoundError, match=said):
         ask(client, worked)
 

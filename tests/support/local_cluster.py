@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from grass.api.client import Client
+from grass.api.client import ApiClient
 from grass.config import ClusterConfig
 from grass.manifest.settings import Settings
 from grass.provision import local, processes
@@ -46,9 +46,9 @@ class LocalCluster:
         if not list(self.home.glob("clusters/*")):  # another cluster in the same home removes the home
             shutil.rmtree(self.home, ignore_errors=True)
 
-    def client(self) -> Client:
+    def client(self) -> ApiClient:
         """Return a client, which the caller closes."""
-        return Client(self.settings.name, home=self.home)
+        return ApiClient(self.settings.name, home=self.home)
 
     def start_sleeper(self, marks: Path) -> int:
         """Start the job `sleeper`, whose task adds a line to ``marks`` at each start. Return the pid of the task."""

@@ -207,10 +207,10 @@ def api_url(machines: OnPremises, config: ClusterConfig) -> str:
 
 def _call_api(host: SshHost, decided: MasterDesign, session: Session, machines: OnPremises, url: str) -> None:
     """Check that the API is reachable from here; the last step checked that it listens. Calls retry by themselves."""
-    from grass.api.client import Client
+    from grass.api.client import ApiClient
 
     try:
-        with Client(session.name, home=session.home) as client:
+        with ApiClient(session.name, home=session.home) as client:
             client.status()
     except UnreachableError as error:
         raise UnreachableError(_unready(host, decided, machines, url, error)) from error

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
-from grass.api.client import Client
+from grass.api.client import ApiClient
 from grass.errors import GrassError
 from grass.manifest.join_file import Offer
 from grass.manifest.on_premises import HostSettings, NodeSettings, OnPremises
@@ -31,7 +31,7 @@ def join_nodes(session: Session, machines: OnPremises, share: str, *, again: boo
     nodes.
     """
     cluster, client_dir = session.name, session.client_dir
-    with Client(cluster, home=session.home) as client:
+    with ApiClient(cluster, home=session.home) as client:
         wanted = list(machines.nodes) if again else _not_yet(cluster, machines.nodes, client, client_dir)
         if not wanted:
             return
@@ -69,7 +69,7 @@ def _forget(cluster: str, client_dir: Path, joined: Sequence[HostSettings]) -> N
         )
 
 
-def _not_yet(cluster: str, nodes: Sequence[NodeSettings], client: Client, client_dir: Path) -> list[NodeSettings]:
+def _not_yet(cluster: str, nodes: Sequence[NodeSettings], client: ApiClient, client_dir: Path) -> list[NodeSettings]:
     """Return the machines that are not READY nodes yet."""
     known = load_machines(cluster, client_dir.parents[2])
     ready = {view["name"] for view in client.nodes() if view["state"] == "READY"}

@@ -24,7 +24,7 @@ from grass.provision.provisioner import (
 )
 
 if TYPE_CHECKING:
-    from grass.api.client import Client
+    from grass.api.client import ApiClient
     from grass.manifest.settings import Settings
 
 NODES_AT_ONCE = 8
@@ -63,7 +63,7 @@ class OnPremisesProvisioner(Provisioner):
             return [Finding(f"cluster {self._session.name}", False, str(error).partition(";")[0], again)]
         return []
 
-    def add_nodes(self, request: NodeRequest, client: Client) -> Sequence[AddedNode]:
+    def add_nodes(self, request: NodeRequest, client: ApiClient) -> Sequence[AddedNode]:
         hosts = wanted_hosts(request, self._machines().master.login)
         adding = Adding(self._session, client, request.plan)
         with ThreadPoolExecutor(min(NODES_AT_ONCE, len(hosts))) as pool:
@@ -72,7 +72,7 @@ class OnPremisesProvisioner(Provisioner):
     def remove_node(self, name: str, take_out: Callable[[], None], *, force: bool, packages: bool) -> None:
         node_remove.remove_node(self._session, name, take_out, force=force, packages=packages)
 
-    def ssh_command(self, name: str, client: Client) -> list[str]:
+    def ssh_command(self, name: str, client: ApiClient) -> list[str]:
         """Return the ssh command for a node.
 
         The command uses the host key that was pinned when the node was added. For a node that joined by itself, the
