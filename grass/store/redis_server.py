@@ -1,0 +1,80 @@
+"""What a redis server is asked about itself: users, connections, memory, figures. Nothing here reads or writes the keys
+of a cluster. Most calls need the rights of the user ``admin``."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from redis.exceptions import ResponseError
+
+from grass.errors import NotAllowedError
+from grass.store.redis_link import RedisLink, translated
+
+_FIGURES = (
+    *("used_memory", "maxmemory", "connected_clients", "blocked_clients", "instantaneous_ops_per_sec"),
+    *("aof_current_size", "aof_pending_bio_fsync", "aof_delayed_fsync", "evicted_keys", "uptime_in_seconds"),
+)
+"""Fields of INFO."""
+
+
+class RedisServer(RedisLink):
+    """The server behind the keys."""
+
+    def read_certificates(self) -> None:
+        """Have the server use its renewed certificate for new connections. Needs the user ``admin``."""
+        with translated():
+            files = self._redis.config_get("tls-*-file")
+            words = [word for name in ("tls-cert-file", "tls-key-file") for word in (name, files[name])]
+            self._ask("CONFIG", "SET", *words)
+
+    def set_user(self, name: str, rules: list[str]) -> None:
+        """Create or replace a user and save it in the server's ACL file. Needs the rights of ``admin``."""
+        self._check_room()
+        with translated():
+            self._ask("ACL", "SETUSER", name, *rules)
+            self._ask("ACL", "SAVE")
+
+    def delete_users(self, names: list[str]) -> None:
+        """Delete users and close their connections. Unknown names are ignored."""
+        with translated():
+            self._ask("ACL", "DELUSER", *names)
+            self._ask("ACL", "SAVE")
+
+    def users(self) -> list[str]:
+        with translated():
+            return cast("list[str]", self._ask("ACL", "USERS"))
+
+    def clients(self) -> list[dict[str, str]]:
+        """Return the server's connections, as ``CLIENT LIST`` describes them."""
+        with translated():
+            lines = str(self._ask("CLIENT", "LIST")).splitlines()
+        return [dict(word.partition("=")[::2] for word in line.split()) for line in lines]
+
+    def drop_client(self, client: str) -> None:
+        """Close a connection by its id."""
+        with translated():
+            self._ask("CLIENT", "KILL", "ID", client)
+
+    def used_memory(self) -> int:
+        """Return the bytes that the server uses."""
+        with translated():
+            return int(self._redis.info("memory")["used_memory"])
+
+    def version(self) -> tuple[int, ...]:
+        with translated():
+            said = str(self._redis.info("server")["redis_version"])
+            return tuple(int(part) for part in said.split("."))
+
+    def figures(self) -> dict[str, float]:
+        """Return what the server tells of itself that is worth watching: memory, clients, commands, its file."""
+        with translated():
+            told = self._redis.info()
+        return {name: float(told[name]) for name in _FIGURES if isinstance(told.get(name), (int, float))}
+
+    def durability(self) -> dict[str, str]:
+        """Return the server's settings ``appendonly`` and ``appendfsync``; empty if it refuses to tell."""
+        try:
+            with translated():
+                return cast("dict[str, str]", self._redis.config_get("append*"))
+        except (NotAllowedError, ResponseError):
+            return {}
