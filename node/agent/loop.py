@@ -10,7 +10,6 @@ import logging
 import os
 import selectors
 import threading
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -19,7 +18,6 @@ from pathlib import Path
 
 from grass import clock, trace
 from grass.config import ClusterConfig
-from grass.errors import InputError
 from grass.model.exhaustive import assert_never
 from grass.model.reasons import Reason, ReasonCode
 from grass.store.node_store import Desired, NodeStore
@@ -29,28 +27,28 @@ from grass.wire.gpu import GpuDevice, GpuSample
 from grass.wire.heartbeat import Heartbeat
 from grass.wire.hello import Hello, Probe
 from grass.wire.keys import LaunchKey
-from grass.wire.launch import LaunchTemplate
 from grass.wire.task_events import Drained, Ready, Started, TaskEvent, Waiting
 from grass.wire.usage import GpuUsage
 from node.agent import environment, folders
-from node.agent.attempts import Attempts, LogShipper, ended_event, not_started_event, port_in_use
+from node.agent.attempts import Attempts, LogShipper, ended_event, not_started_event
 from node.agent.conditions import Conditions, together
 from node.agent.gpu import GpuWatch
 from node.agent.idle_hosts import IdleHosts
+from node.agent.inbox import Checked, Inbox, Left, Shipped
 from node.agent.own_figures import OwnFigures
 from node.agent.programs import Programs
 from node.agent.readiness import Readiness, Verdict
 from node.agent.reconcile import Reconciliation, launch_key
 from node.agent.redis_threads import Changes, Reports
+from node.agent.starts import Starts
 from node.agent.stuck_tasks import StuckTasks
 from node.agent.usage import Usage, hello
 from node.agent.usage_sampler import Running, UsageSampler
 from node.membership.late_files import LateFiles
 from node.membership.service import Service
 from node.runtime import task_commands
-from node.runtime.protocol import Listed, Observed, Runtime, RuntimeEvent, Start, Stop
+from node.runtime.protocol import Listed, Observed, Runtime, RuntimeEvent, Stop
 from node.runtime.protocol import Waiting as RuntimeWaiting
-from node.runtime.registry import chosen
 from node.runtime.timers import Timers
 
 HEARTBEAT = 2.0
@@ -84,7 +82,6 @@ class NodeAgent:
         self._alive = alive
         self._probe = probe
         self._runtime = runtime
-        self._base_env = base_env
         self._gpus = gpus
         self._usage = Usage(config.node_dir)
         self._watch = GpuWatch(gpus, self._roots)
@@ -110,24 +107,19 @@ class NodeAgent:
         """Why this version cannot decode what the master wrote."""
         self._reports = Reports(store)
         self._removal = folders.Removal(config)
-        self._shipped: deque[str] = deque()
-        """Attempts whose log is complete at the collector; filled by the shipper's thread."""
-        self._verdicts: deque[tuple[Verdict, str, str]] = deque()
-        """Results of readiness checks: verdict, attempt key, failure; filled by the threads of ``Readiness``."""
-        self._drained: deque[str] = deque()
-        """Attempts that left by themselves; filled by the threads of the membership API."""
+        self._inbox = Inbox(self.wake)
         self._late_files = LateFiles()
-        self._service = Service(config, shared, self._on_drained, self._late_files)
-        self._shipper = shipper(self._on_shipped, self._own_figures.found)
-        self._readiness = Readiness(self._on_verdict)
+        self._service = Service(config, shared, self._inbox.left, self._late_files)
+        self._starts = Starts(config, runtime, base_env, len(gpus), self._service, self._late_files)
+        self._shipper = shipper(self._inbox.shipped, self._own_figures.found)
+        self._readiness = Readiness(self._inbox.checked)
         self._reconciliation = Reconciliation()
         self._attempts = Attempts(
             config, self._shipper, self._readiness, self._timers, self._removal, self._stop_one, base_env
         )
         self._idle_hosts = IdleHosts(
-            self._timers, self._attempts.running, self._service.released, self._commanded, self._on_drained
+            self._timers, self._attempts.running, self._service.released, self._commanded, self._inbox.left
         )
-        self._defined: dict[str, LaunchTemplate] = {}
         self._desired = False
         self._events_of_runtime: list[RuntimeEvent] = []
         self._said_hello = False
@@ -149,6 +141,7 @@ class NodeAgent:
         self._conditions.start()
         self._programs.start()
         self._blocked_by = self._conditions.now()
+        self._starts.hold(bool(self._blocked_by))
         for part in (
             self._changes,
             self._reports,
@@ -221,12 +214,16 @@ class NodeAgent:
                     case _:
                         assert_never(happened)
             self._events_of_runtime.clear()
-        while self._shipped:
-            self._attempts.shipped(self._shipped.popleft())
-        while self._drained:
-            self._events.append(Drained(self._drained.popleft()))
-        while self._verdicts:
-            self._take_verdict(*self._verdicts.popleft())
+        for news in self._inbox.take():
+            match news:
+                case Shipped(key):
+                    self._attempts.shipped(key)
+                case Left(key):
+                    self._events.append(Drained(key))
+                case Checked(verdict, key, failure):
+                    self._take_verdict(verdict, key, failure)
+                case _:
+                    assert_never(news)
         self._timers.run(clock.steady())
 
     def _on_desired(self, desired: Desired) -> None:
@@ -234,7 +231,7 @@ class NodeAgent:
         self._write_addresses(desired.addresses)
         self._service.reset(desired.membership, desired.launch)
         self._reconciliation.reset(desired.entries, desired.launch)
-        self._drop_launches([name for name in self._defined if name not in desired.launch])
+        self._starts.keep(desired.launch)
         self._remove_jobs(folders.job_ids(self._config))
 
     def _on_change(self, change: DesiredChange) -> None:
@@ -244,17 +241,12 @@ class NodeAgent:
             self._service.apply(change.membership, change.launch, self._reconciliation.launches)
             self._idle_hosts.look()
         if change.drop:
-            self._drop_launches(change.drop)
+            self._starts.drop(change.drop)
             self._remove_jobs({LaunchKey.parse(name).job_id for name in change.drop})
 
     def _write_addresses(self, addresses: Mapping[str, str]) -> None:
         for job_id, text in addresses.items():
             self._late_files.write(job_id, "addresses", partial(folders.write_addresses, self._config, job_id, text))
-
-    def _drop_launches(self, names: Iterable[str]) -> None:
-        gone = [name for name in names if self._defined.pop(name, None)]
-        if gone:
-            self._runtime.drop(gone)
 
     def _remove_jobs(self, job_ids: Iterable[str]) -> None:
         here = {LaunchKey.parse(name).job_id for name in self._reconciliation.launches}
@@ -312,21 +304,9 @@ class NodeAgent:
             case _:
                 assert_never(verdict)
 
-    def _on_shipped(self, key: str) -> None:
-        self._shipped.append(key)
-        self.wake()
-
-    def _on_drained(self, key: str) -> None:
-        self._drained.append(key)
-        self.wake()
-
     def _commanded(self) -> set[str]:
         """Return the attempts in which a launcher runs a command."""
         return {each.key for each in task_commands.running(self._config)}
-
-    def _on_verdict(self, verdict: Verdict, key: str, failure: str) -> None:
-        self._verdicts.append((verdict, key, failure))
-        self.wake()
 
     def _blocking_reasons(self) -> tuple[Reason, ...]:
         """Return the reasons why nothing may start on this node now."""
@@ -346,8 +326,7 @@ class NodeAgent:
     def _on_conditions(self) -> None:
         """Hold or release the attempts that wait in the runtime, and report the conditions at once."""
         self._blocked_by = self._blocking_reasons()
-        for name, template in self._defined.items():
-            self._define(name, template)
+        self._starts.hold(bool(self._blocked_by))
         self._report_blocked(self._reconciliation.handed_over())
         if self._said_hello:
             self._reports.heartbeat(self._heartbeat())
@@ -357,7 +336,7 @@ class NodeAgent:
         waiting = [key for key, attempt in known.items() if attempt.pid is None and attempt.ended is None]
         for name in {launch_key(key) for key in waiting}:
             if template := self._reconciliation.launches.get(name):
-                self._define(name, template)
+                self._starts.define(name, template)
         if self._blocked_by:
             self._report_blocked(waiting)
 
@@ -387,59 +366,16 @@ class NodeAgent:
             self._events = []
 
     def _start(self, keys: list[str]) -> None:
-        starts: list[Start] = []
-        fresh: list[str] = []
-        for key in keys:
-            prepared = self._prepare(key, fresh)
-            if isinstance(prepared, Reason):
-                self._refuse(key, prepared)
-            else:
-                starts.append(prepared)
-        if starts:
-            self._runtime.start(starts)
-            if self._blocked_by:
-                self._report_blocked(start.key for start in starts)
-        for name in fresh:  # tasks of a job without ports expect the file, too
-            job_id = LaunchKey.parse(name).job_id
-            self._late_files.write(job_id, "empty addresses", partial(folders.make_addresses, self._config, job_id))
-
-    def _prepare(self, key: str, fresh: list[str]) -> Start | Reason:
-        """Return what the runtime starts, or why the attempt cannot start. Adds a launch that is new to ``fresh``.
-
-        A failure here ends this attempt alone: other jobs run on this node, too.
-        """
-        name = launch_key(key)
-        entry, template = self._reconciliation.entries[key], self._reconciliation.launches[name]
-        try:
-            runtime = chosen(template.runtime, template.image, self._config.node.runtimes)
-            if runtime not in self._config.node.runtimes:
-                message = f"cannot start: node {self._config.node.name} does not offer the runtime {runtime}"
-                return Reason(ReasonCode.CANNOT_START, message)
-            if self._defined.get(name) is not template:
-                self._define(name, template)
-                fresh.append(name)
-            if entry.ports and (port := port_in_use(entry.ports)):
-                return Reason(ReasonCode.PORT_TAKEN, f"port {port} of this node is in use by another program")
-            # only frameworks look at what the task inherits
-            inherited = environment.of_shell(self._config, template, self._base_env) if template.framework else {}
-            added = self._service.additions(key, template, entry, inherited)
-            return environment.start(key, name, template, entry, len(self._gpus), added)
-        except InputError as error:
-            return Reason(ReasonCode.CANNOT_START, f"cannot start: {error}")
-        except Exception as error:
-            log.exception("attempt %s: cannot start because of an internal error", key)
-            said = f"{type(error).__name__}: {error}"
-            return Reason(ReasonCode.CANNOT_START, f"cannot start: internal error of the node-agent ({said})")
+        refused = self._starts.start(keys, self._reconciliation.entries, self._reconciliation.launches)
+        for key, reason in refused.items():
+            self._refuse(key, reason)
+        if self._blocked_by:
+            self._report_blocked(key for key in keys if key not in refused)
 
     def _refuse(self, key: str, reason: Reason) -> None:
         self._events.append(not_started_event(key, reason))
         self._reconciliation.ended(key)
         self.wake()  # another attempt may start instead
-
-    def _define(self, name: str, template: LaunchTemplate) -> None:
-        launch = environment.launch(self._config, template, self._base_env)
-        self._runtime.define({name: launch._replace(width=0) if self._blocked_by else launch})
-        self._defined[name] = template
 
     def _stop_one(self, stop: Stop) -> None:
         self._runtime.stop([stop])

@@ -1,0 +1,121 @@
+"""What the runtime needs to start attempts: their launches, their environment, their files. Used by ``NodeAgent``.
+
+It decides nothing about which attempts start (``reconcile`` does), and reports nothing: refusals are values.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from functools import partial
+
+from grass.config import ClusterConfig
+from grass.errors import InputError
+from grass.model.reasons import Reason, ReasonCode
+from grass.wire.desired import DesiredAttempt
+from grass.wire.keys import LaunchKey
+from grass.wire.launch import LaunchTemplate
+from node.agent import environment, folders
+from node.agent.attempts import port_in_use
+from node.agent.reconcile import launch_key
+from node.membership.late_files import LateFiles
+from node.membership.service import Service
+from node.runtime.protocol import Runtime, Start
+from node.runtime.registry import chosen
+
+log = logging.getLogger(__name__)
+
+
+class Starts:
+    """``base_env``: the environment that tasks inherit. ``gpus``: number of devices of the node."""
+
+    def __init__(
+        self,
+        config: ClusterConfig,
+        runtime: Runtime,
+        base_env: Mapping[str, str],
+        gpus: int,
+        service: Service,
+        late_files: LateFiles,
+    ) -> None:
+        self._config = config
+        self._runtime = runtime
+        self._base_env = base_env
+        self._gpus = gpus
+        self._service = service
+        self._late_files = late_files
+        self._defined: dict[str, LaunchTemplate] = {}
+        """Launches that the runtime has."""
+        self._held = False
+
+    def hold(self, held: bool) -> None:
+        """Hold back the attempts that wait in the runtime, and those that are started later; or release them."""
+        self._held = held
+        for name, template in self._defined.items():
+            self.define(name, template)
+
+    def define(self, name: str, template: LaunchTemplate) -> None:
+        """Give the runtime a launch, or a newer version of it."""
+        launch = environment.launch(self._config, template, self._base_env)
+        self._runtime.define({name: launch._replace(width=0) if self._held else launch})
+        self._defined[name] = template
+
+    def keep(self, names: Iterable[str]) -> None:
+        """Forget all launches but these."""
+        kept = set(names)
+        self.drop([name for name in self._defined if name not in kept])
+
+    def drop(self, names: Iterable[str]) -> None:
+        """Forget these launches."""
+        gone = [name for name in names if self._defined.pop(name, None)]
+        if gone:
+            self._runtime.drop(gone)
+
+    def start(
+        self, keys: Iterable[str], entries: Mapping[str, DesiredAttempt], launches: Mapping[str, LaunchTemplate]
+    ) -> dict[str, Reason]:
+        """Start what can start. Return why the others cannot."""
+        starts: list[Start] = []
+        fresh: list[str] = []
+        refused: dict[str, Reason] = {}
+        for key in keys:
+            name = launch_key(key)
+            prepared = self._prepare(key, name, entries[key], launches[name], fresh)
+            if isinstance(prepared, Reason):
+                refused[key] = prepared
+            else:
+                starts.append(prepared)
+        if starts:
+            self._runtime.start(starts)
+        for name in fresh:  # tasks of a job without ports expect the file, too
+            job_id = LaunchKey.parse(name).job_id
+            self._late_files.write(job_id, "empty addresses", partial(folders.make_addresses, self._config, job_id))
+        return refused
+
+    def _prepare(
+        self, key: str, name: str, entry: DesiredAttempt, template: LaunchTemplate, fresh: list[str]
+    ) -> Start | Reason:
+        """Return what the runtime starts, or why the attempt cannot start. Adds a launch that is new to ``fresh``.
+
+        A failure here ends this attempt alone: other jobs run on this node, too.
+        """
+        try:
+            runtime = chosen(template.runtime, template.image, self._config.node.runtimes)
+            if runtime not in self._config.node.runtimes:
+                message = f"cannot start: node {self._config.node.name} does not offer the runtime {runtime}"
+                return Reason(ReasonCode.CANNOT_START, message)
+            if self._defined.get(name) is not template:
+                self.define(name, template)
+                fresh.append(name)
+            if entry.ports and (port := port_in_use(entry.ports)):
+                return Reason(ReasonCode.PORT_TAKEN, f"port {port} of this node is in use by another program")
+            # only frameworks look at what the task inherits
+            inherited = environment.of_shell(self._config, template, self._base_env) if template.framework else {}
+            added = self._service.additions(key, template, entry, inherited)
+            return environment.start(key, name, template, entry, self._gpus, added)
+        except InputError as error:
+            return Reason(ReasonCode.CANNOT_START, f"cannot start: {error}")
+        except Exception as error:
+            log.exception("attempt %s: cannot start because of an internal error", key)
+            said = f"{type(error).__name__}: {error}"
+            return Reason(ReasonCode.CANNOT_START, f"cannot start: internal error of the node-agent ({said})")
