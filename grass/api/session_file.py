@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from grass.api.sealing import Session, decode_key, encode_key
-from grass.entropy import request_id
+from grass.atomic_file import replace_file
 from grass.model.names import is_session_id
 
 _NAME = "session.json"
@@ -31,20 +31,10 @@ def load_session(client_dir: Path, key_id: str) -> Session | None:
 
 
 def save_session(client_dir: Path, key_id: str, session: Session) -> None:
-    """Save the session by rename from a private draft, so that concurrent processes do not mix their content."""
+    """Save the session. Concurrent processes do not mix their content; the last one wins."""
     content = {"session": session.id, "key": encode_key(session.key), "key_id": key_id}
-    draft = client_dir / f"{_NAME}.{request_id()}"
-    try:
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    except OSError:
-        return
-    try:
-        with os.fdopen(descriptor, "w") as file:
-            file.write(json.dumps(content))
-        draft.replace(client_dir / _NAME)
-    except OSError:
-        with suppress(OSError):
-            draft.unlink()
+    with suppress(OSError):
+        replace_file(client_dir / _NAME, json.dumps(content), several_writers=True)
 
 
 def forget_session(client_dir: Path, session: Session) -> None:
