@@ -6,8 +6,6 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from grass.entropy import request_id
-
 
 def replace_file(
     path: Path, content: str | bytes, *, mode: int = 0o600, sync: bool = False, several_writers: bool = False
@@ -18,9 +16,13 @@ def replace_file(
     writer that is killed leaves its draft behind. The file has ``mode`` from its creation on, whatever the umask.
     Raises OSError.
     """
-    draft = path.with_name(f"{path.name}.{request_id() if several_writers else 'new'}")
-    exclusive = os.O_EXCL if several_writers else os.O_TRUNC
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | exclusive, mode)
+    suffix, begin = "new", os.O_TRUNC
+    if several_writers:
+        from grass.entropy import request_id  # loads OpenSSL, which the shepherd can do without
+
+        suffix, begin = request_id(), os.O_EXCL
+    draft = path.with_name(f"{path.name}.{suffix}")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | begin, mode)
     try:
         with os.fdopen(descriptor, "wb") as file:
             os.fchmod(descriptor, mode)
