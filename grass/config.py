@@ -15,6 +15,7 @@ from grass.atomic_file import replace_file
 from grass.errors import UndecodableError
 from grass.model.isolation import UidRange
 from grass.model.policy import ClusterPolicy
+from grass.model.runtime import PROCESSES_ONLY
 from grass.network_address import network_address
 from grass.private_file import write_private
 from grass.tls_files import TlsFiles
@@ -78,7 +79,7 @@ class NodeConfig:
     """Labels in addition to those that the node finds by itself (``node/agent/labels.py``). These take precedence."""
     path: tuple[str, ...] = ()
     """Its topology path, from the outside in: ``("rack1", "switch3")``."""
-    runtimes: tuple[str, ...] = ("process",)
+    runtimes: tuple[str, ...] = PROCESSES_ONLY
     """The runtimes that it offers: ``process``, ``docker``."""
     mounts: tuple[str, ...] = ()
     """Folders of the host that containers may mount, including everything below them."""

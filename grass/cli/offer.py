@@ -10,6 +10,7 @@ import click
 
 from grass.cli.values import Quantity
 from grass.errors import InputError
+from grass.model.runtime import RUNTIMES, RuntimeName
 
 if TYPE_CHECKING:
     from grass.manifest.join_file import Offer
@@ -31,7 +32,7 @@ _OPTIONS = (
     click.option(
         "--runtime",
         multiple=True,
-        type=click.Choice(["process", "docker"]),
+        type=click.Choice(RUNTIMES),
         help="Offer only this runtime; may be repeated.",
     ),
     click.option(
@@ -72,7 +73,6 @@ _AS_GIVEN = ("address", "api_port", "cpu", "memory", "gpu")
 def offered(base: Offer, given: OfferOptions) -> Offer:
     """Return ``base`` (from a file, or empty), overridden by the options ``given``. Raise InputError."""
     from grass.manifest import values
-    from grass.manifest.on_premises import Runtime
     from grass.manifest.placement import topology
     from grass.manifest.values import Wrong
 
@@ -83,7 +83,7 @@ def offered(base: Offer, given: OfferOptions) -> Offer:
         if given.topology:
             changes["topology"] = topology(given.topology)
         if given.runtime:
-            changes["runtimes"] = tuple(Runtime(name) for name in given.runtime)
+            changes["runtimes"] = tuple(RuntimeName(name) for name in given.runtime)
         if given.mount:
             changes["mounts"] = tuple(values.absolute_path(path) for path in given.mount)
         if given.share:

@@ -13,6 +13,7 @@ import click
 
 from grass.cli.environment_options import environment_options
 from grass.cli.values import Quantity
+from grass.model.runtime import RUNTIMES
 
 if TYPE_CHECKING:
     from grass.manifest.document import Document
@@ -80,7 +81,7 @@ def _options() -> list[click.Parameter]:
         click.Option(["--gpu"], type=Written("devices", "gpu"), metavar="N", help="Devices, or a share such as 0.25."),
         click.Option(["--disk"], type=size, metavar="SIZE", help="Scratch space."),
         click.Option(["--image"], metavar="IMAGE", help="Run in a container of this image."),
-        click.Option(["--runtime"], type=click.Choice(["process", "docker"]), help="How to run."),
+        click.Option(["--runtime"], type=click.Choice(RUNTIMES), help="How to run."),
         click.Option(["--replicas"], type=counted, metavar="N", help="Number of tasks."),
         click.Option(["--parallelism"], type=counted, metavar="N", help="Most tasks at once."),
         click.Option(["--array"], metavar="1-10,17", help="One task per number, in GRASS_ENTRY."),

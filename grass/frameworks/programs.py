@@ -11,6 +11,7 @@ from types import MappingProxyType
 
 from grass.model.job import Component
 from grass.model.program import first_program
+from grass.model.runtime import RuntimeName
 
 LAUNCHERS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -42,5 +43,5 @@ def needed(component: Component) -> tuple[str, ...]:
 
 def needed_of_node(component: Component) -> tuple[str, ...]:
     """Return the programs that the node must have: those of a process that gets the node's PATH."""
-    in_container = component.image is not None and component.runtime != "process"
+    in_container = component.image is not None and component.runtime != RuntimeName.PROCESS
     return () if in_container or "PATH" in dict(component.shell) else needed(component)

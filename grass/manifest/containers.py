@@ -9,8 +9,8 @@ from grass.manifest.fields import Fields
 from grass.manifest.placement import one_word
 from grass.manifest.values import Wrong, show
 from grass.model.job import PLAIN_CONTAINER, Container, Mount
+from grass.model.runtime import RUNTIMES, RuntimeName
 
-RUNTIMES = ("process", "docker")
 NETWORKS = ("host", "bridge")
 UNLIMITED = -1
 _ULIMITS = (
@@ -31,11 +31,11 @@ def read(fields: Fields, warnings: list[str]) -> tuple[str | None, str | None, C
     runtime = fields.read("runtime", one_word(RUNTIMES), None)
     image = fields.read("image", image_name, None)
     container = _read_container(fields)
-    if runtime == "docker" and not fields.has("image"):
+    if runtime == RuntimeName.DOCKER and not fields.has("image"):
         fields.problems.add(fields.at("image"), "is missing; `runtime: docker` needs it")
     elif fields.has("container") and not fields.has("image"):
         fields.problems.add(fields.at("container"), "requires `image`; without an image there is no container")
-    if runtime == "process" and image is not None:
+    if runtime == RuntimeName.PROCESS and image is not None:
         warnings.append(f"{fields.at('image')}: ignored; with `runtime: process`, tasks run as processes")
     return runtime, image, container
 

@@ -15,13 +15,13 @@ from grass.manifest.on_premises import (
     API_PORT,
     MODE,
     NODE_API_PORT,
-    Runtime,
     address,
     login_name,
     port_number,
 )
 from grass.manifest.placement import read_labels, read_topology
 from grass.manifest.values import Wrong, show
+from grass.model.runtime import RuntimeName
 from grass.network_address import network_address
 
 
@@ -42,7 +42,7 @@ class Offer:
     gpu: int | None = None
     labels: dict[str, str] = field(default_factory=dict)
     topology: tuple[str, ...] = ()
-    runtimes: tuple[Runtime, ...] = ()
+    runtimes: tuple[RuntimeName, ...] = ()
     mounts: tuple[str, ...] = ()
     share: str | None = None
     install: bool = True
@@ -107,7 +107,7 @@ def _offer(fields: Fields) -> Offer:
     node = fields.section("node")
     offer = Offer() if node is None else _node(node)
     if said and not offer.runtimes:  # in MARO's files this key means containers
-        offer = replace(offer, runtimes=tuple(Runtime))
+        offer = replace(offer, runtimes=tuple(RuntimeName))
     return replace(offer, install=said is not False)
 
 
@@ -119,7 +119,7 @@ def _node(node: Fields) -> Offer:
         labels=read_labels(node),
         topology=read_topology(node),
         api_port=_api_port(node),
-        runtimes=tuple(_each(node, "runtimes", values.one_of(Runtime))),
+        runtimes=tuple(_each(node, "runtimes", values.one_of(RuntimeName))),
         mounts=tuple(_each(node, "mounts", values.absolute_path)),
         share=_share(node),
     )

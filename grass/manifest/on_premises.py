@@ -18,6 +18,7 @@ from grass.manifest.placement import read_labels, read_topology
 from grass.manifest.values import Wrong, show
 from grass.model import mode
 from grass.model.isolation import UIDS, Isolation, UidRange, uid_range_problem
+from grass.model.runtime import RuntimeName
 from grass.network_address import network_address
 
 MODE = mode.ON_PREMISES
@@ -37,13 +38,6 @@ _PASSWORD = re.compile(r"[\x21-\x7e]{8,127}")
 class Become(str, Enum):
     NONE = "none"
     SUDO = "sudo"
-
-
-class Runtime(str, Enum):
-    """The runtime of a node's tasks."""
-
-    PROCESS = "process"
-    DOCKER = "docker"
 
 
 class Processor(str, Enum):
@@ -101,7 +95,7 @@ class NodeSettings:
     cpu: int | None = None
     memory: int | None = None
     gpu: int | None = None
-    runtimes: tuple[Runtime, ...] = ()
+    runtimes: tuple[RuntimeName, ...] = ()
     """If empty: processes, and containers if there is an engine."""
     mounts: tuple[str, ...] = ()
     api_port: int = NODE_API_PORT
@@ -330,9 +324,9 @@ def read_node(item: Any, path: str, problems: Problems, default: Login) -> NodeS
     return node
 
 
-def _runtimes(fields: Fields) -> tuple[Runtime, ...]:
-    parse = values.one_of(Runtime)
-    found = [fields.parsed(path, parse, item, Runtime.PROCESS) for path, item in fields.items("runtimes")]
+def _runtimes(fields: Fields) -> tuple[RuntimeName, ...]:
+    parse = values.one_of(RuntimeName)
+    found = [fields.parsed(path, parse, item, RuntimeName.PROCESS) for path, item in fields.items("runtimes")]
     return tuple(dict.fromkeys(found))
 
 

@@ -13,11 +13,12 @@ from grass.manifest import metrics, notify, placement, quantities, quotas, resou
 from grass.manifest.bounds import check_bounds
 from grass.manifest.document import Document
 from grass.manifest.fields import Fields, Problems
-from grass.manifest.on_premises import OnPremises, Runtime, read_on_premises
+from grass.manifest.on_premises import OnPremises, read_on_premises
 from grass.manifest.values import Wrong, show
 from grass.model.amounts import show_span
 from grass.model.mode import LOCAL, ON_PREMISES
 from grass.model.policy import CHECK_INTERVAL, COUNT, LEAST_SILENT_AFTER, MOST_KEEP_DAYS, ClusterPolicy
+from grass.model.runtime import PROCESSES_ONLY, RuntimeName
 
 DEFAULT_NAME = "local"
 MARO_NAME = "process"
@@ -77,7 +78,7 @@ class Settings(ClusterPolicy):
     low_disk: int | None = None
     labels: dict[str, str] = field(default_factory=dict)
     topology: tuple[str, ...] = ()
-    runtimes: tuple[str, ...] = (Runtime.PROCESS.value,)
+    runtimes: tuple[str, ...] = PROCESSES_ONLY
     mounts: tuple[str, ...] = ()
     on_premises: OnPremises | None = None
     """The machines of the cluster; None: a cluster on this machine."""
@@ -165,8 +166,8 @@ def _read_rules(fields: Fields) -> dict[str, Any]:  # Any: values of several typ
 
 
 def _read_runtimes(fields: Fields) -> tuple[str, ...]:
-    found = [fields.parsed(path, values.one_of(Runtime), item, item) for path, item in fields.items("runtimes")]
-    return tuple(dict.fromkeys(each.value for each in found if isinstance(each, Runtime))) or Settings.runtimes
+    found = [fields.parsed(path, values.one_of(RuntimeName), item, item) for path, item in fields.items("runtimes")]
+    return tuple(dict.fromkeys(each.value for each in found if isinstance(each, RuntimeName))) or Settings.runtimes
 
 
 def _read_on_premises(fields: Fields) -> Settings:

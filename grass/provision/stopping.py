@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 from grass.config import ClusterConfig
 from grass.errors import GrassError
+from grass.model.runtime import RuntimeName
 from grass.provision import processes
 from grass.provision.daemons import REDIS, SUPERVISOR
 from grass.provision.processes import Process
@@ -33,7 +34,7 @@ def stop(config: ClusterConfig, *, forever: bool = False) -> None:
     if supervisor.answers():
         _stop_supervised(config, supervisor)
     _stop_unsupervised(config)
-    if "docker" in config.node.runtimes:
+    if RuntimeName.DOCKER in config.node.runtimes:
         _end_containers(config, forever)
 
 

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from grass.model.names import REQUEST_ID
+from grass.model.runtime import PROCESSES_ONLY
 from grass.wire.operation_record import OperationKind
 
 Document = dict[str, Any]  # Any: the errors of its reader name every problem with its path, which a type could not
@@ -247,7 +248,7 @@ class OfferedNode(Call, frozen=True, forbid_unknown_fields=False):
     labels: dict[str, str] = {}
     path: tuple[str, ...] = ()
     """Topology, from the outside in."""
-    runtimes: tuple[str, ...] = ("process",)
+    runtimes: tuple[str, ...] = PROCESSES_ONLY
     """``process``, ``docker``."""
     mounts: tuple[str, ...] = ()
     """Folders of the host that containers may mount."""

@@ -6,6 +6,7 @@ import msgspec
 
 from grass.model.reasons import Reason
 from grass.model.resources import Resources
+from grass.model.runtime import PROCESSES_ONLY
 from grass.wire.gpu import GpuDevice
 
 
@@ -40,7 +41,7 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="he
     labels: dict[str, str] = {}
     path: tuple[str, ...] = ()
     """Topology, from the outside in: ``rack1``, ``switch3``."""
-    runtimes: tuple[str, ...] = ("process",)
+    runtimes: tuple[str, ...] = PROCESSES_ONLY
     """The runtimes that it offers: ``process``, ``docker``."""
     probe: Probe | None = None
     """None: its settings require no probe."""

@@ -9,6 +9,7 @@ import msgspec
 from grass.model.lifecycle import NodeState
 from grass.model.reasons import Reason
 from grass.model.resources import Resources
+from grass.model.runtime import PROCESSES_ONLY
 from grass.wire.codec import Form
 from grass.wire.gpu import GpuDevice
 from grass.wire.heartbeat import NodeUsage
@@ -49,7 +50,7 @@ class NodeRecord(msgspec.Struct, frozen=True, kw_only=True):
     """Time of its last message: seconds since the epoch, by the master's clock."""
     labels: dict[str, str] = {}
     path: tuple[str, ...] = ()
-    runtimes: tuple[str, ...] = ("process",)
+    runtimes: tuple[str, ...] = PROCESSES_ONLY
     programs: tuple[str, ...] | None = None
     """As in a heartbeat."""
     digest: str = ""

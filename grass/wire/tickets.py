@@ -9,6 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from grass.model.job import Job
+from grass.model.runtime import PROCESSES_ONLY
 from grass.model.schedule import Schedule
 from grass.wire.codec import Form
 from grass.wire.job_record import JobRecord
@@ -183,7 +184,7 @@ class NodeOffer(msgspec.Struct, frozen=True):
     address: str = ""
     labels: dict[str, str] = {}
     path: tuple[str, ...] = ()
-    runtimes: tuple[str, ...] = ("process",)
+    runtimes: tuple[str, ...] = PROCESSES_ONLY
 
 
 class JoinNode(msgspec.Struct, frozen=True, tag_field="kind", tag="node-join"):

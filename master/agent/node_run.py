@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from grass.model.lifecycle import NodeState
 from grass.model.reasons import Reason
 from grass.model.resources import Resources
+from grass.model.runtime import PROCESSES_ONLY
 from grass.wire.gpu import GpuDevice
 from grass.wire.heartbeat import NodeUsage
 from grass.wire.keys import LaunchKey
@@ -92,7 +93,7 @@ class NodeRun:
     """Number of the last desired-state change sent."""
     labels: dict[str, str] = field(default_factory=dict)
     path: tuple[str, ...] = ()
-    runtimes: tuple[str, ...] = ("process",)
+    runtimes: tuple[str, ...] = PROCESSES_ONLY
     programs: tuple[str, ...] | None = None
     """As in a heartbeat."""
     digest: str = ""

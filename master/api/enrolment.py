@@ -10,13 +10,13 @@ from grass.api.node_token import node_token
 from grass.config import ClusterConfig, NodeConfig, Secrets
 from grass.errors import InputError
 from grass.model.names import MAX_TOPOLOGY_LEVELS, NAME_RULE, is_label_name, is_topology_path
+from grass.model.runtime import RUNTIMES
 from grass.network_address import WILDCARDS, host_and_port, network_address
 from grass.store.embedded import TASKS_USER
 from grass.wire.calls import Join, JoinQuestion, OfferedNode
 from grass.wire.tickets import NodeOffer
 from grass.wire.views import JoinedView, NodeSecrets, ShareServer
 
-RUNTIMES = ("process", "docker")
 JoinRequest = Join | JoinQuestion
 """A machine that joins, or asks whether it could."""
 

@@ -15,6 +15,7 @@ from grass.model import feasibility
 from grass.model.image import full_name
 from grass.model.job import Component, Job
 from grass.model.program import first_program
+from grass.model.runtime import RuntimeName
 from grass.store.signed_images import SignedImage
 
 
@@ -53,7 +54,7 @@ def _missing_here(component: Component, framework: str) -> str:
 def _missing_in_image(component: Component, framework: str, find_image: Callable[[str], SignedImage | None]) -> str:
     assert component.image is not None
     container = component.container
-    if component.runtime == "process" or container.entrypoint or container.mounts:
+    if component.runtime == RuntimeName.PROCESS or container.entrypoint or container.mounts:
         return ""  # it is not the image alone that decides
     wanted = needed(component)
     image = find_image(full_name(component.image)) if wanted else None

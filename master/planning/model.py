@@ -14,6 +14,7 @@ from functools import cached_property
 from grass.model.job import GpuNeed, Policy
 from grass.model.reasons import Reason
 from grass.model.resources import DEVICE, Resources
+from grass.model.runtime import PROCESSES_ONLY
 
 ANY_DEVICE = GpuNeed()
 DeviceShares = tuple[tuple[int, int], ...]
@@ -62,7 +63,7 @@ class Node:
     devices: tuple[Device, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
     path: tuple[str, ...] = ()
-    runtimes: frozenset[str] = frozenset({"process"})
+    runtimes: frozenset[str] = frozenset(PROCESSES_ONLY)
     programs: frozenset[str] | None = None
     closed: str = ""
     ports: int = 10_000

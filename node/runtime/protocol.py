@@ -15,6 +15,7 @@ from typing import NamedTuple, Protocol
 
 from grass.model.job import PLAIN_CONTAINER, Container
 from grass.model.reasons import Reason
+from grass.model.runtime import RuntimeName
 
 
 class Launch(NamedTuple):
@@ -30,7 +31,7 @@ class Launch(NamedTuple):
     cwd: str | None
     grace: float
     width: int | None = None
-    runtime: str = "process"
+    runtime: str = RuntimeName.PROCESS.value
     image: str = ""
     cpu: int = 0
     memory: int = 0

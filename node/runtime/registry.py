@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from grass.config import ClusterConfig
 from grass.errors import InputError, NotFoundError, UnreachableError
+from grass.model.runtime import RuntimeName
 from node.runtime.composite import CompositeRuntime
 from node.runtime.kind import Execution, RuntimeKind, SignedOff
 from node.runtime.protocol import Runtime
@@ -31,7 +32,9 @@ def _docker() -> RuntimeKind:
     return DockerKind()
 
 
-RUNTIMES: Mapping[str, Callable[[], RuntimeKind]] = MappingProxyType({"process": _process, "docker": _docker})
+RUNTIMES: Mapping[str, Callable[[], RuntimeKind]] = MappingProxyType(
+    {RuntimeName.PROCESS.value: _process, RuntimeName.DOCKER.value: _docker}
+)
 
 
 @cache
@@ -50,7 +53,7 @@ def chosen(asked: str | None, image: str | None, offered: Sequence[str]) -> str:
     if asked:
         return asked
     suits = [name for name in offered if kind(name).host_view is not bool(image)]
-    return suits[0] if suits else "process"
+    return suits[0] if suits else RuntimeName.PROCESS.value
 
 
 def open_runtimes(

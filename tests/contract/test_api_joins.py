@@ -39,8 +39,8 @@ from grass.errors import (
     UnreachableError,
 )
 from grass.manifest.join_file import Offer
-from grass.manifest.on_premises import Runtime
 from grass.model.lifecycle import TaskState
+from grass.model.runtime import RuntimeName
 from grass.provision import host_certificate
 from grass.provision.on_premises import join_steps, joining, node_paths
 from grass.provision.on_premises.join_record import Own, record_path
@@ -315,7 +315,7 @@ def test_the_step_that_joins_writes_the_files_of_a_node_that_its_daemons_read(wo
     paths = node_paths.of_user("local", user, group, str(tmp_path / "user"), str(tmp_path / "run"))
     Path(paths.home).mkdir(parents=True)
     offer = Offer(name="n1", address="10.0.0.9", memory=2 << 30, labels={"disk": "ssd"}, topology=("r1", "s2"))
-    design = NodeDesign("n1", "python3", (Runtime.PROCESS, Runtime.DOCKER), None, (), "")
+    design = NodeDesign("n1", "python3", (RuntimeName.PROCESS, RuntimeName.DOCKER), None, (), "")
     own = Own(name="n1")
     asked = join_steps.join_request(invitation, offer, own, check=True)
     client = open_join_client(invitation)

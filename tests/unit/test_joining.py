@@ -12,7 +12,7 @@ from grass.cli.offer import OfferOptions, offered
 from grass.config import ClusterConfig
 from grass.errors import ConflictError, InputError, ManifestError
 from grass.manifest.join_file import Offer, parse_join
-from grass.manifest.on_premises import Runtime
+from grass.model.runtime import RuntimeName
 from grass.provision.on_premises import first_nodes, mount, node_design, node_paths, node_steps, node_units
 from grass.provision.on_premises.facts import Facts, Listener, Python
 from grass.provision.on_premises.record import Made
@@ -66,7 +66,7 @@ def test_maros_join_file_is_taken_as_it_is() -> None:
     offer = file.offer
     assert (offer.name, offer.address, offer.api_port) == ("worker-1", "10.0.0.5", 51812)
     assert (offer.cpu, offer.memory, offer.gpu) == (None, 2048 << 20, 0)
-    assert offer.runtimes == (Runtime.PROCESS, Runtime.DOCKER)
+    assert offer.runtimes == (RuntimeName.PROCESS, RuntimeName.DOCKER)
     assert offer.install
 
 
@@ -102,19 +102,19 @@ def test_the_command_line_goes_before_the_file() -> None:
     given = OfferOptions(labels=("a=1,b=2",), cpu=2000, runtime=("process",))
     offer = offered(Offer(labels={"a": "0", "c": "3"}, cpu=1000), given)
     assert offer.labels == {"a": "1", "b": "2", "c": "3"}
-    assert (offer.cpu, offer.runtimes) == (2000, (Runtime.PROCESS,))
+    assert (offer.cpu, offer.runtimes) == (2000, (RuntimeName.PROCESS,))
     with pytest.raises(InputError, match="NAME=VALUE"):
         offered(Offer(), OfferOptions(labels=("nonsense",)))
 
 
 def test_a_machine_offers_containers_where_an_engine_answers() -> None:
-    assert designed().runtimes == (Runtime.PROCESS, Runtime.DOCKER)
-    assert designed(replace(FACTS, docker="")).runtimes == (Runtime.PROCESS,)
+    assert designed().runtimes == (RuntimeName.PROCESS, RuntimeName.DOCKER)
+    assert designed(replace(FACTS, docker="")).runtimes == (RuntimeName.PROCESS,)
 
 
 def test_docker_is_installed_only_where_it_is_wanted_missing_and_allowed() -> None:
     bare = replace(FACTS, docker="", programs={"rclone": "r", "fusermount3": "f"})
-    both = Offer(address="10.0.0.5", runtimes=(Runtime.PROCESS, Runtime.DOCKER))
+    both = Offer(address="10.0.0.5", runtimes=(RuntimeName.PROCESS, RuntimeName.DOCKER))
     assert designed(bare, both).packages == ("docker.io",)
     with pytest.raises(InputError, match=r"missing: docker\.io; and installing is forbidden"):
         designed(bare, replace(both, install=False))

@@ -11,7 +11,8 @@ from grass.errors import ConflictError, InputError
 from grass.hosts import LocalHost
 from grass.hosts.ssh import SshAccess
 from grass.manifest.join_file import Offer
-from grass.manifest.on_premises import Login, Runtime, spelled_host
+from grass.manifest.on_premises import Login, spelled_host
+from grass.model.runtime import RuntimeName
 from grass.provision.on_premises import facts, node_design, node_paths, offers
 from grass.provision.on_premises.facts import Facts, Python
 from grass.provision.on_premises.join_record import Own
@@ -92,7 +93,7 @@ def test_the_same_offer_again_goes_on() -> None:
         ({"gpu": 0}, "--gpu: joined with all, now 0"),
         ({"labels": {}}, "--labels: joined with disk=ssd, now none"),
         ({"topology": ("r1", "s2")}, "--topology: joined with r1, now r1/s2"),
-        ({"runtimes": (Runtime.PROCESS,)}, "--runtime: joined with what is there, now process"),
+        ({"runtimes": (RuntimeName.PROCESS,)}, "--runtime: joined with what is there, now process"),
         ({"mounts": ()}, "--mount: joined with /a,/b, now none"),
         ({"share": "/nonexistent"}, "--share: joined with the cluster's, now /nonexistent"),
         ({"api_port": 1234}, "--api-port: joined with 51813, now 1234"),

@@ -8,8 +8,9 @@ import pytest
 
 from grass.errors import ManifestError
 from grass.manifest import parse_settings, read_document
-from grass.manifest.on_premises import ApiWay, Become, Collector, Login, OnPremises, Runtime, spelled_host
+from grass.manifest.on_premises import ApiWay, Become, Collector, Login, OnPremises, spelled_host
 from grass.manifest.values import Wrong
+from grass.model.runtime import RuntimeName
 
 MARO = """
 name: test_cluster
@@ -88,7 +89,7 @@ def test_a_node_says_what_it_offers() -> None:
     [found] = machines(native(nodes=f"[{node}]")).nodes
     assert (found.host.name, found.labels, found.topology) == ("gpu1", {"disk": "nvme"}, ("rack1", "switch2"))
     assert (found.cpu, found.memory, found.gpu) == (2000, 2 << 30, 0)
-    assert (found.runtimes, found.mounts) == ((Runtime.DOCKER,), ("/datasets",))
+    assert (found.runtimes, found.mounts) == ((RuntimeName.DOCKER,), ("/datasets",))
 
 
 def test_the_ways_and_places_of_services_can_be_chosen() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from grass.config import ClusterConfig, NodeConfig
 from grass.errors import InputError, NotFoundError, UnreachableError
+from grass.model.runtime import RUNTIMES as NAMED
 from node.runtime.composite import CompositeRuntime
 from node.runtime.process.client import ProcessRuntime
 from node.runtime.registry import RUNTIMES, chosen, execute, kind, open_runtimes
@@ -34,6 +35,10 @@ def test_a_component_gets_what_it_asks_for_or_what_suits_it(
     asked: str | None, image: str | None, offered: tuple[str, ...], runtime: str
 ) -> None:
     assert chosen(asked, image, offered) == runtime
+
+
+def test_each_runtime_that_a_file_may_name_exists() -> None:
+    assert tuple(RUNTIMES) == NAMED
 
 
 def test_an_unknown_runtime_is_refused_with_those_that_there_are() -> None:

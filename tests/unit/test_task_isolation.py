@@ -11,9 +11,9 @@ from grass.config import ClusterConfig, NodeConfig
 from grass.errors import InputError, ManifestError
 from grass.manifest import parse_settings, read_document
 from grass.manifest.join_file import Offer
-from grass.manifest.on_premises import Runtime
 from grass.model.isolation import UIDS, Isolation, UidRange, uid_range_problem
 from grass.model.reasons import ReasonCode
+from grass.model.runtime import RuntimeName
 from grass.provision.on_premises import node_design, node_paths, node_steps
 from grass.provision.on_premises.facts import Facts, Python, parse
 from grass.provision.on_premises.steps import Put
@@ -143,9 +143,9 @@ def test_a_machine_with_bubblewrap_and_a_free_range_is_fit() -> None:
 
 def test_containers_are_offered_beside_isolated_processes_only_on_request() -> None:
     engine = replace(FACTS, docker="20.10", programs={**FACTS.programs, "docker": "/usr/bin/docker"})
-    assert designed(engine).runtimes == (Runtime.PROCESS,)
-    assert designed(engine, isolate=None).runtimes == (Runtime.PROCESS, Runtime.DOCKER)
-    both = Offer(runtimes=(Runtime.PROCESS, Runtime.DOCKER))
+    assert designed(engine).runtimes == (RuntimeName.PROCESS,)
+    assert designed(engine, isolate=None).runtimes == (RuntimeName.PROCESS, RuntimeName.DOCKER)
+    both = Offer(runtimes=(RuntimeName.PROCESS, RuntimeName.DOCKER))
     assert designed(engine, both).runtimes == both.runtimes
 
 

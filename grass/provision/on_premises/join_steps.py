@@ -12,7 +12,7 @@ from grass.api.invitation import Invitation
 from grass.api.join_client import JoinClient
 from grass.hosts import Host
 from grass.manifest.join_file import Offer
-from grass.manifest.on_premises import Runtime
+from grass.model.runtime import RuntimeName
 from grass.provision.host_certificate import Master, Signed
 from grass.provision.on_premises import install, node_steps, packages
 from grass.provision.on_premises.join_record import Own, put_record, record_path
@@ -31,7 +31,7 @@ CERTIFICATE_NAME = "get a certificate of the cluster"
 
 
 def join_request(
-    invitation: Invitation, offer: Offer, own: Own, runtimes: Sequence[Runtime] = (), *, check: bool = False
+    invitation: Invitation, offer: Offer, own: Own, runtimes: Sequence[RuntimeName] = (), *, check: bool = False
 ) -> Join:
     """Return what the machine sends to the master. ``offer`` is complete: it has a name and an address."""
     node = OfferedNode(

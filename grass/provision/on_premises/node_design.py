@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from grass.errors import ConflictError, InputError
 from grass.manifest.join_file import Offer
-from grass.manifest.on_premises import Runtime
 from grass.model.isolation import UidRange
+from grass.model.runtime import RuntimeName
 from grass.provision.on_premises import mount, node_accounts, offers
 from grass.provision.on_premises.facts import OLDEST_PYTHON, Facts
 from grass.provision.on_premises.mount import ShareMount
@@ -29,7 +29,7 @@ class NodeDesign:
 
     name: str
     python: str
-    runtimes: tuple[Runtime, ...]
+    runtimes: tuple[RuntimeName, ...]
     mount: ShareMount | None
     packages: tuple[str, ...]
     packager: str
@@ -111,16 +111,16 @@ def _problems(facts: Facts, offer: Offer, paths: NodePaths, joined: bool) -> Ite
 
 def _runtimes(
     facts: Facts, offer: Offer, paths: NodePaths, *, isolates: bool
-) -> tuple[tuple[Runtime, ...], tuple[str, ...]]:
+) -> tuple[tuple[RuntimeName, ...], tuple[str, ...]]:
     """Return the runtimes that the node will offer, and their missing packages.
 
     Containers are not isolated, so a node that isolates users offers them only if it is told to.
     """
     if paths.rootless or (isolates and not offer.runtimes):
-        return (Runtime.PROCESS,), ()
+        return (RuntimeName.PROCESS,), ()
     if not offer.runtimes:
-        return (Runtime.PROCESS, Runtime.DOCKER) if facts.docker else (Runtime.PROCESS,), ()
-    if Runtime.DOCKER not in offer.runtimes or facts.docker:
+        return (RuntimeName.PROCESS, RuntimeName.DOCKER) if facts.docker else (RuntimeName.PROCESS,), ()
+    if RuntimeName.DOCKER not in offer.runtimes or facts.docker:
         return offer.runtimes, ()
     return offer.runtimes, () if "docker" in facts.programs else _docker(facts)
 
@@ -134,7 +134,7 @@ def _docker(facts: Facts) -> tuple[str, ...]:
 
 
 def _no_docker(facts: Facts, offer: Offer, paths: NodePaths) -> Iterator[str]:
-    if Runtime.DOCKER not in offer.runtimes or facts.docker:
+    if RuntimeName.DOCKER not in offer.runtimes or facts.docker:
         return
     if paths.rootless:
         yield "without root there are only processes, no containers"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from grass.manifest.on_premises import Runtime
+from grass.model.runtime import RuntimeName
 from grass.provision.on_premises import install, node_units, packages, record
 from grass.provision.on_premises.facts import Facts
 from grass.provision.on_premises.node_design import NodeDesign, unit_names
@@ -51,7 +51,7 @@ def before_claim(design: NodeDesign, paths: NodePaths, urls: Sequence[str], bund
         return [*steps, _user_folders(paths)]
     noted = record.path(paths.cluster, ROLE)
     wanted = [packages.install_step(design.packages, design.packager, noted)] if design.packages else []
-    docker = [docker_group_step()] if Runtime.DOCKER in design.runtimes else []
+    docker = [docker_group_step()] if RuntimeName.DOCKER in design.runtimes else []
     folders = [("/var/lib/grass", 0o755, "grass:grass"), ("/etc/grass", 0o755, "root:root")]
     parent = paths.home.rpartition("/")[0]
     folders += [(parent, 0o755, "root:root"), (paths.home, 0o711, paths.owner)]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from grass.config import ClusterConfig
 from grass.errors import GrassError, UnreachableError
+from grass.model.runtime import RuntimeName
 from node.runtime.docker.container_check import ContainerCheck
 from node.runtime.docker.execution import ContainerExecution, running_container
 from node.runtime.kind import Execution, SignedOff, Trial
@@ -64,7 +65,7 @@ class DockerKind:
             {"GRASS_DATA": str(config.data_dir)},
             None,
             5.0,
-            runtime="docker",
+            runtime=RuntimeName.DOCKER.value,
             image=image,
             container=host_image.container(),
         )
