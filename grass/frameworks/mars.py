@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from grass.errors import InputError
 from grass.frameworks.seat import Rendered, Seat, files_folder, integer, words
-from grass.model.framework import Framework
+from grass.model.framework import MARS_ROLES, Framework
 from grass.network_address import network_address
 from grass.wire.codec import indented
 
@@ -23,7 +23,6 @@ NODE_TIMEOUT = 20
 CONFIG = "mars.yml"
 _OLD = re.compile(r"0\.[0-6](\.|$)")
 _SUPERVISORS = {False: ("supervisor",), True: ("scheduler",)}
-_ROLES = {"webservice": "web", "web": "web", "scheduler": "scheduler", "supervisor": "supervisor", "worker": "worker"}
 
 
 def render(seat: Seat) -> Rendered:
@@ -103,9 +102,9 @@ def _tuning(framework: Framework) -> Mapping[str, object]:
 
 def _role(seat: Seat) -> str:
     named = str(seat.framework.options.get("role", seat.component)).lower()
-    if named not in _ROLES:
+    if named not in MARS_ROLES:
         raise InputError(f"framework: component {seat.component}: set `role` to supervisor, worker, scheduler or web")
-    return _ROLES[named]
+    return MARS_ROLES[named]
 
 
 def _port(seat: Seat, name: str) -> int:

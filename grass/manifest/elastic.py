@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
-from typing import Any
 
-from grass.manifest import values
+from grass.manifest import framework_options, values
 from grass.manifest.fields import Fields
 from grass.manifest.matrix import MAX_TASKS, read_replicas
-from grass.manifest.values import Wrong, show
-from grass.model.framework import Framework, FrameworkName, Option, Scalar
+from grass.model.framework import Framework, FrameworkName
 from grass.model.job import Component
 
-MAX_OPTIONS = 64
 _KEYS = ("min", "max", "unit")
 RENDEZVOUS_PORT = "master"
 """The port on which rank 0 listens, as the renderer of `torch` knows it."""
@@ -69,34 +65,7 @@ def read_framework(fields: Fields) -> Framework | None:
     assert section is not None
     known = ", ".join(each.value for each in FrameworkName)
     chosen = section.require("name", name, FrameworkName.NONE, f"is missing; use one of {known}")
-    options: dict[str, Option] = {}
-    others = section.others()
-    nothing: Option = ""
-    if len(others) > MAX_OPTIONS:
-        section.problems.add(section.path, f"must have at most {MAX_OPTIONS} options, got {len(others)}")
-        return Framework(chosen)
-    for key, content in others:
-        path = section.at(key)
-        option = section.parsed(path, _option, content, nothing)
-        if section.parsed(path, values.component_name, key, ""):
-            options[key] = option
-    return Framework(chosen, options)
-
-
-def _option(value: Any) -> Option:
-    if isinstance(value, (list, tuple)):
-        return tuple(_scalar(item) for item in value)
-    return _scalar(value)
-
-
-def _scalar(value: Any) -> Scalar:
-    if isinstance(value, str):
-        return values.scalar_text(value)
-    if isinstance(value, (bool, int)):
-        return value
-    if isinstance(value, float) and math.isfinite(value):
-        return value
-    raise Wrong(f"must be text, a number, true or false, or a list of these; got {show(value)}")
+    return Framework(chosen, framework_options.read(section, chosen))
 
 
 def read_rendezvous(fields: Fields, part: Component, *, of_job: bool) -> Component | None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from grass.manifest import placement_checks
+from functools import partial
+
+from grass.manifest import framework_options, placement_checks
 from grass.manifest.document import join
 from grass.manifest.fields import Problems
 from grass.model.feasibility import some
@@ -32,6 +34,9 @@ def check(job: Job, path: str, problems: Problems) -> None:
             problems.add(where, unknown_component(name, names, problems))
     for component in job.components.values():
         _check_dependencies(component, job, names, path, problems)
+        where = join(join(path, "components"), component.name)
+        unknown = partial(unknown_component, names=names, problems=problems)
+        framework_options.check(job, component, where, problems, unknown)
     cycle = _find_cycle({name: list(component.depends_on) for name, component in job.components.items()})
     if cycle:
         where = join(join(join(path, "components"), cycle[0]), "depends_on")

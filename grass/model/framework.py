@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from types import MappingProxyType
 
 Scalar = str | int | float | bool
 Option = Scalar | tuple[Scalar, ...]
@@ -23,6 +24,18 @@ class FrameworkName(str, Enum):
     DEEPSPEED = "deepspeed"
     TF = "tf"
     MARS = "mars"
+
+
+MARS_ROLES: Mapping[str, str] = MappingProxyType(
+    {
+        "webservice": "web",
+        "web": "web",
+        "scheduler": "scheduler",
+        "supervisor": "supervisor",
+        "worker": "worker",
+    }
+)
+"""What a component of Mars may be called, or its option ``role``, in lower case → its role."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -116,7 +116,7 @@ COMPLETE = [
                     "mounts": ["/a:/b:ro", {"source": "/c", "target": "/d", "read_only": True}],
                     "data": "/data",
                 },
-                "ports": ["p"],
+                "ports": ["p", "mars"],
                 "depends_on": {"y": "ready"},
                 "env": {"A": "b"},
                 "cwd": "/tmp",

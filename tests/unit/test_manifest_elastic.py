@@ -54,8 +54,17 @@ def test_sizes_have_sensible_defaults(text: str, expected: tuple[Any, ...]) -> N
         ("min: 2, parallelism: 1", "components.x.parallelism: must be at least `min`"),
         ("framework: spark", "components.x.framework: must be one of none, torch, torchrun"),
         ("framework: {slots: 2}", "components.x.framework.name: is missing; use one of none, torch"),
-        ("framework: {name: mars, a: {b: c}}", "components.x.framework.a: must be text, a number"),
-        ("framework: {name: mars, a.b: 1}", 'components.x.framework."a.b": must be a name'),
+        ("framework: {name: torchrun, restart: 3}", "components.x.framework.restart: unknown key; did you mean `rest"),
+        ("framework: {name: torchrun, restarts: x}", 'components.x.framework.restarts: must be a whole number, got "x'),
+        ("framework: {name: horovod, slots: 0}", "components.x.framework.slots: must be at least 1, got 0"),
+        ("framework: {name: horovod, workers: hosts}", "components.x.framework.workers: unknown component; the job"),
+        ("framework: {name: tf, port: [a]}", "components.x.framework.port: must be a name, got a list"),
+        ("ports: [mars], framework: mars", "components.x.framework: set `role` to supervisor, worker, scheduler, web"),
+        ("framework: {name: mars, role: worker}", "components.x.ports: framework mars needs a port named `mars`"),
+        (
+            "ports: [mars], framework: {name: mars, role: worker, spillDirs: [spill]}",
+            "components.x.framework.spillDirs: must be an absolute path",
+        ),
     ],
 )
 def test_sizes_and_frameworks_that_cannot_be_are_refused(text: str, problem: str) -> None:
@@ -66,12 +75,14 @@ def test_sizes_and_frameworks_that_cannot_be_are_refused(text: str, problem: str
 
 def test_a_framework_is_a_name_or_a_mapping_with_options() -> None:
     assert component_of("framework: torchrun").framework == Framework(FrameworkName.TORCHRUN)
-    options = "framework: {name: mars, slots: 2, spill: [/a, /b], lock-free: true, share: 0.5}"
-    expected = {"slots": 2, "spill": ("/a", "/b"), "lock-free": True, "share": 0.5}
+    given = "role: worker, slots: 2, spillDirs: [/a, /b], lockFreeFileIO: true, version: '0.10'"
+    options = f"ports: [mars], framework: {{name: mars, {given}}}"
+    expected = {"role": "worker", "slots": 2, "spillDirs": ("/a", "/b"), "lockFreeFileIO": True, "version": "0.10"}
     assert component_of(options).framework == Framework(FrameworkName.MARS, expected)
 
 
 def test_an_elastic_component_survives_its_way_over_the_wire() -> None:
-    text = "{name: a, components: {x: {command: c, min: 2, max: 4, unit: 2, framework: {name: tf, ports: [a, 1]}}}}"
+    framework = "{name: horovod, workers: x, slots: 2}"
+    text = f"{{name: a, components: {{x: {{command: c, min: 2, max: 4, unit: 2, framework: {framework}}}}}}}"
     job = parse_job(read_document(text)).job
     assert JOB.decode(codec.encode(job)) == job

@@ -1,0 +1,109 @@
+"""The options of each framework in a job file, beside its ``name``: what each may be. Pure.
+
+The renderers in ``grass.frameworks`` give them their meaning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import Enum
+from types import MappingProxyType
+from typing import Any
+
+from grass.manifest import containers, values
+from grass.manifest.document import join
+from grass.manifest.fields import Fields, Problems
+from grass.manifest.values import Wrong
+from grass.model.framework import MARS_ROLES, FrameworkName, Option
+from grass.model.job import Component, Job
+
+Parser = Callable[[Any], Option]
+MAX_WORDS = 64
+_MARS_PORT = "mars"
+
+
+class _Role(str, Enum):
+    SUPERVISOR = "supervisor"
+    WORKER = "worker"
+    SCHEDULER = "scheduler"
+    WEB = "web"
+
+
+def _role(value: Any) -> str:
+    return values.one_of(_Role)(value).value
+
+
+def _words(parse: Callable[[Any], str]) -> Parser:
+    """Return a parser of one value, or of a list of values."""
+
+    def parsed(value: Any) -> Option:
+        if not isinstance(value, (list, tuple)):
+            return parse(value)
+        if not value or len(value) > MAX_WORDS:
+            raise Wrong(f"must have from 1 to {MAX_WORDS} items, got {len(value)}")
+        return tuple(parse(item) for item in value)
+
+    return parsed
+
+
+def _size(value: Any) -> int:
+    return values.whole(0, 1 << 60)(value)
+
+
+_SLOTS: Mapping[str, Parser] = {"slots": values.whole(1, 100_000)}
+_HOSTS: Mapping[str, Parser] = {"workers": values.component_name}
+_MARS: Mapping[str, Parser] = {
+    "role": _role,
+    "version": values.scalar_text,
+    "supervisors": _words(values.component_name),
+    "spillDirs": _words(containers.inside_path),
+    "plasmaStore": containers.inside_path,
+    "workerCacheSize": _size,
+    "workerCachePercentage": values.whole(0, 100),
+    "lockFreeFileIO": values.truth,
+    "nodeTimeout": values.whole(1, 86_400),
+}
+OPTIONS: Mapping[FrameworkName, Mapping[str, Parser]] = MappingProxyType(
+    {
+        FrameworkName.NONE: _SLOTS,
+        FrameworkName.TORCH: {**_SLOTS, "port": values.whole(1, 65535)},
+        FrameworkName.TORCHRUN: {**_SLOTS, "restarts": values.whole(0, 1_000_000)},
+        FrameworkName.HOROVOD: {**_SLOTS, **_HOSTS},
+        FrameworkName.OPENMPI: {**_SLOTS, **_HOSTS},
+        FrameworkName.MPICH: {**_SLOTS, **_HOSTS},
+        FrameworkName.DEEPSPEED: {**_SLOTS, **_HOSTS},
+        FrameworkName.TF: {**_SLOTS, "port": values.port_name},
+        FrameworkName.MARS: {**_SLOTS, **_MARS},
+    }
+)
+_COMPONENTS = ("workers", "supervisors")
+"""Options that name components of the job."""
+
+
+def read(section: Fields, name: FrameworkName) -> dict[str, Option]:
+    """Read the options of ``name``; the section's other keys are unknown."""
+    found: dict[str, Option] = {}
+    for key, parse in OPTIONS[name].items():
+        option = section.read(key, parse, None)
+        if option is not None:
+            found[key] = option
+    section.done()
+    return found
+
+
+def check(job: Job, component: Component, path: str, problems: Problems, unknown: Callable[[str], str]) -> None:
+    """Report options that do not go with the job. ``path``: of the component. ``unknown``: message for a component."""
+    if component.framework is None:
+        return
+    options, where = component.framework.options, join(path, "framework")
+    for key in _COMPONENTS:
+        named = options.get(key, ())
+        for name in named if isinstance(named, tuple) else (named,):
+            if name not in job.components:
+                problems.add(join(where, key), unknown(str(name)))
+    if component.framework.name is not FrameworkName.MARS:
+        return
+    if str(options.get("role", component.name)).lower() not in MARS_ROLES:
+        problems.add(where, f"set `role` to {', '.join(role.value for role in _Role)}, or name the component so")
+    if _MARS_PORT not in component.ports:
+        problems.add(join(path, "ports"), f"framework mars needs a port named `{_MARS_PORT}`")
