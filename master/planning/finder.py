@@ -62,19 +62,35 @@ class Finder:
         need = self.table.need(demand.shape)
         ranking = Ranking(self._base, need, job.policy, job.metric, length_of(job.seconds))
         counts = self.topology.counts(need, job.seconds, within)
+        placed = self._placed_now(job, demand.component)
         if demand.pack is not None:
-            domain = self.topology.packed_into(job, demand, counts, most)
+            whole = sum(each.count for each in job.demands if each.component == demand.component)
+            domain = self.topology.packed_into(job, demand, counts, whole, placed)
             if domain is None:
                 return 0
             counts = counts * domain
         most = min(most, int(np.minimum(counts, most).sum()))
         if demand.spread is not None:
-            indexes = self.topology.spread(job, demand, counts, ranking.all(), most)
+            indexes = self.topology.spread(job, demand, counts, ranking.all(), most, placed)
         else:
             indexes = self._ranked(counts, ranking, most)
         for index, times in Counter(indexes).items():
             self.book(job, demand, need, index, times)
         return len(indexes)
+
+    def _placed_now(self, job: QueuedJob, component: str) -> list[tuple[int, int]]:
+        """Return (node index, number) of the component's tasks that were placed since the view was taken.
+
+        A component with ``min`` has two demands: the tasks that start together, and the others. The demands of a job
+        are placed one after another.
+        """
+        found = []
+        for (owner, demand, index), placement in zip(reversed(self._booked), reversed(self.placements), strict=True):
+            if owner.id != job.id:
+                break
+            if demand.component == component:
+                found.append((index, placement.count))
+        return found
 
     def _ranked(self, counts: Ints, ranking: Ranking, most: int) -> list[int]:
         indexes = np.flatnonzero(counts)

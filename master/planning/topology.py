@@ -36,11 +36,16 @@ class Topology:
             counts = counts * within
         return counts
 
-    def spread(self, job: QueuedJob, demand: Demand, counts: Ints, scores: Floats, most: int) -> list[int]:
-        """Return each task's node index: the domain with the fewest tasks, of those where one more fits."""
+    def spread(
+        self, job: QueuedJob, demand: Demand, counts: Ints, scores: Floats, most: int, placed: list[tuple[int, int]]
+    ) -> list[int]:
+        """Return each task's node index: the domain with the fewest tasks, of those where one more fits.
+
+        ``placed``: (node index, number) of the component's tasks that this plan has placed before.
+        """
         domain, _ = self._table.domains(demand.spread or 0)
         taken: Counter[int] = Counter()
-        for index, count in self._placed(job, demand.component):
+        for index, count in [*self._placed(job, demand.component), *placed]:
             taken[int(domain[index])] += count
         lines: dict[int, list[int]] = {}
         fitting = np.flatnonzero(counts)
@@ -62,14 +67,16 @@ class Topology:
                 heappush(turns, (tasks + 1, score, number))
         return chosen
 
-    def packed_into(self, job: QueuedJob, demand: Demand, counts: Ints, most: int) -> Mask | None:
+    def packed_into(
+        self, job: QueuedJob, demand: Demand, counts: Ints, most: int, placed: list[tuple[int, int]]
+    ) -> Mask | None:
         """Return the one domain for all tasks of a component; None: no task fits anywhere.
 
         In order of preference: the domain where some tasks already run, the tightest domain in which all tasks fit, the
         domain in which most tasks fit.
         """
         domain, _ = self._table.domains(demand.pack or 0)
-        for index, _ in self._placed(job, demand.component):
+        for index, _ in [*self._placed(job, demand.component), *placed]:
             return _is(domain, int(domain[index]))
         free = _sums(domain, np.minimum(counts, most))
         if not free.any():
