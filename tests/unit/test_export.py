@@ -88,6 +88,22 @@ def test_a_compose_file_has_a_service_per_component() -> None:
     assert exported.missing == ("components.client.timeout", "components.client.image")
 
 
+def test_a_compose_file_waits_only_for_health_that_is_checked() -> None:
+    parts = {
+        "server": {"command": "serve", "image": "a", "ports": ["web"], "ready": {"port": "web"}},
+        "disk": {"command": "serve", "image": "a", "ready": {"command": 'test -e "$HOME/up"'}},
+        "client": {"command": "ask", "image": "a", "depends_on": {"server": "ready", "disk": "ready"}},
+    }
+    wanted = {"name": "j", "components": parts, "clean": "none", "success": ["client"]}
+    exported = FORMATS["compose"](parse_job(wanted).job)
+    services = yaml.safe_load(exported.text)["services"]
+    conditions = {name: each["condition"] for name, each in services["client"]["depends_on"].items()}
+    assert conditions == {"server": "service_started", "disk": "service_healthy"}
+    assert services["disk"]["healthcheck"] == {"test": ["CMD-SHELL", 'test -e "$$HOME/up"']}
+    keys = ("clean", "success", "components.server.ports", "components.server.ready")
+    assert sorted(exported.missing) == sorted(keys)
+
+
 def test_an_array_becomes_an_array_of_slurm() -> None:
     part = {
         "command": ["python", "a b.py"],

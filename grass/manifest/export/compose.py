@@ -17,7 +17,7 @@ _CONDITIONS = {
 
 
 def write(job: Job) -> Exported:
-    services = {name: _service(part) for name, part in job.components.items()}
+    services = {name: _service(job, part) for name, part in job.components.items()}
     document = {"name": job.name.lower(), "services": services}
     lost = [f"components.{name}.image" for name, part in job.components.items() if part.image is None]
     lost += [
@@ -28,7 +28,7 @@ def write(job: Job) -> Exported:
     return Exported(yaml_text.write(document), (*missing(job, (), _WRITTEN), *lost))
 
 
-def _service(part: Component) -> Document:
+def _service(job: Job, part: Component) -> Document:
     command = ["/bin/sh", "-c", part.command] if isinstance(part.command, str) else list(part.command)
     own, container = part.ready.command if part.ready else None, part.container
     found: Document = {
@@ -42,14 +42,27 @@ def _service(part: Component) -> Document:
         "network_mode": "host" if container.network == "host" else None,
         "ulimits": dict(container.ulimits),
         "volumes": [f"{each.source}:{each.target}{':ro' if each.read_only else ''}" for each in container.mounts],
-        "depends_on": {name: {"condition": _CONDITIONS[each]} for name, each in part.depends_on.items()},
-        "healthcheck": {"test": ["CMD-SHELL", own] if isinstance(own, str) else ["CMD", *own]} if own else None,
+        "depends_on": {
+            name: {"condition": _condition(job.components[name], each)} for name, each in part.depends_on.items()
+        },
+        "healthcheck": {"test": _test(own)} if own else None,
         "restart": _restart(part.restart),
         "stop_grace_period": f"{part.grace:g}s" if part.grace != DEFAULT_GRACE else None,
         "deploy": _deploy(part),
     }
     given = {name: value for name, value in found.items() if value not in (None, {}, [])}
     return {**given, "entrypoint": []} if container.entrypoint == () else given
+
+
+def _condition(of: Component, condition: Condition) -> str:
+    """Without a health check, Compose refuses to wait for a healthy service; here such a task is ready at its start."""
+    checked = of.ready is not None and of.ready.command is not None
+    return _CONDITIONS[condition if checked or condition is not Condition.READY else Condition.RUNNING]
+
+
+def _test(command: str | tuple[str, ...]) -> list[str]:
+    words = ["CMD-SHELL", command] if isinstance(command, str) else ["CMD", *command]
+    return [_escaped(word) for word in words]
 
 
 def _escaped(text: str) -> str:

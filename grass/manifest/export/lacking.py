@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, fields
 
+from grass.model.ending import PLAIN_ENDING, Ending
 from grass.model.job import Component, Job
 
 _NO_PART = frozenset(
@@ -13,25 +14,35 @@ _NO_PART = frozenset(
 """Fields that every writer reads, and those that are no part of a file."""
 _PLAIN_COMPONENT = Component("", "")
 _PLAIN_JOB = Job("", {}, ())
-_KEYS = {"entries": "from", "ending": "clean, ttl, deadline, restart, success"}
+_KEYS = {"entries": "from", "enough": "success"}
 
 
 @dataclass(frozen=True)
 class Exported:
-    """``text``: of the file. ``missing``: the parts of the job that the file lacks."""
+    """``text``: of the file. ``missing``: the parts of the job that the file lacks, each once."""
 
     text: str
     missing: tuple[str, ...]
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "missing", tuple(dict.fromkeys(self.missing)))
+
 
 def missing(job: Job, of_job: Collection[str], of_components: Collection[str]) -> tuple[str, ...]:
     """Return the keys of a job that have no counterpart. ``of_job``, ``of_components``: the fields that are written."""
-    found = [_KEYS.get(each.name, each.name) for each in fields(Job) if _lacks(job, _PLAIN_JOB, each.name, of_job)]
+    found = []
+    for each in fields(Job):
+        if _lacks(job, _PLAIN_JOB, each.name, of_job):
+            found += _of_ending(job.ending) if each.name == "ending" else [_KEYS.get(each.name, each.name)]
     for name, part in job.components.items():
         for each in fields(Component):
             if _lacks(part, _PLAIN_COMPONENT, each.name, of_components):
                 found.append(f"components.{name}.{_KEYS.get(each.name, each.name)}")
     return tuple(found)
+
+
+def _of_ending(ending: Ending) -> list[str]:
+    return [_KEYS.get(each.name, each.name) for each in fields(Ending) if _lacks(ending, PLAIN_ENDING, each.name, ())]
 
 
 def _lacks(value: object, plain: object, name: str, written: Collection[str]) -> bool:
