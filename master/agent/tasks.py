@@ -245,7 +245,7 @@ def _apply_end(step: Step, run: JobRun, component: ComponentRun, index: int, tas
     allowed = policy.limit is None or task.restarts < policy.limit
     final = code in (EXIT_DO_NOT_RESTART, EXIT_STOP_JOB) or reason in _NO_RESTART
     if failed and task.reason is None:
-        task.reason = _exit_reason(component, task)
+        task.reason = _exit_reason(step, component, task)
     if wanted and allowed and not final:
         task.restarts += 1
         run.restarts += 1
@@ -313,7 +313,7 @@ def _tell(step: Step, run: JobRun, component: ComponentRun, index: int, kind: Ev
     step.event(kind, f"task {run.name}.{name}: {text}", job=run.name, task=name)
 
 
-def _exit_reason(component: ComponentRun, task: TaskRecord) -> Reason:
+def _exit_reason(step: Step, component: ComponentRun, task: TaskRecord) -> Reason:
     code, signal = task.exit_code, task.signal
     if signal is not None:
         try:
@@ -323,16 +323,17 @@ def _exit_reason(component: ComponentRun, task: TaskRecord) -> Reason:
         return Reason(ReasonCode.SIGNAL, f"ended by signal {name}", {"signal": signal})
     if code is None:
         return Reason(ReasonCode.EXIT_UNKNOWN, "its process is gone, and its exit code is unknown")
-    return Reason(ReasonCode.EXIT_CODE, f"ended with exit code {code}{_hint(component, task)}", {"code": code})
+    return Reason(ReasonCode.EXIT_CODE, f"ended with exit code {code}{_hint(step, component, task)}", {"code": code})
 
 
-def _hint(component: ComponentRun, task: TaskRecord) -> str:
+def _hint(step: Step, component: ComponentRun, task: TaskRecord) -> str:
     """Say what a shell means with exit code 127, and which program the command starts."""
     program = first_program(component.spec.command)
     if task.exit_code != NOT_FOUND or not program:
         return ""
-    image = component.spec.image
-    where = f"of node {task.node}" if image is None else f"in image {image}"
+    spec, node = component.spec, step.cluster.nodes.get(task.node or "")
+    in_container = spec.image is not None and spec.runtime != "process" and (node is None or "docker" in node.runtimes)
+    where = f"in image {spec.image}" if in_container else f"of node {task.node}"
     return f": a program was not found; its command starts {program}, which must be on the PATH {where}"
 
 

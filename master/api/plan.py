@@ -24,7 +24,8 @@ def plan_job(call: Call) -> PlanView:
         keep_cwd=call.api.config.master.nodes_on_client,
     )
     job = accepted.job
-    check_programs([job], store.images.find, nodes_on_client=call.api.config.master.nodes_on_client)
+    here = call.api.config.master.nodes_on_client
+    check_programs([job], store.images.find, store.nodes, nodes_on_client=here)
     warnings = [*accepted.warnings, *check_dependencies(call, job), *_taken(call, job)]
     patience = call.api.waits.preview
     answer = store.preview(job, call.user, accepted.job_id, patience)

@@ -7,7 +7,7 @@ have. Programs of other nodes are a matter of placement: ``suitability`` warns, 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from grass.errors import ManifestError, Problem
 from grass.frameworks.programs import LAUNCHERS, needed
@@ -17,30 +17,48 @@ from grass.model.job import Component, Job
 from grass.model.program import first_program
 from grass.model.runtime import RuntimeName
 from grass.store.signed_images import SignedImage
+from grass.wire.node_record import NodeRecord
 
 
 def check_programs(
-    jobs: Iterable[Job], find_image: Callable[[str], SignedImage | None], *, nodes_on_client: bool
+    jobs: Iterable[Job],
+    find_image: Callable[[str], SignedImage | None],
+    nodes: Callable[[], Sequence[NodeRecord]],
+    *,
+    nodes_on_client: bool,
 ) -> None:
     """Raise ManifestError if a component's command starts with a program of its framework that it would not find.
 
-    ``find_image``: by its full name."""
+    ``find_image``: by its full name. ``nodes``: called only if a component with an image may run as a process here.
+    """
     problems = [
         Problem(f"components.{name}.command", problem)
         for job in jobs
         for name, component in job.components.items()
-        if (problem := _missing(component, find_image, nodes_on_client))
+        if (problem := _missing(component, find_image, nodes, nodes_on_client))
     ]
     if problems:
         raise ManifestError(list(dict.fromkeys(problems)))
 
 
-def _missing(component: Component, find_image: Callable[[str], SignedImage | None], nodes_on_client: bool) -> str:
+def _missing(
+    component: Component,
+    find_image: Callable[[str], SignedImage | None],
+    nodes: Callable[[], Sequence[NodeRecord]],
+    nodes_on_client: bool,
+) -> str:
     if component.framework is None:
         return ""
-    if component.image is None:
-        return _missing_here(component, component.framework.name.value) if nodes_on_client else ""
-    return _missing_in_image(component, component.framework.name.value, find_image)
+    if nodes_on_client and _is_process(component, nodes):
+        return _missing_here(component, component.framework.name.value)
+    return _missing_in_image(component, component.framework.name.value, find_image) if component.image else ""
+
+
+def _is_process(component: Component, nodes: Callable[[], Sequence[NodeRecord]]) -> bool:
+    """Whether its tasks run as processes: without an image, or on nodes without a container engine."""
+    if component.image is None or component.runtime == "process":
+        return True
+    return component.runtime is None and not any("docker" in node.runtimes for node in nodes())
 
 
 def _missing_here(component: Component, framework: str) -> str:

@@ -75,7 +75,8 @@ def start_schedule(call: Call) -> Reply:
     submission = call.read(ScheduleSubmission)
     parsed = accept_schedule(submission, call.api.store.nodes, keep_cwd=call.api.config.master.nodes_on_client)
     here = call.api.config.master.nodes_on_client
-    check_programs(parsed.schedule.jobs, call.api.store.images.find, nodes_on_client=here)
+    store = call.api.store
+    check_programs(parsed.schedule.jobs, store.images.find, store.nodes, nodes_on_client=here)
     name = parsed.schedule.name
     warnings_after = [warning for job in parsed.schedule.jobs for warning in check_dependencies(call, job)]
     warnings = tuple(dict.fromkeys([*parsed.warnings, *warnings_after]))

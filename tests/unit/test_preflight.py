@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from grass.model.job import Component, Container, Job, Mount
 from grass.model.program import first_program
 from grass.model.resources import Resources
 from grass.store.signed_images import SignedImage
+from grass.wire.node_record import NodeRecord
 from master.api.preflight import check_programs
 from node.agent.programs import Programs
 from tests.support.waiting import wait_until
@@ -44,8 +46,25 @@ def job(command: str, path: Path, **more: Any) -> Job:
     return Job("j", {"w": Component("w", command, resources=Resources(1000), **settings)}, ("w",))
 
 
+NO_IMAGES: dict[str, SignedImage] = {}
+
+
 def check_here(*jobs: Job) -> None:
-    check_programs(jobs, {}.get, nodes_on_client=True)
+    check_programs(jobs, NO_IMAGES.get, nodes_with(["process", "docker"]), nodes_on_client=True)
+
+
+def nodes_with(runtimes: list[str]) -> Callable[[], list[NodeRecord]]:
+    """Return what reads the records of a cluster with one such node."""
+    world = World()
+    world.add_node("n1", cpu=1, runtimes=runtimes)
+    return world.api.nodes
+
+
+def test_an_image_counts_only_where_a_node_has_a_container_engine(tmp_path: Path) -> None:
+    wanted = job("torchrun train.py", tmp_path, image="torch:2", container=Container(entrypoint=()))
+    check_here(wanted)
+    with pytest.raises(ManifestError, match="torchrun is not installed"):
+        check_programs([wanted], NO_IMAGES.get, nodes_with(["process"]), nodes_on_client=True)
 
 
 def test_a_program_that_the_task_would_not_find_is_named(tmp_path: Path) -> None:
@@ -101,9 +120,9 @@ def test_a_program_that_a_pushed_image_lacks_is_named_on_every_cluster(
     images = {"net:latest": WITHOUT, "old:latest": SignedImage("0" * 64, "ann")}
     wanted = job(command, tmp_path, **{"image": "net", "shell": (), **more})
     if not lacks:
-        return check_programs([wanted], images.get, nodes_on_client=False)
+        return check_programs([wanted], images.get, list, nodes_on_client=False)
     with pytest.raises(ManifestError) as refused:
-        check_programs([wanted], images.get, nodes_on_client=False)
+        check_programs([wanted], images.get, list, nodes_on_client=False)
     advice = "install it in the image and push it again"
     assert [str(each) for each in refused.value.problems] == [
         f"components.w.command: image net has no {lacks} on its PATH; {advice}"
@@ -114,7 +133,7 @@ def test_a_launcher_over_ssh_needs_python_in_its_image(tmp_path: Path) -> None:
     images = {"net:latest": SignedImage("0" * 64, "ann", ("mpirun",))}
     with pytest.raises(ManifestError, match=r"no python3 \(framework openmpi\)"):
         check_programs(
-            [job("mpirun ./solve", tmp_path, image="net", framework=OPENMPI)], images.get, nodes_on_client=False
+            [job("mpirun ./solve", tmp_path, image="net", framework=OPENMPI)], images.get, list, nodes_on_client=False
         )
 
 
@@ -175,3 +194,8 @@ def test_exit_code_127_names_the_program_and_where_it_is_missing(tmp_path: Path)
     world.submit(job("torchrun train.py", tmp_path, image="torch:2"), run=2)
     world.end("j-2/w.0/1", code=127)
     assert world.tasks("j-2")["w.0"]["reason"]["message"].endswith("on the PATH in image torch:2")
+    plain = World()  # whose node has no container engine
+    plain.add_node("n1", cpu=1, runtimes=["process"])
+    plain.submit(job("torchrun train.py", tmp_path, image="torch:2"))
+    plain.end("j-1/w.0/1", code=127)
+    assert plain.tasks("j-1")["w.0"]["reason"]["message"].endswith("on the PATH of node n1")
