@@ -3,7 +3,10 @@ c10d rendezvous on the same machine, in turns.
 
 From the request for a third worker, or for its end, until all that remain train with each other. With c10d, the request
 is the start of the third torchrun, or TERM for it. Its ``last_call_timeout``, which it waits for more workers, is one
-second instead of 30. A change after which the workers do not train within a minute counts as a minute.
+second instead of 30. A change after which the workers do not train within two minutes counts as two minutes.
+
+c10d shares one store between rendezvous and training by default. In torch 2.13, a worker that joins later then waits in
+vain for the address of that store: rank 0 tells it in the first round only. Without sharing, it tells it in each round.
 Needs the virtual environment with torch of ``scripts/test-frameworks``.
 """
 
@@ -40,7 +43,8 @@ for step in range(10**9):
     time.sleep(0.02)
 """
 ENV = {"OMP_NUM_THREADS": "1"}
-PATIENCE = 60.0
+NOT_SHARED = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
+PATIENCE = 120.0
 """Seconds that a change may take."""
 START = 120.0
 """Seconds until the first two train."""
@@ -101,8 +105,8 @@ def c10d(torch: Path, program: Path, folder: Path) -> Iterator[tuple[Callable[[]
 
     def start() -> None:
         log = (folder / f"log-{len(agents)}").open("wb")
-        argv = [*command, str(program), str(folder)]
-        agents.append(subprocess.Popen(argv, env={**os.environ, **ENV}, stdout=log, stderr=log, start_new_session=True))
+        argv, env = [*command, str(program), str(folder)], {**os.environ, **ENV, **NOT_SHARED}
+        agents.append(subprocess.Popen(argv, env=env, stdout=log, stderr=log, start_new_session=True))
 
     def end() -> None:
         agents[-1].send_signal(signal.SIGTERM)
