@@ -49,7 +49,7 @@ class SessionLab:
         """``docker load`` inside the host."""
         with tar.open("rb") as source:
             command = ["docker", "exec", "-i", self.hosts[host].container, "docker", "load", "--quiet"]
-            subprocess.run(command, stdin=source, check=True, capture_output=True, timeout=120)
+            subprocess.run(command, stdin=source, check=True, capture_output=True, timeout=600)
 
     def image_with(self, name: str, *requirements: str) -> Path:
         """Return a file for ``load_image``: the image ``NAME:latest``, Python with packages of PyPI.
