@@ -35,12 +35,13 @@ if TYPE_CHECKING:
     from grass.api.typed_client import Client
     from grass.own_figures import report
     from grass.peer_file import Peer, peers
-    from grass.wire.views import AttemptView, EventView, JobView, NodeView, OperationView, ScheduleView, TaskView
+    from grass.wire.event_views import EventView
+    from grass.wire.views import AttemptView, JobView, NodeView, OperationView, ScheduleView, TaskView
 
 _HOMES = {
     "AttemptView": "grass.wire.views",
     "Client": "grass.api.typed_client",
-    "EventView": "grass.wire.views",
+    "EventView": "grass.wire.event_views",
     "Executor": "grass.api.executor",
     "Job": "grass.api.job",
     "JobView": "grass.wire.views",

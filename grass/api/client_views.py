@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from grass.wire.views import EventView
+from grass.wire.event_views import EventView
 
 
 class LogLine(msgspec.Struct, frozen=True):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from grass import clock
-from grass.api.requests import LONGEST_WAIT, Requests, path_of, quoted
+from grass.api.requests import Requests, path_of, quoted
 from grass.api.transport import View, with_query
+from grass.wire.waits import LONGEST_WAIT
 
 
 class NodeCalls(Requests):

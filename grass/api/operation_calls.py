@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from grass import clock
-from grass.api.requests import LONGEST_WAIT, Requests, path_of, quoted
+from grass.api.requests import Requests, path_of, quoted
 from grass.api.transport import View, with_query
 from grass.entropy import operation_id, run_id
 from grass.errors import InputError, WaitTimeoutError
+from grass.wire.waits import LONGEST_WAIT
 
 
 class OperationCalls(Requests):

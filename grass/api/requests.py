@@ -1,4 +1,4 @@
-"""Requests to the API by path. What the parts of ``Client`` share.
+"""Requests to the API by path. What the parts of ``ApiClient`` share.
 
 Names that cannot be part of a path are refused here, before anything is sent.
 """
@@ -10,12 +10,9 @@ from urllib.parse import quote
 from grass.api.transport import Transport, View, with_query
 from grass.errors import InputError, NotFoundError
 
-LONGEST_WAIT = 25.0
-"""Seconds that one request may wait on the server."""
-
 
 class Requests:
-    """``_transport`` carries the requests. ``Client`` makes it."""
+    """``_transport`` carries the requests. ``ApiClient`` makes it."""
 
     _transport: Transport
 

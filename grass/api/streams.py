@@ -16,8 +16,8 @@ from grass import clock
 from grass.api.transport import StreamCutError, Transport, View, with_query
 from grass.errors import InputError, WaitTimeoutError
 from grass.model.lifecycle import JobState
+from grass.wire.waits import LONGEST_STREAM
 
-_LONGEST_WAIT = 3600.0
 _FOR_EVER = 1e9
 """Seconds; longer timeouts count as this."""
 _CUT = 0.1
@@ -102,7 +102,7 @@ def wait_for_job(
     resumed = False
     while True:
         left = None if until is None else max(0.0, until - clock.steady())
-        most = None if left is None else f"{min(left, _LONGEST_WAIT):.3f}"
+        most = None if left is None else f"{min(left, LONGEST_STREAM):.3f}"
         query = {"timeout": most, "progress": on_progress is not None}
         view, pause = None, 0.0
         try:

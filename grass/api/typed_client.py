@@ -15,7 +15,7 @@ from grass.api.client import ApiClient, Document
 from grass.api.client_views import EventPage, LogLine
 from grass.api.patience import TIMEOUT
 from grass.api.typed_calls import one, same, several, stream
-from grass.wire import usage_views, views
+from grass.wire import event_views, join_views, usage_views, views
 from grass.wire.codec import Form
 from grass.wire.daemon_line import DaemonLine
 from grass.wire.views import JobView
@@ -128,7 +128,7 @@ class Client:
     delete_schedule = one(ApiClient.delete_schedule, views.ScheduleView)
 
     status = one(ApiClient.status, views.StatusView)
-    events = stream(ApiClient.events, views.EventView)
+    events = stream(ApiClient.events, event_views.EventView)
     older_events = one(ApiClient.older_events, EventPage)
     daemon_logs = stream(ApiClient.daemon_logs, DaemonLine)
     changes = stream(ApiClient.changes, views.ChangePiece)
@@ -140,9 +140,9 @@ class Client:
     drain = one(ApiClient.drain, views.NodeAccepted)
     remove_node = one(ApiClient.remove_node, views.NodeAccepted)
     watch_node = one(ApiClient.watch_node, views.NodeWaited)
-    join_token = one(ApiClient.join_token, views.JoinTokenView)
-    join_tokens = several(ApiClient.join_tokens, views.JoinTokenRow)
-    revoke_join_token = one(ApiClient.revoke_join_token, views.JoinTokenRow)
+    join_token = one(ApiClient.join_token, join_views.JoinTokenView)
+    join_tokens = several(ApiClient.join_tokens, join_views.JoinTokenRow)
+    revoke_join_token = one(ApiClient.revoke_join_token, join_views.JoinTokenRow)
     sign_off_image = one(ApiClient.sign_off_image, views.ImageView)
     forget_image = one(ApiClient.forget_image, views.ImageView)
 

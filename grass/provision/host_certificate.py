@@ -23,7 +23,7 @@ from grass.errors import CertificateError, GrassError, UndecodableError
 from grass.private_file import write_private
 from grass.tls_files import TlsFiles
 from grass.wire.codec import Form, encode
-from grass.wire.views import CertificateView
+from grass.wire.join_views import CertificateView
 
 
 class Master(msgspec.Struct, frozen=True):

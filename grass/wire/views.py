@@ -1,12 +1,12 @@
 """The replies of the API, as JSON: one type per reply. The OpenAPI document is generated from them.
 
+Replies about joining, commands beside tasks, events and usage are in modules of their own, ``*_views``.
+
 A view is a record without fields that only the master-agent needs, redacted for its reader. A field that does not
 apply is absent.
 """
 
 from __future__ import annotations
-
-from typing import Any, Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -16,7 +16,7 @@ from grass.model.job import Job
 from grass.model.lifecycle import JobState, NodeState, TaskState
 from grass.model.reasons import Reason
 from grass.model.schedule import ScheduleKind
-from grass.wire.daemon_line import DaemonLine
+from grass.wire.event_views import EventView
 from grass.wire.gpu import GpuDevice
 from grass.wire.heartbeat import NodeUsage
 from grass.wire.job_record import ComponentRecord, CurrentOperation
@@ -348,80 +348,6 @@ class NodeAccepted(msgspec.Struct, frozen=True):
     """Of the node before the change."""
 
 
-class ExecStarted(msgspec.Struct, frozen=True):
-    id: str
-    """Of the command's session."""
-    node: str
-    attempt: int
-
-
-class ExecOutput(msgspec.Struct, frozen=True):
-    chunks: tuple[tuple[Literal["stdout", "stderr"], str], ...]
-    """Stream and base64."""
-    next: int
-    """Send it as ``after`` to get what follows."""
-    code: int | None
-    """Exit code, once the command has ended and all of its output was sent."""
-    pause: float
-    """Seconds after which to ask again, if too many wait already."""
-
-
-class ExecAccepted(msgspec.Struct, frozen=True):
-    taken: int
-    """Bytes that were accepted. Send the rest again."""
-
-
-class ForwardStarted(msgspec.Struct, frozen=True):
-    id: str
-    """Of the forward."""
-    task: str
-    node: str
-    port: str
-    """Name of the port."""
-
-
-class ForwardOutput(msgspec.Struct, frozen=True):
-    chunks: tuple[tuple[int, str | None], ...]
-    """Connection and base64. None: the task has closed it."""
-    next: int
-    """Send it as ``after`` to get what follows."""
-    over: bool
-    """Nothing follows: the task has ended."""
-    pause: float
-    """Seconds after which to ask again, if too many wait already."""
-
-
-class ForwardAccepted(msgspec.Struct, frozen=True):
-    taken: int
-    """Bytes of the connection that were accepted in all. Send the rest again."""
-
-
-class JoinTokenView(msgspec.Struct, frozen=True):
-    token: str
-    expires: float
-    uses: int
-    name: str | None
-
-
-class JoinTokenRow(msgspec.Struct, frozen=True):
-    """A join token without its secret. ``id``: by which it is revoked."""
-
-    id: str
-    name: str | None
-    uses: int
-    """Left."""
-    by: str
-    expires: float
-    state: str
-    """valid, used, expired or revoked."""
-    nodes: tuple[str, ...]
-    """Which joined with it."""
-
-
-class JoinTokensView(msgspec.Struct, frozen=True):
-    tokens: tuple[JoinTokenRow, ...]
-
-
 class ImageView(msgspec.Struct, frozen=True):
     name: str
     digest: str
@@ -452,100 +378,6 @@ class UserInvitation(msgspec.Struct, frozen=True):
     invitation: str
     """The text for `grass login`. It is a secret until it is used."""
     expires: float
-
-
-class JoinTerms(msgspec.Struct, frozen=True):
-    urls: tuple[str, ...]
-    key: str
-    bundle: str
-    cluster: str
-
-
-class CertificateView(msgspec.Struct, frozen=True):
-    certificate: str
-    """In PEM form, like ``authority``. Both are empty if the hosts of this cluster have none."""
-    authority: str
-    redis: bool
-    """Whether redis speaks TLS."""
-
-
-class JoinReach(msgspec.Struct, frozen=True):
-    what: str
-    host: str
-    port: int
-
-
-class NodeSecrets(msgspec.Struct, frozen=True):
-    """A node's ``secrets.json``. Of the cluster's secrets it has only the node's own."""
-
-    redis: dict[str, str]
-    """Password by redis user: the node's own, and the one of the redis for tasks, if there is one."""
-    node_token: str
-
-
-class ShareServer(msgspec.Struct, frozen=True):
-    """The samba server of the master's share, for a node that mounts it."""
-
-    host: str
-    port: int
-    share: str = "grass"
-    user: str = "grass"
-    password: str = ""
-
-
-class JoinedView(msgspec.Struct, frozen=True, kw_only=True):
-    cluster: str
-    time: float
-    reach: tuple[JoinReach, ...] | UnsetType = UNSET
-    bundle: str | UnsetType = UNSET
-    isolate: tuple[int, int] | UnsetType | None = UNSET
-    """First and last user id for accounts of users on a node; None: the cluster does not isolate users."""
-    kinds: tuple[str, ...] | UnsetType = UNSET
-    """The kinds of machines that the bundle is for, such as ``3.11-x86_64-glibc``."""
-    config: dict[str, Any] | UnsetType = UNSET  # Any: grass.config.ClusterConfig without its folders
-    """The node's cluster.json. The machine adds its folders."""
-    secrets: NodeSecrets | UnsetType = UNSET
-    share: ShareServer | UnsetType | None = UNSET
-    """Where the share is and how to mount it; None: there is none."""
-
-
-class EventView(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One entry of the event log. ``time``: seconds since the epoch. Empty text: it does not concern one."""
-
-    id: str
-    time: float
-    kind: str
-    message: str
-    user: str = ""
-    job: str = ""
-    task: str = ""
-    node: str = ""
-    schedule: str = ""
-    by: str = ""
-    """Name of the job for which this happened, if the caller may see it."""
-
-
-class EventPiece(msgspec.Struct, frozen=True):
-    events: tuple[EventView, ...]
-    after: str
-    """Send it back as ``after`` for later events. Empty: a sign of life while the server searches."""
-    open: bool
-    pause: float | UnsetType = UNSET
-    """Seconds after which to ask again, if too many follow already."""
-    before: str | UnsetType = UNSET
-    """Send it back as ``before`` for older events. Absent: there are none."""
-
-
-class DaemonLogPiece(msgspec.Struct, frozen=True):
-    """One piece of the log of daemons, oldest first."""
-
-    lines: tuple[DaemonLine, ...]
-    after: str
-    """Where to continue."""
-    open: bool
-    """Whether more may follow."""
-    pause: float = 0.0
-    """Seconds to wait before asking again."""
 
 
 class UserShare(msgspec.Struct, frozen=True):

@@ -42,7 +42,7 @@ from master.api.feed import Feed
 from master.api.latencies import Latencies
 from master.api.pace import Pace
 from master.api.query import Query, parse_query
-from master.api.routes import Access, Route
+from master.api.route import Access, Route
 from master.api.turns import Turns, WaitingSlots
 
 log = logging.getLogger("master.api")

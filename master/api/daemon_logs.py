@@ -15,7 +15,7 @@ from flask import Blueprint
 from grass.clock import steady
 from grass.errors import InputError, NotFoundError, UndecodableError
 from grass.wire.daemon_line import DAEMON_LINE, DaemonLine
-from grass.wire.views import DaemonLogPiece
+from grass.wire.event_views import DaemonLogPiece
 from master.api.call import HEARTBEAT, Api, Call, Pieces
 from master.api.feed import PAUSE
 from master.api.query import Query

@@ -14,8 +14,8 @@ from grass.model.runtime import RUNTIMES
 from grass.network_address import WILDCARDS, host_and_port, network_address
 from grass.store.embedded import TASKS_USER
 from grass.wire.calls import Join, JoinQuestion, OfferedNode
+from grass.wire.join_views import JoinedView, NodeSecrets, ShareServer
 from grass.wire.tickets import NodeOffer
-from grass.wire.views import JoinedView, NodeSecrets, ShareServer
 
 JoinRequest = Join | JoinQuestion
 """A machine that joins, or asks whether it could."""

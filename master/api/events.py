@@ -13,7 +13,7 @@ from msgspec import UNSET, structs
 from grass.errors import InputError
 from grass.store.api_store import Event
 from grass.wire.event_record import EventRecord
-from grass.wire.views import EventPiece
+from grass.wire.event_views import EventPiece
 from master.api.call import HEARTBEAT, Api, Call, Pieces
 from master.api.feed import PAUSE
 from master.api.query import Query

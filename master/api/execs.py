@@ -15,10 +15,10 @@ from grass.model.key_text import opened_name
 from grass.model.lifecycle import TaskState
 from grass.wire.calls import Exec, ExecInput, ExecSize, NoContent
 from grass.wire.codec import builtins
+from grass.wire.exec_views import ExecAccepted, ExecOutput, ExecStarted
 from grass.wire.job_record import JobRecord
 from grass.wire.keys import TaskKey
 from grass.wire.task_record import TaskRecord
-from grass.wire.views import ExecAccepted, ExecOutput, ExecStarted
 from master.api.call import Api, Call, Handler, Reply
 from master.api.job_changes import find_job
 from master.api.node_client import call_node, read_output

@@ -16,10 +16,10 @@ from grass.model.key_text import opened_name
 from grass.model.lifecycle import TaskState
 from grass.wire.calls import Forward, ForwardInput, NoContent
 from grass.wire.codec import builtins
+from grass.wire.exec_views import ForwardAccepted, ForwardOutput, ForwardStarted
 from grass.wire.job_record import JobRecord
 from grass.wire.keys import AttemptKey, TaskKey
 from grass.wire.task_record import TaskRecord
-from grass.wire.views import ForwardAccepted, ForwardOutput, ForwardStarted
 from master.api.call import Api, Call, Handler, Reply
 from master.api.job_changes import find_job
 from master.api.node_client import call_node, read_output

@@ -22,9 +22,7 @@ from grass.model.lifecycle import NodeState
 from grass.model.names import MAX_NAME, NAME_RULE, is_name
 from grass.store.join_tokens import JoinToken, token_id
 from grass.wire.calls import CertificateRequest, Join, JoinQuestion, JoinTokenRequest, NodeProof
-from grass.wire.node_record import NodeRecord
-from grass.wire.tickets import JoinNode, RemoveNode
-from grass.wire.views import (
+from grass.wire.join_views import (
     CertificateView,
     JoinedView,
     JoinReach,
@@ -32,9 +30,10 @@ from grass.wire.views import (
     JoinTokenRow,
     JoinTokensView,
     JoinTokenView,
-    NodeReached,
-    NodeWaited,
 )
+from grass.wire.node_record import NodeRecord
+from grass.wire.tickets import JoinNode, RemoveNode
+from grass.wire.views import NodeReached, NodeWaited
 from master.api import enrolment
 from master.api.bundle import find_bundle
 from master.api.call import Api, Call, Handler, Reply

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 import grass
-from master.api.routes import ROUTES, Access, Parameter, Route
+from master.api.route import Access, Parameter, Route
+from master.api.routes import ROUTES
 from master.api.schemas import Schema, schemas
 
 _SEALING = (

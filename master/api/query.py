@@ -10,7 +10,7 @@ from grass.errors import InputError
 from grass.manifest.quantities import duration_or_zero
 from grass.manifest.values import Wrong
 from grass.model.exhaustive import assert_never
-from master.api.routes import Parameter
+from master.api.route import Parameter
 
 Query = dict[str, Any]  # Any: each value has the type that the route declares for its parameter
 """The value of every declared parameter, by name; its default, or None, if it was not given."""

@@ -10,7 +10,8 @@ from flask import Blueprint, Response
 
 from grass.clock import steady
 from master.api.call import Api, Handler, serve
-from master.api.routes import ROUTES, Route
+from master.api.route import Route
+from master.api.routes import ROUTES
 
 
 def noun_blueprint(noun: str, api: Api, handlers: Mapping[str, Handler]) -> Blueprint:

@@ -15,13 +15,14 @@ from grass.model.reasons import Reason, ReasonCode
 from grass.model.resources import Resources
 from grass.model.secrets import REDACTED, redacted, redacted_pairs
 from grass.store.api_store import Event
+from grass.wire.event_views import EventView
 from grass.wire.job_record import JobRecord
 from grass.wire.keys import TaskKey
 from grass.wire.node_record import NodeRecord
 from grass.wire.operation_record import OperationRecord
 from grass.wire.schedule_record import ScheduleRecord
 from grass.wire.task_record import TaskRecord
-from grass.wire.views import EventView, JobView, NodeView, OperationView, ResourcesView, RunView, ScheduleView, TaskView
+from grass.wire.views import JobView, NodeView, OperationView, ResourcesView, RunView, ScheduleView, TaskView
 
 _ATTENTION = (
     TaskState.FAILED,

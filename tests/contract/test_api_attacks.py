@@ -24,7 +24,8 @@ from grass.api.signing import Claims
 from grass.entropy import request_id
 from grass.errors import NotAllowedError, NotFoundError
 from grass.wire.version import PROTOCOL
-from master.api.routes import ROUTES, Access
+from master.api.route import Access
+from master.api.routes import ROUTES
 from tests.support.api_world import ApiWorld, api_world, public_jwk, raw_key, write_client
 
 WISH = {"protocol": PROTOCOL, "version": grass.__version__}

@@ -49,12 +49,13 @@ from grass.provision.on_premises.own_host import OwnHost
 from grass.provision.on_premises.record import Made
 from grass.provision.on_premises.steps import Call
 from grass.tls_files import TlsFiles
-from grass.wire import views
+from grass.wire import join_views, views
 from grass.wire.codec import builtins
 from grass.wire.codec import encode as pack
 from grass.wire.task_record import TaskRecord
 from master.api import node_client
-from master.api.routes import ROUTES, Access
+from master.api.route import Access
+from master.api.routes import ROUTES
 from node.api.app import create_app as node_app
 from tests.contract.test_api_replies import Checked
 from tests.support.api_world import ApiWorld, api_world, public_jwk
@@ -142,7 +143,7 @@ def test_a_machine_with_a_token_becomes_a_node(world: ApiWorld) -> None:
     assert made["uses"] == 1
     with Agent(world) as agent:
         reply = join_client(made["token"]).join(wish(made["token"], node={"labels": {"disk": "ssd"}, "cpu": 2000}))
-    assert faults(reply, views.JoinedView, "reply") == []
+    assert faults(reply, join_views.JoinedView, "reply") == []
     assert reply["config"]["node"]["labels"] == {"disk": "ssd"}
     assert (reply["config"]["node"]["cpu"], reply["config"]["node"]["memory"]) == (2000, None)
     assert (reply["config"]["node"]["reserve"], reply["config"]["node"]["low_disk"]) == ({"cpu": 500}, 2 << 30)
@@ -160,12 +161,12 @@ def test_an_administrator_asks_what_joining_would_be_and_nothing_is_made_or_used
     client = world.client("root")
     before = [entry["kind"] for entry in client.events()]
     terms = client.join_terms()
-    assert faults(terms, views.JoinTerms, "terms") == []
+    assert faults(terms, join_views.JoinTerms, "terms") == []
     made = parse_token(client.join_token()["token"])
     assert (tuple(terms["urls"]), terms["key"], terms["cluster"]) == (made.urls, made.key, made.cluster)
     question = {"name": "n1", "facts": wish(made.token())["facts"], "node": {}, "password": "pw"}
     answer = client.join_check(question)
-    assert faults(answer, views.JoinedView, "answer") == []
+    assert faults(answer, join_views.JoinedView, "answer") == []
     assert answer == join_client(made.token()).join({**wish(made.token()), "check": True}) | {"time": answer["time"]}
     assert [entry["kind"] for entry in client.events()] == [*before, "join-token"]  # the one made here
     assert world.store.node("n1") is None
@@ -364,7 +365,7 @@ def test_a_join_of_the_wrong_form_is_refused_with_the_field_and_uses_nothing_up(
 def test_asking_first_uses_nothing_up_and_names_what_must_be_reached(world: ApiWorld) -> None:
     token = world.client("root").join_token()["token"]
     answer = join_client(token).join(wish(token, check=True))
-    assert faults(answer, views.JoinedView, "reply") == []
+    assert faults(answer, join_views.JoinedView, "reply") == []
     assert "secrets" not in answer
     with Agent(world):
         join_client(token).join(wish(token))
@@ -449,7 +450,7 @@ def test_a_node_renews_a_certificate_that_is_due_or_lost(world: ApiWorld, tmp_pa
     token = node_token("master-secret", "n1")
     Secrets({}, token).save(home)
     answer = open_join_client(invitation).certificate("n1", token, host_certificate.request(home))
-    answer = convert(answer, views.CertificateView)
+    answer = convert(answer, join_views.CertificateView)
     signed = host_certificate.Signed(answer, host_certificate.Master(invitation.urls, invitation.key))
     host_certificate.install(home, pack(signed))
     config = ClusterConfig.load(home / "cluster.json")

@@ -29,7 +29,8 @@ from grass.wire.usage_history import FINE, Chunk
 from grass.wire.usage_history import field as chunk_field
 from master.agent.node_run import NodeRun
 from master.agent.records import node_record
-from master.api.routes import ROUTES, Route
+from master.api.route import Route
+from master.api.routes import ROUTES
 from master.collector.journal import Journal, Source, folder_of
 from tests.support.api_world import ApiWorld, api_world
 from tests.support.shapes import faults

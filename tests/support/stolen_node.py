@@ -31,7 +31,8 @@ from grass.store.shared_bound import SharedBound
 from grass.store.shared_store import SharedStore
 from grass.wire.membership_api import SharedValue
 from master.agent.floods import MOST_WAITING, Floods
-from master.api.routes import ROUTES, Access
+from master.api.route import Access
+from master.api.routes import ROUTES
 from node.agent.forward import Signal
 from node.api.app import create_app as node_app
 from tests.support.api_world import ApiWorld, api_world, public_jwk

@@ -19,7 +19,7 @@ from grass.provision.on_premises.record import Made
 from grass.provision.on_premises.steps import Put, Run
 from grass.provision.provisioner import AddedNode
 from grass.share import shared
-from grass.wire.views import ShareServer
+from grass.wire.join_views import ShareServer
 
 FACTS = Facts(
     hostname="box",

@@ -15,7 +15,7 @@ from grass.provision.on_premises.facts import Facts
 from grass.provision.on_premises.node_paths import NodePaths
 from grass.provision.on_premises.record import Made
 from grass.wire.codec import Form
-from grass.wire.views import ShareServer
+from grass.wire.join_views import ShareServer
 
 
 class Own(msgspec.Struct, kw_only=True):

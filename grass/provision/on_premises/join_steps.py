@@ -23,7 +23,7 @@ from grass.provision.on_premises.record import Made
 from grass.provision.on_premises.steps import Call, Put, Run, Step
 from grass.wire.calls import Join, JoinFacts, OfferedNode
 from grass.wire.codec import Form, builtins, encode, indented
-from grass.wire.views import CertificateView, JoinedView, ShareServer
+from grass.wire.join_views import CertificateView, JoinedView, ShareServer
 
 JOINED: Form[JoinedView] = Form(JoinedView)
 CERTIFICATE: Form[CertificateView] = Form(CertificateView)

@@ -9,7 +9,7 @@ from grass.provision.on_premises.facts import Facts
 from grass.provision.on_premises.node_paths import NodePaths
 from grass.provision.on_premises.steps import Put, Run, Step
 from grass.share import shared
-from grass.wire.views import ShareServer
+from grass.wire.join_views import ShareServer
 
 CIFS, FUSE = "cifs", "fuse"
 _INACTIVE_SECONDS = 60

@@ -29,7 +29,7 @@ from grass.provision.on_premises.join_steps import (
 from grass.provision.on_premises.machines import open_host
 from grass.provision.on_premises.steps import Call, Step, plan_lines
 from grass.provision.provisioner import Session
-from grass.wire.views import ShareServer
+from grass.wire.join_views import ShareServer
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,47 @@
+"""Replies of the API about what happened: events, and the logs of daemons."""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from grass.wire.daemon_line import DaemonLine
+
+
+class EventView(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One entry of the event log. ``time``: seconds since the epoch. Empty text: it does not concern one."""
+
+    id: str
+    time: float
+    kind: str
+    message: str
+    user: str = ""
+    job: str = ""
+    task: str = ""
+    node: str = ""
+    schedule: str = ""
+    by: str = ""
+    """Name of the job for which this happened, if the caller may see it."""
+
+
+class EventPiece(msgspec.Struct, frozen=True):
+    events: tuple[EventView, ...]
+    after: str
+    """Send it back as ``after`` for later events. Empty: a sign of life while the server searches."""
+    open: bool
+    pause: float | UnsetType = UNSET
+    """Seconds after which to ask again, if too many follow already."""
+    before: str | UnsetType = UNSET
+    """Send it back as ``before`` for older events. Absent: there are none."""
+
+
+class DaemonLogPiece(msgspec.Struct, frozen=True):
+    """One piece of the log of daemons, oldest first."""
+
+    lines: tuple[DaemonLine, ...]
+    after: str
+    """Where to continue."""
+    open: bool
+    """Whether more may follow."""
+    pause: float = 0.0
+    """Seconds to wait before asking again."""

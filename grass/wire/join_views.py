@@ -1,0 +1,89 @@
+"""Replies of the API to machines that join the cluster, and to those who invite them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+
+class JoinTokenView(msgspec.Struct, frozen=True):
+    token: str
+    expires: float
+    uses: int
+    name: str | None
+
+
+class JoinTokenRow(msgspec.Struct, frozen=True):
+    """A join token without its secret. ``id``: by which it is revoked."""
+
+    id: str
+    name: str | None
+    uses: int
+    """Left."""
+    by: str
+    expires: float
+    state: str
+    """valid, used, expired or revoked."""
+    nodes: tuple[str, ...]
+    """Which joined with it."""
+
+
+class JoinTokensView(msgspec.Struct, frozen=True):
+    tokens: tuple[JoinTokenRow, ...]
+
+
+class JoinTerms(msgspec.Struct, frozen=True):
+    urls: tuple[str, ...]
+    key: str
+    bundle: str
+    cluster: str
+
+
+class CertificateView(msgspec.Struct, frozen=True):
+    certificate: str
+    """In PEM form, like ``authority``. Both are empty if the hosts of this cluster have none."""
+    authority: str
+    redis: bool
+    """Whether redis speaks TLS."""
+
+
+class JoinReach(msgspec.Struct, frozen=True):
+    what: str
+    host: str
+    port: int
+
+
+class NodeSecrets(msgspec.Struct, frozen=True):
+    """A node's ``secrets.json``. Of the cluster's secrets it has only the node's own."""
+
+    redis: dict[str, str]
+    """Password by redis user: the node's own, and the one of the redis for tasks, if there is one."""
+    node_token: str
+
+
+class ShareServer(msgspec.Struct, frozen=True):
+    """The samba server of the master's share, for a node that mounts it."""
+
+    host: str
+    port: int
+    share: str = "grass"
+    user: str = "grass"
+    password: str = ""
+
+
+class JoinedView(msgspec.Struct, frozen=True, kw_only=True):
+    cluster: str
+    time: float
+    reach: tuple[JoinReach, ...] | UnsetType = UNSET
+    bundle: str | UnsetType = UNSET
+    isolate: tuple[int, int] | UnsetType | None = UNSET
+    """First and last user id for accounts of users on a node; None: the cluster does not isolate users."""
+    kinds: tuple[str, ...] | UnsetType = UNSET
+    """The kinds of machines that the bundle is for, such as ``3.11-x86_64-glibc``."""
+    config: dict[str, Any] | UnsetType = UNSET  # Any: grass.config.ClusterConfig without its folders
+    """The node's cluster.json. The machine adds its folders."""
+    secrets: NodeSecrets | UnsetType = UNSET
+    share: ShareServer | UnsetType | None = UNSET
+    """Where the share is and how to mount it; None: there is none."""
