@@ -1,7 +1,7 @@
 """Assigns tests to workers of pytest-xdist, and orders them. Called by ``tests/conftest.py`` only.
 
 Tests of a module share fixtures, and may check what only one test may change, so a module is split only if it is listed
-here. Some modules share more: a lab, or the machine's one container engine. A test that must be alone on the machine
+here. Some modules share more: the machine's one container engine. A test that must be alone on the machine
 (marker ``alone``) does not run on workers: ``scripts/test`` runs it afterwards, in a separate process.
 """
 
@@ -11,24 +11,9 @@ from collections.abc import Iterable
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling
+from xdist.workermanage import WorkerController
 
 SHARED = {
-    # Two labs at a time: more labs would wait for the processor, and clusters would reach time-outs.
-    "a lab": (
-        "tests/e2e/test_host_faults.py",
-        "tests/e2e/test_work.py",
-        "tests/e2e/test_fluentd_container.py",
-        "tests/e2e/test_lab.py",
-        "tests/e2e/test_elastic_torch.py",
-        "tests/e2e/test_isolation.py",
-        "tests/e2e/test_benches.py",
-    ),
-    "another lab": (
-        "tests/e2e/test_create.py",
-        "tests/e2e/test_join.py",
-        "tests/e2e/test_interrupted.py",
-        "tests/e2e/test_systems.py",
-    ),
     "engine": (
         "tests/contract/test_runtime.py",
         "tests/integration/test_docker_runtime.py",
@@ -41,13 +26,22 @@ SHARED = {
 }
 """Group → the modules in it. Every other module is a group of its own."""
 
+LAB = "tests/e2e/"
+"""Beginning of the groups that start hosts: one lab for each worker that runs any of them, until the worker ends."""
+
+MOST_LABS = 2
+"""More labs would wait for the processor, and clusters would reach time-outs."""
+
 FIRST = (
-    "a lab",
-    "another lab",
-    "tests/e2e/",
+    "tests/e2e/test_host_faults.py",
+    "tests/e2e/test_create.py",
+    "tests/e2e/test_join.py",
+    LAB,
     "tests/integration/test_readme_commands.py",
     "engine",
     "tests/integration/test_faults.py",
+    "tests/integration/test_supervision.py",
+    "tests/integration/test_hung_daemons.py",
     "tests/integration/",
     "tests/property/",
 )
@@ -80,8 +74,37 @@ def in_turn(items: Iterable[pytest.Item]) -> list[pytest.Item]:
     return sorted(items, key=lambda item: turn_of(item.nodeid))
 
 
+def is_lab(group: str) -> bool:
+    return group.startswith(LAB)
+
+
+def next_group(waiting: Iterable[str], has_lab: bool, labs: int) -> str | None:
+    """Return the group that a worker takes next; None: there is none for it, now or later.
+
+    ``waiting``: groups in their order. ``has_lab``: the worker has run tests of hosts. ``labs``: workers that have.
+    """
+    may = has_lab or labs < MOST_LABS
+    return next((group for group in waiting if may or not is_lab(group)), None)
+
+
 class ByGroup(LoadScopeScheduling):
-    """Gives whole groups to workers, in the order of the tests."""
+    """Gives whole groups to workers, in the order of the tests; those with hosts to two workers only."""
 
     def _split_scope(self, nodeid: str) -> str:
         return group_of(nodeid)
+
+    def _reschedule(self, node: WorkerController) -> None:
+        if self.workqueue and not node.shutting_down and self._next(node) is None:
+            node.shutdown()  # after the tests that it has
+        else:
+            super()._reschedule(node)
+
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        group = self._next(node)
+        if group is not None:
+            self.workqueue.move_to_end(group, last=False)
+            super()._assign_work_unit(node)
+
+    def _next(self, node: WorkerController) -> str | None:
+        with_labs = [one for one, groups in self.assigned_work.items() if any(map(is_lab, groups))]
+        return next_group(self.workqueue, node in with_labs, len(with_labs))

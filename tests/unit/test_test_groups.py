@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.support.workers import FIRST, SHARED, SPLIT, group_of, turn_of
+from tests.support.workers import FIRST, LAB, MOST_LABS, SHARED, SPLIT, group_of, next_group, turn_of
 
 CHECKOUT = Path(__file__).parents[2]
 
@@ -28,10 +28,21 @@ def test_a_module_is_one_group_unless_it_shares_more_or_nothing() -> None:
 
 def test_what_takes_longest_begins_first() -> None:
     order = [
-        f"{SHARED[FIRST[0]][0]}::test_a",
+        f"{FIRST[0]}::test_a",
+        f"{LAB}test_x.py::test_a",
         f"{SHARED['engine'][0]}::test_a",
         f"{SPLIT[0]}::test_a",
         "tests/unit/test_x.py::test_a",
     ]
     turns = [turn_of(nodeid) for nodeid in order]
     assert turns == sorted(turns) and len(set(turns)) == len(turns)
+
+
+def test_hosts_are_run_by_two_workers_and_these_run_them_all() -> None:
+    hosts, other = f"{LAB}test_x.py", "tests/unit/test_x.py"
+    assert next_group([hosts, other], has_lab=False, labs=MOST_LABS - 1) == hosts
+    assert next_group([hosts, other], has_lab=False, labs=MOST_LABS) == other
+    assert next_group([hosts, other], has_lab=True, labs=MOST_LABS) == hosts
+    assert next_group([other], has_lab=True, labs=MOST_LABS) == other
+    assert next_group([hosts], has_lab=False, labs=MOST_LABS) is None
+    assert next_group([], has_lab=True, labs=1) is None
