@@ -26,7 +26,8 @@ from grass.errors import NotAllowedError, NotFoundError
 from grass.wire.version import PROTOCOL
 from master.api.route import Access
 from master.api.routes import ROUTES
-from tests.support.api_world import ApiWorld, api_world, public_jwk, raw_key, write_client
+from tests.support.api_world import ApiWorld, api_world, write_client
+from tests.support.rsa_keys import public_jwk, raw_key
 
 WISH = {"protocol": PROTOCOL, "version": grass.__version__}
 REFUSED = b"the request could not be opened\n"

@@ -58,7 +58,8 @@ from master.api.route import Access
 from master.api.routes import ROUTES
 from node.api.app import create_app as node_app
 from tests.contract.test_api_replies import Checked
-from tests.support.api_world import ApiWorld, api_world, public_jwk
+from tests.support.api_world import ApiWorld, api_world
+from tests.support.rsa_keys import public_jwk
 from tests.support.shapes import faults
 from tests.support.waiting import wait_until
 

@@ -22,7 +22,8 @@ from grass.store.node_store import NodeStore
 from grass.wire.codec import Form
 from grass.wire.tickets import StopJob, StopSchedule, Ticket
 from master.api.app import api_of
-from tests.support.api_world import ApiWorld, api_world, public_jwk
+from tests.support.api_world import ApiWorld, api_world
+from tests.support.rsa_keys import public_jwk
 
 JOB = {"name": "work", "components": {"main": {"command": "true"}}}
 

@@ -343,7 +343,7 @@ def test_a_redis_of_your_own_serves_a_cluster_and_gets_rid_of_its_keys(make: Mak
             client.start({"name": "there", "components": {"t": {"command": "true"}}})
             assert client.wait("there", timeout=30)["state"] == "SUCCEEDED"
         assert redis.get("grass:local:fence") is not None
-        elsewhere = LocalCluster(settings)
+        elsewhere = LocalCluster(settings, kept_keys=False)
         with pytest.raises(ConflictError, match="already holds a cluster local"):
             elsewhere.create()
         elsewhere.end()
@@ -355,7 +355,7 @@ def test_a_redis_of_your_own_serves_a_cluster_and_gets_rid_of_its_keys(make: Mak
 
 
 def test_a_redis_of_your_own_that_does_not_answer_is_said_and_leaves_nothing(tmp_path: Path) -> None:
-    cluster = LocalCluster(Settings(redis=RedisSettings(False, "127.0.0.1", free_port())))
+    cluster = LocalCluster(Settings(redis=RedisSettings(False, "127.0.0.1", free_port())), kept_keys=False)
     try:
         with pytest.raises(UnreachableError, match=r"your redis at 127\.0\.0\.1:.* does not answer"):
             cluster.create()

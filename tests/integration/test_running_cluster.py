@@ -27,7 +27,7 @@ def began() -> float:
 
 @pytest.fixture(scope="module")
 def cluster(began: float) -> Iterator[LocalCluster]:
-    with LocalCluster(Settings()).running() as made:
+    with LocalCluster(kept_keys=False).running() as made:  # whole, as a user's
         yield made
 
 
@@ -114,7 +114,7 @@ def test_daemons_and_tasks_have_no_secret_in_their_environment_or_arguments(
 
 def test_a_port_that_the_settings_ask_for_and_somebody_has_is_refused(cluster: LocalCluster) -> None:
     taken = cluster.config.master.api_port
-    second = LocalCluster(Settings(name="second", ports=PortSettings(api=taken)), cluster.home)
+    second = LocalCluster(Settings(name="second", ports=PortSettings(api=taken)), cluster.home, kept_keys=False)
     with pytest.raises(ConflictError, match=f"port {taken}"):
         second.create()
     assert not (cluster.home / "clusters" / "second").exists()

@@ -1,4 +1,4 @@
-"""A master-api-server on a real socket over a store in memory, with users and clients. Keys are made once per run."""
+"""A master-api-server on a real socket over a store in memory, with users and clients; keys of ``rsa_keys``."""
 
 from __future__ import annotations
 
@@ -7,13 +7,9 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, generate_private_key
-from joserfc.jwk import RSAKey
 from werkzeug.serving import make_server
 
 from grass import clock
@@ -32,22 +28,7 @@ from grass.wire.codec import encode as pack
 from grass.wire.operation_record import OperationRecord
 from master.api.app import close_app, create_app
 from master.api.call import WaitLimits
-
-
-@cache
-def raw_key(name: str) -> RSAPrivateKey:
-    return generate_private_key(public_exponent=65537, key_size=keyring.KEY_BITS)
-
-
-def public_jwk(name: str) -> dict[str, Any]:
-    key = RSAKey(raw_key(name).public_key(), raw_key(name).public_key())
-    return dict(key.as_dict(private=False, kid=key.thumbprint()))
-
-
-def write_key(path: Path, name: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    encoding = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    path.write_bytes(raw_key(name).private_bytes(*encoding))
+from tests.support.rsa_keys import public_jwk, write_key
 
 
 def write_cluster(home: Path, port: int, users: dict[str, str]) -> ClusterConfig:

@@ -7,24 +7,38 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import cycle
 from pathlib import Path
 
 from grass.api.client import ApiClient
+from grass.api.keyring import Profile, Role, save_profile
+from grass.api.user_files import register_user
 from grass.config import ClusterConfig
 from grass.manifest.settings import Settings
-from grass.provision import local, processes
+from grass.provision import layout, local, processes
+from tests.support.rsa_keys import public_jwk, write_key
 from tests.support.waiting import wait_until
+
+_PAIRS = cycle(range(3))
+"""Clusters that are there together have different keys."""
 
 
 @dataclass
 class LocalCluster:
-    """A cluster made by ``create``. ``end`` deletes the cluster and its GRASS_HOME, whatever a test did."""
+    """A cluster made by ``create``. ``end`` deletes the cluster and its GRASS_HOME, whatever a test did.
+
+    ``kept_keys``: take RSA pairs of ``rsa_keys``, which costs nothing. Without it, `create` makes the keys, as a user's
+    does, and finds no folder of the cluster when it begins.
+    """
 
     settings: Settings = field(default_factory=Settings)
     home: Path = field(default_factory=lambda: Path(tempfile.mkdtemp(prefix="grass-test-", dir="/tmp")))
+    kept_keys: bool = True
     config: ClusterConfig = field(init=False)
 
     def create(self) -> ClusterConfig:
+        if self.kept_keys and not self._folder.exists():
+            self._write_keys()
         self.config = local.create(self.settings, home=self.home, progress=lambda _: None)
         return self.config
 
@@ -37,11 +51,28 @@ class LocalCluster:
         finally:
             self.end()
 
+    def _write_keys(self) -> None:
+        """Write what an interrupted `create` leaves that had made its keys: the next one goes on with them."""
+        pair = next(_PAIRS)
+        master, client, user = f"cluster-{pair}", f"cluster-user-{pair}", layout.user_name()
+        for folder in (self._folder.parent, self._folder):
+            folder.mkdir(mode=0o700, exist_ok=True)
+        write_key(self._folder / "master" / "key.pem", master)
+        write_key(self._folder / "client" / "user.pem", client)
+        key = public_jwk(client)
+        register_user(self._folder / "master", user, Role.ADMIN, key)
+        profile = Profile(self.settings.name, "", user, key["kid"])  # `create` adds the URL
+        save_profile(self._folder / "client", profile, public_jwk(master))
+
+    @property
+    def _folder(self) -> Path:
+        return self.home / "clusters" / self.settings.name
+
     def delete(self) -> None:
         local.delete(self.settings.name, home=self.home, progress=lambda _: None)
 
     def end(self) -> None:
-        if (self.home / "clusters" / self.settings.name).exists():
+        if self._folder.exists():
             self.delete()
         if not list(self.home.glob("clusters/*")):  # another cluster in the same home removes the home
             shutil.rmtree(self.home, ignore_errors=True)

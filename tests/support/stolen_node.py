@@ -35,9 +35,10 @@ from master.api.route import Access
 from master.api.routes import ROUTES
 from node.agent.forward import Signal
 from node.api.app import create_app as node_app
-from tests.support.api_world import ApiWorld, api_world, public_jwk
+from tests.support.api_world import ApiWorld, api_world
 from tests.support.collector_run import JOB, Collector, block, send
 from tests.support.redis_server import RedisServer
+from tests.support.rsa_keys import public_jwk
 
 PAGE = Path(__file__).parents[2] / "docs" / "security.md"
 BEGIN, END = "<!-- generated: what a stolen node achieved -->\n", "<!-- end -->\n"

@@ -9,7 +9,7 @@ import pytest
 from grass.api import keyring, user_files
 from grass.api.keyring import Profile, Role
 from grass.errors import ConflictError, InputError, NotFoundError
-from tests.support.api_world import public_jwk, write_key
+from tests.support.rsa_keys import public_jwk, write_key
 
 
 def mode(path: Path) -> int:

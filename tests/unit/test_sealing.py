@@ -13,7 +13,7 @@ from grass.api import sealing, signing
 from grass.api.envelope import EnvelopeError, decode, encode, seal
 from grass.api.sealing import ReplyKey, Session, SessionCall, open_call, session_of
 from grass.api.signing import Claims, open_request, seal_request
-from tests.support.api_world import raw_key
+from tests.support.rsa_keys import raw_key
 
 MASTER = RSAKey(raw_key("master"), raw_key("master"))
 ANN = RSAKey(raw_key("ann"), raw_key("ann"))

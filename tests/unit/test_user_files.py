@@ -10,7 +10,7 @@ from grass.api.keyring import Role
 from grass.api.login_invitation import LoginInvitation, parse_invitation
 from grass.api.user_files import LoginOffer, UserRecord
 from grass.errors import ConflictError, InputError, NotAllowedError, NotFoundError
-from tests.support.api_world import public_jwk
+from tests.support.rsa_keys import public_jwk
 
 
 def invited(folder: Path, user: str, expires: float = 100.0, role: Role = Role.USER) -> None:
