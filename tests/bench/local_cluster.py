@@ -18,7 +18,8 @@ GRASS = Path(sys.executable).with_name("grass")
 class LocalCluster:
     """``client`` talks to it; ``command(...)`` is an argv of the CLI. Use as a context.
 
-    ``settings``: the text of a settings file.
+    ``settings``: the text of a settings file. ``GRASS_BENCH_HOME=FOLDER`` takes the cluster `local` of this GRASS_HOME,
+    which is up and stays, for a bench without settings of its own: for quick repeats.
     """
 
     def __init__(self, settings: str = "") -> None:
@@ -27,12 +28,17 @@ class LocalCluster:
             sys.exit(f"{GRASS} does not exist: run this with the Python of the environment that Grass is installed in")
         self._folder = tempfile.TemporaryDirectory(prefix="bench-grass-")
         self.folder = Path(self._folder.name)
-        os.environ["GRASS_HOME"] = str(self.folder / "home")
-        os.environ.pop("GRASS_CLUSTER", None)
+        self._given = False
+        self._use(self.folder / "home")
 
     def __enter__(self) -> LocalCluster:
+        given = "" if self._settings else os.environ.get("GRASS_BENCH_HOME", "")
         try:
-            self.create()
+            if given:
+                self._given = True
+                self._use(Path(given))
+            else:
+                self.create()
             self.client = ApiClient()
         except BaseException:  # `run` ends the bench with SystemExit
             self.remove_rest()
@@ -41,13 +47,19 @@ class LocalCluster:
 
     def __exit__(self, *_: object) -> None:
         try:
-            self.delete()
+            if not self._given:
+                self.delete()
         finally:
             self.remove_rest()
 
+    def _use(self, home: Path) -> None:
+        self.home = home
+        os.environ["GRASS_HOME"] = str(home)
+        os.environ.pop("GRASS_CLUSTER", None)
+
     def remove_rest(self) -> None:
         """End what a failed `grass create` or `delete` left behind, and remove the folder."""
-        if (self.folder / "home" / "clusters" / "local").exists():
+        if not self._given and (self.home / "clusters" / "local").exists():
             subprocess.run([GRASS, "delete", "local", "--yes"], capture_output=True, check=False)
         self._folder.cleanup()
 

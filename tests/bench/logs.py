@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import subprocess
 import time
-from pathlib import Path
 
 import figures
 from local_cluster import GRASS, LocalCluster, one_task
@@ -34,7 +33,7 @@ def main() -> None:
     with LocalCluster() as cluster:
         cluster.run_job(one_task("talks", ["python3", "-c", program(options.megabytes)]))
         size = len(subprocess.run([GRASS, "job", "logs", "talks"], capture_output=True, check=True).stdout)
-        files = sorted(Path(cluster.folder, "home").glob("clusters/*/data/logs/talks-*/*.jsonl"))
+        files = sorted(cluster.home.glob("clusters/*/data/logs/talks-*/*.jsonl"))
         ours = [rate([GRASS, "job", "logs", "talks"], size) for _ in range(options.rounds)]
         floor = [rate(["cat", *files], size) for _ in range(options.rounds)]
     grass, cat = (

@@ -42,7 +42,7 @@ def seconds(command: Sequence[object]) -> float:
 def fill(cluster: LocalCluster, count: int) -> None:
     """Submit the jobs, and wait until the master-agent has taken every ticket."""
     hold(cluster)
-    config = ClusterConfig.load(cluster.folder / "home" / "clusters" / "local" / "cluster.json")
+    config = ClusterConfig.load(cluster.home / "clusters" / "local" / "cluster.json")
     backend, keys = open_backend(config, Secrets.load(config.home), "api"), Keys(config.key_prefix)
     try:
         store = ApiStore(backend, keys)
@@ -56,7 +56,7 @@ def fill(cluster: LocalCluster, count: int) -> None:
 
 def end_all(cluster: LocalCluster, count: int) -> None:
     """Stop the jobs of ``fill``, which the cluster then keeps."""
-    config = ClusterConfig.load(cluster.folder / "home" / "clusters" / "local" / "cluster.json")
+    config = ClusterConfig.load(cluster.home / "clusters" / "local" / "cluster.json")
     backend, keys = open_backend(config, Secrets.load(config.home), "api"), Keys(config.key_prefix)
     try:
         store = ApiStore(backend, keys)

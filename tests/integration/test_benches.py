@@ -10,6 +10,7 @@ import pytest
 from tests.support.bench_run import figures, printed, programs
 from tests.support.engine import require_engine
 from tests.support.frameworks import torch_folder
+from tests.support.local_cluster import LocalCluster
 from tests.support.needs import require
 
 pytestmark = pytest.mark.timeout(180)
@@ -59,18 +60,27 @@ SHORT = {
 }
 """Bench → how to make it short, and some of the figures that it prints, with their units."""
 
+SHARING = ("array_throughput", "end_latency", "executor", "grass_run", "logs", "scale")
+"""Benches that need no cluster of their own: how long the one that they take has run changes their figures."""
+
 OTHERS = {"container_start", "dashboard", "node_idle", "trace", "node_add", "scale_torch"}
 """Below; the last one, which needs hosts, in ``tests/e2e/test_benches.py``."""
 
 
-def check(bench: str, arguments: list[str], expected: dict[str, str]) -> None:
-    units = {figure["name"]: figure["unit"] for figure in figures(bench, *arguments)}
+def check(bench: str, arguments: list[str], expected: dict[str, str], **environment: str) -> None:
+    units = {figure["name"]: figure["unit"] for figure in figures(bench, *arguments, **environment)}
     assert expected.items() <= units.items()
 
 
-@pytest.mark.parametrize("bench", sorted(SHORT))
+@pytest.mark.parametrize("bench", sorted(SHORT.keys() - set(SHARING)))
 def test_a_bench_prints_its_figures(bench: str) -> None:
     check(bench, *SHORT[bench])
+
+
+@pytest.mark.parametrize("bench", SHARING)
+def test_a_bench_on_a_cluster_that_is_up_prints_its_figures(bench: str, cluster: LocalCluster) -> None:
+    check(bench, *SHORT[bench], GRASS_BENCH_HOME=str(cluster.home))
+    assert set(cluster.states().values()) == {"RUNNING"}
 
 
 @pytest.mark.nightly
