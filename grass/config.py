@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from grass.atomic_file import replace_file
 from grass.errors import UndecodableError
-from grass.model.isolation import UidRange
+from grass.model.isolation import ContainerRights, UidRange
 from grass.model.policy import ClusterPolicy
 from grass.model.runtime import PROCESSES_ONLY
 from grass.network_address import network_address
@@ -84,8 +84,12 @@ class NodeConfig:
     mounts: tuple[str, ...] = ()
     """Folders of the host that containers may mount, including everything below them."""
     isolate: UidRange | None = None
-    """Ids for the accounts under which process tasks of each Grass user run (`isolation: user`). None: all tasks run as
-    the user of the node's daemons."""
+    """Ids for the accounts under which tasks of each Grass user run (`isolation: user`). None: all processes run as the
+    user of the node's daemons, and containers as their image says."""
+    containers: ContainerRights = field(default_factory=ContainerRights)
+    """With ``isolate``, as the next one: the rights of containers."""
+    read_only_data: bool = False
+    """Whether tasks may only read the files of users in the share, outside of the folders of their jobs."""
     probe: bool = False
     """Whether the node-agent must prove once that tasks, share and log collector work. Its hello has the result."""
 

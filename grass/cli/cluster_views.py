@@ -12,8 +12,8 @@ from grass.model.isolation import Isolation
 from grass.model.lifecycle import JobState
 
 ISOLATIONS = {
-    Isolation.NONE: "none: tasks of all users run under the account of the nodes' daemons",
-    Isolation.USER: "user: processes run under an account of their user, and see only their own job",
+    Isolation.NONE: "none: all tasks run under the account of the nodes' daemons; for a lab with one user",
+    Isolation.USER: "user: tasks run under an account of their user, and see only their own job",
 }
 _DAEMONS = (Column("DAEMON"), Column("PID", right=True), Column("STATE"), Column("SINCE"))
 

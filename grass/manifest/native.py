@@ -20,6 +20,7 @@ from grass.manifest import (
 from grass.manifest.document import join
 from grass.manifest.entries import read_entries
 from grass.manifest.fields import Fields, Problems
+from grass.manifest.isolation import read_only_data
 from grass.model.job import (
     DEFAULT_GRACE,
     MAX_PRIORITY,
@@ -35,7 +36,7 @@ from grass.model.job import (
 MAX_REPLICAS = 100_000
 JOB_KEYS = (
     *("components", "timeout", "fail_fast", "priority", "tags", "gang", "place", "together"),
-    *("preemptible", "after", "rendezvous", "on_end"),
+    *("preemptible", "after", "rendezvous", "on_end", "data"),
     *ending.KEYS,
 )
 """Keys of a schedule that are also keys of its jobs."""
@@ -105,6 +106,7 @@ def read_job(fields: Fields, warnings: list[str], *, name: str | None = None) ->
         after=waits_for,
         ending=how_it_ends,
         on_end=notify.read_on_end(fields),
+        read_only_data=read_only_data(fields),
     )
 
 

@@ -37,6 +37,7 @@ def job_document(job: Job) -> Document:
         **_ending(job),
         priority=job.priority or None,
         preemptible=job.preemptible or None,
+        data="ro" if job.read_only_data else None,
         gang=_gang(job),
         place=_place(job),
         together=_level(job.together),

@@ -14,10 +14,10 @@ from typing import Any
 
 from grass.manifest import quantities, values
 from grass.manifest.fields import Fields, Problems
+from grass.manifest.isolation import IsolationSettings, read_isolation
 from grass.manifest.placement import read_labels, read_topology
 from grass.manifest.values import Wrong, show
 from grass.model import mode
-from grass.model.isolation import UIDS, Isolation, UidRange, uid_range_problem
 from grass.model.runtime import RuntimeName
 from grass.network_address import network_address
 
@@ -31,7 +31,6 @@ _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?|[0-9A-Fa-f:]*:[0-9A
 _IMAGE = re.compile(r"[a-z0-9][A-Za-z0-9._/:@-]{0,254}")
 _LOGIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,31}")
 _SPELLED = re.compile(r"(?:(?P<user>[^@]+)@)?(?P<host>[^@]+?)(?::(?P<port>[0-9]{1,5}))?")
-_UIDS = re.compile(r"(?P<first>[0-9]{1,10})-(?P<last>[0-9]{1,10})")
 _PASSWORD = re.compile(r"[\x21-\x7e]{8,127}")
 
 
@@ -130,9 +129,7 @@ class OnPremises:
     install_node_runtime: bool = True
     """Whether Grass may install missing system packages."""
     join_after_create: bool = True
-    isolation: Isolation = Isolation.NONE
-    uids: UidRange = UIDS
-    """Ids for the accounts of Grass users on nodes, with ``isolation: user``."""
+    isolation: IsolationSettings = field(default_factory=IsolationSettings)
     machines: tuple[str, ...] = ()
     """Machine types of nodes (as in ``uname -m``) besides the master's; `create` brings Grass for these types, too."""
 
@@ -151,8 +148,7 @@ def read_on_premises(fields: Fields) -> OnPremises:
         collector=fields.read("collector", values.one_of(Collector), Collector.BUILTIN),
         install_node_runtime=_install(fields),
         join_after_create=fields.read("join_after_create", values.truth, True),
-        isolation=fields.read("isolation", values.one_of(Isolation), Isolation.NONE),
-        uids=fields.read("uids", uid_range, UIDS),
+        isolation=read_isolation(fields),
         machines=_machines(fields),
         nodes=tuple(_nodes(fields, default)),
     )
@@ -362,17 +358,6 @@ def login_name(value: Any) -> str:
 
 
 port_number = values.whole(1, 65535)
-
-
-def uid_range(value: Any) -> UidRange:
-    """Parse ``FIRST-LAST``. Raise Wrong."""
-    match = _UIDS.fullmatch(value) if isinstance(value, str) else None
-    if match is None:
-        raise Wrong(f"must be FIRST-LAST such as {UIDS}, got {show(value)}")
-    uids = UidRange(int(match["first"]), int(match["last"]))
-    if problem := uid_range_problem(uids):
-        raise Wrong(problem)
-    return uids
 
 
 def _password(value: Any) -> str:

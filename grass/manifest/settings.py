@@ -13,6 +13,7 @@ from grass.manifest import metrics, notify, placement, quantities, quotas, resou
 from grass.manifest.bounds import check_bounds
 from grass.manifest.document import Document
 from grass.manifest.fields import Fields, Problems
+from grass.manifest.isolation import KEYS as ISOLATION_KEYS
 from grass.manifest.on_premises import OnPremises, read_on_premises
 from grass.manifest.values import Wrong, show
 from grass.model.amounts import show_span
@@ -127,7 +128,7 @@ def parse_settings(document: Document, *, source: str = "") -> Settings:
 def _read_native(fields: Fields) -> Settings:
     fields.read("mode", _mode, _Mode.LOCAL)
     fields.problems.check()  # one message: the keys of another mode mean other things
-    for key in ("isolation", "uids"):
+    for key in ISOLATION_KEYS:
         fields.refuse(key, "is for a cluster on several hosts; on one machine, tasks run as you")
     return Settings(
         name=fields.read("name", values.name, DEFAULT_NAME),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
@@ -12,6 +13,30 @@ class Isolation(str, Enum):
 
     NONE = "none"
     USER = "user"
+
+
+CAPABILITIES = (
+    *("CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "IPC_LOCK", "KILL", "NET_BIND_SERVICE", "NET_RAW", "SETFCAP"),
+    *("SETGID", "SETPCAP", "SETUID", "SYS_CHROOT", "SYS_NICE", "SYS_PTRACE"),
+)
+"""Capabilities that settings may leave to root in containers. All others lead out of a container."""
+
+
+class ContainerUser(str, Enum):
+    """ACCOUNT: containers run under the account of their Grass user, as processes do. IMAGE: under the user that their
+    image or job names, often root."""
+
+    ACCOUNT = "account"
+    IMAGE = "image"
+
+
+@dataclass(frozen=True)
+class ContainerRights:
+    """Rights of containers with ``isolation: user``. ``capabilities``: names without ``CAP_``; all others are dropped.
+    They have an effect for root only."""
+
+    user: ContainerUser = ContainerUser.ACCOUNT
+    capabilities: tuple[str, ...] = ()
 
 
 class UidRange(NamedTuple):
@@ -32,6 +57,11 @@ GREATEST_UID = 2_147_483_646
 MOST_UIDS = 100_000
 RESERVED_UIDS = (UidRange(60_001, 60_577), UidRange(61_184, 65_535))
 """Used by systemd for accounts that are in no file, and "nobody"."""
+
+
+def account_name(uid: int) -> str:
+    """Return the name of an account. It derives from the id, so no name of a user becomes one of the system."""
+    return f"grass-u{uid}"
 
 
 def uid_range_problem(uids: UidRange) -> str:

@@ -222,6 +222,7 @@ class Job:
     starts again, and what is removed after its end. ``carried``: in a rerun of what failed, by component the ranges
     (first, last) of indexes that succeeded in the earlier run; they count as SUCCEEDED. ``files``: digests of the files
     that its commands name, as they were when it was submitted; in the share they begin with ``$GRASS_DATA/``.
+    ``read_only_data``: its tasks may only read the files of users in the share, on nodes that isolate users.
     """
 
     name: str
@@ -242,6 +243,7 @@ class Job:
     carried: dict[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
     on_end: OnEnd | None = None
     files: dict[str, str] = field(default_factory=dict)
+    read_only_data: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "success", _same(self.success))

@@ -53,6 +53,8 @@ class LaunchTemplate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     """Name of a job that the job waited for → id of its run. Their output folders are told to tasks."""
     user: str = ""
     """Whose job it is. Nodes that isolate users run its processes under an account of theirs."""
+    read_only_data: bool = False
+    """Whether its tasks may only read the files of users in the share, on nodes that isolate users."""
     secret: str = ""
     """Of the job's tasks: from it follow their tokens for the membership API (``grass.api.task_token``)."""
 

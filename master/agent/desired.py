@@ -99,5 +99,6 @@ def launch_template(run: JobRun, component: ComponentRun, width: int, secret: st
         entries=spec.entries,
         awaited=run.awaited,
         user=run.user,
+        read_only_data=run.job.read_only_data,
         secret=secret,
     )

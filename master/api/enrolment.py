@@ -89,6 +89,8 @@ def node_files(config: ClusterConfig, secrets: Secrets, request: JoinRequest, no
         mounts=offer.mounts,
         probe=True,
         isolate=config.node.isolate,
+        containers=config.node.containers,
+        read_only_data=config.node.read_only_data,
         reserve=config.node.reserve,
         low_disk=config.node.low_disk,
     )

@@ -72,9 +72,12 @@ def launch(config: ClusterConfig, template: LaunchTemplate, base: Mapping[str, s
     }
     cwd = _folder(template.cwd, template.base, str(config.data_dir))
     plain = Launch(argv(command(template)), env, cwd, template.grace, template.width, runtime)
+    if config.node.isolate is not None:
+        read_only = template.read_only_data or config.node.read_only_data
+        awaited = tuple(template.awaited.values())
+        plain = plain._replace(user=template.user, awaited=awaited, read_only_data=read_only)
     if host_view:
-        isolated = config.node.isolate is not None
-        return plain._replace(user=template.user, awaited=tuple(template.awaited.values())) if isolated else plain
+        return plain
     return plain._replace(
         env={**env, **output_folders(template, template.container.data or str(config.data_dir))},
         cwd=_folder(template.cwd, None, template.container.data or str(config.data_dir)),

@@ -17,13 +17,17 @@ from grass.model.job import PLAIN_CONTAINER, Container
 from grass.model.reasons import Reason
 from grass.model.runtime import RuntimeName
 
+PROBE_USER = ".probe"
+"""In place of a user: no user has this name. Where users are isolated, the trial of a node shows that this works."""
+
 
 class Launch(NamedTuple):
     """What the attempts of one component share. ``cwd`` None: the attempt's scratch folder, or the folder that the
     image names.
 
-    ``width``: most of them that run at once; the others wait in the runtime (None: no limit). The fields after
-    ``runtime`` are for containers only. ``cpu`` (thousandths of a core) and ``memory`` (bytes) are limits; 0: none.
+    ``width``: most of them that run at once; the others wait in the runtime (None: no limit). The fields from
+    ``image`` to ``container`` are for containers only. ``cpu`` (thousandths of a core) and ``memory`` (bytes) are
+    limits; 0: none.
     """
 
     argv: list[str]
@@ -37,9 +41,11 @@ class Launch(NamedTuple):
     memory: int = 0
     container: Container = PLAIN_CONTAINER
     user: str = ""
-    """Whose account it runs under, as a process of a node that isolates users; empty: that of the daemons."""
+    """Whose account it runs under, on a node that isolates users; empty: that of the daemons."""
     awaited: tuple[str, ...] = ()
-    """With ``user``: ids of the jobs whose output its view shows."""
+    """With ``user``: ids of the jobs whose output it sees."""
+    read_only_data: bool = False
+    """With ``user``: it may only read the files of users in the share."""
 
 
 class Start(NamedTuple):

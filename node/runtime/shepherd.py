@@ -147,8 +147,9 @@ class Shepherd:
     def _on_message(self, client: Client, message: Message) -> None:
         match message:
             case ["launch", str(name), argv, env, cwd, grace, width, *owner]:
-                user, awaited = owner or ("", ())
-                self._launches[name] = Launch(argv, env, cwd, grace, width, user=user, awaited=tuple(awaited))
+                user, awaited, *read_only = owner or ("", ())
+                launch = Launch(argv, env, cwd, grace, width, user=user, awaited=tuple(awaited))
+                self._launches[name] = launch._replace(read_only_data=read_only == [True])
                 self._queue += self._limits.set_width(name, width)
             case ["drop", names]:
                 for name in names:

@@ -11,7 +11,7 @@ import pytest
 from grass.api.client import ApiClient
 from tests.support.lab import SessionLab
 from tests.support.on_premises import Cluster, holds, settings
-from tests.support.three_nodes import finish, lines
+from tests.support.three_nodes import BUSYBOX, finish, lines
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.nightly  # tests/integration/test_isolated_tasks.py tries the same on one machine in each run
@@ -113,6 +113,41 @@ def test_an_attacker_among_the_users_gets_nothing(
     assert admin.wait(job["name"], timeout=30)["state"] == "STOPPED"
 
 
+def test_a_container_has_the_rights_of_its_user_and_sees_no_other_job(
+    admin: ApiClient, other: ApiClient, cluster: Cluster
+) -> None:
+    pushed = cluster.grass("image", "push", "--file", str(cluster.lab.busybox_image_tar))
+    assert pushed.returncode == 0, pushed.stderr
+    assert said(admin, "prey", "echo secret > $GRASS_OUTPUT/s", "n1") == ["code 0"]
+    prey = admin.job("prey")["id"]
+    tries = {
+        "own output": "echo found > $GRASS_OUTPUT/found",
+        "own scratch": "touch $HOME/x",
+        "data": "echo all > $GRASS_DATA/from-container && cat /all/from-container",
+        "other job folder": f"cat $GRASS_DATA/jobs/{prey}/s || cat /all/jobs/{prey}/s",
+        "logs": f"ls $GRASS_DATA/logs/{prey} || ls /all/logs/{prey}",
+        "images": "ls $GRASS_DATA/images/index.json || touch /all/images/x",
+        "uncover": "umount $GRASS_DATA/jobs || umount -l /all",
+    }
+    script = "; ".join(f"( {attack} ) >/dev/null 2>&1 && echo '{name}'" for name, attack in tries.items())
+    part = {
+        "command": f"id -u; {script}; true",
+        "image": BUSYBOX,
+        "runtime": "docker",
+        "container": {"mounts": [{"source": "/", "target": "/all", "shared": True}]},
+        "where": {"host": "n1"},
+    }
+    other.start({"name": "boxed", "components": {"t": part}})
+    view = other.wait("boxed", timeout=60)
+    assert view["state"] == "SUCCEEDED", (view, other.why("boxed"))
+    uid, *printed = lines(other, "boxed")["t.0", 1]
+    assert int(uid) in UIDS and printed == ["own output", "own scratch", "data"]
+    refused = {**part, "container": {"user": "0"}}
+    other.start({"name": "root", "components": {"t": refused}})
+    assert other.wait("root", timeout=60)["state"] == "FAILED"
+    assert "under the account of their user, not as 0" in str(other.tasks("root"))
+
+
 def test_commands_and_checks_beside_a_task_are_in_its_view(admin: ApiClient) -> None:
     part = {
         "command": "echo note > /tmp/note; echo up; until [ -e $HOME/enough ]; do sleep 0.1; done; cat /tmp/from",
@@ -129,7 +164,7 @@ def test_commands_and_checks_beside_a_task_are_in_its_view(admin: ApiClient) -> 
 
 
 def test_status_says_that_users_are_isolated(cluster: Cluster) -> None:
-    assert "user: processes run under an account of their user" in cluster.grass("status").stdout
+    assert "user: tasks run under an account of their user" in cluster.grass("status").stdout
 
 
 def test_a_range_with_an_account_of_the_machine_is_refused_and_leaving_removes_the_accounts(cluster: Cluster) -> None:

@@ -11,6 +11,7 @@ import subprocess
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,16 +23,19 @@ from node.runtime.attempts import Folders
 from node.runtime.isolation import privilege
 from node.runtime.isolation.accounts import Accounts
 from node.runtime.process.beside import OfShepherd
-from node.runtime.process.client import ask
+from node.runtime.process.client import ask, ask_account
 from node.runtime.process.execution import ProcessExecution
 from node.runtime.process.kind import ProcessKind
 from node.runtime.protocol import Launch, Observed, Stop
+from node.runtime.spawn import CannotStartError
+from tests.support.docker_run import DockerRun
+from tests.support.engine import require_engine
 from tests.support.needs import require, require_root
 from tests.support.processes import alive
 from tests.support.shepherd_run import ShepherdRun
 from tests.support.waiting import wait_until
 
-pytestmark = [pytest.mark.timeout(120), pytest.mark.xdist_group("accounts")]
+pytestmark = pytest.mark.timeout(120)
 
 UIDS = UidRange(57_990, 57_992)
 """Apart from the default range, and small: the fourth user gets no account."""
@@ -59,10 +63,13 @@ def run(shepherd: ShepherdRun, key: str, script: str, user: str = "ann", **env: 
     return shepherd.ended(key), shepherd.stdout(key).splitlines()
 
 
-def start(shepherd: ShepherdRun, key: str, script: str, user: str = "ann", **env: str) -> None:
+def start(
+    shepherd: ShepherdRun, key: str, script: str, user: str = "ann", *, read_only: bool = False, **env: str
+) -> None:
     job_id = key.partition("/")[0]
     output = str(shepherd.config.data_dir / "jobs" / job_id)
-    shepherd.launch(key, ["/bin/sh", "-c", f"exec 2>&1; {script}"], user=user, GRASS_OUTPUT=output, **env)
+    command = ["/bin/sh", "-c", f"exec 2>&1; {script}"]
+    shepherd.launch(key, command, user=user, read_only_data=read_only, GRASS_OUTPUT=output, **env)
     shepherd.start(key, key)
 
 
@@ -119,6 +126,24 @@ def test_tasks_of_a_job_share_their_temporary_files_and_no_other_job_sees_them(s
     assert not Path("/dev/shm/x").exists()
 
 
+def test_read_only_data_leaves_the_jobs_own_folders_writable(shepherd: ShepherdRun) -> None:
+    sets = shepherd.config.data_dir / "sets"
+    sets.mkdir()
+    sets.chmod(0o777)
+
+    def written(job: str, *, read_only: bool) -> list[str]:
+        places = f"for each in {sets}/{job} $GRASS_OUTPUT/x $HOME/x /tmp/x; do touch $each && echo $each; done"
+        script = f"( mount -o remount,rw {sets.parent}; {places} ) 2>/dev/null"
+        start(shepherd, f"{job}/a.0/1", script, read_only=read_only)
+        shepherd.ended(f"{job}/a.0/1")
+        return shepherd.stdout(f"{job}/a.0/1").split()
+
+    assert written("writes", read_only=False)[0] == f"{sets}/writes"
+    assert written("reads", read_only=True)[0].endswith("/jobs/reads/x")
+    assert [shepherd.stdout(f"{job}/a.0/1").count("\n") for job in ("writes", "reads")] == [4, 3]
+    assert [path.name for path in sets.iterdir()] == ["writes"]
+
+
 def test_an_attacker_reaches_nothing_of_the_node_and_of_others(shepherd: ShepherdRun) -> None:
     start(shepherd, "victim/a.0/1", "echo secret > $HOME/s; echo secret > /tmp/s; exec sleep 60", TOKEN="planted")
     victim = shepherd.started("victim/a.0/1").pid
@@ -151,6 +176,75 @@ def test_an_attacker_reaches_nothing_of_the_node_and_of_others(shepherd: Shepher
     assert victim is not None and alive(victim)
     shepherd.runtime.stop([Stop("victim/a.0/1", 1.0)])
     assert shepherd.ended("victim/a.0/1").signal == signal.SIGTERM
+
+
+@pytest.fixture
+def containers(shepherd: ShepherdRun) -> Iterator[DockerRun]:
+    """The docker runtime of the same node."""
+    require_engine()
+    with DockerRun(config=shepherd.config) as run:
+        yield run
+
+
+def in_container(
+    run: DockerRun, key: str, script: str, user: str = "ann", **options: Any
+) -> tuple[Observed, list[str]]:
+    """Run a script as an attempt in a container; return its end and what it printed."""
+    job_id = key.partition("/")[0]
+    output = run.config.data_dir / "jobs" / job_id
+    output.mkdir(exist_ok=True)
+    shutil.chown(output, "nobody", "nogroup")  # as the master makes it
+    output.chmod(0o775)
+    env = {"GRASS_OUTPUT": str(output), "GRASS_DATA": str(run.config.data_dir)}
+    ended = run.run(f"exec 2>&1; {script}", key, user=user, env=env, **options)
+    return ended, run.stdout(key).splitlines()
+
+
+def test_an_attacker_in_a_container_reaches_nothing_of_the_node_and_of_others(
+    shepherd: ShepherdRun, containers: DockerRun
+) -> None:
+    start(shepherd, "prey/a.0/1", "echo secret > $HOME/s; echo secret > $GRASS_OUTPUT/s; exec sleep 60")
+    victim = shepherd.started("prey/a.0/1").pid
+    share, home = shepherd.config.data_dir, shepherd.folder
+    wait_until(lambda: (share / "jobs" / "prey" / "s").exists(), 10, "the victim's files")
+    (share / "logs").mkdir(exist_ok=True)
+    (share / "logs" / "prey").write_text("a log")
+    tries = {
+        "own output": "touch $GRASS_OUTPUT/mine",
+        "own scratch": "touch $HOME/mine",
+        "job folder": f"ls {share}/jobs/prey || touch {share}/jobs/x",
+        "logs": f"cat {share}/logs/prey || touch {share}/logs/x",
+        "images": f"touch {share}/images/x",
+        "scratch": f"ls {home}/node/attempts/prey",
+        "secrets": f"cat {home}/secrets.json || ls {home}/shepherd.sock",
+        "engine": "ls /run/docker.sock /var/run/docker.sock",
+        "processes": f"kill -0 {victim} || ls /proc/{victim}",
+        "uncover": f"umount {share}/jobs || umount -l {share}",
+        "owner": "chown 0 $HOME/mine || touch /bin/x || cat /proc/1/root/etc/shadow",
+    }
+    script = "; ".join(f"( {attack} ) >/dev/null 2>&1 && echo '{name}'" for name, attack in tries.items())
+    facts = "id -u; id -g; grep -E 'CapBnd|NoNewPrivs|Seccomp:' /proc/self/status | tr -d '\\t'"
+    ended, printed = in_container(containers, "evil2/a.0/1", f"{script}; {facts}", "Mallory.2nd")
+    uid, group, *status = printed[2:]
+    assert printed[:2] == ["own output", "own scratch"] and ended.code == 0
+    assert pwd.getpwuid(int(uid)).pw_gecos == "Grass test Mallory.2nd"
+    assert int(group) == pwd.getpwnam("nobody").pw_gid
+    assert status == ["CapBnd:0000000000000000", "NoNewPrivs:1", "Seccomp:2"]
+    assert victim is not None and alive(victim)
+    ask(shepherd.config.socket("shepherd"), "remove", ["evil2/a.0/1"])
+    wait_until(lambda: not containers.path("scratch", "evil2/a.0/1").exists(), 10, "the removal of the scratch folder")
+    shepherd.runtime.stop([Stop("prey/a.0/1", 1.0)])
+    shepherd.ended("prey/a.0/1")
+
+
+def test_an_account_is_given_to_no_attempt_of_a_process_and_to_no_other_path(shepherd: ShepherdRun) -> None:
+    path = shepherd.config.socket("shepherd")
+    run(shepherd, "given/a.0/1", "true")
+    for key in ("given/a.0/1", "../../x", "../x.0/1", "given/a.0/1/.."):
+        with pytest.raises(CannotStartError, match="no attempt of a container"):
+            ask_account(path, key, "ann")
+    with pytest.raises(CannotStartError, match="cannot have an account"):
+        ask_account(path, "given/a.1/1", "not a name")
 
 
 def test_a_stopped_task_ends_by_its_own_word_with_all_it_started(shepherd: ShepherdRun) -> None:

@@ -261,6 +261,7 @@ good_jobs = st.fixed_dictionaries(
         "fail_fast": st.booleans(),
         "priority": st.integers(0, 1000),
         "preemptible": st.booleans(),
+        "data": st.sampled_from(["rw", "ro"]),
         "place": st.sampled_from(["best-fit", {"policy": "single-metric-compacted", "metric": "disk"}]),
         "after": st.sampled_from(["other.0", [{"job": "other.1", "state": "ended"}]]),
         "together": st.just(1),

@@ -25,13 +25,22 @@ ONE = "j-1/c.0/1"
 
 
 class DockerRun:
-    """One docker runtime. ``connect`` makes the runtime anew, as a restarted node-agent does."""
+    """One docker runtime. ``reconnect`` makes the runtime anew, as a restarted node-agent does. ``config``: of a node
+    that has its folders already."""
 
-    def __init__(self, engine: str = SOCKET, images: ImageSource | None = None, **node: Any) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="grass-"))
-        made = cluster_config(self.folder, **node)
-        self.config: ClusterConfig = dataclasses.replace(made, name=cluster_name())
-        self.config.data_dir.mkdir(parents=True)
+    def __init__(
+        self,
+        engine: str = SOCKET,
+        images: ImageSource | None = None,
+        config: ClusterConfig | None = None,
+        **node: Any,
+    ) -> None:
+        self.folder: Path | None = None
+        if config is None:
+            self.folder = Path(tempfile.mkdtemp(prefix="grass-"))
+            config = cluster_config(self.folder, **node)
+            config.data_dir.mkdir(parents=True)
+        self.config: ClusterConfig = dataclasses.replace(config, name=cluster_name())
         self.engine = Engine(engine)
         self.door = Door(engine)
         self.images = images
@@ -51,7 +60,8 @@ class DockerRun:
         self.door.remove()
         remove_containers(self.config.name, self.engine.socket)
         self.engine.close()
-        shutil.rmtree(self.folder)
+        if self.folder is not None:
+            shutil.rmtree(self.folder)
 
     def cut(self) -> None:
         """Disconnect the engine and connect it again."""

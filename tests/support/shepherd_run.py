@@ -22,6 +22,9 @@ from node.runtime.protocol import Launch, Listed, Observed, Start, Stop
 
 ENV = {"PATH": os.environ.get("PATH", os.defpath)}
 
+_OUTSIDE_OF_TMP = "/srv"
+"""The view of an isolated task covers /tmp."""
+
 
 def cluster_config(folder: Path, **node: object) -> ClusterConfig:
     config = ClusterConfig(
@@ -42,7 +45,7 @@ class ShepherdRun:
     ``isolate``: it isolates users, with accounts in this range, as root. Its own files belong to ``nobody`` then."""
 
     def __init__(self, isolate: UidRange | None = None) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="grass-"))
+        self.folder = Path(tempfile.mkdtemp(prefix="grass-", dir=_OUTSIDE_OF_TMP if isolate else None))
         self.config = cluster_config(self.folder, isolate=isolate)
         if isolate is not None:
             self.folder.chmod(0o711)
@@ -114,9 +117,18 @@ class ShepherdRun:
         self.guard.wait()
 
     def launch(
-        self, name: str, argv: list[str], cwd: str | None = None, grace: float = 5.0, user: str = "", **env: str
+        self,
+        name: str,
+        argv: list[str],
+        cwd: str | None = None,
+        grace: float = 5.0,
+        user: str = "",
+        *,
+        read_only_data: bool = False,
+        **env: str,
     ) -> None:
-        self.runtime.define({name: Launch(argv, {**ENV, **env}, cwd, grace, user=user)})
+        launch = Launch(argv, {**ENV, **env}, cwd, grace, user=user, read_only_data=read_only_data)
+        self.runtime.define({name: launch})
 
     def start(self, launch: str, *keys: str, **env: str) -> None:
         self.runtime.start([Start(key, launch, env) for key in keys])

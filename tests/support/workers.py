@@ -17,6 +17,7 @@ SHARED = {
     "engine": (
         "tests/contract/test_runtime.py",
         "tests/integration/test_docker_runtime.py",
+        "tests/integration/test_isolated_tasks.py",
         "tests/integration/test_local_containers.py",
         "tests/integration/test_node_containers.py",
         "tests/integration/test_node_exec.py",

@@ -343,7 +343,7 @@ def test_status_counts_jobs_by_state_and_lists_nodes() -> None:
     }
     lines = status_page(view, NOW, 100)
     assert lines[2] == "Jobs       2 running, 1 failed"
-    assert lines[3] == "Isolation  none: tasks of all users run under the account of the nodes' daemons"
+    assert lines[3] == "Isolation  none: all tasks run under the account of the nodes' daemons; for a lab with one user"
     assert lines[4] == "Store      the store refuses writes: REASON; the agents wait and try again"
     assert lines[-1].startswith("local  READY")
 

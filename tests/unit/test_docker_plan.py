@@ -1,13 +1,15 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from grass.config import ClusterConfig, NodeConfig
+from grass.model.isolation import UIDS, ContainerRights, ContainerUser
 from grass.model.job import Container, Mount
-from node.runtime.docker.plan import allowed, request
+from node.runtime.docker.plan import allowed, request, with_rights
 from node.runtime.protocol import Launch, Start
 from node.runtime.spawn import CannotStartError
 
@@ -84,3 +86,82 @@ def test_only_what_really_lies_in_an_allowed_folder_may_be_mounted(tmp_path: Pat
             allowed(Mount(source, "/x"), folders)
     with pytest.raises(CannotStartError, match="no paths of the host"):
         allowed(Mount("/etc", "/x"), ())
+
+
+ISOLATED = replace(CONFIG, node=NodeConfig(name="n1", isolate=UIDS))
+SEEN = LAUNCH._replace(env={"GRASS_OUTPUT": "/h/data/jobs/train-1"}, user="ann")
+
+
+def isolated(config: ClusterConfig = ISOLATED, launch: Launch = SEEN, **container: Any) -> dict[str, Any]:
+    return request(config, START, launch._replace(container=Container(**container)), "/scratch", 4)
+
+
+def mounts_of(body: dict[str, Any]) -> list[tuple[str, str, str | None, bool]]:
+    found = body["HostConfig"]["Mounts"]
+    return [(each["Type"], each["Target"], each.get("Source"), each.get("ReadOnly", False)) for each in found]
+
+
+def test_an_isolated_container_sees_its_own_job_in_the_share_only(tmp_path: Path) -> None:
+    (tmp_path / "jobs" / "before-1").mkdir(parents=True)
+    config, share = replace(ISOLATED, share=str(tmp_path)), str(tmp_path)
+    body = isolated(config, SEEN._replace(awaited=("before-1", "gone-1")), data="/d")
+    assert mounts_of(body)[:6] == [
+        ("bind", "/d", share, False),
+        ("tmpfs", "/d/logs", None, False),
+        ("tmpfs", "/d/images", None, False),
+        ("tmpfs", "/d/jobs", None, False),
+        ("bind", "/d/jobs/train-1", f"{share}/jobs/train-1", False),
+        ("bind", "/d/jobs/before-1", f"{share}/jobs/before-1", True),
+    ]
+    assert [each[1] for each in mounts_of(body)[6:]] == ["/scratch", "/h/node/jobs/train-1"]
+    assert "Propagation" not in str(body)  # a new mount of the share would uncover what is hidden
+    assert (body["HostConfig"]["CapAdd"], body["HostConfig"]["CapDrop"]) == ([], ["ALL"])
+
+
+def test_an_isolated_container_runs_under_its_account_unless_the_settings_allow_its_images_user() -> None:
+    body = with_rights(isolated(), 58_007, 900)
+    assert body["User"] == "58007:900" and {"HOME=/scratch", "USER=grass-u58007"} <= set(body["Env"])
+    home = with_rights(isolated(launch=SEEN._replace(env={"HOME": "/work"})), 58_007, 900)["Env"]
+    assert "HOME=/work" in home and "HOME=/scratch" not in home
+    with pytest.raises(CannotStartError, match="under the account of their user, not as 0"):
+        isolated(user="0")
+    rights = ContainerRights(ContainerUser.IMAGE, ("CHOWN", "SETUID"))
+    open_to_root = replace(ISOLATED, node=replace(ISOLATED.node, containers=rights))
+    body = with_rights(isolated(open_to_root, user="0"), None, 900)
+    assert (body["User"], body["HostConfig"]["GroupAdd"]) == ("0", ["900"])
+    assert body["HostConfig"]["CapAdd"] == ["CHOWN", "SETUID"]
+
+
+def test_read_only_data_leaves_the_jobs_own_folder_writable(tmp_path: Path) -> None:
+    (tmp_path / "jobs" / "train-1").mkdir(parents=True)
+    config, launch = replace(ISOLATED, share=str(tmp_path)), SEEN._replace(read_only_data=True)
+    mounts = (Mount("/jobs/train-1", "/own", shared=True), Mount("/", "/all", shared=True))
+    read_only = {each[1]: each[3] for each in mounts_of(isolated(config, launch, data="/d", mounts=mounts))}
+    assert (read_only["/d"], read_only["/all"]) == (True, True)
+    assert not (read_only["/d/jobs/train-1"] or read_only["/all/jobs/train-1"] or read_only["/own"])
+
+
+def test_mounts_of_the_share_uncover_nothing(tmp_path: Path) -> None:
+    (tmp_path / "jobs" / "train-1").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "logs")
+    config = replace(ISOLATED, share=str(tmp_path))
+
+    def mounted(source: str) -> list[tuple[str, str, str | None, bool]]:
+        body = isolated(config, mounts=(Mount(source, "/x", read_only=True, shared=True),))
+        return [each for each in mounts_of(body) if each[1].startswith("/x")]
+
+    assert [each[:2] for each in mounted("/")] == [
+        ("bind", "/x"),
+        ("tmpfs", "/x/logs"),
+        ("tmpfs", "/x/images"),
+        ("tmpfs", "/x/jobs"),
+        ("bind", "/x/jobs/train-1"),
+    ]
+    assert mounted("/")[0][3] and mounted("/x/..")[1][0] == "tmpfs"
+    assert mounted("/jobs/train-1") == [("bind", "/x", f"{tmp_path}/jobs/train-1", True)]
+    for source in ("/jobs", "/jobs/other-1", "/jobs/train-1/../other-1", "/logs/x", "/images", "/link"):
+        with pytest.raises(CannotStartError, match="is not for tasks"):
+            mounted(source)
+    with pytest.raises(CannotStartError, match="could put a link in its place"):  # this share is no cifs or FUSE mount
+        mounted("/sets")
+    assert not (tmp_path / "sets").exists()

@@ -13,7 +13,8 @@ from grass.errors import ManifestError, NotFoundError
 from grass.manifest import parse_job, parse_settings
 from grass.manifest.native_writer import job_document
 from grass.model.job import Mount
-from node.runtime.docker.plan import shared_folder
+from node.runtime.docker import share
+from node.runtime.protocol import Launch
 from node.runtime.spawn import CannotStartError
 
 
@@ -50,10 +51,13 @@ def test_an_unknown_mode_gives_one_message() -> None:
 def test_a_folder_of_the_share_is_made_and_never_outside_of_it(tmp_path: Path) -> None:
     config = ClusterConfig("c", "local", str(tmp_path), "/r")
     (tmp_path / "data").mkdir()
-    assert shared_folder(config, Mount("/a/b", "/dst", shared=True)) == str(tmp_path / "data/a/b")
+    launch = Launch(["true"], {}, None, 5.0)
+    [made] = share.shared(config, launch, "j-1", Mount("/a/b", "/dst", shared=True))
+    assert (made["Source"], made["Target"]) == (str(tmp_path / "data/a/b"), "/dst")
+    assert (tmp_path / "data/a/b").is_dir()
     (tmp_path / "data/link").symlink_to("/etc")
     with pytest.raises(CannotStartError, match="leads out of the share"):
-        shared_folder(config, Mount("/link", "/dst", shared=True))
+        share.shared(config, launch, "j-1", Mount("/link", "/dst", shared=True))
 
 
 def test_a_cluster_in_the_place_of_a_job_gets_a_hint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

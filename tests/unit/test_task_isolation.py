@@ -10,8 +10,9 @@ import pytest
 from grass.config import ClusterConfig, NodeConfig
 from grass.errors import InputError, ManifestError
 from grass.manifest import parse_settings, read_document
+from grass.manifest.isolation import IsolationSettings
 from grass.manifest.join_file import Offer
-from grass.model.isolation import UIDS, Isolation, UidRange, uid_range_problem
+from grass.model.isolation import UIDS, ContainerRights, ContainerUser, Isolation, UidRange, uid_range_problem
 from grass.model.reasons import ReasonCode
 from grass.model.runtime import RuntimeName
 from grass.provision.on_premises import node_design, node_paths, node_steps
@@ -73,11 +74,19 @@ def test_a_range_of_ids_holds_nothing_of_the_system(uids: UidRange, words: str) 
     assert (words in problem) if words else not problem
 
 
+def isolation_of(*lines: str) -> IsolationSettings:
+    found = parse_settings(read_document(settings(*lines))).on_premises
+    assert found is not None
+    return found.isolation
+
+
 def test_settings_name_the_isolation_and_its_ids() -> None:
-    found = parse_settings(read_document(settings())).on_premises
-    assert found is not None and (found.isolation, found.uids) == (Isolation.NONE, UIDS)
-    found = parse_settings(read_document(settings("isolation: user", "uids: 30000-30999"))).on_premises
-    assert found is not None and (found.isolation, found.uids) == (Isolation.USER, UidRange(30_000, 30_999))
+    assert isolation_of() == IsolationSettings(Isolation.NONE, UIDS, ContainerRights(), False)
+    found = isolation_of("isolation: user", "uids: 30000-30999")
+    assert (found.kind, found.uids) == (Isolation.USER, UidRange(30_000, 30_999))
+    found = isolation_of("containers: {user: image, capabilities: [chown, CAP_SETUID, CHOWN]}", "data: ro")
+    assert found.containers == ContainerRights(ContainerUser.IMAGE, ("CHOWN", "SETUID"))
+    assert found.read_only_data
 
 
 @pytest.mark.parametrize(
@@ -87,6 +96,10 @@ def test_settings_name_the_isolation_and_its_ids() -> None:
         ("uids: 58000", "uids: must be FIRST-LAST such as 58000-59999"),
         ("uids: 0-100", "uids: 0-100 is not within"),
         ("uids: [1, 2]", "uids: must be FIRST-LAST"),
+        ("data: none", 'data: must be one of rw, ro; got "none"'),
+        ("containers: {user: root}", "containers.user: must be one of account, image"),
+        ("containers: {capabilities: [CHOWN]}", "containers.capabilities: requires `user: image`"),
+        ("containers: {user: image, capabilities: [SYS_ADMIN]}", "containers.capabilities[0]: must be one of CHOWN, "),
     ],
 )
 def test_faulty_settings_are_named(line: str, words: str) -> None:
@@ -95,7 +108,7 @@ def test_faulty_settings_are_named(line: str, words: str) -> None:
     assert words in str(told.value)
 
 
-@pytest.mark.parametrize("line", ["isolation: user", "uids: 30000-30999"])
+@pytest.mark.parametrize("line", ["isolation: user", "uids: 30000-30999", "data: ro"])
 def test_a_cluster_on_one_machine_says_that_tasks_run_as_its_user(line: str) -> None:
     with pytest.raises(ManifestError, match="on one machine, tasks run as you"):
         parse_settings(read_document(line))
@@ -141,12 +154,10 @@ def test_a_machine_with_bubblewrap_and_a_free_range_is_fit() -> None:
     assert "/etc/systemd/system/grass-shepherd@lab.service.d" in node_steps.made(FACTS, design, PATHS).folders
 
 
-def test_containers_are_offered_beside_isolated_processes_only_on_request() -> None:
+def test_a_node_with_an_engine_offers_isolated_containers() -> None:
     engine = replace(FACTS, docker="20.10", programs={**FACTS.programs, "docker": "/usr/bin/docker"})
-    assert designed(engine).runtimes == (RuntimeName.PROCESS,)
-    assert designed(engine, isolate=None).runtimes == (RuntimeName.PROCESS, RuntimeName.DOCKER)
-    both = Offer(runtimes=(RuntimeName.PROCESS, RuntimeName.DOCKER))
-    assert designed(engine, both).runtimes == both.runtimes
+    assert designed(engine).runtimes == (RuntimeName.PROCESS, RuntimeName.DOCKER)
+    assert designed(engine, Offer(runtimes=(RuntimeName.PROCESS,))).runtimes == (RuntimeName.PROCESS,)
 
 
 def test_bubblewrap_is_installed_or_named() -> None:

@@ -187,7 +187,7 @@ def _config(settings: Settings, machines: OnPremises, facts: Facts, peer: str) -
     name, address = settings.name, cluster_address(machines, facts, peer)
     bind = machines.api_bind or (wildcard(address) if machines.api is ApiWay.DIRECT else address)
     own_share = machines.share is None
-    isolate = machines.uids if machines.isolation is Isolation.USER else None
+    isolation = machines.isolation
     return ClusterConfig(
         name=name,
         mode=settings.mode,
@@ -203,7 +203,13 @@ def _config(settings: Settings, machines: OnPremises, facts: Facts, peer: str) -
         tls=True,
         master=replace(ruled(MasterConfig(), settings), api_host=bind, api_port=machines.api_port),
         node=NodeConfig(
-            name="", address=address, reserve=settings.reserve, low_disk=settings.low_disk, isolate=isolate
+            name="",
+            address=address,
+            reserve=settings.reserve,
+            low_disk=settings.low_disk,
+            isolate=isolation.uids if isolation.kind is Isolation.USER else None,
+            containers=isolation.containers,
+            read_only_data=isolation.read_only_data,
         ),
         collector=network_address(address, machines.collector_port),
         collector_asks=machines.collector is Collector.BUILTIN,

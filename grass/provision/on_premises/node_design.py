@@ -55,7 +55,7 @@ def design(
     """
     on_master = not paths.rootless and paths.home.startswith("/var/lib/grass/nodes/")
     share = mount.choose(facts) if served and not (offer.share or on_master or paths.rootless) else None
-    runtimes, docker = _runtimes(facts, offer, paths, isolates=isolate is not None)
+    runtimes, docker = _runtimes(facts, offer, paths)
     packages = (*(share.packages if share else ()), *docker, *node_accounts.packages(facts, isolate))
     packager = next((name for name in _PACKAGERS if name in facts.packagers), "")
     problems = [*_problems(facts, offer, paths, joined), *_not_installable(packages, packager, offer, paths)]
@@ -109,14 +109,9 @@ def _problems(facts: Facts, offer: Offer, paths: NodePaths, joined: bool) -> Ite
         yield "--rootless is for users who are not root; leave it out"
 
 
-def _runtimes(
-    facts: Facts, offer: Offer, paths: NodePaths, *, isolates: bool
-) -> tuple[tuple[RuntimeName, ...], tuple[str, ...]]:
-    """Return the runtimes that the node will offer, and their missing packages.
-
-    Containers are not isolated, so a node that isolates users offers them only if it is told to.
-    """
-    if paths.rootless or (isolates and not offer.runtimes):
+def _runtimes(facts: Facts, offer: Offer, paths: NodePaths) -> tuple[tuple[RuntimeName, ...], tuple[str, ...]]:
+    """Return the runtimes that the node will offer, and their missing packages."""
+    if paths.rootless:
         return (RuntimeName.PROCESS,), ()
     if not offer.runtimes:
         return (RuntimeName.PROCESS, RuntimeName.DOCKER) if facts.docker else (RuntimeName.PROCESS,), ()

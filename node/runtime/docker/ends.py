@@ -140,7 +140,7 @@ class Ends:
         attempt.reason = attempt.reason or result.reason
         ended = max(result.ended or clock.wall(), attempt.started or 0.0)
         scratch = self._folders.scratch(attempt.key)
-        if _has_others_files(scratch):
+        if self._config.node.isolate is None and _has_others_files(scratch):  # otherwise the shepherd removes them
             body = plan.takeover(self._config, attempt.image, scratch, os.geteuid(), os.getegid())
             take = functools.partial(self._engine.run, body)
             self._reactor.removers.ask(take, lambda code: self._on_taken(attempt, ended, code))

@@ -13,7 +13,7 @@ from grass.model.runtime import RuntimeName
 from node.runtime.docker.container_check import ContainerCheck
 from node.runtime.docker.execution import ContainerExecution, running_container
 from node.runtime.kind import Execution, SignedOff, Trial
-from node.runtime.protocol import Launch
+from node.runtime.protocol import PROBE_USER, Launch
 
 if TYPE_CHECKING:
     from node.runtime.docker.runtime import DockerRuntime
@@ -68,6 +68,7 @@ class DockerKind:
             runtime=RuntimeName.DOCKER.value,
             image=image,
             container=host_image.container(),
+            user=PROBE_USER,
         )
         allowed = replace(config, node=replace(config.node, mounts=("/",)))
         return Trial(DockerRuntime(allowed, Engine()), launch, _ADVICE)

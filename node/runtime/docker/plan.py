@@ -7,14 +7,16 @@ over 16 KiB. The log is never rotated; the container is removed after the master
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from grass import clock
 from grass.config import ClusterConfig
+from grass.model.isolation import ContainerUser, account_name
 from grass.model.job import Mount
+from grass.model.key_text import job_of
 from grass.wire.keys import AttemptKey
-from node.mounts import mount_of
+from node.runtime.docker import share
 from node.runtime.docker.engine_json import Request
 from node.runtime.protocol import Launch, Start
 from node.runtime.spawn import NOT_EXECUTABLE, CannotStartError
@@ -25,11 +27,9 @@ LEAST_MEMORY = 6 << 20
 """Bytes. The engine refuses a smaller limit."""
 CAPABILITIES = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID")
 """What root in a container needs to own files and to become another user there. It has no NET_RAW (which reads what
-others on the host's network send) and makes no devices."""
+others on the host's network send) and makes no devices. Where users are isolated, the settings name those of root."""
 MOST_PROCESSES = 16_384
 """Processes and threads of one container: a fork bomb must leave some to the host."""
-_SEALED = ("images", "logs")
-"""Folders of the share that tasks read and Grass writes."""
 _LOGS = {"Type": "local", "Config": {"max-size": "1p", "max-file": "1", "compress": "false"}}
 _MICRO = 1_000_000
 
@@ -60,13 +60,9 @@ def request(config: ClusterConfig, start: Start, launch: Launch, scratch: str, c
             "RestartPolicy": {"Name": "no"},
             "LogConfig": _LOGS,
             "NetworkMode": plan.network,
-            "Mounts": [
-                _share(config, launch),
-                *(_bind(*mount) for mount in _mounts(config, start, launch, scratch)),
-                *_sealed(config, launch),
-            ],
+            "Mounts": [*share.mounts(config, launch, job_of(start.key)), *_mounts(config, start, launch, scratch)],
             "CapDrop": ["ALL"],
-            "CapAdd": list(CAPABILITIES),
+            "CapAdd": list(CAPABILITIES if config.node.isolate is None else config.node.containers.capabilities),
             "SecurityOpt": ["no-new-privileges"],
             "PidsLimit": MOST_PROCESSES,
             "Ulimits": [{"Name": name, "Soft": most, "Hard": most} for name, most in sorted(plan.ulimits.items())],
@@ -77,6 +73,7 @@ def request(config: ClusterConfig, start: Start, launch: Launch, scratch: str, c
     if plan.entrypoint is not None:
         body["Entrypoint"] = list(plan.entrypoint) or [""]  # the engine's notation for none, whatever the image has
     if plan.user is not None:
+        _check_user(config, plan.user)
         body["User"] = plan.user
     if launch.cwd is not None:
         body["WorkingDir"] = launch.cwd
@@ -84,6 +81,26 @@ def request(config: ClusterConfig, start: Start, launch: Launch, scratch: str, c
         body["ExposedPorts"] = {f"{port}/{kind}": {} for port in start.ports.values() for kind in ("tcp", "udp")}
         body["HostConfig"]["PortBindings"] = {port: [{"HostPort": port.split("/")[0]}] for port in body["ExposedPorts"]}
     return body
+
+
+def with_rights(body: Request, uid: int | None, group: int) -> Request:
+    """Return the request for an isolated container. ``uid``: of the account of its Grass user; None: it has the user
+    of its image. ``group``: of all accounts, which may write to the share."""
+    if uid is None:
+        return {**body, "HostConfig": {**body["HostConfig"], "GroupAdd": [str(group)]}}
+    given = dict(entry.split("=", 1) for entry in body["Env"])
+    name = account_name(uid)
+    env = {"HOME": given["GRASS_SCRATCH"], "USER": name, "LOGNAME": name, **given}
+    return {**body, "User": f"{uid}:{group}", "Env": [f"{key}={value}" for key, value in env.items()]}
+
+
+def _check_user(config: ClusterConfig, user: str) -> None:
+    if config.node.isolate is not None and config.node.containers.user is ContainerUser.ACCOUNT:
+        message = (
+            f"cannot start: containers of this cluster run under the account of their user, not as {user}; leave out "
+            "`container.user`, or ask an administrator for `containers: {user: image}` in the settings"
+        )
+        raise CannotStartError(NOT_EXECUTABLE, message)
 
 
 def takeover(config: ClusterConfig, image: str, folder: str, user: int, group: int) -> Request:
@@ -98,7 +115,11 @@ def takeover(config: ClusterConfig, image: str, folder: str, user: int, group: i
         "Cmd": ["-R", f"{user}:{group}", folder],
         "User": "0",
         "Labels": {CLUSTER: config.name},
-        "HostConfig": {"NetworkMode": "none", "Mounts": [_bind(folder, folder, False)], "LogConfig": {"Type": "none"}},
+        "HostConfig": {
+            "NetworkMode": "none",
+            "Mounts": [share.bind(folder, folder, False)],
+            "LogConfig": {"Type": "none"},
+        },
     }
 
 
@@ -146,51 +167,21 @@ def _devices(start: Start) -> Request:
     return {"DeviceRequests": [wanted]}
 
 
-def _share(config: ClusterConfig, launch: Launch) -> Request:
-    """Return the mount of the share. A FUSE mount may be replaced by one on top of it (``node.share_mount``), which
-    must reach the container: ``rslave``. The engine refuses that for a mount that does not propagate."""
-    folder = str(config.data_dir)
-    bind = dict(_bind(folder, launch.container.data or folder, False))
-    mount = mount_of(config.data_dir)
-    if mount.through_fuse and mount.propagates:
-        bind["BindOptions"] = {"Propagation": "rslave"}
-    return bind
-
-
-def _sealed(config: ClusterConfig, launch: Launch) -> list[Request]:
-    """Return read-only mounts over what no task may change in the share: images and logs of all users."""
-    if mount_of(config.data_dir).through_fuse:  # one that is mounted anew would cover these
-        return []
-    target = launch.container.data or str(config.data_dir)
-    folders = {name: config.data_dir / name for name in _SEALED}
-    return [_bind(str(path), f"{target}/{name}", True) for name, path in folders.items() if path.is_dir()]
-
-
-def _mounts(config: ClusterConfig, start: Start, launch: Launch, scratch: str) -> list[tuple[str, str, bool]]:
-    """Return (source on the host, target in the container, read only) of each mount."""
+def _mounts(config: ClusterConfig, start: Start, launch: Launch, scratch: str) -> Iterator[Request]:
+    """Yield the mounts besides that of the share."""
     addresses = addresses_folder(config, start.key)
-    own = [(scratch, scratch, False), (addresses, addresses, True)]
-    own += [(file, target, True) for file, target in start.programs]
+    yield share.bind(scratch, scratch, False)
+    yield share.bind(addresses, addresses, True)
+    for file, target in start.programs:
+        yield share.bind(file, target, True)
     if "GRASS_API" in launch.env:  # the folder: the socket in it is new after each restart of the node-agent
         api = os.path.dirname(launch.env["GRASS_API"])  # noqa: PTH120
-        own.append((api, api, True))
+        yield share.bind(api, api, True)
     for each in launch.container.mounts:
-        source = shared_folder(config, each) if each.shared else allowed(each, config.node.mounts)
-        own.append((source, each.target, each.read_only))
-    return own
-
-
-def shared_folder(config: ClusterConfig, mount: Mount) -> str:
-    """Return the folder of the share that a mount names; make it if it is missing. Raises CannotStartError."""
-    share = os.path.realpath(config.data_dir)
-    folder = os.path.realpath(share + mount.source)
-    if not Path(folder).is_relative_to(share):
-        raise CannotStartError(NOT_EXECUTABLE, f"cannot start: {mount.source} leads out of the share")
-    try:
-        Path(folder).mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise CannotStartError(NOT_EXECUTABLE, f"cannot start: {mount.source} in the share: {error}") from error
-    return folder
+        if each.shared:
+            yield from share.shared(config, launch, job_of(start.key), each)
+        else:
+            yield share.bind(allowed(each, config.node.mounts), each.target, each.read_only)
 
 
 def addresses_folder(config: ClusterConfig, key: str) -> str:
@@ -206,7 +197,3 @@ def allowed(mount: Mount, folders: Sequence[str]) -> str:
     where = f"only {', '.join(folders)}" if folders else "no paths of the host"
     message = f"cannot start: this node allows containers to mount {where}, not {mount.source}"
     raise CannotStartError(NOT_EXECUTABLE, message)
-
-
-def _bind(source: str, target: str, read_only: bool) -> Request:
-    return {"Type": "bind", "Source": source, "Target": target, "ReadOnly": read_only}

@@ -11,13 +11,16 @@ from typing import Protocol
 from grass import clock
 from grass.config import ClusterConfig
 from grass.errors import ConflictError, GrassError, InputError, NotFoundError, UnreachableError
+from grass.model.isolation import ContainerUser
+from grass.model.key_text import job_of
 from grass.model.reasons import Reason, ReasonCode
 from node.runtime.attempts import Folders
-from node.runtime.docker import plan
+from node.runtime.docker import plan, share
 from node.runtime.docker.container import Container
 from node.runtime.docker.engine import Engine
 from node.runtime.docker.engine_json import Answer, Request
 from node.runtime.docker.reactor import Reactor
+from node.runtime.process.client import ask_account
 from node.runtime.protocol import Launch, Waiting
 from node.runtime.spawn import NOT_EXECUTABLE, NOT_FOUND, CannotStartError
 
@@ -56,6 +59,8 @@ class Starts:
         self._reactor = reactor
         self._images = images
         self._cores = os.cpu_count() or 1
+        node = config.node
+        self._of_account = node.isolate is not None and node.containers.user is ContainerUser.ACCOUNT
 
     def begin(self, attempt: Container, launch: Launch | None, made: Callable[[Made], None]) -> None:
         """Start an attempt in a thread; ``made`` is called in the loop. Raises CannotStartError for an invalid
@@ -66,12 +71,14 @@ class Starts:
             raise CannotStartError(NOT_EXECUTABLE, f"cannot start: the launch {attempt.launch} is not defined")
         body = plan.request(self._config, attempt.start, launch, self._folders.scratch(attempt.key), self._cores)
         attempt.starting = True
-        self._reactor.starters.ask(functools.partial(self._make, attempt, body, launch.image), made)
+        self._reactor.starters.ask(functools.partial(self._make, attempt, body, launch), made)
 
-    def _make(self, attempt: Container, body: Request, image: str) -> Answer | None:
+    def _make(self, attempt: Container, body: Request, launch: Launch) -> Answer | None:
         """In a thread."""
-        name = plan.container_name(self._config.name, attempt.key)
+        name, image = plan.container_name(self._config.name, attempt.key), launch.image
         self._make_folders(attempt.key)
+        if self._config.node.isolate is not None:
+            body = self._isolated(attempt, body, launch)
         self._prepare(attempt, image)
         if attempt.stopping:
             return None
@@ -123,19 +130,37 @@ class Starts:
         clock.sleep(_REMOVAL_PAUSE)
 
     def _make_folders(self, key: str) -> None:
-        """Create folders that any container user can write to. The folders above keep other users of the machine
-        out."""
+        """Create folders that any container user can write to. The folders above keep other users of the machine out.
+
+        The shepherd makes the scratch folder of a container that runs under an account."""
         try:
-            scratch = self._folders.make(key)
-            os.chmod(scratch, 0o1777)  # noqa: PTH101, S103 # sticky, like /tmp
+            if not self._of_account:
+                os.chmod(self._folders.make(key), 0o1777)  # noqa: PTH101, S103 # sticky, like /tmp
             os.makedirs(plan.addresses_folder(self._config, key), exist_ok=True)  # noqa: PTH103
         except OSError as error:
             raise InputError(f"cannot make its scratch folder: {error}") from error
 
-    def _say_waiting(self, attempt: Container, message: str) -> None:
+    def _isolated(self, attempt: Container, body: Request, launch: Launch) -> Request:
+        """Make the folders of an isolated container; return its request with the rights that it has."""
+        try:
+            uid = None
+            if self._of_account:
+                uid = ask_account(self._config.socket("shepherd"), attempt.key, launch.user)
+            group = os.stat(self._config.home).st_gid  # noqa: PTH116 (that of all accounts, as the shepherd has it)
+            share.make_folders(self._config, launch, job_of(attempt.key))
+        except UnreachableError as error:
+            self._say_waiting(attempt, f"{error}; trying again", ReasonCode.RUNTIME)
+            raise LaterError from error
+        except CannotStartError as error:
+            raise InputError(str(error).removeprefix("cannot start: ")) from error
+        except OSError as error:
+            raise InputError(f"cannot make its folders: {error}") from error
+        return plan.with_rights(body, uid, group)
+
+    def _say_waiting(self, attempt: Container, message: str, code: ReasonCode = ReasonCode.IMAGE) -> None:
         """In a thread. Report why the attempt waits. Its start time counts from when it has its image."""
         attempt.since, attempt.waited = clock.steady(), True
-        reason = Reason(ReasonCode.IMAGE, message)
+        reason = Reason(code, message)
         self._reactor.starters.tell(lambda: self._reactor.publish(Waiting(attempt.key, reason)))
 
 

@@ -10,7 +10,7 @@ import pwd
 import subprocess
 from typing import NamedTuple
 
-from grass.model.isolation import UidRange, uid_range_problem
+from grass.model.isolation import UidRange, account_name, uid_range_problem
 from node.runtime.isolation import privilege
 from node.runtime.spawn import NOT_EXECUTABLE, CannotStartError
 
@@ -57,7 +57,7 @@ class Accounts:
         if not user or set(user) & set(" :,\n"):
             raise CannotStartError(NOT_EXECUTABLE, f"cannot start: {user!r} cannot have an account on this node")
         uid = self._free()
-        account = Account(f"grass-u{uid}", uid)
+        account = Account(account_name(uid), uid)
         command = ["useradd", "--system", "--uid", str(uid), "--gid", str(self._group), "--no-create-home"]
         command += ["--home-dir", "/nonexistent", "--shell", "/usr/sbin/nologin"]
         command += ["--comment", comment(self._cluster, user), account.name]

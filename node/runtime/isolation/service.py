@@ -3,7 +3,9 @@
 A client sends three descriptors with ``["beside", key, argv, env, tty]`` and gets ``["beside", pid]`` or ``["failed",
 code, message]``, later ``["ended", status]``. It may send ``["signal", number]``, and ``["kill"]``, which kills the
 session of the command, as its disconnection does. ``["remove", keys]`` removes scratch folders of ended attempts,
-``["remove_jobs", ids]`` what is left of jobs; both are answered with an empty list.
+``["remove_jobs", ids]`` what is left of jobs; both are answered with an empty list. ``["give", key, user]`` makes the
+account of a user, and a scratch folder of it for a container, which is no attempt of the shepherd; the answer is
+``["account", uid]`` or ``["failed", code, message]``.
 """
 
 from __future__ import annotations
@@ -11,6 +13,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 
+from grass.model.key_text import job_of
+from grass.model.names import is_job_id
 from node.runtime import proc
 from node.runtime.attempts import Attempt, Folders
 from node.runtime.frames import Message
@@ -49,6 +53,8 @@ class IsolationService:
             case ["remove", keys]:
                 self._tasks.remove([path for key in keys if (path := self._ended_scratch(key))])
                 self._reply(client, ["list", []])
+            case ["give", str(key), str(user)]:
+                self._reply(client, self._given(key, user))
             case ["remove_jobs", job_ids]:
                 self._tasks.remove_jobs(job_ids)
                 self._reply(client, ["list", []])
@@ -85,6 +91,14 @@ class IsolationService:
         self._commands[pid] = client
         self._reply(client, ["beside", pid])
 
+    def _given(self, key: str, user: str) -> list[object]:
+        try:
+            if key in self._attempts or self._ended_scratch(key) is None:
+                raise CannotStartError(NOT_EXECUTABLE, f"cannot start: {key!r} is no attempt of a container")
+            return ["account", self._tasks.give(key, user)]
+        except CannotStartError as error:
+            return ["failed", error.code, str(error)]
+
     def _of(self, client: Client) -> list[int]:
         return [pid for pid, its in self._commands.items() if its is client]
 
@@ -95,5 +109,5 @@ class IsolationService:
     def _ended_scratch(self, key: str) -> str | None:
         """Return the scratch folder of an attempt that does not run; None for anything else."""
         attempt = self._attempts.get(key)
-        scratch = self._folders.scratch(key) if key.count("/") == 2 else ""
+        scratch = self._folders.scratch(key) if key.count("/") == 2 and is_job_id(job_of(key)) else ""
         return scratch if self._folders.key_of(scratch) == key and (not attempt or attempt.ended) else None

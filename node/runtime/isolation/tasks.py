@@ -65,6 +65,19 @@ class IsolatedTasks:
         finally:
             _close(streams)
 
+    def give(self, key: str, user: str) -> int:
+        """Make the scratch folder of an attempt, for the account of a user; return the account's id.
+
+        Raises CannotStartError.
+        """
+        account = self._accounts.of(user)
+        try:
+            scratch = self._folders.make(key)
+        except OSError as error:
+            raise CannotStartError(NOT_EXECUTABLE, f"cannot make its scratch folder: {error}") from error
+        _give(scratch, account.uid)
+        return account.uid
+
     def beside(self, pid: int, argv: list[str], env: dict[str, str], streams: Sequence[int], *, tty: bool) -> int:
         """Start a command in the view and the folder of the process ``pid``, with its environment.
 

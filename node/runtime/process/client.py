@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import select
 import socket
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,6 +21,7 @@ from node.runtime.frames import READ, Lines, Message, Outbox, pack
 from node.runtime.process.hung_shepherd import kill_hung_shepherd, peer_pid
 from node.runtime.process.silence import Silence
 from node.runtime.protocol import Launch, Listed, Observed, RuntimeEvent, Spent, Start, Stop
+from node.runtime.spawn import CannotStartError
 
 _FIRST_RETRY, _LONGEST_RETRY = 0.02, 0.5
 
@@ -199,7 +200,11 @@ class ProcessRuntime:
 
 def _definition(name: str, launch: Launch) -> Message:
     """Return the message that defines a launch: the fields that the shepherd uses."""
-    owner = [launch.user, launch.awaited] if launch.user else []  # a shepherd of an earlier version isolates nobody
+    owner: list[object] = (
+        [launch.user, launch.awaited] if launch.user else []
+    )  # a shepherd of an earlier version isolates nobody
+    if launch.user and launch.read_only_data:
+        owner.append(True)
     return ["launch", name, launch.argv, launch.env, launch.cwd, launch.grace, launch.width, *owner]
 
 
@@ -215,6 +220,25 @@ def ask(path: Path, *message: object, seconds: float = 5.0) -> list[Observed]:
 
     Raises UnreachableError.
     """
+    return [_observed(attempt) for attempt in _answer(path, message, ("list",), seconds)[1]]
+
+
+def ask_account(path: Path, key: str, user: str, seconds: float = 20.0) -> int:
+    """Have the shepherd give a scratch folder for attempt ``key`` to the account of a user; return the account's id.
+
+    Raises UnreachableError, CannotStartError.
+    """
+    match _answer(path, ("give", key, user), ("account", "failed"), seconds):
+        case ["account", int(uid)]:
+            return uid
+        case ["failed", int(code), str(text)]:
+            raise CannotStartError(code, text)
+        case other:
+            raise UnreachableError(f"the shepherd at {path} gave a strange answer: {other!r}")
+
+
+def _answer(path: Path, message: Sequence[object], words: Sequence[str], seconds: float) -> Message:
+    """Send one request and return the first message that begins with one of ``words``. Raises UnreachableError."""
     lines = Lines()
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
@@ -223,8 +247,8 @@ def ask(path: Path, *message: object, seconds: float = 5.0) -> list[Observed]:
             connection.sendall(pack(message))
             while data := connection.recv(READ):
                 for reply in lines.feed(data):
-                    if reply[0] == "list":
-                        return [_observed(attempt) for attempt in reply[1]]
+                    if reply[0] in words:
+                        return reply
     except (OSError, ValueError) as error:
         raise UnreachableError(f"the shepherd does not answer at {path}: {error}") from error
     raise UnreachableError(f"the shepherd at {path} closed the connection")

@@ -15,10 +15,8 @@ from node.runtime.kind import Execution, SignedOff, Trial
 from node.runtime.process.beside import Child, OfShepherd
 from node.runtime.process.client import ProcessRuntime, ask
 from node.runtime.process.execution import ProcessExecution, StartBeside
-from node.runtime.protocol import Launch
+from node.runtime.protocol import PROBE_USER, Launch
 
-_PROBE = ".probe"
-"""In place of a user: no user has this name. Where users are isolated, the trial shows that this works."""
 _GLANCE = 0.2
 _NVML = "import pynvml as n; n.nvmlInit(); print(n.nvmlDeviceGetCount())"
 
@@ -90,5 +88,5 @@ class ProcessKind:
     def trial(self, config: ClusterConfig, said: str, gpus: Sequence[int]) -> Trial:
         script = f"echo {said}" + (f'; exec "{sys.executable}" -c "{_NVML}"' if gpus else "")
         env = {"PATH": "/usr/local/bin:/usr/bin:/bin", "GRASS_DATA": str(config.data_dir)}
-        launch = Launch(["/bin/sh", "-c", script], env, None, 5.0, user=_PROBE)
+        launch = Launch(["/bin/sh", "-c", script], env, None, 5.0, user=PROBE_USER)
         return Trial(ProcessRuntime(config.socket("shepherd")), launch, "look into the shepherd's log")

@@ -1,0 +1,116 @@
+"""The mounts by which a container sees the share. Pure, except that it looks up mounts and folders.
+
+Where users are isolated, a container sees of the share what a process does (``node.runtime.isolation.view``): the files
+of users, its own job's folder, and those of the jobs that its job waited for. No later mount of the host reaches it,
+because a new mount of the share would cover what hides the rest.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from grass.config import ClusterConfig
+from grass.model.job import Mount
+from node.mounts import mount_of
+from node.runtime.docker.engine_json import Request
+from node.runtime.isolation.view import OF_GRASS
+from node.runtime.protocol import Launch
+from node.runtime.spawn import NOT_EXECUTABLE, CannotStartError
+
+_SEALED = ("images", "logs")
+"""Folders of the share that tasks read and Grass writes."""
+_NO_LINKS = ("cifs", "smb3", "fuse")
+"""Kinds of mounts in which no task can make a link: as Grass mounts the share of its master."""
+_COVER = {"SizeBytes": 1 << 16, "Mode": 0o755}
+_OUTPUT_MODE = 0o775
+
+
+def bind(source: str, target: str, read_only: bool) -> Request:
+    return {"Type": "bind", "Source": source, "Target": target, "ReadOnly": read_only}
+
+
+def mounts(config: ClusterConfig, launch: Launch, job_id: str) -> list[Request]:
+    """Return the mounts of the share itself. ``launch.container.mounts`` are separate."""
+    target = launch.container.data or str(config.data_dir)
+    if config.node.isolate is not None:
+        return _view(config, launch, job_id, target, read_only=launch.read_only_data)
+    return [_whole(config, target), *_sealed(config, target)]
+
+
+def shared(config: ClusterConfig, launch: Launch, job_id: str, mount: Mount) -> list[Request]:
+    """Return the mounts for a folder of the share that a job names; make it if it is missing.
+
+    Raises CannotStartError.
+    """
+    share = os.path.realpath(config.data_dir)
+    folder = os.path.realpath(share + mount.source)
+    if not Path(folder).is_relative_to(share):
+        raise CannotStartError(NOT_EXECUTABLE, f"cannot start: {mount.source} leads out of the share")
+    read_only = mount.read_only
+    if config.node.isolate is not None:
+        parts, own = Path(folder).relative_to(share).parts, ("jobs", job_id)
+        if not parts:
+            return _view(config, launch, job_id, mount.target, read_only=read_only or launch.read_only_data)
+        if parts[0] in OF_GRASS and parts[:2] != own:
+            raise CannotStartError(NOT_EXECUTABLE, f"cannot start: {mount.source} of the share is not for tasks")
+        if parts != own and _may_be_replaced(config):
+            message = (
+                f"cannot start: this node cannot mount {mount.source} of the share, because a task could put a link in "
+                "its place; leave out the mount, and use the folder in $GRASS_DATA"
+            )
+            raise CannotStartError(NOT_EXECUTABLE, message)
+        read_only = read_only or (launch.read_only_data and parts[:2] != own)
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CannotStartError(NOT_EXECUTABLE, f"cannot start: {mount.source} in the share: {error}") from error
+    return [bind(folder, mount.target, read_only)]
+
+
+def make_folders(config: ClusterConfig, launch: Launch, job_id: str) -> None:
+    """Make the folders of the share on which an isolated container has mounts. May wait for it. Raises OSError."""
+    for name in OF_GRASS:
+        (config.data_dir / name).mkdir(exist_ok=True)
+    output = config.data_dir / "jobs" / job_id
+    if _has_output(launch) and not output.is_dir():
+        output.mkdir(exist_ok=True)
+        output.chmod(_OUTPUT_MODE)  # the group is that of all accounts
+
+
+def _view(config: ClusterConfig, launch: Launch, job_id: str, target: str, *, read_only: bool) -> list[Request]:
+    """Return the mounts of what an isolated container may see. The engine orders them by depth."""
+    jobs = config.data_dir / "jobs"
+    shown = [bind(str(config.data_dir), target, read_only)]
+    shown += [{"Type": "tmpfs", "Target": f"{target}/{name}", "TmpfsOptions": _COVER} for name in OF_GRASS]
+    if _has_output(launch):
+        shown.append(bind(str(jobs / job_id), f"{target}/jobs/{job_id}", False))
+    awaited = [each for each in launch.awaited if each != job_id and (jobs / each).is_dir()]
+    return [*shown, *(bind(str(jobs / each), f"{target}/jobs/{each}", True) for each in awaited)]
+
+
+def _has_output(launch: Launch) -> bool:
+    return "GRASS_OUTPUT" in launch.env
+
+
+def _may_be_replaced(config: ClusterConfig) -> bool:
+    """Return whether a task can replace a folder by a link, between our look at it and the engine's."""
+    return mount_of(config.data_dir).kind.split(".")[0] not in _NO_LINKS
+
+
+def _whole(config: ClusterConfig, target: str) -> Request:
+    """Return the mount of the share. A FUSE mount may be replaced by one on top of it (``node.share_mount``), which
+    must reach the container: ``rslave``. The engine refuses that for a mount that does not propagate."""
+    whole = bind(str(config.data_dir), target, False)
+    mount = mount_of(config.data_dir)
+    if mount.through_fuse and mount.propagates:
+        whole["BindOptions"] = {"Propagation": "rslave"}
+    return whole
+
+
+def _sealed(config: ClusterConfig, target: str) -> list[Request]:
+    """Return read-only mounts over what no task may change in the share: images and logs of all users."""
+    if mount_of(config.data_dir).through_fuse:  # one that is mounted anew would cover these
+        return []
+    folders = {name: config.data_dir / name for name in _SEALED}
+    return [bind(str(path), f"{target}/{name}", True) for name, path in folders.items() if path.is_dir()]
