@@ -83,6 +83,10 @@ class ApiClient(OperationCalls, ScheduleCalls, EventCalls, NodeCalls, UserCalls,
     ) -> None:
         self.close()
 
+    def on_away(self, tell: Callable[[str], object]) -> None:
+        """Have ``tell`` called with a sentence when a call that waits or follows waits for the API to come back."""
+        self._transport.on_away = tell
+
     def close(self) -> None:
         """Close the connections. The client can still be used; it opens new ones."""
         self._transport.close()

@@ -32,6 +32,11 @@ class Patience:
         """Return the seconds for the next attempt."""
         return max(_SHORTEST, self._until - clock.steady()) + self._wait
 
+    @property
+    def waited(self) -> float:
+        """Return the seconds since the first attempt began."""
+        return clock.steady() - self._began
+
     def may_correct(self) -> bool:
         """Return True once: the clock may be corrected and the request repeated."""
         first, self._corrected = not self._corrected, True

@@ -5,6 +5,7 @@ from __future__ import annotations
 from grass.api.requests import Requests, path_of
 from grass.api.transport import View
 from grass.entropy import operation_id
+from grass.errors import NotFoundError
 
 
 class ScheduleCalls(Requests):
@@ -40,5 +41,9 @@ class ScheduleCalls(Requests):
 
     def delete_schedule(self, name: str) -> View:
         """Remove a schedule, but not its jobs. Raises ConflictError for a batch with active jobs, NotFoundError."""
-        deleted: View = self._delete(path_of("schedules", name))
+        view = self.schedule(name)
+        try:
+            deleted: View = self._delete(path_of("schedules", name))
+        except NotFoundError:
+            return view  # an earlier attempt of this call, or another user, deleted it
         return deleted

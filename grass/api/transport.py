@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 
 _UPLOAD = 128 * 1024
 """Bytes per second of the slowest supported upload."""
+_SILENT = 1.0
+"""Seconds that a stream waits for a server before it says so."""
 JOSE = "application/jose"
 
 Body = Mapping[str, Any] | Callable[[int], Mapping[str, Any]] | None
@@ -110,6 +112,8 @@ class Transport:
         self._looked = False
         self._answered = False
         """Whether the server has answered any request of this client."""
+        self.on_away: Callable[[str], object] | None = None
+        """Called with a message once per stream that waits for a server to come back."""
 
     def call(self, method: str, target: str, body: Body = None, *, wait: float = 0.0) -> Any:
         """Return the reply's body. Raises the server's error, or UnreachableError.
@@ -146,7 +150,7 @@ class Transport:
     def _patiently(
         self, attempt_once: Callable[[Patience], _T], wait: float, changes: bool = False, resumed: bool = False
     ) -> _T:
-        patience = Patience(self._timeout, wait, resumed)
+        patience, told = Patience(self._timeout, wait, resumed), False
         while True:
             try:
                 return attempt_once(patience)
@@ -165,6 +169,9 @@ class Transport:
             except (UnreachableError, OSError) as error:
                 if not patience.goes_on(error):
                     self._give_up(error, changes and patience.arrived)
+                if resumed and not told and self.on_away is not None and patience.waited > _SILENT:
+                    told = True
+                    self.on_away(self._text("does not answer; waiting for it to come back"))
 
     def _give_up(self, error: Exception, may_change: bool) -> NoReturn:
         if isinstance(error, (NodeUnreachableError, StoreRefusesError, TooManyCallsError)):

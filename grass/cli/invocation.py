@@ -51,7 +51,9 @@ class Invocation:
         name = self.existing_cluster()
         from grass.api.client import ApiClient
 
-        return ApiClient(name)
+        client = ApiClient(name)
+        client.on_away(self.output.note)
+        return client
 
 
 pass_invocation = click.make_pass_decorator(Invocation)

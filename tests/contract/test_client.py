@@ -322,18 +322,20 @@ def test_waiting_survives_a_restart_of_the_server(world: ApiWorld) -> None:
         assert waiting.result(10)["state"] == "SUCCEEDED"
 
 
-def test_waiting_bears_a_restart_that_takes_longer_than_the_timeout_of_a_request(world: ApiWorld) -> None:
-    client = world.client(timeout=1.0)
+def test_waiting_bears_a_restart_that_takes_longer_than_the_timeout_of_a_request_and_says_so(world: ApiWorld) -> None:
+    client, said = world.client(timeout=1.0), list[str]()
+    client.on_away(said.append)
     job_id = client.start(JOB)["id"]
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(client.wait, "j")
         wait_until(lambda: waiting_threads(world) == 1)
         world.stop()
-        back = threading.Timer(1.5, world.serve)
-        back.start()
-        back.join()
+        wait_until(lambda: said, what="the message")
+        world.serve()
         world.end_job(job_id)
         assert waiting.result(10)["state"] == "SUCCEEDED"
+    [message] = said
+    assert message.endswith("does not answer; waiting for it to come back")
 
 
 def test_a_wait_that_begins_during_a_restart_bears_it_if_the_server_has_answered_before(world: ApiWorld) -> None:
@@ -455,6 +457,31 @@ def test_a_schedule_whose_reply_was_lost_is_no_conflict(world: ApiWorld) -> None
     with pytest.raises(ConflictError, match="grass schedule stop s"):
         client.start_schedule(BATCH)
     assert tickets(world) == ["schedule-start"]
+
+
+def test_a_deletion_of_a_schedule_whose_reply_was_lost_has_succeeded(world: ApiWorld) -> None:
+    record = {**schedule_record('{"schedule": {"name": "s", "kind": "batch", "jobs": []}}'), "state": "DONE"}
+    put(world, world.keys.schedules, "s", record)
+    client = world.client()
+    honest, replies = client._transport._release, []
+
+    def lose_the_second(connection: Any, response: Any) -> None:
+        replies.append(response.status)
+        if len(replies) == 3:  # of the session, of the record, of the deletion
+            connection.close()
+            raise ConnectionResetError("the reply was lost")
+        honest(connection, response)
+
+    client._transport._release = lose_the_second  # type: ignore[method-assign]
+    with ThreadPoolExecutor(1) as pool:
+        deleting = pool.submit(client.delete_schedule, "s")
+        wait_until(lambda: "schedule-delete" in tickets(world))
+        event = ("XADD", world.keys.events, 0, "event", pack({"time": 1.0, "kind": "x", "user": "", "message": "m"}))
+        world.backend.apply([("HDEL", world.keys.schedules, "s"), event])
+        assert deleting.result(10)["name"] == "s"
+    assert replies[-2:] == [200, 404] and tickets(world) == ["schedule-delete"]
+    with pytest.raises(NotFoundError, match="schedule s: not found"):
+        client.delete_schedule("s")
 
 
 def test_an_operation_whose_reply_was_lost_is_sent_again_under_the_same_id(world: ApiWorld) -> None:
