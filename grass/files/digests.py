@@ -17,19 +17,22 @@ MOST_FILES = 256
 """Files of the folders that one job names."""
 
 
-def digests(folder: Path, names: Iterable[str], *, folders: bool = True) -> dict[str, str]:
+def digests(
+    folder: Path, names: Iterable[str], *, folders: bool = True, closed: frozenset[str] = frozenset()
+) -> dict[str, str]:
     """Return ``sha256:…`` of each file by its name; ``N bytes, modified T`` (wall seconds) beyond ``MOST_BYTES``.
 
     What is no regular file below ``folder`` is left out. ``folders``: also the files of the folders among the names.
+    ``closed``: names in ``folder`` below which nothing is read, whichever links lead there.
     """
     found: dict[str, str] = {}
     left = MOST_BYTES
     root = Path(os.path.realpath(folder))
-    for name in _files(root, names, folders):
+    for name in _files(root, names, folders, closed):
         try:
             with open(root / name, "rb", opener=_without_waiting) as file:
                 status = os.fstat(file.fileno())
-                if not stat.S_ISREG(status.st_mode) or root not in _opened(file.fileno()).parents:
+                if not stat.S_ISREG(status.st_mode) or not _is_open(root, _opened(file.fileno()), closed):
                     continue
                 if status.st_size > left:
                     found[name] = f"{status.st_size} bytes, modified {status.st_mtime:.0f}"
@@ -41,12 +44,12 @@ def digests(folder: Path, names: Iterable[str], *, folders: bool = True) -> dict
     return found
 
 
-def _files(root: Path, names: Iterable[str], folders: bool) -> Iterator[str]:
+def _files(root: Path, names: Iterable[str], folders: bool, closed: frozenset[str]) -> Iterator[str]:
     count = 0
     for name in names:
         try:
             real = Path(os.path.realpath(root / name))
-            if root not in real.parents:
+            if not _is_open(root, real, closed):
                 continue
             inside = sorted(_inside(real, MOST_FILES - count)) if folders and real.is_dir() else [""]
         except (OSError, ValueError):
@@ -67,6 +70,11 @@ def _inside(folder: Path, most: int) -> Iterator[str]:
                 return
             most -= 1
             yield os.path.relpath(Path(where, each), folder)
+
+
+def _is_open(root: Path, real: Path, closed: frozenset[str]) -> bool:
+    """Return whether the path, without links, is below ``root`` and not below one of its closed folders."""
+    return root in real.parents and real.relative_to(root).parts[0] not in closed
 
 
 def _opened(descriptor: int) -> Path:

@@ -10,11 +10,16 @@ from grass.files.paths import JOBS, OWN
 from grass.manifest.code_files import shared_names
 from grass.model.job import Job
 
+_CLOSED = frozenset({JOBS, *OWN})
+
 
 def with_shared_files(job: Job, share: Path) -> Job:
-    """Return the job with the digests, beside those that its client found. Files of other jobs are left out."""
-    names = [name for name in shared_names(job) if name.partition("/")[0] not in (JOBS, *OWN)]
+    """Return the job with the digests, beside those that its client found.
+
+    Files of other jobs are left out, also where a link leads to them: their owners may not want to show them.
+    """
+    names = shared_names(job)
     if not names:
         return job
-    found = digests(share, names)
+    found = digests(share, names, closed=_CLOSED)
     return replace(job, files={**job.files, **{f"$GRASS_DATA/{name}": digest for name, digest in found.items()}})

@@ -13,6 +13,7 @@ from grass.files import digests as files
 from grass.files.digests import digests
 from grass.manifest.code_files import local_names, shared_names
 from grass.model.job import Component, Job
+from master.api.shared_files import with_shared_files
 
 
 def job(command: str | tuple[str, ...], cwd: str | None = None) -> Job:
@@ -66,6 +67,19 @@ def test_digests_are_of_files_below_the_folder_only(tmp_path: Path) -> None:
     found = digests(share, ["code", "link", "absent", "bad\0name"])
     assert found == {"code/a.py": f"sha256:{hashlib.sha256(b'a').hexdigest()}"}
     assert digests(share, ["code"], folders=False) == {}
+
+
+def test_links_of_the_share_do_not_lead_into_the_folders_of_other_jobs(tmp_path: Path) -> None:
+    (tmp_path / "jobs" / "other-1").mkdir(parents=True)
+    (tmp_path / "jobs" / "other-1" / "secret").write_text("s")
+    (tmp_path / "code" / "3").mkdir(parents=True)
+    (tmp_path / "code" / "3" / "own.py").write_text("a")
+    (tmp_path / "code" / "stolen").symlink_to(tmp_path / "jobs" / "other-1" / "secret")
+    (tmp_path / "code" / "latest").symlink_to("3/own.py")
+    (tmp_path / "all").symlink_to("jobs/other-1")
+    named = job("cat $GRASS_DATA/code $GRASS_DATA/code/stolen $GRASS_DATA/all $GRASS_DATA/all/secret $GRASS_DATA/jobs")
+    found = with_shared_files(named, tmp_path).files
+    assert found.keys() == {"$GRASS_DATA/code/3/own.py", "$GRASS_DATA/code/latest"}
 
 
 def test_the_work_for_one_job_is_bounded(tmp_path: Path) -> None:
