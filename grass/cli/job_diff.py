@@ -31,6 +31,8 @@ Difference = tuple[str, Any, Any]
 def diff(invocation: Invocation, first: str, second: str) -> None:
     """Show what differs between two runs: specification, files, nodes; image, GPU driver, result, time of each task.
 
+    Versions are those with which the tasks ran; labels and devices of nodes are those of now.
+
     FIRST and SECOND are names (the latest run) or ids. Files are those that commands name, by their digests at the
     submission: in the job's folder on a cluster of this machine, and below $GRASS_DATA. A rerun has only the latter.
     """
@@ -62,11 +64,13 @@ class TaskFacts:
 
 @dataclass(frozen=True)
 class NodeFacts:
-    """What of a node may change results: its version, processor and devices."""
+    """What of a node may change results: versions when the run's tasks started there, and its devices now."""
 
     state: str | None = None
-    """``removed`` if nothing else is known."""
+    """``removed``: its labels and devices are not known."""
     version: str | None = None
+    """Of Grass."""
+    kernel: str | None = None
     labels: dict[str, str] | None = None
     gpus: list[str] | None = None
 
@@ -90,7 +94,7 @@ def facts(job: View, tasks: Sequence[View], nodes: Sequence[View]) -> RunFacts:
         specification=job.get("specification", {}),
         result={name: _reason(job[name]) if name == "reason" else job[name] for name in _RESULT},
         seconds=_seconds(job),
-        nodes={name: _node(known.get(name)) for name in used},
+        nodes={name: _node(known.get(name), _software(tasks, name)) for name in used},
         tasks={task["task"]: _task(task) for task in tasks},
     )
 
@@ -164,8 +168,14 @@ def _task(task: View) -> TaskFacts:
     )
 
 
-def _node(node: View | None) -> NodeFacts:
+def _software(tasks: Sequence[View], node: str) -> View:
+    """Return what the last task that started on the node ran with."""
+    there = [task for task in tasks if task["node"] == node and task["software"]]
+    return dict(max(there, key=lambda task: task["started"] or 0.0)["software"]) if there else {}
+
+
+def _node(node: View | None, software: View) -> NodeFacts:
+    version, kernel = software.get("grass"), software.get("kernel")
     if node is None:
-        return NodeFacts(state="removed")
-    gpus = [device["name"] for device in node["gpus"] or ()]
-    return NodeFacts(version=node["version"], labels=node["labels"], gpus=gpus)
+        return NodeFacts("removed", version, kernel)
+    return NodeFacts(None, version, kernel, node["labels"], [device["name"] for device in node["gpus"] or ()])

@@ -17,7 +17,7 @@ class Started(msgspec.Struct, frozen=True, tag_field="event", tag="started"):
     prepared: float | None = None
     """When its image was there, by the node's clock. None: it did not wait for an image."""
     software: dict[str, str] | None = None
-    """``image``: the digest of its image; ``driver``: the version of the driver of its GPUs. None: it has neither."""
+    """``image``: the digest of its image; versions of its GPU ``driver``, of ``grass`` and of the ``kernel``."""
 
 
 class Waiting(msgspec.Struct, frozen=True, tag_field="event", tag="waiting"):
@@ -54,6 +54,8 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="e
     """Whether it was asked to stop before it ended."""
     usage: TaskTotals | None = None
     """What the attempt used. None: not measured."""
+    software: dict[str, str] | None = None
+    """As in ``started``, which is left out if it ended at once. None: it never started."""
 
 
 class Drained(msgspec.Struct, frozen=True, tag_field="event", tag="drained"):

@@ -54,7 +54,7 @@ class TaskRecord(msgspec.Struct, array_like=True):
     prepared: float | None = None
     """When the image of its newest attempt was there, if it had to wait for the image."""
     software: dict[str, str] | None = None
-    """Of its newest attempt: ``image``, its digest, and ``driver``, the version of the GPU driver."""
+    """Of its newest attempt: ``image``, its digest; versions of the GPU ``driver``, ``grass`` and the ``kernel``."""
 
     @property
     def serves(self) -> bool:

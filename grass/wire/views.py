@@ -124,7 +124,7 @@ class TaskView(msgspec.Struct, frozen=True, kw_only=True):
     usage: TaskTotals | None
     """What its ended attempts used together. None: nothing was measured."""
     software: dict[str, str] | None
-    """Of its newest attempt: ``image``, its digest, and ``driver``, the version of the GPU driver."""
+    """Of its newest attempt: ``image``, its digest; versions of the GPU ``driver``, ``grass`` and the ``kernel``."""
     values: dict[str, str] | UnsetType = UNSET
     """Its values of `matrix`, or its entry of `from` as `entry`. Only in the list of a job's tasks."""
 

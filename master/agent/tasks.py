@@ -183,6 +183,7 @@ def _ended(
         component.learn(max(0.0, event.at - started))
     task.started, task.ended, task.sizes = started, event.at, event.sizes
     task.exit_code, task.signal, task.reason = event.code, event.signal, event.reason
+    task.software = event.software or task.software
     if task.released:
         scaling.released(step, run, component, index)
     elif stopped is not None and run.outcome is None:

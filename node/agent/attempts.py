@@ -194,7 +194,7 @@ def port_in_use(ports: Mapping[str, int]) -> int | None:
     return None
 
 
-def ended_event(attempt: Observed, sizes: dict[str, int], usage: TaskTotals | None) -> Ended:
+def ended_event(attempt: Observed, sizes: dict[str, int], usage: TaskTotals | None, software: dict[str, str]) -> Ended:
     """Return the report of an attempt's end. ``sizes``: last offset of each stream. ``usage``: what it used."""
     return Ended(
         key=attempt.key,
@@ -206,6 +206,7 @@ def ended_event(attempt: Observed, sizes: dict[str, int], usage: TaskTotals | No
         sizes=sizes or _NO_OUTPUT,
         stopped=attempt.stopping,
         usage=usage,
+        software=None if attempt.started is None else software,
     )
 
 

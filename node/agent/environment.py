@@ -159,9 +159,14 @@ def attempt_env(key: str, template: LaunchTemplate, entry: DesiredAttempt, node_
     return env
 
 
-def software(attempt: Observed, entry: DesiredAttempt, gpus: Sequence[GpuDevice]) -> dict[str, str] | None:
-    """Return what the attempt runs with, besides its own files: digest of its image, driver of its GPUs."""
+def software(
+    attempt: Observed, entry: DesiredAttempt, gpus: Sequence[GpuDevice], machine: Mapping[str, str]
+) -> dict[str, str]:
+    """Return what the attempt runs with, besides its own files: digest of its image, driver of its GPUs.
+
+    ``machine``: the same for all attempts of the node. None of it is known later, once the node was upgraded.
+    """
     own = {device for device, _ in entry.gpus}
     driver = next((gpu.driver for gpu in gpus if gpu.id in own and gpu.driver), None)
-    known = {"image": attempt.image, "driver": driver}
-    return {name: text for name, text in known.items() if text} or None
+    known = {"image": attempt.image, "driver": driver, **machine}
+    return {name: text for name, text in known.items() if text}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import platform
 import selectors
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,6 +17,7 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 
+import grass
 from grass import clock, trace
 from grass.config import ClusterConfig
 from grass.model.exhaustive import assert_never
@@ -83,6 +85,7 @@ class NodeAgent:
         self._probe = probe
         self._runtime = runtime
         self._gpus = gpus
+        self._machine = {"grass": grass.__version__, "kernel": platform.release()}
         self._usage = Usage(config.node_dir)
         self._watch = GpuWatch(gpus, self._roots)
         self._conditions = Conditions(config, self.wake, mounted)
@@ -280,7 +283,8 @@ class NodeAgent:
             sizes = self._attempts.ended(attempt)
             self._reconciliation.ended(key)
             if entry is not None:
-                self._events.append(ended_event(attempt, sizes, self._sampler.ended(key, attempt.spent)))
+                software = environment.software(attempt, entry, self._gpus, self._machine)
+                self._events.append(ended_event(attempt, sizes, self._sampler.ended(key, attempt.spent), software))
             return
         if attempt.pid is not None:
             self._pids[key] = attempt.pid
@@ -290,7 +294,7 @@ class NodeAgent:
             self._stuck.stop(key, entry.stop_grace)
         if self._attempts.started(attempt, entry, self._reconciliation.launches.get(launch_key(key))) and entry:
             started = attempt.started or clock.wall()
-            software = environment.software(attempt, entry, self._gpus)
+            software = environment.software(attempt, entry, self._gpus, self._machine)
             self._events.append(Started(key, started, attempt.pid, attempt.prepared, software))
 
     def _take_verdict(self, verdict: Verdict, key: str, failure: str) -> None:

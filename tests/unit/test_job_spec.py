@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from grass.cli.job_diff import comparable, differences, lines
+from grass.cli.job_diff import comparable, differences, facts, lines
 from grass.cli.job_spec import spec_lines
 from grass.manifest import parse_job
 from grass.model.secrets import REDACTED, is_secret, redacted
@@ -81,3 +81,16 @@ def test_differences_are_paths_with_both_values() -> None:
     ]
     assert lines("x-1", "x-2", found, None)[1].split() == ["specification.env.A", "1", "2"]
     assert lines("x-1", "x-2", [], None) == ["x-1 and x-2: no difference"]
+
+
+def test_nodes_of_a_run_have_the_versions_that_its_tasks_ran_with() -> None:
+    job = {"state": "SUCCEEDED", "exit_code": 0, "counts": {}, "restarts": 0, "user": "ann", "tags": {}, "priority": 0}
+    job |= {"reason": None, "started": 1.0, "ended": 2.0}
+    plain = {"state": "SUCCEEDED", "exit_code": 0, "signal": None, "restarts": 0, "started": 1.0, "ended": 2.0}
+    software = {"grass": "0.1.0", "kernel": "6.1"}
+    runs = [{"task": f"w.{at}", "node": "n1", "software": software, **plain} for at in (0, 1)]
+    now = {"name": "n1", "version": "0.2.0", "labels": {"a": "b"}, "gpus": None}
+    before = facts(job, runs, [now]).nodes["n1"]
+    assert (before.version, before.kernel, before.labels, before.state) == ("0.1.0", "6.1", {"a": "b"}, None)
+    gone = facts(job, runs, []).nodes["n1"]
+    assert (gone.version, gone.kernel, gone.state) == ("0.1.0", "6.1", "removed")
