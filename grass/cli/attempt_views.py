@@ -28,8 +28,19 @@ def earlier(attempts: Sequence[Mapping[str, Any]], width: int | None) -> list[st
     shown = sorted(attempts, key=lambda one: one["started"] or 0.0)[-MOST_SHOWN:]
     shown.sort(key=lambda one: (one["task"], one["attempt"]))
     lines = ["", *table(_ATTEMPTS, [_row(one) for one in shown], width)]
-    left = len(attempts) - len(shown)
-    return [*lines, *paragraph(f"… and {left} older attempts; -o json shows them all", width)] if left else lines
+    left, lost = len(attempts) - len(shown), _not_kept(attempts)
+    notes = [f"… and {left} older attempts; -o json shows them all"] if left else []
+    if lost:
+        notes.append(f"… and {lost} earlier attempts, whose records are not kept; their output is in the log")
+    return [*lines, *(line for note in notes for line in paragraph(note, width))]
+
+
+def _not_kept(attempts: Sequence[Mapping[str, Any]]) -> int:
+    """Return how many attempts came before the first kept one, of all tasks together. Attempts count from 1."""
+    first: dict[str, int] = {}
+    for one in attempts:
+        first[one["task"]] = min(one["attempt"], first.get(one["task"], one["attempt"]))
+    return sum(number - 1 for number in first.values())
 
 
 def _row(one: Mapping[str, Any]) -> list[str]:

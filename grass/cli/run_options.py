@@ -53,6 +53,7 @@ class JobOptions:
     priority: int | None = None
     after: tuple[str, ...] = ()
     tag: tuple[str, ...] = ()
+    settings: tuple[str, ...] = ()
 
 
 class Directives(NamedTuple):
@@ -109,6 +110,12 @@ def _options() -> list[click.Parameter]:
         click.Option(["--priority"], type=click.IntRange(0, 1000), metavar="N", help="Higher goes first."),
         click.Option(["--after"], metavar="JOB", multiple=True, help="Start once this job has succeeded."),
         click.Option(["--tag"], metavar="NAME=VALUE", multiple=True, help="A note, to find the job by."),
+        click.Option(
+            ["--set", "settings"],
+            metavar="KEY=VALUE",
+            multiple=True,
+            help="Any other key of a component, or job.KEY of the job, as in a job file.",
+        ),
     ]
 
 
@@ -148,14 +155,37 @@ def document_of(name: str, command: Sequence[str], options: JobOptions) -> Docum
         where=_pairs("--where", options.where),
         **{"from": _source(options)},
     )
-    return {
+    part: Document = {"command": list(command), "resources": resources, **component}
+    document: Document = {
         "name": name,
-        "components": {COMPONENT: {"command": list(command), "resources": resources, **component}},
+        "components": {COMPONENT: part},
         **_given(
             gang=options.gang or None, timeout=options.timeout, priority=options.priority, after=list(options.after)
         ),
         **_given(tags=_pairs("--tag", options.tag)),
     }
+    for setting in options.settings:
+        _set(document, part, setting)
+    return document
+
+
+def _set(document: Document, part: Document, setting: str) -> None:
+    """Put one ``--set`` into the component, or into the job. The manifest checks the keys, as those of a file."""
+    from grass.manifest.document import read_value
+
+    key, equals, text = setting.partition("=")
+    names = key.split(".")
+    if not equals or not all(names):
+        raise click.BadParameter(f"must be KEY=VALUE, such as resources.shm=1GiB, got {setting!r}", param_hint="--set")
+    into = document if names[0] == "job" and len(names) > 1 else part
+    *parents, last = names[1:] if into is document else names
+    for name in parents:
+        into = into.setdefault(name, {})
+        if not isinstance(into, dict):
+            raise click.BadParameter(f"{key}: {name} has a value already", param_hint="--set")
+    if last in into:
+        raise click.BadParameter(f"{key}: is given already, by another option", param_hint="--set")
+    into[last] = read_value(text, f"--set {key}")
 
 
 def _given(**values: object) -> Document:

@@ -56,6 +56,16 @@ def read_document(content: bytes | str, *, source: str = "", json: bool = False)
     return value
 
 
+def read_value(text: str, source: str) -> Any:
+    """Return one value of a command line, read like a value of a YAML file. Raise ManifestError, with ``source``."""
+    from grass.manifest import yaml_text
+
+    try:
+        return yaml_text.parse(_decode(text))
+    except DocumentFault as fault:
+        raise ManifestError([fault.problem], source) from fault
+
+
 def read_documents(content: bytes | str, *, source: str = "", json: bool = False) -> list[Document]:
     """Return the mappings in a YAML file of any number of documents, or the one in a JSON file.
 

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import io
 import os
+import shlex
 import signal
 import socket
 import threading
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
 from grass.cli.main import execute
 from grass.cli.output import Output
 from grass.cli.run import Interrupts, exit_of, warn_of_input
 from grass.cli.run_options import JobOptions, document_of, parsed
+from grass.errors import ManifestError
 from grass.manifest import parse_job
 from grass.model.framework import Framework, FrameworkName
 from grass.model.job import Restart, RestartOn
@@ -47,6 +50,21 @@ def test_options_of_restarts_ranks_and_sizes_reach_the_component() -> None:
     assert ranks.gang == ("main",) and ranks.components["main"].framework == Framework(FrameworkName.TORCH)
     plain = document_of("x", ["true"], JobOptions())
     assert plain == {"name": "x", "components": {"main": {"command": ["true"], "resources": {}}}}
+
+
+def test_any_other_key_of_a_job_file_can_be_set() -> None:
+    words = "--port web --set ready.port=web --set 'restart={policy: always, backoff: 2s}' --set job.preemptible=true"
+    job = parse_job(document_of("try", ["true"], parsed(shlex.split(words), "here").options)).job
+    part = job.components["main"]
+    assert part.ready is not None and part.ready.port == "web" and job.preemptible
+    assert part.restart.policy is RestartOn.ALWAYS and part.restart.backoff == 2.0
+    with pytest.raises(ManifestError, match=r"components\.main\.nose: unknown key"):
+        parse_job(document_of("try", ["true"], JobOptions(settings=("nose=1",))))
+    for wrong in ("spread", "=1", "a..b=1", "command=x", "command.x=1", "job.name=y"):
+        with pytest.raises(click.BadParameter):
+            document_of("try", ["true"], JobOptions(settings=(wrong,)))
+    with pytest.raises(ManifestError, match="--set spread"):
+        document_of("try", ["true"], JobOptions(settings=("spread=[",)))
 
 
 def test_the_exit_code_is_the_commands() -> None:
