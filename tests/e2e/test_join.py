@@ -368,6 +368,8 @@ def test_a_machine_without_grass_joins_by_the_masters_script_and_leaves_by_itsel
     refused = cluster.grass("delete", "joins")
     assert refused.returncode == 3 and "nothing was changed\n  second: it joined by itself" in refused.stderr
     assert states(client) == {"second": "READY"}
+    other = cluster.lab.ssh("n2", "sudo", "grass", "join", "--token", made, "--name", "second", user="ops", seconds=120)
+    assert other.code == 2 and "second is already a node with another offer; nothing was changed" in other.stderr, other
     left = cluster.lab.ssh("n2", "sudo", "grass", "leave", user="ops", seconds=120)
     assert left.code == 0, left
     assert states(client) == {}

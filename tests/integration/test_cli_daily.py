@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import platform
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+from grass import __version__
 from grass.cli.exits import Exit
 from grass.wire.daemon_line import DAEMONS
 from tests.integration.test_cli import PROGRAM, Grass, folder, grass, job_file, wait_for_line
@@ -182,6 +184,52 @@ def test_the_shell_completes_components_and_tasks(grass: Grass, folder: Path) ->
         assert {line.partition(",")[2] for line in offered} == expected
 
 
+def test_the_script_for_a_shell_completes_commands(grass: Grass) -> None:
+    script = grass.good("completion", "bash")
+    defined = subprocess.run(
+        ["bash", "-c", 'eval "$1"; complete -p grass', "-", script], capture_output=True, text=True
+    )
+    assert defined.stdout == "complete -o nosort -F _grass_completion grass\n", defined.stderr
+
+
+def test_a_job_changes_its_size_and_what_it_intends(grass: Grass, folder: Path) -> None:
+    grass.good("job", "start", job_file(folder, "sizes", "sleep 100", "replicas: 1", "min: 1", "max: 3"))
+    wait_until(lambda: grass.json("job", "show", "sizes")["counts"].get("RUNNING") == 1, what="sizes runs")
+    assert grass.json("job", "scale", "sizes", "main", "+1", "--wait")["outcome"] == "DONE"
+    assert sum(user["running"] for user in grass.json("shares")["users"]) >= 1
+    assert grass.json("job", "restart", "sizes", "--reason", "new data", "--wait")["outcome"] == "DONE"
+    assert grass.json("job", "suspend", "sizes", "--wait")["outcome"] == "DONE"
+    assert grass.json("job", "show", "sizes")["state"] == "SUSPENDED"
+    grass.good("job", "resume", "sizes")
+    wait_until(lambda: grass.json("job", "show", "sizes")["counts"].get("RUNNING") == 2, what="sizes runs again")
+    assert grass.json("job", "replace", "sizes", "main.0")["kind"] == "replace"  # waits for another node
+    kinds = [each["kind"] for each in grass.json("job", "operations", "sizes")]
+    assert kinds == ["scale", "restart", "suspend", "resume", "replace"]
+    refused = grass("job", "scale", "sizes", "main", "9")
+    assert refused.returncode == Exit.BAD_INPUT and "must be at most `max`, which is 3" in refused.stderr
+    grass.good("job", "stop", "sizes", "--grace", "0")
+
+
+def test_the_role_and_the_key_of_a_user_change(grass: Grass, tmp_path: Path) -> None:
+    person, elsewhere = Grass(tmp_path / "old"), Grass(tmp_path / "new")
+    person.good("login", grass.json("user", "add", "rita")["invitation"])
+    try:
+        grass.good("user", "role", "rita", "viewer")
+        assert person("run", "--", "true").returncode == Exit.NOT_ALLOWED
+        grass.good("user", "disable", "rita")
+        assert person("job", "list").returncode == Exit.NOT_ALLOWED
+        grass.good("user", "enable", "rita")
+        assert person("job", "list").returncode == 0
+        invitation = grass.json("user", "rotate", "rita")["invitation"]
+        assert person("job", "list").returncode == 0  # until the new key is there
+        elsewhere.good("login", invitation)
+        assert elsewhere("job", "list").returncode == 0
+        assert person("job", "list").returncode == Exit.NOT_ALLOWED
+    finally:
+        grass("user", "remove", "rita")
+    assert grass("user", "role", "rita", "admin").returncode == Exit.BAD_INPUT
+
+
 def test_several_jobs_and_tagged_jobs_are_stopped_and_deleted_at_once(grass: Grass, folder: Path) -> None:
     for name in ("many-1", "many-2", "many-3"):
         grass.good("run", "--detach", "--name", name, "--tag", "set=many", "--cpu", "0.1", "--", "sleep", "100")
@@ -227,6 +275,8 @@ def test_a_job_shows_what_it_ran_and_how_it_differs_from_another_run(grass: Gras
     found = {row["path"]: (row["first"], row["second"]) for row in grass.json("job", "diff", *ids)}
     assert found["specification.components.main.command"] == ("exit 0", "exit 3")
     assert found["tasks.main.0.exit_code"] == (0, 3) and found["result.state"] == ("SUCCEEDED", "FAILED")
+    software = grass.json("job", "show", ids[0])["tasks"][0]["software"]
+    assert software == {"grass": __version__, "kernel": platform.release()}
     assert "no difference" in grass.good("job", "diff", ids[0], ids[0])
     assert grass("job", "diff", ids[0], "absent").returncode == Exit.BAD_INPUT
 

@@ -20,6 +20,7 @@ from tests.support.local_cluster import LocalCluster
 __all__ = ["grass"]
 
 ROOT = Path(__file__).parents[2]
+DOCUMENTS = [ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")]
 LANGUAGES = {"sh", "console", "text", "python", "yaml", "yml", "json"}
 """Of blocks. ``console``: commands behind ``$``, with what they print. ``text``: nothing that runs."""
 SHELL = re.compile(r"(?:<!-- not run: ([^>]+) -->\n)?```(sh|console)\n(.*?)```", re.DOTALL)
@@ -33,7 +34,7 @@ PRINTED = {
 
 def programs() -> dict[str, str]:
     """Return the program of each page that has one."""
-    pages = {str(path.relative_to(ROOT)): path.read_text() for path in [ROOT / "README.md", *ROOT.glob("docs/**/*.md")]}
+    pages = {str(path.relative_to(ROOT)): path.read_text() for path in DOCUMENTS}
     blocks = {name: [code for why, code in BLOCK.findall(text) if not why] for name, text in pages.items()}
     return {name: "\n".join(found) for name, found in blocks.items() if found}
 
@@ -102,8 +103,15 @@ PAGES = {
     "docs/guide/report.md": Page("part train true 'replicas: 1'; grass job wait train"),
     "docs/guide/schedules.md": Page("grass schedule start nightly.yml", printed=("nightly", "PAUSED", "deleted")),
     "docs/guide/usage.md": Page("part train true 'replicas: 1'; grass job wait train", printed=("SUCCEEDED", "cpu")),
+    "examples/array/README.md": Page(printed=("410001 to 420000",)),
+    "examples/maro/README.md": Page(between="grass job wait MyJobName || true", printed=("MyScheduleName",)),
     "docs/guide/users.md": Page(printed=("grass-login1.", "valid once, for 1d")),
 }
+LONGER = {
+    "examples/actor_learner/README.md": Page(printed=("mean return",)),
+    "examples/digits/README.md": Page(printed=("test accuracy",)),
+}
+"""Pages that take minutes of a processor. The programs of these examples run in ``test_examples.py``, too."""
 NEW_USER = {
     "docs/guide/getting-started.md": Page(
         "echo 'print(7)' > train.py; ln -s /bin/true simulate", printed=("good", "READY")
@@ -119,11 +127,10 @@ def shell_blocks(page: str) -> list[tuple[str, str]]:
 
 
 def test_every_block_of_the_documents_says_what_it_is_and_each_page_with_commands_is_run() -> None:
-    pages = [ROOT / "README.md", *ROOT.glob("docs/**/*.md")]
-    fences = {path: re.findall(r"^ *```(.*)$", path.read_text(), re.MULTILINE) for path in pages}
+    fences = {path: re.findall(r"^ *```(.*)$", path.read_text(), re.MULTILINE) for path in DOCUMENTS}
     assert [(str(path), each) for path, found in fences.items() for each in found[::2] if each not in LANGUAGES] == []
-    names = [str(path.relative_to(ROOT)) for path in pages]
-    assert {name for name in names if shell_blocks(name)} == PAGES.keys() | NEW_USER.keys()
+    names = [str(path.relative_to(ROOT)) for path in DOCUMENTS]
+    assert {name for name in names if shell_blocks(name)} == {*PAGES, *LONGER, *NEW_USER}
 
 
 def script(name: str, page: Page) -> str:
@@ -161,10 +168,10 @@ def run_page(name: str, page: Page, folder: Path, environment: dict[str, str]) -
 
 
 @pytest.mark.timeout(180)
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", [*PAGES, *(pytest.param(name, marks=pytest.mark.nightly) for name in LONGER)])
 def test_the_commands_of_a_page_run_as_written(grass: Grass, tmp_path: Path, name: str) -> None:
     try:
-        run_page(name, PAGES[name], tmp_path, grass.environment)
+        run_page(name, {**PAGES, **LONGER}[name], tmp_path, grass.environment)
     finally:
         for job in grass.json("job", "list"):
             grass("job", "stop", job["id"])

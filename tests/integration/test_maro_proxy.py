@@ -1,22 +1,32 @@
 """Actors and a learner with the real ``maro.communication.Proxy`` (pymaro 0.3.2a4, Python 3.8) on a local cluster.
 
-They find each other through the redis for tasks, whose host and port they have from their environment.
+They find each other through the redis for tasks, whose host and port they have from their environment. The cluster is
+made from a settings file of MARO, which names the port of that redis.
 """
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from grass.api.client import ApiClient
-from grass.manifest.settings import Settings
+from grass.manifest import Settings, parse_settings, read_document
 from tests.support.frameworks import maro_folder
 from tests.support.local_cluster import LocalCluster
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(300)]
 
+SETTINGS = """
+mode: grass/local
+name: maro
+master:
+  redis: {{port: {port}}}
+  resource: {{cpu: 4, memory: 2048m, gpu: 0}}
+  agents: {{check_interval: 30}}
+"""
 PEERS = """
 import os
 from maro.communication import Proxy, SessionType
@@ -35,19 +45,28 @@ mine.reply(message, tag="sum", body=sum(message.body))
 mine.close()
 """
 LEARNER = """
+import os
 from peers import SessionType, proxy
 
 mine = proxy("learner", {"actor": 2})
 work = [(peer, list(range(100 * number))) for number, peer in enumerate(mine.peers["actor"], 1)]
 replies = mine.scatter("work", SessionType.TASK, work)
-print("sums", sorted(reply.body for reply in replies))
+print("sums", sorted(reply.body for reply in replies), os.environ["REDIS_PORT"])
 mine.close()
 """
 
 
 @pytest.fixture
-def client() -> Iterator[ApiClient]:
-    cluster = LocalCluster(Settings(name="maro", task_redis=0))
+def settings() -> Settings:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    return parse_settings(read_document(SETTINGS.format(port=port)))
+
+
+@pytest.fixture
+def client(settings: Settings) -> Iterator[ApiClient]:
+    cluster = LocalCluster(settings)
     try:
         cluster.create()
         with cluster.client() as client:
@@ -56,7 +75,7 @@ def client() -> Iterator[ApiClient]:
         cluster.end()
 
 
-def test_actors_and_a_learner_of_maro_find_each_other(client: ApiClient, tmp_path: Path) -> None:
+def test_actors_and_a_learner_of_maro_find_each_other(client: ApiClient, settings: Settings, tmp_path: Path) -> None:
     python = str(maro_folder() / "bin" / "python")
     for name, program in {"peers.py": PEERS, "actor.py": ACTOR, "learner.py": LEARNER}.items():
         (tmp_path / name).write_text(program)
@@ -69,4 +88,5 @@ def test_actors_and_a_learner_of_maro_find_each_other(client: ApiClient, tmp_pat
     view = client.wait("maro", 120)
     said = [f"{each['task']}: {each['text']}" for each in client.logs("maro")]
     assert view["state"] == "SUCCEEDED", said
-    assert any("sums [4950, 19900]" in each for each in said), said
+    port = settings.task_redis
+    assert any(f"sums [4950, 19900] {port}" in each for each in said), said

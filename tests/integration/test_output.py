@@ -11,6 +11,7 @@ import pytest
 from grass.api.client import ApiClient
 from grass.cli.main import execute
 from grass.provision import local
+from tests.integration.test_files import archive
 from tests.support.needs import require
 from tests.support.waiting import wait_until
 
@@ -51,6 +52,19 @@ def test_what_a_job_wrote_can_be_fetched_and_outlives_it(
             client.delete(name)
         assert (written / "words").exists()
         wait_until(lambda: not empty.exists(), what="the removal of the empty folder")
+        capsys.readouterr()
+        assert execute(["data", "pull", "sets/one", "back"]) == 0
+        assert (tmp_path / "back" / "numbers").read_text() == "1 2 3\n"
+        archive(tmp_path / "image.tar", [b"layer"], "team/a:1")
+        assert execute(["image", "push", "--file", "image.tar"]) == 0
+        capsys.readouterr()
+        assert execute(["image", "list"]) == 0
+        assert "team/a:1" in capsys.readouterr().out
+        assert execute(["image", "remove", "team/a:1"]) == 0
+        capsys.readouterr()
+        assert execute(["image", "list", "-o", "quiet"]) == 0
+        assert "team/a:1" not in capsys.readouterr().out
+        assert execute(["image", "remove", "team/a:1"]) == 2
     assert execute(["job", "pull", "nobody"]) == 2
     assert execute(["data", "push", "set", "../outside"]) == 2
     assert execute(["data", "remove", "sets"]) == 2
