@@ -53,6 +53,8 @@ class NodeRecord(msgspec.Struct, frozen=True, kw_only=True):
     runtimes: tuple[str, ...] = PROCESSES_ONLY
     programs: tuple[str, ...] | None = None
     """As in a heartbeat."""
+    versions: dict[str, str] = {}
+    """As in its last hello."""
     digest: str = ""
     """SHA-256 of the password of its redis user, if it joined by a ticket."""
     cordoned: bool = False

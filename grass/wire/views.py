@@ -192,6 +192,8 @@ class OperationView(msgspec.Struct, frozen=True, kw_only=True):
     message: str
     """What happens now, or how it ended."""
     generation: int | None
+    cancellable: bool
+    """Whether it can be cancelled now."""
     added: tuple[str, ...]
     removed: tuple[str, ...]
     warnings: tuple[str, ...] | UnsetType = UNSET
@@ -315,6 +317,10 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     runtimes: tuple[str, ...] | None
     programs: tuple[str, ...] | None
     """Programs of frameworks on the PATH of its processes. None: not known."""
+    versions: dict[str, str] | None
+    """Versions of what tasks depend on: ``system``, ``kernel``, ``python``, ``driver`` (of GPUs), ``docker``."""
+    conditions: tuple[Reason, ...] | None
+    """Why it gets no tasks now; each ends by itself."""
     cordoned: bool | None
     quarantine: dict[str, str] | None
     """Device id → why no new task gets it."""

@@ -96,6 +96,8 @@ class NodeRun:
     runtimes: tuple[str, ...] = PROCESSES_ONLY
     programs: tuple[str, ...] | None = None
     """As in a heartbeat."""
+    versions: dict[str, str] = field(default_factory=dict)
+    """As in its last hello."""
     digest: str = ""
     """Digest of its password, if it joined by a ticket. Such a node must pass its probe before it is READY."""
     unfit: Reason | None = None

@@ -33,7 +33,7 @@ def on_hello(step: Step, node: NodeRun, hello: Hello) -> None:
     node.version, node.api_port, node.gpus = hello.version, hello.api_port, hello.gpus
     node.address, node.boot = hello.address, hello.boot_id
     node.labels, node.path, node.runtimes = hello.labels, hello.path, hello.runtimes
-    node.total, node.programs = hello.resources, hello.programs
+    node.total, node.programs, node.versions = hello.resources, hello.programs, hello.versions
     offer_devices(node)
     update_devices(node)
     node.unfit = _unfit(step, node, hello)

@@ -89,6 +89,7 @@ def node_record(node: NodeRun) -> NodeRecord:
         path=node.path,
         runtimes=node.runtimes,
         programs=node.programs,
+        versions=node.versions,
         digest=node.digest,
         cordoned=node.cordoned,
         unfit=node.unfit,

@@ -130,6 +130,7 @@ def _node(cluster: Cluster, record: NodeRecord, agenda: Agenda, now: _Now, chang
         path=record.path,
         runtimes=record.runtimes,
         programs=record.programs,
+        versions=record.versions,
         digest=record.digest,
         cordoned=record.cordoned,
         unfit=record.unfit,

@@ -46,6 +46,7 @@ from node.agent.starts import Starts
 from node.agent.stuck_tasks import StuckTasks
 from node.agent.usage import Usage, hello
 from node.agent.usage_sampler import Running, UsageSampler
+from node.agent.versions import Versions
 from node.membership.late_files import LateFiles
 from node.membership.service import Service
 from node.runtime import task_commands
@@ -90,6 +91,7 @@ class NodeAgent:
         self._watch = GpuWatch(gpus, self._roots)
         self._conditions = Conditions(config, self.wake, mounted)
         self._programs = Programs(base_env.get("PATH"))
+        self._versions = Versions(config.node.runtimes, gpus)
         self._blocked_by: tuple[Reason, ...] = ()
         """Why nothing starts now."""
         self._own_figures = OwnFigures()
@@ -143,6 +145,7 @@ class NodeAgent:
         Path(self._config.node_dir).mkdir(mode=0o700, parents=True, exist_ok=True)
         self._conditions.start()
         self._programs.start()
+        self._versions.start()
         self._blocked_by = self._conditions.now()
         self._starts.hold(bool(self._blocked_by))
         for part in (
@@ -169,6 +172,7 @@ class NodeAgent:
             self._sampler.stop()
             self._conditions.stop()
             self._programs.stop()
+            self._versions.stop()
             self._reports.stop(LAST_REPORTS)
             self._shipper.stop()
             self._removal.stop()
@@ -419,4 +423,5 @@ class NodeAgent:
         return Heartbeat(self._usage.sample(self._watch.samples()), self._blocked_by, self._programs.now())
 
     def _hello(self) -> Hello:
-        return hello(self._config, self._gpus, self._probe, self._blocked_by, self._programs.now())
+        programs, versions = self._programs.now(), self._versions.now()
+        return hello(self._config, self._gpus, self._probe, self._blocked_by, programs, versions)

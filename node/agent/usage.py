@@ -73,6 +73,7 @@ def hello(
     probe: Probe | None = None,
     conditions: tuple[Reason, ...] = (),
     programs: tuple[str, ...] | None = None,
+    versions: Mapping[str, str] = {},
 ) -> Hello:
     """Return the hello. Tasks may use the resources in the settings, by default those of the machine, without the
     reserve for the system. A node that joined (``probe`` in its settings) offers no more than it has.
@@ -101,6 +102,7 @@ def hello(
         probe=probe,
         conditions=conditions,
         programs=programs,
+        versions=dict(versions),
     )
 
 

@@ -87,6 +87,10 @@ class RuntimeKind(Protocol):
         image and see what is mounted for them."""
         ...
 
+    def version(self) -> str:
+        """Return the version of the engine; empty if there is none. Raises UnreachableError."""
+        ...
+
     def open(self, config: ClusterConfig, share_is_mounted: Callable[[], bool], signed_off: SignedOff) -> Runtime:
         """Open the runtime, for the node-agent's loop."""
         ...

@@ -60,6 +60,7 @@ HELLO = Hello(
     resources=Resources(1000, custom=(("licence", 2),)),
     probe=Probe(False, (ProbeCheck("share", False, "gone"),)),
     conditions=(REASON,),
+    versions={"kernel": "6.1", "docker": "20.10.24"},
 )
 
 

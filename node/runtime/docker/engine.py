@@ -52,6 +52,10 @@ class Engine:
         if made is not None:
             made.close()
 
+    def version(self) -> str:
+        with _translated():
+            return str(self._client.version()["Version"])
+
     # containers
 
     def create(self, name: str, config: Request) -> str:

@@ -24,6 +24,12 @@ _ADVICE = "exit code 2: containers cannot write to the share; 3: install the con
 class DockerKind:
     host_view = False
 
+    def version(self) -> str:
+        from node.runtime.docker.engine import Engine
+
+        with closing(Engine()) as engine:
+            return engine.version()
+
     def open(self, config: ClusterConfig, share_is_mounted: Callable[[], bool], signed_off: SignedOff) -> DockerRuntime:
         from node.runtime.docker.engine import Engine
         from node.runtime.docker.images import Images

@@ -65,6 +65,9 @@ class IsolatedInside:
 class ProcessKind:
     host_view = True
 
+    def version(self) -> str:
+        return ""
+
     def open(
         self, config: ClusterConfig, share_is_mounted: Callable[[], bool], signed_off: SignedOff
     ) -> ProcessRuntime:

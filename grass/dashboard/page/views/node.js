@@ -13,6 +13,8 @@ import { eventList } from "./events.js";
 
 const RANGES = { 900: "15 minutes", 3600: "1 hour", 86400: "1 day", 2592000: "30 days" };
 
+const VERSIONS = { system: "System", kernel: "Kernel", python: "Python", docker: "Docker", driver: "GPU driver" };
+
 export function nodeView([name]) {
   let range = 900, tasks = null;
   const charts = usageCharts(`node-${name}`, Curves);
@@ -79,7 +81,9 @@ function now(node) {
 
 function about(node) {
   return facts([
-    ["Runtimes", (node.runtimes || []).join(", ")], ["Grass", node.version], ["Topology", (node.path || []).join(" / ") || "–"],
+    node.conditions?.length ? ["Conditions", node.conditions.map((each) => h("div", shape("warn"), " ", each.message))] : null,
+    ["Runtimes", (node.runtimes || []).join(", ")], ["Grass", node.version],
+    ...Object.entries(VERSIONS).map(([key, text]) => (node.versions?.[key] ? [text, node.versions[key]] : null)), ["Topology", (node.path || []).join(" / ") || "–"],
     ["Labels", Object.entries(node.labels || {}).map(([key, value]) => [h("span.chip", `${key}=${value}`), " "])],
     ["Load", node.usage ? node.usage.load.toFixed(2) : "–"], ["Scratch", node.resources?.disk ? bytes(node.resources.disk) : "–"],
     ...Object.entries(node.resources?.custom || {}).map(([key, value]) => [key, `${cores(node.free?.custom?.[key] || 0)} of ${cores(value)} free`]),
