@@ -58,5 +58,6 @@ ACTIONS: dict[str, Callable[[ApiClient, Body], Any]] = {
     "schedule-stop": lambda client, body: client.stop_schedule(_text(body, "schedule")),
     "schedule-pause": lambda client, body: client.pause_schedule(_text(body, "schedule")),
     "schedule-resume": lambda client, body: client.resume_schedule(_text(body, "schedule")),
+    "schedule-delete": lambda client, body: client.delete_schedule(_text(body, "schedule")),
     "schedule-run": lambda client, body: client.run_schedule(_text(body, "schedule")),
 }

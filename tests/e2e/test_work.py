@@ -218,6 +218,21 @@ def test_the_dashboard_shows_tasks_of_all_nodes_turn_green_and_drains_a_node(
             page.click(".dialog button.primary")
             page.wait_for_selector(".head .state:has-text('drained')")
             assert client.node("n1")["state"] == "DRAINED"
+            ticks = {"command": "for i in $(seq 600); do echo tick $i.; sleep 1; done", "resources": {"cpu": 0.1}}
+            watched = client.start({"name": "watched", "components": {"p": ticks}})["id"]
+            page.evaluate(f"location.hash = '/jobs/{watched}/logs'")
+            page.wait_for_selector(".log .text >> nth=0")
+            written = page.locator(".log .text").count()
+            page.wait_for_selector(f".log .text:has-text('tick {written + 1}.')")
+            page.click(".actions button:has-text('Stop')")
+            page.click(".dialog button:has-text('Stop job')")
+            page.wait_for_selector(".head .state:has-text('stopped')")
+            large = {"command": "true", "resources": {"cpu": 900}}
+            waiting = client.start({"name": "large", "components": {"p": large}})["id"]
+            page.evaluate(f"location.hash = '/jobs/{waiting}'")
+            page.wait_for_selector("section[aria-label='Why it waits'] td:has-text('node')")
+            client.stop(waiting)
+            page.evaluate("location.hash = '/nodes/n1'")
             page.click("button:has-text('Uncordon')")
             page.click(".dialog button.primary")
             page.wait_for_selector(".head .state:has-text('ready')")

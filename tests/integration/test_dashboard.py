@@ -5,40 +5,55 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import platform
+import shlex
 import shutil
 import signal
 import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
+import click
 import pytest
 
 from grass.api import keyring
 from grass.api.client import ApiClient
 from grass.api.user_files import register_user
+from grass.cli.main import grass as grass_commands
 from grass.clock import steady
 from grass.dashboard.server import DashboardServer
+from grass.errors import NotFoundError
 from grass.files.access import access_to
 from grass.files.browse import SharedFiles
 from grass.manifest.settings import OfferedResources, Settings
 from tests.support.browser import chromium, opened, tab, tabs
 from tests.support.local_cluster import LocalCluster
+from tests.support.nvml import StubDriver
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.needs_redis
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[LocalCluster]:
-    with LocalCluster(Settings(resources=OfferedResources(cpu=4000, memory=4 << 30, gpu=0))).running() as made:
+def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StubDriver]:
+    with pytest.MonkeyPatch.context() as patch:
+        made = StubDriver(tmp_path_factory.mktemp("driver"))
+        for name in ("LD_LIBRARY_PATH", "NVIDIA_STUB"):
+            patch.setenv(name, made.env[name])
+        yield made
+
+
+@pytest.fixture(scope="module")
+def cluster(driver: StubDriver) -> Iterator[LocalCluster]:
+    with LocalCluster(Settings(resources=OfferedResources(cpu=4000, memory=4 << 30, gpu=4000))).running() as made:
         yield made
 
 
@@ -219,6 +234,107 @@ def test_a_waiting_job_tells_why_and_a_node_is_drained_and_comes_back(page: Any,
     page.wait_for_selector("canvas[aria-label='Tasks of main: 1 succeeded']")
 
 
+def confirm(page: Any, button: str, **fields: str) -> None:
+    """Click an action and confirm it; check that its command line is one that `grass` understands."""
+    page.click(f"main button:text-is('{button}')")
+    for name, value in fields.items():
+        page.fill(f".dialog input[name={name}]", value)
+    check_command(page.inner_text(".dialog .command code"))
+    page.click(".dialog footer .primary")
+    page.wait_for_selector(".dialog", state="detached")
+
+
+def check_command(line: str) -> None:
+    """Fail unless the line is a whole command of `grass`, without running it."""
+    command, (program, *words) = grass_commands, shlex.split(line)
+    assert program == "grass"
+    with click.Context(command) as context:
+        while isinstance(command, click.Group):
+            _, found, words = command.resolve_command(context, words)
+            assert found is not None
+            command = found
+        command.make_context(command.name, words)
+
+
+ATTEMPT = "dl.facts dt:text-is('Attempt') + dd"
+
+
+def test_a_job_is_changed_from_its_page_as_its_command_lines_would(page: Any, client: ApiClient) -> None:
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    client.cordon("local")
+    job_id = client.start(job("changed", "exec sleep 600", restart={"policy": "never"}))["id"]
+    to(page, f"/jobs/{job_id}")
+    page.click("main button:text-is('Hold')")
+    page.click(".dialog button:text-is('Copy')")
+    page.wait_for_selector(".dialog button:text-is('Copied')")
+    assert page.evaluate("navigator.clipboard.readText()") == f"grass job hold {job_id}"
+    page.click(".dialog button:text-is('Cancel')")
+    assert client.job(job_id)["held"] is None
+    confirm(page, "Hold")
+    page.wait_for_selector("main button:text-is('Release')")
+    assert client.job(job_id)["held"]
+    confirm(page, "Priority", priority="700")
+    to(page, f"/jobs/{job_id}/about")
+    page.wait_for_selector("dl.facts dt:text-is('Priority') + dd:text-is('700')")
+    to(page, f"/jobs/{job_id}")
+    confirm(page, "Release")
+    client.uncordon("local")
+    running = "canvas[aria-label='Tasks of main: 1 running']"
+    page.wait_for_selector(running)
+    confirm(page, "Suspend")
+    page.wait_for_selector(".head .state:has-text('suspended')")
+    confirm(page, "Resume")
+    page.wait_for_selector(running)
+    to(page, f"/jobs/{job_id}/tasks/main.0")
+    before = int(page.inner_text(ATTEMPT))
+    confirm(page, "Restart")
+    wait_until(lambda: int(page.inner_text(ATTEMPT)) > before)
+    page.wait_for_selector(running)
+    client.stop(job_id)
+    client.wait(job_id, timeout=30)
+
+
+def test_a_task_is_replaced_and_stopped_and_its_job_runs_again_and_is_deleted(page: Any, client: ApiClient) -> None:
+    job_id = client.start(job("renewed", "exec sleep 600", restart={"policy": "never"}))["id"]
+    running = "canvas[aria-label='Tasks of main: 1 running']"
+    to(page, f"/jobs/{job_id}/tasks/main.0")
+    page.wait_for_selector(running)
+    confirm(page, "Replace task")  # there is no other node: the task waits for one
+    to(page, f"/jobs/{job_id}/operations")
+    page.wait_for_selector("td:has-text('replace main')")
+    assert page.locator("main button:text-is('Cancel')").count() == 0
+    to(page, f"/jobs/{job_id}/tasks/main.0")
+    confirm(page, "Stop task")
+    page.wait_for_selector("canvas[aria-label='Tasks of main: 1 stopped']")
+    runs = [job_id]
+    for action in ("Rerun", "Rerun failed"):
+        confirm(page, action)
+        wait_until(lambda: runs[-1] not in page.evaluate("location.hash"))
+        runs.append(page.evaluate("location.hash").rpartition("/")[2])
+        page.wait_for_selector(running)
+        confirm(page, "Stop")
+        page.wait_for_selector("canvas[aria-label='Tasks of main: 1 stopped']")
+    assert client.job(runs[-1])["rerun_of"] == runs[1]
+    confirm(page, "Delete")
+    wait_until(lambda: page.evaluate("location.hash") == "#/jobs")
+    with pytest.raises(NotFoundError):
+        client.job(runs[-1])
+
+
+def test_schedules_are_changed_from_their_page(page: Any, client: ApiClient) -> None:
+    part = {"command": "true", "resources": {"cpu": 0.1}}
+    client.start_schedule({"name": "nightly", "cron": "0 3 1 1 *", "job": {"components": {"main": part}}})
+    to(page, "/schedules")
+    row = "tr:has-text('nightly')"
+    for action, after in (("Run now", "td a:has-text('nightly')"), ("Pause", ".state:has-text('paused')"),
+                          ("Resume", ".state:has-text('active')"), ("Stop", ".state:has-text('stopped')")):  # fmt: skip
+        confirm(page, action)
+        page.wait_for_selector(f"{row} {after}")
+    confirm(page, "Delete")
+    page.wait_for_selector(row, state="detached")
+    assert "nightly" not in [each["name"] for each in client.schedules()]
+
+
 HOSTILE = r"""
 import sys
 print("<script>document.title='taken'</script><img src=x onerror=alert(1)>")
@@ -245,7 +361,85 @@ def test_hostile_lines_of_a_log_are_shown_and_not_run(page: Any, client: ApiClie
     assert page.locator(".log img, .log script").count() == 0 and "taken" not in page.title()
     assert page.locator(".log .a-1:has-text('red')").count() == 1
     page.click("button:has-text('Colours')")
-    until(page, "!document.querySelector('.log .a-1')")
+    until(page, "!document.querySelector('.log .a-1') && document.documentElement.scrollWidth <= innerWidth")
+
+
+RUNS = '"><img src=x onerror=taken=1><script>taken=1</script>\u202e\u05e9'
+"""What a name would be that the grammar of names forbids."""
+
+
+def forged(value: Any, words: Sequence[str]) -> Any:
+    """Return data of the cluster as hostile as possible: ``words`` are replaced, and each message begins with RUNS."""
+    if isinstance(value, dict):
+        return {
+            forged(key, words): RUNS + "x" * 3000 + each if key == "message" and each else forged(each, words)
+            for key, each in value.items()
+        }
+    if isinstance(value, list):
+        return [forged(each, words) for each in value]
+    for word in words if isinstance(value, str) else ():
+        value = value.replace(word, RUNS)
+    return value
+
+
+def snapshot(link: str) -> list[Any]:
+    """Return the messages of the feed up to the whole state."""
+    found: list[Any] = []
+    with closing(http.client.HTTPConnection(urlsplit(link).netloc, timeout=10)) as connection:
+        connection.request("GET", "/feed", headers={"Cookie": cookie_of(link)})
+        reply = connection.getresponse()
+        while not any("jobs" in piece for piece in found):
+            if (line := reply.readline()).startswith(b"data: "):
+                found.append(json.loads(line[6:]))
+    return found
+
+
+def test_hostile_names_tags_and_reasons_are_shown_and_not_run(browser: Any, link: str, client: ApiClient) -> None:
+    failing = {**job("innocent", "exit 3", restart={"policy": "never"}), "tags": {"colour": RUNS}}
+    job_id = client.wait(client.start(failing)["id"], timeout=30)["id"]
+    waiting = client.start(job("innocent", "true", resources={"cpu": 900}))["id"]
+    words = ("innocent", client.status()["user"], "local")
+    feed = "".join(f"data: {json.dumps(forged(piece, words))}\n\n" for piece in snapshot(link))
+
+    def forge(route: Any) -> None:
+        asked = urlsplit(route.request.url)
+        if asked.path == "/feed":
+            route.fulfill(body=feed, content_type="text/event-stream")
+            return
+        query = urlencode([(name, text.replace(RUNS, "innocent")) for name, text in parse_qsl(asked.query)])
+        reply = route.fetch(url=asked._replace(query=query).geturl())
+        route.fulfill(json=forged(reply.json(), words), status=reply.status)
+
+    with tabs(browser) as context:
+        context.route("**/feed*", forge)
+        context.route("**/ask/**", forge)
+        with tab(context, link, ("404",)) as page:  # what the cluster does not know by these names
+            page.wait_for_selector(".tile")
+            shown = [quote(each.replace("innocent", RUNS), safe="") for each in (job_id, waiting)]
+            node = quote(RUNS, safe="")
+            places = [f"/jobs/{shown[0]}{part}" for part in ("", "/timeline", "/usage", "/events", "/about")]
+            compare = f"/compare/{shown[0]}/{shown[1]}"
+            for address in (
+                "/",
+                "/jobs",
+                f"/jobs/{shown[1]}",
+                *places,
+                compare,
+                "/nodes",
+                f"/nodes/{node}",
+                "/users",
+                "/events",
+            ):
+                to(page, address)
+                page.wait_for_selector("main :text('<script>')")
+                for width in (390, 1360):
+                    page.set_viewport_size({"width": width, "height": 900})
+                    until(page, "document.documentElement.scrollWidth <= innerWidth")
+            page.keyboard.press("/")
+            page.wait_for_selector(".found a:has-text('<script>')")
+            assert page.locator("main img, main script, .dialog img").count() == 0
+            assert page.evaluate("window.taken") is None
+    client.stop(waiting)
 
 
 def test_five_thousand_tasks_fit_on_a_page(page: Any, client: ApiClient) -> None:
@@ -269,6 +463,12 @@ def test_a_job_is_scaled_and_its_operation_is_followed(page: Any, client: ApiCli
     page.wait_for_selector("section[aria-label=Operations] .state:has-text('done')")
     page.click("nav.tabs a:has-text('Tasks')")
     page.wait_for_selector("canvas[aria-label='Tasks of main: 2 running']")
+    client.cordon("local")
+    client.scale(job_id, "main", 3)
+    to(page, f"/jobs/{job_id}/operations")
+    confirm(page, "Cancel")
+    page.wait_for_selector("section[aria-label=Operations] .state:has-text('cancelled')")
+    client.uncordon("local")
     client.stop(job_id)
     client.wait(job_id, timeout=30)
 
@@ -612,21 +812,29 @@ PAGES_OF_A_JOB = (
     "JOB/usage",
     "JOB/files",
     "JOB/operations",
+    "JOB/events",
+    "JOB/tasks/main.1",
     "JOB/about",
+    "/compare/OTHER/ID",
 )
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("pages", [PAGES, PAGES_OF_A_JOB], ids=["cluster", "job"])
 def test_each_page_is_accessible_and_fits_its_screen(
-    browser: Any, link: str, client: ApiClient, tmp_path: Path, pages: tuple[str, ...], theme: str
+    browser: Any, link: str, client: ApiClient, driver: StubDriver, tmp_path: Path, pages: tuple[str, ...], theme: str
 ) -> None:
     from axe_playwright_python.sync_playwright import Axe
 
-    ended = client.wait(client.start(job(f"seen-{theme}", "echo $GRASS_INDEX; exit $GRASS_INDEX", replicas=2))["id"])
+    command = "echo $GRASS_INDEX; exit $GRASS_INDEX"
+    ended, other = (client.wait(client.start(job(f"seen-{theme}", command, replicas=2))["id"])["id"] for _ in range(2))
+    driver.set(_0_util=71, _0_temp=64, _0_used=48 << 30, _3_fails=15)
+    wait_until(lambda: client.node("local")["quarantine"], what="the loss of a GPU")
     with opened(browser, link, color_scheme=theme) as page:
+        page.wait_for_selector(".alerts li.bad:has-text('GPU 3 in quarantine')")
+        page.wait_for_selector(".tile .meter:has-text('gpu 0'):has-text('71 %')")
         for address in pages:
-            to(page, address.replace("JOB", f"/jobs/{ended['id']}"))
+            to(page, address.replace("JOB", f"/jobs/{ended}").replace("OTHER", other).replace("ID", ended))
             page.wait_for_selector("main h1, main .head", state="attached")
             found = Axe().run(page).response["violations"]
             serious = [
@@ -638,6 +846,15 @@ def test_each_page_is_accessible_and_fits_its_screen(
                 until(page, "document.documentElement.scrollWidth <= innerWidth")
                 page.screenshot(path=tmp_path / f"{address.strip('/').replace('/', '-') or 'overview'}-{width}.png")
             page.set_viewport_size({"width": 1360, "height": 900})
+            if address == "/nodes/local":
+                versions = {
+                    "Kernel": platform.release(),
+                    "Python": platform.python_version(),
+                    "GPU driver": "550.54.14",
+                }
+                for name, version in versions.items():
+                    assert page.inner_text(f"dl.facts dt:text-is('{name}') + dd") == version
+    driver.set(_3_fails=0)
 
 
 def test_the_command_prints_a_link_and_ends_with_an_interrupt(cluster: LocalCluster) -> None:

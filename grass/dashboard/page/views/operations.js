@@ -25,6 +25,6 @@ function table(job, operations) {
       h("td.main", `${each.kind} ${each.component || "the job"}`, each.to_size === null ? null : h("div.soft", `${each.from_size ?? "–"} → ${each.to_size}`)),
       h("td", h("span.state", shape(each.outcome ? TONES[each.outcome] : "running"), (each.outcome || each.state).toLowerCase().replace("_", " "))),
       h("td.wide", each.message || each.reason || "–"), h("td", each.author), h("td.num", ago(each.filed)),
-      h("td.num", !each.ended && mine && me.actions.includes("operation-cancel") ? h("button.button", { type: "button", onclick: () => confirm({ action: "operation-cancel", title: `Cancel ${each.kind} of ${job.name}?`, text: "It is undone if it is not complete.",
+      h("td.num", each.cancellable && mine && me.actions.includes("operation-cancel") ? h("button.button", { type: "button", onclick: () => confirm({ action: "operation-cancel", title: `Cancel ${each.kind} of ${job.name}?`, text: "It is undone if it is not complete.",
         body: () => ({ job: job.id, operation: each.id }), line: () => `grass job operations ${job.id} --cancel ${each.id}`, verb: "Cancel operation" }) }, "Cancel") : null))))));
 }

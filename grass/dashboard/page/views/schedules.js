@@ -32,10 +32,11 @@ function table(schedules) {
 function actions({ name, state, cron }) {
   const offer = (action, text, options, danger = false) => h("button.button", { class: danger ? "danger" : "", type: "button", onclick: () => confirm({ action, danger, body: () => ({ schedule: name }), ...options }) }, text);
   const stop = () => offer("schedule-stop", "Stop", { title: `Stop ${name}?`, text: "It starts nothing more. Jobs of a batch are stopped; the run of a cron rule continues.", line: () => `grass schedule stop ${name}`, verb: "Stop schedule" }, true);
-  const run = offer("schedule-run", "Run now", { title: `Run ${name} now?`, text: "Starts one run besides its rule.", line: () => `grass schedule run-now ${name}`, verb: "Run now" });
+  const remove = () => offer("schedule-delete", "Delete", { title: `Delete ${name}?`, text: "The schedule is removed for good. Its jobs stay.", line: () => `grass schedule delete ${name}`, verb: "Delete schedule" }, true);
+  const run = offer("schedule-run", "Run now", { title: `Run ${name} now?`, text: cron ? "Starts one run besides its rule." : "Starts the jobs of the batch again.", line: () => `grass schedule run-now ${name}`, verb: "Run now" });
   if (!cron && state === "ACTIVE") return [stop()];
-  if (state === "PAUSED") return [offer("schedule-resume", "Resume", { title: `Resume ${name}?`, text: "It starts jobs again by its rule.", line: () => `grass schedule resume ${name}`, verb: "Resume" }), " ", run];
-  if (state !== "ACTIVE") return [];
+  if (state === "PAUSED") return [offer("schedule-resume", "Resume", { title: `Resume ${name}?`, text: "It starts jobs again by its rule.", line: () => `grass schedule resume ${name}`, verb: "Resume" }), " ", run, " ", remove()];
+  if (state !== "ACTIVE") return [cron ? null : [run, " "], remove()];
   return [run, " ", offer("schedule-pause", "Pause", { title: `Pause ${name}?`, text: "It starts nothing until it is resumed.", line: () => `grass schedule pause ${name}`, verb: "Pause" }), " ",
     stop()];
 }
