@@ -69,7 +69,10 @@ for folder in /run/grass /srv/grass /etc/grass $state/installed $state/clusters 
 done
 # its user's home, in which tasks may have left files, when that user was made here and went with the last of all
 if [ -d "$state" ] && [ ! -e "$state/installed" ] && ! id grass >/dev/null 2>&1; then
-  if mounted "$state"; then empty "$state"; else rm -rf --one-file-system -- "$state"; fi
+  if mounted "$state"; then empty "$state"
+  elif grep -qs " $state/" /proc/self/mounts; then rm -rf --one-file-system -- "$state" 2>/dev/null || :  # a disk stays
+  else rm -rf --one-file-system -- "$state"
+  fi
 fi
 """
 )
