@@ -129,3 +129,13 @@ def test_every_decision_is_in_the_list_of_decisions() -> None:
     index = (folder / "README.md").read_text()
     for path in folder.glob("0*.md"):
         assert f"[{path.read_text().splitlines()[0][2:]}]({path.name})" in index
+
+
+def test_a_pattern_of_units_in_the_documents_matches_the_whole_names_that_systemd_compares() -> None:
+    patterns = [
+        (name, pattern)
+        for name, path in zip(NAMES, DOCUMENTS, strict=True)
+        for pattern in re.findall(r"(?:journalctl|systemctl)[^`\n]*?'?(grass-[^'`\s]*\*[^'`\s]*)", path.read_text())
+    ]
+    assert patterns
+    assert not [(name, pattern) for name, pattern in patterns if not pattern.endswith((".service", "@*"))]
