@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from grass import clock
 from grass.backoff import Backoff
 from grass.errors import NodeUnreachableError
@@ -15,12 +17,16 @@ _SHORTEST = 0.2
 
 
 class Patience:
-    """The retry policy of one exchange. ``timeout``, ``wait``: seconds; see ``TIMEOUT`` and ``Transport.call``."""
+    """The retry policy of one exchange. ``timeout``, ``wait``: seconds; see ``TIMEOUT`` and ``Transport.call``.
 
-    def __init__(self, timeout: float, wait: float, resumed: bool) -> None:
+    ``resumed``: the server has answered before. ``steady``: tells the time.
+    """
+
+    def __init__(self, timeout: float, wait: float, resumed: bool, steady: Callable[[], float] = clock.steady) -> None:
         self._timeout = timeout
         self._wait = wait
-        self._began = clock.steady()
+        self._steady = steady
+        self._began = steady()
         self._until = self._began + timeout
         self._restart = _RESTART * timeout if resumed else 0.0
         self._pauses = Backoff(0.01, 0.3)
@@ -30,12 +36,12 @@ class Patience:
     @property
     def left(self) -> float:
         """Return the seconds for the next attempt."""
-        return max(_SHORTEST, self._until - clock.steady()) + self._wait
+        return max(_SHORTEST, self._until - self._steady()) + self._wait
 
     @property
     def waited(self) -> float:
         """Return the seconds since the first attempt began."""
-        return clock.steady() - self._began
+        return self._steady() - self._began
 
     def may_correct(self) -> bool:
         """Return True once: the clock may be corrected and the request repeated."""
@@ -50,7 +56,7 @@ class Patience:
     def goes_on(self, error: Exception) -> bool:
         """Wait and return True if another attempt is allowed. A server that went away while it held a request gets the
         whole timeout to come back; a silent server does not. One that restarts may be silent until it has started."""
-        now = clock.steady()
+        now = self._steady()
         self.arrived |= not isinstance(error, ConnectionRefusedError)
         if not isinstance(error, TimeoutError):
             if self._wait and self.attempt == 0 and not isinstance(error, NodeUnreachableError):

@@ -2,29 +2,42 @@
 
 from __future__ import annotations
 
-import time
-
 from grass.api.patience import Patience
 
-TIMEOUT = 0.5
+TIMEOUT = 5.0
+
+
+class Time:
+    """A steady clock that stands still until it is set on."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
 
 
 def test_a_silent_server_is_given_up_after_the_timeout() -> None:
-    patience = Patience(TIMEOUT, wait=0.0, resumed=True)
-    time.sleep(TIMEOUT)
+    time = Time()
+    patience = Patience(TIMEOUT, wait=0.0, resumed=True, steady=time)
+    time.now += TIMEOUT
     assert not patience.goes_on(TimeoutError())
 
 
 def test_a_server_that_went_away_may_be_silent_while_it_starts_again() -> None:
-    patience = Patience(TIMEOUT, wait=0.0, resumed=True)
+    time = Time()
+    patience = Patience(TIMEOUT, wait=0.0, resumed=True, steady=time)
     assert patience.goes_on(ConnectionRefusedError())
-    assert 4 * TIMEOUT < patience.left <= 6 * TIMEOUT
-    time.sleep(TIMEOUT)
+    assert patience.left == 6 * TIMEOUT
+    time.now += TIMEOUT
     assert patience.goes_on(TimeoutError())
+    time.now += 5 * TIMEOUT
+    assert not patience.goes_on(TimeoutError())
 
 
 def test_a_server_that_never_answered_gets_no_time_to_restart() -> None:
-    patience = Patience(TIMEOUT, wait=0.0, resumed=False)
+    time = Time()
+    patience = Patience(TIMEOUT, wait=0.0, resumed=False, steady=time)
     assert patience.goes_on(ConnectionResetError())
-    time.sleep(TIMEOUT)
+    time.now += TIMEOUT
     assert not patience.goes_on(ConnectionRefusedError())

@@ -1,0 +1,34 @@
+"""Promises of CONTRIBUTING.md that no other tool can keep: found by reading the files."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PATCHED = re.compile(r"""monkeypatch\.set(?:attr|item)\([^\n]*?[\w.,\s]["'.]_?[A-Z][A-Z0-9_]+["'],""")
+MODULE = re.compile(r"`((?:grass|master|node|tests|scripts)/[\w/]+\.py)`")
+
+
+def patches_a_constant(text: str) -> list[str]:
+    return [line.strip() for line in text.splitlines() if PATCHED.search(line)]
+
+
+def test_no_test_patches_a_constant_of_the_product() -> None:
+    assert {
+        str(path): found for path in ROOT.glob("tests/**/*.py") if (found := patches_a_constant(path.read_text()))
+    } == {}
+
+
+def test_a_patched_constant_is_found() -> None:
+    call = "monkeypatch.set" + "attr"
+    assert patches_a_constant(f'    {call}(patience, "TIMEOUT", 1)')
+    assert patches_a_constant(f'    {call}("grass.api.patience._RESTART", 1)')
+    assert not patches_a_constant(f'    {call}(sys, "stdin", text)')
+
+
+def test_each_module_that_the_documents_name_exists() -> None:
+    pages = [ROOT / "CONTRIBUTING.md", ROOT / "README.md", *ROOT.glob("docs/**/*.md")]
+    named = {name: str(page) for page in pages for name in MODULE.findall(page.read_text())}
+    assert len(named) > 50
+    assert {name: page for name, page in named.items() if not (ROOT / name).is_file()} == {}
