@@ -23,7 +23,7 @@ from master.agent.recover import rebuild
 from master.agent.step import Step
 from tests.property.test_reactor import heal, restore
 from tests.support.said import report
-from tests.support.world import World
+from tests.support.world import CALM, World
 
 OFTEN = ["scale", "scale", "scale", "end", "ready", "ready", "advance", "advance"]
 SELDOM = [
@@ -215,7 +215,7 @@ def test_sizes_stay_within_bounds_and_every_operation_ends(seed: int) -> None:
         life.anything()
         life.check()
     restore(life.world)
-    life.world.advance(400)
+    life.world.advance(400, CALM)
     life.check()
     for each in life.world.api.operations(life.job_id):
         if each.unfinished and each.state is not OperationState.WAITING:  # what has begun goes on for a limited time

@@ -16,7 +16,7 @@ from grass.model.reasons import ReasonCode
 from grass.model.resources import Resources
 from master.agent.step import Limits
 from tests.support.said import report
-from tests.support.world import World
+from tests.support.world import CALM, World
 
 SHAPES = [Resources(500), Resources(1000), Resources(2000, 1 << 30), Resources(0), Resources(1000, 0, 1000)]
 SHAPES += [Resources(0, 0, 250), Resources(500, 0, 500), Resources(500, custom=(("licences", 1),))]
@@ -191,7 +191,7 @@ def test_every_job_comes_to_an_end_whatever_happens(seed: int) -> None:
         for key in world.running():
             if key in world.running():
                 world.end(key, code=0)
-        world.advance(70)
+        world.advance(70, CALM)
     waiting = [view for view in world.jobs() if not ended(view)]
     assert not waiting, waiting
     assert not world.running()

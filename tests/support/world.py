@@ -39,6 +39,9 @@ BOOT = "boot-1"
 EPOCH = 1_700_000_000.0
 MANY = 1_000_000
 
+CALM = 5.0
+"""Step while only the end of waits is awaited: shorter than the silence that makes a node SILENT."""
+
 
 @dataclass
 class SimulatedNode:
@@ -224,11 +227,11 @@ class World:
             for node in self.nodes.values():
                 busy = node.pump(self.wall) or busy
 
-    def advance(self, seconds: float) -> None:
-        """Let time pass in steps of a second at most; connected nodes send their heartbeats."""
+    def advance(self, seconds: float, step: float = 1.0) -> None:
+        """Let time pass in steps of ``step`` seconds at most; connected nodes send their heartbeats."""
         end = self.now + seconds
         while self.now < end:
-            self.now = min(end, self.now + 1.0)
+            self.now = min(end, self.now + step)
             for node in self.nodes.values():
                 if node.connected:
                     node.beat()
