@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import http.client
 import os
 import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -17,10 +15,8 @@ import pytest
 
 from grass.errors import ConflictError, UnreachableError
 from grass.manifest.settings import RedisSettings, Settings
-from grass.provision import daemons, ports, processes, stopping
+from grass.provision import daemons, ports, processes
 from grass.provision.doctor import doctor
-from grass.provision.shutdown import request_shutdown
-from grass.provision.supervision import Supervisor
 from grass.store.embedded import find_server
 from grass.store.redis_backend import RedisBackend
 from tests.support.example_run import free_port
@@ -142,23 +138,6 @@ def test_a_home_whose_path_is_too_long_for_sockets_works_all_the_same(make: Make
     assert not Path(cluster.config.runtime_dir).exists()
 
 
-def test_after_the_idle_shut_down_create_starts_it_again_with_its_state(make: Make) -> None:
-    cluster = make()
-    with cluster.client() as client:
-        job_id = client.start({"name": "before", "components": {"t": {"command": "true"}}})["id"]
-        client.wait("before", timeout=30)
-    pids = cluster.pids()
-    request_shutdown(cluster.config)
-    wait_until(lambda: not any(map(alive, pids)), what="the end of all daemons")
-    wait_until(lambda: not list(cluster.home.glob(".*.lock")), what="the end of the shut-down")
-    assert set(cluster.states().values()) == {"STOPPED"}
-    cluster.create()
-    with cluster.client() as client:
-        assert client.job("before")["id"] == job_id
-        client.start({"name": "after", "components": {"t": {"command": "true"}}})
-        assert client.wait("after", timeout=30)["state"] == "SUCCEEDED"
-
-
 def test_a_cluster_that_may_end_when_idle_waits_for_its_jobs_and_then_ends_by_itself(make: Make) -> None:
     cluster = make(Settings(keep_agent_alive=False, agent_countdown=10, check_interval=0.5))
     pids = cluster.pids()
@@ -167,20 +146,6 @@ def test_a_cluster_that_may_end_when_idle_waits_for_its_jobs_and_then_ends_by_it
         assert client.wait("last", timeout=30)["state"] == "SUCCEEDED"
     wait_until(lambda: not any(map(alive, pids)), what="the end of all daemons")
     assert cluster.config.path.exists()
-
-
-def test_when_a_port_is_taken_at_the_next_start_it_says_so(make: Make) -> None:
-    cluster = make()
-    stopping.stop(cluster.config)
-    holder = subprocess.Popen([sys.executable, "-m", "http.server", str(cluster.config.master.api_port)], stderr=-3)
-    try:
-        wait_until(lambda: not ports.available("127.0.0.1", cluster.config.master.api_port), what="the other server")
-        with pytest.raises(ConflictError, match=rf"`api` port of cluster local, is taken by .*pid {holder.pid}"):
-            cluster.create()
-    finally:
-        holder.kill()
-        holder.wait()
-    cluster.create()
 
 
 def test_a_create_that_was_killed_is_finished_by_the_next_one(tmp_path: Path) -> None:
@@ -213,97 +178,6 @@ def test_of_two_creates_at_once_one_makes_the_cluster_and_the_other_is_told(tmp_
         assert "exists and runs" in "".join(said)
     finally:
         cluster.end()
-
-
-def test_a_daemon_that_is_killed_twenty_times_in_a_row_still_comes_back(make: Make) -> None:
-    cluster = make()
-    longest = 0.0
-    for _ in range(20):
-        pid = cluster.pid("collector")
-        assert pid is not None
-        began = time.monotonic()
-        os.kill(pid, signal.SIGKILL)
-        wait_until(lambda pid=pid: cluster.pid("collector") not in (None, pid), seconds=5, what="the collector")
-        longest = max(longest, time.monotonic() - began)
-    print(f"back after {longest:.2f} s at most")
-
-
-def test_a_killed_api_server_leaves_no_worker_and_gets_its_port_back(make: Make) -> None:
-    cluster = make()
-    parent = cluster.pid("master-api-server")
-    assert parent is not None
-    of_api = [p.pid for p in processes.of_cluster(cluster.config) if p.name == "master-api-server"]
-    assert len(of_api) == 2
-    os.kill(parent, signal.SIGKILL)
-    wait_until(lambda: not any(map(alive, of_api)), seconds=5, what="the end of the worker")
-    wait_until(lambda: answers(cluster), seconds=5, what="the next API server")
-
-
-def answers(cluster: LocalCluster) -> bool:
-    connection = http.client.HTTPConnection("127.0.0.1", cluster.config.master.api_port, timeout=2)
-    try:
-        connection.request("GET", "/")
-        return connection.getresponse().status > 0
-    except OSError:
-        return False
-    finally:
-        connection.close()
-
-
-def test_a_supervisord_that_was_killed_comes_back_and_tasks_go_on(make: Make, tmp_path: Path) -> None:
-    cluster = make()
-    task = cluster.start_sleeper(tmp_path / "marks")
-    killed = cluster.pid(daemons.SUPERVISOR)
-    assert killed is not None
-    os.kill(killed, signal.SIGKILL)
-    wait_until(lambda: cluster.pid(daemons.SUPERVISOR) not in (None, killed))
-    wait_until(lambda: set(cluster.states().values()) == {"RUNNING"})
-    assert alive(task) and (tmp_path / "marks").read_text() == "run\n"
-
-
-def test_when_supervisord_dies_with_all_who_watch_it_tasks_go_on_and_create_takes_over(
-    make: Make, tmp_path: Path
-) -> None:
-    cluster = make()
-    marks = tmp_path / "marks"
-    task = cluster.start_sleeper(marks)
-    pids = [cluster.pid(name) for name in ("master-agent", "collector", daemons.SUPERVISOR)]
-    killed = [pid for pid in pids if pid is not None]
-    assert len(killed) == 3
-    for watcher in killed[:2]:
-        os.kill(watcher, signal.SIGSTOP)  # so that it does not see the other's end
-    for pid in reversed(killed):
-        os.kill(pid, signal.SIGKILL)
-    wait_until(lambda: not any(map(alive, killed)))
-    states = cluster.states()
-    assert {states.pop(name) for name in (daemons.SUPERVISOR, "master-agent", "collector")} == {"STOPPED"}
-    assert set(states.values()) == {"ORPHANED"}
-    cluster.create()
-    assert set(cluster.states().values()) == {"RUNNING"}
-    assert alive(task) and marks.read_text() == "run\n"
-    with cluster.client() as client:
-        client.stop("sleeper")
-        assert client.wait("sleeper", timeout=30)["state"] == "STOPPED"
-
-
-def test_create_starts_what_was_stopped_by_hand_and_leaves_the_rest_alone(make: Make, tmp_path: Path) -> None:
-    cluster = make()
-    task = cluster.start_sleeper(tmp_path / "marks")
-    Supervisor(cluster.config).stop_daemon("collector")
-    wait_until(lambda: cluster.states()["collector"] == "STOPPED")
-    cluster.create()
-    assert set(cluster.states().values()) == {"RUNNING"}
-    assert alive(task)
-
-
-def test_a_supervisord_that_hangs_is_replaced(make: Make) -> None:
-    cluster = make()
-    hanging = cluster.pid(daemons.SUPERVISOR)
-    assert hanging is not None
-    os.kill(hanging, signal.SIGSTOP)
-    cluster.create()
-    assert cluster.pid(daemons.SUPERVISOR) not in (None, hanging)
-    assert not alive(hanging)
 
 
 def test_deleting_works_when_supervisord_and_half_of_the_daemons_are_dead(make: Make, tmp_path: Path) -> None:

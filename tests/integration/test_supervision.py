@@ -1,27 +1,55 @@
-"""supervisord and what it watches: killed at bad moments, and daemons that hang instead of ending."""
+"""supervisord and what it watches: killed at bad moments, stopped by hand, and hanging instead of ending."""
 
 from __future__ import annotations
 
+import http.client
 import os
 import signal
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from grass.provision import daemons, processes
+from grass.errors import ConflictError, UnreachableError
+from grass.provision import daemons, ports, processes, stopping
+from grass.provision.shutdown import request_shutdown
+from grass.provision.supervision import Supervisor
 from tests.support.local_cluster import LocalCluster
+from tests.support.processes import alive
 from tests.support.waiting import wait_until
 
 NAMED_WITHIN = 60.0
 REVIVED_WITHIN = 30.0
 
 
-@pytest.fixture
-def cluster() -> Iterator[LocalCluster]:
+@pytest.fixture(scope="module")
+def shared() -> Iterator[LocalCluster]:
     with LocalCluster().running() as made:
         yield made
+
+
+@pytest.fixture
+def cluster(shared: LocalCluster) -> Iterator[LocalCluster]:
+    """One for all: each test leaves it running, as `create` does, with none of its tasks."""
+    yield shared
+    wait_until(lambda: all_run(shared) and is_ready(shared), REVIVED_WITHIN, "the cluster, whole again,", 0.2)
+    with shared.client() as client:
+        for job in client.jobs():
+            client.stop(job["id"], grace=0)
+            client.wait(job["id"], timeout=30)
+
+
+def is_ready(cluster: LocalCluster) -> bool:
+    """Whether the API answers, and the node accepts tasks."""
+    with cluster.client() as client:
+        try:
+            return [node["state"] for node in client.nodes()] == ["READY"]
+        except UnreachableError:  # its server has just started
+            return False
 
 
 def pid_of(cluster: LocalCluster, name: str) -> int:
@@ -66,6 +94,122 @@ def test_supervisord_killed_again_as_soon_as_it_is_back_is_revived_again(cluster
     wait_until(lambda: cluster.pid(daemons.SUPERVISOR) not in (None, killed, again), REVIVED_WITHIN, "the revival")
     wait_until(lambda: all_run(cluster), REVIVED_WITHIN, "all daemons")
     assert processes.start_of(task) is not None and marks.read_text() == "run\n"
+
+
+def test_a_daemon_that_is_killed_twenty_times_in_a_row_still_comes_back(cluster: LocalCluster) -> None:
+    longest = 0.0
+    for _ in range(20):
+        pid = cluster.pid("collector")
+        assert pid is not None
+        began = time.monotonic()
+        os.kill(pid, signal.SIGKILL)
+        wait_until(lambda pid=pid: cluster.pid("collector") not in (None, pid), seconds=5, what="the collector")
+        longest = max(longest, time.monotonic() - began)
+    print(f"back after {longest:.2f} s at most")
+
+
+def test_a_killed_api_server_leaves_no_worker_and_gets_its_port_back(cluster: LocalCluster) -> None:
+    parent = cluster.pid("master-api-server")
+    assert parent is not None
+    of_api = [p.pid for p in processes.of_cluster(cluster.config) if p.name == "master-api-server"]
+    assert len(of_api) == 2
+    os.kill(parent, signal.SIGKILL)
+    wait_until(lambda: not any(map(alive, of_api)), seconds=5, what="the end of the worker")
+    wait_until(lambda: answers(cluster), seconds=5, what="the next API server")
+
+
+def answers(cluster: LocalCluster) -> bool:
+    connection = http.client.HTTPConnection("127.0.0.1", cluster.config.master.api_port, timeout=2)
+    try:
+        connection.request("GET", "/")
+        return connection.getresponse().status > 0
+    except OSError:
+        return False
+    finally:
+        connection.close()
+
+
+def test_a_supervisord_that_was_killed_comes_back_and_tasks_go_on(cluster: LocalCluster, tmp_path: Path) -> None:
+    task = cluster.start_sleeper(tmp_path / "marks")
+    killed = cluster.pid(daemons.SUPERVISOR)
+    assert killed is not None
+    os.kill(killed, signal.SIGKILL)
+    wait_until(lambda: cluster.pid(daemons.SUPERVISOR) not in (None, killed))
+    wait_until(lambda: set(cluster.states().values()) == {"RUNNING"})
+    assert alive(task) and (tmp_path / "marks").read_text() == "run\n"
+
+
+def test_when_supervisord_dies_with_all_who_watch_it_tasks_go_on_and_create_takes_over(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    marks = tmp_path / "marks"
+    task = cluster.start_sleeper(marks)
+    pids = [cluster.pid(name) for name in ("master-agent", "collector", daemons.SUPERVISOR)]
+    killed = [pid for pid in pids if pid is not None]
+    assert len(killed) == 3
+    for watcher in killed[:2]:
+        os.kill(watcher, signal.SIGSTOP)  # so that it does not see the other's end
+    for pid in reversed(killed):
+        os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: not any(map(alive, killed)))
+    states = cluster.states()
+    assert {states.pop(name) for name in (daemons.SUPERVISOR, "master-agent", "collector")} == {"STOPPED"}
+    assert set(states.values()) == {"ORPHANED"}
+    cluster.create()
+    assert set(cluster.states().values()) == {"RUNNING"}
+    assert alive(task) and marks.read_text() == "run\n"
+    with cluster.client() as client:
+        client.stop("sleeper")
+        assert client.wait("sleeper", timeout=30)["state"] == "STOPPED"
+
+
+def test_create_starts_what_was_stopped_by_hand_and_leaves_the_rest_alone(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    task = cluster.start_sleeper(tmp_path / "marks")
+    Supervisor(cluster.config).stop_daemon("collector")
+    wait_until(lambda: cluster.states()["collector"] == "STOPPED")
+    cluster.create()
+    assert set(cluster.states().values()) == {"RUNNING"}
+    assert alive(task)
+
+
+def test_a_supervisord_that_hangs_is_replaced(cluster: LocalCluster) -> None:
+    hanging = cluster.pid(daemons.SUPERVISOR)
+    assert hanging is not None
+    os.kill(hanging, signal.SIGSTOP)
+    cluster.create()
+    assert cluster.pid(daemons.SUPERVISOR) not in (None, hanging)
+    assert not alive(hanging)
+
+
+def test_when_a_port_is_taken_at_the_next_start_it_says_so(cluster: LocalCluster) -> None:
+    stopping.stop(cluster.config)
+    holder = subprocess.Popen([sys.executable, "-m", "http.server", str(cluster.config.master.api_port)], stderr=-3)
+    try:
+        wait_until(lambda: not ports.available("127.0.0.1", cluster.config.master.api_port), what="the other server")
+        with pytest.raises(ConflictError, match=rf"`api` port of cluster local, is taken by .*pid {holder.pid}"):
+            cluster.create()
+    finally:
+        holder.kill()
+        holder.wait()
+    cluster.create()
+
+
+def test_after_the_idle_shut_down_create_starts_it_again_with_its_state(cluster: LocalCluster) -> None:
+    with cluster.client() as client:
+        job_id = client.start({"name": "before", "components": {"t": {"command": "true"}}})["id"]
+        client.wait("before", timeout=30)
+    pids = cluster.pids()
+    request_shutdown(cluster.config)
+    wait_until(lambda: not any(map(alive, pids)), what="the end of all daemons")
+    wait_until(lambda: not list(cluster.home.glob(".*.lock")), what="the end of the shut-down")
+    assert set(cluster.states().values()) == {"STOPPED"}
+    cluster.create()
+    with cluster.client() as client:
+        assert client.job("before")["id"] == job_id
+        client.start({"name": "after", "components": {"t": {"command": "true"}}})
+        assert client.wait("after", timeout=30)["state"] == "SUCCEEDED"
 
 
 @pytest.mark.timeout(180)
