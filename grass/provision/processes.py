@@ -20,6 +20,10 @@ from grass.config import ClusterConfig
 from grass.provision.daemons import MODULES, REDIS, SUPERVISOR
 
 _PROC = Path("/proc")
+_BEGINNING = 1.0
+"""Longest time in seconds that a process without a command line counts as one that begins its program."""
+_KERNEL_OR_ENDING = 0x00200000 | 0x4
+"""Flags in /proc/PID/stat of processes that have no command line at all (Linux: PF_KTHREAD, PF_EXITING)."""
 _NAME_OF = {module: name for name, module in MODULES.items()}
 
 
@@ -128,7 +132,7 @@ def is_supervisor(pid: int, config: ClusterConfig) -> bool:
 
 
 def _daemon_name(pid: int, config: ClusterConfig) -> str | None:
-    words = _words(pid, "cmdline")
+    words = _command(pid)
     path = os.fsencode(config.path)
     for flag, module, argument in zip(words, words[1:], words[2:], strict=False):
         if flag == b"-m" and argument == path:
@@ -165,6 +169,23 @@ def _own_pids() -> list[int]:
     return found
 
 
+def _command(pid: int) -> list[bytes]:
+    """Return the words of the command line.
+
+    Linux empties it at exec and fills it after the program is loaded. A process must not be missed in between.
+    """
+    until = clock.steady() + _BEGINNING
+    while (words := _words(pid, "cmdline")) == [b""] and _begins(pid) and clock.steady() < until:
+        clock.sleep(0.001)
+    return words
+
+
+def _begins(pid: int) -> bool:
+    """Return whether a process without a command line will have one."""
+    fields = _fields(pid)
+    return bool(fields) and fields[0] not in "ZX" and not int(fields[6]) & _KERNEL_OR_ENDING
+
+
 def _words(pid: int, file: str) -> list[bytes]:
     try:
         return (_PROC / str(pid) / file).read_bytes().rstrip(b"\0").split(b"\0")
@@ -174,11 +195,16 @@ def _words(pid: int, file: str) -> list[bytes]:
 
 def _stat(pid: int) -> tuple[int, int] | None:
     """Return parent and start; None for a zombie or a missing process."""
+    fields = _fields(pid)
+    return (int(fields[1]), int(fields[19])) if fields and fields[0] not in "ZX" else None
+
+
+def _fields(pid: int) -> list[str]:
+    """Return the fields of /proc/PID/stat from the state on; an empty list for a missing process."""
     try:
-        fields = (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
+        return (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
     except OSError:
-        return None
-    return None if fields[0] in "ZX" else (int(fields[1]), int(fields[19]))
+        return []
 
 
 def _wall(ticks: int) -> float:

@@ -194,6 +194,16 @@ def test_only_a_process_that_names_this_cluster_belongs_to_it(tmp_path: Path) ->
     assert processes.tasks_of(config_in(tmp_path)) == []
 
 
+def test_a_supervisor_is_recognized_from_the_moment_it_begins(tmp_path: Path) -> None:
+    config = config_in(tmp_path)
+    words = ["sh", "-c", "read x", "supervisor.supervisord", str(Path(config.home) / "supervisord.conf")]
+    for _ in range(20):  # /proc shows no command line for most of them at first
+        with subprocess.Popen(words, stdin=subprocess.PIPE) as beginning:
+            assert processes.is_supervisor(beginning.pid, config)
+            assert beginning.stdin is not None
+            beginning.stdin.close()
+
+
 # the lock
 
 
