@@ -143,7 +143,7 @@ def test_nodes_with_another_processor_have_all_of_their_wheels_in_the_bundle(tmp
     made = make_bundle(master, lab_home() / "bundles", lambda _: None, machines=["aarch64"], pythons=["3.11"])
     assert node.kind in made.nodes and master.kind in made.nodes
     with tarfile.open(made.tar) as tar:
-        contents = json.load(tar.extractfile("wheels.json") or io.BytesIO())[node.kind]
+        contents = json.load(tar.extractfile("wheels.json") or io.BytesIO())["nodes"][node.kind]
         for name in contents:
             (tmp_path / name).write_bytes((tar.extractfile(name) or io.BytesIO()).read())
     tags = {name.rpartition("-")[2].removesuffix(".whl") for name in contents}

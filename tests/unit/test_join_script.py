@@ -6,6 +6,7 @@ import base64
 import importlib.util
 import json
 import shutil
+import tarfile
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
@@ -74,3 +75,11 @@ def test_a_token_that_names_anything_but_a_web_server_is_refused(script: Any, ur
     wire = json.dumps({"api": ["http://10.0.0.1:8080", url], "bundle": "0" * 64, "secret": "s"})
     with pytest.raises(script.Failed, match="this is not a join token"):
         script.opened("grass1." + base64.urlsafe_b64encode(wire.encode()).decode().rstrip("="))
+
+
+def test_a_bundle_of_another_version_is_told(script: Any, tmp_path: Path) -> None:
+    with tarfile.open(tmp_path / "bundle.tar", "w") as tar:
+        tar.addfile(tarfile.TarInfo("pip-26.3-py3-none-any.whl"))
+    with pytest.raises(script.Failed, match=r"cannot install itself: the master has another version of Grass"):
+        script.unpack(tmp_path / "bundle.tar", tmp_path, tmp_path / "venv")
+    assert not (tmp_path / "venv").exists()

@@ -2,8 +2,9 @@
 
 The bundle holds the wheels of the master, for the master's Python, and the wheels of nodes, for each Python that Grass
 supports. Few wheels differ between them. ``wheels.json`` in the bundle says which wheels belong to which kind of
-machine. The bundle is built on the machine of the CLI, the only one that needs a package index. Wheels are cached by
-version of Python, machine and C library. A host installs from the tar alone.
+machine. The bundle also holds the program that installs it (``install.py``), and the bytecode of the wheels for the
+Python of the CLI (``bytecode``). It is built on the machine of the CLI, the only one that needs a package index. Wheels
+are cached by version of Python, machine and C library. A host installs from the tar alone.
 """
 
 from __future__ import annotations
@@ -19,21 +20,26 @@ import tarfile
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from grass import __version__
 from grass.errors import InputError, UnreachableError
 from grass.provision.filelock import file_lock
-from grass.provision.on_premises import requirements
+from grass.provision.on_premises import bytecode, requirements
 from grass.provision.on_premises.own_wheel import write_wheel
 from grass.provision.on_premises.requirements import Target
+from grass.share import shared
 
-FORMAT = 1
+FORMAT = 2
 PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
 """Versions of Python that nodes may have."""
 CONTENTS = "wheels.json"
-_KEPT, _KEPT_SETS = 4, 24
-"""Numbers of tars of earlier versions, and of sets of wheels, that stay in the cache."""
+INSTALLER = "install.py"
+_LIBRARY = "installer>=0.7"
+"""What unpacks wheels on a host."""
+_KEPT, _KEPT_SETS, _KEPT_BYTECODE = 4, 24, 400
+"""Numbers of tars of earlier versions, of sets of wheels, and of wheels' bytecode, that stay in the cache."""
 _SECONDS = 900
 _AT_ONCE = 4
 
@@ -84,8 +90,9 @@ def make_bundle(
     bundles = cache / "bundles"
     bundles.mkdir(mode=0o700, parents=True, exist_ok=True)
     with file_lock(bundles / ".lock", _SECONDS):
-        tar, digest = _pack(own, sets, bundles)
+        tar, digest = _pack(target, own, sets, cache)
         _forget(cache / "wheels", _KEPT_SETS)
+        _forget(cache / "bytecode", _KEPT_BYTECODE)
         _forget(bundles, _KEPT)
     return Bundle(tar, digest, target, tuple(sorted(sets)))
 
@@ -131,7 +138,7 @@ def _fetch(needed: list[str], target: Target, wheels: Path) -> None:
     shutil.rmtree(draft, ignore_errors=True)  # of a command that was killed
     draft.mkdir(mode=0o700)
     try:
-        wanted = requirements.meant(["pip", *needed], target)
+        wanted = requirements.meant([_LIBRARY, *needed], target)
         while True:
             _download(sorted(wanted), target, draft)
             more = requirements.closure(wanted, draft, target)
@@ -162,26 +169,39 @@ def _download(wanted: list[str], target: Target, folder: Path) -> None:
     raise UnreachableError(f"pip cannot fetch the packages that Grass needs for {target}:\n  {said}")
 
 
-def _pack(own: Path, sets: dict[str, Path], folder: Path) -> tuple[Path, str]:
+def _pack(master: Target, own: Path, sets: dict[str, Path], cache: Path) -> tuple[Path, str]:
     """Pack the tar. The same content always makes the same bytes, so that a host with that bundle is left unchanged."""
-    draft = folder / ".new"
+    bundles = cache / "bundles"
+    work = bundles / ".new"
+    shutil.rmtree(work, ignore_errors=True)  # of a command that was killed
+    work.mkdir(mode=0o700)
     try:
+        name, content = write_wheel()
+        (work / name).write_bytes(content)
+        wheels = {path.name: path for folder in (*sets.values(), own, work) for path in folder.glob("*.whl")}
+        of_master = [name, *_names(own)]
+        of_nodes = {kind: [name, *_names(sets[kind])] for kind in sorted(sets)}
+        made = {"tag": bytecode.TAG, "magic": bytecode.MAGIC}
+        contents = {"master": of_master, "nodes": of_nodes, "bytecode": made}
+        lists = [of_master] if master.python == bytecode.PYTHON else []
+        lists += [names for kind, names in of_nodes.items() if kind.startswith(f"{bytecode.PYTHON}-")]
+        compiled = bytecode.archives([wheels[name] for name in sorted({*chain(*lists)})], cache / "bytecode")
+        draft = work / "bundle.tar"
         with tarfile.open(draft, mode="w", format=tarfile.PAX_FORMAT) as tar:
-            own_name, content = write_wheel()
-            names = {kind: sorted(path.name for path in wheels.glob("*.whl")) for kind, wheels in sets.items()}
-            contents = {kind: [own_name, *names[kind]] for kind in sorted(names)}
             _add(tar, CONTENTS, (json.dumps(contents, indent=1) + "\n").encode())
-            _add(tar, own_name, content)
-            for name, path in sorted(
-                {path.name: path for one in (*sets.values(), own) for path in one.glob("*.whl")}.items()
-            ):
+            _add(tar, INSTALLER, shared(f"on_premises/{INSTALLER}").read_bytes())
+            for name, path in sorted((wheels | compiled).items()):
                 _add(tar, name, path.read_bytes())
         digest = hashlib.sha256(draft.read_bytes()).hexdigest()
-        target = folder / f"{digest}.tar"
+        target = bundles / f"{digest}.tar"
         draft.replace(target)
     finally:
-        draft.unlink(missing_ok=True)
+        shutil.rmtree(work, ignore_errors=True)
     return target, digest
+
+
+def _names(wheels: Path) -> list[str]:
+    return sorted(path.name for path in wheels.glob("*.whl"))
 
 
 def _add(tar: tarfile.TarFile, name: str, content: bytes) -> None:

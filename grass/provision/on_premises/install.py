@@ -15,8 +15,11 @@ COMMAND = "/usr/local/bin/grass"
 
 _HOLDS = """
 holds() { [ "$(cat /opt/grass/venv/bundle 2>/dev/null)" = "$1" ] &&
-  /opt/grass/venv/bin/python -c "import grass, master, node, numpy"; }
+  /opt/grass/venv/bin/python -c "
+import grass, master, node, importlib.util as i, sys
+sys.exit(not i.find_spec('numpy'))"; }
 """
+"""A node's environment is made from the same bundle, but without packages that only masters need, such as numpy."""
 _INSTALL = """
 set -e
 umask 022
@@ -26,19 +29,9 @@ exec 9</opt/grass
 flock -w 300 9 || { echo "another installation has been holding /opt/grass for 5 minutes" >&2; exit 1; }
 ! holds "$digest" || exit 0  # by one that was cut off, and went on
 echo "$digest  $bundle" | sha256sum -c >/dev/null
-rm -rf -- "$new" "$new.wheels"
-mkdir -p "$new.wheels"
-tar -xf "$bundle" -C "$new.wheels"
-"$python" -m venv --without-pip "$new"
-for pip in "$new.wheels"/pip-*.whl; do "$new/bin/python" "$pip/pip" --version >/dev/null 2>&1 && break; done
-"$new/bin/python" "$pip/pip" install --quiet --no-index --find-links "$new.wheels" \
-  --no-compile --no-cache-dir --disable-pip-version-check --root-user-action ignore --no-warn-script-location \
-  grass-cluster
-# only root may write there, so without this Python would compile at every start
-jobs=1
-[ "$(nproc)" -le 2 ] || jobs=0  # on two cores, the start of the workers costs what they save
-"$new/bin/python" -m compileall -q -j "$jobs" -x /tests/ "$new/lib"
-rm -rf -- "$new.wheels"
+trap 'rm -f /opt/grass/install.py' EXIT
+tar -xOf "$bundle" install.py > /opt/grass/install.py
+"$python" /opt/grass/install.py "$bundle" "$new" master
 echo "$digest" > "$new/bundle"
 ln -sfn "$new" /opt/grass/venv.new
 mv -fT /opt/grass/venv.new /opt/grass/venv

@@ -15,7 +15,6 @@ import fcntl
 import hashlib
 import json
 import os
-import platform
 import shutil
 import subprocess
 import sys
@@ -216,53 +215,26 @@ def copy(source: IO[bytes], target: Path) -> str:
 
 
 def unpack(tar: Path, place: Path, venv: Path) -> None:
-    files = []
-    with tarfile.open(tar) as archive:
-        for entry in archive:
-            source = archive.extractfile(entry) if entry.isfile() else None
-            if source is None or "/" in entry.name or not entry.name.endswith((".whl", ".json")):
-                raise Failed(f"the bundle contains {entry.name!r}, which is not a wheel")
-            copy(source, place / entry.name)
-            files.append(place / entry.name)
-    names = wanted(json.loads((place / "wheels.json").read_text()))
-    wheels = [file for file in files if file.name in names]
-    pip = next((wheel for wheel in wheels if wheel.name.startswith("pip-")), None)
-    if pip is None:
-        raise Failed("the bundle has no pip")
-    run([sys.executable, "-m", "venv", "--without-pip", "--clear", str(venv)])
-    python = str(venv / "bin" / "python")
-    quiet = ["--quiet", "--no-input", "--disable-pip-version-check", "--no-index", "--no-deps", "--no-compile"]
-    run([python, str(pip / "pip"), "install", *quiet, *(str(wheel) for wheel in wheels if wheel != pip)])
-    # only root may write there, so without this Python would compile at every start
-    site = venv / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"
-    jobs = "0" if (os.cpu_count() or 1) > 2 else "1"  # on two cores, the start of the workers costs what they save
-    run([python, "-m", "compileall", "-q", "-j", jobs, "-x", "/tests/", str(site)], check=False)
-
-
-def wanted(contents: dict[str, list[str]]) -> list[str]:
-    """Return the names of the wheels for this Python on this machine."""
-    libc = "glibc" if "glibc" in platform.libc_ver()[0] else "musl"
-    kind = f"{sys.version_info[0]}.{sys.version_info[1]}-{platform.machine()}-{libc}"
-    if kind not in contents:
-        raise Failed(
-            f"this cluster has no packages for {kind}, only for {', '.join(sorted(contents))}; nothing was installed. "
-            "Use one of these versions of Python, or set `bundle: {machines: [...]}` in the settings for more machines"
-        )
-    return contents[kind]
-
-
-def run(command: list[str], check: bool = True) -> None:
+    """Run the program of the bundle that installs it."""
+    program = place / "install.py"
+    try:
+        with tarfile.open(tar, "r:") as archive, archive.extractfile("install.py") as source:  # type: ignore[union-attr]
+            copy(source, program)
+    except (KeyError, tarfile.TarError):
+        raise Failed("this bundle cannot install itself: the master has another version of Grass") from None
     done = subprocess.run(
-        command,
+        [sys.executable, str(program), str(tar), str(venv), "node"],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         check=False,
         close_fds=False,  # the child inherits the lock
     )
-    if check and done.returncode:
-        said = done.stdout.decode(errors="replace").strip()
-        raise Failed(f"`{' '.join(command[:4])} …` ended with code {done.returncode}:\n{said}", 1)
+    said = done.stdout.decode(errors="replace").strip()
+    if done.returncode == REFUSED:
+        raise Failed(said, REFUSED)
+    if done.returncode:
+        raise Failed(f"the installation ended with code {done.returncode}:\n{said}", 1)
 
 
 def say(text: str) -> None:
