@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import shutil
 import subprocess
+import zipfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from grass.errors import ConflictError, InputError
 from grass.hosts import LocalHost
 from grass.manifest import Settings, parse_settings
 from grass.provision.on_premises import facts as facts_module
-from grass.provision.on_premises import record
+from grass.provision.on_premises import record, requirements
 from grass.provision.on_premises.bundle import Bundle
 from grass.provision.on_premises.design import design
 from grass.provision.on_premises.facts import Facts, Listener, Python, parse
@@ -372,6 +373,18 @@ def test_a_mount_that_is_no_disk_is_never_emptied() -> None:
 )
 def test_conditions_are_judged_for_the_hosts_python(line: str, python: str, machine: str, wanted: set[str]) -> None:
     assert meant([line], Target(python, machine)) == wanted
+
+
+def test_dependencies_are_followed_through_extras_and_only_missing_ones_are_fetched(tmp_path: Path) -> None:
+    needs = {"a": ["b[fast]>=1"], "b": ['c<2; extra == "fast"', 'd; extra == "slow"'], "c": []}
+    for name, lines in needs.items():
+        with zipfile.ZipFile(tmp_path / f"{name}-1.5-py3-none-any.whl", "w") as archive:
+            headers = [f"Name: {name}", "Version: 1.5", *(f"Requires-Dist: {line}" for line in lines)]
+            archive.writestr(f"{name}-1.5.dist-info/METADATA", "\n".join(headers) + "\n")
+    found = requirements.closure({"a"}, tmp_path, Target("3.11", "x86_64"))
+    assert found == {"a", "b[fast]>=1", "c<2"}
+    assert requirements.unmet(found, tmp_path) == set()
+    assert requirements.unmet({"a>=2", "c<2", "d"}, tmp_path) == {"a>=2", "d"}
 
 
 def test_wheels_for_older_c_libraries_will_do_and_for_newer_ones_will_not() -> None:

@@ -138,23 +138,23 @@ def _fetch(needed: list[str], target: Target, wheels: Path) -> None:
     shutil.rmtree(draft, ignore_errors=True)  # of a command that was killed
     draft.mkdir(mode=0o700)
     try:
-        wanted = requirements.meant([_LIBRARY, *needed], target)
-        while True:
-            _download(sorted(wanted), target, draft)
-            more = requirements.closure(wanted, draft, target)
-            if more <= wanted:
-                break
-            wanted |= more
-        draft.replace(wheels)
+        wanted, before, now = requirements.meant([_LIBRARY, *needed], target), draft, draft
+        while requirements.unmet(wanted, now):
+            # A folder for each round: a later one may choose another version, and only one is to be installed.
+            before, now = now, draft / f"{len(wanted)}"
+            now.mkdir(mode=0o700)
+            _download(sorted(wanted), target, before, now)
+            wanted |= requirements.closure(wanted, now, target)
+        now.replace(wheels)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
 
 
-def _download(wanted: list[str], target: Target, folder: Path) -> None:
+def _download(wanted: list[str], target: Target, before: Path, folder: Path) -> None:
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-input"]
     command += ["--only-binary=:all:", "--implementation", "cp", "--python-version", target.python]
     command += [word for platform in target.platforms() for word in ("--platform", platform)]
-    command += ["--find-links", str(folder), "--dest", str(folder), *wanted]
+    command += ["--find-links", str(before), "--dest", str(folder), *wanted]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
     except subprocess.TimeoutExpired:

@@ -110,19 +110,34 @@ def meant(lines: Iterable[str], target: Target, extras: Iterable[str] = ()) -> s
     return found
 
 
+def unmet(wanted: Iterable[str], folder: Path) -> set[str]:
+    """Return the requirements that no wheel in ``folder`` meets."""
+    from packaging.requirements import Requirement
+    from packaging.utils import canonicalize_name, parse_wheel_filename
+
+    versions = dict(parse_wheel_filename(wheel.name)[:2] for wheel in folder.glob("*.whl"))
+
+    def is_met(requirement: Requirement) -> bool:
+        version = versions.get(canonicalize_name(requirement.name))
+        return version is not None and requirement.specifier.contains(version, prereleases=True)
+
+    return {line for line in wanted if not is_met(Requirement(line))}
+
+
 def closure(wanted: set[str], folder: Path, target: Target) -> set[str]:
     """Return ``wanted`` and its dependencies on ``target``, according to the wheels in ``folder``."""
     from packaging.requirements import Requirement
     from packaging.utils import canonicalize_name
 
     needs = {name: lines for name, lines in _metadata(folder)}
-    extras: dict[str, set[str]] = {}
-    for line in wanted:
-        requirement = Requirement(line)
-        extras.setdefault(canonicalize_name(requirement.name), set()).update(requirement.extras)
-    found = set(wanted)
-    for name, lines in needs.items():
-        found |= meant(lines, target, sorted(extras.get(name, ())))
+    before, found = set[str](), set(wanted)
+    while found != before:  # a dependency may be one with an extra, which needs more
+        before, extras = set(found), dict[str, set[str]]()
+        for line in before:
+            requirement = Requirement(line)
+            extras.setdefault(canonicalize_name(requirement.name), set()).update(requirement.extras)
+        for name, lines in needs.items():
+            found |= meant(lines, target, sorted(extras.get(name, ())))
     return found
 
 
