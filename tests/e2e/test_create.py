@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from grass.provision.on_premises import facts
+from grass.share import shared
 from tests.support.lab import SessionLab
 from tests.support.on_premises import Cluster, holds, settings
 from tests.support.waiting import wait_until
@@ -83,6 +85,15 @@ def daemons(cluster: Cluster) -> dict[str, tuple[str, int]]:
 def test_all_daemons_of_a_new_cluster_run(standing: Cluster) -> None:
     names = ("redis", "task-redis", "collector", "samba", "monitor", "master-agent", "master-api-server")
     assert {name: state for name, (state, _) in daemons(standing).items()} == dict.fromkeys(names, "RUNNING")
+
+
+def test_an_engine_that_starts_on_demand_is_found_and_not_started(standing: Cluster) -> None:
+    host = standing.lab.hosts["n3"]
+    assert host.attempt("systemctl", "is-active", "docker.service").stdout == "inactive\n"
+    said = host.run("sh", "-s", "stands", text_in=shared("on_premises/facts.sh").read_text()).stdout
+    assert host.attempt("systemctl", "is-active", "docker.service").stdout == "inactive\n"
+    version = host.run("docker", "version", "--format", "{{.Server.Version}}").stdout.strip()
+    assert version and facts.parse(said).docker == version
 
 
 def test_only_ssh_and_the_api_can_be_reached_from_outside_and_keys_stay_where_they_were_made(standing: Cluster) -> None:

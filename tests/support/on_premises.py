@@ -17,6 +17,7 @@ from scripts.labkit.lab import lab_home
 from tests.support.lab import SessionLab
 
 _HOLDS = r"""
+docker image ls --format 'image {{.Repository}}' grass-probe 2>/dev/null
 find / -xdev \( -path /proc -o -path /sys -o -path /dev -o -path /run -o -path /tmp -o -path /var/tmp \
   -o -path /var/log -o -path /var/lib/docker -o -path /var/lib/containerd -o -path /var/cache \
   -o -path /var/lib/systemd -o -path /home -o -path /root -o -name __pycache__ \) -prune -o -printf '%p %y %m %u:%g\n'
@@ -26,7 +27,6 @@ ss -H -l -t -n | awk '{print "listens", $4}'
 systemctl list-unit-files --no-legend | awk '$2 != "transient" {print "unit", $1, $2}'
 grep -i grass /proc/self/mounts
 find /root /home -path '*/rclone*' 2>/dev/null
-docker image ls --format 'image {{.Repository}}' grass-probe 2>/dev/null
 true
 """
 
@@ -103,7 +103,10 @@ def settings(lab: SessionLab, **more: Any) -> dict[str, Any]:
 
 
 def holds(lab: SessionLab, host: str = "master") -> list[str]:
-    """List a host's files with owners and modes, users, units, listeners, mounts. Omits logs, caches and homes."""
+    """List a host's files with owners and modes, users, units, listeners, mounts. Omits logs, caches and homes.
+
+    The engine is asked first: if that starts it, it makes files, which are not to be found later as new ones.
+    """
     said = lab.ssh(host, "sh", "-s", text_in=_HOLDS)
     assert said.stdout, said
     return sorted(set(said.stdout.splitlines()))

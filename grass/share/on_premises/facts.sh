@@ -26,7 +26,10 @@ say redis # those with TLS
 for name in redis-server valkey-server; do
   have "$name" && ldd "$(command -v "$name")" 2>/dev/null | grep -q libssl && echo "$(command -v "$name") $("$name" --version)"
 done
-say docker; have docker && timeout 5 docker version --format '{{.Server.Version}}' 2>/dev/null
+say docker # an engine that starts when it is needed is there; to ask it for its version would start it
+if [ "$(systemctl is-active docker.socket docker.service 2>/dev/null | tr '\n' ' ')" = 'active inactive ' ]; then
+  have docker && dockerd --version 2>/dev/null | sed -n 's/.* version \([^, ]*\).*/\1/p'
+else have docker && timeout 5 docker version --format '{{.Server.Version}}' 2>/dev/null; fi
 say cifs; grep -w cifs /proc/filesystems; { have modprobe && modprobe --dry-run cifs 2>/dev/null && echo modprobe; }
 say fuse; ls /dev/fuse 2>/dev/null
 say memory; sed -n 's/^MemTotal: *\([0-9]*\) kB/\1/p' /proc/meminfo
