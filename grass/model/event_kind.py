@@ -58,6 +58,7 @@ class EventKind(str, Enum):
     MASTER_AGENT_STARTED = "master-agent-started"
     API_STARTED = "api-started"
     NODE_AGENT_STARTED = "node-agent-started"
+    DAEMON_ENDED = "daemon-ended"
     USER_INVITED = "user-invited"
     USER_ADDED = "user-added"
     USER_LOGIN = "user-login"

@@ -5,6 +5,8 @@ names a socket and a period. Each daemon's own loop sends ``WATCHDOG=1`` and the
 daemon therefore serve both kinds of clusters. A daemon joins by calling ``Notifier.beat``; this module has no list of
 daemons.
 
+The watchdog also notes each daemon that ends without being told to, for the cluster's event log.
+
 supervisord loads this module through its configuration (``rpcinterface``), in its own process: there is no extra daemon
 and no thread. Nothing in this module may block. The master-agent detects a supervisord that hangs
 (``grass.provision.revival``).
@@ -70,12 +72,16 @@ class Watchdog:
     def __init__(self, supervisord: Any, path: str) -> None:
         self._supervisord = supervisord
         self._signs = SignsOfLife()
+        self._statuses: dict[int, int] = {}
+        self._hung: set[int] = set()
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
         with suppress(FileNotFoundError):
             Path(path).unlink()
         self._socket.bind(path)
         supervisord.options.get_socket_map()[self._socket.fileno()] = self
         events.subscribe(events.Tick5Event, self.look)
+        events.subscribe(events.ProcessStateExitedEvent, self.ended)
+        self._reap, supervisord.options.waitpid = supervisord.options.waitpid, self.reap
 
     def readable(self) -> bool:
         return True
@@ -102,8 +108,29 @@ class Watchdog:
             self._supervisord.options.logger.critical(
                 f"{name} (pid {pid}) gave no sign of life for {SILENCE:g} s; killing it, to start it again"
             )
+            self._hung.add(pid)
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
+
+    def reap(self) -> tuple[int | None, int | None]:
+        """Reap as supervisord does, and keep the status: its events do not tell signals."""
+        pid, status = self._reap()
+        if pid:
+            self._statuses = {pid: status}
+        return pid, status
+
+    def ended(self, event: Any) -> None:
+        """Note a daemon that ended without a request. Any: supervisor has no types."""
+        from grass.provision.daemon_ends import note
+        from grass.wire.daemon_end import DaemonEnd
+
+        pid = event.process.pid
+        hung = pid in self._hung
+        self._hung.discard(pid)
+        code = os.waitstatus_to_exitcode(self._statuses.get(pid, 0))
+        end = DaemonEnd(daemon=event.process.config.name, pid=pid, time=clock.wall(), code=code, hung=hung)
+        with suppress(OSError):  # the disk is full, or the cluster's folder was removed
+            note(Path(self._supervisord.options.configfile).parent, end)
 
     def _heard(self, names: list[str]) -> None:
         running = self._running()

@@ -249,9 +249,18 @@ class ApiStore:
         return News([], {}, *(entry[0] if entry else "0-0" for entry in newest))
 
     def log_event(
-        self, kind: EventKind, user: str, message: str, *, job: str = "", task: str = "", node: str = ""
+        self,
+        kind: EventKind,
+        user: str,
+        message: str,
+        *,
+        job: str = "",
+        task: str = "",
+        node: str = "",
+        at: float | None = None,
     ) -> None:
-        self._backend.apply([self._event(kind, user, message, job, task, node)])
+        """``at``: when it happened, in seconds since the epoch; None: now."""
+        self._backend.apply([self._event(kind, user, message, job, task, node, at)])
 
     def horizon(self) -> float:
         """Return the latest time of a request without a session that an earlier API server may have accepted; 0:
@@ -272,8 +281,17 @@ class ApiStore:
         records = dict(sound(form, key, self._backend.hgetall(key).items()))
         return [records[name] for name in sorted(records)]
 
-    def _event(self, kind: EventKind, user: str, message: str, job: str = "", task: str = "", node: str = "") -> Op:
-        record = EventRecord(wall(), kind.value, message, user, job, task, node)
+    def _event(
+        self,
+        kind: EventKind,
+        user: str,
+        message: str,
+        job: str = "",
+        task: str = "",
+        node: str = "",
+        at: float | None = None,
+    ) -> Op:
+        record = EventRecord(wall() if at is None else at, kind.value, message, user, job, task, node)
         return ("XADD", self._keys.events, EVENTS_KEPT, "event", encode(record))
 
 

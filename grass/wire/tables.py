@@ -25,7 +25,18 @@ MODULES = (
     ),
     *("usage_record", "event_record", "notification", "plan_answer", "desired", "launch", "membership", "reports"),
     *("membership_api", "hello"),
-    *("heartbeat", "gpu", "task_events", "usage", "feed_entry", "log_block", "daemon_line", "envelope", "profile"),
+    *(
+        "heartbeat",
+        "gpu",
+        "task_events",
+        "usage",
+        "feed_entry",
+        "log_block",
+        "daemon_line",
+        "daemon_end",
+        "envelope",
+        "profile",
+    ),
     *("usage_history", "own_curves", "api_figures"),
 )
 _HEAD = """# Messages and records

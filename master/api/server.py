@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from pathlib import Path
 
 from flask import Flask
 from gunicorn.app.base import BaseApplication
@@ -21,6 +22,7 @@ from grass.store.connect import open_backend
 from grass.store.keys import Keys
 from master.api import metrics
 from master.api.app import api_of, create_app
+from master.api.daemon_ends import watch_daemon_ends
 
 LIMITS = Limits(body=MAX_REQUEST)
 
@@ -55,6 +57,7 @@ class Server(BaseApplication):  # type: ignore[misc]
         store = ApiStore(open_backend(self._config, secrets, "api"), Keys(self._config.key_prefix))
         with suppress(UnreachableError):  # a server that starts while the store is away has no one to tell
             store.log_event(EventKind.API_STARTED, "", f"master-api-server: started, version {__version__}")
+        watch_daemon_ends(Path(self._config.home), store)
         app = create_app(self._config, store)
         tls = metrics.tls_server(api_of(app))
         if tls is not None:

@@ -84,6 +84,9 @@ def test_killing_a_daemon_loses_no_task_and_runs_none_twice(daemon: str, home: P
         view = client.wait(name, timeout=60)
         assert client.wait(f"after-{daemon}", timeout=30)["state"] == "SUCCEEDED"
         tasks = client.tasks(name)
+        if daemon != "supervisord":  # which notes the ends of the others
+            told = f"{daemon}: ended by signal SIGKILL (pid {before}); it is started again"
+            until(lambda: [each["message"] for each in client.events(kind="daemon-ended")].count(told) == 1, 10, told)
         lines = sorted(line["text"] for line in client.logs(name))
     print(f"{daemon} back after {took:.2f} s")
     assert view["state"] == "FAILED"

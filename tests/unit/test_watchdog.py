@@ -1,8 +1,13 @@
-"""When silence is too long: the pure part of the watchdog."""
+"""When silence is too long: the pure part of the watchdog; and the ends that it notes."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from grass.provision.daemon_ends import MOST, note, noted
 from grass.provision.watchdog import TICK, SignsOfLife
+from grass.wire.daemon_end import DaemonEnd
+from master.api.daemon_ends import sentence
 
 
 def looks(signs: SignsOfLife, start: float, end: float, pids: dict[str, int]) -> list[str]:
@@ -41,3 +46,24 @@ def test_after_a_machine_slept_nobody_is_overdue_at_once() -> None:
     looks(signs, 0, 20, {"collector": 7})
     assert signs.overdue({"collector": 7}, 8 * 3600.0) == []
     assert looks(signs, 8 * 3600.0 + TICK, 8 * 3600.0 + 60, {"collector": 7}) == ["collector"]
+
+
+def test_ends_of_daemons_are_kept_in_order_until_they_are_told(tmp_path: Path) -> None:
+    for number, code in enumerate((-9, 70)):
+        note(tmp_path, DaemonEnd(daemon="monitor", pid=7 + number, time=1000.0 + number, code=code))
+    note(tmp_path, DaemonEnd(daemon="monitor", pid=6, time=999.0, code=-9, hung=True))
+    (tmp_path / "ends" / "0.json").write_text("{")
+    assert [sentence(end) for _, end in noted(tmp_path)] == [
+        "monitor: killed, because it gave no sign of life (pid 6); it is started again",
+        "monitor: ended by signal SIGKILL (pid 7); it is started again",
+        "monitor: ended by itself, exit code 70 (pid 8); it is started again",
+    ]
+    assert not (tmp_path / "ends" / "0.json").exists()
+
+
+def test_ends_that_nobody_takes_are_bounded(tmp_path: Path) -> None:
+    (tmp_path / "ends").mkdir()
+    for number in range(MOST):
+        (tmp_path / "ends" / f"{number}.json").touch()
+    note(tmp_path, DaemonEnd(daemon="monitor", pid=7, time=1000.0, code=-9))
+    assert len(list((tmp_path / "ends").iterdir())) == MOST

@@ -1,0 +1,63 @@
+"""Makes events of daemons that ended without being told to. A thread of the API server of a local cluster.
+
+supervisord notes such ends in files, because it must not wait for the store. Each file is removed once its event is in
+the log, so an end is told also if it was the API server's, or the store's. An event may be told twice, after a crash.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+from contextlib import suppress
+from pathlib import Path
+
+from grass.errors import UnreachableError
+from grass.model.event_kind import EventKind
+from grass.provision.daemon_ends import noted
+from grass.store.api_store import ApiStore
+from grass.wire.daemon_end import DaemonEnd
+
+EVERY = 1.0
+"""Seconds between two looks into the folder."""
+
+log = logging.getLogger("grass.master-api-server")
+
+
+def watch_daemon_ends(home: Path, store: ApiStore) -> None:
+    """Look now and every second, in a thread, until the process ends."""
+    threading.Thread(target=_watch, args=(home, store), name="daemon-ends", daemon=True).start()
+
+
+def _watch(home: Path, store: ApiStore) -> None:
+    never = threading.Event()
+    while not never.wait(EVERY):
+        try:
+            tell(home, store)
+        except UnreachableError:
+            continue  # the files stay
+        except Exception:  # this thread must not end: later ends would not be told
+            log.exception("an end of a daemon cannot be written into the event log")
+
+
+def tell(home: Path, store: ApiStore) -> None:
+    """Write one event for each end that waits. Raises UnreachableError; the ends that were not written stay."""
+    for path, end in noted(home):
+        store.log_event(EventKind.DAEMON_ENDED, "", sentence(end), at=end.time)
+        with suppress(FileNotFoundError):
+            path.unlink()
+
+
+def sentence(end: DaemonEnd) -> str:
+    """Return what happened to the daemon, and what happens next."""
+    how = f"ended by itself, exit code {end.code}" if end.code >= 0 else f"ended by signal {_name(-end.code)}"
+    if end.hung:
+        how = "killed, because it gave no sign of life"
+    return f"{end.daemon}: {how} (pid {end.pid}); it is started again"
+
+
+def _name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return str(number)
