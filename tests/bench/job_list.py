@@ -1,6 +1,7 @@
 """`grass job list` as a cold process against a running cluster that has seen a few jobs. Floor: Python's own start.
 
-``--kept 20000``: the cluster keeps so many finished jobs, too, which takes two minutes to make.
+``--kept 20000``: the cluster keeps so many finished jobs, too, which takes two minutes to make. Then also lists by name
+and by tag, which look at all of them, and the memory (PSS) of the API server before and after.
 Peers, measured elsewhere on the machine of the design: `squeue` 5 ms, `rq info` 238 ms.
 """
 
@@ -13,7 +14,7 @@ from collections.abc import Sequence
 
 import figures
 from local_cluster import GRASS, LocalCluster, one_task
-from queued_jobs import end_all, fill
+from queued_jobs import end_all, fill, memory
 
 
 def wall(command: Sequence[object]) -> float:
@@ -30,6 +31,8 @@ def main() -> None:
     ours: list[float] = []
     floor: list[float] = []
     listing = [GRASS, "job", "list"]
+    selections = {"--name 'queued-1999*'": ["--name", "queued-1999*"], "--tag none": ["--tag", "none"]}
+    more: list[figures.Figure] = []
     with LocalCluster(f"mode: local\nname: local\nkeep_jobs: {options.kept + 10}\n") as cluster:
         if options.kept:
             fill(cluster, options.kept)
@@ -43,9 +46,18 @@ def main() -> None:
         for _ in range(options.rounds):
             ours.append(wall(listing))
             floor.append(wall([sys.executable, "-c", "pass"]))
+        if options.kept:
+            before = memory(cluster, "master-api-server")
+            for name, words in selections.items():
+                times = [wall([*listing, *words]) for _ in range(options.rounds)]
+                more.append(figures.Figure(f"grass job list --all {name}", times, "ms"))
+            more += [
+                figures.Figure("API server before these", [before], "MiB"),
+                figures.Figure("API server after these", [memory(cluster, "master-api-server")], "MiB"),
+            ]
     grass, python = figures.Figure("grass job list", ours, "ms"), figures.Figure("python -c pass", floor, "ms")
     title = "`grass job list`, cold process"
-    figures.report(options, title, [grass, python, figures.ratio(grass, python)], "at most 200 ms, then 120 ms")
+    figures.report(options, title, [grass, python, figures.ratio(grass, python), *more], "at most 200 ms, then 120 ms")
 
 
 if __name__ == "__main__":
