@@ -105,6 +105,21 @@ class SambaConfig:
 
 
 @dataclass(frozen=True)
+class FilesConfig:
+    """How users reach the files of the share: SSH to the master, as the user of its daemons, with their files key."""
+
+    address: str
+    port: int
+    host_key: str
+    """The public key that sshd showed to `grass create`, as ``TYPE BASE64``."""
+    user: str
+    authorized_keys: str
+    """The file on the master in which sshd looks for that user's keys."""
+    python: str
+    """The program that runs the forced command."""
+
+
+@dataclass(frozen=True)
 class ClusterConfig:
     name: str
     mode: str
@@ -127,6 +142,8 @@ class ClusterConfig:
     """Port at which tasks reach the redis for tasks, as localhost; 0: there is none."""
     task_redis_server: str | None = None
     """``host:port`` of it on the master, to which nodes forward; None: it listens at that port itself."""
+    files: FilesConfig | None = None
+    """None: only the machine that created the cluster reaches its files, because it has them."""
     samba: SambaConfig | None = None
     """None: the master does not serve the share. Every machine has it mounted, or the cluster is on one machine."""
 

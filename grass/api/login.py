@@ -1,7 +1,8 @@
-"""Log in to a cluster: make a key pair on this machine and register its public half. Called by `grass login`.
+"""Log in to a cluster: make key pairs on this machine and register their public halves. Called by `grass login`.
 
-The private key never leaves this machine. A login or rotation that was interrupted is finished by the same command: the
-master accepts the same key again, and a new key is kept in ``client/rotating`` until the master has taken it.
+One key is for the API, the other one for files over SSH. The private halves never leave this machine. A login or
+rotation that was interrupted is finished by the same command: the master accepts the same keys again, and new keys are
+kept in ``client/rotating`` until the master has taken them.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ from grass.api.keyring import ClientKeys, load_client, load_profile, save_profil
 from grass.api.login_invitation import LoginInvitation
 from grass.api.transport import Transport, View
 from grass.errors import ConflictError, NotAllowedError
+from grass.files.access import FilesAccess
+from grass.files.key import FILES_KEY, files_key
+from grass.hosts.ssh import KNOWN_HOSTS, host_id
 
 _ROTATING = "rotating"
 
@@ -38,8 +42,9 @@ def log_in(invitation: LoginInvitation, folder: Path) -> View:
     access = open_join_client(Invitation(invitation.urls, invitation.key, "", "", invitation.cluster))
     try:
         jwk = user_key(client)
-        body = {"user": invitation.user, "secret": invitation.secret, "key": jwk}
+        body = {"user": invitation.user, "secret": invitation.secret, "key": jwk, "files_key": files_key(client)}
         view = access.log_in(body)
+        _save_files_access(client, view)
         save_profile(client, replace(access.profile, user=invitation.user, key_id=str(jwk["kid"])), access.master)
     except (NotAllowedError, ConflictError):
         if made:
@@ -51,7 +56,7 @@ def log_in(invitation: LoginInvitation, folder: Path) -> View:
 
 
 def rotate_key(folder: Path) -> View:
-    """Replace this user's key by a new one, and return the user's view. Raises the errors of a call."""
+    """Replace this user's keys by new ones, and return the user's view. Raises the errors of a call."""
     client = folder / "client"
     draft = client / _ROTATING
     if draft.exists() and (view := _accepted(draft)) is not None:
@@ -59,18 +64,33 @@ def rotate_key(folder: Path) -> View:
         return view
     shutil.rmtree(draft, ignore_errors=True)
     jwk = user_key(draft)
+    body = {"key": jwk, "files_key": files_key(draft)}
     profile = replace(load_profile(client), key_id=str(jwk["kid"]))
     save_profile(draft, profile, json.loads((client / "master.pub.json").read_text()))
     try:
-        view = _exchange(load_client(client), lambda transport: transport.call("POST", "/v1/own-key", {"key": jwk}))
+        view = _exchange(load_client(client), lambda transport: transport.call("POST", "/v1/own-key", body))
     except NotAllowedError:
         # A reply may have been lost: the master has the new key then, and refuses the old one.
         if (found := _accepted(draft)) is None:
             shutil.rmtree(draft)
             raise
         view = found
+    _save_files_access(client, view)
     _adopt(client, draft)
     return view
+
+
+def _save_files_access(client: Path, view: View) -> None:
+    """Note how this machine reaches the files of the cluster. A cluster on one machine has no files over SSH."""
+    offer = view.get("files")
+    if offer is None:
+        return
+    known = client / KNOWN_HOSTS
+    line = f"{host_id(offer['address'], offer['port'])} {offer['host_key']}\n"
+    if not known.exists() or line not in known.read_text():
+        with known.open("a") as file:
+            file.write(line)
+    FilesAccess(offer["address"], offer["port"], offer["user"], str(client / FILES_KEY), str(known)).save(client)
 
 
 def _accepted(draft: Path) -> View | None:
@@ -93,7 +113,9 @@ def _exchange(keys: ClientKeys, call: Callable[[Transport], Any]) -> View:
 
 def _adopt(client: Path, draft: Path) -> None:
     """Move the new files into place. The draft goes last, so that a repeated command finishes an interrupted move."""
-    for name in ("user.pem", "profile.json"):
+    for name in ("user.pem", FILES_KEY, "profile.json"):
+        if not (draft / name).exists():
+            continue  # of a version without keys for files
         moving = client / f"{name}.new"
         shutil.copyfile(draft / name, moving)
         moving.chmod(0o600)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,7 +21,10 @@ import msgspec
 from msgspec.structs import replace
 
 from grass.api.keyring import Jwk, Role, public_key
+from grass.config import ClusterConfig
 from grass.errors import ConflictError, InputError, NotAllowedError, NotFoundError, UndecodableError
+from grass.files.key import accept, check_files_key, fingerprint
+from grass.files.rights import SHARED
 from grass.model.names import is_user_name
 from grass.private_file import write_private
 from grass.wire.codec import Form, indented
@@ -51,6 +55,8 @@ class UserRecord(msgspec.Struct, frozen=True):
     invitation: LoginOffer | None = None
     created: float = 0.0
     by: str = ""
+    files_key: str = ""
+    """Public key for files over SSH, as ``ssh-ed25519 BASE64``; empty: none yet."""
 
 
 USER_RECORD: Form[UserRecord] = Form(UserRecord)
@@ -74,15 +80,16 @@ def check_user_name(user: str) -> None:
         )
 
 
-def register_user(master_dir: Path, user: str, role: Role | str, jwk: Jwk) -> None:
-    """Register ``user`` with this public key. A user has one key: registering again replaces key and role.
+def register_user(master_dir: Path, user: str, role: Role | str, jwk: Jwk, files_key: str = "") -> None:
+    """Register ``user`` with these public keys. A user has one of each: registering again replaces keys and role.
 
     Raises InputError (bad name, or a key that is not a public RSA key of at least 3072 bits), ConflictError (another
     user's key).
     """
     check_user_name(user)
     with _changing(master_dir):
-        _write(master_dir, UserRecord(user, Role(role), _free_key(master_dir, user, jwk)))
+        files = _free_files_key(master_dir, user, files_key)
+        _write(master_dir, UserRecord(user, Role(role), _free_key(master_dir, user, jwk), files_key=files))
 
 
 def records(master_dir: Path, damaged: Callable[[InputError], None] | None = None) -> list[UserRecord]:
@@ -114,6 +121,8 @@ def load_users(master_dir: Path, damaged: Callable[[InputError], None] | None = 
 def invite(master_dir: Path, record: UserRecord) -> None:
     """Add a user without a key. Raises InputError for a bad name, ConflictError for a user who exists."""
     check_user_name(record.user)
+    if record.user == SHARED:
+        raise InputError(f"user name {SHARED!r}: is the name of the folder of all users, data/{SHARED}; choose another")
     with _changing(master_dir):
         if _path(master_dir, record.user).exists():
             raise ConflictError(
@@ -139,8 +148,8 @@ def remove_user(master_dir: Path, user: str) -> None:
         _path(master_dir, user).unlink()
 
 
-def enrol(master_dir: Path, user: str, digest: str, jwk: Jwk, now: float) -> UserRecord:
-    """Use an invitation: register the user's public key. May be repeated with the same key.
+def enrol(master_dir: Path, user: str, digest: str, jwk: Jwk, now: float, files_key: str = "") -> UserRecord:
+    """Use an invitation: register the user's public keys. May be repeated with the same keys.
 
     Raises NotAllowedError (unknown, used or expired), InputError and ConflictError as ``register_user``.
     """
@@ -160,15 +169,18 @@ def enrol(master_dir: Path, user: str, digest: str, jwk: Jwk, now: float) -> Use
             raise NotAllowedError(f"user {user}: this invitation has expired; {_AGAIN}")
         if record.disabled:
             raise NotAllowedError(f"user {user}: disabled by an administrator")
-        enrolled = replace(record, key=key, invitation=replace(offer, used_by=key["kid"]))
+        files = _free_files_key(master_dir, user, files_key)
+        enrolled = replace(record, key=key, invitation=replace(offer, used_by=key["kid"]), files_key=files)
         _write(master_dir, enrolled)
         return enrolled
 
 
-def replace_key(master_dir: Path, user: str, jwk: Jwk) -> UserRecord:
-    """Replace a user's key by a new one of the same user. Raises InputError and ConflictError as ``register_user``."""
+def replace_key(master_dir: Path, user: str, jwk: Jwk, files_key: str = "") -> UserRecord:
+    """Replace a user's keys by new ones of the same user. Raises InputError and ConflictError as ``register_user``."""
     with _changing(master_dir):
-        changed = replace(find_user(master_dir, user), key=_free_key(master_dir, user, jwk), invitation=None)
+        files = _free_files_key(master_dir, user, files_key)
+        key = _free_key(master_dir, user, jwk)
+        changed = replace(find_user(master_dir, user), key=key, invitation=None, files_key=files)
         _write(master_dir, changed)
         return changed
 
@@ -177,6 +189,45 @@ def find_user(master_dir: Path, user: str) -> UserRecord:
     """Return the user's record. Raises NotFoundError, InputError (bad name or damaged file)."""
     check_user_name(user)
     return _read(_path(master_dir, user))
+
+
+def files_record(master_dir: Path, user: str) -> UserRecord:
+    """Return the user's record as ``find_user``, but do not check the key of the API, which takes long to load."""
+    check_user_name(user)
+    try:
+        return USER_RECORD.decode(_path(master_dir, user).read_bytes())
+    except FileNotFoundError:
+        raise NotFoundError(f"user {user}: not found; `grass user list` lists all users") from None
+    except UndecodableError as error:
+        raise InputError(f"{_path(master_dir, user)} is damaged: {error}") from error
+
+
+def accept_files_keys(config: ClusterConfig) -> None:
+    """Let sshd on this machine accept the files keys of all active users, and no others. Raises OSError."""
+    if config.files is None:
+        return
+    program = config.files.python
+    lines = []
+    for record in records(config.master_dir, lambda _: None):
+        if record.files_key and not record.disabled:
+            words = [program, "-I", "-m", "grass.provision.files_command", str(config.path), record.user]
+            command = shlex.join([*words, fingerprint(record.files_key)])
+            lines.append(f'restrict,command="{command}" {record.files_key}')
+    accept(Path(config.files.authorized_keys), config.name, lines)
+
+
+def _free_files_key(master_dir: Path, user: str, line: str) -> str:
+    """Return the files key in its one form, or empty if none is given. Raises ConflictError if it is another user's.
+
+    sshd uses the first line with a key, and would take the one user for the other.
+    """
+    if not line:
+        return ""
+    key = check_files_key(line)
+    for other in records(master_dir, lambda _: None):
+        if other.user != user and other.files_key == key:
+            raise ConflictError(f"user {user}: this files key already belongs to user {other.user}")
+    return key
 
 
 def _free_key(master_dir: Path, user: str, jwk: Jwk) -> Jwk:

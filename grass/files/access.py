@@ -17,7 +17,15 @@ import msgspec
 
 from grass.config import ClusterConfig
 from grass.environment import cluster_home
-from grass.errors import ConflictError, GrassError, InputError, NotFoundError, UndecodableError, UnreachableError
+from grass.errors import (
+    ConflictError,
+    GrassError,
+    InputError,
+    NotAllowedError,
+    NotFoundError,
+    UndecodableError,
+    UnreachableError,
+)
 from grass.files import serve, share
 from grass.files.operations import REPLY, A, AnyOperation, Operation, ReadFile
 from grass.network_address import network_address
@@ -44,7 +52,8 @@ _PIECE = 256 * 1024
 _LONGEST_REPLY = 64 * 1024
 """Bytes of the line before a file's content."""
 _PATTERN = frozenset("*?[]\\")
-_ERRORS: dict[str, type[GrassError]] = {each.code: each for each in (InputError, NotFoundError, ConflictError)}
+_KINDS = (InputError, NotFoundError, ConflictError, NotAllowedError)
+_ERRORS: dict[str, type[GrassError]] = {each.code: each for each in _KINDS}
 
 
 class ShareAccess(Protocol):
@@ -196,7 +205,8 @@ def access_in(folder: Path) -> ShareAccess:
         return LocalShare(ClusterConfig.load(folder / "cluster.json").data_dir)
     except FileNotFoundError:
         raise NotFoundError(
-            f"cluster {folder.name}: nothing here says how to reach its files; the machine that created it can"
+            f"cluster {folder.name}: nothing here says how to reach its files; the machine that created it can, "
+            "and on several hosts everybody after `grass login`; `grass login --rotate` adds the key for files"
         ) from None
 
 

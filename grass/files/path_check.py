@@ -5,6 +5,10 @@ link into the share. This module therefore resolves every requested path first. 
 before it begins (exit code 1). Inside a folder, rsync copies links as links; the configuration refuses the options that
 would follow links.
 
+With ``--user NAME``, the path must also be one that this user may reach, and with ``--viewer NAME``, the transfer must
+be a pull. Here that is for the message only: the kernel keeps the transfer of such a user to the folders
+(``landlock``), and rsync's daemon is read-only for a viewer.
+
 The module is started anew for each transfer, so it must import little. It runs isolated (``-I``), because its working
 folder may be the share.
 """
@@ -17,6 +21,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from grass.environment import whole_environment
+from grass.errors import InputError
+from grass.files import paths, rights
 
 
 def outside(root: Path, module: str, arguments: Iterable[str]) -> str | None:
@@ -48,23 +54,49 @@ def _paths(argument: str, module: str) -> Iterator[str]:
 
 def asked(environ: Mapping[str, str]) -> Iterator[str]:
     """Yield ``RSYNC_ARG1`` and so on, and ``RSYNC_REQUEST``. The latter may hold several paths: as one, and each."""
-    number = 1
-    while (argument := environ.get(f"RSYNC_ARG{number}")) is not None:
-        yield argument
-        number += 1
+    yield from arguments(environ)
     request = environ.get("RSYNC_REQUEST", "")
     yield from (request, *request.split())
 
 
-def main() -> int:
+def arguments(environ: Mapping[str, str]) -> Iterator[str]:
+    number = 1
+    while (argument := environ.get(f"RSYNC_ARG{number}")) is not None:
+        yield argument
+        number += 1
+
+
+def not_theirs(user: str, arguments: Iterable[str]) -> str:
+    """Return why the user may not reach one of the paths; empty: nothing is wrong. Paths follow the word ``.``.
+
+    The client writes ``MODULE/./PATH``. Not every version of rsync leaves out the module here.
+    """
+    words = list(arguments)
+    for word in words[words.index(".") + 1 :] if "." in words else ():
+        try:
+            path = paths.to_read(word.removeprefix(f"{rights.DATA}/./"))
+        except InputError as error:
+            return str(error)
+        if said := rights.refusal(user, path):
+            return said
+    return ""
+
+
+def main(options: list[str]) -> int:
     environ = whole_environment()
     root, module = environ["RSYNC_MODULE_PATH"], environ["RSYNC_MODULE_NAME"]
     path = outside(Path(root), module, asked(environ))
-    if path is None:
-        return 0
-    sys.stdout.write(f"{path} leaves the share by a symbolic link\n")
-    return 1
+    said = "" if path is None else f"{path} leaves the share by a symbolic link"
+    words = list(arguments(environ))
+    match options:
+        case ["--user", user] if not said and module == rights.DATA:
+            said = not_theirs(user, words)
+        case ["--viewer", user] if not said and "--sender" not in words:
+            said = f"user {user}: a viewer changes no files"
+    if said:
+        sys.stdout.write(f"{said}\n")
+    return 1 if said else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

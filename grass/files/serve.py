@@ -1,9 +1,7 @@
-"""Forced command of the files key on the master host: ``python -m grass.files.serve SHARE RSYNCD_CONF``.
+"""What a files key permits on the master host. Called by the forced command, ``grass.provision.files_command``.
 
-sshd runs this module as the user `grass` for each login with that key, and puts the requested command into
-``SSH_ORIGINAL_COMMAND``. The module must do two things only. It runs rsync's daemon over this connection; the daemon's
-modules are the folders of the share, and no path may leave them. It runs the ``operations``, with one request as JSON
-on stdin and one reply on stdout.
+Two things only. It runs rsync's daemon over the connection; the daemon's modules are the folders of the share, and no
+path may leave them. It runs the ``operations``, with one request as JSON on stdin and one reply on stdout.
 """
 
 from __future__ import annotations
@@ -11,17 +9,16 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
-import sys
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import IO
+from typing import IO, NoReturn
 
 import msgspec
 
-from grass.environment import ssh_original_command
 from grass.errors import GrassError, InputError, UndecodableError
 from grass.files import share
-from grass.files.operations import OPERATION, OpenedFile, Problem, ReadFile, Reply
+from grass.files.operations import OPERATION, AnyOperation, OpenedFile, Problem, ReadFile, Reply
 from grass.wire.codec import encode
 
 RSYNC_DAEMON = ["rsync", "--server", "--daemon", "."]
@@ -30,7 +27,6 @@ COMMAND = "grass-files"
 _SETTINGS = (
     "use chroot = no",
     "munge symlinks = no",
-    "read only = no",
     "numeric ids = yes",
     "log file = /dev/null",
     "refuse options = copy-links copy-unsafe-links copy-dirlinks keep-dirlinks",
@@ -44,48 +40,59 @@ MODULES = {"data": "", "images": "images"}
 """Module → folder of the share."""
 
 
-def rsyncd_conf(folder: str, python: str) -> str:
+def rsyncd_conf(
+    folder: str, python: str, *, modules: Mapping[str, str] = MODULES, read_only: bool = False, options: str = ""
+) -> str:
     """Return the configuration of rsync's daemon for the share at ``folder``.
 
     Symbolic links stay links; rsync removes the parts of their targets that lead out of the module. There is no chroot,
-    which needs root. Instead ``path_check``, run by ``python``, checks each requested path.
+    which needs root. Instead ``path_check``, run by ``python``, checks each requested path. ``modules``: the name of
+    each and its folder of the share. ``options``: of ``path_check``.
     """
-    lines = [*_SETTINGS, f"pre-xfer exec = {shlex.quote(python)} -I -m grass.files.path_check"]
-    for module, below in MODULES.items():
+    check = f"pre-xfer exec = {shlex.quote(python)} -I -m grass.files.path_check {options}".rstrip()
+    lines = [*_SETTINGS, f"read only = {'yes' if read_only else 'no'}", check]
+    for module, below in modules.items():
         lines += ["", f"[{module}]", f"path = {Path(folder) / below}"]
     return "\n".join(lines) + "\n"
 
 
-def main(folder: str, rsyncd: str, asked: str) -> int:
-    if asked.split() == RSYNC_DAEMON:
-        user = [] if os.geteuid() else _AS_ROOT
-        command = [*RSYNC_DAEMON[:-1], f"--config={rsyncd}", *user, "."]
-        os.execvp(command[0], command)
-    if asked.strip() != COMMAND:
-        sys.stderr.write("this key is for the files of a Grass cluster only\n")
-        return 2
-    with ExitStack() as opened:
-        said = reply(Path(folder), sys.stdin.read(), opened, sys.stdout.buffer)
-        sys.stdout.buffer.write(f"{encode(said)}\n".encode())
-    return 0
+def asks_for_rsync(command: str) -> bool:
+    return command.split() == RSYNC_DAEMON
 
 
-def reply(folder: Path, request: str, after: ExitStack, output: IO[bytes]) -> Reply:
-    """Carry out a request. What follows the reply is written to ``output`` when ``after`` ends."""
+def become_rsync(config: Path) -> NoReturn:
+    """Replace this process by rsync's daemon. Raises FileNotFoundError: there is no rsync."""
+    user = [] if os.geteuid() else _AS_ROOT
+    command = [*RSYNC_DAEMON[:-1], f"--config={config}", *user, "."]
+    os.execvp(command[0], command)
+
+
+def answer(folder: Path, request: AnyOperation | ReadFile, output: IO[bytes]) -> None:
+    """Carry out a request, and write the reply and what follows it."""
+    with ExitStack() as after:
+        try:
+            if isinstance(request, ReadFile):
+                content = after.enter_context(share.open_file(folder, request.path))
+                after.callback(shutil.copyfileobj, content, output)
+                said = _reply(OpenedFile(os.fstat(content.fileno()).st_size))
+            else:
+                said = _reply(share.carry_out(folder, request))
+        except GrassError as error:
+            said = refusal(error)
+        output.write(f"{encode(said)}\n".encode())
+
+
+def read_request(text: str) -> AnyOperation | ReadFile:
+    """Decode a request. Raises InputError."""
     try:
-        operation = OPERATION.decode(request)
-        if isinstance(operation, ReadFile):
-            content = after.enter_context(share.open_file(folder, operation.path))
-            after.callback(shutil.copyfileobj, content, output)
-            return Reply(answer=msgspec.Raw(encode(OpenedFile(os.fstat(content.fileno()).st_size)).encode()))
-        answer = share.carry_out(folder, operation)
-        return Reply(answer=msgspec.Raw(encode(answer).encode()))
+        return OPERATION.decode(text)
     except UndecodableError as error:
-        message = f"the version of Grass on the master does not know the request ({error})"
-        return Reply(error=Problem(InputError.code, message))
-    except GrassError as error:
-        return Reply(error=Problem(error.code, str(error)))
+        raise InputError(f"the version of Grass on the master does not know the request ({error})") from error
 
 
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], sys.argv[2], ssh_original_command()))
+def refusal(error: GrassError) -> Reply:
+    return Reply(error=Problem(error.code, str(error)))
+
+
+def _reply(value: object) -> Reply:
+    return Reply(answer=msgspec.Raw(encode(value).encode()))

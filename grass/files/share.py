@@ -58,7 +58,7 @@ def carry_out(share: Path, operation: AnyOperation) -> object:
             case RemoveFiles(path, recursive):
                 return remove_files(share, path, recursive)
             case ListImages():
-                return _read_index(share)
+                return read_index(share)
             case MissingBlobs(digests):
                 return missing_blobs(share, digests)
             case AddImage(name, entry):
@@ -92,10 +92,10 @@ def type_of(share: Path, path: str) -> FileType:
 def open_file(share: Path, path: str) -> IO[bytes]:
     """Open a regular file. No symbolic link is followed: a task could change one between a check and its use."""
     *folders, name = paths.to_read(path).split("/")
-    here = os.open(share, os.O_RDONLY | os.O_DIRECTORY)
+    here = os.open(share, os.O_PATH | os.O_DIRECTORY)  # the user may read no list of its names
     try:
         for folder in folders:
-            inner = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=here)
+            inner = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=here)
             os.close(here)
             here = inner
         found = os.open(name or ".", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=here)
@@ -139,7 +139,7 @@ def add_image(share: Path, name: str, entry: ImageEntry) -> ImageEntry:
     if absent:
         raise ConflictError(f"image {name}: {len(absent)} of its parts have not arrived; push it again")
     with _locked(share):
-        index = _read_index(share)
+        index = read_index(share)
         known = {digest for each in index.values() for digest in each.blobs}
         for digest in set(entry.blobs) - known:
             _check_blob(share, name, digest)
@@ -147,10 +147,27 @@ def add_image(share: Path, name: str, entry: ImageEntry) -> ImageEntry:
     return entry
 
 
+def incoming(user: str) -> str:
+    """Return the folder of the share that receives the parts of images of a user who is no administrator.
+
+    So that nobody can replace a part that belongs to another image.
+    """
+    return f"images/incoming/{user}"
+
+
+def take_incoming(share: Path, user: str, entry: ImageEntry) -> None:
+    """Move the parts of an image that a user sent to the others; ``add_image`` checks them."""
+    with _locked(share):
+        for digest in missing_blobs(share, list(entry.blobs)):
+            sent = share / incoming(user) / "blobs" / digest
+            if sent.is_file() and not sent.is_symlink():
+                sent.replace(_blobs(share) / digest)
+
+
 def remove_image(share: Path, name: str) -> RemovedImage:
     """Remove an image from the index, and the blobs that no other image needs."""
     with _locked(share):
-        index = _read_index(share)
+        index = read_index(share)
         if name not in index:
             known = ", ".join(sorted(index)[:5]) or "none"
             raise NotFoundError(f"there is no image {name} in the cluster; it has {known}")
@@ -203,7 +220,7 @@ def _check_blob(share: Path, name: str, digest: str) -> None:
         raise ConflictError(f"image {name}: a part was damaged during the transfer and was removed; push it again")
 
 
-def _read_index(share: Path) -> Index:
+def read_index(share: Path) -> Index:
     try:
         return INDEX.decode((share / "images" / "index.json").read_bytes())
     except FileNotFoundError:

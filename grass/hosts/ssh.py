@@ -25,6 +25,8 @@ from grass.network_address import network_address
 if TYPE_CHECKING:
     import paramiko
 
+KNOWN_HOSTS = "known_hosts"
+"""File of pinned keys in the ``client/`` folder of a cluster."""
 REACH_SECONDS = 5.0
 """Limit for the TCP connection: a reachable machine accepts it in less than a second, all around the world."""
 CONNECT_SECONDS = 15.0
@@ -84,6 +86,11 @@ class SshHost(Host):
         """Return the machine's address as this connection uses it."""
         peer: tuple[str, int] = self._transport().getpeername()
         return peer[0]
+
+    def server_key(self) -> str:
+        """Return the machine's pinned public key, as ``TYPE BASE64``."""
+        key = self._transport().get_remote_server_key()
+        return f"{key.get_name()} {key.get_base64()}"
 
     def open_channel(self, host: str, port: int) -> paramiko.Channel:
         """Open a stream to ``host:port`` as seen from the machine. Raises HostUnreachableError if nothing listens

@@ -207,6 +207,8 @@ class UserRotation(Call, frozen=True):
 class UserKey(Call, frozen=True):
     key: Document
     """The new public key, as a JWK."""
+    files_key: str = ""
+    """The new public key for files over SSH, as ``ssh-ed25519 BASE64``. Empty: none."""
 
 
 class Login(Call, frozen=True):
@@ -215,6 +217,8 @@ class Login(Call, frozen=True):
     """Of the invitation."""
     key: Document
     """The public key that was made on the user's machine, as a JWK."""
+    files_key: str = ""
+    """The public key for files over SSH that was made there, as ``ssh-ed25519 BASE64``."""
 
 
 class JoinTokenRequest(Call, frozen=True):

@@ -374,6 +374,21 @@ class UserView(msgspec.Struct, frozen=True):
     """Jobs that this call stopped."""
 
 
+class FilesOffer(msgspec.Struct, frozen=True):
+    """Where a user's files key is accepted: by SSH, for files of the share only."""
+
+    address: str
+    port: int
+    user: str
+    host_key: str
+    """As ``TYPE BASE64``."""
+
+
+class OwnKeyView(UserView, frozen=True):
+    files: FilesOffer | None = None
+    """None: the cluster has no files over SSH."""
+
+
 class UsersView(msgspec.Struct, frozen=True):
     users: tuple[UserView, ...]
 

@@ -6,6 +6,7 @@ which address. An invitation is used by an unauthenticated client: its request i
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 from flask import Blueprint
@@ -20,12 +21,15 @@ from grass.errors import InputError
 from grass.model.event_kind import EventKind
 from grass.store.job_index import BEGUN, WAITING
 from grass.wire.calls import Login, UserEnd, UserKey, UserRequest, UserRole, UserRotation
+from grass.wire.codec import builtins
 from grass.wire.schedule_record import ScheduleState
 from grass.wire.tickets import StopJob, StopSchedule
-from grass.wire.views import UserInvitation, UsersView, UserView
+from grass.wire.views import FilesOffer, OwnKeyView, UserInvitation, UsersView, UserView
 from master.api import enrolment
 from master.api.call import Api, Call, Handler, Reply
 from master.api.registry import noun_blueprint
+
+log = logging.getLogger("master.api")
 
 LONGEST = 30 * 86_400.0
 """Seconds that an invitation may be valid, at most."""
@@ -72,6 +76,7 @@ def set_role(call: Call, user: str) -> UserView:
 def disable_user(call: Call, user: str) -> UserView:
     """Refuse all calls of the user from now on."""
     record = user_files.change_user(_folder(call), user, disabled=True)
+    _accept_files_keys(call)
     _revoke_tokens(call, user)
     stopped = _stop_work(call, user)
     _log(call, EventKind.USER_DISABLED, user, f"disabled; {_fate(call, stopped)}")
@@ -80,6 +85,7 @@ def disable_user(call: Call, user: str) -> UserView:
 
 def enable_user(call: Call, user: str) -> UserView:
     record = user_files.change_user(_folder(call), user, disabled=False)
+    _accept_files_keys(call)
     _log(call, EventKind.USER_ENABLED, user, "enabled")
     return _view(call, record)
 
@@ -98,24 +104,36 @@ def remove_user(call: Call, user: str) -> UserView:
     _revoke_tokens(call, user)
     stopped = _stop_work(call, user)
     user_files.remove_user(_folder(call), user)
+    _accept_files_keys(call)
     _log(call, EventKind.USER_REMOVED, user, f"removed; {_fate(call, stopped)}")
     return _view(call, record, stopped)
 
 
-def change_own_key(call: Call) -> UserView:
-    """Replace the caller's key. All sessions of the old key end."""
-    record = user_files.replace_key(_folder(call), call.user, call.read(UserKey).key)
+def change_own_key(call: Call) -> OwnKeyView:
+    """Replace the caller's keys. All sessions of the old key end."""
+    request = call.read(UserKey)
+    record = user_files.replace_key(_folder(call), call.user, request.key, request.files_key)
+    _accept_files_keys(call)
     _log(call, EventKind.USER_KEY, call.user, "replaced its key")
-    return _view(call, record)
+    return _own_view(call, record)
 
 
-def log_in(call: Call) -> UserView:
+def log_in(call: Call) -> OwnKeyView:
     """Use an invitation. The caller is unauthenticated: the secret says what it may do."""
     request = call.read(Login)
     digest = secret_digest(request.secret)
-    record = user_files.enrol(_folder(call), request.user, digest, request.key, call.api.wall())
+    record = user_files.enrol(_folder(call), request.user, digest, request.key, call.api.wall(), request.files_key)
+    _accept_files_keys(call)
     _log(call, EventKind.USER_LOGIN, record.user, "used its invitation; its key is registered")
-    return _view(call, record)
+    return _own_view(call, record)
+
+
+def _accept_files_keys(call: Call) -> None:
+    """Let sshd know. Who may do what does not depend on it: the forced command reads the user's record."""
+    try:
+        user_files.accept_files_keys(call.api.config)
+    except OSError as error:
+        log.error("files keys of users: %s cannot be written (%s)", error.filename, error.strerror)
 
 
 def _offer(call: Call, seconds: float) -> tuple[str, LoginOffer]:
@@ -168,6 +186,12 @@ def _view(call: Call, record: UserRecord, stopped: int = 0) -> UserView:
     open_until = offer.expires if offer and not offer.used_by and offer.expires > call.api.wall() else None
     state = "disabled" if record.disabled else "invited" if record.key is None else "active"
     return UserView(record.user, record.role.value, state, record.created, record.by, open_until, stopped)
+
+
+def _own_view(call: Call, record: UserRecord) -> OwnKeyView:
+    files = call.api.config.files
+    offer = FilesOffer(files.address, files.port, files.user, files.host_key) if files and record.files_key else None
+    return OwnKeyView(**builtins(_view(call, record)), files=offer)
 
 
 def _folder(call: Call) -> Path:

@@ -20,8 +20,7 @@ import figures
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from grass.files.access import FilesAccess
-from grass.files.serve import rsyncd_conf
+from tests.support.files_server import files_server
 from tests.support.sshd import SshServer, ssh_server
 
 
@@ -73,19 +72,15 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="bench-data-") as scratch:
         folder = Path(scratch)
         data = make_data(folder / "data", options.files, options.mebibytes)
-        share = folder / "share"
-        conf = folder / "rsyncd.conf"
-        conf.write_text(rsyncd_conf(str(share), sys.executable))
-        forced = shlex.join([sys.executable, "-m", "grass.files.serve", str(share), str(conf)])
         os.environ["GRASS_HOME"] = str(folder / "home")
         client = folder / "home" / "clusters" / "bench" / "client"
         client.mkdir(parents=True)
         for name in ("own", "plain"):
             (folder / name).mkdir()
-        with ssh_server(folder / "own", f'restrict,command="{forced}"') as own, ssh_server(folder / "plain") as plain:
-            FilesAccess("127.0.0.1", own.port, own.user, str(own.key), str(own.known_hosts)).save(client)
+        with files_server(folder / "own") as own, ssh_server(folder / "plain") as plain:
+            own.access("root").access.save(client)
             for kind, source in data.items():
-                measure(options, kind, source, share, plain)
+                measure(options, kind, source, own.share, plain)
 
 
 def measure(options: figures.argparse.Namespace, kind: str, source: Path, share: Path, plain: SshServer) -> None:

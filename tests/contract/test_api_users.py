@@ -16,7 +16,10 @@ from grass.api.client import ApiClient
 from grass.api.keyring import create_user_key, load_profile, save_profile
 from grass.api.login import log_in, rotate_key
 from grass.api.login_invitation import parse_invitation
+from grass.config import FilesConfig
 from grass.errors import ConflictError, GrassError, InputError, NotAllowedError, NotFoundError
+from grass.files.access import FilesAccess, SshShare, access_in
+from grass.files.key import FILES_KEY, files_key, fingerprint, marker
 from grass.model.event_kind import EventKind
 from grass.store.node_store import NodeStore
 from grass.wire.codec import Form
@@ -102,6 +105,39 @@ def test_a_rotation_whose_reply_was_lost_is_finished_by_the_next(world: ApiWorld
     rotate_key(home)
     assert load_profile(home / "client").key_id == jwk["kid"]
     assert world.client("ann").status()["user"] == "ann"
+
+
+def test_a_login_registers_a_key_for_files_that_ends_with_the_user(world: ApiWorld, root: ApiClient) -> None:
+    lines = world.home / "authorized_keys"
+    files = FilesConfig("10.0.0.1", 2222, "ssh-ed25519 AAAA", "grass", str(lines), "/opt/python")
+    object.__setattr__(api_of(world.app).config, "files", files)
+    signed_in(world, "vera", root.add_user("vera")["invitation"])
+    folder = world.home / "home-vera" / "clusters" / "local"
+    client = folder / "client"
+    access = access_in(folder)
+    assert isinstance(access, SshShare)
+    assert access.access == FilesAccess("10.0.0.1", 2222, "grass", str(client / FILES_KEY), str(client / "known_hosts"))
+    assert (client / "known_hosts").read_text() == "[10.0.0.1]:2222 ssh-ed25519 AAAA\n"
+    first = files_key(client)
+    [line] = lines.read_text().splitlines()
+    assert line.startswith('restrict,command="/opt/python -I -m grass.provision.files_command ')
+    assert line.endswith(f' vera {fingerprint(first)}" {first} {marker("local")}')
+    rotate_key(folder)
+    second = files_key(client)
+    assert second != first and first not in lines.read_text() and second in lines.read_text()
+    with pytest.raises(ConflictError, match="this files key already belongs to user vera"):
+        user_files.replace_key(world.config.master_dir, "ann", public_jwk("ann"), second)
+    root.disable_user("vera")
+    assert lines.read_text() == ""
+    root.enable_user("vera")
+    assert second in lines.read_text()
+    root.remove_user("vera")
+    assert lines.read_text() == ""
+
+
+def test_no_user_has_the_name_of_the_folder_of_all(root: ApiClient) -> None:
+    with pytest.raises(InputError, match="is the name of the folder of all users, data/shared"):
+        root.add_user("shared")
 
 
 def test_a_disabled_user_is_refused_at_once_and_works_again_when_enabled(world: ApiWorld, root: ApiClient) -> None:

@@ -42,15 +42,20 @@ def admin(cluster: Cluster) -> Iterator[ApiClient]:
 
 
 @pytest.fixture(scope="module")
-def other(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiClient]:
-    """A second user, with a name that no account of a system could have."""
+def theirs(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Cluster:
+    """The same cluster on the machine of a second user, with a name that no account of a system could have."""
     added = cluster.grass("user", "add", "Mallory.2nd", "-o", "json")
     assert added.returncode == 0, added.stderr
     invitation = json.loads(added.stdout)["invitation"]
     theirs = Cluster(cluster.lab, cluster.site, tmp_path_factory.mktemp("other"), cluster.settings)
     done = theirs.grass("login", invitation)
     assert done.returncode == 0, done.stderr
-    with ApiClient(cluster.name, home=theirs.home) as client:
+    return theirs
+
+
+@pytest.fixture(scope="module")
+def other(theirs: Cluster) -> Iterator[ApiClient]:
+    with ApiClient(theirs.name, home=theirs.home) as client:
         yield client
 
 
@@ -146,6 +151,30 @@ def test_a_container_has_the_rights_of_its_user_and_sees_no_other_job(
     other.start({"name": "root", "components": {"t": refused}})
     assert other.wait("root", timeout=60)["state"] == "FAILED"
     assert "under the account of their user, not as 0" in str(other.tasks("root"))
+
+
+def test_a_second_user_brings_files_to_a_job_and_fetches_its_output_with_their_own_key(
+    cluster: Cluster, admin: ApiClient, theirs: Cluster, other: ApiClient, tmp_path: Path
+) -> None:
+    (tmp_path / "input").write_text("brought\n")
+    mine = "data/Mallory.2nd"
+    pushed = theirs.grass("data", "push", str(tmp_path / "input"), f"{mine}/input")
+    assert pushed.returncode == 0, pushed.stderr
+    script = f"cat $GRASS_DATA/{mine}/input; echo made > $GRASS_DATA/{mine}/made && echo result > $GRASS_OUTPUT/found"
+    assert said(other, "errand", script, "n1") == ["brought", "code 0"]
+    for what, path in (("job pull errand --to", "found"), (f"data pull {mine}", "made")):
+        pulled = theirs.grass(*what.split(), str(tmp_path / "out"))
+        assert pulled.returncode == 0 and (tmp_path / "out" / path).exists(), pulled.stderr
+    admins = cluster.grass("data", "push", str(tmp_path / "input"), "data/admins/input")
+    assert admins.returncode == 0, admins.stderr
+    for words in (("pull", "data/admins", str(tmp_path / "no")), ("push", str(tmp_path / "input"), "mnist/input")):
+        refused = theirs.grass("data", *words)
+        assert refused.returncode != 0 and f"user Mallory.2nd reaches {mine}/" in refused.stderr, refused.stderr
+    done = cluster.grass("user", "disable", "Mallory.2nd")
+    assert done.returncode == 0, done.stderr
+    assert theirs.grass("data", "list", mine).returncode == 3
+    admin.enable_user("Mallory.2nd")
+    assert "input" in theirs.grass("data", "list", mine).stdout
 
 
 def test_commands_and_checks_beside_a_task_are_in_its_view(admin: ApiClient) -> None:

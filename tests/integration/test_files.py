@@ -7,40 +7,34 @@ import io
 import json
 import os
 import re
-import shlex
 import shutil
 import subprocess
-import sys
 import tarfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from grass.config import RedisConfig, Secrets
 from grass.errors import ConflictError, InputError, NotFoundError, UnreachableError
 from grass.files import transfers
 from grass.files.access import FilesAccess, LocalShare, ShareAccess, SshShare
 from grass.files.operations import FileType, ListFiles, ListImages, RemoveFiles, RemoveImage
 from grass.files.rsync import Progress, parse
-from grass.files.serve import rsyncd_conf
+from tests.support.files_server import FilesServer, files_server
 from tests.support.needs import require
-from tests.support.sshd import SshServer, ssh_server
 
 Linked = tuple[list[str], Path, Path]
 PROGRESS: Callable[[Progress], object] = lambda _: None  # noqa: E731
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[SshServer, Path]]:
+def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[FilesServer]:
     require(shutil.which("sshd", path="/usr/sbin:/usr/bin") is not None, "sshd", "Debian's openssh-server")
-    folder = tmp_path_factory.mktemp("sshd")
-    share = folder / "share"
-    share.mkdir()
-    conf = folder / "rsyncd.conf"
-    conf.write_text(rsyncd_conf(str(share), sys.executable))
-    command = shlex.join([sys.executable, "-m", "grass.files.serve", str(share), str(conf)])
-    with ssh_server(folder, f'restrict,command="{command}"') as running:
-        yield running, share
+    redis = request.getfixturevalue("redis_server")
+    where = RedisConfig(socket=str(redis.socket))
+    with files_server(tmp_path_factory.mktemp("sshd"), "test", where, Secrets(redis.passwords, "")) as server:
+        yield server
 
 
 @pytest.fixture(params=["folder", "ssh"])
@@ -49,14 +43,10 @@ def reached(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[ShareAccess
     if request.param == "folder":
         (tmp_path / "share").mkdir()
         return LocalShare(tmp_path / "share"), tmp_path / "share"
-    running, share = request.getfixturevalue("server")
-    for entry in share.iterdir():
+    server: FilesServer = request.getfixturevalue("server")
+    for entry in server.share.iterdir():
         shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
-    return SshShare(access_of(running)), share
-
-
-def access_of(running: SshServer) -> FilesAccess:
-    return FilesAccess("127.0.0.1", running.port, running.user, str(running.key), str(running.known_hosts))
+    return server.access("root"), server.share
 
 
 def tree(folder: Path) -> dict[str, tuple[int, bytes]]:
@@ -210,12 +200,12 @@ def test_a_link_does_not_lead_out_of_the_share(reached: tuple[ShareAccess, Path]
 
 
 @pytest.fixture
-def linked(server: tuple[SshServer, Path], tmp_path: Path) -> Iterator[Linked]:
+def linked(server: FilesServer, tmp_path: Path) -> Iterator[Linked]:
     """rsync as whoever has the key may call it, the share, and a folder outside to which a link in the share leads.
 
     The last word of the first is the module; paths are to be appended to it.
     """
-    running, share = server
+    share = server.share
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "secret").write_text("secret")
@@ -224,7 +214,7 @@ def linked(server: tuple[SshServer, Path], tmp_path: Path) -> Iterator[Linked]:
     for name, target in (("out", str(outside)), ("in", "folder")):
         (share / name).unlink(missing_ok=True)
         (share / name).symlink_to(target)
-    there = SshShare(access_of(running))
+    there = server.access("root")
     yield ["rsync", "-r", *there.rsync_options(), there.rsync_path("data", "")], share, outside
     for name in ("out", "in"):
         (share / name).unlink()
@@ -337,10 +327,8 @@ def test_a_push_of_nothing_and_a_pull_of_nothing_say_so(reached: tuple[ShareAcce
         transfers.pull(reached[0], "absent", tmp_path / "x", PROGRESS)
 
 
-def test_the_key_is_good_for_nothing_else(server: tuple[SshServer, Path]) -> None:
-    import subprocess
-
-    access = SshShare(access_of(server[0]))
+def test_the_key_is_good_for_nothing_else(server: FilesServer) -> None:
+    access = server.access("root")
     command = [*access._ssh(), f"{access.access.user}@127.0.0.1"]
     for asked in (["id"], ["rsync", "--server", "-logDtpre.iLsfxC", ".", "/etc"], ["rsync --server --daemon . ; id"]):
         done = subprocess.run([*command, *asked], capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
@@ -349,15 +337,15 @@ def test_the_key_is_good_for_nothing_else(server: tuple[SshServer, Path]) -> Non
 
 
 @pytest.mark.parametrize("asked", ["", "{}", '{"operation": "shell", "path": "x"}', '{"operation": "list", "path": 1}'])
-def test_a_request_that_the_master_does_not_know_is_refused(server: tuple[SshServer, Path], asked: str) -> None:
-    access = SshShare(access_of(server[0]))
+def test_a_request_that_the_master_does_not_know_is_refused(server: FilesServer, asked: str) -> None:
+    access = server.access("root")
     command = [*access._ssh(), f"{access.access.user}@127.0.0.1", "grass-files"]
     done = subprocess.run(command, input=asked, capture_output=True, text=True, check=True)
     assert json.loads(done.stdout)["error"]["code"] == InputError.code
 
 
-def test_another_host_key_is_refused(server: tuple[SshServer, Path], tmp_path: Path, data: Path) -> None:
-    access = access_of(server[0])
+def test_another_host_key_is_refused(server: FilesServer, tmp_path: Path, data: Path) -> None:
+    access = server.access("root").access
     other = tmp_path / "known"
     other.write_text(
         Path(access.known_hosts).read_text().replace("AAAAC3NzaC1lZDI1NTE5AAAAI", "AAAAC3NzaC1lZDI1NTE5AAAAJ")

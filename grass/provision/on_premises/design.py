@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from grass.config import ClusterConfig, MasterConfig, NodeConfig, RedisConfig, SambaConfig
+from grass.config import ClusterConfig, FilesConfig, MasterConfig, NodeConfig, RedisConfig, SambaConfig
 from grass.errors import ConflictError, InputError
 from grass.manifest.on_premises import ApiWay, Collector, OnPremises
 from grass.manifest.settings import Settings
@@ -17,7 +17,10 @@ from grass.provision.on_premises.requirements import Target
 from grass.store.embedded import OLDEST
 
 STATE, SHARES, VENV, ETC = "/var/lib/grass", "/srv/grass", "/opt/grass/venv", "/etc/grass"
+AUTHORIZED_KEYS = f"{STATE}/.ssh/authorized_keys"
 UNIT_FOLDER = "/etc/systemd/system"
+_HERE = frozenset({"localhost", "127.0.0.1", "::1"})
+"""Addresses by which only the master itself reaches its sshd."""
 _LEAST_DISK = 1 << 30
 _FLUENTDS = (
     "/opt/fluent/bin/fluentd",
@@ -64,8 +67,8 @@ class MasterDesign:
         return tuple(f"grass-{name}@{self.config.name}.service" for name in names)
 
 
-def design(settings: Settings, facts: Facts, peer: str) -> MasterDesign:
-    """Design the master. ``peer``: the address at which SSH reached the machine.
+def design(settings: Settings, facts: Facts, peer: str, host_key: str) -> MasterDesign:
+    """Design the master. ``peer``: the address at which SSH reached the machine; ``host_key``: what it showed there.
 
     Raises InputError or ConflictError with all problems.
     """
@@ -78,7 +81,7 @@ def design(settings: Settings, facts: Facts, peer: str) -> MasterDesign:
     problems += _not_installable(facts, machines, missing, packager)
     if problems:
         raise InputError(_listed(f"{facts.hostname} cannot become the master; nothing was changed", problems))
-    config = _config(settings, machines, facts, peer)
+    config = _config(settings, machines, facts, peer, host_key)
     taken = list(_taken(config, machines, facts))
     if taken:
         raise ConflictError(_listed(f"{facts.hostname} cannot become the master; nothing was changed", taken))
@@ -183,7 +186,7 @@ def _fluentd(facts: Facts) -> str | None:
     return next((facts.programs[name] for name in _FLUENTDS if name in facts.programs), None)
 
 
-def _config(settings: Settings, machines: OnPremises, facts: Facts, peer: str) -> ClusterConfig:
+def _config(settings: Settings, machines: OnPremises, facts: Facts, peer: str, host_key: str) -> ClusterConfig:
     name, address = settings.name, cluster_address(machines, facts, peer)
     bind = machines.api_bind or (wildcard(address) if machines.api is ApiWay.DIRECT else address)
     own_share = machines.share is None
@@ -216,6 +219,14 @@ def _config(settings: Settings, machines: OnPremises, facts: Facts, peer: str) -
         share=f"{SHARES}/{name}" if own_share else f"{machines.share}/{name}",
         task_redis=machines.task_redis or 0,
         task_redis_server=None if machines.task_redis is None else network_address(address, machines.task_redis_port),
+        files=FilesConfig(
+            address if machines.master.address in _HERE else machines.master.address,
+            machines.master.login.port,
+            host_key,
+            "grass",
+            AUTHORIZED_KEYS,
+            f"{VENV}/bin/python",
+        ),
         samba=SambaConfig(address, machines.samba_port) if own_share else None,
     )
 

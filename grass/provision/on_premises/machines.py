@@ -11,13 +11,13 @@ from pathlib import Path
 
 from grass.environment import become_password, cluster_home, ssh_password
 from grass.hosts import Ask, Become, Secret
-from grass.hosts.ssh import SshAccess, SshHost, host_id
+from grass.hosts.ssh import KNOWN_HOSTS, SshAccess, SshHost, host_id
 from grass.manifest.on_premises import HostSettings
 from grass.private_file import write_private
 from grass.provision.layout import user_name
 from grass.wire.codec import Form, indented
 
-MACHINES, KNOWN_HOSTS = "machines.json", "known_hosts"
+MACHINES = "machines.json"
 
 
 @dataclass(frozen=True)

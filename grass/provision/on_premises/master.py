@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from grass.api.keyring import Jwk
 from grass.config import ClusterConfig
+from grass.files.key import marker
 from grass.provision.on_premises import install, on_host, packages, record
 from grass.provision.on_premises.bundle import Bundle
-from grass.provision.on_premises.design import ETC, STATE, UNIT_FOLDER, VENV, MasterDesign
+from grass.provision.on_premises.design import AUTHORIZED_KEYS, ETC, STATE, UNIT_FOLDER, VENV, MasterDesign
 from grass.provision.on_premises.facts import Facts
 from grass.provision.on_premises.master_files import config_files, samba_folder, unit_files
 from grass.provision.on_premises.record import Made
@@ -52,7 +53,6 @@ def master_steps(
     steps.append(_setup_step(config, setup))
     if config.samba:
         steps.append(_samba_step(config))
-    steps.append(_files_key_step(config, admin))
     words = repr((setup, [put.digest() for put in files]))
     steps += [start_step(design, hashlib.sha256(words.encode()).hexdigest()), listening_step(design)]
     return [*steps, install.old_versions_step()]
@@ -75,7 +75,7 @@ def made_on_master(design: MasterDesign, facts: Facts) -> Made:
         folders=("/opt/grass", *folders, *_drop_ins(design), config.runtime_dir),
         users=("grass",),
         packages=design.packages,
-        details={"authorized": _marker(config.name), "role": "master"},
+        details={"authorized": marker(config.name), "role": "master"},
     )
     there = {*facts.paths, *(f"{UNIT_FOLDER}/{name}" for name in facts.units), *(["grass"] if facts.grass_user else [])}
     made = record.claim(wanted, there, facts.records)
@@ -136,7 +136,7 @@ def _share_step(config: ClusterConfig) -> Step:
 
 def _setup(design: MasterDesign, bundle: Bundle, admin: Admin, samba_password: str | None) -> bytes:
     setup = on_host.MasterSetup(
-        design.config, admin.name, admin.key, design.redis_server, samba_password, bundle.digest
+        design.config, admin.name, admin.key, design.redis_server, samba_password, bundle.digest, admin.files_key
     )
     return encode(setup).encode()
 
@@ -147,12 +147,13 @@ def _setup_step(config: ClusterConfig, setup: bytes) -> Step:
     made = ("cluster.json", "secrets.json", "redis/redis.conf", "redis/users.acl", on_host.PUBLIC_KEY)
     keys = ("master/key.pem", "tls/ca.pem", "tls/ca.key", "tls/host.pem")
     there = f'for f in {" ".join((*made, *keys))}; do [ -s "$1/$f" ] || exit 1; done'
-    check = f'{there}; [ "$(cat "$1/made" 2>/dev/null)" = "$2" ]'
+    accepted = 'grep -q -- " $3\\$" "$4" 2>/dev/null'
+    check = f'{there}; {accepted} && [ "$(cat "$1/made" 2>/dev/null)" = "$2" ]'
     run = (*_AS_GRASS, f"{VENV}/bin/python", "-m", "grass.provision.on_premises.on_host")
     return Step(
-        "make keys, secrets and the configuration of redis",
+        "make keys, secrets and the configuration of redis, and accept keys for files",
         (Run(run, stdin=setup), Put(f"{home}/made", f"{digest}\n".encode(), 0o600, "grass:grass")),
-        Run(("sh", "-c", check, "check", home, digest)),
+        Run(("sh", "-c", check, "check", home, digest, marker(config.name), AUTHORIZED_KEYS)),
     )
 
 
@@ -171,21 +172,4 @@ def _samba_step(config: ClusterConfig) -> Step:
         "tell samba the password of the share",
         (Run(("sh", "-c", script, "samba", f"{VENV}/bin/python", say, config.home, conf, user, folder)),),
         Run(("sh", "-c", check, "check", config.home, folder)),
-    )
-
-
-def _marker(name: str) -> str:
-    return f"grass-files-{name}"
-
-
-def _files_key_step(config: ClusterConfig, admin: Admin) -> Step:
-    """Authorize a key that can push and pull files of the share, and nothing else. One line for each administrator."""
-    command = f"{VENV}/bin/python -m grass.files.serve {config.share} {ETC}/{config.name}.rsyncd.conf"
-    line = f'restrict,command="{command}" {admin.files_key} {_marker(config.name)}'
-    path = f"{STATE}/.ssh/authorized_keys"
-    add = 'umask 077; touch "$1" && printf "%s\\n" "$2" >> "$1" && chown grass:grass "$1"'
-    return Step(
-        "let files come over SSH, with a key that can do nothing else",
-        (Run(("sh", "-c", add, "add", path, line)),),
-        Run(("grep", "-qxF", "--", line, path)),
     )

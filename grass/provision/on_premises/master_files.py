@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 from grass.config import ClusterConfig
-from grass.files.serve import rsyncd_conf
 from grass.network_address import host_and_port
 from grass.provision.on_premises.design import ETC, STATE, UNIT_FOLDER, VENV, MasterDesign
 from grass.provision.on_premises.steps import Put
@@ -52,7 +51,6 @@ def config_files(design: MasterDesign) -> list[Put]:
             "GRASS_TLS": str(config.tls_files.folder),
         }
         puts.append(Put(f"{ETC}/{name}.fluent.conf", shared("deploy/fluentd/fluent.conf").read_bytes()))
-    puts.append(Put(f"{ETC}/{name}.rsyncd.conf", rsyncd_conf(str(config.share), f"{VENV}/bin/python").encode()))
     text = "".join(f"{key}={value}\n" for key, value in env.items())
     return [Put(f"{ETC}/{name}.env", text.encode(), 0o640, "root:grass"), *puts]
 

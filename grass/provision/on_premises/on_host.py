@@ -31,8 +31,9 @@ PUBLIC_KEY = "master/key.pub.json"
 class MasterSetup(msgspec.Struct, frozen=True):
     """Input of the setup.
 
-    ``key``: the admin's public JWK. ``redis_server``: a path. ``samba``: the password of the share, if it was set.
-    ``bundle``: the digest of the bundle; with another digest, the whole setup is checked again.
+    ``key``, ``files_key``: the admin's public keys, as a JWK and for files over SSH. ``redis_server``: a path.
+    ``samba``: the password of the share, if it was set. ``bundle``: the digest of the bundle; with another digest, the
+    whole setup is checked again.
     """
 
     config: ClusterConfig
@@ -41,6 +42,7 @@ class MasterSetup(msgspec.Struct, frozen=True):
     redis_server: str
     samba: str | None
     bundle: str
+    files_key: str = ""
 
 
 _SETUP: Form[MasterSetup] = Form(MasterSetup)
@@ -62,8 +64,9 @@ def main(text: str) -> int:
         host, port = host_and_port(config.task_redis_server)
         tls = config.tls_files if config.redis.tls else None
         embedded.write_task_redis(home / "redis", host, port, secrets.redis[embedded.TASKS_USER], tls)
-    _keys(config, asked.admin, asked.key)
+    _keys(config, asked)
     config.save()
+    user_files.accept_files_keys(config)
     return 0
 
 
@@ -92,11 +95,11 @@ def _redis(config: ClusterConfig, secrets: Secrets, server: Path) -> None:
     )
 
 
-def _keys(config: ClusterConfig, admin: str, key: keyring.Jwk) -> None:
+def _keys(config: ClusterConfig, asked: MasterSetup) -> None:
     public = Path(config.home) / PUBLIC_KEY
     if not public.exists():
         public.write_text(json.dumps(keyring.create_master_key(config.master_dir)) + "\n")
-    user_files.register_user(config.master_dir, admin, keyring.Role.ADMIN, key)
+    user_files.register_user(config.master_dir, asked.admin, keyring.Role.ADMIN, asked.key, asked.files_key)
 
 
 if __name__ == "__main__":

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from grass.api.keyring import load_profile
 from grass.errors import ConflictError, InputError, NotFoundError
+from grass.hosts.ssh import KNOWN_HOSTS
 from grass.provision.on_premises import create, delete, node_remove, status
-from grass.provision.on_premises.machines import KNOWN_HOSTS, Machines, load_machines
+from grass.provision.on_premises.machines import Machines, load_machines
 from grass.provision.on_premises.node_add import Adding, Machine, add_machines
 from grass.provision.on_premises.node_hosts import wanted_hosts
 from grass.provision.provisioner import (

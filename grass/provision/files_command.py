@@ -1,0 +1,247 @@
+"""Forced command of files keys on the master: ``python -I -m grass.provision.files_command CONFIG USER FINGERPRINT``.
+
+sshd runs this module as the user `grass` for each login with such a key, and puts the requested command into
+``SSH_ORIGINAL_COMMAND``. What the user may do is in the user's record, which is read at each login and again while a
+transfer runs: a user who is disabled or removed, or who got another key or role, is cut off within a second.
+
+A user with the role ``user`` reaches the folders of ``grass.files.rights`` only. The kernel sees to that (Landlock).
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+from grass.api.keyring import Role
+from grass.api.user_files import UserRecord, files_record
+from grass.config import ClusterConfig, Secrets
+from grass.environment import ssh_original_command
+from grass.errors import GrassError, InputError, NotAllowedError, NotFoundError
+from grass.files import landlock, paths, rights, serve, share
+from grass.files.key import fingerprint
+from grass.files.operations import (
+    AddImage,
+    AnyOperation,
+    ListFiles,
+    ListImages,
+    MissingBlobs,
+    ReadFile,
+    RemoveFiles,
+    RemoveImage,
+    TypeOf,
+)
+from grass.model.exhaustive import assert_never
+from grass.model.lifecycle import JobState
+from grass.model.names import is_job_id
+from grass.wire.codec import encode
+
+if TYPE_CHECKING:
+    from grass.store.api_store import ApiStore
+
+_LOOK = 0.5
+"""Seconds between two looks whether the user still may."""
+_MOST_JOBS = 100_000
+_PROGRAMS = ("/usr", "/bin", "/lib", "/lib32", "/lib64", "/etc/ld.so.cache", "/etc/passwd", "/etc/group", "/dev/null")
+_OTHERS = ("/etc/nsswitch.conf", "/etc/localtime", "/dev/urandom")
+
+
+def main(asked: str, config_file: str, user: str, key: str) -> int:
+    config = ClusterConfig.load(config_file)
+    rsync = serve.asks_for_rsync(asked)
+    if not rsync and asked.strip() != serve.COMMAND:
+        sys.stderr.write("this key is for the files of a Grass cluster only\n")
+        return 2
+    try:
+        record = _record(config, user, key)
+    except GrassError as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    with tempfile.TemporaryDirectory(prefix="grass-files-") as scratch:
+        work = _rsync(config, record, Path(scratch)) if rsync else _operation(config, record)
+        return _watched(work, lambda: _may_still(config, record, key))
+
+
+def _record(config: ClusterConfig, user: str, key: str) -> UserRecord:
+    """Return the user's record. Raises NotAllowedError: the user may no longer use this key."""
+    try:
+        record = files_record(config.master_dir, user)
+    except NotFoundError:
+        record = UserRecord(user, Role.VIEWER)
+    if not record.files_key or fingerprint(record.files_key) != key:
+        raise NotAllowedError(f"user {user}: this key no longer reaches the files of the cluster")
+    if record.disabled:
+        raise NotAllowedError(f"user {user}: disabled by an administrator")
+    return record
+
+
+def _may_still(config: ClusterConfig, before: UserRecord, key: str) -> bool:
+    try:
+        return _record(config, before.user, key).role is before.role
+    except GrassError:
+        return False
+
+
+def _watched(work: Callable[[], int], allowed: Callable[[], bool]) -> int:
+    """Do the work in a process of its own, and end that when it is no longer allowed."""
+    child = os.fork()
+    if child == 0:
+        os.setpgid(0, 0)
+        _do(work)
+    ended = os.pidfd_open(child)
+    while not select.select([ended], [], [], _LOOK)[0]:
+        if not allowed():
+            os.killpg(child, signal.SIGKILL)
+            sys.stderr.write("the administrator changed what this user may do; the transfer ended\n")
+            break
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) & 0xFF
+
+
+def _do(work: Callable[[], int]) -> NoReturn:
+    code = 1
+    try:
+        code = work()
+        sys.stdout.flush()
+    except GrassError as error:
+        sys.stderr.write(f"{error}\n")
+    except OSError as error:
+        sys.stderr.write(f"{error.filename or 'the connection'}: {error.strerror}\n")
+    finally:
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def _rsync(config: ClusterConfig, record: UserRecord, scratch: Path) -> Callable[[], int]:
+    folder, restricted = config.data_dir, record.role is Role.USER
+    modules = serve.MODULES
+    if restricted:
+        modules = {**modules, "images": share.incoming(record.user)}
+        for part in (*rights.own_folders(record.user), f"{modules['images']}/blobs"):
+            _make(folder / part)
+    check = "--user" if restricted else "--viewer" if record.role is Role.VIEWER else ""
+    options = f"{check} {record.user}" if check else ""
+    conf = scratch / "rsyncd.conf"
+    text = serve.rsyncd_conf(
+        str(folder), sys.executable, modules=modules, read_only=record.role is Role.VIEWER, options=options
+    )
+    conf.write_text(text)
+    areas = [folder / modules["images"], *_areas(config, record.user)] if restricted else []
+
+    def run() -> int:
+        if restricted:
+            landlock.restrict([conf, *_programs()], [*areas, Path("/dev/null")])
+        serve.become_rsync(conf)
+
+    return run
+
+
+def _operation(config: ClusterConfig, record: UserRecord) -> Callable[[], int]:
+    """Return the work of one request. It is refused, by a reply, if the user may not do it."""
+    folder, output = config.data_dir, sys.stdout.buffer
+
+    def run() -> int:
+        try:
+            request = serve.read_request(sys.stdin.read())
+            areas = permitted(config, record, request)
+        except GrassError as error:
+            output.write(f"{encode(serve.refusal(error))}\n".encode())
+            return 0
+        if areas is not None:
+            landlock.restrict(_programs(), areas)
+        serve.answer(folder, request, output)
+        return 0
+
+    return run
+
+
+def permitted(config: ClusterConfig, record: UserRecord, request: AnyOperation | ReadFile) -> list[Path] | None:
+    """Return the folders within which the request is carried out; None: the share. Raises NotAllowedError."""
+    if record.role is Role.ADMIN:
+        return None
+    match request:
+        case ListImages() | MissingBlobs():
+            return None
+        case ListFiles(path) | TypeOf(path) | ReadFile(path):
+            return None if record.role is Role.VIEWER else _own(config, record.user, path)
+        case _ if record.role is Role.VIEWER:
+            raise NotAllowedError(f"user {record.user}: a viewer changes no files")
+        case RemoveFiles(path):
+            return _own(config, record.user, path, removes=True)
+        case AddImage(name, entry):
+            _check_image(config, record.user, name)
+            share.take_incoming(config.data_dir, record.user, entry)
+            return None
+        case RemoveImage(name):
+            _check_image(config, record.user, name)
+            return None
+        case _:
+            assert_never(request)
+
+
+def _own(config: ClusterConfig, user: str, text: str, *, removes: bool = False) -> list[Path] | None:
+    """Return the folder in which the path is. Raises NotAllowedError: the user may not reach it."""
+    path = paths.to_read(text)
+    for part in rights.own_folders(user):
+        _make(config.data_dir / part)
+    if said := rights.refusal(user, path):
+        raise NotAllowedError(said)
+    job = rights.job_of(path)
+    if job:
+        known = _store(config).run(job) if is_job_id(job) else None
+        if known is None or known.user != user:
+            raise NotAllowedError(f"{path}: is no output of a job of user {user}")
+        if removes and path == f"{paths.JOBS}/{job}":
+            return None  # the folder goes, too; above it is nothing that a task could change
+        return [config.data_dir / paths.JOBS / job]
+    if removes and path in rights.own_folders(user):
+        raise InputError(f"{path}: this folder stays; name what to remove in it")
+    return [config.data_dir / part for part in rights.own_folders(user)]
+
+
+def _check_image(config: ClusterConfig, user: str, name: str) -> None:
+    """Raise NotAllowedError for an image that another user pushed."""
+    known = _store(config).images.find(name)
+    owner = known.user if known else "an administrator" if name in share.read_index(config.data_dir) else user
+    if owner != user:
+        raise NotAllowedError(f"image {name}: belongs to {owner}; choose another name")
+
+
+def _areas(config: ClusterConfig, user: str) -> list[Path]:
+    """Return the folders that the user may change. Without the store, those of jobs are left out."""
+    areas = [config.data_dir / part for part in rights.own_folders(user)]
+    with suppress(GrassError):
+        jobs = _store(config).job_index.newest([tuple(JobState)], user, _MOST_JOBS, None)
+        areas += [folder for job in jobs if (folder := config.data_dir / paths.JOBS / job).is_dir()]
+    return areas
+
+
+def _store(config: ClusterConfig) -> ApiStore:
+    from grass.store.api_store import ApiStore  # not every login needs the client of redis, and it takes long to load
+    from grass.store.connect import open_backend
+    from grass.store.keys import Keys
+
+    return ApiStore(open_backend(config, Secrets.load(config.home), "api"), Keys(config.key_prefix))
+
+
+def _make(folder: Path) -> None:
+    """Make a folder in which accounts of isolated tasks may write, too: they belong to the group of the daemons."""
+    if not folder.is_dir():
+        folder.mkdir(parents=True, exist_ok=True)
+        folder.chmod(0o2775)
+
+
+def _programs() -> list[Path]:
+    """Return what rsync and ``path_check`` need to run."""
+    python = (sys.prefix, sys.base_prefix, sysconfig.get_path("stdlib"), *sys.path)
+    return [Path(path) for path in (*_PROGRAMS, *_OTHERS, *python) if path]
+
+
+if __name__ == "__main__":
+    sys.exit(main(ssh_original_command(), *sys.argv[1:4]))
