@@ -1,4 +1,4 @@
-"""Calls for usage, histories, own figures and shares. A part of ``Client``."""
+"""Calls for usage, histories, own figures and shares. A part of ``ApiClient``."""
 
 from __future__ import annotations
 

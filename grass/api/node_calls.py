@@ -1,4 +1,4 @@
-"""Calls about nodes and join tokens. A part of ``Client``."""
+"""Calls about nodes and join tokens. A part of ``ApiClient``."""
 
 from __future__ import annotations
 

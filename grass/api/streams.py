@@ -1,4 +1,4 @@
-"""Streams that survive a broken connection: events, logs, and waiting for a job. Used by ``Client``.
+"""Streams that survive a broken connection: events, logs, and waiting for a job. Used by ``ApiClient``.
 
 Each resumes where the last connection stopped: events by their id, logs by the position in each attempt's output."""
 

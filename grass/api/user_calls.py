@@ -1,4 +1,4 @@
-"""Calls about users, for administrators. A part of ``Client``."""
+"""Calls about users, for administrators. A part of ``ApiClient``."""
 
 from __future__ import annotations
 

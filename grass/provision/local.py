@@ -1,4 +1,4 @@
-"""Cluster on this machine, as processes under `supervisord`: create, delete, status. Called by the CLI."""
+"""Cluster on this machine, as processes under `supervisord`: create, delete, status. Called through `registry`."""
 
 from __future__ import annotations
 
