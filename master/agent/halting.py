@@ -93,14 +93,8 @@ def _halt(step: Step, run: JobRun, operation: OperationRecord) -> None:
             withdrawal.withdraw(step, run, component, index, reason)
             if seconds <= 0:
                 withdrawal.stop(step, run, component, index)
-    operation_log.change(
-        step,
-        run,
-        operation,
-        state=OperationState.DRAINING if patience > 0 else OperationState.STOPPING,
-        deadline=step.later(patience) if patience > 0 else None,
-        message=f"waits for the end of {run.on_node} task{'' if run.on_node == 1 else 's'}",
-    )
+    message = f"waits for the end of {run.on_node} task{'' if run.on_node == 1 else 's'}"
+    operation_log.wait_for_ends(step, run, operation, patience, message)
     step.changes.plan = True
 
 
@@ -146,16 +140,8 @@ def _replace(step: Step, run: JobRun, operation: OperationRecord) -> None:
     withdrawal.withdraw(step, run, component, index, _reason(operation))
     if patience <= 0:
         withdrawal.stop(step, run, component, index)
-    operation_log.change(
-        step,
-        run,
-        operation,
-        state=OperationState.DRAINING if patience > 0 else OperationState.STOPPING,
-        deadline=step.later(patience) if patience > 0 else None,
-        avoid=task.node,
-        added=operation.named,
-        message=f"waits until the attempt on {task.node} has ended",
-    )
+    message = f"waits until the attempt on {task.node} has ended"
+    operation_log.wait_for_ends(step, run, operation, patience, message, avoid=task.node, added=operation.named)
 
 
 def _replacing(step: Step, run: JobRun, operation: OperationRecord) -> None:

@@ -38,6 +38,21 @@ def change(step: Step, run: JobRun, operation: OperationRecord, **fields: Any) -
     return changed
 
 
+def wait_for_ends(
+    step: Step, run: JobRun, operation: OperationRecord, patience: float, message: str, **fields: Any
+) -> OperationRecord:
+    """Have an operation wait until tasks have ended. ``patience``: seconds in which they may leave by themselves."""
+    return change(
+        step,
+        run,
+        operation,
+        state=OperationState.DRAINING if patience > 0 else OperationState.STOPPING,
+        deadline=step.later(patience) if patience > 0 else None,
+        message=message,
+        **fields,
+    )
+
+
 def end(
     step: Step, run: JobRun, operation: OperationRecord, outcome: Outcome, message: str, **fields: Any
 ) -> OperationRecord:

@@ -248,14 +248,8 @@ def _shrink(
     if not component.leaving:
         _left(step, run, component, operation)
         return
-    operation_log.change(
-        step,
-        run,
-        operation,
-        state=OperationState.DRAINING if patience > 0 else OperationState.STOPPING,
-        deadline=step.later(patience) if patience > 0 else None,
-        message=f"waits for the end of {_tasks(component.leaving, 'removed ')}",
-    )
+    message = f"waits for the end of {_tasks(component.leaving, 'removed ')}"
+    operation_log.wait_for_ends(step, run, operation, patience, message)
 
 
 def _left(step: Step, run: JobRun, component: ComponentRun, operation: OperationRecord) -> None:

@@ -13,7 +13,6 @@ from grass.errors import ConflictError, InputError, NotFoundError, UndecodableEr
 from grass.model.exhaustive import assert_never
 from grass.model.job import Component, Job
 from grass.model.lifecycle import JobState
-from grass.model.names import is_short_id
 from grass.model.sizes import SizeError, check_removal, target_size
 from grass.wire.calls import OperationRequest
 from grass.wire.job_record import JobRecord
@@ -32,7 +31,7 @@ from grass.wire.views import OperationsView, OperationView, OperationWaited
 from master.api.call import Api, Call, Handler, Reply
 from master.api.feed import PAUSE
 from master.api.job_changes import CHANGE_SECONDS, find_job
-from master.api.query import parse_duration
+from master.api.query import checked_id, parse_duration
 from master.api.registry import noun_blueprint
 from master.api.views import operation_view
 
@@ -53,7 +52,7 @@ def blueprint(api: Api) -> Blueprint:
 def file_operation(call: Call, job: str) -> Reply:
     """File an operation. Answer 200 with what the master-agent made of it, or 202 if it has not taken it yet."""
     record, wanted = find_job(call, job), call.read(OperationRequest)
-    name = _checked_id(wanted.id) or operation_id()
+    name = checked_id(wanted.id) or operation_id()
     known = call.api.store.operation(record.id, name)
     if known is not None:  # the reply to an earlier attempt of this call was lost
         return Reply(operation_view(known))
@@ -123,13 +122,6 @@ def cancel_operation(call: Call, job: str, operation: str) -> OperationView:
             if not found.cancellable or left <= 0 or call.api.feed.closed:
                 return operation_view(found)
             changed.wait(left)
-
-
-def _checked_id(text: str | None) -> str | None:
-    """Check the id, which the client chooses so that it can repeat a request whose reply was lost."""
-    if text is not None and not is_short_id(text):
-        raise InputError(f"id: must be 8 hexadecimal digits, got {text!r}")
-    return text
 
 
 def _find(call: Call, record: JobRecord, name: str) -> OperationRecord:

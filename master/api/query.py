@@ -10,6 +10,7 @@ from grass.errors import InputError
 from grass.manifest.quantities import duration_or_zero
 from grass.manifest.values import Wrong
 from grass.model.exhaustive import assert_never
+from grass.model.names import is_short_id
 from master.api.route import Parameter
 
 Query = dict[str, Any]  # Any: each value has the type that the route declares for its parameter
@@ -33,6 +34,14 @@ def parse_duration(name: str, value: float | str | None) -> float | None:
         return None if value is None else duration_or_zero(value)
     except Wrong as error:
         raise InputError(f"{name}: {error}") from error
+
+
+def checked_id(text: str | None) -> str | None:
+    """Check the id of a request, which the client chooses so that it can repeat one whose reply was lost. Raises
+    InputError."""
+    if text is not None and not is_short_id(text):
+        raise InputError(f"id: must be 8 hexadecimal digits, got {text!r}")
+    return text
 
 
 def _value(name: str, parameter: Parameter, text: str) -> str | bool | float:

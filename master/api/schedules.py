@@ -5,8 +5,7 @@ from __future__ import annotations
 from flask import Blueprint
 
 from grass.clock import steady
-from grass.errors import ConflictError, InputError, NotFoundError
-from grass.model.names import is_short_id
+from grass.errors import ConflictError, NotFoundError
 from grass.model.schedule import Overlap, ScheduleKind
 from grass.wire.calls import ScheduleRequest, ScheduleSubmission
 from grass.wire.schedule_record import ScheduleRecord, ScheduleState, first_record
@@ -23,6 +22,7 @@ from grass.wire.views import SchedulesView, ScheduleView
 from master.api.call import Api, Call, Handler, Reply
 from master.api.plan import check_dependencies
 from master.api.preflight import check_programs
+from master.api.query import checked_id
 from master.api.registry import noun_blueprint
 from master.api.submission import accept_schedule
 from master.api.views import schedule_view
@@ -152,10 +152,7 @@ def delete_schedule(call: Call, schedule: str) -> Reply:
 
 def _request(call: Call) -> str:
     """Return the id of the request, by which a repetition is known; "": the client names none."""
-    given = call.read(ScheduleRequest).id or ""
-    if given and not is_short_id(given):
-        raise InputError(f"id: must be 8 hexadecimal digits, got {given!r}")
-    return given
+    return checked_id(call.read(ScheduleRequest).id or None) or ""
 
 
 def _check_cron(record: ScheduleRecord, state: ScheduleState) -> None:
