@@ -1,15 +1,16 @@
-"""The table of the README beside other schedulers: complete rows, and links to the guide for what Grass has."""
+"""The table of the README beside other schedulers: it is that of its data, and what Grass has is in guide and tests."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-SECTION = (ROOT / "README.md").read_text().split("## Beside other schedulers", 1)[1].split("\n## ", 1)[0]
-ROWS = [[cell.strip() for cell in line.strip("|").split("|")] for line in SECTION.splitlines() if line.startswith("|")]
+from tests.support.feature_table import README, ROOT, features, table
+
+OWNED = [row for row in features() if row["grass"] != "no"]
 
 
 def anchors(path: Path) -> set[str]:
@@ -18,16 +19,21 @@ def anchors(path: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-") for title in titles}
 
 
+def test_the_table_is_that_of_its_data() -> None:
+    section = README.read_text().split("## Beside other schedulers", 1)[1].split("\n## ", 1)[0]
+    assert section.endswith(f"\n\n{table()}"), "run `python -m tests.support.feature_table`"
+
+
 def test_every_row_has_every_column() -> None:
-    assert ROWS[0][1:] == ["Grass", "Slurm", "HyperQueue", "dstack", "submitit"]
-    assert all(len(row) == 6 and all(row[1:]) for row in ROWS[2:])
+    assert all(
+        len(row["others"]) == 4 and all(isinstance(cell, str) and cell for cell in row["others"]) for row in features()
+    )
 
 
-@pytest.mark.parametrize("row", ROWS[2:], ids=lambda row: row[0])
-def test_what_grass_has_leads_to_the_guide(row: list[str]) -> None:
-    if row[1] == "no":
-        return
-    (link,) = re.findall(r"\]\(([^)]+)\)", row[1])
-    name, _, anchor = link.partition("#")
+@pytest.mark.parametrize("row", OWNED, ids=lambda row: row["feature"])
+def test_what_grass_has_is_in_the_guide_and_has_a_test(row: dict[str, Any]) -> None:
+    name, _, anchor = row["grass"]["guide"].partition("#")
     assert (ROOT / name).is_file()
-    assert not anchor or anchor in anchors(ROOT / name), f"{link}: no such heading"
+    assert not anchor or anchor in anchors(ROOT / name), f"{row['grass']['guide']}: no such heading"
+    module, _, test = row["grass"]["test"].partition("::")
+    assert f"def {test}(" in (ROOT / module).read_text(), f"{module} has no {test}"
