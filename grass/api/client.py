@@ -241,7 +241,7 @@ class ApiClient(OperationCalls, ScheduleCalls, EventCalls, NodeCalls, UserCalls,
 
         ``component`` may also name one task, ``worker.3``. ``tail``: the last lines of all tasks together. ``since``:
         wall seconds. ``grep``: a regular expression. ``follow``: until the job has ended and its log is complete.
-        ``stream``: only ``stdout`` or ``stderr``. ``failed``: only tasks that have failed by now. ``joined``: a record
+        ``stream``: only ``stdout`` or ``stderr``. ``failed``: only tasks that have failed so far. ``joined``: a record
         may have several lines, with newlines between them, which is much faster. No line is lost or repeated when the
         API server restarts.
         """

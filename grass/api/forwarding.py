@@ -96,7 +96,7 @@ class Forwarding:
             self._transport.call("DELETE", self._path, wait=_NODE_SECONDS)
 
     def _stop(self) -> None:
-        """Accept nothing more. What has come from the task is still delivered."""
+        """Accept nothing more. Data that the task has sent already is still delivered."""
         self._closed = True
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)  # ends ``accept``, which closing alone does not

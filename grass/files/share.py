@@ -12,7 +12,6 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
-import re
 import shutil
 import stat
 from collections.abc import Iterator
@@ -41,10 +40,8 @@ from grass.files.operations import (
     TypeOf,
 )
 from grass.model.exhaustive import assert_never
-from grass.model.names import is_digest
+from grass.model.names import is_digest, is_image_name
 from grass.wire.codec import indented
-
-_IMAGE = re.compile(r"[a-z0-9][a-zA-Z0-9._/:@-]{0,254}")
 
 
 def carry_out(share: Path, operation: AnyOperation) -> object:
@@ -133,7 +130,7 @@ def missing_blobs(share: Path, digests: list[str]) -> list[str]:
 
 def add_image(share: Path, name: str, entry: ImageEntry) -> ImageEntry:
     """Add an image after all its blobs have arrived; each new blob is checked against its digest."""
-    if not _IMAGE.fullmatch(name):
+    if not is_image_name(name):
         raise InputError(f"{name!r} is not the name of an image")
     absent = missing_blobs(share, list(entry.blobs))
     if absent:

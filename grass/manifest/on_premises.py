@@ -18,6 +18,7 @@ from grass.manifest.isolation import IsolationSettings, read_isolation
 from grass.manifest.placement import read_labels, read_topology
 from grass.manifest.values import Wrong, show
 from grass.model import mode
+from grass.model.names import is_image_name
 from grass.model.runtime import RuntimeName
 from grass.network_address import network_address
 
@@ -28,7 +29,6 @@ TASKS_PORT = 6379
 """Where MARO's programs look for a redis, on their own machine."""
 
 _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?|[0-9A-Fa-f:]*:[0-9A-Fa-f:.]*")
-_IMAGE = re.compile(r"[a-z0-9][A-Za-z0-9._/:@-]{0,254}")
 _LOGIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,31}")
 _SPELLED = re.compile(r"(?:(?P<user>[^@]+)@)?(?P<host>[^@]+?)(?::(?P<port>[0-9]{1,5}))?")
 _PASSWORD = re.compile(r"[\x21-\x7e]{8,127}")
@@ -207,7 +207,7 @@ def _task_redis(fields: Fields, settings: OnPremises, *, of_maro: bool) -> OnPre
 
 def _image(value: Any) -> str:
     name = values.text(value)
-    if not _IMAGE.fullmatch(name):
+    if not is_image_name(name):
         raise Wrong(f"must be the name of a container image such as fluent/fluentd:v1.16-debian-1, got {show(value)}")
     return name
 

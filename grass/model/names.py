@@ -26,6 +26,7 @@ _PORT = re.compile(r"[A-Za-z]([A-Za-z0-9_-]*[A-Za-z0-9])?")
 _LABEL = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._/-]*[A-Za-z0-9])?")
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _JOB_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_IMAGE = re.compile(r"[a-z0-9][A-Za-z0-9._/:@-]{0,254}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _SHORT_ID = re.compile(r"[0-9a-f]{8}")
 _SESSION_ID = re.compile(r"[0-9a-f]{32}")
@@ -49,6 +50,11 @@ def is_job_id(text: str) -> bool:
 def is_digest(text: object) -> bool:
     """Check a SHA-256 digest: 64 hexadecimal digits."""
     return isinstance(text, str) and _DIGEST.fullmatch(text) is not None
+
+
+def is_image_name(text: str) -> bool:
+    """Check a container image reference that Grass writes into files and commands: ``registry:5000/team/app:1.2``."""
+    return _IMAGE.fullmatch(text) is not None
 
 
 def is_short_id(text: str) -> bool:

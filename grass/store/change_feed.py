@@ -49,7 +49,7 @@ class Changed:
     nodes: set[str] = field(default_factory=set)
     schedules: set[str] = field(default_factory=set)
     removed_schedules: dict[str, str] = field(default_factory=dict)
-    """Name → user. Another schedule may have the name by now."""
+    """Name → user. Another schedule may have the name meanwhile."""
     events: bool = False
     """Whether there are new events."""
 

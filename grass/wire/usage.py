@@ -96,7 +96,7 @@ class TaskTotals(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     partial: bool = False
     """Whether the energy lacks a source: CPU packages or GPUs that do not tell their power."""
     unmeasured: int = 0
-    """Attempts of which nothing is known, for example those of a lost node."""
+    """Attempts without known usage, for example those of a lost node."""
 
     def plus(self, other: TaskTotals) -> TaskTotals:
         """Return the totals of both together: sums, and the higher peaks."""

@@ -6,14 +6,12 @@ Called by the usage sampler. A figure that cannot be read keeps what the contain
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from pathlib import Path
 
 from node.agent.task_processes import Used
 from node.runtime import proc
 
-_CONTAINER = re.compile(rb"[0-9a-f]{64}")
 _GROUPS = Path("/sys/fs/cgroup")
 
 
@@ -23,9 +21,8 @@ def groups_of(pid: int) -> dict[str, str] | None:
     A node-agent that runs in a container itself has tasks in the same one; those are processes.
     """
     text = proc.read(f"/proc/{pid}/cgroup")
-    found = _CONTAINER.search(text)
-    own = _CONTAINER.search(proc.read("/proc/self/cgroup"))
-    if found is None or (own is not None and own.group() == found.group()):
+    container = proc.container_in(text)
+    if container is None or container == proc.container_in(proc.read("/proc/self/cgroup")):
         return None
     return folders(text.decode(errors="replace"))
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import logging
-import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -27,7 +26,6 @@ OVERDUE = 10.0
 """Seconds without a sample after which the driver counts as lost."""
 LIBRARY = "libnvidia-ml.so.1"
 """NVML, a part of the driver."""
-_CONTAINER = re.compile(rb"[0-9a-f]{64}")
 _TEMPERATURE_OF_GPU = 0
 _UNCORRECTED, _SINCE_BOOT = 1, 0
 
@@ -227,8 +225,7 @@ class _Own:
 
 
 def _container(pid: int) -> bytes | None:
-    found = _CONTAINER.search(proc.read(f"/proc/{pid}/cgroup"))
-    return found.group() if found else None
+    return proc.container_in(proc.read(f"/proc/{pid}/cgroup"))
 
 
 def _quietly(nvml: Any, work: Callable[[], None]) -> None:

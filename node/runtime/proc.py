@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import signal
 import struct
 from contextlib import suppress
@@ -18,6 +19,8 @@ _INFO_SIZE = 64
 _GET_INFO = (3 << 30) | (_INFO_SIZE << 16) | (0xFF << 8) | 11
 _INFO_EXIT = 1 << 3
 _EXIT_CODE_AT = 60
+
+_CONTAINER = re.compile(rb"[0-9a-f]{64}")
 
 
 class Stat(NamedTuple):
@@ -75,6 +78,12 @@ def _read(path: str) -> bytes:
         return b""
     finally:
         os.close(descriptor)
+
+
+def container_in(groups: bytes) -> bytes | None:
+    """Return the id of the container that the content of ``/proc/PID/cgroup`` names. None: it names none."""
+    found = _CONTAINER.search(groups)
+    return found.group() if found else None
 
 
 def children(pid: int) -> list[int]:
