@@ -34,9 +34,7 @@ def target_size(
     target = size if size is not None else current + (delta if delta is not None else -len(remove))
     check_size(component, target)
     if remove and len(remove) > current - target:
-        raise SizeError(
-            f"{name}: {len(remove)} tasks to remove are named, but the size goes from {current} to {target}"
-        )
+        raise SizeError(f"{name}: tasks to remove: {len(remove)}, but the size goes from {current} to {target}")
     return target
 
 
@@ -62,3 +60,12 @@ def check_size(component: Component, size: int) -> None:
         raise SizeError(f"{name}: the size must be at most {MOST_TASKS:,}, got {size}")
     if size % component.unit:
         raise SizeError(f"{name}: the size must be a multiple of `unit`, which is {component.unit}; got {size}")
+
+
+def boundless(component: Component) -> str:
+    """Return what to tell a user who scales a component without bounds; empty: it has some."""
+    if component.elastic:
+        return ""
+    if component.framework is not None:
+        return "has neither `min` nor `max`, so every size is accepted"
+    return "has neither `min` nor `max` nor a framework; new tasks wait for resources like all others"

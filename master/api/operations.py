@@ -13,7 +13,7 @@ from grass.errors import ConflictError, InputError, NotFoundError, UndecodableEr
 from grass.model.exhaustive import assert_never
 from grass.model.job import Component, Job
 from grass.model.lifecycle import JobState
-from grass.model.sizes import SizeError, check_removal, target_size
+from grass.model.sizes import SizeError, boundless, check_removal, target_size
 from grass.wire.calls import OperationRequest
 from grass.wire.job_record import JobRecord
 from grass.wire.keys import TaskKey
@@ -219,7 +219,5 @@ def _warnings(call: Call, record: JobRecord, wanted: OperationRequest) -> tuple[
     if wanted.kind is not OperationKind.SCALE:
         return ()
     component = _component(_spec(call, record), record, wanted)
-    if component.elastic or component.framework is not None:
-        return ()
-    message = "has neither `min` nor `max` nor a framework; new tasks wait for resources like all others"
-    return (f"{component.name}: {message}",)
+    message = boundless(component)
+    return (f"{component.name}: {message}",) if message else ()

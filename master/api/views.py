@@ -19,7 +19,7 @@ from grass.wire.event_views import EventView
 from grass.wire.job_record import JobRecord
 from grass.wire.keys import TaskKey
 from grass.wire.node_record import NodeRecord
-from grass.wire.operation_record import OperationRecord
+from grass.wire.operation_record import OperationKind, OperationRecord
 from grass.wire.schedule_record import ScheduleRecord
 from grass.wire.task_record import TaskRecord
 from grass.wire.views import JobView, NodeView, OperationView, ResourcesView, RunView, ScheduleView, TaskView
@@ -56,6 +56,8 @@ def all_records(record: JobRecord, job: Job, stored: Mapping[TaskKey, TaskRecord
 
 def operation_view(record: OperationRecord, warnings: tuple[str, ...] | UnsetType = UNSET) -> OperationView:
     same = {name: getattr(record, name) for name in OperationView.__struct_fields__ if name != "warnings"}
+    if record.kind is OperationKind.REPLACE:
+        same["added"] = record.added or record.named  # also before the task is found, and if it cannot be replaced
     return OperationView(**same, warnings=warnings)
 
 

@@ -10,8 +10,9 @@ from grass.wire.codec import Form
 from grass.wire.job_record import JOB_RECORD, JobRecord, first_record
 from grass.wire.keys import TaskKey
 from grass.wire.moment import Moment
+from grass.wire.operation_record import OperationKind, OperationRecord
 from grass.wire.task_record import TaskRecord
-from master.api.views import counted_tasks, first_tasks, job_view, task_views
+from master.api.views import counted_tasks, first_tasks, job_view, operation_view, task_views
 from master.api.why import why_view
 
 JOB = parse_job({"name": "j", "components": {"a": {"command": "x", "replicas": 3}, "b": {"command": "y"}}}).job
@@ -121,3 +122,10 @@ def test_every_reason_to_wait_says_what_would_end_the_wait() -> None:
         held = record(components={"a": {"reason": reason}, "b": {"reason": reason}})
         groups = plain(why_view(held, JOB, counted_tasks(held, JOB, {})))["groups"]
         assert all(group["next"] for group in groups)
+
+
+def test_a_replacement_names_its_task_also_if_it_was_rejected() -> None:
+    filed = OperationRecord(
+        id="o1", job_id="j-1", kind=OperationKind.REPLACE, author="ann", filed=1.0, component="w", named=("w.1",)
+    )
+    assert operation_view(filed).added == ("w.1",)

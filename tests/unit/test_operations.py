@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
+from grass.manifest import parse_job
 from grass.model.ending import Ending, Enough
 from grass.model.framework import Framework, FrameworkName
 from grass.model.job import Component, Job, Ready, Restart, RestartOn
 from grass.model.resources import Resources
+from grass.model.sizes import boundless
 from grass.wire import codec
 from tests.support.said import report
 from tests.support.world import World
@@ -224,7 +226,7 @@ def test_those_who_are_alone_on_their_switch_leave_first() -> None:
         ({"size": -1}, "w: the size must be at least 1, got -1"),
         ({"remove": ["w.0", "w.1"]}, "w: the size must be at least 1, got 0"),
         ({"remove": ["w.7"]}, "w.7: there is no such task any more"),
-        ({"size": 1, "remove": ["w.0", "w.1"]}, "w: 2 tasks to remove are named, but the size goes from 2 to 1"),
+        ({"size": 1, "remove": ["w.0", "w.1"]}, "w: tasks to remove: 2, but the size goes from 2 to 1"),
         ({}, "w: give a size, such as 3, +1 or -1, or tasks to remove"),
     ],
 )
@@ -260,6 +262,19 @@ def test_a_component_without_bounds_gets_more_tasks_that_wait_like_others() -> N
     for index in range(3):
         world.end(f"j-1/w.{index}/1")
     assert world.job("j")["state"] == "SUCCEEDED"
+
+
+@pytest.mark.parametrize(
+    ("part", "warning"),
+    [
+        ({}, "has neither `min` nor `max` nor a framework"),
+        ({"framework": "torch"}, "has neither `min` nor `max`, so every size is accepted"),
+        ({"max": 3}, ""),
+    ],
+)
+def test_a_scaling_without_bounds_is_a_warning(part: dict[str, Any], warning: str) -> None:
+    [component] = parse_job({"name": "j", "components": {"w": {"command": "x", **part}}}).job.components.values()
+    assert boundless(component).startswith(warning) and bool(boundless(component)) == bool(warning)
 
 
 def test_min_tasks_start_together_and_the_others_as_they_fit() -> None:
