@@ -262,10 +262,15 @@ def test_commands_run_beside_tasks_on_any_node(cluster: Cluster, client: ApiClie
 
 
 @pytest.mark.nightly
+@pytest.mark.parametrize("end", ["killed-rank", "ctrl-c"])
 @pytest.mark.parametrize("mpi", ["mpich", "openmpi"])
-def test_ranks_on_three_nodes_find_each_other_and_a_killed_one_ends_all(
-    cluster: Cluster, client: ApiClient, mpi: str
+def test_ranks_on_three_nodes_find_each_other_and_end_together(
+    cluster: Cluster, client: ApiClient, mpi: str, end: str
 ) -> None:
-    ranks = start_ranks(cluster, client, f"{mpi}-kill", mpi)
-    cluster.lab.hosts[ranks[1].node].run("kill", "-KILL", str(ranks[1].pid))
-    assert_over(cluster, client, f"{mpi}-kill", ranks)
+    ranks = start_ranks(cluster, client, f"{mpi}-{end}", mpi)
+    if end == "killed-rank":
+        cluster.lab.hosts[ranks[1].node].run("kill", "-KILL", str(ranks[1].pid))
+    else:
+        [launcher] = client.tasks(f"{mpi}-{end}", "launcher")
+        cluster.lab.hosts[launcher["node"]].run("kill", "-INT", "--", f"-{launcher['pid']}")
+    assert_over(cluster, client, f"{mpi}-{end}", ranks)

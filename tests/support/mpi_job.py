@@ -12,6 +12,7 @@ from tests.support.three_nodes import NODES, lines
 from tests.support.waiting import wait_until
 
 RANK = Path(__file__).with_name("mpi_rank.py")
+_PARTS = f"{re.escape(RANK.name)}|hydra_pmi_proxy|^orted|^mpiexec"
 _PRINTED = re.compile(r"rank (\d+) of 3: 3 here, on (\w+), pid (\d+) end")
 
 
@@ -54,14 +55,14 @@ def start_ranks(cluster: Cluster, client: ApiClient, name: str, framework: str) 
 
 
 def assert_over(cluster: Cluster, client: ApiClient, name: str, ranks: list[Rank]) -> None:
-    """The launcher failed, and no rank runs on any node."""
+    """The launcher failed, and neither a rank nor a part of the launcher runs on any node."""
     assert client.wait(name, timeout=90)["state"] == "FAILED"
     for rank in ranks:
         wait_until(lambda rank=rank: not _runs(cluster, rank), 30, f"the end of rank {rank}", 0.2)  # type: ignore[misc]
 
 
 def _runs(cluster: Cluster, rank: Rank) -> bool:
-    return cluster.lab.hosts[rank.node].attempt("pgrep", "-f", RANK.name).code == 0
+    return cluster.lab.hosts[rank.node].attempt("pgrep", "-f", _PARTS).code == 0
 
 
 def _ranks(client: ApiClient, name: str) -> list[Rank]:
