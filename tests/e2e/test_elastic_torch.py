@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from grass.api.client import ApiClient
+from tests.support.frameworks import torch_folder
 from tests.support.lab import SessionLab
 from tests.support.on_premises import Cluster
 from tests.support.three_nodes import NODES, lines, three_nodes
@@ -17,6 +18,7 @@ from tests.support.waiting import wait_until
 
 TRAIN = Path(__file__).parents[1] / "support" / "elastic_train.py"
 SWITCHES = {"n1": "switch2", "n2": "switch1", "n3": "switch2"}
+TORCH = "/opt/torch"
 SECONDS = 240.0
 """The first import of torch on a host takes long."""
 
@@ -25,16 +27,16 @@ pytestmark = [pytest.mark.nightly, pytest.mark.timeout(1800)]
 
 @pytest.fixture(scope="module")
 def cluster(running_lab: SessionLab, site: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    image = running_lab.image_with("torch", "torch==2.13.0", "numpy")
-    folder = tmp_path_factory.mktemp("torch")
-    with three_nodes(running_lab, site, folder, "trains", switches=SWITCHES) as made:
+    packages = torch_folder() / "lib" / "python3.11" / "site-packages"  # a copy of 1 GB for each node takes long
+
+    def prepare() -> None:
         for node in NODES:
-            running_lab.load_image(node, image)
-            running_lab.hosts[node].sh(
-                "id=$(docker create torch:latest true) && mkdir /opt/torch && "
-                "docker cp $id:/usr/local/lib/python3.11/dist-packages/. /opt/torch && docker rm $id",
-                seconds=300,
-            )
+            running_lab.show_folder(node, packages, TORCH)
+
+    folder = tmp_path_factory.mktemp("torch")
+    with three_nodes(running_lab, site, folder, "trains", prepare, switches=SWITCHES, mounts=[TORCH]) as made:
+        for node in NODES:
+            running_lab.load_image(node, running_lab.task_image_tar)
         sent = made.grass("data", "push", str(TRAIN), f"elastic/{TRAIN.name}")
         assert sent.returncode == 0, sent.stderr
         yield made
@@ -56,7 +58,8 @@ def training(name: str, **more: Any) -> dict[str, Any]:
         "max": 3,
         "spread": "node",
         "restart": {"policy": "on-failure", "limit": 3, "backoff": "0s"},
-        "resources": {"cpu": 1.2, "memory": "600MiB"},
+        "resources": {"cpu": 0.5, "memory": "600MiB"},
+        "env": {"PYTHONPATH": TORCH, "OMP_NUM_THREADS": "1", "CHECKPOINT_EVERY": "5"},
         **more,
     }
     return {"name": name, "components": {"worker": worker}}
@@ -65,11 +68,9 @@ def training(name: str, **more: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     "how",
     [
+        pytest.param({}, id="process"),
         pytest.param(
-            {"env": {"PYTHONPATH": "/opt/torch", "OMP_NUM_THREADS": "1", "CHECKPOINT_EVERY": "5"}}, id="process"
-        ),
-        pytest.param(
-            {"image": "torch", "runtime": "docker", "env": {"OMP_NUM_THREADS": "1", "CHECKPOINT_EVERY": "5"}},
+            {"image": "lab-python", "runtime": "docker", "container": {"mounts": [f"{TORCH}:{TORCH}:ro"]}},
             id="container",
         ),
     ],

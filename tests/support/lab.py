@@ -10,6 +10,7 @@ import fcntl
 import os
 import re
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -49,7 +50,15 @@ class SessionLab:
         """``docker load`` inside the host."""
         with tar.open("rb") as source:
             command = ["docker", "exec", "-i", self.hosts[host].container, "docker", "load", "--quiet"]
-            subprocess.run(command, stdin=source, check=True, capture_output=True, timeout=600)
+            subprocess.run(command, stdin=source, check=True, capture_output=True, timeout=120)
+
+    def show_folder(self, host: str, source: Path, target: str) -> None:
+        """Show a folder of this machine on a host, without a copy, until the host is reset."""
+        self.hosts[host].sh(f"mkdir -p {target}")
+        found = attempt(["docker", "inspect", "--format", "{{.State.Pid}}", self.hosts[host].container])
+        program = Path(__file__).with_name("show_folder.py")
+        command = [sys.executable, str(program), str(source), found.stdout.strip(), target]
+        subprocess.run(command, check=True, timeout=60)
 
     def image_with(self, name: str, *requirements: str) -> Path:
         """Return a file for ``load_image``: the image ``NAME:latest``, Python with packages of PyPI.

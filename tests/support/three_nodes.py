@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -34,16 +34,20 @@ def three_nodes(
     name: str,
     prepare: Callable[[], object] = lambda: None,
     switches: Mapping[str, str] = _NO_SWITCHES,
+    mounts: Sequence[str] = (),
     **more: Any,
 ) -> Iterator[Cluster]:
     """Yield a cluster on new hosts; nothing of it is left afterwards.
 
     ``site``: Grass. ``prepare`` is called when the hosts are up. ``switches``: node → its topology path.
+    ``mounts``: folders of the nodes that containers may mount.
     """
     _reset(lab, *(host for host in HOSTS if lab.hosts[host].attempt("test", "-e", "/opt/grass").code == 0))
     prepare()
     nodes: list[dict[str, Any]] = [{"address": lab.hosts[node].address, "name": node} for node in NODES]
     for node in nodes:
+        if mounts:
+            node["mounts"] = [*mounts]
         if node["name"] in switches:
             node["topology"] = [switches[node["name"]]]
     made = Cluster(lab, site, folder / "home", settings(lab, name=name, nodes=nodes, **more))
