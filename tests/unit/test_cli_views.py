@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from grass.cli import amounts, job_plan, why
+from grass.cli.attempt_views import earlier
 from grass.cli.cluster_views import status_page
 from grass.cli.events import event_lines
 from grass.cli.job_columns import DEFAULT, no_jobs, ordered, rows, table_of
@@ -410,3 +411,10 @@ def test_a_node_whose_probe_failed_shows_what_failed() -> None:
 
 def test_a_cordoned_node_says_so() -> None:
     assert "READY (cordoned)" in node_list([node(cordoned=True)], NOW, None)[1]
+
+
+def test_attempts_that_are_not_kept_are_counted() -> None:
+    base = {"node": "n1", "exit_code": 1, "signal": None, "reason": None, "started": 1.0, "ended": 2.0}
+    kept = [{"task": "w.0", "attempt": number, **base} for number in (6, 7)] + [{"task": "w.1", "attempt": 1, **base}]
+    assert earlier(kept, None)[-1] == "… and 5 earlier attempts, whose records are not kept; their output is in the log"
+    assert "not kept" not in "".join(earlier(kept[2:], None))
