@@ -22,12 +22,14 @@ class FigureCalls(Requests):
         ``usage``. Raises NotFoundError."""
         return self._get(path_of("nodes", node, "usage"), step=step, since=since)
 
-    def job_usage(self, job: str, first: int | None = None) -> View:
-        """Return what a job used so far, in all and by task. Raises NotFoundError.
+    def job_usage(self, job: str, first: int | None = None, step: float = 2, since: float | None = None) -> View:
+        """Return what a job used so far, in all and by task, and the history of all its tasks together. Raises
+        NotFoundError.
 
-        ``first``: only so many tasks, those with most CPU time first. Units are those of ``grass.wire.usage``.
+        ``first``: only so many tasks, those with most CPU time first. ``step``, ``since``: seconds, as of ``usage``.
+        Units are those of ``grass.wire.usage``.
         """
-        return self._get(path_of("jobs", job, "usage"), first=first)
+        return self._get(path_of("jobs", job, "usage"), first=first, step=step, since=since)
 
     def task_usage(self, job: str, task: str, step: float = 2, since: float | None = None) -> View:
         """Return what a task uses now, and its history. ``step``, ``since``: seconds, as of ``usage``. Raises

@@ -27,6 +27,14 @@ _NODE = (
     ("Power", "watts", {"power": "cpu", r"gpu(\d+)\.power": "gpu {}"}),
     ("Temperature", "celsius", {r"gpu(\d+)\.temperature": "gpu {}"}),
 )
+_JOB = (
+    ("CPU", "cores", {"cpu": "cores"}),
+    ("Memory", "bytes", {"memory": "memory"}),
+    ("GPUs in use", "number", {"gpu": "gpus"}),
+    ("GPU memory", "bytes", {"gpu_memory": "memory"}),
+    ("Files", "rate", {"read": "read", "written": "written"}),
+    ("Power", "watts", {"power": "power"}),
+)
 _TASK = (
     ("CPU", "cores", {"cpu": "cores"}),
     ("Memory", "bytes", {"memory": "memory"}),
@@ -55,6 +63,13 @@ def node_charts(history: Mapping[str, Any]) -> list[Record]:
 
 def task_charts(history: Mapping[str, Any]) -> list[Record]:
     return _charts(history, _TASK)
+
+
+def job_charts(history: Mapping[str, Any]) -> list[Record]:
+    """Return the charts of the sums over all tasks of a job. GPUs are counted: two that are half busy are one."""
+    gpus = [None if value is None else value / 100 for value in history["curves"].get("gpu", ())]
+    curves = {**history["curves"], **({"gpu": gpus} if gpus else {})}
+    return _charts({**history, "curves": curves}, _JOB)
 
 
 def capacity(history: Mapping[str, Any]) -> Record:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from grass.api.client import ApiClient
-from grass.dashboard.curves import Run, capacity, comparison, last, node_charts, own_charts, task_charts
+from grass.dashboard.curves import Run, capacity, comparison, job_charts, last, node_charts, own_charts, task_charts
 from grass.errors import InputError
 from grass.model.event_kind import EventKind
 
@@ -63,8 +63,10 @@ def _task_usage(client: ApiClient, words: Words) -> Any:
 
 
 def _job_usage(client: ApiClient, words: Words) -> Any:
-    answer = client.job_usage(words["job"], first=_TASKS)
-    return {**answer, "charts": own_charts(client.job_metrics(words["job"]))}
+    seconds, step = _range(words)
+    answer = client.job_usage(words["job"], first=_TASKS, step=step)
+    whole = job_charts(last(answer["history"], seconds))
+    return {**answer, "whole": whole, "charts": own_charts(client.job_metrics(words["job"]))}
 
 
 def _events(client: ApiClient, words: Words) -> Any:

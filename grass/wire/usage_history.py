@@ -20,6 +20,8 @@ from grass.errors import UndecodableError
 from grass.wire.codec import Form
 
 UNKNOWN = math.nan
+WHOLE_JOB = "*"
+"""The subject of the sums over all tasks of a job. No task has this name."""
 _MOST_RAW = 1 << 20
 """Bytes of an unpacked chunk: no chunk that was written is that long."""
 

@@ -52,6 +52,8 @@ class JobUsageView(msgspec.Struct, frozen=True):
     """The assigned tasks: those that use most cpu first, if ``first`` limits their number."""
     count: int
     """How many assigned tasks there are."""
+    history: Curves
+    """What all its tasks used together."""
 
 
 class TaskUsageView(msgspec.Struct, frozen=True):

@@ -478,6 +478,15 @@ class ChangePiece(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """In the last piece: ask again after so many seconds."""
 
 
+class DiskView(msgspec.Struct, frozen=True):
+    """Of a machine; in bytes. ``free``: for programs that are not root's."""
+
+    holds: str
+    """What is on it: ``state``, ``logs``, or ``state and logs``."""
+    free: int
+    total: int
+
+
 class StatusView(msgspec.Struct, frozen=True, kw_only=True):
     cluster: str
     mode: str
@@ -493,6 +502,8 @@ class StatusView(msgspec.Struct, frozen=True, kw_only=True):
     """Why the store refuses writes."""
     isolation: Isolation
     """Whether tasks of different users are isolated from each other on the nodes."""
+    disks: tuple[DiskView, ...]
+    """Those on which the master keeps the cluster's state and logs."""
 
 
 class ProblemView(msgspec.Struct, frozen=True):

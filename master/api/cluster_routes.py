@@ -309,7 +309,7 @@ CLUSTER_ROUTES: tuple[Route, ...] = (
         READ,
         "Show what a job and its tasks used",
         usage_views.JobUsageView,
-        query={"first": _FIRST_USERS},
+        query={"first": _FIRST_USERS, **_CURVES},
     ),
     Route(
         "usage.task",

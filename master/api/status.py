@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
 
 from flask import Blueprint
 
@@ -10,7 +14,7 @@ import grass
 from grass.errors import StoreRefusesError
 from grass.model.isolation import Isolation
 from grass.wire.version import PROTOCOL
-from grass.wire.views import StatusView, StoreTrouble
+from grass.wire.views import DiskView, StatusView, StoreTrouble
 from master.api.call import Api, Call
 from master.api.registry import noun_blueprint
 
@@ -33,6 +37,20 @@ def show_status(call: Call) -> StatusView:
         nodes=dict(Counter(record.state for record in store.nodes())),
         store=store_trouble(call),
         isolation=Isolation.USER if config.node.isolate else Isolation.NONE,
+        disks=disks({"state": config.master_dir, "logs": config.logs_dir}),
+    )
+
+
+def disks(folders: Mapping[str, Path]) -> tuple[DiskView, ...]:
+    """Return the disks of folders, each once. ``folders``: what a folder holds → folder; one that cannot be read is
+    left out."""
+    found: dict[int, tuple[list[str], os.statvfs_result]] = {}
+    for holds, folder in folders.items():
+        with suppress(OSError):
+            found.setdefault(folder.stat().st_dev, ([], os.statvfs(folder)))[0].append(holds)
+    return tuple(
+        DiskView(" and ".join(holds), disk.f_bavail * disk.f_frsize, disk.f_blocks * disk.f_frsize)
+        for holds, disk in found.values()
     )
 
 

@@ -20,7 +20,7 @@ from grass.wire.keys import AttemptKey, TaskKey
 from grass.wire.own_curves import INDEX, OWN_INDEX, OwnIndex, field, unpack
 from grass.wire.task_record import TaskRecord
 from grass.wire.usage import TaskSample, TaskTotals
-from grass.wire.usage_history import Chunk, join, level_of
+from grass.wire.usage_history import WHOLE_JOB, Chunk, join, level_of
 from grass.wire.usage_views import (
     ClusterUsageView,
     Curves,
@@ -76,7 +76,8 @@ def job_usage(call: Call, job: str) -> JobUsageView:
     views = [_task(key, task, running.get(str(key))) for key, task in sorted(tasks.items())]
     most = call.query["first"]
     shown = views if most is None else heapq.nlargest(int(most), views, key=lambda each: _cpu(each.totals))
-    return JobUsageView(record.id, record.name, _totals(record, running.values()), tuple(shown), len(views))
+    history = _curves(call, call.api.store.history.keys.job_history(record.id), WHOLE_JOB)
+    return JobUsageView(record.id, record.name, _totals(record, running.values()), tuple(shown), len(views), history)
 
 
 def task_usage(call: Call, job: str, task: str) -> TaskUsageView:

@@ -42,6 +42,11 @@ def of_task(sample: TaskSample) -> dict[str, float]:
     return _told(sample, _OF_TASK)
 
 
+def add(sums: dict[str, float], figures: Mapping[str, float]) -> None:
+    """Add figures to sums of the same names. A sum that no history can keep is left as it was."""
+    sums.update({name: total for name, figure in figures.items() if (total := sums.get(name, 0.0) + figure) <= MOST})
+
+
 def of_cluster(samples: Iterable[NodeSample], nodes: Iterable[NodeRecord], tasks: int) -> dict[str, float]:
     """Return capacity, allocation and use: cpu in cores, memory in bytes, gpu in devices."""
     samples = list(samples)

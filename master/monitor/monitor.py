@@ -18,7 +18,8 @@ from grass.store.keys import HISTORY_CHUNKS_KEPT, HISTORY_JOBS_KEPT
 from grass.wire.codec import encode
 from grass.wire.keys import AttemptKey
 from grass.wire.node_record import NodeRecord
-from grass.wire.usage_history import JobHistory
+from grass.wire.usage import UsageSample
+from grass.wire.usage_history import WHOLE_JOB, JobHistory
 from master.monitor import figures
 from master.monitor.histories import Histories, SubjectKey
 from master.monitor.own_curves import OwnCurves, Point
@@ -100,7 +101,7 @@ class Monitor:
             except Exception:  # whatever one node sends, the others' figures are kept
                 log.exception("node %s: its figures cannot be processed; they are left out", streams[stream])
         if taken and self.newest:
-            self._histories.add([((keys.cluster_history, ""), *self._cluster())])
+            self._histories.add([((keys.cluster_history, ""), *self._cluster()), *self._jobs()])
 
     def _take_node(self, name: str, samples: Sequence[Sampled]) -> None:
         points: list[_Figured] = []
@@ -134,9 +135,24 @@ class Monitor:
                 found.append((hashed, str(key.task), point.name, point.step, point.value, point.at))
         return found
 
-    def _cluster(self) -> tuple[float, dict[str, float]]:
+    def _fresh(self) -> tuple[float, list[UsageSample]]:
+        """Return the time of the newest sample, and the newest samples of nodes that are not silent."""
         at = max(sampled.at for sampled in self.newest.values())
-        fresh = [sampled.sample for sampled in self.newest.values() if at - sampled.at < STALE]
+        return at, [sampled.sample for sampled in self.newest.values() if at - sampled.at < STALE]
+
+    def _jobs(self) -> Iterator[_Figured]:
+        """Yield what all tasks of each job use together."""
+        at, fresh = self._fresh()
+        sums: dict[str, dict[str, float]] = {}
+        for task in (task for sample in fresh for task in sample.tasks):
+            if (key := _attempt(task.key)) is not None:
+                figures.add(sums.setdefault(key.job_id, {}), figures.of_task(task))
+        for job_id, found in sums.items():
+            self._touched.setdefault(job_id, at)
+            yield (self._store.keys.job_history(job_id), WHOLE_JOB), at, found
+
+    def _cluster(self) -> tuple[float, dict[str, float]]:
+        at, fresh = self._fresh()
         tasks = sum(len(sample.tasks) for sample in fresh)
         return at, figures.of_cluster((sample.node for sample in fresh), self.nodes.values(), tasks)
 

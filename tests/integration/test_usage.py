@@ -136,6 +136,7 @@ def test_usage_of_a_running_task_and_the_totals_of_thousands_of_short_ones(clien
     [task] = client.job_usage(running)["tasks"]
     assert task["now"]["memory"] > 0 and task["now"]["threads"] >= 1 and task["now"]["files"] >= 3
     assert any(task["key"].startswith(running) for task in client.node_usage("local")["tasks"])
+    wait_until(lambda: any(client.job_usage(running)["history"]["curves"].get("memory", ())), 25)
     client.stop(running, grace=0.1)
     short = start(client, "short", "true", replicas=300)
     assert client.wait(short, timeout=50)["state"] == "SUCCEEDED"

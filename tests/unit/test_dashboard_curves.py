@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from grass.dashboard.curves import Run, capacity, comparison, last, node_charts, own_charts, task_charts
+from grass.dashboard.curves import Run, capacity, comparison, job_charts, last, node_charts, own_charts, task_charts
 from grass.dashboard.questions import QUESTIONS
 from grass.errors import InputError
 
@@ -41,6 +41,13 @@ def test_links_the_disk_and_the_load_of_a_node_are_drawn() -> None:
         ("Disk in use", "bytes", ["used"]),
         ("Load", "number", ["load"]),
     ]
+
+
+def test_the_gpus_of_a_job_are_counted() -> None:
+    cpu, gpus = job_charts(history(cpu=[1.0, 2.0], gpu=[150.0, None]))
+    assert (cpu["title"], cpu["unit"]) == ("CPU", "cores")
+    assert (gpus["title"], gpus["unit"]) == ("GPUs in use", "number")
+    assert gpus["series"] == [{"name": "gpus", "values": [1.5, None]}]
 
 
 def test_capacity_is_in_percent_of_what_the_cluster_has() -> None:

@@ -26,7 +26,7 @@ from grass.wire.job_record import first_record
 from grass.wire.node_record import NodeRecord
 from grass.wire.own_curves import INDEX, MOST_CURVES, MOST_POINTS, OwnCurve, field, unpack
 from grass.wire.usage import GpuUsage, NodeSample, OwnPoint, RdmaUsage, TaskSample, UsageSample
-from grass.wire.usage_history import FINE, JobHistory, join
+from grass.wire.usage_history import FINE, WHOLE_JOB, JobHistory, join
 from master.monitor.__main__ import _Ends, _run
 from master.monitor.exposition import page
 from master.monitor.monitor import Monitor, too_many
@@ -106,6 +106,19 @@ def test_histories_of_nodes_tasks_and_the_cluster(backend: Timed) -> None:
     assert known(backend, KEYS.job_history(JOB), "memory", "w.0") == [77, 77]
     assert known(backend, KEYS.cluster_history, "cpu") == [3]
     assert known(backend, KEYS.cluster_history, "gpu_capacity") == [4]
+
+
+def test_the_history_of_a_job_is_the_sum_over_its_tasks_on_nodes_that_are_not_silent(backend: Timed) -> None:
+    backend.report("a", sample(50))
+    backend.report("b", sample(25))
+    watching = monitor(backend)
+    watching.turn()
+    assert known(backend, KEYS.job_history(JOB), "cpu", WHOLE_JOB) == [0.75]
+    assert known(backend, KEYS.job_history(JOB), "memory", WHOLE_JOB) == [154]
+    backend.now += 60
+    backend.report("a", sample(50))
+    watching.turn()
+    assert known(backend, KEYS.job_history(JOB), "cpu", WHOLE_JOB) == [0.75, 0.5]
 
 
 def test_a_killed_monitor_neither_loses_nor_repeats(backend: Timed) -> None:

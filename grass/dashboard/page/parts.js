@@ -38,7 +38,7 @@ export const jobLink = (id, ...text) => h("a", { href: `#/jobs/${encodeURICompon
 export const nodeLink = (name) => (name ? h("a", { href: `#/nodes/${encodeURIComponent(name)}` }, name) : "–");
 
 export function facts(pairs) {
-  return h("dl.facts", pairs.filter(Boolean).map(([name, value]) => [h("dt", name), h("dd", value ?? "–")]));
+  return h("dl.facts", pairs.filter(Boolean).map(([name, value]) => [h("dt", name), h("dd", value || value === 0 ? value : "–")]));
 }
 
 export function tabs(base, names, chosen) {

@@ -4,8 +4,12 @@ import { ago, bytes } from "../format.js";
 
 const FULL = 0.05;
 
-export function alerts({ nodes, store, link }) {
+// `disks`: those of the master.
+export function alerts({ nodes, store, link, disks = [] }) {
   const found = [];
+  for (const { holds, free, total } of disks) {
+    if (total && free / total < FULL) found.push({ bad: free / total < 0.01, text: `Master: the disk of ${holds} is almost full, ${bytes(free)} of ${bytes(total)} free; the cluster stops accepting changes once it is full` });
+  }
   if (store) found.push({ bad: true, text: `The store refuses writes: ${store.message}` });
   for (const node of nodes.values()) {
     const href = `#/nodes/${encodeURIComponent(node.name)}`;

@@ -98,6 +98,9 @@ function cell(paint, task, x, y, size, colours, panel) {
   paint.fillRect(x, y, size, size);
   paint.fillStyle = panel; paint.strokeStyle = panel; paint.lineWidth = 1.5;
   if (tone === "running") paint.fillRect(x + size * 0.3, y + size * 0.3, size * 0.4, size * 0.4);
+  if (tone === "succeeded") {
+    paint.beginPath(); paint.moveTo(x + size * 0.24, y + size * 0.53); paint.lineTo(x + size * 0.43, y + size * 0.71); paint.lineTo(x + size * 0.76, y + size * 0.31); paint.stroke();
+  }
   if (tone === "failed") {
     const edge = size * 0.27;
     paint.beginPath(); paint.moveTo(x + edge, y + edge); paint.lineTo(x + size - edge, y + size - edge); paint.moveTo(x + size - edge, y + edge); paint.lineTo(x + edge, y + size - edge); paint.stroke();

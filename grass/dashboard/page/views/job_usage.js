@@ -17,6 +17,7 @@ export class JobUsage {
     this.id = id; this.task = task; this.changed = changed; this.settled = settled;
     this.range = 900; this.found = null; this.problem = "";
     this.own = usageCharts(`own-${id}`, Curves);
+    this.whole = usageCharts(`whole-${id}`, Curves);
     this.curves = usageCharts(`task-${id}`, Curves);
     this.poll = new Poll(() => this.load());
     this.poll.now();
@@ -24,12 +25,13 @@ export class JobUsage {
 
   async load() {
     try {
-      this.found = await ask("job-usage", { job: this.id });
+      this.found = await ask("job-usage", { job: this.id, range: this.range });
       this.own.show(this.found);
+      this.whole.show({ charts: this.found.whole });
       this.task ||= (this.found.tasks.find((each) => each.now) || this.found.tasks[0])?.task;
-      if (this.task) this.curves.show(await ask("task-usage", { job: this.id, task: this.task, range: this.range }));
+      if (this.task && this.found.count > 1) this.curves.show(await ask("task-usage", { job: this.id, task: this.task, range: this.range }));
       this.problem = "";
-    } catch (error) { this.problem = error.message; this.own.fail(error.message); this.curves.fail(error.message); }
+    } catch (error) { this.problem = error.message; this.own.fail(error.message); this.whole.fail(error.message); this.curves.fail(error.message); }
     if (this.closed) return null;
     this.changed();
     return !this.problem && this.settled() ? null : this.range > 900 ? 60 : 4;
@@ -41,8 +43,9 @@ export class JobUsage {
     return [
       panel("Own figures", { key: "own", end: found.dropped ? h("span.soft", `${found.dropped} points of further figures were not kept`) : null },
         h("div.body", this.own.element, found.charts?.length ? null : h("p.soft", "A task reports figures with lines ", h("code", "GRASS_METRIC loss=0.3 step=10"), " or grass.report(step=10, loss=0.3)."))),
-      this.task ? panel(this.task, { key: "task-usage", end: h("select.field", { "aria-label": "Range", onchange: (event) => { this.range = Number(event.target.value); this.poll.now(); } },
-        Object.entries(RANGES).map(([seconds, text]) => h("option", { value: seconds, selected: Number(seconds) === this.range }, text))) }, h("div.body", this.curves.element)) : null,
+      panel("All tasks together", { key: "whole", end: h("select.field", { "aria-label": "Range", onchange: (event) => { this.range = Number(event.target.value); this.poll.now(); } },
+        Object.entries(RANGES).map(([seconds, text]) => h("option", { value: seconds, selected: Number(seconds) === this.range }, text))) }, h("div.body", this.whole.element)),
+      this.task && found.count > 1 ? panel(this.task, { key: "task-usage" }, h("div.body", this.curves.element)) : null,
       panel("In all", { key: "totals" }, h("div.body", totals(found.totals))),
       panel("Tasks with most CPU time", { key: "top", end: h("span.soft", `${found.tasks.length} of ${found.count}`) }, found.tasks.length ? this.table(found.tasks) : empty("No task was assigned yet.")),
     ];
@@ -56,9 +59,9 @@ export class JobUsage {
         h("td.num", each.totals ? bytes(each.totals.memory || 0) : "–"), h("td.num", percent(each.now?.gpu)), h("td.num", energy(each.totals)))))));
   }
 
-  redraw() { this.own.redraw(); this.curves.redraw(); }
+  redraw() { this.own.redraw(); this.whole.redraw(); this.curves.redraw(); }
 
-  close() { this.closed = true; this.poll.close(); this.own.close(); this.curves.close(); }
+  close() { this.closed = true; this.poll.close(); this.own.close(); this.whole.close(); this.curves.close(); }
 }
 
 function energy(totals) {

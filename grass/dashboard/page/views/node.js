@@ -96,7 +96,7 @@ function devices(node) {
     h("tbody", node.gpus.map((gpu) => {
       const sample = samples.get(gpu.id) || {}, fault = node.quarantine?.[gpu.id] || sample.error;
       return h("tr", h("td", gpu.id), h("td", gpu.name || "–"), h("td", fault ? h("span.state", shape("warn"), fault) : h("span.state", shape("succeeded"), "healthy")),
-        h("td.num", percent(sample.utilisation)), h("td.num", `${bytes(sample.memory_used)} / ${bytes(gpu.memory)}`), h("td.num", sample.temperature ? `${sample.temperature} °C` : "–"),
+        h("td.num", percent(sample.utilisation)), h("td.num", gpu.memory ? `${bytes(sample.memory_used)} / ${bytes(gpu.memory)}` : "–"), h("td.num", sample.temperature ? `${sample.temperature} °C` : "–"),
         h("td.num", sample.ecc ?? "–"), h("td", (sample.processes || []).map((each) => `${each.user}${each.ours ? "" : " (foreign)"}`).join(", ") || "–"));
     }))));
 }

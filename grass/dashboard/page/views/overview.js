@@ -15,7 +15,9 @@ const WAITS = new Set(["QUEUED", "SUSPENDED"]);
 
 export function overviewView() {
   const chart = new Curves("capacity", { height: 168, unit: "percent" });
+  let disks = [];
   const poll = new Poll(async () => {
+    try { disks = (await ask("status")).disks || []; } catch { /* the head of the page says when the cluster is away */ }
     try { chart.show(await ask("capacity", { range: 3600 })); } catch { /* older masters keep no history */ }
     return 15;
   });
@@ -31,7 +33,7 @@ export function overviewView() {
       const nodes = [...cluster.nodes.values()].filter((node) => node.state !== "LEFT").sort((one, two) => one.name.localeCompare(two.name));
       return h("div.overview",
         h("h1.hidden", "Overview"),
-        alertList(), sums(running, queue, nodes),
+        alertList(disks), sums(running, queue, nodes),
         panel("Capacity and use", { end: h("span.soft", "in percent of what the nodes offer, over the last hour") },
           h("div.body.capacity", h("div.meters", capacity(nodes)), chart.element)),
         panel("Nodes", { end: h("a.soft", { href: "#/nodes" }, plural(nodes.length, "node")) },
@@ -44,8 +46,9 @@ export function overviewView() {
   };
 }
 
-function alertList() {
-  const found = alerts(cluster);
+function alertList(disks) {
+  const { nodes, store, link } = cluster;
+  const found = alerts({ nodes, store, link, disks });
   return found.length ? h("ul.alerts", { "aria-label": "Alerts" }, found.map((each) =>
     h("li", { class: each.bad ? "bad" : "" }, shape(each.bad ? "failed" : "warn"), h("span", each.href ? h("a", { href: each.href }, each.text) : each.text)))) : null;
 }

@@ -22,7 +22,7 @@ function table(schedules) {
     h("tbody", schedules.map((each) => h("tr", { "data-key": each.name },
       h("td.main", each.name, h("div.soft", each.user)),
       h("td", stateMark(each.state), each.reason ? h("div.soft", each.reason.message) : null),
-      h("td", each.cron ? [h("code", each.cron), h("div.soft", each.time_zone)] : `${each.jobs.length} jobs`),
+      h("td", each.cron ? [h("code.nowrap", each.cron), h("div.soft", each.time_zone)] : `${each.jobs.length} jobs`),
       h("td.num", each.next ? [instant(each.next), h("div.soft", `in ${duration(each.next - clock.now())}`)] : "–"),
       h("td.num", each.last ? ago(each.last) : "–"),
       h("td", each.jobs.length ? jobLink(each.jobs[each.jobs.length - 1]) : "–"),
