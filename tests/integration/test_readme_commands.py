@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from grass.provision import daemons
 from tests.support.local_cluster import LocalCluster
 from tests.support.needs import missing, require
 
@@ -104,33 +105,19 @@ def test_the_demo_works_and_leaves_nothing(clone: Path) -> None:
 
 
 @pytest.mark.needs_root
-def test_the_demo_works_again_for_an_ordinary_user(clone: Path, ordinary: str) -> None:
+def test_the_demo_works_again_for_an_ordinary_user_beside_a_cluster_of_the_same_name(
+    clone: Path, ordinary: str, cluster: LocalCluster
+) -> None:
     before = left_behind()
+    assert cluster.settings.name == "local"  # as the demo's
     text = run(clone, "scripts/demo", user=ordinary, home=clone.parent / "home")
     assert "setting up .venv" not in text
     check_demo(text)
+    status = text.partition("$ grass status\n")[2].partition("$ ")[0]
+    states = re.findall(r"^(\S+) +\d+ +([A-Z]+) ", status, re.MULTILINE)
+    assert states == [(name, "RUNNING") for name in (daemons.SUPERVISOR, *daemons.names(cluster.config))], text
     assert left_behind() == before
-
-
-@pytest.mark.needs_root
-def test_another_user_has_a_cluster_of_the_same_name(clone: Path, ordinary: str) -> None:
-    mine = LocalCluster()
-    home = clone.parent / "home"
-    script = f"""
-import os; from pathlib import Path
-from grass.provision import local
-home = Path({str(home / ".grass")!r})
-local.create(None, home=home, progress=lambda _: None)
-print(sorted({{entry.state for entry in local.status("local", home)}}))
-local.delete("local", home=home, progress=lambda _: None)
-"""
-    try:
-        mine.create()
-        said = run(clone, str(clone / ".venv/bin/python"), "-c", script, user=ordinary, home=home)
-        assert said == "['RUNNING']\n"
-        assert set(mine.states().values()) == {"RUNNING"}
-    finally:
-        mine.end()
+    assert set(cluster.states().values()) == {"RUNNING"}
 
 
 @pytest.mark.nightly
