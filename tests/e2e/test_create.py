@@ -173,9 +173,15 @@ def test_what_an_interrupted_create_left_can_be_deleted(cluster: Cluster) -> Non
     assert holds(cluster.lab) == before
 
 
-def test_a_step_that_fails_and_a_daemon_that_does_not_start_are_named_and_the_next_create_goes_on(
+def test_a_step_a_daemon_and_a_way_to_the_api_that_fail_are_named_and_the_next_create_goes_on(
     cluster: Cluster,
 ) -> None:
+    a_step_that_fails_and_a_daemon_that_does_not_start_are_named(cluster)
+    an_api_that_a_firewall_hides_is_said_to_be_that_and_is_reached_through_ssh(cluster)
+    another_host_key_is_refused_with_what_to_check(cluster)
+
+
+def a_step_that_fails_and_a_daemon_that_does_not_start_are_named(cluster: Cluster) -> None:
     broken = "/etc/systemd/system/grass-samba@.service.d"
     cluster.lab.ssh("master", "mkdir -p /etc/systemd/system/grass@.target")  # where a file has to go
     done = cluster.create()
@@ -192,7 +198,34 @@ def test_a_step_that_fails_and_a_daemon_that_does_not_start_are_named_and_the_ne
     assert "grass-samba@e2e.service does not run" in done.stderr
     assert "no share today" in done.stderr
     cluster.lab.ssh("master", f"rm -r {broken}; systemctl daemon-reload; systemctl reset-failed")
+
+
+def an_api_that_a_firewall_hides_is_said_to_be_that_and_is_reached_through_ssh(cluster: Cluster) -> None:
+    assert cluster.lab.ssh("master", "iptables -A INPUT -p tcp --dport 51812 -i eth0 -j REJECT").code == 0
+    done = cluster.create()
+    assert done.returncode == UNREACHABLE
+    assert "every daemon on master runs" in done.stderr and "api: tunnel" in done.stderr
+    cluster.settings["api"] = "tunnel"
+    block = "iptables -A INPUT -p tcp -m multiport ! --dports 22 -i eth0 -m conntrack --ctstate NEW -j REJECT"
+    assert cluster.lab.ssh("master", block).code == 0
     assert cluster.created()["steps"]["unchanged"] > 3
+    listed = cluster.grass("job", "list", "-o", "json")
+    assert (listed.returncode, json.loads(listed.stdout)) == (0, []), listed.stderr
+    followed = cluster.grass("events", "-o", "json")
+    assert followed.returncode == 0, followed.stderr
+
+
+def another_host_key_is_refused_with_what_to_check(cluster: Cluster) -> None:
+    cluster.lab.reset("master")
+    done = cluster.create()
+    assert done.returncode == REFUSED
+    for words in ("host key", "SHA256:", "known_hosts", "reinstalled"):
+        assert words in done.stderr
+    kept = cluster.grass("delete", "e2e")
+    assert kept.returncode == UNREACHABLE and "the host key" in kept.stderr and cluster.client.exists()
+    forced = cluster.grass("delete", "e2e", "--force")
+    assert forced.returncode == 0 and "not cleaned: " in forced.stderr
+    assert not cluster.client.exists()
 
 
 def test_a_wrong_sudo_password_is_refused_before_anything_is_changed(cluster: Cluster) -> None:
@@ -207,27 +240,27 @@ def test_a_wrong_sudo_password_is_refused_before_anything_is_changed(cluster: Cl
     assert not cluster.client.exists()
 
 
-def test_sudo_with_a_password_works_is_written_nowhere_and_is_not_told_to_another_host(cluster: Cluster) -> None:
+def test_sudo_with_a_password_works_and_a_mount_that_is_there_takes_the_place_of_the_share_and_stays(
+    cluster: Cluster,
+) -> None:
+    """The password is written nowhere, and is not told to another host."""
+    before = holds(cluster.lab)
     cluster.settings["ssh"]["user"] = "grass-admin"
+    cluster.settings["share"] = {"path": "/mnt/nas"}
     secret = cluster.lab.password
+    absent = cluster.create(GRASS_BECOME_PASSWORD=secret)
+    assert absent.returncode == 1 and "/mnt/nas is not there; mount it on every machine first" in absent.stderr
+    cluster.lab.ssh("master", "mkdir", "/mnt/nas")
     done = cluster.create(GRASS_BECOME_PASSWORD=secret)
     assert done.returncode == 0, done.stderr
     assert secret not in done.stdout + done.stderr
     assert not [path for path in cluster.home.rglob("*") if path.is_file() and secret.encode() in path.read_bytes()]
-    another_host_key_is_refused_with_what_to_check(cluster)
-
-
-def another_host_key_is_refused_with_what_to_check(cluster: Cluster) -> None:
-    cluster.lab.reset("master")
-    done = cluster.create()
-    assert done.returncode == REFUSED
-    for words in ("host key", "SHA256:", "known_hosts", "reinstalled"):
-        assert words in done.stderr
-    kept = cluster.grass("delete", "e2e")
-    assert kept.returncode == UNREACHABLE and "the host key" in kept.stderr and cluster.client.exists()
-    forced = cluster.grass("delete", "e2e", "--force")
-    assert forced.returncode == 0 and "not cleaned: " in forced.stderr
-    assert not cluster.client.exists()
+    units = cluster.lab.ssh("master", "systemctl", "list-units", "--no-legend", "grass-*").stdout
+    assert "grass-collector@e2e.service" in units and "samba" not in units
+    gone = cluster.grass("delete", "e2e", GRASS_BECOME_PASSWORD=secret)
+    assert gone.returncode == 0, gone.stderr
+    assert set(cluster.lab.ssh("master", "ls", "/mnt/nas/e2e").stdout.split()) == {"data", "logs", "images", "jobs"}
+    assert [line for line in holds(cluster.lab) if not line.startswith("/mnt/nas")] == before
 
 
 def test_a_closed_port_and_an_unknown_host_are_unreachable(cluster: Cluster) -> None:
@@ -252,21 +285,6 @@ def test_a_port_that_another_program_has_is_named_before_anything_is_changed(clu
     assert "master.api.port: 51812 is taken there by python3" in done.stderr
     cluster.lab.ssh("master", "systemctl", "stop", "holder")
     assert holds(cluster.lab) == before
-
-
-def test_an_api_that_a_firewall_hides_is_said_to_be_that_and_is_reached_through_ssh(cluster: Cluster) -> None:
-    assert cluster.lab.ssh("master", "iptables -A INPUT -p tcp --dport 51812 -i eth0 -j REJECT").code == 0
-    done = cluster.create()
-    assert done.returncode == UNREACHABLE
-    assert "every daemon on master runs" in done.stderr and "api: tunnel" in done.stderr
-    cluster.settings["api"] = "tunnel"
-    block = "iptables -A INPUT -p tcp -m multiport ! --dports 22 -i eth0 -m conntrack --ctstate NEW -j REJECT"
-    assert cluster.lab.ssh("master", block).code == 0
-    cluster.created()
-    listed = cluster.grass("job", "list", "-o", "json")
-    assert (listed.returncode, json.loads(listed.stdout)) == (0, []), listed.stderr
-    followed = cluster.grass("events", "-o", "json")
-    assert followed.returncode == 0, followed.stderr
 
 
 def test_a_master_that_is_rebooted_comes_back_with_all_of_its_daemons(standing: Cluster) -> None:
@@ -298,20 +316,6 @@ def test_nodes_of_the_file_join_and_one_that_does_not_answer_keeps_the_cluster_u
     forced = cluster.grass("delete", "e2e", "--force")
     assert forced.returncode == 0 and "first: not cleaned: " in forced.stderr, forced.stderr
     assert holds(cluster.lab) == before
-
-
-def test_a_mount_that_is_there_takes_the_place_of_the_share_and_stays(cluster: Cluster) -> None:
-    before = holds(cluster.lab)
-    cluster.settings["share"] = {"path": "/mnt/nas"}
-    absent = cluster.create()
-    assert absent.returncode == 1 and "/mnt/nas is not there; mount it on every machine first" in absent.stderr
-    cluster.lab.ssh("master", "mkdir", "/mnt/nas")
-    cluster.created()
-    units = cluster.lab.ssh("master", "systemctl", "list-units", "--no-legend", "grass-*").stdout
-    assert "grass-collector@e2e.service" in units and "samba" not in units
-    assert cluster.grass("delete", "e2e").returncode == 0
-    assert set(cluster.lab.ssh("master", "ls", "/mnt/nas/e2e").stdout.split()) == {"data", "logs", "images", "jobs"}
-    assert [line for line in holds(cluster.lab) if not line.startswith("/mnt/nas")] == before
 
 
 def test_a_master_that_lacks_what_may_not_be_installed_is_told_so(cluster: Cluster) -> None:
