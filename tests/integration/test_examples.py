@@ -36,6 +36,7 @@ def start_server(run: ExampleRun, workers: int) -> None:
     run.start("digits", "server.py", "server", WORKERS=str(workers), GRASS_PORT_PARAMS=str(port))
 
 
+@pytest.mark.nightly  # scripts/demo runs the job to this accuracy in every run (test_readme_commands.py)
 def test_four_workers_train_the_digits_to_the_promised_accuracy(digits: ExampleRun) -> None:
     start_server(digits, WORKERS)
     workers = [digits.start("digits", "worker.py", "worker", index, WORKERS) for index in range(WORKERS)]
