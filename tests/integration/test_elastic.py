@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -134,6 +134,8 @@ class Kill(NamedTuple):
     then: str = "release"
     left: Sequence[str] = ("worker.0", "worker.1")
     """The tasks that run afterwards."""
+    more: Mapping[str, object] = {}
+    """Of the component."""
 
 
 THREE = ("worker.0", "worker.1", "worker.2")
@@ -160,6 +162,8 @@ KILLS = {
         lambda c: c.replace("kill", "worker.1", deadline=3), "DRAINING", "CANCELLED", left=()
     ),
     "a replacement": Kill(lambda c: c.replace("kill", "worker.1"), "STOPPING", "CANCELLED", left=()),
+    "a drain": Kill(lambda c: drained(c), "STARTING", "DONE", "uncordon"),
+    "a requeue": Kill(lambda c: requeued(c), "STOPPING", "DONE", "uncordon", more={"min": 2, "restart": "on-failure"}),
 }
 EVERY_RUN = ("a scale-out that fails", "a scale-in that drains")
 
@@ -170,10 +174,29 @@ def waiting(client: ApiClient) -> View:
     return client.scale("kill", "worker", 3)
 
 
+def drained(client: ApiClient) -> View:
+    """Drain the only node. Return the operation that records it."""
+    client.drain("local", deadline=0)
+    return filed(client, "drain")
+
+
+def requeued(client: ApiClient) -> View:
+    """Kill a task that finds no node again. Return the operation that queues the whole job, 30 s later."""
+    client.cordon("local")
+    os.kill(client.tasks("kill")[1]["pid"], signal.SIGKILL)
+    return filed(client, "requeue")
+
+
+def filed(client: ApiClient, kind: str) -> View:
+    wait_until(lambda: kind in [each["kind"] for each in client.operations("kill")], 60, kind)
+    return next(each for each in client.operations("kill") if each["kind"] == kind)
+
+
 @pytest.fixture
 def only_this_job(client: ApiClient) -> Iterator[None]:
     """Stop whatever a test leaves, so that the next one has the names and the seats."""
     yield
+    client.uncordon("local")
     for job in client.jobs():
         stop(client, job["name"])
 
@@ -182,7 +205,7 @@ def only_this_job(client: ApiClient) -> Iterator[None]:
 @pytest.mark.parametrize(
     "kill",
     [
-        pytest.param(kill, id=name, marks=[] if name in EVERY_RUN else pytest.mark.nightly)
+        pytest.param(kill, id=name, marks=[] if name in EVERY_RUN else [pytest.mark.nightly, pytest.mark.timeout(150)])
         for name, kill in KILLS.items()
     ],
 )
@@ -202,7 +225,7 @@ def test_an_operation_ends_and_tasks_go_on_when_the_master_agent_is_killed_in_it
     if kill.state == "WAITING" or kill.then == "seat":
         (tmp_path / "ready").touch()
     part = {"command": command, "ready": ready, "resources": {"cpu": 0.01, "seats": 1}, "grace": "60s"}
-    client.start({"name": "kill", "components": {"worker": {**part, "replicas": 2, "min": 1, "max": 3}}})
+    client.start({"name": "kill", "components": {"worker": {**part, "replicas": 2, "min": 1, "max": 3, **kill.more}}})
     wait_until(lambda: running(client, "kill") == ["worker.0", "worker.1"], SECONDS)
     wait_until(lambda: all((tmp_path / task).exists() for task in THREE[:2]), what="the tasks' files")
     before = {task["task"]: (task["pid"], task["attempt"]) for task in client.tasks("kill")}
@@ -216,6 +239,9 @@ def test_an_operation_ends_and_tasks_go_on_when_the_master_agent_is_killed_in_it
     wait_until(lambda: cluster.pid("master-agent") not in (None, pid), SECONDS)
     if kill.then == "seat":
         stop(client, "seat")
+    elif kill.then == "uncordon":
+        client.uncordon("local")
+        (tmp_path / "release").touch()
     elif kill.then:
         (tmp_path / kill.then).touch()
     if kill.outcome == "CANCELLED":  # there is no other node for a replacement
