@@ -23,7 +23,8 @@ from grass.tls_files import TlsFiles
 
 AUTHORITY_DAYS = 7300
 MASTER_DAYS = 400
-NODE_DAYS = 10
+NODE_DAYS = 2
+"""Short, because nobody revokes the certificate of a node that has left: it opens connections until it expires."""
 """A node that leaves keeps its last certificate, so it is valid for a short time. Each is renewed after half of its
 time."""
 BACKDATED = timedelta(hours=2)

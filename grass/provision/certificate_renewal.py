@@ -13,7 +13,8 @@ import threading
 
 from grass.config import ClusterConfig
 
-AGAIN = 6 * 3600.0
+AGAIN = 900.0
+"""Seconds between two looks. A machine that slept longer than its certificate was valid waits for this once."""
 RETRY = 60.0
 """Seconds until a failed renewal is tried again."""
 _LONGEST = 120.0
@@ -22,7 +23,7 @@ log = logging.getLogger(__name__)
 
 
 def start_renewal(config: ClusterConfig) -> None:
-    """Look now, and again every few hours, in a thread. A host without certificates needs none."""
+    """Look now, and again every quarter of an hour, in a thread. A host without certificates needs none."""
     if config.tls:
         threading.Thread(target=_run, args=(config,), name="certificate", daemon=True).start()
 
