@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from grass.config import Secrets
 from grass.errors import ConflictError, UnreachableError
-from grass.provision import daemons, ports, processes, stopping
+from grass.provision import daemons, ports, processes, readiness, stopping
 from grass.provision.shutdown import request_shutdown
 from grass.provision.supervision import Supervisor
 from tests.support.local_cluster import LocalCluster
@@ -232,6 +233,7 @@ def test_daemons_that_hang_are_started_again_within_a_minute(tmp_path: Path) -> 
         wait_until(lambda: not any(there(pid) for _, pid in stopped), NAMED_WITHIN, "the end of all that hangs", 0.2)
         wait_until(lambda: all(map(all_run, clusters)), REVIVED_WITHIN, "all daemons", 0.2)
         for each in clusters:
+            readiness.wait_ready(each.config, Secrets.load(each.config.home), since=0.0)  # the API may still load
             with each.client() as client:
                 client.start({"name": "works", "components": {"t": {"command": "echo it works"}}})
                 assert client.wait("works", timeout=30)["state"] == "SUCCEEDED"
