@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -154,7 +155,8 @@ def test_secrets_are_neither_in_the_environment_nor_in_what_others_may_read(
 ) -> None:
     monkeypatch.setenv("MY_TOKEN", "hunter2")
     assert "MY_TOKEN" not in inherited_environment() and "PATH" in inherited_environment()
-    config = config_in(tmp_path / "home" / "clusters" / "c")
+    home = tmp_path / "home" / "clusters" / "c"
+    config = replace(config_in(home), runtime_dir=str(home / "run"))  # below /tmp, it would stay there
     layout.make_folders(config)
     secrets = layout.make_secrets(config, None)
     layout.make_redis(config, secrets)
@@ -169,7 +171,7 @@ def test_secrets_are_neither_in_the_environment_nor_in_what_others_may_read(
 
 
 def test_making_a_cluster_twice_keeps_its_secrets_and_keys(tmp_path: Path) -> None:
-    config = config_in(tmp_path)
+    config = replace(config_in(tmp_path), runtime_dir=str(tmp_path / "run"))
     layout.make_folders(config)
     first = layout.make_secrets(config, None)
     layout.make_keys(config)
