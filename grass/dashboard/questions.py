@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import glob
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from grass.api.client import ApiClient
+from grass.api.client import ApiClient, View
 from grass.dashboard.curves import Run, capacity, comparison, job_charts, last, node_charts, own_charts, task_charts
-from grass.errors import InputError
+from grass.errors import InputError, NotFoundError
 from grass.model.event_kind import EventKind
 
 Words = Mapping[str, str]
@@ -21,6 +23,8 @@ _NEWEST = f"{2**63}-0"
 """Greater than the id of any event."""
 _EVENTS = 100
 """Events on one page of the log."""
+_FOUND = 40
+"""Jobs that a search finds."""
 _TASKS = 20
 """Tasks in the table of a job's usage: those with most CPU time."""
 
@@ -77,6 +81,20 @@ def _events(client: ApiClient, words: Words) -> Any:
     return {"events": found["events"][::-1], "before": found["before"], "kinds": [each.value for each in EventKind]}
 
 
+def _search(client: ApiClient, words: Words) -> Any:
+    """Return the newest jobs, finished ones too, whose name, tag or user is meant by a word."""
+    word = words["word"]
+    found: dict[str, View] = {}
+    for selection in (
+        {"name": f"*{glob.escape(word)}*"},
+        {"tag": [word]},
+        {"user": word},
+    ):
+        with suppress(InputError, NotFoundError):  # the word cannot be a tag, or is no user
+            found.update((job["id"], job) for job in client.jobs(all=True, limit=_FOUND, **selection))
+    return sorted(found.values(), key=lambda job: job["submitted"])[-_FOUND:]
+
+
 def _comparison(client: ApiClient, words: Words) -> Any:
     """Return two runs, and their curves over each other: own figures, and the CPU and memory of one task of each."""
     jobs = [client.job(words[name]) for name in ("first", "second")]
@@ -100,6 +118,7 @@ QUESTIONS: dict[str, Question] = {
     "specification": Question(lambda client, words: client.job(words["job"])["specification"]),
     "events": Question(lambda client, words: list(client.events(job=words.get("job"), limit=500)), shared=True),
     "event-log": Question(_events, shared=True),
+    "search": Question(_search, shared=True),
     "comparison": Question(_comparison),
     "operations": Question(lambda client, words: client.operations(words["job"]), shared=True),
     "shares": Question(lambda client, _: client.shares(), shared=True),

@@ -500,6 +500,19 @@ def test_the_keyboard_suffices(page: Any, client: ApiClient) -> None:
     wait_until(lambda: page.evaluate("location.hash") == first)
 
 
+def test_a_search_finds_a_finished_job_that_the_tab_does_not_know_by_its_tag(page: Any, client: ApiClient) -> None:
+    found = client.wait(client.start({**job("forgotten", "true"), "tags": {"paper": "icml"}})["id"], timeout=20)
+    page.wait_for_selector(".tile")
+    known = "[...document.querySelectorAll('.found a')].map((each) => each.textContent).join()"
+    state = "import(document.querySelector('script[type=module]').src.replace('app.js', 'state.js'))"
+    page.evaluate(f"{state}.then(({{ cluster }}) => cluster.jobs.clear())")
+    for words in ("paper=icml", "rgott", "forgotten succeeded"):
+        page.keyboard.press("/")
+        page.keyboard.type(words)
+        until(page, f"{known}.includes('{found['id']}')")
+        page.keyboard.press("Escape")
+
+
 def test_a_viewer_is_offered_nothing_and_refused_everything(
     browser: Any, cluster: LocalCluster, client: ApiClient, tmp_path: Path
 ) -> None:
