@@ -863,8 +863,12 @@ def test_each_page_is_accessible_and_fits_its_screen(
             assert serious == [], address
             for width in (1360, 390):
                 page.set_viewport_size({"width": width, "height": 844})
-                until(page, "document.documentElement.scrollWidth <= innerWidth")
-                page.screenshot(path=tmp_path / f"{address.strip('/').replace('/', '-') or 'overview'}-{width}.png")
+                try:
+                    until(page, "document.documentElement.scrollWidth <= innerWidth")
+                except AssertionError:
+                    name = address.strip("/").replace("/", "-") or "overview"
+                    page.screenshot(path=tmp_path / f"{name}-{width}.png")
+                    raise
             page.set_viewport_size({"width": 1360, "height": 900})
             if address == "/nodes/local":
                 versions = {

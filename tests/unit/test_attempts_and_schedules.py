@@ -12,7 +12,7 @@ from grass.wire.attempt_record import ATTEMPTS_KEPT
 from grass.wire.keys import TaskKey
 from grass.wire.tickets import StartSchedule
 from master.agent.step import Limits
-from tests.support.world import World
+from tests.support.world import CALM, World
 
 RESTART = Restart(RestartOn.ON_FAILURE, limit=None, backoff=1.0)
 RULE = {"name": "s", "cron": "0 * * * *", "overlap": "queue", "job": {"components": {"t": {"command": "x"}}}}
@@ -53,7 +53,7 @@ def test_of_many_attempts_the_newest_are_kept_and_none_of_a_job_that_is_gone() -
     world = flaky()
     for attempt in range(1, 40):
         world.end(f"j-1/t.0/{attempt}", code=attempt)
-        world.advance(61)
+        world.advance(61, CALM)
     assert [number for number, _, _ in attempts(world)] == list(range(40 - ATTEMPTS_KEPT, 40))
     world.end("j-1/t.0/40")
     world.ticket("delete", id="j-1")
@@ -88,11 +88,11 @@ def test_a_paused_rule_starts_nothing_and_leaves_out_what_passed_meanwhile(takeo
     world.ticket("schedule-pause", name="s")
     if takeover:
         world.takeover()
-    world.advance(3 * 3600)
+    world.advance(3 * 3600, CALM)
     assert names(world) == []
     world.ticket("schedule-resume", name="s")
     assert names(world) == []
-    world.advance(3600)
+    world.advance(3600, CALM)
     assert names(world) == ["s"]
 
 
@@ -141,7 +141,7 @@ def test_a_deleted_rule_is_gone_and_its_run_goes_on() -> None:
     world.ticket("schedule-run", name="s")
     world.ticket("schedule-delete", name="s")
     world.takeover()
-    world.advance(2 * 3600)
+    world.advance(2 * 3600, CALM)
     assert (world.schedule_views(), names(world), len(world.running())) == ([], ["s"], 1)
 
 

@@ -13,7 +13,7 @@ from grass.model.resources import Resources
 from grass.store.api_store import Event
 from grass.wire.event_record import EventRecord
 from master.api.events import EventFilter, Wanted
-from tests.support.world import World
+from tests.support.world import CALM, World
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "guide" / "events.md").read_text()
 
@@ -30,7 +30,7 @@ def test_restarts_and_the_last_failure_of_a_task_are_events_and_many_restarts_ar
     world.submit(Job("j", {"t": Component("t", "x", restart=restart)}, ("t",)))
     for attempt in range(1, 102):
         world.end(f"j-1/t.0/{attempt}", code=3)
-        world.advance(61)
+        world.advance(61, CALM)
     told = [event for event in world.events() if event["kind"].startswith("task-")]
     assert [event["kind"] for event in told] == ["task-restarts"] * (8 + 3) + ["task-failed"]
     assert told[-1] | {"time": 0} == {
