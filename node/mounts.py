@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import os
 import re
+import select
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -54,9 +55,26 @@ def mount_point(path: Path, table: str | None = None) -> str:
     return mount_of(path, table).point
 
 
-def lines_at(point: str) -> tuple[str, ...]:
+def lines_at(point: str, table: Path = _TABLE) -> tuple[str, ...]:
     """Return the table's lines of a mount point, which change with every mount there."""
-    return tuple(line for line in _TABLE.read_text().splitlines() if line.split(" ", 5)[4] == point)
+    return tuple(line for line in table.read_text().splitlines() if line.split(" ", 5)[4] == point)
+
+
+def device(line: str) -> str:
+    """Return the device (``major:minor``) of a line of the table."""
+    return line.split(" ", 3)[2]
+
+
+class Changes:
+    """Tells of changes of the table in this process's namespace. Asking takes a hundredth of the time of reading it."""
+
+    def __init__(self) -> None:
+        self._poll = select.poll()
+        self._poll.register(os.open(_TABLE, os.O_RDONLY | os.O_CLOEXEC), select.POLLPRI)
+
+    def seen(self) -> bool:
+        """Return whether there was a change since the last call."""
+        return bool(self._poll.poll(0))
 
 
 def stack(source: str, target: str) -> None:

@@ -82,9 +82,10 @@ class Shepherd:
             "forget": self._forget,
             "shutdown": self._end,
         }
-        self._tasks = (
-            IsolatedTasks(config, self._folders, os.getegid(), self._selector) if config.node.isolate else None
-        )
+        self._tasks: IsolatedTasks | None = None
+        if config.node.isolate:
+            found = self._attempts.values()
+            self._tasks = IsolatedTasks(config, self._folders, os.getegid(), self._selector, found)
         self._server = Server(str(config.socket("shepherd")), self._selector, self._on_message, self._on_gone)
         self._isolation: IsolationService | None = None
         if self._tasks:

@@ -73,7 +73,7 @@ def find_program(name: str, env: dict[str, str]) -> str:
     for folder in env.get("PATH", os.defpath).split(":"):
         candidate = f"{folder or '.'}/{name}"
         if os.path.isfile(candidate):  # noqa: PTH113 (the hot path)
-            if os.access(candidate, os.X_OK):
+            if os.access(candidate, os.X_OK, effective_ids=True):  # as the account, where the shepherd acts as one
                 return candidate
             found = found or candidate
     if found is None:

@@ -259,16 +259,24 @@ def test_a_stopped_task_ends_by_its_own_word_with_all_it_started(shepherd: Sheph
 
 def test_a_killed_shepherd_loses_no_exit_code_and_the_next_one_works_on(shepherd: ShepherdRun) -> None:
     start(shepherd, "kill/a.0/1", "until [ -e $HOME/go ]; do sleep 0.05; done; exit 9")
-    start(shepherd, "kill/a.1/1", "exec sleep 60")
+    start(shepherd, "kill/a.1/1", "echo kept > /dev/shm/x; exec sleep 60")
+    start(shepherd, "kill2/a.0/1", "exec unshare -Urm sh -c 'mount -t tmpfs none /tmp; exec sleep 60'")
     for index in (0, 1):
         shepherd.started(f"kill/a.{index}/1")
+    unshared = shepherd.started("kill2/a.0/1").pid
+    wait_until(lambda: proc.read(f"/proc/{unshared}/cmdline") == b"sleep\x0060\0", 10, "a namespace of its own")
     shepherd.kill_shepherd()
     shepherd.relist()
     (shepherd.path("kill/a.0/1", "scratch") / "go").touch()
     assert shepherd.ended("kill/a.0/1").code == 9
-    shepherd.runtime.stop([Stop("kill/a.1/1", 1.0)])
+    same = run(shepherd, "kill/a.2/1", "id -un; cat $HOME/../a.0.1.scratch/go /dev/shm/x")
+    assert same[0].code == 0 and same[1][1:] == ["kept"]
+    own = "readlink /proc/self/ns/mnt"  # not the namespace that its other task has made by itself
+    [theirs] = [os.readlink(f"/proc/{shepherd.known['kill2/a.0/1'].pid}/ns/mnt")]
+    assert run(shepherd, "kill2/a.1/1", own)[1] != [theirs]
+    shepherd.runtime.stop([Stop("kill/a.1/1", 1.0), Stop("kill2/a.0/1", 1.0)])
     assert shepherd.ended("kill/a.1/1").signal == signal.SIGTERM
-    assert run(shepherd, "kill/a.2/1", "id -un; cat $HOME/../a.0.1.scratch/go && echo same job")[1][1:] == ["same job"]
+    shepherd.ended("kill2/a.0/1")
 
 
 def test_a_command_beside_a_task_is_in_its_view_with_its_rights(shepherd: ShepherdRun) -> None:

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
-from node.mounts import Mounted, mount_of, mount_point
+from node.mounts import Changes, Mounted, lines_at, mount_of, mount_point
+from tests.support.needs import require_root
 
 TABLE = """22 1 254:0 / / rw - ext4 /dev/vda rw
 40 22 0:50 / /srv/gr\\040ss/lab rw shared:9 - fuse.rclone grass:grass rw
@@ -25,3 +27,14 @@ def test_of_several_mounts_at_one_point_the_last_is_what_is_seen() -> None:
 def test_only_a_file_system_of_a_program_is_one_through_fuse() -> None:
     assert mount_of(Path("/srv/gr ss/lab"), TABLE).through_fuse
     assert not mount_of(Path("/mnt"), TABLE).through_fuse  # ntfs-3g, on a disk of its own: nothing is stacked there
+
+
+def test_a_change_of_the_mounts_is_seen(tmp_path: Path) -> None:
+    require_root()
+    changes = Changes()
+    subprocess.run(["mount", "-t", "tmpfs", "none", str(tmp_path)], check=True)
+    try:
+        assert changes.seen() and lines_at(str(tmp_path))
+    finally:
+        subprocess.run(["umount", str(tmp_path)], check=True)
+    assert changes.seen()

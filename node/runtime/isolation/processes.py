@@ -1,21 +1,26 @@
 """Start a program from the shepherd in a child process that changes itself first: rights, namespace, folder.
 
 posix_spawn can do none of this. The shepherd has one thread, so fork is safe. A failure before or at the exec is
-reported, and then no process is left.
+reported, and then no process is left. Tasks are started by ``spawn``, whose child runs no Python before the exec: that
+takes less than half as long as ``fork``, whose child may do anything.
 """
 
 from __future__ import annotations
 
 import ctypes
 import errno
+import fcntl
 import json
 import os
 import signal
-from collections.abc import Callable, Sequence
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
+from node.runtime.isolation.privilege import raised
 from node.runtime.isolation.view import Shown
-from node.runtime.spawn import DEFAULTS, NOT_EXECUTABLE, CannotStartError, cannot_start
+from node.runtime.spawn import DEFAULTS, NOT_EXECUTABLE, CannotStartError, cannot_start, enter_folder, find_program
 
 _CLONE_NEWNS = 0x00020000
 _MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_REC, _MS_PRIVATE = 2, 4, 8, 16384, 1 << 18
@@ -24,13 +29,79 @@ _OPEN_TREE, _MOVE_MOUNT = 428, 429
 """System calls of Linux 5.2, with these numbers on every machine. libc has names for them only since 2.36."""
 _HERE, _CLONE_TREE, _TREE_ITSELF = -100, 1, 4
 _PR_SET_NO_NEW_PRIVS = 38
+_NS_GET_USERNS = 0xB701
 _libc = ctypes.CDLL(None, use_errno=True)
+
+
+class Owner(NamedTuple):
+    """What a task runs as."""
+
+    uid: int
+    gid: int
+    umask: int
 
 
 class Program(NamedTuple):
     path: str
     argv: list[str]
     env: dict[str, str]
+
+
+def spawn(namespace: int, owner: Owner, argv: list[str], env: dict[str, str], cwd: str, streams: Sequence[int]) -> int:
+    """Start a program in a mount namespace, as a session of its own; return its pid. ``streams``: its first three.
+
+    The shepherd itself enters the namespace and leaves it: nothing of the job's runs in between. It keeps its real and
+    saved user ids, so no task can signal it meanwhile. It needs ``forbid_new_rights``. Raises CannotStartError.
+    """
+    stdin, stdout, stderr = streams
+    with raised(), entered(namespace):
+        os.seteuid(owner.uid)  # what the account may not enter, the task must not start in
+        try:
+            enter_folder(cwd)
+            program = find_program(argv[0], env)
+        finally:
+            os.seteuid(0)
+        try:
+            process = subprocess.Popen(
+                argv,
+                executable=program,
+                stdin=stdin,
+                stdout=stdout,
+                stderr=stderr,
+                env=env,
+                close_fds=False,  # none of the shepherd's is inheritable
+                start_new_session=True,
+                user=owner.uid,
+                group=owner.gid,
+                extra_groups=(),
+                umask=owner.umask,
+            )
+        except (OSError, ValueError, TypeError) as error:
+            raise cannot_start(argv[0], program, error) from error
+    process.returncode = 0  # the shepherd reaps it, so this object must not
+    return process.pid
+
+
+@contextmanager
+def entered(namespace: int) -> Iterator[None]:
+    """Be in a mount namespace inside the block. Needs the rights of root. Raises CannotStartError."""
+    own = os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        try:
+            enter(namespace)
+        except OSError as error:
+            raise CannotStartError(NOT_EXECUTABLE, f"cannot enter its view of this node: {error}") from error
+        try:
+            yield
+        finally:
+            enter(own)
+    finally:
+        os.close(own)
+
+
+def forbid_new_rights() -> None:
+    """Make programs unable to get rights by their files (setuid, capabilities), for this process and its children."""
+    _checked(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "prctl")
 
 
 def fork(prepare: Callable[[], Program]) -> int:
@@ -131,12 +202,22 @@ def enter(namespace: int) -> None:
     _checked(_libc.setns(namespace, _CLONE_NEWNS), "setns")
 
 
+def is_of_this_system(namespace: int) -> bool:
+    """Return whether a namespace belongs to the user namespace of this process. A task can make others, and what they
+    show is the task's choice. Raises OSError."""
+    owner = fcntl.ioctl(namespace, _NS_GET_USERNS)
+    try:
+        return os.path.samestat(os.fstat(owner), os.stat("/proc/self/ns/user"))  # noqa: PTH116
+    finally:
+        os.close(owner)
+
+
 def become(uid: int, gid: int) -> None:
     """Be this user for good, without a way to other rights."""
     os.setgroups([])
     os.setresgid(gid, gid, gid)
     os.setresuid(uid, uid, uid)
-    _checked(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "prctl")
+    forbid_new_rights()
 
 
 def _checked(result: int, what: str) -> None:

@@ -6,14 +6,14 @@ import fcntl
 import os
 import resource
 import termios
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from selectors import BaseSelector
 
 from grass.config import ClusterConfig
 from grass.model.key_text import job_of
 from grass.model.names import is_job_id
 from node.runtime import proc
-from node.runtime.attempts import Folders
+from node.runtime.attempts import Attempt, Folders
 from node.runtime.isolation import processes
 from node.runtime.isolation.accounts import Accounts
 from node.runtime.isolation.privilege import become_root, raised
@@ -32,13 +32,27 @@ _ROOT_ENV = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/b
 class IsolatedTasks:
     """The tasks of a job on this node share a view, so /tmp and /dev/shm, as they do without isolation."""
 
-    def __init__(self, config: ClusterConfig, folders: Folders, group: int, selector: BaseSelector) -> None:
+    def __init__(
+        self,
+        config: ClusterConfig,
+        folders: Folders,
+        group: int,
+        selector: BaseSelector,
+        attempts: Iterable[Attempt] = (),
+    ) -> None:
+        """``attempts``: those of an earlier shepherd."""
         assert config.node.isolate is not None
         self._folders = folders
         self._group = group
         self._accounts = Accounts(config.name, config.node.isolate, group)
         self._uids = config.node.isolate
-        self._views = Views(config, folders.root, selector)
+        running: dict[str, list[int]] = {}
+        for attempt in attempts:
+            if attempt.pid is not None and attempt.main_ended is None and attempt.ended is None:
+                running.setdefault(job_of(attempt.key), []).append(attempt.pid)
+        self._views = Views(config, folders.root, selector, running)
+        processes.forbid_new_rights()
+        _limit_processes()
 
     def prepare(self) -> None:
         """Get ready for the next job. To be called when there is time."""
@@ -58,8 +72,8 @@ class IsolatedTasks:
         streams = [os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)]
         try:
             streams += [os.open(self._folders.path(key, name), _OUTPUT, 0o600) for name in ("stdout", "stderr")]
-            prepare = self._program(namespace, account.uid, launch.argv, own, launch.cwd or scratch, streams)
-            return processes.fork(prepare)
+            owner = processes.Owner(account.uid, self._group, UMASK)
+            return processes.spawn(namespace, owner, launch.argv, own, launch.cwd or scratch, streams)
         except OSError as error:
             raise CannotStartError(NOT_EXECUTABLE, f"cannot make its output files: {error}") from error
         finally:
@@ -132,7 +146,6 @@ class IsolatedTasks:
                 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
                 os.fchown(0, uid, -1)
             processes.enter(namespace)
-            _limit_processes()
             processes.become(uid, self._group)
             os.umask(UMASK)
             enter_folder(cwd)

@@ -9,13 +9,14 @@ from __future__ import annotations
 import os
 import selectors
 import stat
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import NamedTuple
 
 from grass import clock
 from grass.config import ClusterConfig
-from node.mounts import lines_at
+from node.mounts import Changes, device, lines_at
 from node.runtime.isolation import processes, view
 from node.runtime.isolation.privilege import become_root, raised
 from node.runtime.protocol import Launch
@@ -83,15 +84,26 @@ class _Making:
 
 
 class Views:
-    """``attempts``: folder of the folders of jobs with their attempts."""
+    """``attempts``: folder of the folders of jobs with their attempts. ``running``: job → pids of its tasks that an
+    earlier shepherd started: its next tasks join them in their namespace, and so in their /dev/shm."""
 
-    def __init__(self, config: ClusterConfig, attempts: str, selector: selectors.BaseSelector) -> None:
+    def __init__(
+        self,
+        config: ClusterConfig,
+        attempts: str,
+        selector: selectors.BaseSelector,
+        running: Mapping[str, Sequence[int]],
+    ) -> None:
+        self._running = dict(running)
         self._config = config
         self._attempts = attempts
         self._selector = selector
         self._share = str(config.data_dir)
         hidden = tuple(path for path in view.HIDDEN if os.path.isdir(path))  # noqa: PTH112
         self._node = view.Node(self._share, config.home, config.runtime_dir, hidden)
+        self._changes = Changes()
+        self._mounts: tuple[str, ...] | None = None
+        """The mounts of the share as they were last read."""
         self._jobs: dict[str, _Kept] = {}
         self._spare: _Kept | None = None
         self._making: _Making | None = None
@@ -102,12 +114,16 @@ class Views:
         """Return the namespace of a job. Raises CannotStartError."""
         own, read = f"{self._attempts}/{job_id}", f"{self._config.node_dir}/jobs/{job_id}"
         try:
-            os.makedirs(read, 0o755, exist_ok=True)  # noqa: PTH103 (the hot path)
-            share = lines_at(self._share)
+            if not os.path.isdir(read):  # noqa: PTH112 (the hot path)
+                os.makedirs(read, 0o755, exist_ok=True)  # noqa: PTH103
+            share = self._share_mounts()
             made_of = (_identity(own), _identity(read), share)
             kept = self._jobs.get(job_id)
             if kept is not None and kept.made_of == made_of:
                 return kept.namespace
+            if kept is None and (namespace := self._of_running(job_id, (own, read), share)) is not None:
+                self._jobs[job_id] = _Kept(namespace, made_of)
+                return namespace
             self.forget(job_id)
             namespace = self._empty(share)
             self._jobs[job_id] = _Kept(namespace, made_of)
@@ -118,6 +134,22 @@ class Views:
         except OSError as error:
             self.forget(job_id)
             raise CannotStartError(NOT_EXECUTABLE, f"cannot make its view of this node: {error}") from error
+
+    def _of_running(self, job_id: str, folders: Sequence[str], share: tuple[str, ...]) -> int | None:
+        """Return the namespace of a running task of the job, if it shows what a new one would. ``share``: the mounts of
+        the share now."""
+        for pid in self._running.pop(job_id, ()):
+            with suppress(OSError), raised():
+                root, table = f"/proc/{pid}/root", Path(f"/proc/{pid}/mountinfo")
+                if any(_identity(root + path) != _identity(path) for path in folders):
+                    continue
+                if share and device(share[-1]) not in map(device, lines_at(self._share, table)[-1:]):
+                    continue
+                namespace = os.open(f"/proc/{pid}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+                if processes.is_of_this_system(namespace):
+                    return namespace
+                os.close(namespace)
+        return None
 
     def forget(self, job_id: str) -> None:
         kept = self._jobs.pop(job_id, None)
@@ -134,9 +166,14 @@ class Views:
             return
         self._spare_from = clock.steady() + _RETRY
         with suppress(CannotStartError, OSError):  # the start that needs it says why
-            share = lines_at(self._share)
+            share = self._share_mounts()
             self._making = _Making(view.arguments(self._node))
             self._selector.register(self._making.ready, selectors.EVENT_READ, lambda _: self._take_spare(share))
+
+    def _share_mounts(self) -> tuple[str, ...]:
+        if self._mounts is None or self._changes.seen():
+            self._mounts = lines_at(self._share)
+        return self._mounts
 
     def _take_spare(self, share: tuple[str, ...]) -> None:
         making, self._making = self._making, None
