@@ -6,6 +6,7 @@ Called by the facades of the store, the daemons and the API. It must not know an
 from __future__ import annotations
 
 import json
+import threading
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -34,6 +35,9 @@ def builtins(value: object) -> Any:
     return msgspec.to_builtins(value)
 
 
+_building = threading.Lock()
+
+
 class Form(Generic[T]):
     """A decoder of one type. Created once per type at the top of a module; the msgspec decoder is built at first use.
 
@@ -46,16 +50,24 @@ class Form(Generic[T]):
 
     def decode(self, text: str | bytes) -> T:
         """Decode text. Raises UndecodableError, which says what is wrong and where."""
-        decoder = self._decoder
-        if decoder is None:
-            decoder = self._decoder = msgspec.json.Decoder(self._shape)
+        decoder = self._decoder or self._build()
         try:
             return decoder.decode(text)
         except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
             raise _undecodable(error) from error
 
+    def _build(self) -> msgspec.json.Decoder[T]:
+        """Build the decoder, one thread at a time: msgspec shows other threads what it knows of a type before it is
+        complete, and they would crash with it."""
+        with _building:
+            if self._decoder is None:
+                self._decoder = msgspec.json.Decoder(self._shape)
+            return self._decoder
+
     def convert(self, value: object) -> T:
         """Convert plain dicts and lists. Raises UndecodableError."""
+        if self._decoder is None:
+            self._build()
         try:
             made: T = msgspec.convert(value, self._shape, str_keys=True)
         except (msgspec.MsgspecError, RecursionError) as error:
