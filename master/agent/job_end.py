@@ -19,7 +19,7 @@ LOGS_KEPT = 60.0
 
 def enough(run: JobRun, part: ComponentRun) -> bool:
     """Whether so many tasks of the component have succeeded as the job needs."""
-    match run.job.ending.enough.get(part.spec.name, Enough.ALL):
+    match _rule(run, part):
         case Enough.ALL:
             return _succeeded(part) == part.size - len(part.joining) - given_up(part)
         case Enough.ANY:
@@ -34,7 +34,7 @@ def failed(run: JobRun, part: ComponentRun) -> bool:
     """Whether a task has failed for good and its component cannot succeed any more without it."""
     if not part.counts[TaskState.FAILED]:
         return False
-    match run.job.ending.enough.get(part.spec.name, Enough.ALL):
+    match _rule(run, part):
         case Enough.ALL:
             return part.counts[TaskState.FAILED] > given_up(part)
         case Enough.ANY:
@@ -45,11 +45,20 @@ def failed(run: JobRun, part: ComponentRun) -> bool:
             assert_never(rule)
 
 
+def done_without(run: JobRun, part: ComponentRun) -> int:
+    """Return how many failed tasks of the component its job does without, while the component has not failed."""
+    return given_up(part) if _rule(run, part) is Enough.ALL else part.counts[TaskState.FAILED]
+
+
 def given_up(part: ComponentRun) -> int:
     """Return how many failed tasks an elastic component does without: all of them, as long as ``min`` others remain."""
     failures = part.counts[TaskState.FAILED]
     least = part.spec.min
     return failures if least is not None and part.size - len(part.joining) - failures >= least else 0
+
+
+def _rule(run: JobRun, part: ComponentRun) -> Enough:
+    return run.job.ending.enough.get(part.spec.name, Enough.ALL)
 
 
 def _succeeded(part: ComponentRun) -> int:

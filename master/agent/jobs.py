@@ -114,7 +114,9 @@ def unmet(run: JobRun, component: Component) -> Reason | None:
     """Return which of its dependencies a component still waits for, or None."""
     for name, condition in component.depends_on.items():
         other = run.components[name]
-        need = other.size - len(other.joining) if other.spec.min is None else other.spec.min
+        if job_end.enough(run, other):
+            continue
+        need = other.spec.min or other.size - len(other.joining) - job_end.done_without(run, other)
         have = other.counts[TaskState.SUCCEEDED]
         if condition is Condition.RUNNING:
             have += other.counts[TaskState.RUNNING]
