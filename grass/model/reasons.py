@@ -34,7 +34,7 @@ class ReasonCode(str, Enum):
     RELEASED = "released"  # removed from its component, which was scaled in
     SUSPENDED = "suspended"  # its job was suspended
     RESTARTED = "restarted"  # its job was restarted
-    REPLACED = "replaced"  # starts again on another node
+    REPLACED = "replaced"  # starts again, on another node if one accepts tasks
     BELOW_MINIMUM = "below-minimum"  # fewer tasks than `min` run; the job is queued again
     IMAGE = "image"  # waits for its container image
     NOT_READY = "not-ready"  # the task runs, but its readiness check has not passed yet

@@ -7,6 +7,7 @@ stopped. How an attempt ends then means nothing: its task is PENDING again.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from grass.model.exhaustive import assert_never
 from grass.model.lifecycle import JobState, TaskState
@@ -17,9 +18,11 @@ from grass.wire.task_record import TaskRecord
 from master.agent import job_restart, jobs, operation_log, scaling, withdrawal
 from master.agent.allocation import release
 from master.agent.component_run import ComponentRun
+from master.agent.planner_view import node_of
 from master.agent.state import JobRun
 from master.agent.step import Step
 from master.agent.stopped_tasks import is_stopped
+from master.planning.node_table import NodeTable
 
 
 def begin(step: Step, run: JobRun, operation: OperationRecord) -> None:
@@ -136,12 +139,20 @@ def _replace(step: Step, run: JobRun, operation: OperationRecord) -> None:
         operation_log.end(step, run, operation, Outcome.REJECTED, message)
         return
     patience = scaling.drain_seconds(component, operation)
-    component.avoid = task.node
+    component.avoid = task.node if _another_node(step, component, task) else None
     withdrawal.withdraw(step, run, component, index, _reason(operation))
     if patience <= 0:
         withdrawal.stop(step, run, component, index)
     message = f"waits until the attempt on {task.node} has ended"
-    operation_log.wait_for_ends(step, run, operation, patience, message, avoid=task.node, added=operation.named)
+    avoid = component.avoid
+    operation_log.wait_for_ends(step, run, operation, patience, message, avoid=avoid, added=operation.named)
+
+
+def _another_node(step: Step, component: ComponentRun, task: TaskRecord) -> bool:
+    """Return whether another node could run the task if it were empty. Otherwise the task starts where it was."""
+    shape = replace(component.shape, avoid=(*component.shape.avoid, task.node or ""))
+    nodes = NodeTable(map(node_of, step.cluster.nodes.values()), [name for name, _ in shape.resources.custom])
+    return nodes.fits_empty(nodes.need(shape))
 
 
 def _replacing(step: Step, run: JobRun, operation: OperationRecord) -> None:
@@ -155,7 +166,7 @@ def _replacing(step: Step, run: JobRun, operation: OperationRecord) -> None:
                 operation,
                 state=OperationState.STARTING,
                 deadline=step.later(scaling.JOIN_SECONDS),
-                message="waits until it runs on another node",
+                message="waits until it runs on another node" if component.avoid else "waits until it runs again",
             )
             step.changes.plan = True
         return
@@ -192,7 +203,7 @@ def _reason(operation: OperationRecord) -> Reason:
         case OperationKind.RESTART:
             return Reason(ReasonCode.RESTARTED, f"stopped because the job is being restarted by {by}")
         case OperationKind.REPLACE:
-            return Reason(ReasonCode.REPLACED, f"is being replaced by {by}; starts again on another node")
+            return Reason(ReasonCode.REPLACED, f"is being replaced by {by}")
         case OperationKind.REQUEUE:
             return Reason(ReasonCode.BELOW_MINIMUM, f"the job was queued again: {operation.reason}")
         case OperationKind.SCALE | OperationKind.RESUME | OperationKind.DRAIN:

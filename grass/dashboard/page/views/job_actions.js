@@ -47,6 +47,6 @@ export function taskActions(job, task) {
   const body = () => ({ job: job.id, task: task.task });
   const offer = (action, text, options) => me.actions.includes(action) && h("button.button.danger", { type: "button", onclick: () => confirm({ action, body, verb: text, ...options }) }, text);
   return [
-    task.node && offer("task-replace", "Replace task", { title: `Replace ${task.task}?`, text: "It is stopped and starts again on another node.", line: () => `grass job replace ${job.id} ${task.task}` }),
+    task.node && offer("task-replace", "Replace task", { title: `Replace ${task.task}?`, text: "It is stopped and starts again, on another node if one accepts tasks.", line: () => `grass job replace ${job.id} ${task.task}` }),
     offer("task-stop", "Stop task", { title: `Stop ${task.task}?`, text: "Only this task. It does not start again.", line: () => `grass job stop ${job.id} ${task.task}` })];
 }
