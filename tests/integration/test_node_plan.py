@@ -44,4 +44,4 @@ def test_a_machine_is_looked_at_and_what_is_in_the_way_is_said(tmp_path: Path) -
     else:
         assert lines[1].startswith("node 127.0.0.1: cannot join: ") and "systemd does not run there" in lines[1]
     [line] = plan_node(session, MASTER, HostSettings("127.0.0.1", login=Login(username="root", port=1)), Offer())
-    assert line.startswith("node 127.0.0.1: cannot join: 127.0.0.1: no SSH at 127.0.0.1 port 1")
+    assert line.startswith("node 127.0.0.1: cannot join: 127.0.0.1: no SSH at 127.0.0.1:1 (")
