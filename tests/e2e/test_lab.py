@@ -70,6 +70,7 @@ def test_a_python_program_runs_in_a_container_and_is_killed_beyond_its_memory(la
     assert n1.attempt(*limited, "python", "-c", "held = bytearray(200 << 20)").code == 137
 
 
+@pytest.mark.nightly  # test_work.py trains with such an image in every run
 def test_a_task_image_is_made_with_packages_that_hold_compiled_code(lab: SessionLab) -> None:
     lab.load_image("n1", lab.image_with("lab-numpy", "numpy"))
     program = "import numpy; print(int(numpy.linalg.det(numpy.eye(3)) * 7))"

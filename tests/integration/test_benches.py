@@ -46,7 +46,7 @@ SHORT = {
         {"grass status": "s", "grass job list": "s", "ready after a restart": "s", "master-api-server": "MiB"},
     ),
     "scale": (
-        [*ONE_ROUND, "--members", "5"],
+        [*ONE_ROUND, "--members", "5", "--idle", "1"],
         {"first instruction": "ms", "all members know": "ms", "scale-in": "ms", "5 members know": "ms"},
     ),
     "start_latency": (

@@ -98,6 +98,7 @@ def ordinary(clone: Path) -> str:
     return "nobody"
 
 
+@pytest.mark.nightly  # the next one does all of this in every run
 def test_the_demo_works_and_leaves_nothing(clone: Path) -> None:
     before = left_behind()
     check_demo(run(clone, "scripts/demo"))
