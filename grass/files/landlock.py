@@ -47,10 +47,11 @@ def version() -> int:
     return max(0, int(_libc.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(_ASK_VERSION))))
 
 
-def restrict(read: Iterable[Path], write: Iterable[Path]) -> None:
+def restrict(read: Iterable[Path], write: Iterable[Path], look: Iterable[Path] = ()) -> None:
     """Allow this process no files but those in ``read`` (and to execute them) and in ``write``. It cannot be undone.
 
-    Paths that do not exist are left out. Raises GrassError: the kernel has no Landlock, or refuses.
+    In ``look`` and below, it may open folders, and so list the names in them, but no file. Paths that do not exist are
+    left out. Raises GrassError: the kernel has no Landlock, or refuses.
     """
     offered = version()
     if not offered:
@@ -60,6 +61,8 @@ def restrict(read: Iterable[Path], write: Iterable[Path]) -> None:
     rules = _checked(_libc.syscall(_CREATE_RULESET, ctypes.byref(asked), ctypes.c_size_t(8), ctypes.c_uint32(0)))
     for path in read:
         _allow(rules, path, _READ)
+    for path in look:
+        _allow(rules, path, _READ_DIR)
     for path in write:
         _allow(rules, path, handled & ~_SPECIAL & ~_EXECUTE)
     _checked(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))

@@ -136,7 +136,8 @@ def _rsync(config: ClusterConfig, record: UserRecord, scratch: Path) -> Callable
 
     def run() -> int:
         if restricted:
-            landlock.restrict([conf, *_programs()], [*areas, Path("/dev/null")])
+            # Debian's rsync 3.2.7 opens each folder on the way from the module's to the one that was asked for
+            landlock.restrict([conf, *_programs()], [*areas, Path("/dev/null")], look=[folder])
         serve.become_rsync(conf)
 
     return run
