@@ -41,6 +41,8 @@ class Session:
         self._start = 0
         self._fed = 0
         self._feeding = threading.Lock()
+        self._handling = threading.Lock()
+        self._closed = False
         self._code: int | None = None
         self._asked = clock.steady()
         self._ending = False
@@ -74,7 +76,7 @@ class Session:
         ``at``: bytes of input before ``data``. Those that came with an earlier request are not written again.
         """
         with self._feeding:
-            if self.over:
+            if self._closed:
                 return len(data)
             known = 0 if at is None else min(len(data), max(0, self._fed - at))
             taken = known + (self._execution.write(data[known:]) if data[known:] else 0)
@@ -84,12 +86,14 @@ class Session:
             return taken
 
     def resize(self, rows: int, columns: int) -> None:
-        if not self.over:
-            self._execution.resize(rows, columns)
+        with self._handling:
+            if not self._closed:
+                self._execution.resize(rows, columns)
 
     def signal(self, number: int) -> None:
-        if not self.over:
-            self._execution.signal(number)
+        with self._handling:
+            if not self._closed:
+                self._execution.signal(number)
 
     def end(self) -> None:
         self._ending = True
@@ -121,11 +125,17 @@ class Session:
         except GrassError:
             code = 255  # the container engine does not answer any more
         finally:
-            self._execution.end()
+            self._close()
             self._on_end()
             with self._changed:
                 self._code = code
                 self._changed.notify_all()
+
+    def _close(self) -> None:
+        """End the execution. Nobody uses its descriptors meanwhile or later: others may have their numbers by then."""
+        with self._feeding, self._handling:
+            self._closed = True
+            self._execution.end()
 
     def _pump(self) -> bool:
         """Collect output. Return False when the command has ended."""
