@@ -7,8 +7,6 @@ administrators cannot remove each other as the last one.
 
 from __future__ import annotations
 
-import fcntl
-import os
 import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,6 +21,7 @@ from msgspec.structs import replace
 from grass.api.keyring import Jwk, Role, public_key
 from grass.config import ClusterConfig
 from grass.errors import ConflictError, InputError, NotAllowedError, NotFoundError, UndecodableError
+from grass.exclusive import exclusive
 from grass.files.key import accept, check_files_key, fingerprint
 from grass.files.rights import SHARED
 from grass.model.names import is_user_name
@@ -258,12 +257,8 @@ def _rules(record: UserRecord) -> bool:
 def _changing(master_dir: Path) -> Iterator[None]:
     """Let one process at a time change users."""
     (master_dir / "users").mkdir(mode=0o700, parents=True, exist_ok=True)
-    descriptor = os.open(master_dir / "users.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    with exclusive(master_dir / "users.lock"):
         yield
-    finally:
-        os.close(descriptor)
 
 
 def _path(master_dir: Path, user: str) -> Path:

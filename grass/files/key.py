@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import base64
 import binascii
-import fcntl
 import hashlib
-import os
 import struct
 from collections.abc import Iterable
 from pathlib import Path
 
 from grass.atomic_file import replace_file
 from grass.errors import InputError
+from grass.exclusive import exclusive
 
 FILES_KEY = "files_key"
 """File in the cluster's ``client/`` folder."""
@@ -72,12 +71,8 @@ def accepted(before: str, cluster: str, lines: Iterable[str]) -> str:
 
 def accept(file: Path, cluster: str, lines: Iterable[str]) -> None:
     """Make ``lines`` the cluster's only lines in the file ``authorized_keys``. Raises OSError."""
-    descriptor = os.open(file.with_name("authorized_keys.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    with exclusive(file.with_name("authorized_keys.lock")):
         before = file.read_text() if file.exists() else ""
         after = accepted(before, cluster, lines)
         if after != before:
             replace_file(file, after, sync=True)
-    finally:
-        os.close(descriptor)

@@ -9,7 +9,6 @@ content, so that images share layers). ``images/index.json`` maps a name to its 
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import shutil
@@ -21,6 +20,7 @@ from typing import IO
 
 from grass.atomic_file import replace_file
 from grass.errors import ConflictError, GrassError, InputError, NotFoundError, UndecodableError
+from grass.exclusive import exclusive
 from grass.files import paths
 from grass.files.operations import (
     INDEX,
@@ -236,6 +236,5 @@ def _write_index(share: Path, index: Index) -> None:
 @contextmanager
 def _locked(share: Path) -> Iterator[None]:
     _blobs(share)
-    with (share / "images" / ".lock").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+    with exclusive(share / "images" / ".lock"):
         yield
