@@ -24,17 +24,21 @@ class Outbox:
         """Whether each piece must be sent before the next one is made."""
 
     def sendall(self, data: bytes) -> None:
-        """Send or buffer the data. Raises OSError, also TimeoutError."""
+        """Buffer the data. gunicorn passes the head of a reply and each piece separately."""
         self._unsent += data
+
+    def send(self, data: bytes) -> int:
+        """Send at once; gunicorn uses it to answer ``Expect: 100-continue``."""
+        self.sendall(data)
+        self.flush()
+        return len(data)
+
+    def flush(self) -> None:
+        """Send what is buffered, so that the peer wakes up once for it. Raises OSError, also TimeoutError."""
         self._send()
         while self.stream and self._unsent:
             self._wait()
             self._send()
-
-    def send(self, data: bytes) -> int:
-        """As ``sendall``; gunicorn uses it to answer ``Expect: 100-continue``."""
-        self.sendall(data)
-        return len(data)
 
     def take_unsent(self) -> bytes:
         """Return what was buffered, and forget it."""

@@ -29,6 +29,8 @@ from grass.tls import ServerContext, TlsSocket
 
 PEER = "grass.peer"
 """In the environment of a request: the name in the client's certificate; empty without TLS."""
+PEER_SINCE = "grass.peer_since"
+"""The same for when that certificate was made, in wall seconds of the master; 0: without TLS."""
 STOP_SECONDS = 3
 _BEAT_SECONDS = 1.0
 WRITE_SECONDS = 30.0
@@ -97,7 +99,7 @@ class FrontWorker(BaseWorker):  # type: ignore[misc]
             self._refusals.write(address[0], f"{type(error).__name__}: {str(error)[:100]!r}")
             return Answered(False, refusal(HTTPStatus.BAD_REQUEST))
         environ["wsgi.multithread"] = True
-        environ[PEER] = sock.peer if isinstance(sock, TlsSocket) else ""
+        environ[PEER], environ[PEER_SINCE] = (sock.peer, sock.peer_since) if isinstance(sock, TlsSocket) else ("", 0.0)
         if not self.alive:
             reply.force_close()
         pieces = self.wsgi(environ, reply.start_response)
@@ -106,7 +108,10 @@ class FrontWorker(BaseWorker):  # type: ignore[misc]
             outbox.stream = length is None or length > LONGEST_UNSENT
             for piece in pieces:
                 reply.write(piece)
+                if outbox.stream:
+                    outbox.flush()
             reply.close()
+            outbox.flush()
         except OSError:
             return Answered(False)  # the peer is gone, or does not read
         except Exception:

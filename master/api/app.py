@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from functools import cache
 
 from flask import Flask, Response, jsonify
-from werkzeug.exceptions import HTTPException
 
 from grass import clock
 from grass.config import ClusterConfig
-from grass.errors import UnreachableError
 from grass.store.api_store import ApiStore
 from master.api import (
     changes,
@@ -33,6 +33,7 @@ from master.api import (
 )
 from master.api.authentication import Authenticator
 from master.api.call import Api, WaitLimits
+from master.api.direct_calls import Application
 from master.api.feed import Feed
 from master.api.latencies import Latencies
 from master.api.pace import Pace
@@ -53,9 +54,8 @@ def create_app(
     feed, slots = Feed(store, waits.poll), WaitingSlots(waits.waiting, waits.waiting_of_user)
     turns = Turns(waits.answered_of_user)
     api = Api(config, store, authenticator, feed, slots, turns, Pace(), Latencies(), wall, waits)
-    app = Flask("master.api", static_folder=None)
+    app = Application()
     app.extensions["grass"] = api
-    app.url_map.merge_slashes = False
     nouns = (
         session,
         jobs,
@@ -80,8 +80,6 @@ def create_app(
     metrics.add_route(app, api)
     app.add_url_rule("/v1/health", "health", _health, provide_automatic_options=False)
     app.add_url_rule("/v1/openapi.json", "openapi", _openapi, provide_automatic_options=False)
-    app.register_error_handler(HTTPException, _unknown)
-    app.register_error_handler(UnreachableError, _away)
     return app
 
 
@@ -101,16 +99,12 @@ def _health() -> Response:
 
 
 def _openapi() -> Response:
+    return Response(_openapi_text(), mimetype="application/json")
+
+
+@cache
+def _openapi_text() -> str:
+    """Made once: anybody may ask for it, again and again."""
     from master.api.openapi import document
 
-    return jsonify(document())
-
-
-def _unknown(error: HTTPException) -> Response:
-    """Answer an HTTP error: an unauthenticated client learns only the status."""
-    return Response(f"{error.name}\n", error.code or 500, mimetype="text/plain")
-
-
-def _away(_: Exception) -> Response:
-    """The same while the store does not answer, which nobody can help who asks without a session."""
-    return Response("the store does not answer\n", 503, mimetype="text/plain")
+    return json.dumps(document())

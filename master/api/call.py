@@ -15,9 +15,10 @@ from itertools import count
 from typing import Any, TypeVar
 
 import msgspec
-from flask import Response, request
+from flask import Response
 from msgspec import structs
 from werkzeug.exceptions import RequestEntityTooLarge
+from werkzeug.wrappers import Request
 
 from grass.api.envelope import EnvelopeError
 from grass.api.keyring import Role
@@ -157,10 +158,10 @@ _Stream = Generator[msgspec.Struct, None, msgspec.Struct | None]
 Handler = Callable[..., Any]  # (call, **path parameters) → Struct, Reply or Pieces
 
 
-def serve(api: Api, route: Route, handler: Handler, path: dict[str, str]) -> Response:
+def serve(api: Api, route: Route, handler: Handler, path: dict[str, str], request: Request) -> Response:
     """Answer one HTTP request. Used for every route of the table."""
     try:
-        caller = _identify(api.authenticator, route)
+        caller = _identify(api.authenticator, route, request)
     except RequestEntityTooLarge:
         return Response(REFUSED, 413, mimetype="text/plain")
     except EnvelopeError:
@@ -169,7 +170,7 @@ def serve(api: Api, route: Route, handler: Handler, path: dict[str, str]) -> Res
     try:
         api.authenticator.admit(caller, reads=route.reads, takes_id=route.takes_id)
         with api.turns.take(caller.user.name) if caller.user else nullcontext():
-            result = handler(_call(api, route, caller), **path)
+            result = handler(_call(api, route, caller, request), **path)
             if route.stream:
                 return _stream(_while_admitted(api.authenticator, caller, result), reply_key)
             reply = result if isinstance(result, Reply) else Reply(result)
@@ -189,17 +190,17 @@ def serve(api: Api, route: Route, handler: Handler, path: dict[str, str]) -> Res
         return _sealed(reply_key, 500, ErrorView(ErrorBody("internal", message, ())))
 
 
-def _identify(authenticator: Authenticator, route: Route) -> Caller:
-    """Authenticate the current request. Raises EnvelopeError, RequestEntityTooLarge."""
+def _identify(authenticator: Authenticator, route: Route, request: Request) -> Caller:
+    """Authenticate the request. Raises EnvelopeError, RequestEntityTooLarge."""
     identify = {
         Access.SESSION: authenticator.identify,
         Access.SIGNED: authenticator.identify_signer,
         Access.UNSIGNED: authenticator.identify_unsigned,
     }[route.access]
-    return identify(_token(route), request.method, _target())
+    return identify(_token(route, request), request.method, _target(request))
 
 
-def _call(api: Api, route: Route, caller: Caller) -> Call:
+def _call(api: Api, route: Route, caller: Caller, request: Request) -> Call:
     user = caller.user
     if user is not None and not route.admits(user.role):
         raise NotAllowedError(
@@ -217,7 +218,7 @@ def _call(api: Api, route: Route, caller: Caller) -> Call:
     )
 
 
-def _token(route: Route) -> bytes:
+def _token(route: Route, request: Request) -> bytes:
     """Return the encrypted request: the body of a POST, otherwise the header `Authorization: JOSE …`."""
     if route.method == "POST":
         request.max_content_length = MAX_REQUEST
@@ -226,7 +227,7 @@ def _token(route: Route) -> bytes:
     return token.encode("latin-1") if scheme == "JOSE" else b""
 
 
-def _target() -> str:
+def _target(request: Request) -> str:
     """Return the path with query exactly as it arrived."""
     return str(request.environ.get("RAW_URI") or request.full_path)
 

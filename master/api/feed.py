@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from grass.errors import UnreachableError
+from grass.model.event_kind import EventKind
 from grass.store.api_store import ApiStore, News
 from grass.store.keys import ENDS_KEPT
 from grass.wire.job_record import JobRecord
@@ -20,6 +21,7 @@ _AWAY = 0.1
 """Seconds between tries while the store does not answer."""
 
 EVERYTHING = ""
+_BEGINNINGS = frozenset({EventKind.JOB_SUBMITTED.value, EventKind.JOB_RUNNING.value})
 
 
 class Feed:
@@ -30,6 +32,8 @@ class Feed:
         self._poll = poll
         self._lock = threading.Lock()
         self._waiters: dict[str, set[threading.Event]] = {}
+        self._until_end: set[threading.Event] = set()
+        """Flags of those who do not want to know that a job begins."""
         self._thread: threading.Thread | None = None
         self._closed = threading.Event()
         self._ended: dict[str, JobRecord] = {}
@@ -40,8 +44,11 @@ class Feed:
         return self._closed.is_set()
 
     @contextmanager
-    def listen(self, job_name: str = EVERYTHING) -> Iterator[threading.Event]:
+    def listen(self, job_name: str = EVERYTHING, *, beginnings: bool = True) -> Iterator[threading.Event]:
         """Yield a flag that is set at each event of the job (no name: at each event), and when the feed closes.
+
+        ``beginnings``: also when the job is submitted or begins to run. Who only waits for its end would read its
+        record for nothing, while its tasks are being started.
 
         Read the state after entering the context: no later event is missed.
         """
@@ -49,12 +56,15 @@ class Feed:
         with self._lock:
             self._start()
             self._waiters.setdefault(job_name, set()).add(flag)
+            if not beginnings:
+                self._until_end.add(flag)
         try:
             yield flag
         finally:
             with self._lock:
                 waiters = self._waiters[job_name]
                 waiters.discard(flag)
+                self._until_end.discard(flag)
                 if not waiters:
                     del self._waiters[job_name]
 
@@ -91,11 +101,15 @@ class Feed:
             while len(self._ended) > ENDS_KEPT:
                 del self._ended[next(iter(self._ended))]
             if news.events:
-                self._wake({event.record.job or EVERYTHING for event in news.events})
+                later = {event.record.job for event in news.events if event.record.kind not in _BEGINNINGS}
+                self._wake({event.record.job or EVERYTHING for event in news.events}, later)
 
-    def _wake(self, names: set[str] | None) -> None:
+    def _wake(self, names: set[str] | None, later: set[str] | None = None) -> None:
+        """Set the flags of jobs with these names (None: all). ``later``: jobs of which there is more than a beginning;
+        None: all."""
         with self._lock:
             wanted = list(self._waiters) if names is None else [EVERYTHING, *names]
             for name in wanted:
                 for flag in self._waiters.get(name, ()):
-                    flag.set()
+                    if later is None or name in later or flag not in self._until_end:
+                        flag.set()

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from grass.wire import calls, gpu, heartbeat, plan_answer, usage, usage_views, views
+from grass.wire import calls, gpu, heartbeat, job_file, plan_answer, usage, usage_views, views
 from master.api.routes import ROUTES
 
 Schema = dict[str, Any]  # Any: JSON Schema allows any keys
@@ -24,7 +24,7 @@ def schemas() -> dict[str, Schema]:
     found = msgspec.json.schema_components(_types(), ref_template=_REF)[1]  # noqa: TID251 (describes, encodes nothing)
     texts = {
         name: text
-        for module in (calls, views, gpu, heartbeat, plan_answer, usage, usage_views)
+        for module in (calls, views, gpu, heartbeat, job_file, plan_answer, usage, usage_views)
         for name, text in _descriptions(module).items()
     }
     for name, schema in found.items():

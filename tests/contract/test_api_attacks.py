@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import http.client
 import json
-import logging
 import os
 import re
 import socket
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,19 +23,12 @@ from grass.errors import NotAllowedError, NotFoundError
 from grass.wire.version import PROTOCOL
 from master.api.route import Access
 from master.api.routes import ROUTES
-from tests.support.api_world import ApiWorld, api_world, write_client
+from tests.support.api_world import ApiWorld, write_client
 from tests.support.rsa_keys import public_jwk, raw_key
 
 WISH = {"protocol": PROTOCOL, "version": grass.__version__}
 REFUSED = b"the request could not be opened\n"
 JOB = {"name": "j", "components": {"w": {"command": "true"}}}
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[ApiWorld]:
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    with api_world(tmp_path) as world:
-        yield world
 
 
 class Wire:

@@ -2,22 +2,11 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from grass.errors import NotAllowedError, NotFoundError
 from master.collector.journal import Journal, Source, folder_of
-from tests.support.api_world import ApiWorld, api_world
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[ApiWorld]:
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    with api_world(tmp_path) as world:
-        yield world
+from tests.support.api_world import ApiWorld
 
 
 def journal_with(world: ApiWorld, *texts: str) -> Journal:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 
@@ -15,17 +12,10 @@ from grass.store.job_index import moved
 from grass.wire.codec import encode as pack
 from master.agent.node_run import NodeRun
 from master.agent.records import node_record
-from tests.support.api_world import ApiWorld, api_world
+from tests.support.api_world import ApiWorld
 from tests.support.waiting import wait_until
 
 JOB = {"name": "j", "components": {"w": {"command": "true"}}}
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[ApiWorld]:
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    with api_world(tmp_path) as world:
-        yield world
 
 
 def test_lists_go_on_without_a_damaged_record(world: ApiWorld, caplog: pytest.LogCaptureFixture) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -23,13 +21,6 @@ NODE = {
     "labels": {"arch": "x86_64"},
     "runtimes": ["process"],
 }
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[ApiWorld]:
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    with api_world(tmp_path) as world:
-        yield world
 
 
 def job(name: str = "j", after: str = "", **component: Any) -> dict[str, Any]:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,17 +11,10 @@ from grass.model.reasons import Reason
 from grass.wire import codec
 from grass.wire.codec import encode as pack
 from grass.wire.task_record import TaskRecord
-from tests.support.api_world import ApiWorld, api_world
+from tests.support.api_world import ApiWorld
 from tests.support.waiting import wait_until
 
 JOB = {"components": {"w": {"command": "true", "replicas": 2}}}
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[ApiWorld]:
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    with api_world(tmp_path) as world:
-        yield world
 
 
 def started(world: ApiWorld, name: str, user: str) -> str:

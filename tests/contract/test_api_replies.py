@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import logging
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +17,7 @@ from grass.manifest import parse_job
 from grass.model.lifecycle import TaskState
 from grass.model.schedule import Schedule, ScheduleKind
 from grass.wire import views
+from grass.wire.attempt_record import AttemptRecord, field_of
 from grass.wire.codec import encode as pack
 from grass.wire.operation_record import OperationKind, OperationRecord, OperationState, Outcome
 from grass.wire.own_curves import INDEX, OwnCurve, OwnIndex
@@ -32,19 +31,12 @@ from master.agent.records import node_record
 from master.api.route import Route
 from master.api.routes import ROUTES
 from master.collector.journal import Journal, Source, folder_of
-from tests.support.api_world import ApiWorld, api_world
+from tests.support.api_world import ApiWorld
 from tests.support.shapes import faults
 from tests.support.waiting import wait_until
 
 JOB = {"name": "j", "components": {"w": {"command": "true", "replicas": 2}}}
 CRON = {"name": "s", "cron": "0 3 * * *", "components": {"w": {"command": "true"}}}
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[ApiWorld]:
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    with api_world(tmp_path) as world:
-        yield world
 
 
 def route_of(method: str, target: str) -> Route:
@@ -127,8 +119,26 @@ def test_the_client_and_the_server_keep_to_the_document(world: ApiWorld) -> None
     job_id = client.start(JOB)["id"]
     task = pack(TaskRecord(TaskState.RUNNING, 1, "n1", ports={"p": 1}, ready=True))
     world.backend.apply([("HSET", world.keys.tasks(job_id), "w.0", task)])
-    client.job("j"), client.jobs(), client.tasks("j"), client.tasks("j", "w"), client.why("j")
-    client.attempts("j"), client.attempts("j", "w.0")
+    client.job("j"), client.jobs(), client.tasks("j"), client.tasks("j", "w"), client.why("j"), client.job_file("j")
+    earlier = {
+        field_of("w.0", number): pack(AttemptRecord(number, "n1", 1, None, None, 1.0, 2.0)) for number in (1, 3, 4)
+    }
+    again = pack(TaskRecord(TaskState.RUNNING, 5, "n1", ports={"p": 1}, ready=True))
+    fields = [text for pair in earlier.items() for text in pair]
+    world.backend.apply(
+        [("HSET", world.keys.attempts(job_id), *fields), ("HSET", world.keys.tasks(job_id), "w.0", again)]
+    )
+    assert [one["attempt"] for one in client.attempts("j")] == [1, 3, 4, 5]
+    assert len(client.attempts("j", "w.0,w.1")) == 4
+    pages, after = [], None
+    while True:
+        page = client._get("/v1/jobs/j/attempts", limit=1, after=after)
+        pages += [one["attempt"] for one in page["attempts"]]
+        if (after := page["after"]) is None:
+            break
+    assert pages == [1, 3, 4, 5]
+    with pytest.raises(InputError, match="pass on `after`"):
+        client._get("/v1/jobs/j/attempts", after="nonsense")
     put_usage(world, job_id)
     client.usage(), client.node_usage("n1", step=60), client.job_usage("j", first=3), client.job_metrics("j")
     client.task_usage("j", "w.0", since=5.0)

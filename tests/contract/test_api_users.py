@@ -26,7 +26,7 @@ from grass.wire.codec import Form
 from grass.wire.tickets import StopJob, StopSchedule, Ticket
 from master.api.app import api_of
 from tests.support.api_world import ApiWorld, api_world
-from tests.support.rsa_keys import public_jwk
+from tests.support.rsa_keys import public_jwk, write_key
 
 JOB = {"name": "work", "components": {"main": {"command": "true"}}}
 
@@ -44,8 +44,11 @@ def root(world: ApiWorld) -> ApiClient:
     return world.client("root")
 
 
-def signed_in(world: ApiWorld, user: str, text: str) -> ApiClient:
+def signed_in(world: ApiWorld, user: str, text: str, *, own_key: bool = False) -> ApiClient:
+    """Log in. ``own_key``: with a key that the login makes, which takes long, as a person's does."""
     home = world.home / f"home-{user}"
+    if not own_key:
+        write_key(home / "clusters" / "local" / "client" / "user.pem", f"invited-{user}")
     log_in(parse_invitation(text), home / "clusters" / "local")
     return world.client(user)
 
@@ -53,7 +56,7 @@ def signed_in(world: ApiWorld, user: str, text: str) -> ApiClient:
 def test_an_invited_user_makes_a_key_and_works_with_the_role_that_was_given(world: ApiWorld, root: ApiClient) -> None:
     made = root.add_user("vera", "viewer")
     assert root.users()[-1]["state"] == "invited"
-    vera = signed_in(world, "vera", made["invitation"])
+    vera = signed_in(world, "vera", made["invitation"], own_key=True)
     assert vera.status()["role"] == "viewer"
     with pytest.raises(NotAllowedError, match="needs role user"):
         vera.start(JOB)

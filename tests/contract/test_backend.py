@@ -19,7 +19,7 @@ from grass.store.backend import Backend
 from grass.store.embedded import find_server
 from grass.store.keys import ENDS_KEPT, Keys
 from grass.store.memory import MemoryBackend
-from grass.store.node_store import ChangesGapError, NodeStore
+from grass.store.node_store import ChangesGapError, NodeStore, Revoked
 from grass.store.redis_backend import RedisBackend
 from grass.store.sessions import Sighting
 from grass.store.shared_store import ABSENT, SharedStore
@@ -216,7 +216,12 @@ def test_a_node_follows_the_changes_of_its_desired_state_and_notices_a_gap(backe
         node.changes(cursor, 1)
     again = node.desired()
     change(4)
-    assert node.changes(again.cursor, 1)[1] == [DesiredChange(remove=("4",))]
+    cursor, changes = node.changes(again.cursor, 1)
+    assert changes == [DesiredChange(remove=("4",))]
+    backend.apply([("XADD", KEYS.revoked, 10, "node", "n2", "at", "5.5")])
+    cursor, changes = node.changes(cursor, 0)
+    assert changes == [Revoked({"n2": 5.5})]
+    assert node.changes(cursor, 0)[1] == []
 
 
 def test_reports_reach_the_master_agent_in_order(backend: Backend) -> None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
 import socket
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -36,19 +35,13 @@ from grass.store.memory import MemoryBackend
 from grass.wire.codec import builtins
 from grass.wire.codec import encode as pack
 from grass.wire.operation_record import OperationKind, OperationRecord
+from master.api.feed import Feed
 from master.api.progress import INTERVAL
 from tests.support.api_world import ApiWorld, api_world
 from tests.support.waiting import wait_until
 
 JOB = {"name": "j", "components": {"w": {"command": "true", "replicas": 2}}}
 BATCH = {"name": "s", "jobs": ["a", "b"], "components": {"w": {"command": "true"}}}
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[ApiWorld]:
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    with api_world(tmp_path) as world:
-        yield world
 
 
 def tickets(world: ApiWorld) -> list[str]:
@@ -281,6 +274,19 @@ def test_waiting_goes_on_with_the_run_it_began_with(world: ApiWorld) -> None:
         world.end_job(first)
         world.client("root").start(JOB)
         assert waiting.result(10)["id"] == first
+
+
+def test_who_waits_for_an_end_is_not_woken_by_the_beginning(world: ApiWorld) -> None:
+    feed: Feed = world.app.extensions["grass"].feed
+    with feed.listen("j") as everything, feed.listen("j", beginnings=False) as later:
+        job_id = world.client().start(JOB)["id"]
+        wait_until(everything.is_set)
+        everything.clear()
+        world.change_job(job_id, "job-running", state="RUNNING")
+        wait_until(everything.is_set)
+        assert not later.is_set()
+        world.end_job(job_id)
+        wait_until(later.is_set)
 
 
 def test_a_job_that_is_deleted_while_somebody_waits_is_not_found(world: ApiWorld) -> None:

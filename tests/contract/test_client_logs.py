@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable, Generator, Iterator
 from concurrent import futures
@@ -60,13 +59,6 @@ class Logs:
         record = codec.Form[TaskRecord](TaskRecord).convert(list({**structs.asdict(TaskRecord()), **values}.values()))
         keys = self.world.keys
         self.world.backend.apply([("HSET", keys.tasks(self.job_id), task, pack(record))])
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[ApiWorld]:
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    with api_world(tmp_path) as world:
-        yield world
 
 
 @pytest.fixture

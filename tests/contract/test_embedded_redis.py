@@ -173,6 +173,7 @@ def test_a_node_writes_nothing_but_its_own_reports(clients: dict[str, redis.Redi
     assert refused(node, "XADD", KEYS.tickets, "*", "kind", "x")
     assert refused(node, "HSET", KEYS.desired("local"), "a", "b")
     assert refused(node, "HSET", KEYS.membership("local"), "a", "b")
+    assert refused(node, "HSET", KEYS.job_files, "a", "{}") and refused(node, "HGET", KEYS.job_files, "a")
     assert refused(node, "HGETALL", KEYS.membership("other"))
     assert not refused(node, "HGETALL", KEYS.membership("local"))
     assert refused(node, "HGETALL", KEYS.operations("a"))
