@@ -16,8 +16,14 @@ def load_document(path: Path) -> Document:
 
     Raises ManifestError for invalid content, InputError for a file that cannot be read.
     """
+    return load_with_text(path)[0]
+
+
+def load_with_text(path: Path) -> tuple[Document, str]:
+    """Return what ``load_document`` returns, and the text of the file."""
     path = Path(path)
-    return read_document(read_bytes(path), source=str(path), json=path.suffix == ".json")
+    content = read_bytes(path)
+    return read_document(content, source=str(path), json=path.suffix == ".json"), content.decode("utf-8-sig")
 
 
 def read_text(path: Path) -> str:

@@ -19,13 +19,15 @@ STANDARD_INPUT = "-"
 @dataclass(frozen=True)
 class Source:
     """One document. ``name``: of its file, for messages. ``folder``: where its relative paths begin. ``env``: of
-    `#GRASS` lines. ``sends``: what it sends of this machine, as words."""
+    `#GRASS` lines. ``sends``: what it sends of this machine, as words. ``file``: name and text
+    of the whole file, to be kept with the job."""
 
     document: Mapping[str, Any]
     name: str
     folder: Path
     env: Mapping[str, str]
     sends: Sequence[str] = ()
+    file: tuple[str, str] = ("", "")
 
     @contextmanager
     def named(self) -> Iterator[None]:
@@ -41,22 +43,31 @@ class Source:
 def sources_of(file: Path) -> list[Source]:
     """Return what a FILE says: several documents of a YAML file, or one job of a script. Raises InputError."""
     from grass.document_file import read_bytes
+
+    if str(file) == STANDARD_INPUT:
+        return sources_in(sys.stdin.buffer.read(), "standard input", Path())
+    return sources_in(read_bytes(file), str(file), file.parent, file.name)
+
+
+def sources_in(content: bytes, name: str, folder: Path, file_name: str = "") -> list[Source]:
+    """Return what the content of a file says. ``name``: for messages. ``file_name``: empty for what is no file."""
     from grass.manifest import script
     from grass.manifest.document import read_documents
     from grass.manifest.sent import sent_of
 
-    piped = str(file) == STANDARD_INPUT
-    content = sys.stdin.buffer.read() if piped else read_bytes(file)
-    name, folder = ("standard input", Path()) if piped else (str(file), file.parent)
     if script.is_script(content):
-        return [_script(name, folder, content)]
-    is_json = content.lstrip()[:1] == b"{" if piped else file.suffix == ".json"
+        return [_script(name, folder, content, file_name)]
+    is_json = file_name.endswith(".json") if file_name else content.lstrip()[:1] == b"{"
     found = read_documents(content, source=name, json=is_json)
     names = [name] if len(found) == 1 else [f"{name}: document {at}" for at in range(1, len(found) + 1)]
-    return [Source(document, each, folder, {}, sent_of(document)) for document, each in zip(found, names, strict=True)]
+    whole = (file_name, content.decode("utf-8-sig"))
+    return [
+        Source(document, each, folder, {}, sent_of(document), whole)
+        for document, each in zip(found, names, strict=True)
+    ]
 
 
-def _script(source: str, folder: Path, content: bytes) -> Source:
+def _script(source: str, folder: Path, content: bytes, file_name: str) -> Source:
     """Return the job of a script. Raises InputError for `#GRASS` lines that say nothing that `grass run` knows."""
     from grass.cli import run_options
     from grass.manifest import Wrong, script
@@ -65,7 +76,7 @@ def _script(source: str, folder: Path, content: bytes) -> Source:
     try:
         text = content.decode()
         words = script.directives(text)
-        name = script.job_name(source) if source != "standard input" else ""
+        name = script.job_name(file_name)
         command = script.script_command(name or "script", text)
     except (Wrong, UnicodeDecodeError) as error:
         raise InputError(f"{source}: {error}") from error
@@ -77,4 +88,4 @@ def _script(source: str, folder: Path, content: bytes) -> Source:
     called = options.name or name or entropy.run_id("script")
     document = run_options.document_of(called, command, options)
     named = [each for each in asked if "=" not in each]
-    return Source(document, source, folder, env, sent_of(document, named, whole_shell=every))
+    return Source(document, source, folder, env, sent_of(document, named, whole_shell=every), (file_name, text))

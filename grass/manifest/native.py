@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
-
 from grass.manifest import (
     after,
     containers,
@@ -21,16 +18,14 @@ from grass.manifest.document import join
 from grass.manifest.entries import read_entries
 from grass.manifest.fields import Fields, Problems
 from grass.manifest.isolation import read_only_data
+from grass.manifest.restart import read_restart
 from grass.model.job import (
     DEFAULT_GRACE,
     MAX_PRIORITY,
-    NO_RESTART,
     Component,
     Condition,
     Job,
     Ready,
-    Restart,
-    RestartOn,
 )
 
 MAX_REPLICAS = 100_000
@@ -40,9 +35,6 @@ JOB_KEYS = (
     *ending.KEYS,
 )
 """Keys of a schedule that are also keys of its jobs."""
-UNLIMITED = "unlimited"
-LEAST_ENDLESS_BACKOFF = 0.1
-"""Least seconds before the first restart of a task with unlimited restarts."""
 
 UNKNOWN_COMMAND: str | tuple[str, ...] = ""
 _NOT_RESOURCES = (
@@ -89,7 +81,7 @@ def read_job(fields: Fields, warnings: list[str], *, name: str | None = None) ->
     called = fields.require("name", values.name, "") if name is None else name
     waits_for = after.read_after(fields)
     after.refuse_itself(fields, called, waits_for)
-    success, how_it_ends = ending.read_ending(fields)
+    success, how_it_ends = ending.read_ending(fields, warnings)
     return Job(
         name=called,
         components=components,
@@ -163,7 +155,7 @@ def _read_component(name: str, fields: Fields, warnings: list[str]) -> Component
         ready=_read_ready(fields, ports),
         env=env,
         cwd=fields.read("cwd", values.text, None),
-        restart=_read_restart(fields, warnings),
+        restart=read_restart(fields, warnings),
         grace=fields.read("grace", quantities.duration_or_zero, DEFAULT_GRACE),
         timeout=fields.read("timeout", quantities.duration, None),
         matrix=combinations,
@@ -257,40 +249,6 @@ def _check_inherited(fields: Fields, env: dict[str, str]) -> None:
         name = fields.parsed(path, values.inherited_name, item, "")
         if name and name not in env:
             fields.problems.add(path, f"has no value under `env`; the client must send the value of {name}")
-
-
-def _read_restart(fields: Fields, warnings: list[str]) -> Restart:
-    policy = values.one_of(RestartOn)
-    if isinstance(fields.raw("restart"), str):
-        return Restart(policy=fields.read("restart", policy, RestartOn.NEVER))
-    section = fields.section("restart")
-    if section is None:
-        return Restart()
-    restart = Restart(
-        policy=section.read("policy", policy, RestartOn.ON_FAILURE),
-        limit=section.read("limit", _restart_limit, NO_RESTART.limit),
-        backoff=section.read("backoff", quantities.duration_or_zero, NO_RESTART.backoff),
-        codes=_read_codes(section),
-    )
-    section.done()
-    if restart.limit is None and restart.backoff < LEAST_ENDLESS_BACKOFF:
-        warnings.append(
-            f"{section.at('backoff')}: {restart.backoff:g}s is raised to {LEAST_ENDLESS_BACKOFF:g}s; without a limit, "
-            "a task that fails at once would restart all the time"
-        )
-        restart = replace(restart, backoff=LEAST_ENDLESS_BACKOFF)
-    return restart
-
-
-def _read_codes(fields: Fields) -> tuple[int, ...]:
-    if fields.raw("codes") == []:
-        fields.problems.add(fields.at("codes"), "must not be empty; without it, a task restarts after every failure")
-    read = [fields.parsed(path, values.whole(1, 255), item, 0) for path, item in fields.items("codes")]
-    return tuple(sorted(set(read)))
-
-
-def _restart_limit(value: Any) -> int | None:
-    return None if value == UNLIMITED else values.whole(1, 1_000_000)(value)
 
 
 def read_tags(fields: Fields, problems: Problems) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,13 +23,20 @@ def parse_all(text: str) -> list[Any]:
 
 
 def _build(text: str, *, several: bool) -> _Builder:
+    builder = _Builder(several)
+    for kind, event in events(text):
+        builder.take(kind, event)
+    return builder
+
+
+def events(text: str) -> Iterator[tuple[str, Any]]:
+    """Yield the parser's events with their kinds. Raise DocumentFault with the line."""
     import yaml
 
-    builder = _Builder(several)
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
         for event in yaml.parse(text, Loader=loader):
-            builder.take(type(event).__name__, event)
+            yield type(event).__name__, event
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
@@ -37,7 +45,6 @@ def _build(text: str, *, several: bool) -> _Builder:
         raise DocumentFault("", f"is not YAML: {str(error).splitlines()[0]}") from error
     except UnicodeEncodeError as error:
         raise DocumentFault("", "is not valid Unicode: it has half of a surrogate pair") from error
-    return builder
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,12 @@ def is_secret(name: str) -> bool:
 
 def redacted(env: Mapping[str, str]) -> dict[str, str]:
     """Return the variables without secrets: by their names, and passwords inside URLs."""
-    return {name: REDACTED if is_secret(name) else _LOGIN.sub(rf"\1:{REDACTED}", value) for name, value in env.items()}
+    return {name: REDACTED if is_secret(name) else without_login(value) for name, value in env.items()}
+
+
+def without_login(text: str) -> str:
+    """Return the text without passwords inside URLs."""
+    return _LOGIN.sub(rf"\1:{REDACTED}", text)
 
 
 def redacted_pairs(env: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:

@@ -6,22 +6,26 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
-from grass.errors import InputError, ManifestError, Problem
+from grass.errors import InputError, ManifestError, Problem, UndecodableError
 from grass.manifest import ParsedJob, ParsedSchedule, parse_job, parse_schedule, values
 from grass.manifest.code_files import LONGEST_NAME, MOST_FILES
 from grass.manifest.document import show_text
 from grass.model.job import Job
 from grass.model.names import is_run_of
 from grass.wire.calls import ScheduleSubmission, Submission
+from grass.wire.job_file import JobFile, unpack
 from grass.wire.node_record import NodeRecord
 from master.api.suitability import asks_about_nodes, unsuited
 
 
 @dataclass(frozen=True)
 class Accepted:
+    """``file``: of the job, to be kept; None: none was sent."""
+
     job: Job
     job_id: str
     warnings: tuple[str, ...]
+    file: JobFile | None = None
 
 
 def accept_job(
@@ -44,7 +48,8 @@ def accept_job(
     if submission.strict and (parsed.warnings or missing):
         raise ManifestError([*(Problem("", warning) for warning in parsed.warnings), *missing])
     warnings = (*parsed.warnings, *map(str, missing))
-    return Accepted(job, checked_job_id(submission.id, job.name) or new_id(job.name), warnings)
+    job_id = checked_job_id(submission.id, job.name) or new_id(job.name)
+    return Accepted(job, job_id, warnings, _checked_file(submission.file))
 
 
 def accept_schedule(
@@ -99,6 +104,16 @@ def _files(files: dict[str, str]) -> dict[str, str]:
     if len(files) > MOST_FILES or any(len(text) > LONGEST_NAME * 2 for each in files.items() for text in each):
         raise InputError(f"files: must be at most {MOST_FILES} digests, of names with {LONGEST_NAME} characters")
     return files
+
+
+def _checked_file(file: JobFile | None) -> JobFile | None:
+    """Return the file, or None for an empty one. Raises InputError for what is no text, or too long."""
+    if file is None:
+        return None
+    try:
+        return file if unpack(file) else None
+    except UndecodableError as error:
+        raise InputError(str(error)) from error
 
 
 def _folder(text: str | None) -> PurePosixPath | None:
