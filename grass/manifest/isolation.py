@@ -33,9 +33,10 @@ class Data(str, Enum):
 
 @dataclass(frozen=True)
 class IsolationSettings:
-    """``kind``: the other fields apply with USER. ``uids``: for accounts of Grass users."""
+    """``kind``: the other fields apply with USER. None: a cluster that exists keeps its own, a new one gets USER.
+    ``uids``: for accounts of Grass users."""
 
-    kind: Isolation = Isolation.NONE
+    kind: Isolation | None = None
     uids: UidRange = UIDS
     containers: ContainerRights = field(default_factory=ContainerRights)
     read_only_data: bool = False
@@ -43,7 +44,7 @@ class IsolationSettings:
 
 def read_isolation(fields: Fields) -> IsolationSettings:
     return IsolationSettings(
-        kind=fields.read("isolation", values.one_of(Isolation), Isolation.NONE),
+        kind=fields.read("isolation", values.one_of(Isolation), None),
         uids=fields.read("uids", uid_range, UIDS),
         containers=_read_containers(fields),
         read_only_data=read_only_data(fields),

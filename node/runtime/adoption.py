@@ -26,7 +26,8 @@ _ROUNDING = 0.02
 _EXEC_TIMEOUT = 5.0
 
 
-def adopt(past: Past, keeper: Keeper, boot_id: str, folders: Folders) -> dict[str, Attempt]:
+def adopt(past: Past, keeper: Keeper, boot_id: str, folders: Folders, *, isolated: bool = False) -> dict[str, Attempt]:
+    """``isolated``: users are. The earlier shepherd then had children of root, too, and no task is one of them."""
     if past.boot_id != boot_id:
         for attempt in past.attempts.values():
             _after_reboot(attempt)
@@ -40,6 +41,8 @@ def adopt(past: Past, keeper: Keeper, boot_id: str, folders: Folders) -> dict[st
         last = intended[-1]
         mains = {attempt.pid for attempt in kept.values() if attempt.ended is None}
         orphans = set(keeper.children()) - mains - {os.getpid()}
+        if isolated:
+            orphans = {pid for pid in orphans if proc.owner(pid) != 0}
         if _search(last, orphans if past.guard == keeper.guard else None, folders):
             kept[last.key] = last
     return kept

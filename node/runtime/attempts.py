@@ -92,6 +92,10 @@ class Folders:
     def __init__(self, root: str) -> None:
         self.root = root
         self._spare: deque[str] = deque(maxlen=_MOST_SPARE)
+        self._ahead = f"{root}/.next"
+        """Where the folder of the next job is made in advance, with the scratch folder of its first attempt."""
+        self.made_ahead = False
+        """Whether it is there."""
 
     def job(self, key: str) -> str:
         return f"{self.root}/{job_of(key)}"
@@ -116,6 +120,8 @@ class Folders:
     def make(self, key: str) -> str:
         """Make the scratch folder of an attempt and return it."""
         scratch = self.scratch(key)
+        if self.made_ahead and not os.path.exists(self.job(key)) and self._take_ahead(key):  # noqa: PTH110
+            return scratch
         while self._spare:
             spare = self._spare.popleft()
             with suppress(OSError):
@@ -129,6 +135,29 @@ class Folders:
         except FileExistsError:
             pass
         return scratch
+
+    def make_ahead(self) -> None:
+        """Make the folder of the next job that starts here: renaming it then takes a fraction of the time.
+
+        To be called when there is time.
+        """
+        if self.made_ahead:
+            return
+        with suppress(OSError):
+            os.makedirs(self._ahead, 0o777, exist_ok=True)  # noqa: PTH103
+            for left in os.listdir(self._ahead):  # noqa: PTH208 # by an earlier process
+                os.rmdir(f"{self._ahead}/{left}")  # noqa: PTH106
+            os.mkdir(f"{self._ahead}/scratch", 0o700)  # noqa: PTH102
+            self.made_ahead = True
+
+    def _take_ahead(self, key: str) -> bool:
+        self.made_ahead = False
+        try:
+            os.rename(f"{self._ahead}/scratch", f"{self._ahead}/{self.prefix(key)}scratch")  # noqa: PTH104 (hot path)
+            os.rename(self._ahead, self.job(key))  # noqa: PTH104
+        except OSError:
+            return False
+        return True
 
     def spare(self, key: str) -> None:
         """Offer the scratch folder of an ended attempt for reuse, if it is empty."""

@@ -50,6 +50,14 @@ def stat(pid: int) -> Stat | None:
     )
 
 
+def owner(pid: int) -> int | None:
+    """Return the effective user id of a process, which may be a zombie. None: there is no such process."""
+    for line in read(f"/proc/{pid}/status").splitlines():
+        if line.startswith(b"Uid:"):
+            return int(line.split()[2])
+    return None
+
+
 def blocks(pid: int, number: int) -> bool:
     """Return whether the process blocks a signal. False as well if the process is gone."""
     for line in read(f"/proc/{pid}/status").splitlines():

@@ -45,13 +45,18 @@ HOLD_STARTED = 0.003
 """Seconds that the event of a start waits for the end of the same attempt: tiny tasks cause one event, not two."""
 INTERVAL = 0.01
 """Least seconds between two batches of ends. The first end is sent at once, quickly following ones together."""
+MAKE_AHEAD = 0.003
+"""Seconds after a report until the folder of the next job is made. By then the others have passed the report on."""
 HOUSEKEEPING = 1.0
+PREPARE = 0.03
+"""Seconds after a start until the next isolated one is prepared: what has just started should have the cores first."""
 
 log = logging.getLogger(__name__)
 
 
 class Shepherd:
-    def __init__(self, config: ClusterConfig, keeper: guard.Keeper) -> None:
+    def __init__(self, config: ClusterConfig, keeper: guard.Keeper, lock: int) -> None:
+        """``lock``: descriptor of this shepherd's lock."""
         self._folders = Folders(str(config.node_dir / "attempts"))
         self._selector = selectors.DefaultSelector()
         self._timers = Timers()
@@ -62,11 +67,12 @@ class Shepherd:
         self._changed: dict[str, Attempt] = {}
         self._publish_at: float | None = None
         self._published = 0.0
-        self._housekeeping = False
+        self._housekeeping = self._preparing = False
         self._ending = False
         self._watch_signals()
         path = config.node_dir / "shepherd.journal"
-        self._attempts = adopt(replay(path), keeper, clock.boot_id(), self._folders)
+        isolated = config.node.isolate is not None
+        self._attempts = adopt(replay(path), keeper, clock.boot_id(), self._folders, isolated=isolated)
         self._journal = Journal(path, clock.boot_id(), keeper.guard)
         self._journal.rewrite(self._attempts.values())
         self._endings = Endings(self._journal, self._folders, keeper, self._timers, self._selector, self._note)
@@ -85,12 +91,13 @@ class Shepherd:
         self._tasks: IsolatedTasks | None = None
         if config.node.isolate:
             found = self._attempts.values()
-            self._tasks = IsolatedTasks(config, self._folders, os.getegid(), self._selector, found)
+            self._tasks = IsolatedTasks(config, self._folders, os.getegid(), self._selector, lock, found)
         self._server = Server(str(config.socket("shepherd")), self._selector, self._on_message, self._on_gone)
         self._isolation: IsolationService | None = None
         if self._tasks:
             self._isolation = IsolationService(self._tasks, self._attempts, self._folders, self._server.reply)
             self._endings.on_other = self._isolation.reaped
+            self._prepare()
         self._keep_house_soon()
 
     def run(self) -> int:
@@ -101,8 +108,6 @@ class Shepherd:
             self._start_some()
             self._timers.run(clock.steady())
             self._publish()
-            if self._tasks and not self._queue:
-                self._tasks.prepare()
         self._server.close()
         self._journal.sync()
         return 0
@@ -237,9 +242,22 @@ class Shepherd:
         env = {**launch.env, **attempt.env, MARK: scratch}
         attempt.began = clock.steady()
         if self._tasks:
+            self._prepare_soon()
             return self._tasks.start(attempt.key, launch, env, scratch)
         stdout, stderr = self._folders.path(attempt.key, "stdout"), self._folders.path(attempt.key, "stderr")
         return spawn(launch.argv, env, launch.cwd or scratch, stdout, stderr)
+
+    def _prepare_soon(self) -> None:
+        if not self._preparing:
+            self._preparing = True
+            self._timers.at(clock.steady() + PREPARE, self._prepare)
+
+    def _prepare(self) -> None:
+        self._preparing = False
+        if self._queue:
+            self._prepare_soon()
+        elif self._tasks:
+            self._tasks.prepare()
 
     # housekeeping and events
 
@@ -250,6 +268,7 @@ class Shepherd:
 
     def _keep_house(self) -> None:
         self._housekeeping = False
+        self._folders.make_ahead()
         if self._upkeep.round():
             self._keep_house_soon()
 
@@ -275,6 +294,8 @@ class Shepherd:
         self._publish_at = None
         if any(attempt.ended is not None for attempt in changed):
             self._published = clock.steady()
+        if not self._folders.made_ahead:
+            self._timers.at(clock.steady() + MAKE_AHEAD, self._folders.make_ahead)
 
 
 def main(path: str) -> int:
@@ -288,9 +309,9 @@ def main(path: str) -> int:
 
     def live(keeper: guard.Keeper) -> int:
         guard.become_subreaper()
-        _hold_patiently(lock)
+        held = _hold_patiently(lock)
         process_memory.keep_imported()
-        return Shepherd(config, keeper).run()
+        return Shepherd(config, keeper, held).run()
 
     return guard.run(lock, live)
 

@@ -16,7 +16,7 @@ import time
 from grass.model.isolation import UidRange
 from tests.support.shepherd_run import ShepherdRun
 
-ROUNDS = 100
+ROUNDS = 60
 UIDS = UidRange(57_980, 57_981)
 
 

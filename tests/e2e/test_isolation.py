@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from grass.api.client import ApiClient
+from grass.errors import WaitTimeoutError
 from tests.support.lab import SessionLab
 from tests.support.on_premises import Cluster, holds, settings
 from tests.support.three_nodes import BUSYBOX, finish, lines
@@ -28,7 +29,7 @@ def cluster(running_lab: SessionLab, site: Path, tmp_path_factory: pytest.TempPa
         lab.reset(host)
     nodes = [{"address": lab.hosts[node].address, "name": node, "labels": {"host": node}} for node in NODES]
     folder = tmp_path_factory.mktemp("isolation")
-    made = Cluster(lab, site, folder / "home", settings(lab, name="apart", isolation="user", nodes=nodes))
+    made = Cluster(lab, site, folder / "home", settings(lab, name="apart", isolation=None, nodes=nodes))
     made.created()
     yield made
     for host in NODES:
@@ -63,7 +64,10 @@ def said(client: ApiClient, name: str, script: str, node: str) -> list[str]:
     """Run a script as a process on a node; return what it printed, with its exit code last."""
     part = {"command": f"exec 2>&1; {script}; echo code $?", "cwd": "/", "where": {"host": node}}
     client.start({"name": name, "components": {"t": part}})
-    view = client.wait(name, timeout=60)
+    try:
+        view = client.wait(name, timeout=60)
+    except WaitTimeoutError as late:
+        raise AssertionError(f"{late}: {client.tasks(name)}; {client.why(name)}") from late
     assert view["state"] == "SUCCEEDED", (view, client.why(name))
     return lines(client, name)["t.0", 1]
 
@@ -207,6 +211,9 @@ def test_a_range_with_an_account_of_the_machine_is_refused_and_leaving_removes_t
     finally:
         lab.hosts["n2"].sh("userdel somebody")
     removed = cluster.grass("node", "remove", "--drain", "n1", "--yes")
-    assert removed.returncode == 0, removed.stderr
-    left = [line for line in holds(lab, "n1") if "grass" in line.lower() and "grass-admin" not in line]
-    assert not left, left
+    try:
+        assert removed.returncode == 0, removed.stderr
+        left = [line for line in holds(lab, "n1") if "grass" in line.lower() and "grass-admin" not in line]
+        assert not left, left
+    finally:
+        cluster.created()  # n1 joins again: other tests need it

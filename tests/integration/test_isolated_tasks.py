@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from grass import clock
 from grass.model.isolation import UidRange
 from grass.provision.on_premises import node_accounts
 from grass.provision.on_premises.steps import Run
@@ -22,6 +23,7 @@ from node.runtime import proc
 from node.runtime.attempts import Folders
 from node.runtime.isolation import privilege
 from node.runtime.isolation.accounts import Accounts
+from node.runtime.isolation.starters import KEPT
 from node.runtime.process.beside import OfShepherd
 from node.runtime.process.client import ask, ask_account
 from node.runtime.process.execution import ProcessExecution
@@ -355,6 +357,95 @@ def test_the_shepherd_writes_its_files_as_the_user_of_the_daemons(shepherd: Shep
     status = Path(f"/proc/{shepherd.shepherd_pid()}/status").read_text()
     nobody = pwd.getpwnam("nobody").pw_uid
     assert f"Uid:\t{nobody}\t{nobody}\t0\t{nobody}" in status
+
+
+def prepared(parent: int) -> list[int]:
+    """Pids of the source of starters, and of the starters that wait."""
+    return [pid for pid in proc.children(parent) if b"isolation.starter" in proc.read(f"/proc/{pid}/cmdline")]
+
+
+def test_tasks_start_when_all_that_was_prepared_for_them_was_killed(shepherd: ShepherdRun) -> None:
+    mine = shepherd.shepherd_pid()
+    for what, first, last in (("all", 0, None), ("starters", 1, None), ("source", 0, 1)):
+        wait_until(lambda: len(prepared(mine)) > KEPT, 10, "starters")
+        for pid in prepared(mine)[first:last]:
+            proc.kill(pid)
+        for index in range(KEPT + 2):
+            assert run(shepherd, f"{what}/a.{index}/1", "echo up")[1] == ["up"]
+    assert shepherd.shepherd_pid() == mine
+    shepherd.launch("burst", ["/bin/true"], user="ann")
+    keys = [f"burst/a.{index}/1" for index in range(20)]
+    shepherd.start("burst", *keys)
+    assert {shepherd.ended(key).code for key in keys} == {0}
+    old = prepared(mine)
+    shepherd.kill_shepherd()
+    shepherd.relist()
+    wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in old), 10, "the end of what was prepared")
+    assert run(shepherd, "after/a.0/1", "echo up")[1] == ["up"]
+
+
+def test_what_was_ordered_when_the_shepherd_was_killed_has_run_or_not_and_its_end_is_true(
+    shepherd: ShepherdRun,
+) -> None:
+    """An ended source of starters is no ended task."""
+    run(shepherd, "before/a.0/1", "true")
+    mine = shepherd.shepherd_pid()
+    wait_until(lambda: len(prepared(mine)) > KEPT, 10, "starters")
+    for pid in (stopped := prepared(mine)):
+        os.kill(pid, signal.SIGSTOP)
+    start(shepherd, "ordered/a.0/1", "echo run; exit 9")
+    journal = shepherd.config.node_dir / "shepherd.journal"
+    shepherd.wait(lambda: journal.read_bytes().endswith(b'["i","ordered/a.0/1"]\n'))
+    shepherd.kill_shepherd()
+    for pid in stopped:
+        os.kill(pid, signal.SIGCONT)
+    shepherd.relist()
+    assert "ordered/a.0/1" not in shepherd.known
+    shepherd.launch("many", ["/bin/sh", "-c", "echo run; exit 9"], user="ann")
+    keys = ["ordered/a.0/1", *(f"many/a.{index}/1" for index in range(60))]
+    shepherd.start("many", *keys)
+    for pause in (0.05, 0.1):
+        until = clock.steady() + pause
+        shepherd.wait(lambda until=until: clock.steady() > until)
+        shepherd.kill_shepherd()
+        shepherd.relist()
+        shepherd.start("many", *(key for key in keys if key not in shepherd.known))
+    for key in keys:
+        ended = shepherd.ended(key)
+        assert (ended.code, ended.signal, ended.reason) == (9, None, None), key
+        assert shepherd.stdout(key) == "run\n"
+
+
+def test_a_task_that_stops_whatever_its_account_starts_holds_up_nobody_else(shepherd: ShepherdRun) -> None:
+    start(shepherd, "stops/a.0/1", "sleep 0.3; echo up; while :; do kill -STOP -1; done", "Mallory.2nd")
+    shepherd.started("stops/a.0/1")
+    wait_until(lambda: shepherd.stdout("stops/a.0/1") == "up\n", 10, "its beginning")
+    shepherd.launch("held", ["/bin/true"], user="Mallory.2nd")
+    keys = [f"held/a.{index}/1" for index in range(8)]
+    shepherd.start("held", *keys)
+    assert run(shepherd, "goes-on/a.0/1", "echo up")[1] == ["up"]
+    shepherd.runtime.stop([Stop(key, 0.0) for key in ("stops/a.0/1", *keys)])
+    for key in ("stops/a.0/1", *keys):
+        shepherd.ended(key)
+    uid = shepherd.path("stops/a.0/1", "scratch").stat().st_uid
+    assert not [pid for pid in proc.processes() if proc.owner(pid) == uid]  # they would hold the shepherd's lock
+    shepherd.kill_shepherd()
+    shepherd.relist()
+    assert run(shepherd, "goes-on/a.1/1", "echo up")[1] == ["up"]
+
+
+def test_an_account_that_somebody_removed_is_given_to_no_other_user() -> None:
+    require_root()
+    uids = UidRange(57_985, 57_986)
+    accounts = Accounts("removed", uids, 65_534)
+    try:
+        first = accounts.of("ann")
+        subprocess.run(["userdel", first.name], check=True)
+        assert accounts.of("carl").uid != first.uid == accounts.of("ann").uid
+    finally:
+        for entry in pwd.getpwall():
+            if uids.first <= entry.pw_uid <= uids.last:
+                subprocess.run(["userdel", entry.pw_name], check=True)
 
 
 def test_a_node_whose_folder_belongs_to_root_isolates_nobody() -> None:

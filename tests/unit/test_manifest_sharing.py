@@ -19,9 +19,13 @@ def settings_of(text: str) -> Settings:
 
 def test_quotas_are_by_user_and_by_resource() -> None:
     settings = settings_of(
-        "quotas: {alice: {gpu: 1.5, cpu: 8, memory: 4GiB, licences: 0}, bob: {}, default: {gpu: 0, custom: {seats: 2}}}"
+        "quotas: {alice: {gpu: 1.5, cpu: 8, memory: 4GiB, licences: 0}, bob: {space: 2GiB, files: 9}, "
+        "default: {gpu: 0, custom: {seats: 2}}}"
     )
-    assert settings.quotas == {"alice": {"cpu": 8000, "memory": 4 << 30, "gpu": 1500, "licences": 0}, "bob": {}}
+    assert settings.quotas == {
+        "alice": {"cpu": 8000, "memory": 4 << 30, "gpu": 1500, "licences": 0},
+        "bob": {"space": 2 << 30, "files": 9},
+    }
     assert settings.default_quota == {"gpu": 0, "seats": 2}
 
 

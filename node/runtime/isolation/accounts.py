@@ -69,6 +69,7 @@ class Accounts:
 
     def _free(self) -> int:
         taken = {entry.pw_uid for entry in pwd.getpwall()}
+        taken |= {account.uid for account in self._known.values()}  # somebody may have removed one that is in use
         for uid in range(self._uids.first, self._uids.last + 1):
             if uid not in taken and not _exists(uid):
                 return uid

@@ -1,8 +1,7 @@
 """Start a program from the shepherd in a child process that changes itself first: rights, namespace, folder.
 
 posix_spawn can do none of this. The shepherd has one thread, so fork is safe. A failure before or at the exec is
-reported, and then no process is left. Tasks are started by ``spawn``, whose child runs no Python before the exec: that
-takes less than half as long as ``fork``, whose child may do anything.
+reported, and then no process is left. Tasks are started by ``starters``, which does not copy the shepherd.
 """
 
 from __future__ import annotations
@@ -13,14 +12,11 @@ import fcntl
 import json
 import os
 import signal
-import subprocess
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from node.runtime.isolation.privilege import raised
 from node.runtime.isolation.view import Shown
-from node.runtime.spawn import DEFAULTS, NOT_EXECUTABLE, CannotStartError, cannot_start, enter_folder, find_program
+from node.runtime.spawn import DEFAULTS, NOT_EXECUTABLE, CannotStartError, cannot_start
 
 _CLONE_NEWNS = 0x00020000
 _MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_REC, _MS_PRIVATE = 2, 4, 8, 16384, 1 << 18
@@ -33,70 +29,10 @@ _NS_GET_USERNS = 0xB701
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-class Owner(NamedTuple):
-    """What a task runs as."""
-
-    uid: int
-    gid: int
-    umask: int
-
-
 class Program(NamedTuple):
     path: str
     argv: list[str]
     env: dict[str, str]
-
-
-def spawn(namespace: int, owner: Owner, argv: list[str], env: dict[str, str], cwd: str, streams: Sequence[int]) -> int:
-    """Start a program in a mount namespace, as a session of its own; return its pid. ``streams``: its first three.
-
-    The shepherd itself enters the namespace and leaves it: nothing of the job's runs in between. It keeps its real and
-    saved user ids, so no task can signal it meanwhile. It needs ``forbid_new_rights``. Raises CannotStartError.
-    """
-    stdin, stdout, stderr = streams
-    with raised(), entered(namespace):
-        os.seteuid(owner.uid)  # what the account may not enter, the task must not start in
-        try:
-            enter_folder(cwd)
-            program = find_program(argv[0], env)
-        finally:
-            os.seteuid(0)
-        try:
-            process = subprocess.Popen(
-                argv,
-                executable=program,
-                stdin=stdin,
-                stdout=stdout,
-                stderr=stderr,
-                env=env,
-                close_fds=False,  # none of the shepherd's is inheritable
-                start_new_session=True,
-                user=owner.uid,
-                group=owner.gid,
-                extra_groups=(),
-                umask=owner.umask,
-            )
-        except (OSError, ValueError, TypeError) as error:
-            raise cannot_start(argv[0], program, error) from error
-    process.returncode = 0  # the shepherd reaps it, so this object must not
-    return process.pid
-
-
-@contextmanager
-def entered(namespace: int) -> Iterator[None]:
-    """Be in a mount namespace inside the block. Needs the rights of root. Raises CannotStartError."""
-    own = os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        try:
-            enter(namespace)
-        except OSError as error:
-            raise CannotStartError(NOT_EXECUTABLE, f"cannot enter its view of this node: {error}") from error
-        try:
-            yield
-        finally:
-            enter(own)
-    finally:
-        os.close(own)
 
 
 def forbid_new_rights() -> None:

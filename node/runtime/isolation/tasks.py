@@ -17,6 +17,8 @@ from node.runtime.attempts import Attempt, Folders
 from node.runtime.isolation import processes
 from node.runtime.isolation.accounts import Accounts
 from node.runtime.isolation.privilege import become_root, raised
+from node.runtime.isolation.starter import Order
+from node.runtime.isolation.starters import Starters
 from node.runtime.isolation.views import Views
 from node.runtime.protocol import Launch
 from node.runtime.spawn import NOT_EXECUTABLE, CannotStartError, enter_folder, find_program
@@ -38,9 +40,10 @@ class IsolatedTasks:
         folders: Folders,
         group: int,
         selector: BaseSelector,
+        lock: int,
         attempts: Iterable[Attempt] = (),
     ) -> None:
-        """``attempts``: those of an earlier shepherd."""
+        """``lock``: descriptor of the shepherd's lock. ``attempts``: those of an earlier shepherd."""
         assert config.node.isolate is not None
         self._folders = folders
         self._group = group
@@ -51,11 +54,13 @@ class IsolatedTasks:
             if attempt.pid is not None and attempt.main_ended is None and attempt.ended is None:
                 running.setdefault(job_of(attempt.key), []).append(attempt.pid)
         self._views = Views(config, folders.root, selector, running)
+        self._starters = Starters(lock)
         processes.forbid_new_rights()
         _limit_processes()
 
     def prepare(self) -> None:
-        """Get ready for the next job. To be called when there is time."""
+        """Get ready for the next start and the next job. To be called when there is time."""
+        self._starters.prepare()
         self._views.make_spare()
 
     def start(self, key: str, launch: Launch, env: dict[str, str], scratch: str) -> int:
@@ -72,8 +77,8 @@ class IsolatedTasks:
         streams = [os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)]
         try:
             streams += [os.open(self._folders.path(key, name), _OUTPUT, 0o600) for name in ("stdout", "stderr")]
-            owner = processes.Owner(account.uid, self._group, UMASK)
-            return processes.spawn(namespace, owner, launch.argv, own, launch.cwd or scratch, streams)
+            order = Order(account.uid, self._group, UMASK, launch.cwd or scratch, launch.argv, own)
+            return self._starters.start(order, namespace, streams)
         except OSError as error:
             raise CannotStartError(NOT_EXECUTABLE, f"cannot make its output files: {error}") from error
         finally:
@@ -99,14 +104,14 @@ class IsolatedTasks:
         """
         with raised():
             try:
-                uid = _uid(pid)
                 cwd = os.readlink(f"/proc/{pid}/cwd")  # noqa: PTH115
                 namespace = os.open(f"/proc/{pid}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
-            except (OSError, ValueError) as error:
+                uid = proc.owner(pid)
+            except OSError as error:
                 message = f"cannot start {argv[0]}: the task has just ended"
                 raise CannotStartError(NOT_EXECUTABLE, message) from error
         try:
-            if not self._uids.first <= uid <= self._uids.last:
+            if uid is None or not self._uids.first <= uid <= self._uids.last:
                 raise CannotStartError(
                     NOT_EXECUTABLE, f"cannot start {argv[0]}: its task runs under no account of Grass"
                 )
@@ -171,13 +176,6 @@ def _give(folder: str, uid: int) -> None:
                 os.close(descriptor)
         except OSError as error:
             raise CannotStartError(NOT_EXECUTABLE, f"cannot make its scratch folder: {error}") from error
-
-
-def _uid(pid: int) -> int:
-    for line in proc.read(f"/proc/{pid}/status").splitlines():
-        if line.startswith(b"Uid:"):
-            return int(line.split()[2])
-    raise ValueError(f"no process {pid}")
 
 
 def _limit_processes() -> None:

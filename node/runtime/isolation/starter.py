@@ -1,0 +1,147 @@
+"""Starters: processes made in advance, each of which starts one isolated task and ends. Run by ``starters``, as root.
+
+``python -m node.runtime.isolation.starter LINE ORDERS LOCK`` (descriptors) is the source of starters. To make one, and
+to free its memory, takes several times as long as to use it, so it happens before and after a start. A number on LINE
+says how many to make. They are children of the shepherd, not of their source, and wait for an order on ORDERS, which
+the kernel gives to one of them. It becomes the account, starts the task by posix_spawn, and ends, whereby the task
+becomes a child of the shepherd, which is a subreaper. The source is small, and does nothing else, so that its memory is
+copied quickly. All end with the shepherd. LOCK is the shepherd's: the next one starts only when none of them is left on
+the way to its task (``guard.hold``).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import marshal
+import os
+import signal
+import socket
+import sys
+from collections.abc import Sequence
+from typing import NamedTuple, NoReturn
+
+from node.runtime.spawn import DEFAULTS, NOT_EXECUTABLE, CannotStartError, cannot_start, enter_folder, find_program
+
+_CLONE3 = 435
+"""System call of Linux 5.3, with this number on every machine."""
+_CLONE_PARENT = 0x00008000
+_CLONE_NEWNS = 0x00020000
+_DESCRIPTORS = 6
+TAKEN, STARTED, FAILED = b"t", b"s", b"f"
+"""Said by a starter when it has the order, with its own pid and a line end, and then one of these: with the pid of the
+task, or with exit code and message."""
+_libc = ctypes.PyDLL(None, use_errno=True)  # keeps the interpreter's lock, which a copy of this process has too
+
+
+class Order(NamedTuple):
+    """What to become. ``groups``: files of control groups to join."""
+
+    uid: int
+    gid: int
+    umask: int
+    cwd: str
+    argv: list[str]
+    env: dict[str, str]
+    groups: tuple[str, ...] = ()
+
+
+class _CloneArguments(ctypes.Structure):
+    _fields_ = [
+        (name, ctypes.c_uint64) for name in ("flags", "pidfd", "child", "parent", "signal", "stack", "size", "tls")
+    ]
+
+
+def main(line: int, orders: int, lock: int) -> None:
+    for descriptor in (line, orders, lock):
+        os.set_inheritable(descriptor, False)
+    for number in DEFAULTS:
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    control, source = socket.socket(fileno=line), socket.socket(fileno=orders)
+    while wanted := control.recv(64):
+        for _ in range(int(wanted)):
+            pid = _copy()
+            if pid == 0:
+                control.close()  # so that the shepherd hears of the end of the source while starters wait
+                _start(source)
+            if pid < 0:  # the shepherd makes another source, or learns why it cannot
+                sys.exit(f"no process can be made to start tasks: {os.strerror(ctypes.get_errno()).lower()}")
+
+
+def _copy() -> int:
+    """Fork a child of this process's parent. Return its pid; 0 in the child; negative: the system refused."""
+    arguments = _CloneArguments(flags=_CLONE_PARENT)
+    pid: int = _libc.syscall(_CLONE3, ctypes.byref(arguments), ctypes.c_size_t(ctypes.sizeof(arguments)))
+    return pid
+
+
+def _start(source: socket.socket) -> NoReturn:
+    """Wait for an order, start its task, and end. What came of it is written to the first descriptor with the order."""
+    report = -1
+    try:
+        _rehearse()
+        word, descriptors, _, _ = socket.recv_fds(source, 1, _DESCRIPTORS, socket.MSG_CMSG_CLOEXEC)
+        if not word:
+            os._exit(0)
+        report, written, namespace, *streams = descriptors
+        os.write(report, TAKEN + b"%d\n" % os.getpid())  # ends this process if the shepherd gave up
+        pid = _spawn(Order(*marshal.loads(_content(written))), namespace, streams)  # noqa: S302 (of the shepherd)
+        os.write(report, STARTED + b"%d" % pid)
+    except CannotStartError as error:
+        os.write(report, FAILED + marshal.dumps((error.code, str(error))))
+    except BaseException as error:  # noqa: BLE001 (nothing may go on as a second source)
+        if report >= 0:
+            os.write(report, FAILED + marshal.dumps((NOT_EXECUTABLE, f"cannot start: {error}")))
+    finally:
+        os._exit(NOT_EXECUTABLE)
+
+
+def _rehearse() -> None:
+    """Copy the memory that an order will need, so that this takes no time then."""
+    order = Order(0, 0, 0, "/", ["sh"], {"PATH": "/bin"})
+    loaded = Order(*marshal.loads(marshal.dumps(tuple(order))))  # noqa: S302
+    find_program(loaded.argv[0], loaded.env)
+    _checked(0, "nothing")
+
+
+def _content(descriptor: int) -> bytes:
+    size = os.fstat(descriptor).st_size
+    return os.pread(descriptor, size, 0)
+
+
+def _spawn(order: Order, namespace: int, streams: Sequence[int]) -> int:
+    """Take on the rights of an account, in the namespace of its job, and start the program; return its pid. What the
+    account may not enter, the task does not start in. Raises CannotStartError, OSError."""
+    for group in order.groups:
+        _join(group)
+    _checked(_libc.setns(namespace, _CLONE_NEWNS), "setns")
+    for number, descriptor in enumerate(streams):
+        os.dup2(descriptor, number)
+    os.umask(order.umask)
+    os.setgroups([])
+    os.setresgid(order.gid, order.gid, order.gid)
+    os.setresuid(order.uid, order.uid, order.uid)
+    enter_folder(order.cwd)
+    program = find_program(order.argv[0], order.env)
+    try:
+        return os.posix_spawn(program, order.argv, order.env, setsid=True)
+    except (OSError, ValueError, TypeError) as error:
+        raise cannot_start(order.argv[0], program, error) from error
+
+
+def _join(group: str) -> None:
+    descriptor = os.open(group, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(descriptor, b"0")
+    finally:
+        os.close(descriptor)
+
+
+def _checked(result: int, what: str) -> None:
+    if result != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{what}: {os.strerror(number).lower()}")
+
+
+if __name__ == "__main__":
+    main(*(int(word) for word in sys.argv[1:]))

@@ -1,0 +1,187 @@
+"""The shepherd's side of ``starter``: keeps some starters ready, and has one of them start a task."""
+
+from __future__ import annotations
+
+import marshal
+import os
+import select
+import socket
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+
+from grass import clock, environment
+from node.runtime import proc
+from node.runtime.isolation import processes
+from node.runtime.isolation.privilege import become_root
+from node.runtime.isolation.starter import FAILED, STARTED, Order
+from node.runtime.spawn import NOT_EXECUTABLE, CannotStartError
+
+KEPT = 4
+"""Starters that wait. Each has about 1 MB of memory of its own."""
+_AGAIN = 1.0
+"""Seconds after which another starter is asked for, if none took the order: those that waited may have been killed."""
+_LOOK = 0.05
+"""Seconds after which the shepherd looks whether a starter that has the order was stopped: another task of its user may
+do that."""
+_TRIES = 3
+_PATIENCE = 15.0
+"""Seconds until a start fails: no starter took it, or the one that did is stuck, as on a dead mount. Less than the
+patience of the node-agent with a shepherd that does not answer."""
+_END = 0.2
+"""Seconds for which the end of a starter is waited for that was killed; it may be stuck in the kernel."""
+_PROGRAM = "node.runtime.isolation.starter"
+
+
+class Starters:
+    """``lock``: descriptor of the shepherd's lock."""
+
+    def __init__(self, lock: int) -> None:
+        self._lock = lock
+        self._orders: socket.socket | None = None
+        self._line: socket.socket | None = None
+        self._waiting = 0
+
+    def prepare(self) -> None:
+        """Have starters made, to be called when there is time. A failure shows at the next start."""
+        if self._waiting < KEPT:
+            with suppress(CannotStartError, OSError):
+                self._ask(KEPT - self._waiting)
+
+    def start(self, order: Order, namespace: int, streams: Sequence[int]) -> int:
+        """Start a program as a session of its own; return its pid. ``streams``: its first three.
+
+        Raises CannotStartError.
+        """
+        written = os.memfd_create("order")
+        try:
+            with open(written, "wb", buffering=0, closefd=False) as file:
+                file.write(marshal.dumps(tuple(order)))
+            deadline = clock.steady() + _PATIENCE
+            for _ in range(_TRIES):
+                if said := self._sent(written, namespace, streams, order.uid, deadline):
+                    return _read(said)
+                self._close()  # nobody took the order, so it can be sent again
+        except (OSError, ValueError) as error:
+            raise CannotStartError(NOT_EXECUTABLE, f"cannot start: {error}") from error
+        finally:
+            os.close(written)
+        raise CannotStartError(NOT_EXECUTABLE, "cannot start: no process took the order; the node may lack memory")
+
+    def _sent(self, written: int, namespace: int, streams: Sequence[int], uid: int, deadline: float) -> bytes:
+        """Send the order; return what came of it. Empty: nobody took it. ``uid``: of the account."""
+        if self._waiting < 1:
+            self._ask(KEPT)
+        assert self._orders is not None
+        reader, writer = os.pipe2(os.O_CLOEXEC)
+        try:
+            socket.send_fds(self._orders, [b"o"], [writer, written, namespace, *streams])
+            os.close(writer)
+            writer = -1
+            self._waiting -= 1
+            return self._result(reader, uid, deadline)
+        except (BrokenPipeError, ConnectionResetError):  # all starters and their source were killed
+            return b""
+        finally:
+            for descriptor in (reader, writer):
+                if descriptor >= 0:
+                    os.close(descriptor)
+
+    def _result(self, report: int, uid: int, deadline: float) -> bytes:
+        """Read what a starter says, until it has started the task, or failed."""
+        poll = select.poll()
+        poll.register(report, select.POLLIN)
+        said = b""
+        while True:
+            if poll.poll((_LOOK if said else _AGAIN) * 1000):
+                part = os.read(report, 1 << 16)
+                said += part
+                if not part or _outcome(said)[:1] == STARTED:  # a write of this size is whole
+                    return said
+            elif said:
+                if clock.steady() >= deadline or _is_stopped(_starter(said)):
+                    _end(_starter(said), uid)
+                    return said + (os.read(report, 1 << 16) if poll.poll(0) else b"")  # it may have been late only
+            elif clock.steady() >= deadline:
+                return b""
+            else:
+                self._ask(1)
+                self._waiting = 0  # none but this one is known to wait
+
+    def _ask(self, count: int) -> None:
+        """Have starters made; start their source if there is none any more. Raises CannotStartError, OSError."""
+        if self._line is not None:
+            try:
+                self._line.send(b"%d" % count)
+                self._waiting += count
+                return
+            except (BrokenPipeError, ConnectionResetError):  # the source was killed
+                self._close()
+        self._make_source(count)
+
+    def _close(self) -> None:
+        """End the source and the starters that wait."""
+        for line in (self._line, self._orders):
+            if line is not None:
+                line.close()
+        self._line = self._orders = None
+        self._waiting = 0
+
+    def _make_source(self, count: int) -> None:
+        mine, line = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with line:
+            mine.send(b"%d" % count)
+            sender, orders = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            passed = [line.fileno(), orders.fileno(), self._lock]
+
+            def prepare() -> processes.Program:
+                become_root()
+                os.chdir("/")  # Python also searches modules in the present directory
+                for descriptor in passed:
+                    os.set_inheritable(descriptor, True)
+                words = [sys.executable, "-m", _PROGRAM, *map(str, passed)]
+                return processes.Program(sys.executable, words, environment.whole_environment())
+
+            with orders:
+                processes.fork(prepare)
+        self._line, self._orders, self._waiting = mine, sender, count
+
+
+def _starter(said: bytes) -> int:
+    return int(said[1:].partition(b"\n")[0])
+
+
+def _outcome(said: bytes) -> bytes:
+    return said.partition(b"\n")[2]
+
+
+def _is_stopped(starter: int) -> bool:
+    """Return whether it, or its child that is about to become the task, was stopped by a signal."""
+    stats = [proc.stat(pid) for pid in (starter, *proc.children(starter))]
+    return any(stat.state in "Tt" for stat in stats if stat)
+
+
+def _end(starter: int, uid: int) -> None:
+    """End a starter that became an account, and its child if that is not a task yet. Otherwise the task might start
+    after all, unobserved, and what is left would hold the shepherd's lock."""
+    proc.kill(starter)  # our child, which nobody else reaps
+    until = clock.steady() + _END
+    while os.waitid(os.P_PID, starter, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None and clock.steady() < until:
+        clock.sleep(0.002)
+    for pid in proc.children(os.getpid()):  # its child, too, now that it has ended
+        if proc.owner(pid) == uid and _PROGRAM.encode() in proc.read(f"/proc/{pid}/cmdline"):
+            proc.kill(pid)
+
+
+def _read(said: bytes) -> int:
+    """Return the pid of the task. Raises CannotStartError."""
+    outcome = _outcome(said)
+    what, rest = outcome[:1], outcome[1:]
+    if what == STARTED:
+        return int(rest)
+    if what == FAILED:
+        raise CannotStartError(*marshal.loads(rest))  # noqa: S302 (of our own process)
+    raise CannotStartError(
+        NOT_EXECUTABLE,
+        f"cannot start: its process was stopped, killed or stuck for {_PATIENCE:g} s before it was a task",
+    )
