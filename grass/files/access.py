@@ -26,8 +26,9 @@ from grass.errors import (
     UndecodableError,
     UnreachableError,
 )
-from grass.files import serve, share
+from grass.files import rights, serve, share
 from grass.files.operations import REPLY, A, AnyOperation, Operation, ReadFile
+from grass.model.names import is_job_id
 from grass.network_address import network_address
 from grass.wire.codec import Form, encode, indented
 
@@ -59,11 +60,11 @@ _ERRORS: dict[str, type[GrassError]] = {each.code: each for each in _KINDS}
 class ShareAccess(Protocol):
     """Access to a share.
 
-    ``rsync_path(module, path)`` is the argument for rsync, used with ``rsync_options``. ``ask`` carries out one
+    ``rsync_path(module, path)`` is the argument for rsync, used with ``rsync_options(path)``. ``ask`` carries out one
     operation. ``read`` opens a file and yields its content, piece by piece.
     """
 
-    def rsync_options(self) -> list[str]: ...
+    def rsync_options(self, path: str = "") -> list[str]: ...
 
     def rsync_path(self, module: str, path: str) -> str: ...
 
@@ -102,7 +103,7 @@ class LocalShare:
 
     folder: Path
 
-    def rsync_options(self) -> list[str]:
+    def rsync_options(self, path: str = "") -> list[str]:
         return []
 
     def rsync_path(self, module: str, path: str) -> str:
@@ -123,8 +124,10 @@ class SshShare:
 
     access: FilesAccess
 
-    def rsync_options(self) -> list[str]:
-        return ["-e", shlex.join(self._ssh())]
+    def rsync_options(self, path: str = "") -> list[str]:
+        """Return rsync's options for a transfer. One of a job's folder names the job when it logs in."""
+        job = rights.job_of(path)
+        return ["-e", shlex.join(self._ssh()), *([f"--rsync-path={serve.rsync_of(job)}"] if is_job_id(job) else [])]
 
     def rsync_path(self, module: str, path: str) -> str:
         """Return rsync's argument for a path.

@@ -5,9 +5,9 @@ link into the share. This module therefore resolves every requested path first. 
 before it begins (exit code 1). Inside a folder, rsync copies links as links; the configuration refuses the options that
 would follow links.
 
-With ``--user NAME``, the path must also be one that this user may reach, and with ``--viewer NAME``, the transfer must
-be a pull. Here that is for the message only: the kernel keeps the transfer of such a user to the folders
-(``landlock``), and rsync's daemon is read-only for a viewer.
+With ``--user NAME JOB``, the path must also be one that this user may reach, in the folder of no other job than JOB
+(``-``: of none). With ``--viewer NAME``, the transfer must be a pull. Here that is for the message only: the kernel
+keeps the transfer of such a user to the folders (``landlock``), and rsync's daemon is read-only for a viewer.
 
 The module is started anew for each transfer, so it must import little. It runs isolated (``-I``), because its working
 folder may be the share.
@@ -66,7 +66,7 @@ def arguments(environ: Mapping[str, str]) -> Iterator[str]:
         number += 1
 
 
-def not_theirs(user: str, arguments: Iterable[str]) -> str:
+def not_theirs(user: str, job: str, arguments: Iterable[str]) -> str:
     """Return why the user may not reach one of the paths; empty: nothing is wrong. Paths follow the word ``.``.
 
     The client writes ``MODULE/./PATH``. Not every version of rsync leaves out the module here.
@@ -79,6 +79,8 @@ def not_theirs(user: str, arguments: Iterable[str]) -> str:
             return str(error)
         if said := rights.refusal(user, path):
             return said
+        if rights.job_of(path) not in ("", job):
+            return f"{path}: the transfer did not name this job when it began; update Grass on your machine"
     return ""
 
 
@@ -89,8 +91,8 @@ def main(options: list[str]) -> int:
     said = "" if path is None else f"{path} leaves the share by a symbolic link"
     words = list(arguments(environ))
     match options:
-        case ["--user", user] if not said and module == rights.DATA:
-            said = not_theirs(user, words)
+        case ["--user", user, job] if not said and module == rights.DATA:
+            said = not_theirs(user, job, words)
         case ["--viewer", user] if not said and "--sender" not in words:
             said = f"user {user}: a viewer changes no files"
     if said:

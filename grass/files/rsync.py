@@ -13,15 +13,24 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import IO, cast
 
-from grass.errors import GrassError, InputError, UnreachableError
+from grass import clock
+from grass.errors import ConflictError, GrassError, InputError, UnreachableError
 
 PARTIAL = ".grass-partial"
+_PIPE = 1 << 20
+"""Bytes of rsync's lines that the pipe holds: about 15,000 files."""
+_PAUSE = 0.02
+"""Seconds between two looks while many files pass."""
 _KEEP = ["--recursive", "--links", "--perms", "--times", "--executability", f"--partial-dir={PARTIAL}", "--mkpath"]
 _SAY = ["--info=progress2,stats0,name0", "--outbuf=None", "--no-human-readable"]
 _PROGRESS = re.compile(rb"\s*([\d,.]+)\s+(\d+)%\s+([\d.]+)(\wB)/s\s+([\d:]+)")
 _RATE = {b"kB": 1e3, b"MB": 1e6, b"GB": 1e9}
 _UNREACHABLE = frozenset({5, 10, 12, 30, 35, 255})
 _WRONG = frozenset({1, 2, 3, 4})
+OVER_QUOTA = 43
+"""Exit code of the server when a transfer ended because of a quota. rsync has none of this number."""
+QUOTA = "quota of user "
+"""How the server begins to say so. rsync passes the code on, or ends with 12 if it first sees the server gone."""
 
 
 @dataclass(frozen=True)
@@ -45,13 +54,13 @@ def transfer(argv: Sequence[str], what: str, on_progress: Callable[[Progress], o
     """Run the transfer to its end and return the number of bytes sent. ``what``: the transfer's name, for messages."""
     done = 0
     with tempfile.TemporaryFile() as errors:
-        process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors)
+        process = subprocess.Popen(
+            argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, pipesize=_PIPE
+        )
         try:
-            for line in _lines(cast(IO[bytes], process.stdout)):
-                found = parse(line)
-                if found is not None:
-                    done = found.done
-                    on_progress(found)
+            for found in _progress(cast(IO[bytes], process.stdout)):
+                done = found.done
+                on_progress(found)
             code = process.wait()
         except BaseException:
             process.terminate()
@@ -75,18 +84,30 @@ def parse(line: bytes) -> Progress | None:
     return Progress(int(re.sub(rb"\D", b"", done)), int(percent), float(rate) * _RATE.get(unit, 1.0), left.decode())
 
 
-def _lines(stream: IO[bytes]) -> Iterator[bytes]:
-    """Yield the lines of rsync. rsync overwrites its line, so the pieces end in carriage returns."""
+def _progress(stream: IO[bytes]) -> Iterator[Progress]:
+    """Yield the newest progress. rsync overwrites its line after each file, so the pieces end in carriage returns.
+
+    While many small files pass, it is looked at now and then only: otherwise the reader would take more processor time
+    than rsync.
+    """
     rest = b""
-    while piece := stream.read1(4096):  # type: ignore[attr-defined]
+    while piece := stream.read1(_PIPE):  # type: ignore[attr-defined]
         *whole, rest = re.split(rb"[\r\n]", rest + piece)
-        yield from whole
-    yield rest
+        newest = next((found for line in reversed(whole) if (found := parse(line)) is not None), None)
+        if newest is not None:
+            yield newest
+        if len(whole) > 1:
+            clock.sleep(_PAUSE)
+    last = parse(rest)
+    if last is not None:
+        yield last
 
 
 def _failure(code: int, what: str, said: str) -> GrassError:
     lines = [line for line in said.splitlines() if line.strip() and not line.startswith("rsync error:")]
     reason = "; ".join(lines[-3:]) or f"rsync ended with {code}"
+    if code == OVER_QUOTA or any(line.startswith(QUOTA) for line in lines):
+        return ConflictError(f"{what}: {reason}")
     if code in _UNREACHABLE:
         return UnreachableError(f"{what}: the connection to the cluster failed ({reason}); run it again to go on")
     if code in _WRONG:

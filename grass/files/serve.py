@@ -23,6 +23,7 @@ from grass.wire.codec import encode
 
 RSYNC_DAEMON = ["rsync", "--server", "--daemon", "."]
 COMMAND = "grass-files"
+_JOB = "--grass-job="
 
 _SETTINGS = (
     "use chroot = no",
@@ -56,8 +57,16 @@ def rsyncd_conf(
     return "\n".join(lines) + "\n"
 
 
-def asks_for_rsync(command: str) -> bool:
-    return command.split() == RSYNC_DAEMON
+def rsync_of(job: str) -> str:
+    """Return the program that a client asks for to transfer files of a job's folder. The server starts rsync."""
+    return f"{RSYNC_DAEMON[0]} {_JOB}{job}"
+
+
+def asks_for_rsync(command: str) -> str | None:
+    """Return the job whose folder the command names, empty if it names none; None: it does not ask for rsync."""
+    words = command.split()
+    named = words.pop(1).removeprefix(_JOB) if len(words) > 1 and words[1].startswith(_JOB) else ""
+    return named if words == RSYNC_DAEMON else None
 
 
 def become_rsync(config: Path) -> NoReturn:

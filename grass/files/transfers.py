@@ -48,7 +48,7 @@ def push(access: ShareAccess, local: Path, remote: str, on_progress: OnProgress,
         source, target = f"{source}/", f"{target}/"
     elif remote.endswith("/"):
         target = f"{target}/{local.name}"
-    options = [*access.rsync_options(), *(["--copy-links"] if copy_links else [])]
+    options = [*access.rsync_options(target), *(["--copy-links"] if copy_links else [])]
     argv = rsync.command(rsync_program(), options, [source], access.rsync_path("data", target))
     return rsync.transfer(argv, f"push of {local}", on_progress)
 
@@ -75,7 +75,7 @@ def pull(access: ShareAccess, remote: str, local: Path, on_progress: OnProgress)
     source = access.rsync_path("data", f"{path}/" if is_folder and path else path)
     becomes = local.parent.resolve() / local.name  # an existing link at this path is replaced
     target = f"{local.resolve()}/" if is_folder or local.is_dir() else str(becomes)
-    argv = rsync.command(rsync_program(), access.rsync_options(), [source], target)
+    argv = rsync.command(rsync_program(), access.rsync_options(path), [source], target)
     return rsync.transfer(argv, f"pull of {remote or 'the share'}", on_progress)
 
 

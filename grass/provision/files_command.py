@@ -16,7 +16,6 @@ import sys
 import sysconfig
 import tempfile
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -38,9 +37,11 @@ from grass.files.operations import (
     RemoveImage,
     TypeOf,
 )
+from grass.files.pushes import note_push
+from grass.files.rsync import OVER_QUOTA
 from grass.model.exhaustive import assert_never
-from grass.model.lifecycle import JobState
 from grass.model.names import is_job_id
+from grass.provision.space_left import SpaceLeft, limited
 from grass.wire.codec import encode
 
 if TYPE_CHECKING:
@@ -48,25 +49,31 @@ if TYPE_CHECKING:
 
 _LOOK = 0.5
 """Seconds between two looks whether the user still may."""
-_MOST_JOBS = 100_000
 _PROGRAMS = ("/usr", "/bin", "/lib", "/lib32", "/lib64", "/etc/ld.so.cache", "/etc/passwd", "/etc/group", "/dev/null")
 _OTHERS = ("/etc/nsswitch.conf", "/etc/localtime", "/dev/urandom")
 
 
 def main(asked: str, config_file: str, user: str, key: str) -> int:
     config = ClusterConfig.load(config_file)
-    rsync = serve.asks_for_rsync(asked)
-    if not rsync and asked.strip() != serve.COMMAND:
+    job = serve.asks_for_rsync(asked)
+    if job is None and asked.strip() != serve.COMMAND:
         sys.stderr.write("this key is for the files of a Grass cluster only\n")
         return 2
     try:
         record = _record(config, user, key)
+        if job and record.role is Role.USER:
+            _check_job(config, user, job, f"{paths.JOBS}/{job}")
     except GrassError as error:
         sys.stderr.write(f"{error}\n")
         return 2
     with tempfile.TemporaryDirectory(prefix="grass-files-") as scratch:
-        work = _rsync(config, record, Path(scratch)) if rsync else _operation(config, record)
-        return _watched(work, lambda: _may_still(config, record, key))
+        work = _operation(config, record) if job is None else _rsync(config, record, job, Path(scratch))
+        quota = SpaceLeft(config, user) if record.role is Role.USER and limited(config, user) else None
+        try:
+            return _watched(work, lambda: _may_still(config, record, key), quota)
+        finally:
+            if quota is not None:
+                note_push(config, user)
 
 
 def _record(config: ClusterConfig, user: str, key: str) -> UserRecord:
@@ -89,8 +96,8 @@ def _may_still(config: ClusterConfig, before: UserRecord, key: str) -> bool:
         return False
 
 
-def _watched(work: Callable[[], int], allowed: Callable[[], bool]) -> int:
-    """Do the work in a process of its own, and end that when it is no longer allowed."""
+def _watched(work: Callable[[], int], allowed: Callable[[], bool], quota: SpaceLeft | None) -> int:
+    """Do the work in a process of its own, and end that when it is no longer allowed, or exceeds the quota."""
     child = os.fork()
     if child == 0:
         os.setpgid(0, 0)
@@ -101,6 +108,11 @@ def _watched(work: Callable[[], int], allowed: Callable[[], bool]) -> int:
             os.killpg(child, signal.SIGKILL)
             sys.stderr.write("the administrator changed what this user may do; the transfer ended\n")
             break
+        if quota is not None and (said := quota.exceeded_by(child)):
+            os.killpg(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            sys.stderr.write(f"{said}\n")
+            return OVER_QUOTA
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) & 0xFF
 
 
@@ -118,21 +130,23 @@ def _do(work: Callable[[], int]) -> NoReturn:
         os._exit(code)
 
 
-def _rsync(config: ClusterConfig, record: UserRecord, scratch: Path) -> Callable[[], int]:
+def _rsync(config: ClusterConfig, record: UserRecord, job: str, scratch: Path) -> Callable[[], int]:
     folder, restricted = config.data_dir, record.role is Role.USER
     modules = serve.MODULES
     if restricted:
         modules = {**modules, "images": share.incoming(record.user)}
         for part in (*rights.own_folders(record.user), f"{modules['images']}/blobs"):
             _make(folder / part)
-    check = "--user" if restricted else "--viewer" if record.role is Role.VIEWER else ""
-    options = f"{check} {record.user}" if check else ""
+    options = f"--viewer {record.user}" if record.role is Role.VIEWER else ""
+    if restricted:
+        options = f"--user {record.user} {job or '-'}"
     conf = scratch / "rsyncd.conf"
     text = serve.rsyncd_conf(
         str(folder), sys.executable, modules=modules, read_only=record.role is Role.VIEWER, options=options
     )
     conf.write_text(text)
-    areas = [folder / modules["images"], *_areas(config, record.user)] if restricted else []
+    areas = [folder / part for part in (modules["images"], *rights.own_folders(record.user))]
+    areas += [folder / paths.JOBS / job] if job else []
 
     def run() -> int:
         if restricted:
@@ -195,9 +209,7 @@ def _own(config: ClusterConfig, user: str, text: str, *, removes: bool = False) 
         raise NotAllowedError(said)
     job = rights.job_of(path)
     if job:
-        known = _store(config).run(job) if is_job_id(job) else None
-        if known is None or known.user != user:
-            raise NotAllowedError(f"{path}: is no output of a job of user {user}")
+        _check_job(config, user, job, path)
         if removes and path == f"{paths.JOBS}/{job}":
             return None  # the folder goes, too; above it is nothing that a task could change
         return [config.data_dir / paths.JOBS / job]
@@ -206,21 +218,18 @@ def _own(config: ClusterConfig, user: str, text: str, *, removes: bool = False) 
     return [config.data_dir / part for part in rights.own_folders(user)]
 
 
+def _check_job(config: ClusterConfig, user: str, job: str, path: str) -> None:
+    known = _store(config).run(job) if is_job_id(job) else None
+    if known is None or known.user != user:
+        raise NotAllowedError(f"{path}: is no output of a job of user {user}")
+
+
 def _check_image(config: ClusterConfig, user: str, name: str) -> None:
     """Raise NotAllowedError for an image that another user pushed."""
     known = _store(config).images.find(name)
     owner = known.user if known else "an administrator" if name in share.read_index(config.data_dir) else user
     if owner != user:
         raise NotAllowedError(f"image {name}: belongs to {owner}; choose another name")
-
-
-def _areas(config: ClusterConfig, user: str) -> list[Path]:
-    """Return the folders that the user may change. Without the store, those of jobs are left out."""
-    areas = [config.data_dir / part for part in rights.own_folders(user)]
-    with suppress(GrassError):
-        jobs = _store(config).job_index.newest([tuple(JobState)], user, _MOST_JOBS, None)
-        areas += [folder for job in jobs if (folder := config.data_dir / paths.JOBS / job).is_dir()]
-    return areas
 
 
 def _store(config: ClusterConfig) -> ApiStore:

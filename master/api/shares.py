@@ -58,7 +58,7 @@ def _whole(call: Call) -> Counter[str]:
 
 
 def _allocated(call: Call, active: Sequence[JobRecord]) -> dict[str, Counter[str]]:
-    """Return what tasks on nodes have, by user."""
+    """Return what tasks on nodes have, by user, and what they keep in the share, if a quota limits it."""
     found: dict[str, Counter[str]] = {}
     for record in active:
         counts = {name: _on_node(part.counts) for name, part in record.components.items()}
@@ -67,6 +67,8 @@ def _allocated(call: Call, active: Sequence[JobRecord]) -> dict[str, Counter[str
             amounts = found.setdefault(record.user, Counter())
             for resource, amount in component.resources.amounts().items():
                 amounts[resource] += amount * counts.get(name, 0)
+    for user, kept in call.api.store.kept_files().items():
+        found.setdefault(user, Counter()).update(kept)
     return found
 
 

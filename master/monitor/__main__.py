@@ -9,6 +9,7 @@ import logging
 import signal
 import sys
 import threading
+from collections.abc import Callable
 
 from grass import clock, process_memory
 from grass.api.daemon_log import start_master_log
@@ -20,6 +21,7 @@ from grass.store.history_store import HistoryStore
 from grass.store.keys import Keys
 from grass.systemd import Notifier
 from grass.wire.api_figures import ApiFigures
+from master.monitor.kept_files import KeptFilesWatch
 from master.monitor.monitor import EVERY, Monitor
 from master.monitor.page_server import PageServer
 from master.monitor.snapshot import collect
@@ -50,7 +52,9 @@ def main(path: str) -> int:
     notifier = Notifier()
     notifier.ready()
     server.start()
-    _run(monitor, _Ends(api, waits), notifier, stop)
+    kept = KeptFilesWatch(config, api)
+    _run([monitor.turn, _Ends(api, waits).turn, kept.turn], monitor.forget, notifier, stop)
+    kept.close()
     server.stop()
     return 0
 
@@ -71,14 +75,16 @@ class _Ends:
             self._waits.add(record)
 
 
-def _run(monitor: Monitor, ends: _Ends, notifier: Notifier, stop: threading.Event) -> None:
+def _run(
+    turns: list[Callable[[], None]], forget: Callable[[], None], notifier: Notifier, stop: threading.Event
+) -> None:
     """Run until ``stop``. While redis is away, wait. What cannot be processed is logged, and the monitor continues."""
     due, complained = clock.steady(), False
     while not stop.is_set():
         notifier.beat()
         try:
-            monitor.turn()
-            ends.turn()
+            for turn in turns:
+                turn()
             complained = False
         except UnreachableError as error:
             if not complained:
@@ -86,7 +92,7 @@ def _run(monitor: Monitor, ends: _Ends, notifier: Notifier, stop: threading.Even
             complained = True
         except Exception:  # the histories of the others, and the page, must go on
             log.exception("a turn of the monitor failed; it continues with the next one")
-            monitor.forget()
+            forget()
         due = max(due + EVERY, clock.steady())
         stop.wait(max(0.0, due - clock.steady()) or EVERY)
 

@@ -8,9 +8,12 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
+from grass.model.policy import exceeded
 from master.planning.free_resources import UNLIMITED
 from master.planning.model import Demand, Shape, View
 from master.planning.shares import Shares
+
+_NOTHING: Mapping[str, int] = {}
 
 
 class Quotas:
@@ -21,6 +24,13 @@ class Quotas:
 
     def of(self, user: str) -> Mapping[str, int]:
         return self._view.quotas.get(user, self._view.default_quota)
+
+    def too_many_files(self, user: str) -> str:
+        """Return which limit on the share the user exceeds; empty: none."""
+        return exceeded(self.of(user), self.kept(user))
+
+    def kept(self, user: str) -> Mapping[str, int]:
+        return self._view.kept_files.get(user, _NOTHING)
 
     def remaining(self, user: str, shape: Shape) -> int:
         """Return how many more tasks of a shape the user may run besides running tasks and reservations."""

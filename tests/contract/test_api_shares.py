@@ -61,17 +61,20 @@ def test_who_has_less_is_first_and_the_queue_is_in_the_order_of_service(world: A
 
 
 def test_what_users_have_is_told_with_their_quotas(tmp_path: Path) -> None:
-    master = replace(LOCAL, quotas={"ann": {"cpu": 2000, "gpu": 1000}}, default_quota={"memory": 1 << 30})
+    quota = {"cpu": 2000, "gpu": 1000, "space": 2 << 30}
+    master = replace(LOCAL, quotas={"ann": quota}, default_quota={"memory": 1 << 30})
     with api_world(tmp_path, master=master) as world:
         running = world.client("ann").start(job("running"))["id"]
         world.client("bob").start(job("waits"))
         part = {"w": {"replicas": 1, "counts": {"RUNNING": 1}, "reason": None}}
         world.change_job(running, state="RUNNING", counts={"RUNNING": 1}, components=part)
+        world.backend.apply([("HSET", world.keys.kept_files, "ann", '{"space":1073741824,"files":7}')])
         view = world.client("root").shares()
     quotas = {user["user"]: user["quota"] for user in view["users"]}
-    assert quotas == {"ann": {"cpu": 2000, "gpu": 1000}, "bob": {"memory": 1 << 30}}
-    lines = share_lines(view, 120)
-    assert "cpu 1 of 2, gpu 0 of 1, memory 64MiB" in lines[1] and "memory 0B of 1GiB" in lines[2]
+    assert quotas == {"ann": quota, "bob": {"memory": 1 << 30}}
+    lines = share_lines(view, 160)
+    assert "cpu 1 of 2, files 7, gpu 0 of 1, memory 64MiB, space 1GiB of 2GiB" in lines[1]
+    assert "memory 0B of 1GiB" in lines[2]
 
 
 def test_use_decays_and_that_of_an_earlier_boot_counts_as_of_now() -> None:

@@ -6,6 +6,7 @@ import hashlib
 import os
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,13 +14,14 @@ import pytest
 from grass.api.keyring import Role
 from grass.api.user_files import UserRecord, accept_files_keys
 from grass.config import RedisConfig, Secrets
-from grass.errors import GrassError, InputError, NotAllowedError, UnreachableError
+from grass.errors import ConflictError, GrassError, InputError, NotAllowedError, UnreachableError
 from grass.files import landlock, rsync, transfers
 from grass.files import share as share_operations
 from grass.files.access import SshShare
 from grass.files.key import FILES_KEY, accepted, check_files_key, files_key, marker
 from grass.files.operations import AddImage, ImageEntry, ListFiles, ReadFile, RemoveFiles, RemoveImage, TypeOf
 from grass.files.path_check import not_theirs
+from grass.files.pushes import pushed_at
 from grass.model.job import Component, Job
 from grass.model.lifecycle import JobState
 from grass.model.reasons import Reason, ReasonCode
@@ -108,7 +110,9 @@ def test_a_user_reaches_the_output_of_own_jobs(server: FilesServer, share: Path,
     for path in (f"jobs/{other}", f"jobs/{other}/out", "jobs/nothing", "jobs/../x"):
         with pytest.raises(GrassError, match=r"is no output of a job of user ann|leaves the share"):
             permitted(server.config, record("ann"), RemoveFiles(path, recursive=True))
-    raw(ann, "-r", f"::data/./jobs/{other}/", str(tmp_path / "out"))
+    for named in ([], ann.rsync_options(f"jobs/{own}"), ann.rsync_options(f"jobs/{other}")):
+        said = raw(ann, *named, "-r", f"::data/./jobs/{other}/", str(tmp_path / "out")).stderr
+        assert "did not name this job" in said or "is no output of a job of user ann" in said
     assert (tmp_path / "out" / "out").read_text() == own
     ann.ask(RemoveFiles(f"jobs/{own}", recursive=True))
     assert sorted(path.name for path in (share / "jobs").iterdir()) == [other]
@@ -127,7 +131,7 @@ def test_a_user_reaches_nothing_else(server: FilesServer, path: str) -> None:
     with pytest.raises(NotAllowedError, match=said):
         permitted(server.config, record("ann"), RemoveFiles(path, recursive=True))
     for words in (["--server", "-r", ".", f"./{path}"], ["--sender", ".", "data/ann/x", path]):
-        assert said in not_theirs("ann", words)
+        assert said in not_theirs("ann", "", words)
 
 
 def test_a_refusal_names_the_folders_that_a_user_reaches(server: FilesServer, data: Path, tmp_path: Path) -> None:
@@ -232,6 +236,31 @@ def test_a_disabled_or_removed_user_is_cut_off_at_once_even_during_a_transfer(
         with pytest.raises(UnreachableError, match=r"disabled by an administrator|no longer reaches the files"):
             cid.ask(ListFiles("data/cid"))
     accept_files_keys(server.config)
+
+
+def test_a_push_ends_at_the_quota_and_names_the_amounts_while_pulls_go_on(
+    server: FilesServer, share: Path, data: Path, tmp_path: Path, redis_server: RedisServer
+) -> None:
+    ann, store, kept = server.access("ann"), redis_server.backend(), Keys(redis_server.prefix).kept_files
+    limits = replace(server.config.master, quotas={"ann": {"space": 8 << 20}})
+    (data / "large").write_bytes(os.urandom(64 << 20))
+    try:
+        replace(server.config, master=limits).save()
+        store.apply([("HSET", kept, "ann", encode({"space": 6 << 20, "files": 1}))])
+        with pytest.raises(ConflictError, match=r"ann: may keep 8MiB in the share, keeps 6MiB, and this transfer has"):
+            transfers.push(ann, data, "data/ann/set", print)
+        assert pushed_at(server.config, "ann") > 0
+        assert not (share / "data" / "ann" / "set" / "large").exists()
+        store.apply([("HSET", kept, "ann", encode({"space": 9 << 20, "files": 1}))])
+        (share / "data" / "ann" / "set").mkdir(exist_ok=True)
+        (share / "data" / "ann" / "set" / "kept").write_bytes(os.urandom(4 << 20))
+        transfers.pull(ann, "data/ann/set/kept", tmp_path / "kept", print)
+        ann.ask(RemoveFiles("data/ann/set", recursive=True))
+        transfers.push(server.access("bob"), data / "deep", "data/bob/set", print)
+    finally:
+        server.config.save()
+        store.apply([("DEL", kept)])
+        store.close()
 
 
 def test_a_replaced_key_is_refused_and_lines_of_others_stay(server: FilesServer) -> None:

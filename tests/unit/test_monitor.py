@@ -170,7 +170,9 @@ def test_the_monitor_goes_on_after_a_turn_that_failed(backend: Timed, caplog: py
     backend.apply([("HSET", KEYS.cluster_history, "2/damaged", "x")])
     backend.report("a", sample(50))
     api, stop = ApiStore(backend, KEYS), threading.Event()
-    running = threading.Thread(target=_run, args=(monitor(backend), _Ends(api, Waits()), Notifier(), stop))
+    made = monitor(backend)
+    turns = [made.turn, _Ends(api, Waits()).turn]
+    running = threading.Thread(target=_run, args=(turns, made.forget, Notifier(), stop))
     running.start()
     try:
         wait_until(lambda: "a turn of the monitor failed" in caplog.text)

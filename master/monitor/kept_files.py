@@ -1,0 +1,173 @@
+"""Measures what the users' files in the share take, if quotas limit that, and tells the master-agent.
+
+To a user belong ``data/NAME/`` and the folders of the user's jobs. A walk through all files is avoided: a folder of a
+job that has ended is measured once more and then remembered, and the others only of users who may have changed
+something since: whose jobs were active, who pushed or removed files, or who exceed a limit. Everything is measured anew
+after an hour. A measurement takes at most a twentieth of the time.
+"""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import IO
+
+from grass import clock
+from grass.api.user_files import records
+from grass.config import ClusterConfig
+from grass.errors import InputError, UndecodableError
+from grass.files.paths import JOBS
+from grass.files.pushes import pushed_at
+from grass.files.rights import DATA
+from grass.model.policy import FILES, SPACE, exceeded
+from grass.store.api_store import ApiStore
+from grass.store.job_index import BEGUN, ENDED
+from grass.wire.codec import encode
+from grass.wire.tickets import KeptFiles
+from master.monitor.folder_sizes import SIZES
+
+EVERY = 5.0
+"""Least seconds between two measurements."""
+REST = 20.0
+"""Times as long as a measurement took is the pause after it."""
+AGAIN = 3600.0
+"""Seconds after which a user is measured although nothing seems to have changed."""
+_MOST_JOBS = 100_000
+_NOTHING: Mapping[str, int] = {SPACE: 0, FILES: 0}
+
+log = logging.getLogger("grass.monitor")
+
+
+@dataclass
+class _User:
+    """``ended``: folder of a job that had ended when it was measured → what was in it. ``at``: steady seconds."""
+
+    folders: list[str] = field(default_factory=list)
+    """The folders that are measured each time."""
+    ended: dict[str, Mapping[str, int]] = field(default_factory=dict)
+    newly_ended: set[str] = field(default_factory=set)
+    kept: dict[str, int] = field(default_factory=dict)
+    at: float = -1e9
+    pushed: float = 0.0
+    active: bool = False
+
+
+@dataclass
+class _Measuring:
+    """A measurement that goes on. The process has its folders as a file, and answers into one."""
+
+    process: subprocess.Popen[bytes]
+    answer: IO[bytes]
+    users: list[str]
+    begun: float
+
+
+class KeptFilesWatch:
+    """Call ``turn`` often; it never waits for the measurement."""
+
+    def __init__(self, config: ClusterConfig, api: ApiStore, steady: Callable[[], float] = clock.steady) -> None:
+        self._config = config
+        self._api = api
+        self._steady = steady
+        policy = config.master
+        self._limited = any({SPACE, FILES} & quota.keys() for quota in (*policy.quotas.values(), policy.default_quota))
+        self._users: dict[str, _User] = {}
+        self._told: dict[str, dict[str, int]] | None = None
+        self._measuring: _Measuring | None = None
+        self._due = 0.0
+
+    def turn(self) -> None:
+        """Begin a measurement if one is due, or take the result of one. Raises UnreachableError."""
+        if not self._limited:
+            return
+        if self._measuring is not None:
+            if self._measuring.process.poll() is not None:
+                done, self._measuring = self._measuring, None
+                self._take(done)
+        elif self._steady() >= self._due:
+            self._due = self._steady() + EVERY
+            self._begin()
+
+    def close(self) -> None:
+        """End a measurement that goes on."""
+        if self._measuring is not None:
+            self._measuring.process.kill()
+            self._measuring.process.wait()
+            self._measuring.answer.close()
+            self._measuring = None
+
+    def _quota(self, user: str) -> Mapping[str, int]:
+        return self._config.master.quotas.get(user, self._config.master.default_quota)
+
+    def _begin(self) -> None:
+        due = []
+        known: list[InputError] = []  # a damaged file of a user is reported by the API server
+        names = {record.user for record in records(self._config.master_dir, known.append)}
+        names |= {user for user in self._config.master.quotas if user != "default"}
+        for name in sorted(names):
+            if {SPACE, FILES} & self._quota(name).keys():
+                user = self._users.setdefault(name, _User())
+                if self._look(name, user):
+                    due.append(name)
+        self._users = {name: user for name, user in self._users.items() if name in names}
+        if due:
+            self._start(due)
+        else:
+            self._tell()
+
+    def _look(self, name: str, user: _User) -> bool:
+        """Learn which folders are the user's. Return whether they have to be measured now."""
+        share, index = self._config.data_dir, self._api.job_index
+        active = [f"{share}/{JOBS}/{job}" for job in index.newest([BEGUN], name, _MOST_JOBS, None)]
+        ended = {f"{share}/{JOBS}/{job}" for job in index.newest([ENDED], name, _MOST_JOBS, None)}
+        removed = user.ended.keys() - ended
+        for folder in removed:
+            del user.ended[folder]
+        pushed, before = pushed_at(self._config, name), (user.pushed, user.active)
+        again = self._steady() - user.at > AGAIN
+        if again or pushed != user.pushed:
+            user.ended.clear()
+        user.newly_ended = ended - user.ended.keys()
+        user.folders = [f"{share}/{DATA}/{name}", *active]
+        user.pushed, user.active = pushed, bool(active)
+        over = exceeded(self._quota(name), user.kept)
+        return again or bool(active or removed or user.newly_ended or over) or before != (pushed, bool(active))
+
+    def _start(self, due: list[str]) -> None:
+        folders = [each for name in due for each in (*self._users[name].folders, *self._users[name].newly_ended)]
+        answer = tempfile.TemporaryFile()  # noqa: SIM115 (it is closed when the result was taken)
+        with tempfile.TemporaryFile() as asked:
+            asked.write(encode(folders).encode())
+            asked.seek(0)
+            command = [sys.executable, "-m", "master.monitor.folder_sizes"]
+            process = subprocess.Popen(command, stdin=asked, stdout=answer, stderr=subprocess.DEVNULL)
+        self._measuring = _Measuring(process, answer, due, self._steady())
+
+    def _take(self, done: _Measuring) -> None:
+        now = self._steady()
+        self._due = now + max(EVERY, REST * (now - done.begun))
+        with done.answer:
+            done.answer.seek(0)
+            try:
+                sizes = SIZES.decode(done.answer.read())
+            except UndecodableError:
+                log.warning("the files of users in the share could not be measured; the next try is in %.0f s", EVERY)
+                self._due = now + EVERY
+                return
+        for name in done.users:
+            if (user := self._users.get(name)) is not None:
+                user.ended.update((folder, sizes.get(folder, _NOTHING)) for folder in user.newly_ended)
+                parts = [*user.ended.values(), *(sizes.get(folder, _NOTHING) for folder in user.folders)]
+                user.kept = {kind: sum(part[kind] for part in parts) for kind in (SPACE, FILES)}
+                user.at = done.begun
+        self._tell()
+
+    def _tell(self) -> None:
+        kept = {name: user.kept for name, user in self._users.items() if user.kept}
+        if kept != self._told:
+            self._api.ticket(KeptFiles(kept))
+            self._told = kept

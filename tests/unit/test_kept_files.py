@@ -1,0 +1,106 @@
+"""What users keep in the share: measured in a real process, and what comes of a limit that is exceeded."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from grass.api.keyring import Role
+from grass.api.user_files import UserRecord
+from grass.config import ClusterConfig, MasterConfig
+from grass.files.pushes import note_push
+from grass.model.job import Component, Job
+from grass.model.lifecycle import JobState
+from grass.store.api_store import ApiStore
+from grass.store.job_index import moved
+from grass.store.keys import Keys
+from grass.store.memory import MemoryBackend
+from grass.wire.codec import indented
+from grass.wire.tickets import TICKET, KeptFiles
+from master.agent.step import Limits
+from master.monitor.kept_files import AGAIN, EVERY, KeptFilesWatch
+from tests.support.waiting import wait_until
+from tests.support.world import World
+
+KEYS = Keys("grass:x:")
+LIMITS = MasterConfig(quotas={"ann": {"space": 1 << 20, "files": 5}})
+
+
+class Watched:
+    """A share with users ann and bob, and the monitor's part that measures it."""
+
+    def __init__(self, folder: Path, master: MasterConfig) -> None:
+        self.config = ClusterConfig("x", "test", str(folder), str(folder), share=str(folder / "share"), master=master)
+        self.backend, self.now = MemoryBackend(), 0.0
+        self.watch = KeptFilesWatch(self.config, ApiStore(self.backend, KEYS), lambda: self.now)
+        (self.config.master_dir / "users").mkdir(parents=True)
+        for name in ("ann", "bob"):
+            path = self.config.master_dir / "users" / f"{name}.json"
+            path.write_text(indented(UserRecord(name, Role.USER)))
+
+    def write(self, path: str, size: int) -> None:
+        target = self.config.data_dir / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(b"x" * size)
+
+    def told(self) -> list[dict[str, dict[str, int]]]:
+        entries = self.backend.stream(KEYS.tickets, "0", 99)
+        found = [TICKET.decode(fields["body"]) for _, fields in entries]
+        return [each.users for each in found if isinstance(each, KeptFiles)]
+
+    def measured(self, later: float = EVERY) -> dict[str, int]:
+        """Return what ann keeps, once the next measurement is over."""
+        self.now += later
+        wait_until(self._rests, 20, "a measurement")
+        return self.told()[-1]["ann"]
+
+    def _rests(self) -> bool:
+        self.watch.turn()
+        return self.watch._measuring is None
+
+
+def test_folders_of_users_are_measured_when_something_may_have_changed(tmp_path: Path) -> None:
+    made = Watched(tmp_path, LIMITS)
+    made.write("data/ann/a", 100_000)
+    made.write("data/bob/b", 100_000)
+    made.write("jobs/j-1/out", 200_000)
+    made.backend.apply(moved(KEYS, "ann", 1.0, "j-1", None, JobState.RUNNING))
+    first = made.measured()
+    assert 300_000 <= first["space"] < 400_000 and first["files"] == 2
+    made.write("jobs/j-1/more", 200_000)
+    assert made.measured(100)["space"] >= 500_000  # its job runs
+    made.backend.apply(moved(KEYS, "ann", 1.0, "j-1", JobState.RUNNING, JobState.SUCCEEDED))
+    made.write("jobs/j-1/last", 4096)
+    assert made.measured(100)["files"] == 4
+    made.write("data/ann/unseen", 4096)
+    assert made.measured(100)["files"] == 4  # nothing says that something changed
+    note_push(made.config, "ann")
+    assert made.measured(100)["files"] == 5
+    made.write("jobs/j-1/unseen", 4096)
+    assert made.measured(AGAIN + 100)["files"] == 6
+    (made.config.data_dir / "data" / "ann" / "a").unlink()
+    assert made.measured(100)["files"] == 5  # who exceeds a limit is looked at
+    made.backend.apply(moved(KEYS, "ann", 1.0, "j-1", JobState.SUCCEEDED, None))
+    assert made.measured(100)["files"] == 1
+    assert len(made.told()) == 7 and all(each.keys() == {"ann"} for each in made.told())
+    made.watch.close()
+
+
+def test_without_a_limit_nothing_is_measured(tmp_path: Path) -> None:
+    made = Watched(tmp_path, replace(LIMITS, quotas={"ann": {"cpu": 1000}}))
+    made.watch.turn()
+    assert made.watch._measuring is None and made.told() == []
+
+
+def test_a_job_waits_while_its_user_keeps_too_much_also_after_a_restart_of_the_master_agent() -> None:
+    world = World(Limits(quotas={"ann": {"space": 1000}}))
+    world.add_node("n1")
+    world.ticket("kept-files", users={"ann": {"space": 1001, "files": 1}})
+    job_id = world.submit(Job("j", {"t": Component("t", "x")}, ("t",)))
+    assert world.running() == [] and "may keep 1000B in the share" in world.job("j")["reason"]["message"]
+    world.takeover()
+    assert world.running() == []
+    world.ticket("kept-files", users={"ann": {"space": 1000, "files": 1}})
+    assert world.running() == [f"{job_id}/t.0/1"]
+    world.ticket("kept-files", users={"ann": {"space": 1001, "files": 1}})
+    assert world.running() == [f"{job_id}/t.0/1"]  # what runs goes on
