@@ -14,7 +14,8 @@ _PAUSE = 0.1
 
 @dataclass(frozen=True, order=True)
 class Peer:
-    """One named port of one running task. ``task``: ``job.component.index``; ``host``: of its node."""
+    """One named port of one running task. ``task``: ``job.component.index``; ``host``: of its node, maybe an IPv6
+    address."""
 
     component: str
     index: int
@@ -22,6 +23,11 @@ class Peer:
     host: str
     port: int
     task: str
+
+    @property
+    def address(self) -> str:
+        """``host:port``, as URLs have it: with brackets around an IPv6 address."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 def peers(

@@ -9,12 +9,13 @@ from __future__ import annotations
 import errno
 import socket
 import ssl
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from grass.errors import CertificateError
-from grass.tls_files import TlsFiles
+from grass.tls_files import BACKDATED, TlsFiles
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -31,6 +32,12 @@ class TlsSocket(ssl.SSLSocket):
     def peer(self) -> str:
         """The name in the peer's certificate."""
         return peer_of(self.getpeercert())
+
+    @property
+    def peer_since(self) -> float:
+        """When the peer's certificate was made: wall seconds of the master, without fractions."""
+        begin = str((self.getpeercert() or {}).get("notBefore", ""))
+        return ssl.cert_time_to_seconds(begin) + BACKDATED if begin else 0.0
 
     def recv(self, size: int = 1024, flags: int = 0) -> bytes:
         try:
@@ -90,6 +97,21 @@ class ServerContext:
         self._context.num_tickets = 0  # each connection shows its certificate; nothing is resumed
         _loaded(self._context, files)
         self._read = _changed_at(files.host)
+
+    def note_refusals(self, refused: Callable[[str], object]) -> None:
+        """Call ``refused`` with the reason when asyncio refuses a client in its handshake, which it keeps to itself."""
+
+        class Noting(ssl.SSLObject):
+            def do_handshake(self) -> None:
+                try:
+                    super().do_handshake()
+                except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+                    raise
+                except ssl.SSLError as error:
+                    refused(f"TLS: {getattr(error, 'verify_message', '') or error.reason or error}")
+                    raise
+
+        self._context.sslobject_class = Noting
 
     def current(self) -> ssl.SSLContext:
         """Return the context with the files as they are now. Wrong new files leave the old ones in use."""

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 MASTER = "master"
+BACKDATED = 7200.0
+"""Seconds from the begin of a certificate's time to when it was made: a node's clock may be wrong by an hour."""
 
 
 @dataclass(frozen=True)

@@ -19,16 +19,13 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from grass.atomic_file import replace_file
 from grass.errors import CertificateError, InputError
 from grass.private_file import write_private
-from grass.tls_files import TlsFiles
+from grass.tls_files import BACKDATED, TlsFiles
 
 AUTHORITY_DAYS = 7300
 MASTER_DAYS = 400
 NODE_DAYS = 2
-"""Short, because nobody revokes the certificate of a node that has left: it opens connections until it expires."""
-"""A node that leaves keeps its last certificate, so it is valid for a short time. Each is renewed after half of its
-time."""
-BACKDATED = timedelta(hours=2)
-"""A node's clock may be wrong by an hour, and its certificate must be valid for it."""
+"""Short, because nothing but the other nodes' API learns that a node was removed: its last certificate opens
+connections to other servers until it expires. Each is renewed after half of its time."""
 _KEY = "ca.key"
 
 
@@ -169,7 +166,7 @@ def _builder(
         .issuer_name(issuer)
         .public_key(key)
         .serial_number(x509.random_serial_number())
-        .not_valid_before(at - BACKDATED)
+        .not_valid_before(at - timedelta(seconds=BACKDATED))
         .not_valid_after(at + timedelta(days=days))
     )
 

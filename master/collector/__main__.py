@@ -95,6 +95,8 @@ async def _serve(config: ClusterConfig, tcp: tuple[str, int] | None, of_nodes: M
     if tcp is not None:
         make = of_nodes or Connection
         context = ServerContext(config.tls_files) if config.tls else None
+        if context is not None:
+            context.note_refusals(lambda reason: dropped.add("handshake refused", reason))
         seconds = None if context is None else HANDSHAKE_SECONDS
         servers.append(
             await loop.create_server(

@@ -33,12 +33,13 @@ from grass import __version__, clock
 from grass.config import ClusterConfig
 from grass.errors import GrassError, InputError, NotAllowedError, UnreachableError
 from grass.model.key_text import is_attempt_key
-from grass.serving.worker import PEER
+from grass.serving.worker import PEER, PEER_SINCE
 from grass.tls_files import MASTER, identity
 from node.api.forward_routes import add_forwards
 from node.api.forwards import Forwards
 from node.api.sessions import ABANDONED, Sessions
 from node.api.task_exec import PREFIX, add_task_exec, byte_offset, input_of
+from node.membership.revoked import Revoked
 from node.runtime.process.client import ask
 from node.runtime.registry import execute
 
@@ -51,13 +52,16 @@ def create_app(config: ClusterConfig, token: str, *, abandoned: float = ABANDONE
         raise InputError("this node has no token; its API does not start, because it would be open to everybody")
     app = Flask("grass-node")
     app.config["MAX_CONTENT_LENGTH"] = MOST_BODY
-    expected = f"Bearer {token}".encode()
+    expected, removed = f"Bearer {token}".encode(), Revoked(config)
 
     @app.before_request
     def authorise() -> None:
+        peer = request.environ.get(PEER, "")
+        if removed.refuses(peer, request.environ.get(PEER_SINCE, 0.0)):
+            raise NotAllowedError(f"the certificate of {peer} counts no more: the node was removed from the cluster")
         if request.path.startswith(PREFIX):
             return  # each of these routes checks the task's token
-        if config.tls and request.environ.get(PEER) != identity(config.name, MASTER):
+        if config.tls and peer != identity(config.name, MASTER):
             raise NotAllowedError("the certificate is not the master's; only the master may use this part of the API")
         given = request.headers.get("Authorization", "").encode()
         if not hmac.compare_digest(given, expected):

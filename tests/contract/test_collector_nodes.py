@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import logging
 import os
@@ -59,8 +60,13 @@ def test_over_tls_a_node_sends_as_itself_and_neither_as_another_nor_in_plain_tex
         large = "x" * 300_000 + "\n"
         own, forged = files.nodes["n1"], block(2, "FORGED", len(large) + 5)
         assert send(collector, stop, "n1", tag, block(2, large), block(2, "last\n", len(large)), files=own)
-        for other in (files.nodes["n2"], foreign.nodes["n1"], expired, None):
+        for other in (files.nodes["n2"], foreign.nodes["n1"], expired):
             assert not send(collector, stop, "n1", tag, forged, files=other)
+        with socket.create_connection(collector.address, timeout=5) as plain:
+            plain.sendall(msgpack.packb(handshake.ping("n1", b"salt", b"nonce", key_of("n1"))))
+            with contextlib.suppress(ConnectionResetError):
+                assert b"PONG" not in plain.recv(4096)
+        assert collector.dropped.counts["handshake refused"] == 4
         shipping = Shipping(tag_of("n1", "node-agent"), TlsAddress(*collector.address, own, "test"), "n1", key_of("n1"))
         for number in range(3):
             shipping.emit(logging.LogRecord("test", logging.INFO, "", 1, f"entry {number}", None, None))

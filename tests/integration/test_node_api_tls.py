@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from grass import tls
+from grass import clock, tls
 from grass.api.node_token import node_token
 from grass.config import ClusterConfig, NodeConfig, Secrets
 from grass.errors import NodeUnreachableError, NotAllowedError
@@ -27,6 +27,7 @@ from grass.wire.launch import LaunchTemplate
 from grass.wire.membership import Member, Membership
 from grass.wire.node_record import NodeRecord
 from master.api.node_client import call_node, why_unreachable
+from node.membership import revoked
 from node.membership.forwarding import Forwarding
 from node.membership.memberships import Memberships
 from tests.support.certificates import ClusterFiles, cluster_files
@@ -91,6 +92,19 @@ def test_another_node_may_not_act_as_the_master_even_with_its_token(node: Node) 
 def test_another_node_passes_on_calls_of_tasks_which_need_a_token_of_their_own(node: Node) -> None:
     status, answer = node.call(node.files.nodes["n2"], "/v1/tasks/exec/none/output")
     assert status == 403 and "certificate" not in answer["error"]["message"]
+
+
+def test_a_certificate_from_before_its_node_was_removed_counts_no_more(node: Node, tmp_path: Path) -> None:
+    def answer(files: TlsFiles) -> str:
+        return str(node.call(files, "/v1/tasks/exec/none/output")[1]["error"]["message"])
+
+    old = node.files.add(tmp_path, "n4", days=1)
+    assert "certificate" not in answer(old)
+    revoked.add(node.config, {"n4": clock.wall() - 3600})
+    revoked.add(node.config, {"other": clock.wall()})
+    assert "of grass://x/node/n4 counts no more: the node was removed" in answer(old)
+    assert "certificate" not in answer(node.files.add(tmp_path, "n4"))  # it joined again
+    assert call_node(node.master, node.record, "GET", "/v1/status")["node"] == "n1"
 
 
 def test_a_node_agent_passes_on_a_call_of_a_task_over_tls(node: Node) -> None:

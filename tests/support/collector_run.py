@@ -63,9 +63,11 @@ class Collector:
         self.loop = asyncio.new_event_loop()
         storage, owners, self.daemons = Storage(self.logs), Owners(self.backend, KEYS), folder / "daemon-logs"
         journal = Journal(self.daemons)
-        cluster, secure = (None, None) if files is None else ("test", ServerContext(files.master).current())
+        cluster, secure = (None, None) if files is None else ("test", ServerContext(files.master))
+        if secure is not None:
+            secure.note_refusals(lambda reason: self.dropped.add("handshake refused", reason))
         self.connections = Connections(lambda: NodeConnection(storage, self.dropped, owners, key_of, journal, cluster))
-        made = self.loop.create_server(self.connections.make, "127.0.0.1", 0, ssl=secure)
+        made = self.loop.create_server(self.connections.make, "127.0.0.1", 0, ssl=secure and secure.current())
         self.server = self.loop.run_until_complete(made)
         self.address = ("127.0.0.1", int(self.server.sockets[0].getsockname()[1]))
         self.thread = threading.Thread(target=self.loop.run_forever)

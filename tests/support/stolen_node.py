@@ -86,6 +86,7 @@ _COMMANDS = (
     ("report for another node", "XADD", KEYS.reports("n2"), "*", "kind", "heartbeat", "body", "{}"),
     ("read what another node should run", "HGETALL", KEYS.desired("n2")),
     ("change what it should run itself", "HSET", KEYS.desired("n1"), "a", "{}"),
+    ("have the certificate of another node refused", "XADD", KEYS.revoked, "*", "node", "n2", "at", "9e9"),
     ("remove wake-ups of other nodes", "XTRIM", KEYS.wakeups, "MAXLEN", "0"),
     ("list the keys of the store", "SCAN", "0"),
     ("hear of the values that tasks of all jobs share", "PSUBSCRIBE", KEYS.shared_channel("*")),

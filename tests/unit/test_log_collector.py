@@ -8,13 +8,14 @@ import resource
 
 import msgpack
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from master.collector.blocks import Block, block_from_line
 from master.collector.protocol import MESSAGE_LIMIT, Decoder, ProtocolError
 from master.collector.server import Dropped, store
 from master.collector.storage import Storage, Target
+from tests.support.examples import examples
 
 RECORD = {"attempt": 1, "stream": "stdout", "offset": 0, "time": 1.0, "text": "hello\n"}
 TAG = "grass.digits-0123abcd.worker.3"
@@ -86,7 +87,7 @@ def test_a_message_cannot_grow_beyond_its_limit_by_coming_in_pieces():
             list(decoder.feed(endless))
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(st.binary(max_size=300))
 def test_random_bytes_give_messages_or_a_protocol_error_and_nothing_else(data):
     decoder = Decoder()
@@ -138,7 +139,7 @@ def test_a_tag_that_is_not_ours_names_none(tag):
     assert Target.of_tag(tag) is None
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@examples(60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(
     data=st.binary(min_size=1, max_size=200),
     deliveries=st.lists(st.tuples(st.integers(0, 200), st.integers(1, 60), st.booleans(), st.booleans()), max_size=12),

@@ -34,6 +34,13 @@ def test_peers_are_in_the_order_of_their_tasks(addresses: Path) -> None:
     assert grass.peers("nobody") == []
 
 
+def test_an_address_of_ipv6_is_one_word_with_brackets_in_front_of_its_port(addresses: Path) -> None:
+    addresses.write_text("j.w.0 fd00::7 5000 web\nj.w.1 fe80::1%eth0 5001 web\nj.w.2 10.0.0.1 5002 web\n")
+    found = grass.peers("w")
+    assert [peer.host for peer in found] == ["fd00::7", "fe80::1%eth0", "10.0.0.1"]
+    assert [peer.address for peer in found] == ["[fd00::7]:5000", "[fe80::1%eth0]:5001", "10.0.0.1:5002"]
+
+
 def test_waiting_for_too_many_peers_ends(addresses: Path) -> None:
     with pytest.raises(TimeoutError, match="2 of 3 peers"):
         grass.peers("worker", name="web", count=3, timeout=0.0)
