@@ -1,11 +1,14 @@
 """Ends of daemons that nobody asked for, kept until they are in the cluster's event log.
 
-supervisord writes them (``watchdog``): it can neither block nor reach the store. The API server takes them.
+On a local cluster supervisord writes them (``watchdog``): it can neither block nor reach the store. On hosts systemd
+does (``ExecStopPost`` in ``deploy/systemd``). The API server takes those of its machine, a node-agent those of its
+node.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import signal
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,6 +18,7 @@ from grass.wire.codec import encode
 from grass.wire.daemon_end import DAEMON_END, DaemonEnd
 
 FOLDER = "ends"
+_OF_SUPERVISORD, _OF_SYSTEMD = ".json", ".end"
 MOST = 1000
 """Ends that wait. While the API server is away for longer, further ones are only in supervisord's log."""
 
@@ -29,9 +33,31 @@ def note(home: Path, end: DaemonEnd) -> None:
 
 def noted(home: Path) -> Iterator[tuple[Path, DaemonEnd]]:
     """Yield the ends in their order, each with its file, which the caller removes. Unreadable files are removed."""
-    for path in sorted((home / FOLDER).glob("*.json")):
+    yield from _read(
+        path for path in sorted((home / FOLDER).glob("*")) if path.suffix in (_OF_SUPERVISORD, _OF_SYSTEMD)
+    )
+
+
+def noted_by_systemd(home: Path) -> Iterator[tuple[Path, DaemonEnd]]:
+    """Yield those that systemd noted. On a local cluster, where supervisord notes them, there are none."""
+    yield from _read(sorted((home / FOLDER).glob(f"*{_OF_SYSTEMD}")))
+
+
+def _read(paths: Iterable[Path]) -> Iterator[tuple[Path, DaemonEnd]]:
+    for path in paths:
         try:
-            yield path, DAEMON_END.decode(path.read_bytes())
-        except UndecodableError:
+            data = path.read_bytes()
+            yield path, DAEMON_END.decode(data) if path.suffix == _OF_SUPERVISORD else _of_systemd(data.decode())
+        except (UndecodableError, ValueError, KeyError):
             with suppress(OSError):
                 path.unlink()
+        except FileNotFoundError:
+            continue
+
+
+def _of_systemd(text: str) -> DaemonEnd:
+    """Read ``<daemon> <time> $SERVICE_RESULT $EXIT_STATUS`` (systemd.exec(5)). Raises ValueError."""
+    daemon, time, result, status = text.split()
+    code = int(status) if status.isdecimal() else -signal.Signals[f"SIG{status.removeprefix('SIG')}"]
+    hung, out_of_memory = result == "watchdog", result == "oom-kill"
+    return DaemonEnd(daemon=daemon, time=float(time), code=code, hung=hung, out_of_memory=out_of_memory)

@@ -43,8 +43,8 @@ def gpus() -> int:
     return DEVICE * sum(re.fullmatch(r"nvidia\d+", path.name) is not None for path in Path("/dev").iterdir())
 
 
-PROCESSES = 32
-"""Number of processes and threads of an idle cluster, with a margin."""
+PROCESSES = 64
+"""Processes and threads for a cluster: an idle one has 36; each call, command beside a task and task has its own."""
 
 
 def room_for_processes() -> int | None:

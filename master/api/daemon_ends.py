@@ -1,13 +1,13 @@
-"""Makes events of daemons that ended without being told to. A thread of the API server of a local cluster.
+"""Makes events of daemons that ended without being told to. A thread of the API server.
 
-supervisord notes such ends in files, because it must not wait for the store. Each file is removed once its event is in
-the log, so an end is told also if it was the API server's, or the store's. An event may be told twice, after a crash.
+supervisord, or on hosts systemd, notes such ends in files, because it must not wait for the store. Each file is removed
+once its event is in the log, so an end is told also if it was the API server's, or the store's. An event may be told
+twice, after a crash.
 """
 
 from __future__ import annotations
 
 import logging
-import signal
 import threading
 from contextlib import suppress
 from pathlib import Path
@@ -16,7 +16,7 @@ from grass.errors import UnreachableError
 from grass.model.event_kind import EventKind
 from grass.provision.daemon_ends import noted
 from grass.store.api_store import ApiStore
-from grass.wire.daemon_end import DaemonEnd
+from grass.wire.daemon_end import sentence
 
 EVERY = 1.0
 """Seconds between two looks into the folder."""
@@ -46,18 +46,3 @@ def tell(home: Path, store: ApiStore) -> None:
         store.log_event(EventKind.DAEMON_ENDED, "", sentence(end), at=end.time)
         with suppress(FileNotFoundError):
             path.unlink()
-
-
-def sentence(end: DaemonEnd) -> str:
-    """Return what happened to the daemon, and what happens next."""
-    how = f"ended by itself, exit code {end.code}" if end.code >= 0 else f"ended by signal {_name(-end.code)}"
-    if end.hung:
-        how = "killed, because it gave no sign of life"
-    return f"{end.daemon}: {how} (pid {end.pid}); it is started again"
-
-
-def _name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return str(number)

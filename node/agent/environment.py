@@ -36,7 +36,7 @@ def argv(command: str | tuple[str, ...]) -> list[str]:
 
 
 def addresses_path(config: ClusterConfig, job_id: str) -> str:
-    return str(config.node_dir / "jobs" / job_id / "addresses")
+    return f"{config.node_dir}/jobs/{job_id}/addresses"
 
 
 def launch(config: ClusterConfig, template: LaunchTemplate, base: Mapping[str, str]) -> Launch:

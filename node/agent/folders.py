@@ -23,27 +23,31 @@ log = logging.getLogger(__name__)
 
 def write_addresses(config: ClusterConfig, job_id: str, text: str) -> None:
     """Replace the job's addresses file by rename, so that a reader sees the old text or the new one."""
-    path = _addresses_for_all(config, job_id)
+    path = Path(addresses_path(config, job_id))
+    _open_folder(str(path.parent))
     replace_file(path, text, mode=0o644)
 
 
 def make_addresses(config: ClusterConfig, job_id: str) -> None:
-    """Create an empty addresses file unless there is one."""
-    if not Path(addresses_path(config, job_id)).exists():
-        path = _addresses_for_all(config, job_id)
-        path.touch()
-        path.chmod(0o644)
+    """Create an empty addresses file unless there is one. While it does, no event of a task is handled."""
+    path = addresses_path(config, job_id)
+    if os.path.exists(path):  # noqa: PTH110 (once for each job, in the thread that starts tasks; as below)
+        return
+    _open_folder(os.path.dirname(path))  # noqa: PTH120
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        os.fchmod(descriptor, 0o644)
+    finally:
+        os.close(descriptor)
 
 
-def _addresses_for_all(config: ClusterConfig, job_id: str) -> Path:
-    """Return the file's path, in a folder that the user of any container can read, whatever the umask of this process.
+def _open_folder(folder: str) -> None:
+    """Make the folder of a job, which the user of any container can read, whatever the umask of this process.
 
     Other users of the machine cannot reach it: the folders above belong to the agent only.
     """
-    path = Path(addresses_path(config, job_id))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.parent.chmod(0o755)
-    return path
+    os.makedirs(folder, exist_ok=True)  # noqa: PTH103
+    os.chmod(folder, 0o755)  # noqa: PTH101, S103
 
 
 def attempts_on_disk(config: ClusterConfig) -> set[str]:

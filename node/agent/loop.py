@@ -22,7 +22,7 @@ from grass import clock, trace
 from grass.config import ClusterConfig
 from grass.model.exhaustive import assert_never
 from grass.model.reasons import Reason, ReasonCode
-from grass.store.node_store import Desired, NodeStore
+from grass.store.node_store import Desired, NodeStore, Revoked
 from grass.store.shared_store import SharedStore
 from grass.wire.desired import DesiredChange
 from grass.wire.gpu import GpuDevice, GpuSample
@@ -47,6 +47,7 @@ from node.agent.stuck_tasks import StuckTasks
 from node.agent.usage import Usage, hello
 from node.agent.usage_sampler import Running, UsageSampler
 from node.agent.versions import Versions
+from node.membership import revoked
 from node.membership.late_files import LateFiles
 from node.membership.service import Service
 from node.runtime import task_commands
@@ -110,7 +111,7 @@ class NodeAgent:
         self._changes = Changes(store, self._apply_desired, self._on_unreadable)
         self._unreadable = ""
         """Why this version cannot decode what the master wrote."""
-        self._reports = Reports(store)
+        self._reports = Reports(store, Path(config.home))
         self._removal = folders.Removal(config)
         self._inbox = Inbox(self.wake)
         self._late_files = LateFiles()
@@ -188,7 +189,7 @@ class NodeAgent:
 
     # take
 
-    def _apply_desired(self, arrived: Iterable[Desired | DesiredChange]) -> None:
+    def _apply_desired(self, arrived: Iterable[Desired | DesiredChange | Revoked]) -> None:
         trace.mark("node-agent: change read")
         with self._turn:
             if self._stopping:
@@ -199,6 +200,8 @@ class NodeAgent:
                         self._on_desired(each)
                     case DesiredChange():
                         self._on_change(each)
+                    case Revoked(nodes):
+                        revoked.add(self._config, nodes)
                     case _:
                         assert_never(each)
             if self._late_files.trouble():

@@ -6,12 +6,17 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
 
 from grass import clock
 from grass.backoff import Backoff
 from grass.errors import NotAllowedError, UndecodableError, UnreachableError
-from grass.store.node_store import ChangesGapError, Desired, NodeStore
+from grass.provision.daemon_ends import noted_by_systemd
+from grass.store.node_store import ChangesGapError, Desired, NodeStore, Revoked
+from grass.wire.daemon_end import DaemonEnds
 from grass.wire.desired import DesiredChange
 from grass.wire.heartbeat import Heartbeat
 from grass.wire.hello import Hello
@@ -24,6 +29,8 @@ _WAIT = 2.0
 """Seconds that one read waits for changes; well below the redis client's own timeout."""
 _UNREADABLE_AGAIN = 10.0
 """Seconds until undecodable state is read again."""
+_ENDS_AT_ONCE = 20
+"""Most ends of daemons in one report."""
 _AT_ONCE = 2000
 """Most events in one report."""
 
@@ -36,7 +43,7 @@ class Changes:
     def __init__(
         self,
         store: NodeStore,
-        apply: Callable[[Sequence[Desired | DesiredChange]], None],
+        apply: Callable[[Sequence[Desired | DesiredChange | Revoked]], None],
         unreadable: Callable[[str], None],
         again: float = _UNREADABLE_AGAIN,
     ) -> None:
@@ -102,11 +109,13 @@ class Changes:
 class Reports:
     """Sends reports in order, and keeps them in memory while redis is away.
 
-    Events that accumulate go into one report. Only the newest heartbeat is sent.
+    Events that accumulate go into one report. Only the newest heartbeat is sent. With it go the ends of daemons that
+    systemd noted in ``home``, the cluster's folder on this node.
     """
 
-    def __init__(self, store: NodeStore) -> None:
+    def __init__(self, store: NodeStore, home: Path) -> None:
         self._store = store
+        self._home = home
         self._changed = threading.Condition()
         self._hello: Hello | None = None
         self._events: list[TaskEvent] = []
@@ -149,6 +158,8 @@ class Reports:
     def _run(self) -> None:
         retry = _Retry("redis does not answer; reports are kept on this node", self._stopping)
         while (batch := self._next()) is not None:
+            ends = dict(islice(noted_by_systemd(self._home), _ENDS_AT_ONCE))
+            batch += [DaemonEnds(tuple(ends.values()))] if ends else []
             while True:
                 try:
                     self._store.report(batch)
@@ -158,6 +169,7 @@ class Reports:
                     if self._stopping.is_set():
                         return
             retry.reset()
+            _remove(ends)
             with self._changed:
                 self._sending = False
                 self._changed.notify_all()
@@ -176,6 +188,12 @@ class Reports:
             self._hello = self._heartbeat = None
             self._sending = True
             return batch
+
+
+def _remove(files: Iterable[Path]) -> None:
+    for path in files:
+        with suppress(OSError):
+            path.unlink()
 
 
 class _Retry:

@@ -37,6 +37,7 @@ ALL_READY = dict.fromkeys(NODES, "READY")
 LOST_AFTER = 15.0
 NODE_DAEMONS = ("shepherd", "node-agent", "node-api-server", "share-fuse")
 MASTER_DAEMONS = ("redis", "collector", "samba", "monitor", "master-agent", "master-api-server")
+ALL_DAEMONS = ("share", *NODE_DAEMONS, *MASTER_DAEMONS)
 
 
 @pytest.fixture(scope="module")
@@ -143,6 +144,7 @@ def test_the_tasks_of_a_node_that_is_cut_off_for_long_are_replaced_and_the_old_o
     assert client.job("replaced")["counts"] == {"SUCCEEDED": 5}
 
 
+@pytest.mark.nightly  # in each run all machines lose power
 def test_after_a_power_loss_a_node_mounts_the_share_and_its_tasks_start_again(
     cluster: Cluster, client: ApiClient
 ) -> None:
@@ -222,6 +224,15 @@ def pid(host: Host, cluster: Cluster, daemon: str) -> int:
     return int(said[1]) if said[0] == "active" else 0
 
 
+def told(client: ApiClient, name: str) -> set[str]:
+    """Return the daemons of which an event says that they were killed, on a node or on the master."""
+    whose = "" if name == "master" else f"node {name}: "
+    found = [each["message"] for each in client.events(limit=500) if each["kind"] == "daemon-ended"]
+    return {
+        daemon for daemon in ALL_DAEMONS if f"{whose}{daemon}: ended by signal SIGKILL; it is started again" in found
+    }
+
+
 @pytest.mark.parametrize(("name", "daemons"), [("n1", NODE_DAEMONS), ("master", MASTER_DAEMONS)])
 def test_killing_each_daemon_costs_no_task_and_no_line(
     name: str, daemons: tuple[str, ...], cluster: Cluster, client: ApiClient
@@ -235,6 +246,12 @@ def test_killing_each_daemon_costs_no_task_and_no_line(
         wait_until(lambda: pid(host, cluster, daemon) not in (0, old), 30, f"{daemon} again", 0.1)  # noqa: B023
     wait_until(lambda: answers(client) and states(client) == ALL_READY, 60, "all nodes", 0.2)
     assert places(client, f"kill-{name}") == before
+    wait_until(
+        lambda: told(client, name) == {daemon.replace("-fuse", "") for daemon in daemons},
+        30,
+        "the events of the ends",
+        0.2,
+    )
     ends_well(client, f"kill-{name}")
     assert set(attempts(client, f"kill-{name}").values()) == {1}
     if name != "master":
@@ -389,7 +406,9 @@ def test_appends_from_two_nodes_through_fuse_break_nothing_and_those_of_one_are_
     assert all(name.isascii() for name in names())
 
 
-@pytest.mark.parametrize(("shift", "words"), [(7200, "2.0 h ahead of"), (-7200, "2.0 h behind")])
+@pytest.mark.parametrize(
+    ("shift", "words"), [(7200, "2.0 h ahead of"), pytest.param(-7200, "2.0 h behind", marks=pytest.mark.nightly)]
+)
 def test_a_machine_whose_clock_is_wrong_by_hours_is_refused_with_what_to_do(
     shift: int, words: str, cluster: Cluster, client: ApiClient
 ) -> None:
@@ -405,7 +424,7 @@ def test_a_machine_whose_clock_is_wrong_by_hours_is_refused_with_what_to_do(
         host.run("rm", "/usr/local/bin/date")
 
 
-@pytest.mark.parametrize("hours", [1, -1])
+@pytest.mark.parametrize("hours", [1, pytest.param(-1, marks=pytest.mark.nightly)])
 def test_a_node_whose_clock_is_an_hour_off_works_and_its_tasks_last_as_long_as_they_last(
     hours: int, cluster: Cluster, client: ApiClient, tmp_path: Path
 ) -> None:

@@ -137,6 +137,7 @@ def digits_are_learned(cluster: Cluster) -> None:
     assert found and float(found[1]) >= TARGET
 
 
+@pytest.mark.nightly  # tests/unit/test_bundle_targets.py has the choice of wheels; this one fetches them
 def test_nodes_with_another_processor_have_all_of_their_wheels_in_the_bundle(tmp_path: Path) -> None:
     """No such machine is at hand: what it would be brought is looked at."""
     master, node = Target("3.11", "x86_64", ("glibc", (2, 36))), Target("3.11", "aarch64", ("glibc", (2, 28)))

@@ -36,7 +36,8 @@ TARGET = 0.93
 
 @pytest.fixture(scope="module")
 def cluster(running_lab: SessionLab, site: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with three_nodes(running_lab, site, tmp_path_factory.mktemp("work"), "works", task_redis=True) as made:
+    folder = tmp_path_factory.mktemp("work")
+    with three_nodes(running_lab, site, folder, "works", task_redis=True, isolation=None) as made:
         push_image(made, running_lab.busybox_image_tar)
         yield made
 

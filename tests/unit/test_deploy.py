@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import configparser
+import os
 import re
 import shutil
 import subprocess
@@ -10,9 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from grass.provision.daemon_ends import noted_by_systemd
 from grass.provision.daemons import MODULES, REDIS, TASK_REDIS
 from grass.share import shared
 from grass.systemd import SILENCE
+from grass.wire.daemon_end import sentence
 
 UNITS = shared("deploy/systemd")
 SECURITY = Path(__file__).parents[2] / "docs" / "security.md"
@@ -116,3 +119,28 @@ def test_systemd_accepts_the_units(tmp_path: Path) -> None:
     done = subprocess.run([analyze, "verify", *instances], capture_output=True, text=True, timeout=50, check=False)
     told = [line for line in done.stderr.splitlines() if str(tmp_path) in line or "grass" in line]
     assert (done.returncode, told) == (0, [])
+
+
+@pytest.mark.parametrize("unit", sorted(UNITS.glob("*.service")), ids=lambda unit: unit.stem)
+def test_an_end_that_nobody_asked_for_is_noted(unit: Path, tmp_path: Path) -> None:
+    if unit.name == "grass-share-cifs@.service":
+        return  # a mount by the kernel has no daemon
+    text = unit.read_text()
+    [line] = re.findall(r"^ExecStopPost=-/bin/sh -c '(.*SERVICE_RESULT.*)'$", text, re.MULTILINE)
+    as_grass = "setpriv --reuid=grass --regid=grass --clear-groups"
+    assert as_grass in line
+    command = line.replace("%%", "%").replace(as_grass, "env")
+    files = {"CLUSTER_JSON": f"{tmp_path}/cluster.json", "SHARE_CACHE": f"{tmp_path}/share-cache"}
+    for result, status in (("success", "0"), ("signal", "KILL"), ("exit-code", "70"), ("watchdog", "ABRT")):
+        of_systemd = {"SERVICE_RESULT": result, "EXIT_STATUS": status}
+        subprocess.run(["sh", "-c", command], env={"PATH": os.environ["PATH"], **files, **of_systemd}, check=True)
+    said = [sentence(end).partition(": ")[2] for _, end in noted_by_systemd(tmp_path)]
+    assert said == [
+        "ended by signal SIGKILL; it is started again",
+        "ended by itself, exit code 70; it is started again",
+        "killed, because it gave no sign of life; it is started again",
+    ]
+    name = unit.stem.removeprefix("grass-").removesuffix("@")
+    assert next(noted_by_systemd(tmp_path))[1].daemon == {"share-fuse": "share", "fluentd-container": "fluentd"}.get(
+        name, name
+    )

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import subprocess
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from grass import __version__
 from grass.api.invitation import Invitation, parse_token
 from grass.cli.offer import OfferOptions, offered
 from grass.config import ClusterConfig
 from grass.errors import ConflictError, InputError, ManifestError
 from grass.manifest.join_file import Offer, parse_join
+from grass.manifest.on_premises import HostSettings
 from grass.model.runtime import RuntimeName
 from grass.provision.on_premises import first_nodes, mount, node_design, node_paths, node_steps, node_units
 from grass.provision.on_premises.facts import Facts, Listener, Python
+from grass.provision.on_premises.node_upgrade import out_of_reach
 from grass.provision.on_premises.record import Made
 from grass.provision.on_premises.steps import Put, Run
 from grass.provision.provisioner import AddedNode
@@ -215,3 +220,36 @@ def test_a_node_that_joined_but_cannot_be_reached_is_not_said_to_have_not_joined
     both = first_nodes._missing("lab", [silent, AddedNode("n2", None, "no SSH", "unreachable", 3)], 2)
     assert str(both).splitlines()[0] == "cluster lab is ready, but 1 of its 2 nodes did not join"
     assert both.exit_code == 3
+    late = first_nodes._missing("lab", [AddedNode("n2", None, "no SSH", "unreachable", 3)], 2, "could not be upgraded")
+    assert str(late).splitlines()[0] == "cluster lab is ready, but 1 of its 2 nodes could not be upgraded"
+
+
+def test_daemons_that_another_bundle_started_are_restarted_without_the_shepherd(tmp_path: Path) -> None:
+    control = tmp_path / "systemctl"
+    control.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/said\n')
+    control.chmod(0o755)
+    paths = node_paths.of_user("lab", "me", "us", str(tmp_path), str(tmp_path))
+    Path(paths.home).mkdir(parents=True)
+
+    def start(bundle: str) -> str:
+        (tmp_path / "said").write_text("")
+        step = node_steps.start_step(paths, bundle, again=False, new_node=False)
+        assert step.check is not None
+        env = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+        if subprocess.run(step.check.argv, env=env, check=False).returncode != 0:
+            for action in step.actions:
+                assert isinstance(action, Run)
+                subprocess.run(action.argv, env=env, check=True)
+        return (tmp_path / "said").read_text()
+
+    restart = "restart grass-node-agent@lab.service grass-node-api-server@lab.service\n"
+    assert restart in start("a" * 64)
+    assert "restart" not in start("a" * 64)
+    assert restart in start("b" * 64)
+
+
+def test_nodes_of_another_version_that_this_user_does_not_reach_are_named_with_the_command() -> None:
+    versions = {"n1": "0.0.9", "n2": "0.0.9", "n3": __version__, "n4": None}
+    views = [{"name": name, "version": version, "state": "READY"} for name, version in versions.items()]
+    [line] = out_of_reach({"n1": HostSettings("10.0.0.5")}, views, "http://10.0.0.1:51812")
+    assert line.startswith("n2: runs Grass 0.0.9") and "curl -sSf http://10.0.0.1:51812/v1/join.py | sudo" in line

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from node.agent.environment import addresses_path
 from node.agent.folders import make_addresses, write_addresses
+from node.runtime.attempts import Folders
 from tests.support.shepherd_run import cluster_config
 
 
@@ -22,3 +23,27 @@ def test_a_containers_user_can_read_the_addresses_whatever_the_umask_of_the_agen
     for job_id in ("told", "none"):
         path = Path(addresses_path(config, job_id))
         assert (stat.S_IMODE(path.stat().st_mode), stat.S_IMODE(path.parent.stat().st_mode)) == (0o644, 0o755)
+
+
+def test_the_first_attempt_of_a_job_gets_the_folders_that_were_made_ahead(tmp_path: Path) -> None:
+    folders = Folders(str(tmp_path / "attempts"))
+    folders.make_ahead()
+    made = (tmp_path / "attempts" / ".next").stat().st_ino
+    scratch = Path(folders.make("j-1/w.0/1"))
+    assert scratch == tmp_path / "attempts/j-1/w.0.1.scratch" and scratch.stat().st_mode & 0o777 == 0o700
+    assert scratch.parent.stat().st_ino == made and [each.name for each in scratch.parent.iterdir()] == [scratch.name]
+    folders.make_ahead()
+    second = Path(folders.make("j-1/w.1/1"))
+    assert second.parent == scratch.parent and (tmp_path / "attempts/.next").exists(), "that is for a new job"
+
+
+def test_what_a_killed_process_made_ahead_is_removed_or_left_alone(tmp_path: Path) -> None:
+    left = tmp_path / "attempts" / ".next" / "w.0.1.scratch"
+    left.mkdir(parents=True)
+    after = Folders(str(tmp_path / "attempts"))
+    after.make_ahead()
+    assert [each.name for each in left.parent.iterdir()] == ["scratch"]
+    (left.parent / "scratch" / "file").touch()
+    again = Folders(str(tmp_path / "attempts"))
+    again.make_ahead()
+    assert list(Path(again.make("j-2/w.0/1")).iterdir()) == []

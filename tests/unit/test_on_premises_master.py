@@ -15,6 +15,7 @@ import pytest
 from grass.errors import ConflictError, InputError
 from grass.hosts import LocalHost
 from grass.manifest import Settings, parse_settings
+from grass.model.isolation import UIDS
 from grass.provision.on_premises import facts as facts_module
 from grass.provision.on_premises import record, requirements
 from grass.provision.on_premises.bundle import Bundle
@@ -126,6 +127,18 @@ def test_the_clusters_address_is_the_given_one_or_where_ssh_came_in_but_no_route
     assert design(settings(), DEBIAN, "198.51.100.1", HOST_KEY).config.node.address == PEER
     given = settings(master={"address": "m1", "private_address": "192.168.7.7"})
     assert design(given, DEBIAN, PEER, HOST_KEY).config.redis.host == "192.168.7.7"
+
+
+def test_a_new_cluster_isolates_its_users_and_one_that_exists_keeps_what_it_has() -> None:
+    def found(facts: Facts, **said: str) -> object:
+        return design(settings(**said), facts, PEER, HOST_KEY).config.node.isolate
+
+    assert found(DEBIAN) == UIDS and found(DEBIAN, isolation="none") is None
+    for before in ("none", "user"):
+        there = design(settings(isolation=before), DEBIAN, PEER, HOST_KEY).config
+        assert found(replace(DEBIAN, config=there)) == there.node.isolate
+        assert found(replace(DEBIAN, config=there), isolation="user") == UIDS
+        assert found(replace(DEBIAN, config=there), isolation="none") is None
 
 
 def test_with_a_tunnel_the_api_listens_inside_only() -> None:

@@ -274,6 +274,12 @@ def test_the_doctor_goes_on_after_what_it_cannot_check(tmp_path: Path) -> None:
     assert found["cluster broken"].startswith("cannot be checked: ")
 
 
+def test_the_doctor_names_the_folder_in_which_a_home_cannot_be_made(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()  # also root cannot make a folder in it
+    found = {finding.name: finding.message for finding in doctor(tmp_path / "file" / "home") if not finding.ok}
+    assert found["GRASS_HOME"].endswith(f"it cannot be made: {tmp_path / 'file'} is not writable for this user")
+
+
 def test_a_machine_without_an_ipv4_loopback_is_told_so(tmp_path: Path) -> None:
     require_root()
     with pytest.raises(InputError, match=r"192\.0\.2\.1 is no address of this machine"):
@@ -294,7 +300,7 @@ def test_a_limit_of_processes_that_leaves_no_room_for_the_daemons_is_named(monke
     monkeypatch.setattr(os, "getuid", lambda: 65534)  # root is not limited
     try:
         resource.setrlimit(resource.RLIMIT_NPROC, (5, before[1]))
-        with pytest.raises(InputError, match=r"a cluster needs 32; raise `ulimit -u` \(now 5\)"):
+        with pytest.raises(InputError, match=r"a cluster needs 64; raise `ulimit -u` \(now 5\)"):
             machine.check_processes()
         room = machine.room_for_processes()
     finally:

@@ -6,8 +6,7 @@ from pathlib import Path
 
 from grass.provision.daemon_ends import MOST, note, noted
 from grass.provision.watchdog import TICK, SignsOfLife
-from grass.wire.daemon_end import DaemonEnd
-from master.api.daemon_ends import sentence
+from grass.wire.daemon_end import DaemonEnd, sentence
 
 
 def looks(signs: SignsOfLife, start: float, end: float, pids: dict[str, int]) -> list[str]:

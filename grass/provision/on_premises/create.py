@@ -72,8 +72,7 @@ def create(settings: Settings, session: Session) -> Created:
         plain_before = known.facts.config is not None and not known.facts.config.tls
         if plain_before:
             session.progress(f"{session.name}: {_TLS_NOW}")
-        if machines.nodes and machines.join_after_create:
-            join_nodes(session, machines, str(known.design.config.share), again=plain_before)
+        join_nodes(session, machines, str(known.design.config.share), known.bundle.digest, again=plain_before)
     return Created(session.name, settings.mode, str(session.folder), url, outcome.done, outcome.unchanged)
 
 
@@ -89,16 +88,19 @@ def plan(settings: Settings, session: Session) -> list[str]:
             admin = Admin(machines.admin or user_name(), {}, "")
             steps = master_steps(known.design, known.facts, known.bundle, admin, machines.samba_password)
             lines = list(_described(host, known, steps))
-        if machines.join_after_create:
-            lines += _planned_nodes(machines, known, session)
-        return lines
+        return [*lines, *_planned_nodes(machines, known, session)]
 
 
 def _planned_nodes(machines: OnPremises, known: _Known, session: Session) -> Iterator[str]:
     config, bundle = known.design.config, known.bundle
     master = PlannedMaster(config, machines.master, api_url(machines, config), bundle.digest, bundle.nodes)
-    for node in machines.nodes:
+    settings = machines.nodes if machines.join_after_create else ()
+    for node in settings:
         yield from plan_node(session, master, node.host, offer_of(node, machines, str(config.share)))
+    listed = {node.host.endpoint for node in settings}
+    for name, host in _nodes_before(session).items():
+        if host.endpoint not in listed and name != host.endpoint:
+            yield from plan_node(session, master, host, None)
 
 
 def _described(host: SshHost, known: _Known, steps: list[Step]) -> Iterator[str]:

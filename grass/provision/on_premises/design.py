@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 
 from grass.config import ClusterConfig, FilesConfig, MasterConfig, NodeConfig, RedisConfig, SambaConfig
 from grass.errors import ConflictError, InputError
+from grass.manifest.isolation import IsolationSettings
 from grass.manifest.on_premises import ApiWay, Collector, OnPremises
 from grass.manifest.settings import Settings
-from grass.model.isolation import Isolation
+from grass.model.isolation import Isolation, UidRange
 from grass.network_address import host_and_port, network_address, wildcard
 from grass.provision.layout import ruled
 from grass.provision.on_premises.facts import REGISTRY, THERE, Facts, Listener, Python
@@ -210,7 +211,7 @@ def _config(settings: Settings, machines: OnPremises, facts: Facts, peer: str, h
             address=address,
             reserve=settings.reserve,
             low_disk=settings.low_disk,
-            isolate=isolation.uids if isolation.kind is Isolation.USER else None,
+            isolate=_isolate(isolation, facts),
             containers=isolation.containers,
             read_only_data=isolation.read_only_data,
         ),
@@ -229,6 +230,12 @@ def _config(settings: Settings, machines: OnPremises, facts: Facts, peer: str, h
         ),
         samba=SambaConfig(address, machines.samba_port) if own_share else None,
     )
+
+
+def _isolate(isolation: IsolationSettings, facts: Facts) -> UidRange | None:
+    """Return the ids for accounts of users; None: users are not isolated. Settings without it change nothing."""
+    kept = isolation.kind is None and facts.config is not None and facts.config.node.isolate is None
+    return None if kept or isolation.kind is Isolation.NONE else isolation.uids
 
 
 def cluster_address(machines: OnPremises, facts: Facts, peer: str) -> str:

@@ -1,19 +1,29 @@
-"""First nodes: the machines under `nodes:` of a settings file. They join at the same time, once the master is ready."""
+"""First nodes: the machines under `nodes:` of a settings file. They join at the same time, once the master is ready.
+
+Nodes that are there and run another Grass than the master are upgraded at that time.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from grass.api.client import ApiClient
+from grass.api.keyring import load_profile
 from grass.errors import GrassError
 from grass.manifest.join_file import Offer
 from grass.manifest.on_premises import HostSettings, NodeSettings, OnPremises
+from grass.model.lifecycle import NodeState
 from grass.provision.on_premises.machines import load_machines
 from grass.provision.on_premises.node_add import Adding, Machine, add_machines
+from grass.provision.on_premises.node_upgrade import UPGRADE, out_of_reach, outdated
 from grass.provision.provisioner import AddedNode, Session
+
+if TYPE_CHECKING:
+    from grass.api.client import View
 
 AT_ONCE = 8
 
@@ -24,26 +34,51 @@ class NodesMissingError(GrassError):
     code = "nodes-missing"
 
 
-def join_nodes(session: Session, machines: OnPremises, share: str, *, again: bool = False) -> None:
-    """Join the machines. ``again``: also those that are READY, because they lack a certificate.
+def join_nodes(session: Session, machines: OnPremises, share: str, bundle: str, *, again: bool = False) -> None:
+    """Join the machines, and upgrade the nodes that run another Grass than ``bundle``, the master's, a digest.
 
-    Raises NodesMissingError with the machines that did not join or lack something, and why. The other machines are
-    nodes.
+    ``again``: also join those that are READY, because they lack a certificate. Nodes that this user does not reach over
+    SSH are named. Raises NodesMissingError with the machines that did not join, were not upgraded or lack something,
+    and why. The other machines are nodes.
     """
     cluster, client_dir = session.name, session.client_dir
-    with ApiClient(cluster, home=session.home) as client:
-        wanted = list(machines.nodes) if again else _not_yet(cluster, machines.nodes, client, client_dir)
-        if not wanted:
+    nodes = machines.nodes if machines.join_after_create else ()
+    with ApiClient(cluster, home=session.home) as client, ThreadPoolExecutor(AT_ONCE) as pool:
+        views, known = client.nodes(), _known(session)
+        wanted = list(nodes) if again else _not_yet(nodes, known, views)
+        joining = {_way(node.host) for node in wanted}
+        others = {name: host for name, host in known.items() if _way(host) not in joining}
+        old = outdated(session, others, views, bundle, pool)
+        for host in old:
+            session.progress(f"{host.name}: {UPGRADE}")
+        for line in out_of_reach(known, views, load_profile(client_dir).url):
+            session.progress(line)
+        if not wanted and not old:
             return
         new = _remember(cluster, client_dir, [node.host for node in wanted])
-        adding = Adding(session, client)
-        with ThreadPoolExecutor(min(AT_ONCE, len(wanted))) as pool:
-            found = add_machines(adding, [Machine(node.host, offer_of(node, machines, share)) for node in wanted], pool)
-        done = [(node.host, one) for node, one in zip(wanted, found, strict=True)]
+        asked = [Machine(node.host, offer_of(node, machines, share)) for node in wanted]
+        found = add_machines(Adding(session, client), [*asked, *(Machine(host, None) for host in old)], pool)
+        joined, upgraded = found[: len(wanted)], found[len(wanted) :]
+        done = [(node.host, one) for node, one in zip(wanted, joined, strict=True)]
         gone = [host for host, one in done if one.view or (not one.entered and host.endpoint in new)]
         _forget(cluster, client_dir, gone)
-    if failed := [one for one in found if one.error is not None]:
-        raise _missing(cluster, failed, len(machines.nodes))
+    if failed := _failed(joined):
+        raise _missing(cluster, [*failed, *_failed(upgraded)], len(machines.nodes))
+    if failed := _failed(upgraded):
+        raise _missing(cluster, failed, len(views), "could not be upgraded")
+
+
+def _known(session: Session) -> dict[str, HostSettings]:
+    known = load_machines(session.name, session.home)
+    return known.nodes if known else {}
+
+
+def _way(host: HostSettings) -> tuple[str, int]:
+    return host.address, host.login.port
+
+
+def _failed(found: Sequence[AddedNode]) -> list[AddedNode]:
+    return [one for one in found if one.error is not None]
 
 
 def _remember(cluster: str, client_dir: Path, hosts: Sequence[HostSettings]) -> set[str]:
@@ -69,12 +104,13 @@ def _forget(cluster: str, client_dir: Path, joined: Sequence[HostSettings]) -> N
         )
 
 
-def _not_yet(cluster: str, nodes: Sequence[NodeSettings], client: ApiClient, client_dir: Path) -> list[NodeSettings]:
+def _not_yet(
+    nodes: Sequence[NodeSettings], known: Mapping[str, HostSettings], views: Sequence[View]
+) -> list[NodeSettings]:
     """Return the machines that are not READY nodes yet."""
-    known = load_machines(cluster, client_dir.parents[2])
-    ready = {view["name"] for view in client.nodes() if view["state"] == "READY"}
-    there = {(host.address, host.login.port) for name, host in (known.nodes if known else {}).items() if name in ready}
-    return [node for node in nodes if (node.host.address, node.host.login.port) not in there]
+    ready = {view["name"] for view in views if view["state"] == NodeState.READY.value}
+    there = {_way(host) for name, host in known.items() if name in ready}
+    return [node for node in nodes if _way(node.host) not in there]
 
 
 def offer_of(node: NodeSettings, machines: OnPremises, share: str) -> Offer:
@@ -94,10 +130,11 @@ def offer_of(node: NodeSettings, machines: OnPremises, share: str) -> Offer:
     )
 
 
-def _missing(cluster: str, failed: Sequence[AddedNode], count: int) -> NodesMissingError:
+def _missing(cluster: str, failed: Sequence[AddedNode], count: int, fault: str = "did not join") -> NodesMissingError:
+    """``fault``: what is said of machines without a view. ``count``: of the nodes."""
     lines = [f"  {one.label}: {(one.error or '').removeprefix(f'{one.label}: ')}" for one in failed]
     outside = sum(one.view is None for one in failed)
-    what = "did not join" if outside else "cannot be reached by the master"
+    what = fault if outside else "cannot be reached by the master"
     headline = f"cluster {cluster} is ready, but {outside or len(failed)} of its {count} nodes {what}"
     again = ["the same command again tries these again"] if outside else []
     error = NodesMissingError("\n".join([headline, *lines, *again]))

@@ -136,18 +136,19 @@ def steps_after_claim(
     design: NodeDesign,
     paths: NodePaths,
     own: Own,
+    bundle: str,
     *,
     again: bool,
     new_node: bool = True,
     share: ShareServer | None = None,
 ) -> Iterator[Step]:
-    """Return the steps after the claim, which tells the share. ``share``: the expected share, for a plan. ``again``,
-    ``new_node``: as of ``start_step``."""
+    """Return the steps after the claim, which tells the share. ``share``: the expected share, for a plan.
+    ``bundle``, ``again``, ``new_node``: as of ``start_step``."""
     share = own.share or share
     if design.mount is not None and share is not None:
         yield from share_steps(paths, design.mount, share)
     yield node_steps.unit_step(paths, isolated=design.isolate is not None)
-    yield node_steps.start_step(paths, again=again, new_node=new_node)
+    yield node_steps.start_step(paths, bundle, again=again, new_node=new_node)
 
 
 def expected_share(reach: tuple[tuple[str, str, int], ...]) -> ShareServer | None:

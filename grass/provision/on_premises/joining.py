@@ -87,7 +87,7 @@ def join(
     host: Host,
     join_client: JoinClient,
     invitation: Invitation,
-    offer: Offer,
+    offer: Offer | None,
     *,
     progress: Progress,
     paths: NodePaths | None = None,
@@ -97,9 +97,10 @@ def join(
 ) -> View | None:
     """Join a machine and return the node's view once the node is READY.
 
-    ``plan`` takes the lines of the steps; then nothing is changed, and the result is None. ``check`` asks the master
-    whether the machine could join; None: the machine asks with the invitation's secret. ``taken_in`` is called with the
-    node's name once the cluster knows the node, even if later steps fail. ``paths`` None: the system's paths, as root.
+    ``offer`` None: the one with which it joined before. ``plan`` takes the lines of the steps; then nothing is changed,
+    and the result is None. ``check`` asks the master whether the machine could join; None: the machine asks with the
+    invitation's secret. ``taken_in`` is called with the node's name once the cluster knows the node, even if later
+    steps fail. ``paths`` None: the system's paths, as root.
 
     Raises errors of ``grass.errors`` and ``grass.hosts``. NotReachedError: the node is READY, but the master cannot
     reach its API. Nothing is changed before all checks have passed.
@@ -108,7 +109,8 @@ def join(
     paths = paths or node_paths.of_root(invitation.cluster, facts.config)
     facts = with_record(host, facts, paths)
     own = Own.of(facts, paths)
-    chosen, offer = offer, _complete(host, facts, offer, invitation, own)
+    chosen = offer or own.offer or Offer()
+    offer = _complete(host, facts, chosen, invitation, own)
     label = offer.name or facts.hostname
     ask = check or (lambda request: join_client.join(builtins(request)))
     asked = _ask(join_client, ask, invitation, offer, own, facts, since)
@@ -129,7 +131,8 @@ def join(
     new: list[str] = []
     certificate = certificate_step(join_client, paths, own, lambda: new.append("certificate"))
     steps = list(steps_to_claim(design, paths, invitation, asked.bundle, made, own, claim, certificate))
-    expected = list(steps_after_claim(design, paths, own, again=True, share=own.share or expected_share(asked.reach)))
+    share = own.share or expected_share(asked.reach)
+    expected = list(steps_after_claim(design, paths, own, asked.bundle, again=True, share=share))
     if plan is not None:
         for line in plan_lines([*steps, *expected], label):
             plan(line)
@@ -137,7 +140,8 @@ def join(
     run_steps(host, steps, progress, label, after=len(expected))
     taken_in(label)
     claimed = claim is not None
-    rest = list(steps_after_claim(design, paths, own, again=claimed or bool(new), new_node=claimed))
+    again = claimed or bool(new)
+    rest = list(steps_after_claim(design, paths, own, asked.bundle, again=again, new_node=claimed))
     run_steps(host, rest, progress, label, before=len(steps))
     view = wait_until_ready(join_client, label, own, progress)
     if view["state"] == NodeState.READY.value:

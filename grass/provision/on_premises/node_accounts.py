@@ -14,8 +14,8 @@ from grass.provision.on_premises.steps import Run, Step
 
 PROGRAM, PACKAGE = "bwrap", "bubblewrap"
 """The program makes the view that tasks have of the node's files. The package has this name in Debian and Fedora."""
-OLDEST_LINUX = (5, 2)
-"""Moves mounts into the namespace of a job."""
+OLDEST_LINUX = (5, 3)
+"""Moves mounts into the namespace of a job, and has clone3."""
 MARK = "Grass "
 """Begin of the comment of every account that Grass makes: ``Grass CLUSTER USER``."""
 _CURE = "choose another range with `uids: FIRST-LAST` in the settings"
@@ -31,11 +31,14 @@ def problems(facts: Facts, isolate: UidRange | None, *, rootless: bool) -> Itera
     if isolate is None:
         return
     if rootless:
-        yield "the cluster isolates its users (`isolation: user`), which needs root on its nodes; leave out --rootless"
+        yield (
+            "the cluster isolates its users (`isolation: user`), which needs root on its nodes; "
+            "leave out --rootless, or make the cluster with `isolation: none`"
+        )
         return
     version = re.match(r"(\d+)\.(\d+)", facts.kernel)
     if version and (int(version[1]), int(version[2])) < OLDEST_LINUX:
-        yield f"`isolation: user` needs Linux 5.2 or newer, it has {version[0]}"
+        yield f"`isolation: user` needs Linux 5.3 or newer, it has {version[0]}"
     theirs = [(name, uid) for name, uid, comment in facts.accounts if not comment.startswith(MARK)]
     taken = [f"{name} ({uid})" for name, uid in theirs if isolate.first <= uid <= isolate.last]
     if taken:

@@ -40,7 +40,8 @@ class Adding:
 @dataclass(frozen=True)
 class Machine:
     settings: HostSettings
-    offer: Offer
+    offer: Offer | None
+    """None: the one with which it joined before."""
 
 
 def add_machines(adding: Adding, machines: Sequence[Machine], pool: Executor) -> list[AddedNode]:

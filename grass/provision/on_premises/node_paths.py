@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from grass.config import ClusterConfig
 
 NODE_UNITS = ("shepherd", "node-agent", "node-api-server")
+STARTED = "node.started"
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,11 @@ class NodePaths:
     @property
     def secrets(self) -> str:
         return f"{self.home}/secrets.json"
+
+    @property
+    def started(self) -> str:
+        """Return the path of the file that says from which bundle the running daemons were started."""
+        return f"{self.home}/{STARTED}"
 
     @property
     def join(self) -> str:
@@ -67,6 +73,11 @@ def of_root(cluster: str, config: ClusterConfig | None) -> NodePaths:
         share=f"/srv/grass/{cluster}",
         owner="grass:grass",
     )
+
+
+def started_of_root(cluster: str) -> tuple[str, str]:
+    """Return both paths that ``NodePaths.started`` may have in the system's folders."""
+    return f"/var/lib/grass/nodes/{cluster}/{STARTED}", f"/var/lib/grass/clusters/{cluster}/{STARTED}"
 
 
 def of_user(cluster: str, user: str, group: str, home: str, runtime: str) -> NodePaths:

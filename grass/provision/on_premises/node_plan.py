@@ -27,6 +27,7 @@ from grass.provision.on_premises.join_steps import (
     steps_to_claim,
 )
 from grass.provision.on_premises.machines import open_host
+from grass.provision.on_premises.node_upgrade import UPGRADE, is_outdated
 from grass.provision.on_premises.steps import Call, Step, plan_lines
 from grass.provision.provisioner import Session
 from grass.wire.join_views import ShareServer
@@ -43,8 +44,11 @@ class PlannedMaster:
     kinds: tuple[str, ...]
 
 
-def plan_node(session: Session, master: PlannedMaster, settings: HostSettings, offer: Offer) -> Iterator[str]:
-    """Yield the plan of one machine, or the reason why it cannot be inspected or cannot become a node."""
+def plan_node(session: Session, master: PlannedMaster, settings: HostSettings, offer: Offer | None) -> Iterator[str]:
+    """Yield the plan of one machine, or the reason why it cannot be inspected or cannot become a node.
+
+    ``offer`` None: a node that the settings do not name; it is upgraded only.
+    """
     host = open_host(settings, session.client_dir, session.ask)
     label = f"node {host.name}"
     try:
@@ -52,19 +56,23 @@ def plan_node(session: Session, master: PlannedMaster, settings: HostSettings, o
             session.progress(f"{label}: connecting to {host.access}")
             yield from _lines(session, host, label, master, offer)
     except GrassError as error:
-        yield f"{label}: cannot join: {error}"
+        yield f"{label}: cannot {'join' if offer else 'be upgraded'}: {error}"
 
 
-def _lines(session: Session, host: SshHost, label: str, master: PlannedMaster, offer: Offer) -> Iterator[str]:
+def _lines(session: Session, host: SshHost, label: str, master: PlannedMaster, offer: Offer | None) -> Iterator[str]:
     host.become_root()
     facts = gather(host, session.name)
     own_config = master.config if host.access.address == master.settings.address else None
     paths = node_paths.of_root(session.name, facts.config or own_config)
     own = Own.of(facts, paths)
+    if offer is None and not own.node_token:
+        return
     yield f"{label} ({host.access}): {facts.os_name}, {facts.machine}"
     if own.node_token:
-        yield f"{label}: joined before, as {own.name}"
+        old = is_outdated(host, session.name, master.bundle)
+        yield f"{label}: joined before, as {own.name}" + (f"; {UPGRADE}" if old else "")
         return
+    assert offer is not None
     offer = replace(offer, name=offer.name or facts.hostname, address=offer.address or host.server_address())
     samba = master.config.samba
     design = node_design.design(
@@ -82,7 +90,7 @@ def _lines(session: Session, host: SshHost, label: str, master: PlannedMaster, o
     certificate = Step(CERTIFICATE_NAME, (Call(certificate_text(paths), _refuse),))
     steps = [
         *steps_to_claim(design, paths, invitation, master.bundle, made, own, claim, certificate),
-        *steps_after_claim(design, paths, own, again=True, share=share),
+        *steps_after_claim(design, paths, own, master.bundle, again=True, share=share),
     ]
     yield from plan_lines(steps, label)
 

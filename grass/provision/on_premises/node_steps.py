@@ -95,16 +95,20 @@ def unit_step(paths: NodePaths, *, isolated: bool) -> Step:
     return Step("write its units", (env, *folder, *units, Run((*systemctl(paths), "daemon-reload"))))
 
 
-def start_step(paths: NodePaths, *, again: bool, new_node: bool = True) -> Step:
-    """Start the node's daemons. ``again``: the configuration is new, so running daemons are restarted.
+def start_step(paths: NodePaths, bundle: str, *, again: bool, new_node: bool = True) -> Step:
+    """Start the node's daemons. Running daemons are restarted if they were started from another bundle.
 
-    ``new_node``: also the shepherd, with which its tasks end. It reads nothing of a new certificate.
+    ``bundle``: the digest of the installed one. ``again``: the configuration is new, so they are restarted in any case.
+    ``new_node``: also the shepherd, with which its tasks end. It reads nothing of a new certificate, and speaks with a
+    node-agent of another version.
     """
     units = unit_names(paths)
     restarted = units if new_node else [unit for unit in units if unit != paths.unit("shepherd")]
     control = systemctl(paths)
     target = () if paths.rootless else (f"grass@{paths.cluster}.target",)
-    active = Run((*control, "is-active", "--quiet", *units))
+    active = (*control, "is-active", "--quiet", *units)
+    note = 'printf "%s\n" "$2" > "$1"'
+    check = '[ "$(cat "$1" 2>/dev/null)" = "$2" ] && shift 2 && exec "$@"'
     journal = "journalctl --user" if paths.rootless else "journalctl"
     return Step(
         f"start {', '.join(NODE_UNITS)}",
@@ -112,9 +116,10 @@ def start_step(paths: NodePaths, *, again: bool, new_node: bool = True) -> Step:
             Run((*control, "enable", "--quiet", *units, *target)),
             Run((*control, "restart", *restarted), timeout=150),
             Run((*control, "start", *units), timeout=150),
-            active,
+            Run(active),
+            Run(("sh", "-c", note, "note", paths.started, bundle)),
         ),
-        check=None if again else active,
+        check=None if again else Run(("sh", "-c", check, "check", paths.started, bundle, *active)),
         hint=f"on that host, `{journal} -u {paths.unit('node-agent')}` says why",
     )
 

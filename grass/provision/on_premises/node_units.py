@@ -12,7 +12,14 @@ from grass.share import shared
 _OF_A_USER = frozenset(
     {"Description", "Documentation", "StartLimitIntervalSec", "Type", "NotifyAccess", "WatchdogSec", "TimeoutStartSec"}
     | {"UMask", "ExecStart", "Restart", "RestartSec", "StandardOutput", "StandardError", "SyslogIdentifier", "KillMode"}
-    | {"TimeoutStopSec", "OOMPolicy", "RuntimeDirectory", "RuntimeDirectoryMode", "RuntimeDirectoryPreserve"}
+    | {
+        "TimeoutStopSec",
+        "ExecStopPost",
+        "OOMPolicy",
+        "RuntimeDirectory",
+        "RuntimeDirectoryMode",
+        "RuntimeDirectoryPreserve",
+    }
 )
 """Directives that a user's unit keeps.
 

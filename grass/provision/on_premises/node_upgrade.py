@@ -1,0 +1,69 @@
+"""Which nodes run another Grass than the master. `grass create` upgrades these by the steps of joining.
+
+Must change nothing on the machines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Executor
+from typing import TYPE_CHECKING
+
+from grass import __version__
+from grass.errors import GrassError
+from grass.hosts import Host
+from grass.manifest.on_premises import HostSettings
+from grass.model.lifecycle import NodeState
+from grass.provision.on_premises.machines import open_host
+from grass.provision.on_premises.node_paths import started_of_root
+from grass.provision.provisioner import Session
+
+if TYPE_CHECKING:
+    from grass.api.client import View
+
+UPGRADE = "it runs an earlier Grass and is upgraded; its tasks go on"
+_STATES = (NodeState.READY, NodeState.DRAINING, NodeState.DRAINED, NodeState.QUARANTINED)
+_THERE = frozenset(state.value for state in _STATES)
+
+
+def is_outdated(host: Host, cluster: str, bundle: str) -> bool:
+    """Whether the node's daemons were not started from this bundle. Raises the errors of ``Host.run``.
+
+    ``bundle``: a digest. A node that an earlier version of Grass made has no note of its own.
+    """
+    noted = host.run(
+        ["sh", "-c", 'cat -- "$1" 2>/dev/null || cat -- "$2"', "cat", *started_of_root(cluster)], sudo=True
+    )
+    return noted.out.strip() != bundle
+
+
+def outdated(
+    session: Session, known: Mapping[str, HostSettings], views: Sequence[View], bundle: str, pool: Executor
+) -> list[HostSettings]:
+    """Return the outdated machines among the nodes that report. ``known``: node → how this user reaches it.
+
+    A machine that cannot be reached counts as outdated: the upgrade then fails with the reason.
+    """
+
+    def look(settings: HostSettings) -> bool:
+        try:
+            with open_host(settings, session.client_dir, session.ask) as host:
+                host.connect()
+                return is_outdated(host, session.name, bundle)
+        except GrassError:
+            return True
+
+    there = [known[view["name"]] for view in views if view["state"] in _THERE and view["name"] in known]
+    return [host for host, old in zip(there, pool.map(look, there), strict=True) if old]
+
+
+def out_of_reach(known: Mapping[str, HostSettings], views: Sequence[View], url: str) -> Iterator[str]:
+    """Yield what to do about each node of another version that this user does not reach over SSH."""
+    for view in views:
+        name, version = view["name"], view["version"]
+        if name not in known and version and version != __version__:
+            yield (
+                f"{name}: runs Grass {version}, and joined by itself or was added from another machine; there, repeat "
+                f"`curl -sSf {url}/v1/join.py | sudo python3 - --token TOKEN` with the options of then and a TOKEN of "
+                "`grass node token`, or repeat `grass node add`. Its tasks go on"
+            )
