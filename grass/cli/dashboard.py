@@ -39,6 +39,7 @@ def dashboard(
     name = invocation.existing_cluster()
     invocation.client().status()  # an error now is clearer than an empty page
     from grass.api.client import ApiClient
+    from grass.cli.dashboard_start import JobFiles
     from grass.dashboard.server import DashboardServer
     from grass.files.access import access_to
     from grass.files.browse import SharedFiles
@@ -46,7 +47,9 @@ def dashboard(
     expires = clock.steady() + (seconds or _SHARED_FOR) if share else None
     shared_at = (address or socket.gethostname()) if share else None
     files = SharedFiles(lambda: access_to(name))
-    server = DashboardServer(lambda: ApiClient(name), port, files=files, address=shared_at, expires=expires)
+    server = DashboardServer(
+        lambda: ApiClient(name), port, files=files, job_files=JobFiles(), address=shared_at, expires=expires
+    )
     invocation.output.record(Result({"url": server.link}, lambda _: [server.link], [server.link]))
     invocation.output.note("Ctrl-C ends the dashboard.")
     signal.signal(signal.SIGTERM, signal.default_int_handler)

@@ -6,12 +6,21 @@ The API checks the rights; the page only does not offer what the role forbids.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from grass.api.client import ApiClient
 from grass.errors import InputError
 
 Body = Mapping[str, Any]  # Any: JSON that the page sent
+Action = Callable[[ApiClient, Body], Any]
+
+
+class JobFiles(Protocol):
+    """Reads job files and scripts, and starts them. The CLI passes one; the dashboard does not know their dialects."""
+
+    def plan(self, client: ApiClient, name: str, text: str) -> Any: ...
+
+    def start(self, client: ApiClient, name: str, text: str) -> Any: ...
 
 
 def _text(body: Body, name: str) -> str:
@@ -35,7 +44,19 @@ def _number(body: Body, name: str) -> int:
     return value
 
 
-ACTIONS: dict[str, Callable[[ApiClient, Body], Any]] = {
+def starting(job_files: JobFiles) -> dict[str, Action]:
+    """Return the actions that take a job file: ``text``, and its ``name`` if it was chosen."""
+
+    def named(body: Body) -> str:
+        return _text(body, "name") if body.get("name") else ""
+
+    return {
+        "job-plan": lambda client, body: job_files.plan(client, named(body), _text(body, "text")),
+        "job-start": lambda client, body: job_files.start(client, named(body), _text(body, "text")),
+    }
+
+
+ACTIONS: dict[str, Action] = {
     "job-stop": lambda client, body: client.stop(_text(body, "job")),
     "task-stop": lambda client, body: client.stop(_text(body, "job"), tasks=[_text(body, "task")]),
     "job-rerun": lambda client, body: client.rerun(_text(body, "job")),

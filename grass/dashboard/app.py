@@ -23,7 +23,7 @@ from werkzeug.exceptions import BadRequestKeyError, HTTPException
 import grass
 from grass import clock
 from grass.api.client import ApiClient
-from grass.dashboard.actions import ACTIONS
+from grass.dashboard.actions import ACTIONS, JobFiles, starting
 from grass.dashboard.files import Files, exactly
 from grass.dashboard.gate import OPEN, Gate, RefusedError
 from grass.dashboard.logs import LogWords, log_pieces
@@ -63,6 +63,8 @@ TYPES = {
     "LICENSE": "text/plain",
 }
 MOST_BODY = 64 * 1024
+MOST_FILE = 8 << 20
+"""Bytes of a request with a job file, of which each character of at most 1 MiB may be escaped."""
 SILENCE = 5.0
 """Seconds after which an idle stream sends a comment, so that a closed tab is noticed."""
 
@@ -90,6 +92,7 @@ class Pages:
         gate: Gate,
         connect: Callable[[], ApiClient],
         files: Files | None = None,
+        job_files: JobFiles | None = None,
         *,
         shared: bool = False,
         steady: Callable[[], float] = clock.steady,
@@ -98,6 +101,7 @@ class Pages:
         self._steady = steady
         self._client = connect()
         self._files = None if shared else files
+        self._actions = {} if shared else {**ACTIONS, **(starting(job_files) if job_files else {})}
         self._shared = shared
         self.mirrors = Mirrors(connect)
 
@@ -125,7 +129,7 @@ class Pages:
     def _offered(self) -> Offered:
         return Offered(
             cluster=self._client.folder.name,
-            actions=[] if self._shared else [*ACTIONS],
+            actions=[*self._actions],
             questions=[name for name, question in QUESTIONS.items() if question.shared or not self._shared],
             files=self._files is not None,
             version=grass.__version__,
@@ -157,6 +161,15 @@ class Pages:
             raise NotAllowedError("logs: a shared page does not show them")
         return _events(log_pieces(self._client, LogWords.parse(request.args)))
 
+    def job_file(self) -> Response:
+        """Answer with the file of a job, for the browser to save."""
+        if self._shared:
+            raise NotAllowedError("job file: a shared page does not show it")
+        file = self._client.job_file(request.args.get("job", ""))
+        response = Response(file["text"], content_type="text/plain; charset=utf-8")
+        response.headers.set("Content-Disposition", "attachment", filename=file["name"])
+        return response
+
     def files(self) -> Response:
         return jsonify(builtins(self._share().entries(request.args.get("path", ""))))
 
@@ -179,7 +192,9 @@ class Pages:
     def do(self, name: str) -> Response:
         if self._shared:
             raise NotAllowedError(f"{name}: a shared page can change nothing")
-        action, body = ACTIONS.get(name), request.get_json(silent=True)
+        if name in ("job-plan", "job-start"):
+            request.max_content_length = MOST_FILE
+        action, body = self._actions.get(name), request.get_json(silent=True)
         if action is None:
             raise RefusedError(404, f"no action {name}")
         if not isinstance(body, dict):
@@ -200,6 +215,7 @@ def create_app(pages: Pages) -> Flask:
     app.add_url_rule("/feed", view_func=pages.feed)
     app.add_url_rule("/ask/<name>", view_func=pages.ask)
     app.add_url_rule("/logs", view_func=pages.logs)
+    app.add_url_rule("/job-file", view_func=pages.job_file)
     app.add_url_rule("/files", view_func=pages.files)
     app.add_url_rule("/file", view_func=pages.file)
     app.add_url_rule("/do/<name>", view_func=pages.do, methods=["POST"])

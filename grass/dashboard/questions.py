@@ -116,6 +116,7 @@ QUESTIONS: dict[str, Question] = {
     "job": Question(lambda client, words: client.job(words["job"], specification=False), shared=True),
     "attempts": Question(lambda client, words: client.attempts(words["job"], words.get("task")), shared=True),
     "specification": Question(lambda client, words: client.job(words["job"])["specification"]),
+    "file": Question(lambda client, words: client.job_file(words["job"])),
     "events": Question(lambda client, words: list(client.events(job=words.get("job"), limit=500)), shared=True),
     "event-log": Question(_events, shared=True),
     "search": Question(_search, shared=True),

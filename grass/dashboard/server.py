@@ -13,6 +13,7 @@ from werkzeug.serving import make_server
 
 from grass import clock
 from grass.api.client import ApiClient
+from grass.dashboard.actions import JobFiles
 from grass.dashboard.app import Pages, create_app
 from grass.dashboard.files import Files
 from grass.dashboard.gate import Gate
@@ -26,8 +27,8 @@ LOOPBACK = "127.0.0.1"
 class DashboardServer:
     """Listens from the moment it is made. ``port`` 0: a free one.
 
-    ``address``: the name by which browsers reach a shared page; None: this machine only. ``files``: the share; a
-    shared page never shows it. ``expires``: seconds of the clock ``steady``.
+    ``address``: the name by which browsers reach a shared page; None: this machine only. ``files``: the share,
+    ``job_files``: starts jobs; a shared page has neither. ``expires``: seconds of the clock ``steady``.
     """
 
     def __init__(
@@ -36,6 +37,7 @@ class DashboardServer:
         port: int,
         *,
         files: Files | None = None,
+        job_files: JobFiles | None = None,
         address: str | None = None,
         expires: float | None = None,
         steady: Callable[[], float] = clock.steady,
@@ -46,7 +48,7 @@ class DashboardServer:
             named = network_address(address or host, port)
             aliases = (f"localhost:{port}",) if address is None else ()
             self._gate = Gate(named, password(), password(), expires, aliases)
-            self._pages = Pages(self._gate, connect, files, shared=address is not None, steady=steady)
+            self._pages = Pages(self._gate, connect, files, job_files, shared=address is not None, steady=steady)
             self._server = make_server(host, port, create_app(self._pages), threaded=True, fd=listener.fileno())
 
     @property

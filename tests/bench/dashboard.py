@@ -20,7 +20,10 @@ import psutil
 from local_cluster import GRASS, LocalCluster
 
 from grass.api.client import ApiClient
+from grass.dashboard.questions import QUESTIONS
 
+ASKS = 15.0
+"""Seconds between questions of a page."""
 MASTER = ("master-api-server", "master-agent", "redis")
 
 
@@ -51,8 +54,14 @@ def cost(pids: list[int], seconds: float) -> float:
 
 
 def follow(client: ApiClient, first: threading.Event, ended: threading.Event) -> None:
+    """Follow the changes, and ask what the overview asks (``page/views/overview.js``)."""
+    asked = 0.0
     with client, closing(client.changes()) as pieces:
         for _ in pieces:
+            if time.monotonic() - asked > ASKS:
+                asked = time.monotonic()
+                client.status()
+                QUESTIONS["capacity"].ask(client, {"range": "3600"})
             first.set()
             if ended.is_set():
                 return

@@ -27,6 +27,7 @@ import pytest
 from grass.api import keyring
 from grass.api.client import ApiClient
 from grass.api.user_files import register_user
+from grass.cli.dashboard_start import JobFiles
 from grass.cli.main import grass as grass_commands
 from grass.clock import steady
 from grass.dashboard.server import DashboardServer
@@ -78,7 +79,8 @@ def served(connect: Any, **options: Any) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def link(cluster: LocalCluster) -> Iterator[str]:
-    with served(cluster.client, files=SharedFiles(lambda: access_to("local", cluster.home))) as link:
+    files = SharedFiles(lambda: access_to("local", cluster.home))
+    with served(cluster.client, files=files, job_files=JobFiles()) as link:
         yield link
 
 
@@ -178,17 +180,37 @@ def test_every_file_of_the_page_has_headers_that_allow_no_other_source(link: str
     assert headers["X-Content-Type-Options"] == "nosniff" and headers["Referrer-Policy"] == "no-referrer"
 
 
-def test_tasks_turn_green_a_line_is_read_as_it_is_written_and_the_job_is_stopped(
+TRAIN = """# the third trial
+name: train
+components:
+  main: {command: COMMAND, replicas: 3, resources: {cpu: 0.1}, env: {API_TOKEN: hidden}}
+"""
+
+
+def test_a_job_is_started_its_tasks_turn_green_a_line_is_read_as_it_is_written_and_it_is_stopped(
     page: Any, client: ApiClient, tmp_path: Path
 ) -> None:
     go = tmp_path / "go"
     command = (
         f"echo hello; until [ -e {go} ]; do sleep 0.05; done; echo arrived; [ $GRASS_INDEX = 0 ] || exit 0; sleep 600"
     )
+    file = tmp_path / "my train.yml"
+    file.write_text(TRAIN.replace("COMMAND", json.dumps(command)))
     to(page, "/jobs")
-    job_id = client.start(job("train", command, replicas=3))["id"]
-    page.click(f"a[href='#/jobs/{job_id}']")
+    page.click("button:text-is('Start a job')")
+    assert page.is_disabled(".dialog .primary")
+    page.set_input_files(".dialog input[type=file]", file)
+    page.wait_for_selector(".dialog code:text-is(\"grass job start 'my train.yml'\")")
+    page.fill(".dialog textarea", file.read_text().replace("cpu: 0.1", "cpu: many"))
+    page.click(".dialog button:text-is('Check')")
+    page.wait_for_selector(".dialog .error:has-text('my train.yml: components.main.resources.cpu:')")
+    page.fill(".dialog textarea", file.read_text())
+    page.click(".dialog button:text-is('Check')")
+    page.wait_for_selector(".dialog h2:text-is('train would start now')")
+    assert page.inner_text(".dialog tbody tr").split() == ["main", "3", "local"]
+    page.click(".dialog button:text-is('Start job')")
     page.wait_for_selector("canvas[aria-label='Tasks of main: 3 running']")
+    job_id = page.evaluate("location.hash").rpartition("/")[2]
     page.click("nav.tabs a:has-text('Logs')")
     page.wait_for_selector(".log .text:has-text('hello') >> nth=2")
     assert page.locator(".log .text:has-text('arrived')").count() == 0
@@ -209,6 +231,16 @@ def test_tasks_turn_green_a_line_is_read_as_it_is_written_and_the_job_is_stopped
     page.wait_for_selector(".lane >> nth=2")
     page.wait_for_selector(".lane i.waiting[title*='on local: waited'] >> nth=2", state="attached")
     page.wait_for_selector(".lane i.tone-succeeded[title*='exit code 0']", state="attached")
+    page.click("nav.tabs a:has-text('About')")
+    shown = file.read_text().replace("hidden", '"[REDACTED]"')
+    assert page.text_content("section[aria-label='Job file'] .source") == shown
+    with page.expect_download() as saved:
+        page.click("section[aria-label='Job file'] a:text-is('Download')")
+    assert (saved.value.suggested_filename, Path(saved.value.path()).read_text()) == (file.name, shown)
+    page.click("button:text-is('Start a changed copy')")
+    assert page.input_value(".dialog textarea") == shown
+    page.click(".dialog button:text-is('Check')")
+    page.wait_for_selector(".dialog .error:has-text('secrets read [REDACTED]; put them back')")
 
 
 def test_a_waiting_job_tells_why_and_a_node_is_drained_and_comes_back(page: Any, client: ApiClient) -> None:
@@ -354,7 +386,7 @@ def test_hostile_lines_of_a_log_are_shown_and_not_run(page: Any, client: ApiClie
     client.wait(job_id, timeout=20)
     to(page, f"/jobs/{job_id}/logs")
     page.wait_for_selector(".log .gap:has-text('more characters')")
-    text = page.inner_text(".log")
+    text = page.text_content(".log")  # rendered or not: the browser leaves out rows that are out of sight
     assert "<script>document.title='taken'</script><img src=x onerror=alert(1)>" in text
     assert "red plain link orange" in text and "\x1b" not in text
     assert "100%" in text and "50%" not in text and "שלום" in text
@@ -483,6 +515,10 @@ def test_the_keyboard_suffices(page: Any, client: ApiClient) -> None:
     page.keyboard.press("?")
     page.wait_for_selector(".dialog h1:has-text('Keyboard')")
     page.keyboard.press("Escape")
+    page.keyboard.press("n")
+    page.wait_for_selector(".dialog textarea:focus")
+    page.keyboard.press("Escape")
+    page.wait_for_selector(".dialog", state="detached")
     page.keyboard.press("/")
     page.keyboard.type("keyb")
     page.wait_for_selector(".found li.chosen:has-text('keyboard')")
@@ -518,7 +554,7 @@ def test_a_viewer_is_offered_nothing_and_refused_everything(
 ) -> None:
     viewer = add_viewer(cluster, tmp_path)
     job_id = client.start(job("guarded", "sleep 600"))["id"]
-    with served(viewer) as link, opened(browser, link) as page:
+    with served(viewer, job_files=JobFiles()) as link, opened(browser, link) as page:
         to(page, f"/jobs/{job_id}")
         page.wait_for_selector("canvas[aria-label='Tasks of main: 1 running']")
         assert page.locator(".actions button").count() == 0
@@ -528,8 +564,14 @@ def test_a_viewer_is_offered_nothing_and_refused_everything(
         to(page, f"/jobs/{job_id}")
         page.wait_for_selector(".actions:has-text('You are a viewer')")
         post = {"Cookie": cookie_of(link), "Content_Type": "application/json", "Origin": link.partition("/open")[0]}
-        status, text = answer(link, "/do/job-stop", "POST", json.dumps({"job": job_id}), **post)
-        assert status == 403 and "viewer" in text
+        for action, body in (("stop", {"job": job_id}), ("start", {"text": TRAIN.replace("COMMAND", "'true'")})):
+            status, text = answer(link, f"/do/job-{action}", "POST", json.dumps(body), **post)
+            assert status == 403 and "viewer" in text
+        to(page, "/jobs")
+        page.wait_for_selector("tr:has-text('guarded')")
+        page.keyboard.press("n")
+        assert page.locator("button:text-is('Start a job')").count() == 0
+        assert page.locator(".dialog").count() == 0
     client.stop(job_id)
     client.wait(job_id, timeout=30)
 
@@ -584,8 +626,8 @@ def test_a_page_that_expires_says_so_and_shows_nothing_new(browser: Any, cluster
         assert answer(link, "/me", Cookie=cookie)[0] == answer(link, urlsplit(link).path)[0] == 401
 
 
-def test_a_browser_that_lost_its_cookie_is_told_which_link_to_open(browser: Any, link: str) -> None:
-    with opened(browser, link, ("401", "Failed to load resource", "MIME type")) as page:
+def test_a_browser_that_lost_its_cookie_is_told_which_link_to_open(context: Any, link: str) -> None:
+    with tab(context, link, ("401", "Failed to load resource", "MIME type")) as page:
         page.wait_for_selector(".tile")
         page.context.clear_cookies()
         page.evaluate("Object.defineProperty(document, 'hidden', { value: true, configurable: true })")
@@ -687,7 +729,7 @@ def test_files_of_a_job_are_listed_and_downloaded_and_no_others(
     assert Path(small.value.path()).read_text() == "content"
     to(page, f"/jobs/{job_id}/about")
     with page.expect_download() as file:
-        page.click("a:has-text('Download')")
+        page.click("section[aria-label*='with defaults'] a:text-is('Download')")
     assert "main" in json.loads(Path(file.value.path()).read_text())["components"]
     cookie = cookie_of(link)
     for path in ("../cluster.json", "/etc/passwd", "jobs/%2e%2e/%2e%2e/cluster.json", "", "jobs", "nothing"):
@@ -778,14 +820,13 @@ def test_a_dashboard_that_ended_is_named(browser: Any, cluster: LocalCluster) ->
         until(page, "!document.getElementById('link').textContent")
 
 
-def test_a_browser_with_a_wrong_clock_shows_right_ages(browser: Any, link: str, client: ApiClient) -> None:
+def test_a_browser_with_a_wrong_clock_shows_right_ages(page: Any, client: ApiClient) -> None:
     client.wait(client.start(job("fresh", "true"))["id"], timeout=20)
-    with opened(browser, link) as page:
-        page.add_init_script("const real = Date.now; Date.now = () => real() - 3600000;")
-        page.reload()
-        to(page, "/jobs")
-        page.wait_for_selector("tr:has-text('fresh')")
-        assert " h " not in page.inner_text("tr:has-text('fresh') td.num >> nth=0")
+    page.add_init_script("const real = Date.now; Date.now = () => real() - 3600000;")
+    page.reload()
+    to(page, "/jobs")
+    page.wait_for_selector("tr:has-text('fresh')")
+    assert " h " not in page.inner_text("tr:has-text('fresh') td.num >> nth=0")
 
 
 def test_a_shared_page_shows_and_changes_nothing(browser: Any, cluster: LocalCluster, client: ApiClient) -> None:
@@ -837,47 +878,58 @@ PAGES_OF_A_JOB = (
 )
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("pages", [PAGES, PAGES_OF_A_JOB], ids=["cluster", "job"])
-def test_each_page_is_accessible_and_fits_its_screen(
-    browser: Any, link: str, client: ApiClient, driver: StubDriver, tmp_path: Path, pages: tuple[str, ...], theme: str
-) -> None:
-    from axe_playwright_python.sync_playwright import Axe
+class Accessibility:
+    """axe-core, loaded once into a page. ``theme``: chosen on the page, as a user does."""
 
+    def __init__(self, page: Any) -> None:
+        from axe_playwright_python.sync_playwright import Axe
+
+        self._page = page
+        page.evaluate(Axe().axe_script)
+
+    def faults(self, theme: str, **options: Any) -> list[str]:
+        self._page.evaluate("theme => window.grassTheme.choose(theme)", theme)
+        given = {"resultTypes": ["violations"], "iframes": False, **options}
+        found = self._page.evaluate("options => axe.run(options)", given)["violations"]
+        return [each["id"] + str(each["nodes"][:2]) for each in found if each["impact"] in ("serious", "critical")]
+
+
+def test_each_page_is_accessible_in_both_themes_and_fits_its_screen(
+    page: Any, client: ApiClient, driver: StubDriver, tmp_path: Path
+) -> None:
     command = "echo $GRASS_INDEX; exit $GRASS_INDEX"
-    ended, other = (client.wait(client.start(job(f"seen-{theme}", command, replicas=2))["id"])["id"] for _ in range(2))
+    ended, other = (client.start(job(name, command, replicas=2))["id"] for name in ("seen", "seen-again"))
     driver.set(_0_util=71, _0_temp=64, _0_used=48 << 30, _3_fails=15)
+    for job_id in (ended, other):
+        client.wait(job_id, timeout=60)
     wait_until(lambda: client.node("local")["quarantine"], what="the loss of a GPU")
-    with opened(browser, link, color_scheme=theme) as page:
-        page.wait_for_selector(".alerts li.bad:has-text('GPU 3 in quarantine')")
-        page.wait_for_selector(".tile .meter:has-text('gpu 0'):has-text('71 %')")
-        for address in pages:
-            to(page, address.replace("JOB", f"/jobs/{ended}").replace("OTHER", other).replace("ID", ended))
-            page.wait_for_selector("main h1, main .head", state="attached")
-            if address == "JOB/usage":
-                page.wait_for_selector("section[aria-label='All tasks together']")
-            found = Axe().run(page).response["violations"]
-            serious = [
-                each["id"] + str(each["nodes"][:2]) for each in found if each["impact"] in ("serious", "critical")
-            ]
-            assert serious == [], address
-            for width in (1360, 390):
-                page.set_viewport_size({"width": width, "height": 844})
-                try:
-                    until(page, "document.documentElement.scrollWidth <= innerWidth")
-                except AssertionError:
-                    name = address.strip("/").replace("/", "-") or "overview"
-                    page.screenshot(path=tmp_path / f"{name}-{width}.png")
-                    raise
-            page.set_viewport_size({"width": 1360, "height": 900})
-            if address == "/nodes/local":
-                versions = {
-                    "Kernel": platform.release(),
-                    "Python": platform.python_version(),
-                    "GPU driver": "550.54.14",
-                }
-                for name, version in versions.items():
-                    assert page.inner_text(f"dl.facts dt:text-is('{name}') + dd") == version
+    axe = Accessibility(page)
+    page.wait_for_selector(".alerts li.bad:has-text('GPU 3 in quarantine')")
+    page.wait_for_selector(".tile .meter:has-text('gpu 0'):has-text('71 %')")
+    for address in (*PAGES, *PAGES_OF_A_JOB):
+        to(page, address.replace("JOB", f"/jobs/{ended}").replace("OTHER", other).replace("ID", ended))
+        page.wait_for_selector("main h1, main .head", state="attached")
+        if address == "JOB/usage":
+            page.wait_for_selector("section[aria-label='All tasks together']")
+        if address == "JOB/about":
+            page.click("button:text-is('Start a changed copy')")  # a dialog, over the page
+        assert axe.faults("light") == [], address
+        assert axe.faults("dark", runOnly=["color-contrast"]) == [], address  # the rest is the same in both
+        for width in (390, 1360):
+            page.set_viewport_size({"width": width, "height": 900})
+            try:
+                until(page, "document.documentElement.scrollWidth <= innerWidth")
+            except AssertionError:
+                page.screenshot(path=tmp_path / f"{address.strip('/').replace('/', '-') or 'overview'}-{width}.png")
+                raise
+        if address == "/nodes/local":
+            versions = {
+                "Kernel": platform.release(),
+                "Python": platform.python_version(),
+                "GPU driver": "550.54.14",
+            }
+            for name, version in versions.items():
+                assert page.inner_text(f"dl.facts dt:text-is('{name}') + dd") == version
     driver.set(_3_fails=0)
 
 

@@ -6,9 +6,9 @@ import { act } from "./state.js";
 const overlay = document.getElementById("overlay");
 let before = null;
 
-export function open(content, label) {
+export function open(content, label, size) {
   if (!overlay.firstChild) before = document.activeElement;
-  const box = h("div.dialog", { role: "dialog", "aria-modal": "true", "aria-label": label }, content);
+  const box = h("div.dialog", { class: size, role: "dialog", "aria-modal": "true", "aria-label": label }, content);
   overlay.replaceChildren(box);
   overlay.onclick = (event) => { if (event.target === overlay) close(); };
   overlay.onkeydown = (event) => keepInside(event, box);
@@ -27,13 +27,13 @@ export const isOpen = () => Boolean(overlay.firstChild);
 function keepInside(event, box) {
   if (event.key === "Escape") { close(); event.stopPropagation(); return; }
   if (event.key !== "Tab") return;
-  const stops = [...box.querySelectorAll("a[href], button:not([disabled]), input, select")];
+  const stops = [...box.querySelectorAll("a[href], button:not([disabled]), input, select, textarea")];
   const first = stops[0], last = stops[stops.length - 1];
   if (event.shiftKey && document.activeElement === first) { last.focus(); event.preventDefault(); }
   else if (!event.shiftKey && document.activeElement === last) { first.focus(); event.preventDefault(); }
 }
 
-function command(line) {
+export function command(line) {
   const button = h("button.button", { type: "button" }, "Copy");
   button.onclick = async () => {
     try { await navigator.clipboard.writeText(line); button.textContent = "Copied"; }

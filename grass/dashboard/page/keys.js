@@ -8,7 +8,7 @@ const PAGES = { o: "#/", j: "#/jobs", n: "#/nodes", s: "#/schedules", u: "#/user
 const HELP = [
   ["/", "Search jobs, nodes and schedules"], ["j  k", "Next or previous row"], ["Enter", "Open the row"],
   ["g o", "Overview"], ["g j", "Jobs"], ["g n", "Nodes"], ["g s", "Schedules"], ["g u", "Users"], ["g e", "Events"],
-  ["t", "Switch the theme"], ["Esc", "Close"], ["?", "This help"],
+  ["n", "Start a job"], ["t", "Switch the theme"], ["Esc", "Close"], ["?", "This help"],
 ];
 let prefix = 0;
 
@@ -18,9 +18,13 @@ export function startKeys() {
     if (/^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName)) { if (event.key === "Escape") event.target.blur(); return; }
     if (Date.now() - prefix < 1200 && PAGES[event.key]) { prefix = 0; location.hash = PAGES[event.key]; return; }
     prefix = 0;
-    const action = { "/": openSearch, "?": help, j: () => step(1), k: () => step(-1), g: () => { prefix = Date.now(); }, t: () => document.querySelector("#top .plain")?.click() }[event.key];
+    const action = { "/": openSearch, "?": help, n: startJob, j: () => step(1), k: () => step(-1), g: () => { prefix = Date.now(); }, t: () => document.querySelector("#top .plain")?.click() }[event.key];
     if (action) { event.preventDefault(); action(); }
   });
+}
+
+async function startJob() {
+  try { (await import("./views/start_job.js")).startJob(); } catch { /* the module is not there; the button says so */ }
 }
 
 function step(by) {

@@ -12,6 +12,7 @@ import { Grid } from "./grid.js";
 import { jobActions, taskActions } from "./job_actions.js";
 import { LogPane } from "./logs.js";
 import { operationList } from "./operations.js";
+import { mayStart, startJob } from "./start_job.js";
 import { timeline } from "./timeline.js";
 import { JobUsage } from "./job_usage.js";
 
@@ -20,7 +21,7 @@ const ATTENTION = 25, OFFERED = 200;
 
 export function jobView([id, section = "", task]) {
   const feed = new Feed(id), grids = new Map();
-  let log = null, usage = null, files = null, why = null, events = null, attempts = null, operations = null, specification = null;
+  let log = null, usage = null, files = null, why = null, events = null, attempts = null, operations = null, specification = null, file = null;
   const current = () => feed.jobs.get(id) || [...feed.jobs.values()][0] || cluster.jobs.get(id);
   const view = {
     accepts: ([next]) => next === id,
@@ -44,7 +45,7 @@ export function jobView([id, section = "", task]) {
     if (section === "files" && files) return files.draw();
     if (section === "operations") return operationList(job, operations);
     if (section === "events") return panel("Events", {}, events === null ? empty("Loading.") : events.length ? eventList([...events].reverse()) : empty("No event of this job is kept."));
-    if (section === "about") return [panel("About", {}, h("div.body", about(job))), specification ? panel("Specification, with defaults", { key: "file", end: h("a.button", { href: `/ask/specification?job=${encodeURIComponent(id)}`, download: `${id}.json` }, "Download") }, h("div.source", { tabindex: 0 }, outline(specification))) : null];
+    if (section === "about") return [panel("About", {}, h("div.body", about(job))), file ? filePanel(job) : null, specification ? panel("Specification, with defaults", { key: "specification", end: h("a.button", { href: `/ask/specification?job=${encodeURIComponent(id)}`, download: `${id}.json` }, "Download") }, h("div.source", { tabindex: 0 }, outline(specification))) : null];
     return [whyPanel(job), taskPanel(job, tasks), chosenPanel(job), attention(job, tasks)];
   }
 
@@ -92,6 +93,12 @@ export function jobView([id, section = "", task]) {
       h("td.wide", group.reason?.message || "–", group.next ? h("div.soft", group.next) : null)))))));
   }
 
+  function filePanel(job) {
+    const copy = mayStart() ? h("button.button", { type: "button", onclick: () => startJob({ name: file.name, text: file.text }) }, "Start a changed copy") : null;
+    return panel(file.original ? `Job file ${file.name}` : "Job file, written from the specification", { key: "file", label: "Job file", end: [copy, h("a.button", { href: `/job-file?job=${encodeURIComponent(job.id)}`, download: file.name }, "Download")] },
+      h("div.source", { tabindex: 0, role: "region", "aria-label": "Text of the job file" }, file.text));
+  }
+
   function enter() {
     if (section === "logs" && !me.shared) log = new LogPane(id, task);
     if (section === "usage" && !me.shared) usage = new JobUsage(id, task, () => feed.changed(), () => settled(current()));
@@ -109,7 +116,7 @@ export function jobView([id, section = "", task]) {
       if (section === "events") events = await ask("events", { job: job?.name || id });
       if (section === "operations") operations = await ask("operations", { job: id });
       if (section === "timeline") attempts = await ask("attempts", { job: id });
-      if (section === "about" && !specification) specification = await ask("specification", { job: id });
+      if (section === "about" && !specification) [specification, file] = await Promise.all([ask("specification", { job: id }), ask("file", { job: id })]);
       if ((section === "" || section === "tasks") && !(job && ended(job))) why = await ask("why", { job: id });
     } catch { again = 5; /* the head of the page says when the cluster is away */ }
     feed.changed();
@@ -147,7 +154,7 @@ function head(job) {
 
 function about(job) {
   return [facts([["Id", h("code", job.id)], ["User", job.user], ["Submitted", instant(job.submitted)], ["Started", instant(job.started)], ["Ended", instant(job.ended)], ["Schedule", job.schedule], ["Priority", job.priority],
-    ["Tags", Object.entries(job.tags || {}).map(([name, value]) => [h("span.chip", `${name}=${value}`), " "])],
+    Object.keys(job.tags || {}).length ? ["Tags", Object.entries(job.tags).map(([name, value]) => [h("span.chip", `${name}=${value}`), " "])] : null,
     ["Output", h("code", `grass job pull ${job.id}`)],
     job.rerun_of ? ["Repeats", h("a", { href: `#/jobs/${encodeURIComponent(job.rerun_of)}` }, job.rerun_of)] : null,
     ...Object.entries(job.components).map(([name, part]) => [name, plural(part.replicas, "task")]),

@@ -6,6 +6,7 @@ import { stateMark } from "../glyphs.js";
 import { empty, jobLink, panel, progress, tally } from "../parts.js";
 import { cluster, ended } from "../state.js";
 import { reasonOf } from "./overview.js";
+import { mayStart, startJob } from "./start_job.js";
 
 const MOST = 300;
 const GROUPS = { "": "All", active: "Active", waiting: "Waiting", failed: "Failed", succeeded: "Succeeded", stopped: "Stopped" };
@@ -23,7 +24,7 @@ export function jobsView(_, query) {
       const all = [...cluster.jobs.values()];
       const found = all.filter(FITS[group]).filter((job) => words.every((word) => `${job.id} ${job.user} ${job.schedule || ""} ${job.state}`.toLowerCase().includes(word)))
         .sort((one, two) => Number(ended(one)) - Number(ended(two)) || two.submitted - one.submitted);
-      return h("div.stack", h("h1", "Jobs"),
+      return h("div.stack", h("div.head", h("h1", "Jobs"), mayStart() ? h("div.actions", h("button.button.primary", { type: "button", onclick: () => startJob() }, "Start a job")) : null),
         h("div.filters",
           h("input.field", { type: "search", "aria-label": "Filter jobs", placeholder: "Filter by name, id, user or schedule", value: text, oninput: (event) => { text = event.target.value; keep(); cluster.changed(); } }),
           Object.entries(GROUPS).map(([key, name]) => h("button.button", { type: "button", "aria-pressed": String(group === key), onclick: () => { group = key; keep(); cluster.changed(); } }, name))),
