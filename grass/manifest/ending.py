@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from grass.manifest import placement, quantities, values
 from grass.manifest.fields import Fields
+from grass.manifest.restart import least_backoff
 from grass.model.ending import NO_JOB_RESTART, Clean, Ending, Enough, JobRestart
 
 KEYS = ("success", "clean", "ttl", "deadline", "restart")
@@ -12,14 +15,14 @@ MOST_RESTARTS = 1_000_000
 _DEFAULT_LIMIT = 3
 
 
-def read_ending(fields: Fields) -> tuple[tuple[str, ...], Ending]:
+def read_ending(fields: Fields, warnings: list[str]) -> tuple[tuple[str, ...], Ending]:
     """Return the components that must succeed (empty: the file names none), and how the job ends."""
     success, enough = _read_success(fields)
     return success, Ending(
         clean=fields.read("clean", values.one_of(Clean), Clean.RUNNING),
         ttl=fields.read("ttl", quantities.duration_or_zero, None),
         deadline=fields.read("deadline", quantities.duration, None),
-        restart=_read_restart(fields),
+        restart=_read_restart(fields, warnings),
         enough=enough,
     )
 
@@ -49,7 +52,7 @@ def _read_rules(fields: Fields) -> tuple[tuple[str, ...], dict[str, Enough]]:
     return tuple(rules), {name: rule for name, rule in rules.items() if rule is not Enough.ALL}
 
 
-def _read_restart(fields: Fields) -> JobRestart:
+def _read_restart(fields: Fields, warnings: list[str]) -> JobRestart:
     section = fields.section("restart")
     if section is None:
         return NO_JOB_RESTART
@@ -58,4 +61,4 @@ def _read_restart(fields: Fields) -> JobRestart:
         backoff=section.read("backoff", quantities.duration_or_zero, NO_JOB_RESTART.backoff),
     )
     section.done()
-    return restart
+    return replace(restart, backoff=least_backoff(section, restart.backoff, warnings))

@@ -12,6 +12,7 @@ from grass.manifest import quantities, values
 from grass.manifest.fields import Fields
 from grass.manifest.values import Wrong
 from grass.model.job import DEFAULT_TASK_CPU, GpuNeed
+from grass.model.policy import FILES, SPACE
 from grass.model.resources import DEVICE, Resources
 
 ANY_GPU = GpuNeed()
@@ -97,6 +98,8 @@ def read_quota(fields: Fields) -> dict[str, int]:
         ("memory", quantities.memory),
         ("gpu", quantities.gpu_total),
         ("disk", quantities.memory),
+        (SPACE, quantities.memory),
+        (FILES, quantities.amount),
     ):
         if fields.has(name):
             quota[name] = fields.read(name, parse, 0)

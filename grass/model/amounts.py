@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from grass.model.policy import SPACE
 from grass.model.resources import DEVICE
 
 _SPAN_UNITS = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
@@ -49,9 +50,9 @@ BUILT_IN: Mapping[str, Callable[[int], str]] = {
 
 def show_quantity(resource: str, amount: int) -> str:
     """Format an amount of a resource without its name: ``1.5GiB``, ``2``."""
-    return BUILT_IN.get(resource, str)(amount)
+    return show_memory(amount) if resource == SPACE else BUILT_IN.get(resource, str)(amount)
 
 
 def show_amount(resource: str, amount: int) -> str:
-    """Format an amount with the resource's name: ``1.5GiB memory``, ``2 gpu``, ``3 licences``."""
-    return f"{show_quantity(resource, amount)} {resource}"
+    """Format an amount with the resource's name: ``1.5GiB memory``, ``2 gpu``, ``3 licences``; of space: ``2GiB``."""
+    return show_quantity(resource, amount) if resource == SPACE else f"{show_quantity(resource, amount)} {resource}"

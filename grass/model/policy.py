@@ -6,6 +6,7 @@ extend it (``Settings``, ``MasterConfig``, ``Limits``).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -19,6 +20,8 @@ CHECK_INTERVAL = (0.1, 86_400.0)
 MOST_KEEP_DAYS = 36_500.0
 LEAST_SILENT_AFTER = 4.0
 """Least value in seconds: two heartbeats."""
+SPACE, FILES = "space", "files"
+"""Parts of a quota: bytes and number of a user's files in the share."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,10 @@ class ClusterPolicy:
     quotas: dict[str, dict[str, int]] = field(default_factory=dict)
     """User → resource → the most that all running tasks of that user may use (units of ``Resources``)."""
     default_quota: dict[str, int] = field(default_factory=dict)
-    """Quota of users without their own. A resource that a quota does not name is not limited."""
+    """Quota of users without their own. A resource that a quota does not name is not limited.
+
+    ``space`` and ``files`` limit what a user keeps in the share (``SPACE``); the others, all running tasks of the user.
+    """
     notify: Notify | None = None
     """Who is told about events of the cluster."""
     metrics: MetricsListen | None = None
@@ -51,3 +57,8 @@ class ClusterPolicy:
     def policy(self) -> dict[str, Any]:  # Any: values of several types, passed on as keyword arguments
         """Return name → value of these fields, for another class that extends this one."""
         return {each.name: getattr(self, each.name) for each in fields(ClusterPolicy)}
+
+
+def exceeded(quota: Mapping[str, int], kept: Mapping[str, int]) -> str:
+    """Return which limit on the share a user's files exceed: ``space`` or ``files``; empty: none."""
+    return next((name for name in (SPACE, FILES) if name in quota and kept.get(name, 0) > quota[name]), "")

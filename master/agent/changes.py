@@ -13,7 +13,16 @@ from msgspec import structs
 
 from grass.store.backend import Op
 from grass.store.job_index import moved
-from grass.store.keys import CHANGES_KEPT, ENDED_AT_MOST, ENDS_KEPT, EVENTS_KEPT, FEED_KEPT, PLANS_KEPT, Keys
+from grass.store.keys import (
+    CHANGES_KEPT,
+    ENDED_AT_MOST,
+    ENDS_KEPT,
+    EVENTS_KEPT,
+    FEED_KEPT,
+    PLANS_KEPT,
+    REVOKED_KEPT,
+    Keys,
+)
 from grass.wire.attempt_record import AttemptRecord
 from grass.wire.codec import encode
 from grass.wire.event_record import EventRecord
@@ -56,8 +65,8 @@ class Changes:
     """Jobs whose specification has changed."""
     notifications: dict[str, Notification] = field(default_factory=dict)
     """Id → a notification to deliver after the commit."""
-    attempts: dict[str, dict[str, AttemptRecord]] = field(default_factory=dict)
-    """Job id → field → an attempt that is followed by another one."""
+    attempts: dict[str, dict[str, AttemptRecord | None]] = field(default_factory=dict)
+    """Job id → field → an attempt that is followed by another one. None: it is removed."""
     addresses_changed: dict[str, JobRun] = field(default_factory=dict)
     """Jobs whose addresses have changed. Empty again at the end of the round."""
     left: list[str] = field(default_factory=list)
@@ -67,12 +76,16 @@ class Changes:
     after the commit."""
     usage: dict[str, None] = field(default_factory=dict)
     """Users whose usage record must be written."""
+    kept_files: bool = False
+    """Whether what users keep in the share must be written."""
     plans: dict[str, PlanAnswer] = field(default_factory=dict)
     """Question id → answer to ``grass job plan`` (``preview``)."""
     logs_dropped: list[str] = field(default_factory=list)
     """Ended jobs whose logs are removed after the commit, before their records."""
     names_free: list[str] = field(default_factory=list)
     """Job names that may be used again."""
+    wall: float = 0.0
+    """Wall-clock seconds of the round, by which certificates are made, too."""
     boot: str = ""
     """Boot id that the in-memory timestamps belong to."""
     plan: bool = False
@@ -106,6 +119,7 @@ class Changes:
             or self.removed
             or self.left
             or self.usage
+            or self.kept_files
             or self.logs_dropped
         )
 
@@ -125,6 +139,7 @@ def operations(changes: Changes, cluster: Cluster, keys: Keys) -> list[Op]:
     for name in changes.left:
         ops += [("HDEL", keys.nodes, name), ("HDEL", keys.cursor, keys.reports(name))]
         ops += [("DEL", key) for key in keys.of_node(name)]
+        ops.append(("XADD", keys.revoked, REVOKED_KEPT, "node", name, "at", f"{changes.wall:.3f}"))
     _usage_operations(changes, cluster, keys, ops)
     for name in changes.schedules:
         schedule = cluster.schedules.get(name)
@@ -163,6 +178,9 @@ def _usage_operations(changes: Changes, cluster: Cluster, keys: Keys, ops: list[
             ops.append(("HDEL", keys.usage, user))
         else:
             ops.append(("HSET", keys.usage, user, encode(UsageRecord(value, cluster.usage_at, changes.boot))))
+    if changes.kept_files:
+        ops.append(("DEL", keys.kept_files))
+        ops += [("HSET", keys.kept_files, user, encode(kept)) for user, kept in cluster.kept_files.items()]
 
 
 def _job_operations(changes: Changes, cluster: Cluster, keys: Keys, ops: list[Op]) -> None:
@@ -188,6 +206,7 @@ def _job_operations(changes: Changes, cluster: Cluster, keys: Keys, ops: list[Op
     for job_id, run in changes.removed.items():
         ops += [("HDEL", keys.jobs, job_id), ("HDEL", keys.specs, job_id), ("DEL", keys.tasks(job_id))]
         ops += [
+            ("HDEL", keys.job_files, job_id),
             ("DEL", keys.operations(job_id)),
             ("DEL", keys.attempts(job_id)),
             ("DEL", keys.job_history(job_id)),
@@ -207,8 +226,10 @@ def _task_operations(changes: Changes, keys: Keys, ops: list[Op]) -> None:
         ops.append(("HSET", keys.tasks(job_id), *fields))
     for job_id, attempts in changes.attempts.items():
         if job_id not in changes.removed:
-            pairs = (text for field, attempt in attempts.items() for text in (field, encode(attempt)))
-            ops.append(("HSET", keys.attempts(job_id), *pairs))
+            kept = {field: encode(attempt) for field, attempt in attempts.items() if attempt is not None}
+            expired = [field for field, attempt in attempts.items() if attempt is None]
+            ops.append(("HSET", keys.attempts(job_id), *(text for pair in kept.items() for text in pair)))
+            ops += [("HDEL", keys.attempts(job_id), *expired)] if expired else []
 
 
 def _operation_operations(changes: Changes, keys: Keys, ops: list[Op]) -> None:

@@ -52,19 +52,44 @@ def expire(step: Step, run: JobRun, operation: OperationRecord) -> None:
             for component, index, task in _withdrawn(run, operation):
                 if task.state.on_node:
                     withdrawal.stop(step, run, component, index)
-            operation_log.change(
-                step, run, operation, state=OperationState.STOPPING, deadline=None, message="stops tasks that remain"
+            operation = operation_log.change(
+                step,
+                run,
+                operation,
+                state=OperationState.STOPPING,
+                deadline=operation.until,
+                message="stops tasks that remain",
             )
-        case OperationState.STARTING:
-            run.components[operation.component or ""].avoid = None
-            name = ", ".join(operation.named)
-            message = f"{name} did not start in time; it starts on any node as soon as one has room"
-            operation_log.end(step, run, operation, Outcome.TIMED_OUT, message)
-            step.changes.plan = True
-        case OperationState.WAITING | OperationState.RESERVING | OperationState.STOPPING | OperationState.ENDED:
+            if operation.until is not None and operation.until.at <= step.now:
+                _time_out(step, run, operation)
+        case OperationState.STOPPING | OperationState.STARTING if operation.kind is OperationKind.REPLACE:
+            _time_out(step, run, operation)
+        case (
+            OperationState.WAITING
+            | OperationState.RESERVING
+            | OperationState.STARTING
+            | OperationState.STOPPING
+            | OperationState.ENDED
+        ):
             pass  # these have no deadline
         case _:
             assert_never(operation.state)
+
+
+def _time_out(step: Step, run: JobRun, operation: OperationRecord) -> None:
+    """End a replacement at its deadline. Its task goes on as any task that must leave its node, or waits."""
+    run.components[operation.component or ""].avoid = None
+    name, starts = ", ".join(operation.named), "starts on any node as soon as one has room"
+    stops = operation.state is OperationState.STOPPING
+    message = f"{name} did not end in time; it is being stopped, then {starts}"
+    operation_log.end(
+        step,
+        run,
+        operation,
+        Outcome.TIMED_OUT,
+        message if stops else f"{name} did not start in time; it {starts}",
+    )
+    step.changes.plan = True
 
 
 def _resume(step: Step, run: JobRun, operation: OperationRecord) -> None:
@@ -144,8 +169,12 @@ def _replace(step: Step, run: JobRun, operation: OperationRecord) -> None:
     if patience <= 0:
         withdrawal.stop(step, run, component, index)
     message = f"waits until the attempt on {task.node} has ended"
-    avoid = component.avoid
-    operation_log.wait_for_ends(step, run, operation, patience, message, avoid=avoid, added=operation.named)
+    until = None if operation.patience is None else step.later(operation.patience)
+    waits = operation_log.wait_for_ends(
+        step, run, operation, patience, message, avoid=component.avoid, added=operation.named, until=until
+    )
+    if waits.state is OperationState.STOPPING:
+        operation_log.change(step, run, waits, deadline=until)
 
 
 def _another_node(step: Step, component: ComponentRun, task: TaskRecord) -> bool:
@@ -165,7 +194,7 @@ def _replacing(step: Step, run: JobRun, operation: OperationRecord) -> None:
                 run,
                 operation,
                 state=OperationState.STARTING,
-                deadline=step.later(scaling.JOIN_SECONDS),
+                deadline=operation.until or step.later(scaling.JOIN_SECONDS),
                 message="waits until it runs on another node" if component.avoid else "waits until it runs again",
             )
             step.changes.plan = True

@@ -112,6 +112,9 @@ class NodeRun:
     """Steady time at which its record was last written for a heartbeat."""
     refused: float = float("-inf")
     """Steady time of the last event about a refused report of this node."""
+    ends: int = 0
+    """Ends of its daemons that it reported since ``ends_since`` (steady time)."""
+    ends_since: float = float("-inf")
 
     @property
     def free(self) -> Resources:

@@ -6,12 +6,15 @@ leaving are in ``membership.py``.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from grass.model.event_kind import EventKind
 from grass.model.exhaustive import assert_never
 from grass.model.lifecycle import NodeState, check_node
 from grass.model.reasons import Reason, ReasonCode
 from grass.model.resources import DEVICE
 from grass.wire import codec, version
+from grass.wire.daemon_end import DaemonEnd, sentence
 from grass.wire.envelope import Undecodable
 from grass.wire.gpu import GpuDevice, GpuSample
 from grass.wire.heartbeat import Heartbeat
@@ -24,6 +27,10 @@ MOST_RECORDS = 50
 """Node records that heartbeats may write per second. In a large cluster each record is written less often."""
 REFUSED_EVERY = 60.0
 """Seconds between events about refused reports of one node."""
+NODE_DAEMONS = ("shepherd", "node-agent", "node-api-server", "share")
+MOST_ENDS = 30
+"""Events about ends of one node's daemons in ``ENDS_EVERY`` seconds."""
+ENDS_EVERY = 60.0
 _AWAY = (NodeState.SILENT, NodeState.LOST)
 _WATCHED = (NodeState.READY, NodeState.DRAINING, NodeState.DRAINED, NodeState.QUARANTINED)
 
@@ -69,6 +76,19 @@ def refuse_report(step: Step, node: NodeRun, kind: str, problem: str) -> None:
             f"node {node.name}: report {kind or 'without a kind'} refused; {problem}",
             node=node.name,
         )
+
+
+def on_daemon_ends(step: Step, node: NodeRun, ends: Sequence[DaemonEnd]) -> None:
+    """Record an event of each, of a bounded number in a minute: a node may send thousands."""
+    for end in ends[:MOST_ENDS]:
+        if end.daemon not in NODE_DAEMONS:
+            refuse_report(step, node, "daemon-ends", "it names no daemon of a node")
+            return
+        if step.now - node.ends_since >= ENDS_EVERY:
+            node.ends_since, node.ends = step.now, 0
+        node.ends += 1
+        if node.ends <= MOST_ENDS:
+            step.event(EventKind.DAEMON_ENDED, f"node {node.name}: {sentence(end)}", node=node.name)
 
 
 def cut_off(step: Step, node: NodeRun, problem: str) -> None:

@@ -53,6 +53,7 @@ def view_of(step: Step, queue: list[QueuedJob]) -> View:
         limits.default_quota,
         limits.parallel_level,
         _running(step) if limits.parallel_level is not None else 0,
+        kept_files=cluster.kept_files,
     )
 
 

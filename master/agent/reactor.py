@@ -12,6 +12,7 @@ from typing import Literal
 from grass.model.event_kind import EventKind
 from grass.model.exhaustive import assert_never
 from grass.store.agent_store import Message
+from grass.wire.daemon_end import DaemonEnds
 from grass.wire.envelope import Undecodable
 from grass.wire.heartbeat import Heartbeat
 from grass.wire.hello import Hello
@@ -26,6 +27,7 @@ from grass.wire.tickets import (
     HoldJob,
     JobTicket,
     JoinNode,
+    KeptFiles,
     NodeTicket,
     OperationTicket,
     PauseSchedule,
@@ -93,7 +95,7 @@ def take(step: Step, messages: Iterable[Message]) -> None:
                 _report(step, message, body)
             case Undecodable(envelope=envelope, problem=problem):
                 step.event(EventKind.TICKET_REFUSED, f"ticket {envelope.kind or 'without a kind'}: refused; {problem}")
-            case Hello() | Heartbeat() | TaskEvents() as body:
+            case Hello() | Heartbeat() | TaskEvents() | DaemonEnds() as body:
                 _report(step, message, body)
             case body:  # a ticket: ``_ticket`` lists all kinds of them
                 _ticket(step, message.entry_id, body)
@@ -191,6 +193,9 @@ def _ticket(step: Step, entry_id: str, ticket: Ticket) -> None:
             membership.join(step, ticket)
         case CordonNode() | UncordonNode() | DrainNode() | RemoveNode() | SuspectNode():
             _node_ticket(step, ticket)
+        case KeptFiles(users):
+            cluster.kept_files = users
+            step.changes.kept_files = step.changes.plan = True
         case _:
             assert_never(ticket)
 
@@ -269,6 +274,8 @@ def _report(step: Step, message: Message, report: Report | Undecodable) -> None:
             nodes.note_contact(step, node)
             for problem in tasks.on_events(step, node, on_master_clock(events, message.ahead)):
                 nodes.refuse_report(step, node, "tasks", problem)
+        case DaemonEnds(ends=ends):
+            nodes.on_daemon_ends(step, node, ends)
         case Undecodable():
             nodes.on_undecodable(step, node, report)
         case _:

@@ -59,7 +59,7 @@ class _Now:
 def rebuild(loaded: Loaded, agenda: Agenda, now: float, boot: str, half_life: float = 86400.0) -> Cluster:
     """Return the memory, and fill the agenda. ``now``: steady seconds of ``boot``. ``half_life``: of usage, seconds."""
     at = _Now(now, boot)
-    cluster = Cluster(schedules=dict(loaded.schedules))
+    cluster = Cluster(schedules=dict(loaded.schedules), kept_files=dict(loaded.kept_files))
     for name, record in loaded.nodes.items():
         cluster.nodes[name] = _node(cluster, record, agenda, at, loaded.changes.get(name, 0))
     _usage(cluster, loaded, at, half_life)
@@ -181,7 +181,8 @@ def _operations(run: JobRun, loaded: LoadedJob, agenda: Agenda, now: _Now) -> No
             default = scaling.DRAIN_SECONDS if drains else scaling.JOIN_SECONDS
             seconds = default if operation.patience is None else operation.patience
             deadline = Moment(now.of(operation.deadline, now.at + seconds), now.boot)
-            operation = structs.replace(operation, deadline=deadline)
+            until = operation.until and Moment(now.of(operation.until, now.at + seconds), now.boot)
+            operation = structs.replace(operation, deadline=deadline, until=until)
             agenda.add(deadline.at, "operation", run.id, operation.id)
         run.operations = {**run.operations, operation.id: operation}
         if not operation.unfinished or operation.component is None:

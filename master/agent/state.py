@@ -218,6 +218,8 @@ class Cluster:
     usage: dict[str, float] = field(default_factory=dict)
     """User → decayed use of the cluster, as of ``usage_at``."""
     usage_at: float = 0.0
+    kept_files: dict[str, dict[str, int]] = field(default_factory=dict)
+    """User → ``space`` and ``files`` in the share, as the monitor measured them last."""
     leaving: set[str] = field(default_factory=set)
     """Nodes with a drain."""
     left: set[str] = field(default_factory=set)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from grass.model.event_kind import EventKind
 from grass.model.policy import ClusterPolicy
+from grass.wire.attempt_record import ATTEMPTS_KEPT
 from grass.wire.event_record import EventRecord
 from grass.wire.keys import LaunchKey
 from grass.wire.moment import Moment
@@ -36,6 +37,8 @@ class Limits(ClusterPolicy):
     """A node with another version gets no tasks. None: any version is accepted."""
     secret: str = field(default="", repr=False)
     """Of the master: the secrets of jobs are derived from it. Empty: tasks get no membership API."""
+    attempts_kept: int = ATTEMPTS_KEPT
+    """Earlier attempts of one job."""
 
 
 @dataclass
@@ -61,7 +64,7 @@ class Step:
     """Errors of the planner that were handled in this round, for the loop to log."""
 
     def __post_init__(self) -> None:
-        self.changes.boot = self.boot
+        self.changes.boot, self.changes.wall = self.boot, self.wall
 
     def touch_job(self, run: JobRun) -> None:
         """Have the job's record written, and its part of the planner's input refreshed."""

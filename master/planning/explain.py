@@ -195,6 +195,13 @@ class Explainer:
 
     def _quota(self, job: QueuedJob, demand: Demand) -> Reason:
         quota, used = self._decided.quotas.of(job.user), self._decided.shares.allocated(job.user)
+        if not job.begun and (name := self._decided.quotas.too_many_files(job.user)):
+            kept = self._decided.quotas.kept(job.user)[name]
+            message = (
+                f"waits for quota: {job.user} may keep {show_amount(name, quota[name])} in the share, and keeps "
+                f"{show_amount(name, kept)}; remove some with `grass data remove`"
+            )
+            return Reason(ReasonCode.QUOTA, message, {"resource": name, "quota": quota[name], "used": kept})
         count = demand.count if demand.gang else 1
         for name, need in limited_amounts(quota, demand.shape):
             if used[name] + need * count > quota[name]:

@@ -105,6 +105,9 @@ class Round:
         if not job.begun and not self._has_turn(job):
             self._close(lane, [(demand, demand.count, ReasonCode.JOB_LIMIT) for demand in job.demands])
             return
+        if not job.begun and self.quotas.too_many_files(job.user):
+            self._close(lane, [(demand, demand.count, ReasonCode.QUOTA) for demand in job.demands])
+            return
         placed, left = self._together(job) if job.together is not None else self._place(job, None)
         if placed:
             self._running += not job.begun

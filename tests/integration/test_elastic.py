@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -14,21 +15,16 @@ import pytest
 from grass.api.client import ApiClient
 from grass.api.requests import View
 from grass.errors import ConflictError, InputError, ManifestError, NotFoundError
-from grass.manifest.settings import OfferedResources, Settings
+from grass.provision import processes
 from tests.support.local_cluster import LocalCluster
 from tests.support.waiting import wait_until
 
 SECONDS = 30.0
 
 
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[LocalCluster]:
-    cluster = LocalCluster(Settings(resources=OfferedResources(custom={"seats": 3})))
-    try:
-        cluster.create()
-        yield cluster
-    finally:
-        cluster.end()
+@pytest.fixture(scope="module", autouse=True)
+def _room(cluster: LocalCluster) -> None:
+    cluster.stop_jobs()
 
 
 @pytest.fixture
@@ -126,7 +122,7 @@ def test_a_suspended_job_has_no_processes_and_runs_again_when_it_is_resumed(clie
 
 
 class Kill(NamedTuple):
-    """The master-agent is killed while ``file`` is in ``state``. ``then`` lets the operation go on."""
+    """A daemon is killed while ``file`` is in ``state``. ``then`` lets the operation go on."""
 
     file: Callable[[ApiClient], View]
     state: str
@@ -159,13 +155,14 @@ KILLS = {
     "a restart that drains": Kill(lambda c: c.restart("kill", deadline=3), "DRAINING", "DONE"),
     "a restart": Kill(lambda c: c.restart("kill"), "STOPPING", "DONE"),
     "a replacement that drains": Kill(
-        lambda c: c.replace("kill", "worker.1", deadline=3), "DRAINING", "CANCELLED", left=()
+        lambda c: c.replace("kill", "worker.1", deadline=3), "DRAINING", "TIMED_OUT", more={"framework": "torch"}
     ),
-    "a replacement": Kill(lambda c: c.replace("kill", "worker.1"), "STOPPING", "CANCELLED", left=()),
+    "a replacement": Kill(lambda c: c.replace("kill", "worker.1"), "STOPPING", "DONE"),
     "a drain": Kill(lambda c: drained(c), "STARTING", "DONE", "uncordon"),
     "a requeue": Kill(lambda c: requeued(c), "STOPPING", "DONE", "uncordon", more={"min": 2, "restart": "on-failure"}),
 }
-EVERY_RUN = ("a scale-out that fails", "a scale-in that drains")
+DAEMONS = ("master-agent", "node-agent", "node-api-server", "shepherd")
+EVERY_RUN = {("a scale-out that fails", "master-agent"), ("a scale-in that drains", "shepherd")}
 
 
 def waiting(client: ApiClient) -> View:
@@ -193,24 +190,29 @@ def filed(client: ApiClient, kind: str) -> View:
 
 
 @pytest.fixture
-def only_this_job(client: ApiClient) -> Iterator[None]:
+def only_this_job(client: ApiClient, cluster: LocalCluster) -> Iterator[None]:
     """Stop whatever a test leaves, so that the next one has the names and the seats."""
     yield
     client.uncordon("local")
-    for job in client.jobs():
-        stop(client, job["name"])
+    cluster.stop_jobs()
 
 
 @pytest.mark.usefixtures("only_this_job")
 @pytest.mark.parametrize(
-    "kill",
+    ("kill", "daemon"),
     [
-        pytest.param(kill, id=name, marks=[] if name in EVERY_RUN else [pytest.mark.nightly, pytest.mark.timeout(150)])
+        pytest.param(
+            kill,
+            daemon,
+            id=f"{name}, {daemon}",
+            marks=[] if (name, daemon) in EVERY_RUN else [pytest.mark.nightly, pytest.mark.timeout(150)],
+        )
         for name, kill in KILLS.items()
+        for daemon in DAEMONS
     ],
 )
-def test_an_operation_ends_and_tasks_go_on_when_the_master_agent_is_killed_in_its_midst(
-    client: ApiClient, cluster: LocalCluster, tmp_path: Path, kill: Kill
+def test_an_operation_ends_and_tasks_go_on_when_a_daemon_is_killed_in_its_midst(
+    client: ApiClient, cluster: LocalCluster, tmp_path: Path, kill: Kill, daemon: str
 ) -> None:
     """Each task adds to a file of its name all the time, and ends only once ``release`` exists."""
     if kill.state == "RESERVING":
@@ -231,12 +233,12 @@ def test_an_operation_ends_and_tasks_go_on_when_the_master_agent_is_killed_in_it
     before = {task["task"]: (task["pid"], task["attempt"]) for task in client.tasks("kill")}
     operation = kill.file(client)
     wait_until(lambda: state(client, operation) == kill.state, SECONDS, kill.state)
-    pid = cluster.pid("master-agent")
+    pid = daemon_pid(cluster, daemon)
     assert pid is not None
     os.kill(pid, signal.SIGKILL)
     written = (tmp_path / "worker.0").stat().st_size
     wait_until(lambda: (tmp_path / "worker.0").stat().st_size > written + 3, what="worker.0 goes on")
-    wait_until(lambda: cluster.pid("master-agent") not in (None, pid), SECONDS)
+    wait_until(lambda: daemon_pid(cluster, daemon) not in (None, pid), SECONDS, f"the next {daemon}")
     if kill.then == "seat":
         stop(client, "seat")
     elif kill.then == "uncordon":
@@ -244,14 +246,16 @@ def test_an_operation_ends_and_tasks_go_on_when_the_master_agent_is_killed_in_it
         (tmp_path / "release").touch()
     elif kill.then:
         (tmp_path / kill.then).touch()
-    if kill.outcome == "CANCELLED":  # there is no other node for a replacement
-        wait_until(lambda: state(client, operation) == "STARTING", SECONDS, "STARTING")
-        stop(client, "kill")
     assert done(client, operation) == kill.outcome, client.operations("kill")
     wait_until(lambda: running(client, "kill") == [*kill.left], SECONDS, f"{kill.left}")
     if operation["kind"] == "scale":
         after = {task["task"]: (task["pid"], task["attempt"]) for task in client.tasks("kill")}
         assert after["worker.0"] == before["worker.0"]
+
+
+def daemon_pid(cluster: LocalCluster, daemon: str) -> int | None:
+    """Return the pid of a daemon. The parent of the tasks is below the process that supervisord knows."""
+    return processes.shepherd_pid(cluster.config) if daemon == "shepherd" else cluster.pid(daemon)
 
 
 def stop(client: ApiClient, job: str) -> None:
@@ -262,6 +266,35 @@ def stop(client: ApiClient, job: str) -> None:
 
 def state(client: ApiClient, operation: View) -> str:
     return next(each["state"] for each in client.operations("kill") if each["id"] == operation["id"])
+
+
+PEERS = """
+import grass, os, socket, time
+own = socket.create_server(("", int(os.environ["GRASS_PORT_WEB"])))
+found = grass.peers("w", name="web", count=3, timeout=20)
+assert own.getsockname()[1] == found[int(os.environ["GRASS_INDEX"])].port, found
+for peer in found:
+    while socket.socket().connect_ex((peer.host, peer.port)):  # it does not listen yet
+        time.sleep(0.02)
+print(*[peer.task for peer in found], grass.peers("w", name="other"))
+del os.environ["GRASS_ADDRESSES"]
+try:
+    grass.peers()
+except RuntimeError as error:
+    print(error)
+for _ in found:  # the address of a task that has ended is gone
+    own.accept()
+"""
+
+
+def test_the_tasks_of_a_job_find_each_other_by_the_peers_of_grass(client: ApiClient) -> None:
+    part = {"command": [sys.executable, "-c", PEERS], "replicas": 3, "ports": ["web"], "resources": {"cpu": 0.01}}
+    job_id = client.start({"name": "find", "components": {"w": part}})["id"]
+    assert client.wait(job_id, SECONDS)["state"] == "SUCCEEDED", list(client.logs(job_id))
+    said = {task: [line["text"] for line in client.logs(job_id) if line["task"] == task] for task in ("w.0", "w.2")}
+    for lines in said.values():
+        assert lines[0].strip() == "find.w.0 find.w.1 find.w.2 []"
+        assert "works only inside a task" in lines[1]
 
 
 def test_members_read_a_new_membership_from_their_file_while_they_run(client: ApiClient) -> None:

@@ -86,7 +86,8 @@ class Life:
             case "suspend" | "resume" | "restart":
                 self.file(event, **({} if event == "resume" else {"deadline": self.dice.choice([None, 0.0, 5.0])}))
             case "replace":
-                self.file("replace", task=f"{self.any_component().name}.{self.dice.randrange(6)}")
+                task = f"{self.any_component().name}.{self.dice.randrange(6)}"
+                self.file("replace", task=task, deadline=self.dice.choice([None, 0.0, 5.0, 60.0]))
             case "cancel":
                 self.world.ticket("operation-cancel", job_id=self.job_id, id=f"o{self.dice.randint(1, self.filed + 1)}")
             case "end" | "ready" | "drained":
@@ -205,7 +206,7 @@ def random_component(dice: random.Random, name: str) -> Component:
     )
 
 
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=100 if settings.get_current_profile_name() == "new" else 5, deadline=None)
 @given(st.integers(0, 2**32))
 def test_sizes_stay_within_bounds_and_every_operation_ends(seed: int) -> None:
     life = Life(seed)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from grass.errors import ManifestError
@@ -21,6 +21,7 @@ from grass.model.matrix import combination, combinations
 from grass.model.schedule import Schedule
 from grass.wire import codec
 from grass.wire.job_record import JOB as JOB_FORM
+from tests.support.examples import examples
 
 COMPONENT_KEYS = [
     *("command", "replicas", "num", "parallelism", "resources", "ports", "depends_on", "ready", "timeout", "env"),
@@ -279,14 +280,14 @@ def attempt(parse: Any, document: Any) -> Any:
         return None
 
 
-@settings(max_examples=500, deadline=None)
+@examples(500)
 @given(nonsense | near_misses())
 def test_nonsense_is_refused_as_a_manifest_error_by_every_parser(document: Any) -> None:
     for parse in (parse_job, parse_schedule, parse_settings):
         attempt(parse, document)
 
 
-@settings(max_examples=400, deadline=None)
+@examples(400)
 @given(near_misses(COMPLETE[:2]))
 def test_a_job_that_is_accepted_can_be_stored_and_read_again(document: Any) -> None:
     parsed = attempt(parse_job, document)
@@ -294,7 +295,7 @@ def test_a_job_that_is_accepted_can_be_stored_and_read_again(document: Any) -> N
         assert JOB_FORM.decode(codec.encode(parsed.job)) == parsed.job
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(good_jobs)
 def test_good_jobs_are_accepted_and_survive_the_wire(document: dict[str, Any]) -> None:
     job = parse_job(document).job
@@ -302,7 +303,7 @@ def test_good_jobs_are_accepted_and_survive_the_wire(document: dict[str, Any]) -
     assert set(job.success) == set(document["components"])
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(matrices)
 def test_a_matrix_makes_each_combination_once_with_the_last_name_varying_fastest(document: dict[str, Any]) -> None:
     job = parse_job({"name": "a", "components": {"x": {"command": "run", "matrix": document}}}).job
@@ -313,7 +314,7 @@ def test_a_matrix_makes_each_combination_once_with_the_last_name_varying_fastest
     assert JOB_FORM.decode(codec.encode(job)) == job
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(good_jobs, st.lists(st.sampled_from(["a", "b", "c"]), min_size=1, unique=True))
 def test_good_batches_are_accepted_and_survive_the_wire(document: dict[str, Any], names: list[str]) -> None:
     schedule = parse_schedule({**document, "jobs": names}).schedule
@@ -321,14 +322,14 @@ def test_good_batches_are_accepted_and_survive_the_wire(document: dict[str, Any]
     assert codec.Form[Schedule](Schedule).decode(codec.encode(schedule)) == schedule
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(good_jobs)
 def test_a_document_reads_the_same_from_yaml_and_from_json(document: dict[str, Any]) -> None:
     text = json.dumps(document, ensure_ascii=False)
     assert read_document(text) == read_document(text, json=True) == document
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.text(alphabet="ab:-[]{}&*<>#'\"|!?%@\n \t0\\é\0", max_size=40) | st.binary(max_size=40), st.booleans())
 def test_any_text_is_a_mapping_or_a_manifest_error(content: str | bytes, json_too: bool) -> None:
     document = attempt(lambda text: read_document(text, json=json_too), content)
@@ -342,13 +343,13 @@ FOREIGN = [
 ]
 
 
-@settings(max_examples=400, deadline=None)
+@examples(400)
 @given(near_misses(FOREIGN))
 def test_a_foreign_document_is_a_job_a_request_or_a_manifest_error(document: Any) -> None:
     attempt(parse_scale if is_scale(document) else parse_job, document)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(near_misses([*COMPLETE[:2], *FOREIGN[:2]]) | good_jobs)
 def test_a_job_that_is_written_as_a_native_file_reads_the_same(document: Any) -> None:
     parsed = attempt(parse_job, document)

@@ -6,7 +6,7 @@ import random
 from dataclasses import replace
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from grass.model.ending import Clean, Ending, Enough, JobRestart
@@ -15,6 +15,7 @@ from grass.model.lifecycle import JobState
 from grass.model.reasons import ReasonCode
 from grass.model.resources import Resources
 from master.agent.step import Limits
+from tests.support.examples import examples
 from tests.support.said import report
 from tests.support.world import CALM, World
 
@@ -171,7 +172,7 @@ def restore(world: World) -> None:
     world.advance(2)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.integers(0, 2**32))
 def test_every_job_comes_to_an_end_whatever_happens(seed: int) -> None:
     dice = random.Random(seed)

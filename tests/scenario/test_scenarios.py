@@ -43,7 +43,10 @@ from grass.manifest import parse_job, parse_schedule
 from grass.model.lifecycle import JobState, TaskState
 from grass.wire.tickets import StartSchedule, StopSchedule
 from tests.support.said import report, ticket
-from tests.support.world import World
+from tests.support.world import CALM, World
+
+LONG = 600
+"""Seconds. A longer time passes in larger steps, which no transcript may depend on."""
 
 SCENARIOS = sorted(Path(__file__).parent.glob("*.txt"))
 
@@ -188,7 +191,8 @@ def obey(world: World, command: str) -> None:  # noqa: C901 (one flat case per v
         case "sleep":
             world.now += float(name)
         case "advance":
-            world.advance(float(name))
+            seconds = float(name)
+            world.advance(seconds, CALM if seconds >= LONG else 1.0)
         case "takeover":
             world.takeover()
             world.run()

@@ -40,10 +40,12 @@ class Collective:
     """A value of rank 0 for all ranks, through the driver's store, which is emptied at each new assignment of ranks."""
 
     def __init__(self) -> None:
-        self._number = 0
+        self.new_world()
 
     def new_world(self) -> None:
         self._number = 0
+        self._pids: dict[int, int] = {}
+        """Rank → its process, which took part in an earlier collective."""
 
     def broadcast(self, value: Any) -> Any:
         from horovod.common.exceptions import HorovodInternalError
@@ -51,16 +53,19 @@ class Collective:
 
         self._number += 1
         rank, size = int(ENV["HOROVOD_RANK"]), int(ENV["HOROVOD_SIZE"])
-        request("PUT", f"/test/{self._number}-{rank}", codec.dumps_base64(value).encode())
+        own = (os.getpid(), value)
+        request("PUT", f"/test/{self._number}-{rank}", codec.dumps_base64(own).encode())
         found, until = {}, time.monotonic() + SECONDS
         while len(found) < size:
             for each in range(size):
                 text = None if each in found else request("GET", f"/test/{self._number}-{each}")
                 if text:
-                    found[each] = codec.loads_base64(text.decode())
-            if time.monotonic() > until:
+                    self._pids[each], found[each] = codec.loads_base64(text.decode())
+            gone = [pid for each, pid in self._pids.items() if each not in found and not Path(f"/proc/{pid}").exists()]
+            if gone or time.monotonic() > until:
                 raise HorovodInternalError("a member did not answer")
-            time.sleep(0.05)
+            if len(found) < size:
+                time.sleep(0.05)
         return found[0]
 
 
@@ -98,7 +103,7 @@ def train(folder: str) -> None:
         while not collective.broadcast(stop.exists()):
             state.step += 1
             state.commit()
-            time.sleep(0.1)
+            time.sleep(0.3)
 
     state = ObjectState(bcast_object=collective.broadcast, get_rank=lambda: int(ENV["HOROVOD_RANK"]), step=0)
     run_fn(learn, reset)(state)

@@ -17,7 +17,7 @@ from grass.store.api_store import ApiStore
 from grass.store.job_index import EVERYBODY
 from grass.store.keys import Keys
 from grass.store.memory import MemoryBackend
-from grass.store.node_store import NodeStore
+from grass.store.node_store import NodeStore, Revoked
 from grass.wire import codec
 from grass.wire.desired import DesiredAttempt
 from grass.wire.keys import AttemptKey, TaskKey
@@ -100,6 +100,8 @@ class SimulatedNode:
             return False
         self.cursor, changes = self.store.changes(self.cursor, 0)
         for change in changes:
+            if isinstance(change, Revoked):
+                continue
             self.launch.update(change.launch)
             self.desired.update(change.set)
             for key in change.remove:

@@ -128,6 +128,18 @@ def test_the_script_of_slurm_runs_the_command_with_its_environment() -> None:
     assert ran.stdout.startswith("it's me")
 
 
+def test_a_name_becomes_one_that_compose_accepts() -> None:
+    named = parse_job({"name": "My.job_1", "components": {"a": {"command": "x", "image": "i"}}}).job
+    assert yaml.safe_load(FORMATS["compose"](named).text)["name"] == "my-job_1"
+
+
+@pytest.mark.parametrize("codes", [(0, 0), (3, 0), (0, 3)])
+def test_a_failure_of_any_component_is_the_outcome_of_the_heterogeneous_job(codes: tuple[int, int]) -> None:
+    parts = {name: {"command": f"exit {code}"} for name, code in zip("ab", codes, strict=True)}
+    script = 'srun() { shift 2; "$@"; }\n' + FORMATS["slurm"](job(**parts)).text
+    assert subprocess.run(["bash", "-c", script], check=False).returncode == max(codes)
+
+
 def test_several_components_are_one_heterogeneous_job() -> None:
     exported = FORMATS["slurm"](job(a={"command": "x"}, b={"command": "y", "replicas": 2, "depends_on": ["a"]}))
     assert exported.text.count("#SBATCH hetjob") == 1

@@ -9,6 +9,7 @@ import pytest
 
 from grass.errors import ManifestError
 from grass.manifest import parse_job, read_document
+from grass.model.ending import JobRestart
 from grass.model.job import Component, Condition, Job, Ready, Restart, RestartOn
 from grass.model.resources import Resources
 from grass.wire import codec
@@ -94,10 +95,17 @@ def test_what_is_left_out_gets_its_default() -> None:
     assert job.components["x"].resources == Resources(cpu=1000)
 
 
-def test_a_task_that_may_restart_for_ever_waits_a_moment_each_time_and_that_is_said() -> None:
-    text = "{name: a, components: {x: {command: c, restart: {limit: unlimited, backoff: 50ms}}}}"
+@pytest.mark.parametrize("limit", ["unlimited", "3"])
+def test_a_task_that_restarts_waits_a_moment_each_time_and_that_is_said(limit: str) -> None:
+    text = f"{{name: a, components: {{x: {{command: c, restart: {{limit: {limit}, backoff: 50ms}}}}}}}}"
     [warning] = parse_job(read_document(text)).warnings
-    assert warning.startswith("components.x.restart.backoff: 0.05s is raised to 0.1s; without a limit")
+    assert warning.startswith("components.x.restart.backoff: 0.05s is raised to 0.1s; what fails at once")
+
+
+def test_a_job_that_restarts_waits_a_moment_each_time_and_that_is_said() -> None:
+    parsed = parse_job(read_document("{name: a, restart: {limit: 3, backoff: 0}, components: {x: {command: c}}}"))
+    assert parsed.job.ending.restart == JobRestart(3, 0.1)
+    assert parsed.warnings[0].startswith("restart.backoff: 0s is raised to 0.1s; what fails at once")
 
 
 def test_a_job_with_several_components_fails_fast_and_an_array_does_not() -> None:
@@ -124,7 +132,7 @@ def test_a_job_with_several_components_fails_fast_and_an_array_does_not() -> Non
         ("restart: always", "restart", Restart(RestartOn.ALWAYS)),
         ("restart: {limit: 5}", "restart", Restart(RestartOn.ON_FAILURE, 5)),
         ("restart: {limit: unlimited, backoff: 0}", "restart", Restart(RestartOn.ON_FAILURE, None, 0.1)),
-        ("restart: {limit: 5, backoff: 0}", "restart", Restart(RestartOn.ON_FAILURE, 5, 0.0)),
+        ("restart: {limit: 5, backoff: 0}", "restart", Restart(RestartOn.ON_FAILURE, 5, 0.1)),
         ("ports: [a, b-c]", "ports", ("a", "b-c")),
         ("ports: [http], ready: {port: http, timeout: 30s}", "ready", Ready(port="http", timeout=30.0)),
         ("ready: {command: [test, -e, 1]}", "ready", Ready(command=("test", "-e", "1"))),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from grass.model.job import Component, Job
+from grass.store.node_store import NodeStore, Revoked
 from tests.support.world import World
 
 DIGEST = "a" * 64
@@ -27,6 +28,8 @@ def test_a_node_that_joins_has_a_user_before_it_has_a_record_and_one_that_leaves
     assert world.accounts.digests == {} and world.node_views() == []
     for key in world.keys.of_node("n1"):
         assert not world.backend.hgetall(key) and world.backend.newest(key) is None, key
+    (removed,) = NodeStore(world.backend, world.keys, "n2").changes("0-0", 0)[1]
+    assert isinstance(removed, Revoked) and removed.nodes == {"n1": pytest.approx(world.wall, abs=1)}
     assert world.job("j")["counts"] == {"PENDING": 1}
     world.takeover()
     joined(world, "n1")

@@ -369,6 +369,33 @@ def test_a_task_that_finds_no_other_node_may_come_back_after_the_deadline() -> N
     assert world.running() == ["j-1/w.0/1", "j-1/w.1/2"]
 
 
+@pytest.mark.parametrize("until", ["it drains", "it stops", "it starts"])
+def test_the_deadline_of_a_replacement_counts_for_its_drain_its_end_and_its_start(until: str) -> None:
+    world = nodes(2)
+    world.submit(elastic(framework=TORCHRUN))
+    asked, old = Operations(world), "j-1/w.1/1"
+    leaves = until == "it starts"
+    world.nodes["n2"].obstinate = not leaves
+    name = asked.file("replace", task="w.1", deadline=20.0 if until == "it drains" else 45.0)
+    assert asked.outcome(name) == "DRAINING"
+    world.advance(19)
+    if leaves:
+        world.end(old)
+        assert asked.outcome(name) == "STARTING"  # n1 is full
+    assert "outcome" not in asked.show(name)
+    if until == "it drains":
+        world.advance(2)
+    else:
+        world.advance(12)
+        assert asked.outcome(name) == ("STARTING" if leaves else "STOPPING")
+        world.advance(15)
+    assert asked.outcome(name) == "TIMED_OUT"
+    if not leaves:
+        assert old in world.running()
+        world.end(old)
+    assert world.running() == ["j-1/w.0/1", "j-1/w.1/2"]
+
+
 def test_a_lost_node_and_a_drain_are_operations_and_do_not_wait_for_a_scaling() -> None:
     world = nodes(3)
     world.submit(elastic())

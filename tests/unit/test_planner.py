@@ -176,6 +176,23 @@ def test_a_quota_limits_what_a_user_holds_and_keeps_the_turn_of_the_larger_job()
     assert message == "waits for quota: ann may use 4 cpu, uses 2 cpu, and this needs 3 cpu"
 
 
+def test_new_jobs_of_a_user_who_keeps_too_much_in_the_share_wait() -> None:
+    kept = {"ann": {"space": 3 << 30, "files": 10}, "bob": {"space": 3 << 30, "files": 10}}
+    limits: dict[str, object] = {
+        "quotas": {"ann": {"space": 2 << 30}},
+        "default_quota": {"files": 10},
+        "kept_files": kept,
+    }
+    both = job(1, tasks(2)), job(2, tasks(2), user="bob")
+    assert where([node("n1", 16)], *both, **limits) == {"j2@n1": 2}
+    code, message = why([node("n1", 16)], both[0], **limits)
+    assert code is ReasonCode.QUOTA
+    assert message == (
+        "waits for quota: ann may keep 2GiB in the share, and keeps 3GiB; remove some with `grass data remove`"
+    )
+    assert where([node("n1", 16)], replace(both[0], begun=True), **limits) == {"j1@n1": 2}
+
+
 def test_the_job_limit_counts_jobs_that_this_plan_begins() -> None:
     queue = [job(number, tasks()) for number in (1, 2, 3)]
     assert where([node("n1", 8)], *queue, level=3, running=1) == {"j1@n1": 1, "j2@n1": 1}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from grass.manifest import yaml_text
 from grass.manifest.document import Document
 from grass.manifest.export.lacking import Exported, missing
@@ -9,6 +11,8 @@ from grass.model.exhaustive import assert_never
 from grass.model.job import DEFAULT_GRACE, Component, Condition, Job, Restart, RestartOn
 
 _WRITTEN = ("replicas", "resources", "depends_on", "env", "cwd", "restart", "grace", "image", "container", "ready")
+_OTHER = re.compile("[^a-z0-9_-]")
+"""What the name of a Compose project cannot have."""
 _CONDITIONS = {
     Condition.RUNNING: "service_started",
     Condition.READY: "service_healthy",
@@ -18,7 +22,7 @@ _CONDITIONS = {
 
 def write(job: Job) -> Exported:
     services = {name: _service(job, part) for name, part in job.components.items()}
-    document = {"name": job.name.lower(), "services": services}
+    document = {"name": _OTHER.sub("-", job.name.lower()), "services": services}
     lost = [f"components.{name}.image" for name, part in job.components.items() if part.image is None]
     lost += [
         f"components.{name}.ready" for name, part in job.components.items() if part.ready and part.ready.command is None

@@ -57,7 +57,7 @@ def _together(parts: list[Component]) -> list[str]:
     for at, part in enumerate(parts):
         shell = "; ".join(['export GRASS_INDEX="$SLURM_PROCID"', *_environment(part), f"exec {_command(part)}"])
         lines.append(f"srun --het-group={at} --ntasks={part.replicas} bash -c {shlex.quote(shell)} &")
-    return [*lines, "wait"]
+    return [*lines, 'for each in $(jobs -p); do wait "$each"; done']
 
 
 def _environment(part: Component) -> list[str]:

@@ -2,6 +2,7 @@
 
 torch loads it by the entry point group ``torchrun.handlers``. Agents agree through the job's key-value store:
 
+    torchrun/COMPONENT/arrived/TASK a new agent is ready to join
     torchrun/COMPONENT/round        number of the open round
     torchrun/COMPONENT/N/TASK       an agent has joined round N
     torchrun/COMPONENT/N/world      the members of round N, written once by the agent that sees all of them first
@@ -9,9 +10,10 @@ torch loads it by the entry point group ``torchrun.handlers``. Agents agree thro
     torchrun/COMPONENT/done         the members that have finished the training
 
 An agent opens the next round when its workers failed, or when the membership is another one. The others see that in
-``num_nodes_waiting`` and join. Rules of torchrun that shaped this: any exception in ``num_nodes_waiting`` ends the
-agent, so it raises none; only ``SystemExit(0)`` ends a leaving agent with 0; workers that fail because others stop
-first would count as failures, so agents settle before any of them stops its workers.
+``num_nodes_waiting`` and join. While members only join, the others train until all new agents have imported torch and
+said so. Rules of torchrun that shaped this: any exception in ``num_nodes_waiting`` ends the agent, so it raises none;
+only ``SystemExit(0)`` ends a leaving agent with 0; workers that fail because others stop first would count as failures,
+so agents settle before any of them stops its workers.
 """
 
 import json
@@ -32,6 +34,7 @@ SETTLE_SECONDS = 3.0
 """How long agents wait for each other before they stop their workers. A dead one does not answer."""
 GLANCE = 0.05
 WATCH_SECONDS = 1.0
+"""How long a request waits for a change. Then the rest is looked at, too."""
 AWAY_SECONDS = 0.5
 
 log = logging.getLogger("grass.torchrun")
@@ -42,33 +45,57 @@ def get_creator():
 
 
 class Watch:
-    """Keeps the newest membership and the number of the open round, in a thread. The last ones stay if the node-agent
-    or the store is away."""
+    """Keeps the newest membership, the number of the open round, and which new agents have arrived, in two threads. The
+    last values stay if the node-agent or the store is away."""
 
-    def __init__(self, api, round_key):
+    def __init__(self, api, prefix):
         self._api = api
-        self._round_key = round_key
+        self._prefix = prefix
         self.world = None
         self.round = 0
+        self._revision = ""
+        self._awaited = []
+        self._arrived = []
         self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="grass-watch", daemon=True)
-        self._thread.start()
+        for step in (self._see_world, self._see_round):
+            threading.Thread(target=self._run, args=(step,), name="grass-watch", daemon=True).start()
 
     def stop(self):
         self._stopped.set()
 
-    def _run(self):
+    def all_arrived(self, members):
+        """Return whether these new members have arrived, as far as is known. The others are looked for from now on."""
+        self._awaited = [member for member in members if member not in self._arrived]
+        return not self._awaited
+
+    def _run(self, step):
         while not self._stopped.is_set():
             try:
-                after = self.world["generation"] if self.world and not self.world["released"] else -1
-                self.world = self._api.world(after, WATCH_SECONDS if after >= 0 else 0)
-                value, _ = self._api.get(self._round_key)
-                self.round = int(value or 0)
+                step()
             except (OSError, ApiError, ValueError) as error:
                 log.debug("the membership is not known now: %s", error)
                 self._stopped.wait(AWAY_SECONDS)
-            if after < 0:
-                self._stopped.wait(GLANCE)
+
+    def _see_world(self):
+        if self.world and not self.world["released"]:
+            self.world = self._api.world(self.world["generation"], WATCH_SECONDS)
+        else:
+            self.world = self._api.world()
+            self._stopped.wait(GLANCE)
+
+    def _see_round(self):
+        awaited = self._awaited
+        if awaited:
+            task, attempt = awaited[0]
+            key = self._prefix + "arrived/" + task
+            value, revision = self._api.get(key)
+            if value != str(attempt):
+                value, _ = self._api.get(key, revision, WATCH_SECONDS)
+            if value == str(attempt):
+                self._arrived = [*self._arrived, awaited[0]]
+                self._awaited = [member for member in self._awaited if member != awaited[0]]
+        value, revision = self._api.get(self._prefix + "round", self._revision, 0 if awaited else WATCH_SECONDS)
+        self.round, self._revision = int(value or 0), revision
 
 
 class GrassRendezvous(RendezvousHandler):
@@ -80,8 +107,10 @@ class GrassRendezvous(RendezvousHandler):
         self._prefix = "torchrun/%s/" % component
         self._restarts = int(os.environ.get("GRASS_TORCHRUN_RESTARTS", "3"))
         self._join_seconds = float(parameters.config.get("join_timeout", JOIN_SECONDS))
-        self._watch = Watch(self._api, self._prefix + "round")
+        self._watch = Watch(self._api, self._prefix)
         self._round = 0
+        self._joined = 0
+        """Number of the round that this agent joined last."""
         self._members = []
         self._generation = -1
         self._expected = True
@@ -131,13 +160,21 @@ class GrassRendezvous(RendezvousHandler):
         world = self._watch.world
         if world is None:
             return False
-        changed = world["released"] or (world["rank"] is not None and _members(world) != self._members)
-        if changed:
+        reopened = self._watch.round > self._round
+        if world["released"] or (world["rank"] is not None and _members(world) != self._members):
+            if not reopened and self._newcomers_are_away(_members(world)):
+                return False
             self._settle()
-        elif self._watch.round <= self._round:
+        elif not reopened:
             return False
         self._expected = True
         return True
+
+    def _newcomers_are_away(self, members):
+        """Return whether members only join, and some of them have not arrived yet."""
+        if any(member not in members for member in self._members):
+            return False
+        return not self._watch.all_arrived([member for member in members if member not in self._members])
 
     def _settle(self):
         """Wait until the other agents of this round have seen the change, too. Their workers run on meanwhile."""
@@ -145,8 +182,8 @@ class GrassRendezvous(RendezvousHandler):
         until = time.monotonic() + SETTLE_SECONDS
         others = [task for task, _ in self._members if task != self._me[0]]
         while others and time.monotonic() < until and self._watch.round <= self._round:
-            others = [task for task in others if not self._get("%d/settled/%s" % (self._round, task))]
-            time.sleep(GLANCE)
+            if self._get("%d/settled/%s" % (self._round, others[0]), GLANCE * 4):
+                others.pop(0)
 
     # joining
 
@@ -190,50 +227,71 @@ class GrassRendezvous(RendezvousHandler):
     def _join(self, until):
         """Join the open round. None: it went on without this agent; join the next."""
         number = self._open_round()
+        if number is None:
+            self._pause(until, 0)
+            return None
         self._put("%d/%s" % (number, self._me[0]), self._me[1])
+        self._joined, present = number, []
         while self._watch.world is not None and not self._watch.world["released"]:
-            decided = self._get("%d/world" % number) or self._decide(number)
+            decided = self._get("%d/world" % number) or self._decide(number, present)
             if decided is not None:
                 return self._enter(number, decided, until)
-            self._pause(until)
+            self._pause(until, 0)
         return None
 
     def _open_round(self):
-        """Return the number of the open round. It is above that of the last round of this agent."""
-        key = self._prefix + "round"
-        while True:
-            value, revision = self._api.get(key)
-            if int(value or 0) > self._round:
-                return int(value)
-            self._api.put(key, str(self._round + 1), expect=revision)
+        """Return the number of the open round. It is above that of the last round of this agent. None: other members
+        train; they open the next one for this agent."""
+        value, revision = self._api.get(self._prefix + "round")
+        number = int(value or 0)
+        decided = self._get("%d/world" % number) if number > self._round else None
+        if number > self._round and (decided is None or (number == self._joined and self._me in decided["members"])):
+            return number
+        members = _members(self._watch.world)
+        if decided and self._me not in decided["members"] and any(each in members for each in decided["members"]):
+            self._put("arrived/" + self._me[0], self._me[1])
+            self._api.get(self._prefix + "round", revision, WATCH_SECONDS)
+        else:
+            self._api.put(self._prefix + "round", str(max(number, self._round) + 1), expect=revision)
+        return None
 
-    def _decide(self, number):
-        """Fix the members of a round once all have joined. The first to do so decides for all."""
+    def _decide(self, number, present):
+        """Fix the members of a round once all have joined: the first one does, and the others wait for it.
+
+        ``present``: members that have joined; it is extended.
+        """
         world = self._watch.world
         members = _members(world)
         done = self._get("done")
         if done and any(member in members for member in done):
             self._leave("the training is done")
-        if self._me not in members or any(self._get("%d/%s" % (number, task)) != attempt for task, attempt in members):
-            return None
+        if not members or members[0] != self._me:
+            return self._get("%d/world" % number, WATCH_SECONDS)
+        for task, attempt in (member for member in members if member not in present):
+            key = "%s%d/%s" % (self._prefix, number, task)
+            value, revision = self._api.get(key)
+            if value != str(attempt):
+                self._api.get(key, revision, WATCH_SECONDS)
+                return None
+            present.append([task, attempt])
         decided = {"generation": world["generation"], "members": members}
         self._api.put("%s%d/world" % (self._prefix, number), json.dumps(decided), expect="")
         return self._get("%d/world" % number)
 
     def _enter(self, number, decided, until):
-        self._round, self._members, self._generation = number, decided["members"], decided["generation"]
-        if self._me not in self._members:
+        if self._me not in decided["members"]:
             return None
+        self._round, self._members, self._generation = number, decided["members"], decided["generation"]
         rank, size = self._members.index(self._me), len(self._members)
         if rank == 0:
             self._serve(number)
         while True:
-            place = self._get("%d/store" % number)
+            place = self._get("%d/store" % number, WATCH_SECONDS)
             if place:
                 break
             if self._watch.round > number or self._watch.world["generation"] != self._generation:
                 return None  # rank 0 is gone
-            self._pause(until)
+            self._pause(until, 0)
         if rank != 0:
             self._store = TCPStore(place["address"], place["store"], is_master=False)
         bootstrap = RendezvousStoreInfo(place["address"], place["workers"])
@@ -257,8 +315,9 @@ class GrassRendezvous(RendezvousHandler):
             raise RendezvousTimeoutError("not all members joined within %g s" % self._join_seconds)
         time.sleep(seconds)
 
-    def _get(self, key):
-        value, _ = self._api.get(self._prefix + key)
+    def _get(self, key, wait=0):
+        """Return a value. None: there is none, after so many seconds."""
+        value, _ = self._api.get(self._prefix + key, wait=wait)
         return None if value is None else json.loads(value)
 
     def _put(self, key, value):
