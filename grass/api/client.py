@@ -34,6 +34,7 @@ from grass.errors import InputError, ManifestError, NotFoundError
 from grass.mode_file import is_on_this_machine
 from grass.model.key_text import task_parts
 from grass.model.lifecycle import TaskState
+from grass.wire.codec import builtins
 
 if TYPE_CHECKING:
     from grass.api.execution import Execution
@@ -98,17 +99,21 @@ class ApiClient(OperationCalls, ScheduleCalls, EventCalls, NodeCalls, UserCalls,
         strict: bool = False,
         cwd: str | Path | None = None,
         env: Mapping[str, str] | None = None,
+        file: tuple[str, str] | None = None,
     ) -> View:
         """Start a job and return its name, id and warnings. The job is durable when this returns.
 
         Its tasks run in ``cwd``, by default the file's folder, or the current one for a mapping. ``strict``: refuse
         jobs with warnings, and jobs that no node could ever run. ``env``: variables for all tasks; they replace those
-        of the job. Raises ManifestError, ConflictError (that name is active).
+        of the job. ``file``: name and text of the file that a mapping was read from, kept to be shown (``job_file``).
+        Raises ManifestError, ConflictError (that name is active).
         """
         from grass.api.document_data import named_files
         from grass.manifest import parse_job
+        from grass.wire.job_file import pack
 
-        document, folder, source = _load(job, cwd, env)
+        document, folder, source, text = _load(job, cwd, env)
+        file = file if text is None else (Path(source).name, text)
         parsed = parse_job(document, source=source).job
         body = {
             "manifest": document,
@@ -117,6 +122,7 @@ class ApiClient(OperationCalls, ScheduleCalls, EventCalls, NodeCalls, UserCalls,
             "shell": self._shell(),
             "id": run_id(parsed.name),
             "files": named_files(parsed, folder) if self.on_this_machine else {},
+            "file": builtins(pack(*file)) if file else None,
         }
         return self._submit("/v1/jobs", body, source)
 
@@ -124,7 +130,7 @@ class ApiClient(OperationCalls, ScheduleCalls, EventCalls, NodeCalls, UserCalls,
         """Return where a job would run if it were started now. Changes nothing. Raises ManifestError."""
         from grass.manifest import parse_job
 
-        document, _, source = _load(job, None)
+        document, _, source, _ = _load(job, None)
         parse_job(document, source=source)
         return self._submit("/v1/plan", {"manifest": document, "shell": self._shell()}, source)
 
@@ -186,6 +192,13 @@ class ApiClient(OperationCalls, ScheduleCalls, EventCalls, NodeCalls, UserCalls,
         """
         return self._get(path_of("jobs", name), specification=specification)
 
+    def job_file(self, name: str) -> View:
+        """Return the job file as its user wrote it (``name``, ``text``, ``original``); secrets read ``[REDACTED]``.
+
+        ``original`` False: no file is kept, and the text was written from the specification. Raises NotFoundError.
+        """
+        return self._get(path_of("jobs", name, "file"))
+
     def tasks(self, name: str, component: str | None = None, first: int | None = None) -> list[View]:
         """Return all tasks, in the order of the job. ``first``: only so many, failed tasks first. Raises
         NotFoundError."""
@@ -193,11 +206,15 @@ class ApiClient(OperationCalls, ScheduleCalls, EventCalls, NodeCalls, UserCalls,
         return found
 
     def attempts(self, name: str, task: str | None = None) -> list[View]:
-        """Return the attempts of all tasks, or of one (``worker.3``). Raises NotFoundError.
+        """Return every attempt of all tasks, or of one (``worker.3``), or of several joined by commas.
 
-        Of each task the newest and up to 20 earlier ones are kept.
+        A job keeps them as long as itself, up to 100,000 restarts; then the newest of each task. Raises NotFoundError.
         """
-        found: list[View] = self._get(path_of("jobs", name, "attempts"), task=task)["attempts"]
+        page = self._get(path_of("jobs", name, "attempts"), task=task, limit=5000)
+        found: list[View] = page["attempts"]
+        while page["after"] is not None:
+            page = self._get(path_of("jobs", name, "attempts"), task=task, limit=5000, after=page["after"])
+            found += page["attempts"]
         return found
 
     def why(self, name: str) -> View:
@@ -321,7 +338,7 @@ class ApiClient(OperationCalls, ScheduleCalls, EventCalls, NodeCalls, UserCalls,
         ConflictError."""
         from grass.manifest import parse_schedule
 
-        document, folder, source = _load(schedule, cwd)
+        document, folder, source, _ = _load(schedule, cwd)
         parse_schedule(document, source=source)
         return self._submit(
             "/v1/schedules",
@@ -373,22 +390,25 @@ def _task(text: str) -> tuple[str, int | None]:
     return task
 
 
-def _load(document: Document, cwd: str | Path | None, env: Mapping[str, str] | None = None) -> tuple[View, str, str]:
-    """Return the content, the folder that its tasks run in, and its name for error messages."""
+def _load(
+    document: Document, cwd: str | Path | None, env: Mapping[str, str] | None = None
+) -> tuple[View, str, str, str | None]:
+    """Return the content, the folder that its tasks run in, its name for error messages, and the text of its file."""
     from grass.api.document_data import with_data  # imported here: most calls load nothing
 
     if isinstance(document, Mapping):
         from grass.api.plain import plain_mapping
 
         folder = _absolute(cwd or ".")
-        return with_data(plain_mapping(document), env, folder, ""), folder, ""
+        return with_data(plain_mapping(document), env, folder, ""), folder, "", None
     if not isinstance(document, (str, Path)):
         raise InputError(f"a job must be a mapping or the path of a file, got {document!r}")
-    from grass.document_file import load_document
+    from grass.document_file import load_with_text
 
     path = Path(document)
     folder = _absolute(cwd or path.parent)
-    return with_data(load_document(path), env, _absolute(path.parent), str(document)), folder, str(document)
+    content, text = load_with_text(path)
+    return with_data(content, env, _absolute(path.parent), str(document)), folder, str(document), text
 
 
 def _absolute(folder: str | Path) -> str:

@@ -85,8 +85,8 @@ class OperationCalls(Requests):
     def replace(self, name: str, task: str, deadline: float | None = None, reason: str = "") -> View:
         """Stop a task (``worker.3``), and start it again on another node. Return the operation.
 
-        ``deadline``: seconds that it may take to leave by itself (None: 30 with a framework,
-        otherwise none). ``reason``: a note. Raises ConflictError, NotFoundError.
+        With a framework, the task may take 30 seconds to leave by itself. ``deadline``: seconds until it must run again
+        (None: 600 from its end). ``reason``: a note. Raises ConflictError, NotFoundError.
         """
         return self._operate(name, "replace", {"remove": [task], "deadline": deadline, "reason": reason})
 

@@ -93,6 +93,7 @@ class Client:
     jobs = several(ApiClient.jobs, views.JobView)
     newest_jobs = one(ApiClient.newest_jobs, views.JobsView)
     job = one(ApiClient.job, views.JobView)
+    job_file = one(ApiClient.job_file, views.JobFileView)
     tasks = several(ApiClient.tasks, views.TaskView)
     attempts = several(ApiClient.attempts, views.AttemptView)
     why = one(ApiClient.why, views.WhyView)

@@ -168,7 +168,8 @@ def apply_one(client: ApiClient, invocation: Invocation, each: Document, strict:
     if source.sends:
         invocation.output.note(f"{source.name}: sends {', '.join(source.sends)} to the cluster")
     with source.named():
-        started = client.start(source.document, strict=strict, cwd=source.folder, env={**source.env, **env})
+        added = {**source.env, **env}
+        started = client.start(source.document, strict=strict, cwd=source.folder, env=added, file=source.file)
     for warning in started["warnings"]:
         invocation.output.warn(warning)
     return started

@@ -36,11 +36,11 @@ def earlier(attempts: Sequence[Mapping[str, Any]], width: int | None) -> list[st
 
 
 def _not_kept(attempts: Sequence[Mapping[str, Any]]) -> int:
-    """Return how many attempts came before the first kept one, of all tasks together. Attempts count from 1."""
-    first: dict[str, int] = {}
+    """Return how many attempts are missing, of all tasks together. Attempts count from 1."""
+    newest: dict[str, int] = {}
     for one in attempts:
-        first[one["task"]] = min(one["attempt"], first.get(one["task"], one["attempt"]))
-    return sum(number - 1 for number in first.values())
+        newest[one["task"]] = max(one["attempt"], newest.get(one["task"], 0))
+    return sum(newest.values()) - len(attempts)
 
 
 def _row(one: Mapping[str, Any]) -> list[str]:

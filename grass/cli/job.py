@@ -16,7 +16,8 @@ from grass.cli.output import Result
 from grass.cli.values import DURATION, JOB, count_or_all
 
 _TASKS_SHOWN = 20
-
+_NAMED = 50
+"""Tasks whose attempts one request asks for by name."""
 
 _OPERATIONS = ("scale", "suspend", "resume", "restart", "replace", "operations")
 _LAZY = {
@@ -70,9 +71,17 @@ def plan(invocation: Invocation, file: Path) -> None:
 @job.command()
 @click.argument("name", type=JOB)
 @click.option("--tasks", "tasks_shown", metavar="N|all", default=str(_TASKS_SHOWN), show_default=True)
+@click.option("--file", "as_file", is_flag=True, help="Only its file, as it was written.")
 @pass_invocation
-def show(invocation: Invocation, name: str, tasks_shown: str) -> None:
-    """Show one job in detail: its tasks, failed ones first, and what it runs. Secrets read `[REDACTED]`."""
+def show(invocation: Invocation, name: str, tasks_shown: str, as_file: bool) -> None:
+    """Show one job in detail: its tasks, failed ones first, and what it runs. Secrets read `[REDACTED]`.
+
+    `--file` prints the job file or script as its user wrote it. A job that was not started from a file gets one that
+    starts the same job.
+    """
+    if as_file:
+        _show_file(invocation, name)
+        return
     from grass.cli import attempt_views, job_spec, job_views
     from grass.cli.foreign_phase import foreign_phase
 
@@ -81,8 +90,12 @@ def show(invocation: Invocation, name: str, tasks_shown: str) -> None:
     view = client.job(name)
     count = sum(part["replicas"] for part in view["components"].values())
     shown = client.tasks(view["id"], first=count if most is None else most)
-    names = {task["task"] for task in shown if task["attempt"] > 1}
-    attempts = [one for one in client.attempts(view["id"]) if one["task"] in names] if names else []
+    names = [task["task"] for task in shown if task["attempt"] > 1]
+    attempts = [
+        one
+        for start in range(0, len(names), _NAMED)
+        for one in client.attempts(view["id"], ",".join(names[start : start + _NAMED]))
+    ]
     scaled = client.operations(view["id"]) if view["dialect"] == "TrainingJob" else []
     view["phase"] = foreign_phase(view, scaled)
     data, now = {**view, "tasks": shown, "attempts": attempts}, clock.wall()
@@ -92,6 +105,17 @@ def show(invocation: Invocation, name: str, tasks_shown: str) -> None:
         return page + job_spec.spec_lines(view.get("specification"), width)
 
     invocation.output.show(Result(data, lines, [task["task"] for task in shown]))
+
+
+def _show_file(invocation: Invocation, name: str) -> None:
+    from grass.cli import cells
+
+    file = invocation.client().job_file(name)
+    if not file["original"]:
+        invocation.output.note(f"job {name}: no file of it is kept; this one was written from its specification")
+    text = file["text"].removesuffix("\n").split("\n")
+    lines = [*map(cells.clean, text)] if invocation.output.live else text  # a script may have sequences of a terminal
+    invocation.output.show(Result(file, lambda _: lines, lines))
 
 
 @job.command("why")

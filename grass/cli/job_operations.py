@@ -105,10 +105,11 @@ def suspend(invocation: Invocation, name: str, deadline: float | None, reason: s
 @click.command(cls=Command)
 @click.argument("name", type=JOB)
 @_REASON
+@_WAIT
 @pass_invocation
-def resume(invocation: Invocation, name: str, reason: str) -> Exit:
+def resume(invocation: Invocation, name: str, reason: str, wait: bool) -> Exit:
     """Queue a suspended job again. Its tasks start from their beginning, or from their own checkpoints."""
-    return _shown(invocation, invocation.client().resume(name, reason), False)
+    return _shown(invocation, invocation.client().resume(name, reason), wait)
 
 
 @click.command(cls=Command)
@@ -125,7 +126,12 @@ def restart(invocation: Invocation, name: str, deadline: float | None, reason: s
 @click.command(cls=Command)
 @click.argument("name", type=JOB)
 @click.argument("task", type=PART)
-@_DEADLINE
+@click.option(
+    "--deadline",
+    type=DURATION_OR_ZERO,
+    metavar="DURATION",
+    help="How long it may take until the task runs again, with the time that it may take to leave by itself.",
+)
 @_REASON
 @_WAIT
 @pass_invocation

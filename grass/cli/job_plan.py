@@ -25,15 +25,15 @@ _COLUMNS = (
 
 def page(plan: View, width: int | None) -> list[str]:
     """Return the lines. ``width``: of the terminal; None: output is not a terminal."""
-    lines = paragraph(_head(plan), width)
-    rows = [row for name, part in plan["components"].items() for row in _rows(name, part)]
-    lines += ["", *table(_COLUMNS, rows, width)]
+    lines = paragraph(head(plan), width)
+    lines += ["", *table(_COLUMNS, rows(plan), width)]
     if plan["evictions"]:
-        lines += ["", *paragraph(_evicted(plan["evictions"]), width)]
+        lines += ["", *paragraph(evicted(plan["evictions"]), width)]
     return lines
 
 
-def _head(plan: View) -> str:
+def head(plan: View) -> str:
+    """Return one sentence: whether the job would start."""
     if plan["reason"] is not None:
         return f"{plan['name']} would not start now: {show_reason(plan['reason'])}"
     if plan["evictions"]:
@@ -43,6 +43,11 @@ def _head(plan: View) -> str:
     if placed == wanted:
         return f"{plan['name']} would start now"
     return f"{plan['name']} would start in part: {placed} of {wanted} tasks" if placed else f"{plan['name']} would wait"
+
+
+def rows(plan: View) -> list[list[str]]:
+    """Return component, tasks, node, GPUs and reason, as text."""
+    return [row for name, part in plan["components"].items() for row in _rows(name, part)]
 
 
 def _placed(part: View) -> int:
@@ -72,7 +77,7 @@ def _devices(devices: Sequence[Sequence[int]]) -> str:
     return ",".join(shown) or NOTHING
 
 
-def _evicted(evictions: Sequence[View]) -> str:
+def evicted(evictions: Sequence[View]) -> str:
     parts = [
         f"{one['count']} {'task' if one['count'] == 1 else 'tasks'} of {one['job'] or 'a job of another user'}"
         for one in evictions

@@ -29,7 +29,7 @@ _EVENTS = 1_000
 @click.option("--to", "path", type=click.Path(path_type=Path), metavar="FILE", help="A new file. [default: ID.html]")
 @pass_invocation
 def report(invocation: Invocation, name: str, path: Path | None) -> None:
-    """Write all about a job to one HTML file: timeline, curves, events, tasks, specification, environment.
+    """Write all about a job to one HTML file: timeline, curves, events, tasks, job file, environment.
 
     The file needs no network and runs no script. Secrets are not in it.
     """
@@ -62,4 +62,5 @@ def collect(client: ApiClient, name: str, now: float) -> report_page.Content:
         usage=usage,
         histories=read_histories(client, job, usage, now),
         metrics=client.job_metrics(job_id),
+        file=client.job_file(job_id),
     )

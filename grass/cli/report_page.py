@@ -16,8 +16,8 @@ from grass.model.amounts import show_span
 
 View = Mapping[str, Any]
 MOST_TASKS, MOST_BARS, MOST_REPEATED, MOST_TEXT = 10_000, 20_000, 1_000, 120
-MOST_JSON = 100_000
-"""Characters of the specification, and of the environment."""
+MOST_LONG = 100_000
+"""Characters of the job file, of the specification, and of the environment."""
 _KINDS = {"SUCCEEDED": "ok", "FAILED": "bad", "STOPPED": "stopped", "LOST": "lost"}
 _STYLE = """
 :root{color-scheme:light dark;--line:#8886;--ok:#1a7f37;--bad:#cf222e;--run:#0969da;--dim:#777}
@@ -50,6 +50,7 @@ class Content:
     usage: View | None = None
     histories: Mapping[str, View] = field(default_factory=dict)
     metrics: View | None = None
+    file: View | None = None
 
 
 def page(content: Content, now: float) -> str:
@@ -64,8 +65,9 @@ def page(content: Content, now: float) -> str:
         _repeated(content),
         _section("Events", ("time", "kind", "message", "user"), (_event(one) for one in content.events)),
         _tasks(content, now),
-        "<h2>Specification</h2><pre>" + _pre(job.get("specification")) + "</pre>",
-        "<h2>Environment</h2><pre>" + _pre(_environment(content)) + "</pre>",
+        _file(content.file),
+        "<h2>Specification</h2><pre>" + _json(job.get("specification")) + "</pre>",
+        "<h2>Environment</h2><pre>" + _json(_environment(content)) + "</pre>",
     ]
     head = (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{_text(title)}</title>'
@@ -209,8 +211,18 @@ def _text(value: object) -> str:
     return escape(cells.clip(cells.clean(str(value)), MOST_TEXT))
 
 
-def _pre(value: object) -> str:
-    whole = json.dumps(value, indent=2, ensure_ascii=False)
-    left = len(whole) - MOST_JSON
-    lines = whole[:MOST_JSON].splitlines() + ([f"… and {left} more characters"] if left > 0 else [])
+def _file(file: View | None) -> str:
+    """Show the file as its user wrote it; without one, the specification says it all."""
+    if file is None or not file["original"]:
+        return ""
+    return f"<h2>Job file {_text(file['name'])}</h2><pre>{_pre(file['text'])}</pre>"
+
+
+def _json(value: object) -> str:
+    return _pre(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def _pre(whole: str) -> str:
+    left = len(whole) - MOST_LONG
+    lines = whole[:MOST_LONG].splitlines() + ([f"… and {left} more characters"] if left > 0 else [])
     return escape("\n".join(cells.clean(line).replace("\u00a0", " ") for line in lines))

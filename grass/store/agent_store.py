@@ -32,7 +32,7 @@ from grass.wire.schedule_record import SCHEDULE_RECORD, ScheduleRecord
 from grass.wire.task_events import TaskEvents
 from grass.wire.task_record import TASK_RECORD, TaskRecord
 from grass.wire.tickets import TICKET, JoinNode, PlanJob, Ticket
-from grass.wire.usage_record import USAGE_RECORD, UsageRecord
+from grass.wire.usage_record import KEPT_FILES, USAGE_RECORD, UsageRecord
 
 _READ_AT_ONCE = 1_000
 """Most entries read from each stream. Entries beyond the limits of a round are kept for the next one."""
@@ -113,6 +113,8 @@ class Loaded(msgspec.Struct, frozen=True):
     changes: dict[str, int]
     """Node → number of its last desired-state change."""
     usage: dict[str, UsageRecord]
+    kept_files: dict[str, dict[str, int]]
+    """User → ``space`` and ``files`` in the share."""
 
 
 class AgentStore:
@@ -173,6 +175,7 @@ class AgentStore:
             generations={node: self._generations(node) for node in nodes},
             schedules=decoded_all(SCHEDULE_RECORD, keys.schedules, read(keys.schedules)),
             usage=decoded_all(USAGE_RECORD, keys.usage, read(keys.usage)),
+            kept_files=decoded_all(KEPT_FILES, keys.kept_files, read(keys.kept_files)),
             changes={node: change_number(self._backend.newest(keys.changes(node))) for node in nodes},
         )
 

@@ -22,6 +22,7 @@ from grass.store.signed_images import SignedImages
 from grass.wire.attempt_record import ATTEMPT_RECORD, AttemptRecord
 from grass.wire.codec import Form, encode
 from grass.wire.event_record import EVENT_RECORD, EventRecord
+from grass.wire.job_file import JOB_FILE, JobFile
 from grass.wire.job_record import JOB, JOB_RECORD, JobRecord, first_record
 from grass.wire.keys import TaskKey
 from grass.wire.node_record import NODE_RECORD, NodeRecord
@@ -30,7 +31,7 @@ from grass.wire.plan_answer import PLAN_ANSWER, PlanAnswer
 from grass.wire.schedule_record import SCHEDULE_RECORD, ScheduleRecord
 from grass.wire.task_record import TASK_RECORD, TaskRecord
 from grass.wire.tickets import PlanJob, StartJob, Ticket
-from grass.wire.usage_record import USAGE_RECORD, UsageRecord
+from grass.wire.usage_record import KEPT_FILES, USAGE_RECORD, UsageRecord
 
 T = TypeVar("T")
 
@@ -75,9 +76,10 @@ class ApiStore:
         warnings: Sequence[str],
         schedule: str | None = None,
         rerun_of: str | None = None,
+        file: JobFile | None = None,
         sighting: Sighting,
     ) -> bool:
-        """Write specification, first record, name, ticket and the request's id in one durable step.
+        """Write specification, file, first record, name, ticket and the request's id in one durable step.
 
         Returns False, and changes nothing, if ``job_id`` was submitted before. Raises ConflictError while another run
         of that name is active, ReplayedError for a repeated request or one whose session has ended.
@@ -104,6 +106,8 @@ class ApiStore:
             *moved(keys, user, record.submitted, job_id, None, record.state),
             self._event(EventKind.JOB_SUBMITTED, user, submitted, job=job.name),
         ]
+        if file is not None:
+            ops.append(("HSET", keys.job_files, job_id, encode(file)))
         ops += self.sessions.ops(sighting)
         guards: list[Guard] = [
             *self.sessions.guards(sighting),
@@ -170,6 +174,10 @@ class ApiStore:
     def spec(self, job_id: str) -> Job | None:
         return self._one(JOB, self._keys.specs, job_id)
 
+    def file(self, job_id: str) -> JobFile | None:
+        """Return the file of the job; None: none is kept."""
+        return self._one(JOB_FILE, self._keys.job_files, job_id)
+
     def tasks(self, job_id: str) -> dict[TaskKey, TaskRecord]:
         """Return a job's task records. Tasks that were never assigned have none."""
         key = self._keys.tasks(job_id)
@@ -182,15 +190,10 @@ class ApiStore:
         texts = self._backend.hget_many(key, tasks)
         return {TaskKey.parse(task): record for task, record in sound(TASK_RECORD, key, texts.items())}
 
-    def attempts(self, job_id: str) -> dict[TaskKey, list[AttemptRecord]]:
-        """Return the earlier attempts of a job's tasks, in order. A task with one attempt has none."""
+    def attempts(self, job_id: str, fields: Sequence[str]) -> dict[str, AttemptRecord]:
+        """Return the earlier attempts in these fields (``field_of``) that are kept and can be decoded."""
         key = self._keys.attempts(job_id)
-        found: dict[TaskKey, list[AttemptRecord]] = {}
-        for field, record in decoded_all(ATTEMPT_RECORD, key, self._backend.hgetall(key)).items():
-            found.setdefault(TaskKey.parse(field.partition("/")[0]), []).append(record)
-        for records in found.values():
-            records.sort(key=lambda record: record.attempt)
-        return found
+        return dict(sound(ATTEMPT_RECORD, key, self._backend.hget_many(key, fields).items()))
 
     def operations(self, job_id: str) -> list[OperationRecord]:
         """Return the operations of a job, in the order in which they were filed."""
@@ -216,6 +219,10 @@ class ApiStore:
     def usage(self) -> dict[str, UsageRecord]:
         """Return each user's decayed use of the cluster, as of different times."""
         return dict(sound(USAGE_RECORD, self._keys.usage, self._backend.hgetall(self._keys.usage).items()))
+
+    def kept_files(self) -> dict[str, dict[str, int]]:
+        """Return what each user's files in the share take, if a quota limits that: ``space`` and ``files``."""
+        return dict(sound(KEPT_FILES, self._keys.kept_files, self._backend.hgetall(self._keys.kept_files).items()))
 
     def schedules(self) -> list[ScheduleRecord]:
         """Return all schedules, sorted by name."""

@@ -194,7 +194,10 @@ def acl_text(*, prefix: str, node: str, passwords: dict[str, str], version: tupl
     connects = _connects(version)
     read = "%R~" if version >= _READ_PATTERNS else "~"
     api_keys = [
-        *(f"~{key}" for key in (keys.specs, keys.jobs, keys.live, keys.names, keys.tickets, keys.events)),
+        *(
+            f"~{key}"
+            for key in (keys.specs, keys.job_files, keys.jobs, keys.live, keys.names, keys.tickets, keys.events)
+        ),
         f"~{keys.jobs_in('*', '*')}",
         f"~{keys.session('*')}",
         *(f"~{key}" for key in (keys.horizon, keys.write_check)),
@@ -204,6 +207,7 @@ def acl_text(*, prefix: str, node: str, passwords: dict[str, str], version: tupl
         *(f"{read}{key}" for key in (keys.tasks("*"), keys.operations("*"), keys.schedules, keys.nodes)),
         *(f"{read}{key}" for key in (keys.lease, keys.plans, keys.ends, keys.feed)),
         f"{read}{keys.usage}",
+        f"{read}{keys.kept_files}",
         *(f"{read}{key}" for key in (keys.node_usage("*"), f"{prefix}history:*")),
         *(f"{read}{key}" for key in (keys.deleted, keys.attempts("*"))),
     ]
@@ -243,6 +247,7 @@ def node_rights(prefix: str, node: str, version: tuple[int, ...]) -> list[str]:
         keys.membership(node),
         keys.changes(node),
         keys.images,
+        keys.revoked,
     )
     rights = [f"~{keys.reports(node)}", f"~{keys.node_usage(node)}", *(read + key for key in reads)]
     commands = f"{_connects(version)} {_NODE_COMMANDS}".split()

@@ -12,6 +12,7 @@ lease                    string   A       who took the fence last, for people to
 cursor                   hash     A       stream name → last entry taken
 tickets                  stream   P       requests; A removes each entry with the commit that took it
 specs                    hash     P, A    job id → specification; removed with the job
+job-files                hash     P, A    job id → text of its file, compressed, to be shown; removed with the job
 jobs                     hash     P, A    job id → job record; P writes only the first, with the ticket, in one step
 jobs-in:<state>:<user>   zset     P, A    jobs in this state, of the user or (empty) of all; removed with the job
 live                     hash     P, A    job name → id of its run that has not ended; without one the name is free
@@ -19,7 +20,7 @@ names                    hash     P, A    job name → id of the latest run
 deleted                  hash     A       job name → id of its newest run, which was deleted while older ones are kept
 tasks:<job id>           hash     A       <component>.<index> → task record; a task that never left PENDING has none
 operations:<job id>      hash     A       id → operation record; all that go on, and the newest OPERATIONS_KEPT
-attempts:<job id>        hash     A       earlier attempts of tasks, ATTEMPTS_KEPT of each; removed with the job
+attempts:<job id>        hash     A       earlier attempts of tasks, up to ATTEMPTS_KEPT; removed with the job
 schedules                hash     A       name → schedule record
 nodes                    hash     A       name → node record
 images                   hash     P       name → digest of the image that its user pushed last, and who; MOST_IMAGES
@@ -35,9 +36,11 @@ history:job:<job id>     hash     M       the same of its tasks, and their own f
 history:cluster          hash     M       the same of the whole cluster; one
 history:cursor           hash     M       usage stream → last entry taken
 history:jobs             hash     M       job id → size of its history; bounded by HISTORY_JOBS_KEPT and …_CHUNKS_KEPT
+revoked                  stream   A       nodes that were removed, and when; trimmed to REVOKED_KEPT
 wakeups                  stream   N       name of a node that has reports to take; trimmed to WAKEUPS_KEPT (ADR 7)
 plans                    stream   A       answers to tickets of kind `plan`; trimmed to PLANS_KEPT
 usage                    hash     A       user → decayed use of the cluster, for fair shares
+kept-files               hash     A       user → what the user's files in the share take, if quotas limit that
 events                   stream   A, P    who did what, and what happened; trimmed to EVENTS_KEPT
 notifications            hash     A       id → notification to deliver; removed when it was delivered or given up
 ends                     stream   A       job id and record of jobs that ended, for who waits; trimmed to ENDS_KEPT
@@ -60,6 +63,8 @@ from __future__ import annotations
 CHANGES_KEPT = 2_000
 EVENTS_KEPT = 100_000
 WAKEUPS_KEPT = 10_000
+REVOKED_KEPT = 1_000
+"""Removed nodes whose certificates other nodes refuse. Each is needed for two days, until the certificate expires."""
 ENDS_KEPT = 256
 FEED_KEPT = 1_000
 """An entry is a few names, at most those of the tasks that one commit may change."""
@@ -90,6 +95,7 @@ class Keys:
         self.cursor = prefix + "cursor"
         self.tickets = prefix + "tickets"
         self.specs = prefix + "specs"
+        self.job_files = prefix + "job-files"
         self.jobs = prefix + "jobs"
         self.live = prefix + "live"
         self.names = prefix + "names"
@@ -101,7 +107,9 @@ class Keys:
         self.notifications = prefix + "notifications"
         self.feed = prefix + "feed"
         self.wakeups = prefix + "wakeups"
+        self.revoked = prefix + "revoked"
         self.usage = prefix + "usage"
+        self.kept_files = prefix + "kept-files"
         self.horizon = prefix + "horizon"
         self.write_check = prefix + "write-check"
         self.plans = prefix + "plans"

@@ -41,6 +41,15 @@ class Desired(msgspec.Struct, frozen=True):
     """By launch key."""
 
 
+class Revoked(msgspec.Struct, frozen=True):
+    """Nodes that were removed from the cluster, and the master's wall seconds of then.
+
+    Their certificates from before are valid for up to two days more, and nobody may accept them.
+    """
+
+    nodes: dict[str, float]
+
+
 class NodeStore:
     """One instance per node-agent. Every method raises UnreachableError while redis is away, and UndecodableError for
     records of a master with another protocol."""
@@ -51,6 +60,8 @@ class NodeStore:
         self._images = keys.images
         self._wakeups = keys.wakeups
         self._changes = keys.changes(node)
+        self._revoked = keys.revoked
+        self._last_revoked = "0-0"
         self._reports = keys.reports(node)
         self._usage = keys.node_usage(node)
         self._desired = (keys.desired(node), keys.launch(node), keys.addresses(node), keys.membership(node))
@@ -69,19 +80,25 @@ class NodeStore:
             decoded_all(MEMBERSHIP, self._desired[3], membership),
         )
 
-    def changes(self, cursor: str, seconds: float) -> tuple[str, list[DesiredChange]]:
+    def changes(self, cursor: str, seconds: float) -> tuple[str, list[DesiredChange | Revoked]]:
         """Return the new cursor and the changes after ``cursor``. Wait up to ``seconds`` for the first.
 
-        A membership is the present one: a later change may have replaced it already, or removed it.
+        The first call also returns the nodes that were removed before. A membership is the present one: a later change
+        may have replaced it already, or removed it.
         """
-        found = self._backend.wait({self._changes: cursor}, seconds, limit=1000).get(self._changes, [])
+        streams = self._backend.wait({self._changes: cursor, self._revoked: self._last_revoked}, seconds, limit=1000)
+        found, removed = streams.get(self._changes, []), streams.get(self._revoked, [])
         last = self._number
         for entry in found:
             number = change_number(entry)
             if number != last + 1:
                 raise ChangesGapError(f"change {last + 1} is gone, {number} is the next")
             last = number
-        changes = self._with_memberships([DESIRED_CHANGE.decode(fields["body"]) for _, fields in found])
+        changes: list[DesiredChange | Revoked] = []
+        changes += self._with_memberships([DESIRED_CHANGE.decode(fields["body"]) for _, fields in found])
+        if removed:
+            changes.append(Revoked({fields["node"]: float(fields["at"]) for _, fields in removed}))
+            self._last_revoked = removed[-1][0]
         self._number = last
         return (found[-1][0] if found else cursor), changes
 

@@ -12,12 +12,14 @@ from grass.wire.codec import Form
 from grass.wire.keys import TaskKey
 from grass.wire.task_record import TaskRecord
 
-ATTEMPTS_KEPT = 20
-"""Earlier attempts of each task that are kept, the newest."""
+ATTEMPTS_KEPT = 100_000
+"""Earlier attempts of one job that are kept, all of them up to here. After more restarts, the newest of each task."""
+LEAST_KEPT = 20
+"""Earlier attempts of each task that are always kept, the newest."""
 
 
 class AttemptRecord(msgspec.Struct, frozen=True, array_like=True):
-    """``<component>.<index>/<attempt modulo 20>`` → record in the hash ``attempts:<job id>``."""
+    """``<component>.<index>/<attempt>`` → record in the hash ``attempts:<job id>``."""
 
     attempt: int
     node: str | None
@@ -54,9 +56,19 @@ def attempt_of(task: TaskRecord) -> AttemptRecord:
     )
 
 
-def field_of(task: TaskKey, attempt: int) -> str:
-    """Return the field of an attempt. The oldest of a task's attempts is replaced."""
-    return f"{task}/{attempt % ATTEMPTS_KEPT}"
+def field_of(task: TaskKey | str, attempt: int) -> str:
+    """Return the field of an attempt."""
+    return f"{task}/{attempt}"
+
+
+def expired_attempt(attempt: int, restarts: int, tasks: int, kept: int = ATTEMPTS_KEPT) -> int | None:
+    """Return which attempt of a task is removed when ``attempt`` of it becomes an earlier one; None: none is.
+
+    ``restarts``, ``tasks``: of the whole job. One is removed for each that is added, so a job keeps at most twice
+    ``kept``, or ``LEAST_KEPT`` for each task.
+    """
+    share = kept if restarts <= kept else max(LEAST_KEPT, kept // tasks)
+    return attempt - share if attempt > share else None
 
 
 ATTEMPT_RECORD: Form[AttemptRecord] = Form(AttemptRecord)

@@ -9,6 +9,7 @@ from msgspec import Meta
 
 from grass.model.names import REQUEST_ID
 from grass.model.runtime import PROCESSES_ONLY
+from grass.wire.job_file import JobFile
 from grass.wire.operation_record import OperationKind
 
 Document = dict[str, Any]  # Any: the errors of its reader name every problem with its path, which a type could not
@@ -46,6 +47,8 @@ class Submission(Call, frozen=True):
     """NAME-xxxxxxxx. Sent again with the same id, nothing is started twice."""
     files: dict[str, str] = {}
     """Digests of the client's files that commands name, if the nodes are the client's machine."""
+    file: JobFile | None = None
+    """The text from which the client made ``manifest``; it is kept to be shown."""
 
 
 class Preview(Call, frozen=True):

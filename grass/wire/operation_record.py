@@ -77,6 +77,8 @@ class OperationRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     """Its position among the operations of the job, from 1. Only the master-agent reads this field and those below."""
     patience: float | None = None
     """Seconds that the user gave it; None: the default."""
+    until: Moment | None = None
+    """When a replacement ends at the latest, with all its states, if the user gave it a deadline."""
     partial: bool = False
     """Whether a scale-out may commit a part of the new members."""
     avoid: str | None = None

@@ -8,10 +8,11 @@ times.
 from __future__ import annotations
 
 from grass.wire.codec import Form
+from grass.wire.daemon_end import DaemonEnds
 from grass.wire.heartbeat import Heartbeat
 from grass.wire.hello import Hello
 from grass.wire.task_events import TaskEvents
 
-Report = Hello | Heartbeat | TaskEvents
+Report = Hello | Heartbeat | TaskEvents | DaemonEnds
 
 REPORT: Form[Report] = Form(Report)

@@ -17,6 +17,7 @@ MODULES = (
         "moment",
         "tickets",
         "job_record",
+        "job_file",
         "task_record",
         "attempt_record",
         "operation_record",

@@ -235,12 +235,29 @@ class SuspectNode(msgspec.Struct, frozen=True, tag_field="kind", tag="node-suspe
     problem: str
 
 
+class KeptFiles(msgspec.Struct, frozen=True, tag_field="kind", tag="kept-files"):
+    """What the users' files in the share take. Filed by the monitor; it replaces what was known."""
+
+    users: dict[str, dict[str, int]]
+    """User → ``space`` (bytes) and ``files``, as in a quota."""
+
+
 NodeTicket = CordonNode | UncordonNode | DrainNode | RemoveNode | SuspectNode
 QueuedTicket = HoldJob | ReleaseJob | SetPriority
 JobTicket = StopJob | StopTasks | DeleteJob | QueuedTicket
 ScheduleChange = PauseSchedule | ResumeSchedule | RunSchedule | DeleteSchedule
 ScheduleTicket = StartSchedule | StopSchedule | ScheduleChange
 OperationTicket = ScaleJob | SuspendJob | ResumeJob | RestartJob | ReplaceTask
-Ticket = StartJob | JobTicket | OperationTicket | CancelOperation | ScheduleTicket | PlanJob | JoinNode | NodeTicket
+Ticket = (
+    StartJob
+    | JobTicket
+    | OperationTicket
+    | CancelOperation
+    | ScheduleTicket
+    | PlanJob
+    | JoinNode
+    | NodeTicket
+    | KeptFiles
+)
 
 TICKET: Form[Ticket] = Form(Ticket)

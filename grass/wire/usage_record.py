@@ -1,4 +1,4 @@
-"""A user's recent use of the cluster, for fair shares. Written by the master-agent."""
+"""A user's recent use of the cluster, for fair shares, and what the user keeps in the share. By the master-agent."""
 
 from __future__ import annotations
 
@@ -19,3 +19,5 @@ class UsageRecord(NamedTuple):
 
 
 USAGE_RECORD: Form[UsageRecord] = Form(UsageRecord)
+KEPT_FILES: Form[dict[str, int]] = Form(dict[str, int])
+"""By user in the hash ``kept-files``: ``space`` in bytes and ``files`` in number, if a quota limits them."""

@@ -92,6 +92,17 @@ class JobsView(msgspec.Struct, frozen=True):
     """Whether the page is full, so that there may be older jobs. A damaged record is left out of its page."""
 
 
+class JobFileView(msgspec.Struct, frozen=True):
+    """The file of a job. Secrets in it are redacted."""
+
+    name: str
+    """Of the file, without its folder."""
+    text: str
+    original: bool
+    """Whether the user wrote it so. False: it was written from the specification, because the job was not started from
+    a file, or the file was too long to be kept."""
+
+
 class StartedView(msgspec.Struct, frozen=True):
     name: str
     id: str
@@ -153,6 +164,8 @@ class AttemptView(msgspec.Struct, frozen=True, kw_only=True):
 
 class AttemptsView(msgspec.Struct, frozen=True):
     attempts: tuple[AttemptView, ...]
+    after: str | None = None
+    """Pass this on to get the next page; None: there is no more."""
 
 
 class WhyGroup(msgspec.Struct, frozen=True):

@@ -1,43 +1,77 @@
-"""`/v1/jobs/{job}/attempts`: every attempt of a job's tasks that is kept."""
+"""`/v1/jobs/{job}/attempts`: pages of the attempts of a job's tasks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from itertools import islice
 
 from msgspec import structs
 
-from grass.errors import NotFoundError, UndecodableError
-from grass.wire.attempt_record import AttemptRecord, attempt_of
+from grass.errors import InputError, NotFoundError, UndecodableError
+from grass.wire.attempt_record import AttemptRecord, attempt_of, field_of
 from grass.wire.keys import TaskKey
+from grass.wire.task_record import TaskRecord
 from grass.wire.views import AttemptsView, AttemptView
 from master.api.call import Call
 from master.api.job_changes import find_job
 from master.api.redaction import Redaction
 
+_MOST_READ = 50_000
+"""Attempts that are looked up for one page. Only of a job with a great many restarts are some not there."""
+_READ_AT_ONCE = 1000
+
 
 def list_attempts(call: Call, job: str) -> AttemptsView:
-    """List attempts by task, oldest first. Tasks that were never assigned have none."""
+    """List a page of attempts by task, oldest first. Tasks that were never assigned have none."""
     record = find_job(call, job)
-    wanted = _task(record.name, call.query["task"])
-    newest = {key: attempt_of(task) for key, task in call.api.store.tasks(record.id).items() if task.attempt}
-    earlier = call.api.store.attempts(record.id)
-    if wanted is not None:
-        newest = {key: attempt for key, attempt in newest.items() if key == wanted}
-    redaction = Redaction(call)
-    return AttemptsView(tuple(_views(redaction, earlier, newest)))
+    tasks = {key: task for key, task in _tasks(call, record.id, record.name).items() if task.attempt}
+    attempts = _attempts_after(tasks, call.query["after"])
+    found: list[AttemptView] = []
+    limit, read, redaction = int(call.query["limit"]), 0, Redaction(call)
+    while len(found) < limit and read < _MOST_READ:
+        piece = list(islice(attempts, min(_READ_AT_ONCE, limit - len(found))))
+        if not piece:
+            return AttemptsView(tuple(found))
+        earlier = [field_of(key, number) for key, number in piece if number < tasks[key].attempt]
+        known = call.api.store.attempts(record.id, earlier)
+        known |= {field_of(key, tasks[key].attempt): attempt_of(tasks[key]) for key, _ in piece}
+        named = ((key, known.get(field_of(key, number))) for key, number in piece)
+        found += (_view(redaction, key, attempt) for key, attempt in named if attempt is not None)
+        read += len(piece)
+    return AttemptsView(tuple(found), field_of(*piece[-1]))
 
 
-def _views(
-    redaction: Redaction, earlier: dict[TaskKey, list[AttemptRecord]], newest: dict[TaskKey, AttemptRecord]
-) -> Iterator[AttemptView]:
-    for key in sorted(newest):
-        for attempt in (*earlier.get(key, ()), newest[key]):
-            fields = structs.asdict(attempt) | {"reason": redaction.reason(attempt.reason)}
-            yield AttemptView(task=str(key), **fields)
+def _attempts_after(tasks: Mapping[TaskKey, TaskRecord], after: str | None) -> Iterator[tuple[TaskKey, int]]:
+    """Yield task and number of each attempt, those that are not kept too."""
+    begin = (TaskKey("", 0), 0) if after is None else _cursor(after)
+    for key in sorted(tasks):
+        if key >= begin[0]:
+            first = begin[1] + 1 if key == begin[0] else 1
+            yield from ((key, number) for number in range(first, tasks[key].attempt + 1))
 
 
-def _task(job: str, name: str | None) -> TaskKey | None:
+def _view(redaction: Redaction, key: TaskKey, attempt: AttemptRecord) -> AttemptView:
+    fields = structs.asdict(attempt) | {"reason": redaction.reason(attempt.reason)}
+    return AttemptView(task=str(key), **fields)
+
+
+def _tasks(call: Call, job_id: str, job: str) -> dict[TaskKey, TaskRecord]:
+    names = call.query["task"]
+    if names is None:
+        return call.api.store.tasks(job_id)
+    return call.api.store.some_tasks(job_id, [_task(job, name) for name in names.split(",")])
+
+
+def _task(job: str, name: str) -> str:
     try:
-        return None if name is None else TaskKey.parse(name)
+        return str(TaskKey.parse(name))
     except UndecodableError as error:
         raise NotFoundError(f"job {job}: {name!r} is not a task; write COMPONENT.INDEX") from error
+
+
+def _cursor(text: str) -> tuple[TaskKey, int]:
+    task, _, number = text.partition("/")
+    try:
+        return TaskKey.parse(task), int(number) if number.isascii() and number.isdecimal() and len(number) < 10 else 0
+    except UndecodableError as error:
+        raise InputError(f"query parameter after: {text!r} names no attempt; pass on `after` of a page") from error

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 
 from grass.clock import steady
@@ -15,6 +16,7 @@ from grass.model.event_kind import EventKind
 from grass.model.job import MAX_PRIORITY, Job
 from grass.model.lifecycle import JobState
 from grass.wire.calls import JobChange, Rerun
+from grass.wire.job_file import JobFile
 from grass.wire.job_record import JobRecord
 from grass.wire.keys import TaskKey
 from grass.wire.task_record import TaskRecord
@@ -65,11 +67,19 @@ def rerun(call: Call, job: str) -> Reply:
         now=call.api.wall(),
         warnings=warnings,
         rerun_of=record.id,
+        file=_file(call, record),
         sighting=sighting,
     )
     if not fresh and (known := store.run(job_id)) is not None and known.user != call.user:
         raise ConflictError(f"job id {job_id}: taken by another user's job; choose another id")
     return Reply(StartedView(record.name, job_id, warnings), 201)
+
+
+def _file(call: Call, record: JobRecord) -> JobFile | None:
+    """Return the file of the run, for its rerun. One that is damaged does not prevent the rerun."""
+    with suppress(UndecodableError):
+        return call.api.store.file(record.id)
+    return None
 
 
 def stop_tasks(call: Call, record: JobRecord, names: tuple[str, ...], grace: float | None) -> None:

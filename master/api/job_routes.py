@@ -62,6 +62,13 @@ JOB_ROUTES: tuple[Route, ...] = (
         views.JobView,
         query={"specification": Parameter("boolean", "Include what its file said", default=False)},
     ),
+    Route(
+        "jobs.source",
+        "GET /v1/jobs/{job}/file",
+        READ,
+        "Show the job file as its user wrote it, or written from the specification",
+        views.JobFileView,
+    ),
     Route("jobs.delete", "DELETE /v1/jobs/{job}", WRITE, "Delete a finished job with its logs", views.JobView),
     Route(
         "jobs.tasks",
@@ -75,9 +82,13 @@ JOB_ROUTES: tuple[Route, ...] = (
         "jobs.attempts",
         "GET /v1/jobs/{job}/attempts",
         READ,
-        "List the attempts of a job's tasks, or of one task: the newest, and up to 20 earlier ones of each",
+        "List a page of the attempts of a job's tasks, or of some tasks: by task, oldest first",
         views.AttemptsView,
-        query={"task": Parameter("string", "Only attempts of this task, such as worker.3")},
+        query={
+            "task": Parameter("string", "Only attempts of this task, such as worker.3; of several, joined by commas"),
+            "after": Parameter("string", "Only attempts after this one: `after` of the page before"),
+            "limit": Parameter("integer", "Attempts of a page, at most", 1000, minimum=1, maximum=5000),
+        },
     ),
     Route("jobs.why", "GET /v1/jobs/{job}/why", READ, "Explain why a job or parts of it do not run", views.WhyView),
     Route(

@@ -21,6 +21,7 @@ from master.api import attempts, job_changes
 from master.api.call import Api, Call, Handler, Pieces, PiecesToEnd, Reply
 from master.api.feed import PAUSE
 from master.api.job_changes import find_job, stop_tasks
+from master.api.job_file import show_file
 from master.api.job_list import list_jobs
 from master.api.log_stream import stream_logs
 from master.api.plan import check_dependencies, plan_job
@@ -44,6 +45,7 @@ def blueprint(api: Api) -> Blueprint:
         "start": start_job,
         "plan": plan_job,
         "show": show_job,
+        "source": show_file,
         "tasks": list_tasks,
         "why": explain_job,
         "attempts": attempts.list_attempts,
@@ -70,7 +72,8 @@ def start_job(call: Call) -> Reply:
     trace.mark("API: manifest read")
     sighting = call.caller.sighting
     assert sighting is not None  # a route of sessions
-    fresh = store.submit(job, job_id=job_id, user=call.user, now=now, warnings=warnings, sighting=sighting)
+    user, file = call.user, accepted.file
+    fresh = store.submit(job, job_id=job_id, user=user, now=now, warnings=warnings, file=file, sighting=sighting)
     trace.mark("API: stored")
     if not fresh:
         known = store.job(job_id)
@@ -120,9 +123,10 @@ def wait_for_job(call: Call, job: str) -> PiecesToEnd:
 
     The last one has a ``pause``: if the job has not ended, ask again after that many seconds."""
     first = find_job(call, job)
-    with call.waiting() as granted, call.api.feed.listen(first.name) as changed:
+    watched = call.query["progress"]
+    with call.waiting() as granted, call.api.feed.listen(first.name, beginnings=watched) as changed:
         until = steady() + (call.query["timeout"] if granted else 0.0)
-        progress = Progress(call.query["progress"])
+        progress = Progress(watched)
         while True:
             changed.clear()
             record, now = _same_run(call, first), steady()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from functools import partial
 
 from flask import Blueprint, Response
+from flask import request as flask_request
+from werkzeug.wrappers import Request
 
 from grass.clock import steady
 from master.api.call import Api, Handler, serve
@@ -22,14 +23,26 @@ def noun_blueprint(noun: str, api: Api, handlers: Mapping[str, Handler]) -> Blue
     if extra:
         raise ValueError(f"{noun}: no route for {', '.join(sorted(extra))}")
     for route in routes:
-        view = partial(_view, api, route, handlers[route.name])
+        view = SealedView(api, route, handlers[route.name])
         rule = re.sub(r"{(\w+)}", r"<\1>", route.path)
         blueprint.add_url_rule(rule, route.name, view, methods=[route.method], provide_automatic_options=False)
     return blueprint
 
 
-def _view(api: Api, route: Route, handler: Handler, **path: str) -> Response:
-    began = steady()
-    reply = serve(api, route, handler, path)
-    api.latencies.add(route.operation, steady() - began, reply.status_code)
-    return reply
+class SealedView:
+    """Answers the requests of one route."""
+
+    def __init__(self, api: Api, route: Route, handler: Handler) -> None:
+        self._api = api
+        self._route = route
+        self._handler = handler
+
+    def __call__(self, **path: str) -> Response:
+        """Answer Flask's present request."""
+        return self.answer(flask_request, path)
+
+    def answer(self, request: Request, path: dict[str, str]) -> Response:
+        began = steady()
+        reply = serve(self._api, self._route, self._handler, path, request)
+        self._api.latencies.add(self._route.operation, steady() - began, reply.status_code)
+        return reply

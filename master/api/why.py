@@ -31,7 +31,8 @@ _NEXT = {
     ReasonCode.PARALLELISM: "starts when another task of this component ends",
     ReasonCode.AFTER: "starts once that job has ended as required; see `grass job show JOB`",
     ReasonCode.HELD: "starts after `grass job release JOB`",
-    ReasonCode.QUOTA: "starts when other tasks of this user end; an administrator can raise the quota",
+    ReasonCode.QUOTA: "starts when other tasks of this user end, or files of theirs are removed from the share; "
+    "an administrator can raise the quota",
     ReasonCode.CONSTRAINTS: "starts when a node joins that matches its constraints; see `grass node list`",
     ReasonCode.GANG: "starts when all of its tasks fit at once",
     ReasonCode.BEHIND: "starts after the job that is served first; a short enough `timeout` lets it start before",

@@ -33,7 +33,8 @@ def main() -> None:
     listing = [GRASS, "job", "list"]
     selections = {"--name 'queued-1999*'": ["--name", "queued-1999*"], "--tag none": ["--tag", "none"]}
     more: list[figures.Figure] = []
-    with LocalCluster(f"mode: local\nname: local\nkeep_jobs: {options.kept + 10}\n") as cluster:
+    settings = f"mode: local\nname: local\nkeep_jobs: {options.kept + 10}\n" if options.kept else ""
+    with LocalCluster(settings) as cluster:
         if options.kept:
             fill(cluster, options.kept)
             end_all(cluster, options.kept)

@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from grass.errors import InputError, NotAllowedError
-from tests.support.api_world import ApiWorld, api_world
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[ApiWorld]:
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    with api_world(tmp_path) as world:
-        yield world
+from tests.support.api_world import ApiWorld
 
 
 def start(world: ApiWorld, name: str, **tags: str) -> str:

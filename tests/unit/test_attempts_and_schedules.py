@@ -8,23 +8,30 @@ from grass.errors import ManifestError
 from grass.manifest import parse_schedule
 from grass.model.job import Component, Job, Restart, RestartOn
 from grass.model.resources import Resources
-from grass.wire.attempt_record import ATTEMPTS_KEPT
-from grass.wire.keys import TaskKey
+from grass.wire.attempt_record import ATTEMPTS_KEPT, LEAST_KEPT, AttemptRecord, expired_attempt, field_of
+from grass.wire.daemon_end import DaemonEnd, DaemonEnds
+from grass.wire.job_file import JobFile
 from grass.wire.tickets import StartSchedule
+from master.agent.nodes import MOST_ENDS
 from master.agent.step import Limits
+from tests.support.sessions import sighting
 from tests.support.world import CALM, World
 
 RESTART = Restart(RestartOn.ON_FAILURE, limit=None, backoff=1.0)
 RULE = {"name": "s", "cron": "0 * * * *", "overlap": "queue", "job": {"components": {"t": {"command": "x"}}}}
 
 
+def kept(world: World, task: str = "t.0") -> list[AttemptRecord]:
+    return list(world.api.attempts("j-1", [field_of(task, number) for number in range(1, 60)]).values())
+
+
 def attempts(world: World, task: str = "t.0") -> list[tuple[int, int | None, str | None]]:
-    found = world.api.attempts("j-1").get(TaskKey.parse(task), [])
+    found = kept(world, task)
     return [(one.attempt, one.exit_code, one.reason.message if one.reason else None) for one in found]
 
 
-def flaky(count: int = 1) -> World:
-    world = World()
+def flaky(count: int = 1, limits: Limits | None = None) -> World:
+    world = World(limits)
     world.add_node("n1", cpu=8)
     part = Component("t", "x", replicas=count, resources=Resources(), restart=RESTART)
     world.submit(Job("j", {"t": part}, ("t",)))
@@ -35,29 +42,70 @@ def test_an_earlier_attempt_keeps_its_own_reason_and_a_first_attempt_costs_nothi
     world = flaky(2)
     world.end("j-1/t.1/1")
     world.end("j-1/t.0/1", code=3)
-    assert world.api.attempts("j-1") == {}
+    assert attempts(world) == attempts(world, "t.1") == []
     world.advance(2)
     world.takeover()
     world.end("j-1/t.0/2", code=None, signal=9)
     world.advance(4)
     assert attempts(world) == [(1, 3, "ended with exit code 3"), (2, None, "ended by signal SIGKILL")]
     assert attempts(world, "t.1") == []
-    [first, _] = world.api.attempts("j-1")[TaskKey("t", 0)]
+    [first, second] = kept(world)
     assert first.node == "n1"
     assert first.assigned is not None and first.started is not None and first.ended is not None
-    [_, second] = world.api.attempts("j-1")[TaskKey("t", 0)]
     assert second.assigned is not None and second.assigned > first.assigned  # each attempt has its own times
 
 
-def test_of_many_attempts_the_newest_are_kept_and_none_of_a_job_that_is_gone() -> None:
+def test_every_attempt_is_kept_and_none_of_a_job_that_is_gone() -> None:
     world = flaky()
     for attempt in range(1, 40):
         world.end(f"j-1/t.0/{attempt}", code=attempt)
         world.advance(61, CALM)
-    assert [number for number, _, _ in attempts(world)] == list(range(40 - ATTEMPTS_KEPT, 40))
+    assert [number for number, _, _ in attempts(world)] == list(range(1, 40))
     world.end("j-1/t.0/40")
     world.ticket("delete", id="j-1")
     assert world.backend.hgetall(world.keys.attempts("j-1")) == {}
+
+
+def test_of_a_job_with_very_many_restarts_the_newest_attempts_of_each_task_are_kept() -> None:
+    world = flaky(2, Limits(attempts_kept=4))
+    world.end("j-1/t.1/1", code=1)
+    for attempt in range(1, LEAST_KEPT + 4):
+        world.end(f"j-1/t.0/{attempt}", code=attempt)
+        world.advance(61, CALM)
+    # the first four restarts remove nothing; then each removes the one that is as old as a task keeps
+    assert [number for number, _, _ in attempts(world)] == list(range(4, LEAST_KEPT + 4))
+    assert [number for number, _, _ in attempts(world, "t.1")] == [1]
+
+
+@pytest.mark.parametrize(
+    ("attempt", "restarts", "tasks", "expired"),
+    [
+        (2, 1, 1, None),
+        (ATTEMPTS_KEPT, ATTEMPTS_KEPT, 5, None),  # one bad task among five has them all
+        (ATTEMPTS_KEPT + 1, ATTEMPTS_KEPT + 1, 1, 1),
+        (30_000, ATTEMPTS_KEPT + 1, 5, 10_000),
+        (LEAST_KEPT + 1, ATTEMPTS_KEPT + 1, 50_000, 1),
+        (LEAST_KEPT, ATTEMPTS_KEPT + 1, 50_000, None),
+    ],
+)
+def test_an_attempt_is_removed_only_once_its_job_has_too_many(
+    attempt: int, restarts: int, tasks: int, expired: int | None
+) -> None:
+    assert expired_attempt(attempt, restarts, tasks) == expired
+
+
+def test_the_file_of_a_job_is_kept_until_the_job_is_deleted_and_the_master_agent_never_reads_it() -> None:
+    world, part = World(), Component("t", "x", resources=Resources())
+    world.add_node("n1", cpu=8)
+    file, seen = JobFile("j.yml", b"never unpacked"), sighting(world.api)
+    job = Job("j", {"t": part}, ("t",))
+    world.api.submit(job, job_id="j-1", user="ann", now=world.wall, warnings=[], file=file, sighting=seen)
+    world.run()
+    world.takeover()
+    world.end("j-1/t.0/1")
+    assert world.api.file("j-1") == file
+    world.ticket("delete", id="j-1")
+    assert world.backend.hgetall(world.keys.job_files) == {}
 
 
 def test_a_lost_attempt_is_kept_without_an_end() -> None:
@@ -66,7 +114,7 @@ def test_a_lost_attempt_is_kept_without_an_end() -> None:
     world.advance(400)
     world.add_node("n2")
     assert world.tasks("j-1")["t.0"]["node"] == "n2"
-    [lost] = world.api.attempts("j-1")[TaskKey("t", 0)]
+    [lost] = kept(world)
     assert (lost.attempt, lost.node, lost.ended, lost.reason is not None) == (1, "n1", None, True)
 
 
@@ -197,3 +245,16 @@ def test_nobody_replaces_a_stopped_schedule_of_another_user() -> None:
     world.api.ticket(StartSchedule(parse_schedule(RULE).schedule, "ann"))
     world.run()
     assert world.schedule_views()[0]["state"] == "ACTIVE"
+
+
+def test_ends_of_a_nodes_daemons_are_events_and_a_node_cannot_fill_the_log_with_them() -> None:
+    world = World()
+    node = world.add_node("n1")
+    end = DaemonEnd(daemon="shepherd", time=1.0, code=-9)
+    node.store.report([DaemonEnds((end,) * 20)] * 5)
+    node.store.report([DaemonEnds((DaemonEnd(daemon="init", time=1.0, code=-9),))])
+    world.run()
+    told = [event for event in world.events() if event["kind"] in ("daemon-ended", "report-refused")]
+    assert [event["kind"] for event in told] == ["daemon-ended"] * MOST_ENDS + ["report-refused"]
+    assert told[0]["message"] == "node n1: shepherd: ended by signal SIGKILL; it is started again"
+    assert told[0]["node"] == "n1"

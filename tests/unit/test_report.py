@@ -138,23 +138,23 @@ def test_usage_is_drawn_from_zero_on_with_its_unit_and_without_what_was_never_us
     assert "76.0L" in text  # a cpu that was never used is a line at the bottom
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(1100, "light"), (390, "dark")])
-def test_a_browser_without_network_shows_a_report(width: int, scheme: str, tmp_path: Path) -> None:
+def test_a_browser_without_network_shows_a_report(tmp_path: Path) -> None:
     history = {"start": 0, "step": 2, "curves": {"memory": [1.0, 2.0, 4.0]}}
     tasks = [task(index, task=f"a-component-with-a-long-name.{index}") for index in range(300)]
     file = tmp_path / "report.html"
     file.write_text(page(content(0, tasks=tasks, attempts=tasks, histories={"t.0": history}), 1e9 + 500))
     with chromium() as browser:
-        context = browser.new_context(
-            viewport={"width": width, "height": 900}, color_scheme=scheme, offline=True, java_script_enabled=False
-        )
+        context = browser.new_context(offline=True, java_script_enabled=False)
         shown, wrong = context.new_page(), []
         shown.on("console", lambda message: wrong.append(message.text))
         shown.on("request", lambda request: request.url == file.as_uri() or wrong.append(request.url))
         shown.goto(file.as_uri())
         assert shown.locator("svg").count() == 2 and shown.locator("h1").inner_text().startswith("j (j-1)")
-        right = shown.locator("body").bounding_box()
-        assert right["x"] + right["width"] <= width and wrong == []
+        for width, scheme in ((1100, "light"), (390, "dark")):
+            shown.set_viewport_size({"width": width, "height": 900})
+            shown.emulate_media(color_scheme=scheme)
+            right = shown.locator("body").bounding_box()
+            assert right["x"] + right["width"] <= width and wrong == []
         context.close()
 
 
