@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import gc
+from collections.abc import Generator, Iterator
 
 import pytest
 from hypothesis import settings
 from xdist.remote import Producer
 
+from grass.manifest.settings import OfferedResources, Settings
 from grass.store.embedded import NoRedisError, find_server
+from tests.support.examples import NEW, SAME
 from tests.support.local_cluster import LocalCluster
 from tests.support.needs import missing, require_root
 from tests.support.redis_server import RedisServer
@@ -16,9 +19,9 @@ from tests.support.workers import ByGroup, in_turn
 
 # How long an example takes says nothing on a machine that others use. The same examples in every run: what is looked
 # for with new ones (`--long`) is not found in somebody else's change.
-settings.register_profile("same", deadline=None, derandomize=True)
-settings.register_profile("new", deadline=None)
-settings.load_profile("same")
+settings.register_profile(SAME, deadline=None, derandomize=True)
+settings.register_profile(NEW, deadline=None)
+settings.load_profile(SAME)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -31,7 +34,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--long"):
-        settings.load_profile("new")
+        settings.load_profile(NEW)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect without searches for garbage, and leave what was collected out of later ones: it stays until the end."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
 
 
 @pytest.hookimpl(trylast=True)  # after pytest-randomly
@@ -68,8 +82,9 @@ def redis_server() -> Iterator[RedisServer]:
 
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[LocalCluster]:
-    """One local cluster for the whole run. Tests leave it running, and use job names of their own."""
-    with LocalCluster().running() as made:
+    """One local cluster for the whole run. Tests leave it running, and use job names of their own. Its node has three
+    ``seats``, for tests that need a full node."""
+    with LocalCluster(Settings(resources=OfferedResources(custom={"seats": 3}))).running() as made:
         yield made
 
 

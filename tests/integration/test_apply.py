@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,10 +17,9 @@ GRASS = Path(sys.executable).parent / "grass"
 EXAMPLES = Path("examples/foreign")
 
 
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[LocalCluster]:
-    with LocalCluster().running() as made:
-        yield made
+@pytest.fixture(scope="module", autouse=True)
+def _room(cluster: LocalCluster) -> None:
+    cluster.stop_jobs()
 
 
 def grass(cluster: LocalCluster, *words: str, given: str | None = None) -> subprocess.CompletedProcess[str]:

@@ -60,7 +60,7 @@ SHORT = {
 }
 """Bench → how to make it short, and some of the figures that it prints, with their units."""
 
-SHARING = ("array_throughput", "end_latency", "executor", "grass_run", "logs", "scale")
+SHARING = ("array_throughput", "end_latency", "executor", "grass_run", "job_list", "logs", "memory", "scale")
 """Benches that need no cluster of their own: how long the one that they take has run changes their figures."""
 
 OTHERS = {"container_start", "dashboard", "node_idle", "trace", "node_add", "scale_torch"}
@@ -108,10 +108,10 @@ def test_a_bench_with_containers_prints_its_figures() -> None:
     check("node_idle", [*ONE_ROUND, "--seconds", "0.3"], idle)
 
 
-def test_a_bench_with_a_browser_prints_its_figures() -> None:
+def test_a_bench_with_a_browser_prints_its_figures(cluster: LocalCluster) -> None:
     require(shutil.which("chromium") is not None, "chromium: Debian's chromium")
     found = {"first useful paint": "ms", "frame, 5,000 tasks": "ms", "master, 10 page(s)": "%"}
-    check("dashboard", [*ONE_ROUND, "--seconds", "0.5"], found)
+    check("dashboard", [*ONE_ROUND, "--seconds", "0.5"], found, GRASS_BENCH_HOME=str(cluster.home))
 
 
 def test_the_replayed_trace_tells_what_each_scheduler_made_of_it() -> None:

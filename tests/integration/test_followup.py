@@ -125,13 +125,15 @@ def test_every_attempt_of_a_task_is_shown(grass: Grass, tmp_path: Path) -> None:
 
 def test_a_report_has_all_about_a_job(grass: Grass, tmp_path: Path) -> None:
     part = "{command: 'exit 3', restart: {policy: on-failure, limit: 2, backoff: 0.1}, resources: {cpu: 0.1}}"
-    start(grass, tmp_path, f"name: reported\ncomponents:\n  t: {part}\n")
+    written = f"name: reported  # the last trial\ncomponents:\n  t: {part}\n"
+    start(grass, tmp_path, written)
+    assert grass.good("job", "show", "reported", "--file") == written
     assert grass("job", "wait", "reported").returncode == 1
     path = tmp_path / "report.html"
     said = grass.json("report", "reported", "--to", str(path))
     text = path.read_text()
     assert said["bytes"] == path.stat().st_size
-    for wanted in ("t.0#3", "task-restarts", "ended with exit code 3", "on-failure", "Timeline"):
+    for wanted in ("t.0#3", "task-restarts", "ended with exit code 3", "# the last trial", "Timeline"):
         assert wanted in text, wanted
     again = grass("report", "reported", "--to", str(path))
     assert (again.returncode, "exists already" in again.stderr) == (2, True)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import docker
 import pytest
@@ -113,17 +114,27 @@ def pushed(cluster: LocalCluster, tmp_path: Path) -> Iterator[str]:
         engine.close()
 
 
-def test_the_timeline_shows_how_long_a_task_waited_for_its_image(cluster: LocalCluster, pushed: str) -> None:
+def loaded(cluster: LocalCluster, image: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the end of a job that had to load its image, and its attempt."""
     spec = job("loads", "true")
-    spec["components"]["box"] |= {"replicas": 1, "image": pushed}  # type: ignore[index]
+    spec["components"]["box"] |= {"replicas": 1, "image": image}  # type: ignore[index]
     with cluster.client() as client:
-        started = client.start(spec)["id"]
-        done = client.wait(started, 60)
+        done = client.wait(client.start(spec)["id"], 60)
         assert done["state"] == "SUCCEEDED"
-        [attempt] = client.attempts(started)
+        [attempt] = client.attempts(done["id"])
+    return done, attempt
+
+
+def test_an_attempt_tells_how_long_it_waited_for_its_image(cluster: LocalCluster, pushed: str) -> None:
+    _, attempt = loaded(cluster, pushed)
     assert attempt["assigned"] < attempt["prepared"] < attempt["started"]
+
+
+@pytest.mark.nightly
+def test_the_timeline_shows_how_long_a_task_waited_for_its_image(cluster: LocalCluster, pushed: str) -> None:
+    done, attempt = loaded(cluster, pushed)
     with chromium() as browser, served(cluster.client) as link, opened(browser, link) as page:
-        to(page, f"/jobs/{started}/timeline")
+        to(page, f"/jobs/{done['id']}/timeline")
         page.wait_for_selector(".lane i.image[title*='attempt 1 on local: image, ']", state="attached")
         width = page.evaluate("document.querySelector('.lane i.image').getBoundingClientRect().width")
         part = (attempt["prepared"] - attempt["assigned"]) / (done["ended"] - done["submitted"])

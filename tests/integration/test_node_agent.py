@@ -55,6 +55,14 @@ def test_it_says_hello_and_then_that_it_lives(node: NodeRun) -> None:
     assert hello.resources.cpu >= 1000 and hello.resources.memory > 1 << 20
 
 
+def test_it_notes_the_nodes_that_were_removed_from_the_cluster(node: NodeRun) -> None:
+    noted = node.config.node_dir / "revoked.json"
+    for name, at in (("n8", clock.wall()), ("n9", clock.wall())):
+        node.backend.apply([("XADD", node.keys.revoked, 10, "node", name, "at", f"{at:.3f}")])
+        wait_until(lambda name=name: noted.exists() and name in noted.read_text(), what="the note")
+    assert "n8" in noted.read_text()
+
+
 def test_a_task_starts_runs_with_its_environment_ends_and_leaves_nothing(node: NodeRun) -> None:
     node.change(addresses={"j-1": "j.c.0 127.0.0.1 4000 params\n"})
     node.start("cat $GRASS_ADDRESSES; echo $GRASS_TASK $EPOCHS; exit 3", ONE, env={"EPOCHS": "5"})

@@ -6,6 +6,7 @@ import os
 import pty
 import select
 import shutil
+import signal
 import struct
 import subprocess
 import tempfile
@@ -60,6 +61,11 @@ class Terminal:
             self._stream.feed(os.read(self._ours, 65536))
         return text
 
+    def resize(self, columns: int, rows: int) -> None:
+        ioctl(self._ours, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        self._screen.resize(rows, columns)
+        self.process.send_signal(signal.SIGWINCH)  # the terminal is not its controlling one
+
     def end(self) -> int:
         """Return the exit code. Reads what is still drawn: nothing ends while it waits for its terminal."""
         with suppress(OSError):  # how the end of a terminal shows on Linux
@@ -85,9 +91,8 @@ def terminal(grass: Grass, columns: int, rows: int, *arguments: str) -> Iterator
         os.close(ours)
 
 
-@pytest.mark.parametrize(("columns", "rows"), [(80, 24), (200, 60)])
-def test_the_cluster_is_shown_and_a_job_with_its_log_is_a_key_away(grass: Grass, columns: int, rows: int) -> None:
-    with terminal(grass, columns, rows) as shown:
+def test_the_cluster_is_shown_and_a_job_with_its_log_is_a_key_away(grass: Grass) -> None:
+    with terminal(grass, 80, 24) as shown:
         text = shown.until(lambda text: "3/3 running" in text and "local" in text)
         assert "q quit" in text.splitlines()[-1]
         shown.press(b"\r")
@@ -106,6 +111,10 @@ def test_the_cluster_is_shown_and_a_job_with_its_log_is_a_key_away(grass: Grass,
         shown.until(lambda text: "sorted by state" in text)
         shown.press(b"s")
         shown.until(lambda text: "sorted by name" in text)
+        shown.resize(200, 60)
+        shown.until(lambda text: "q quit" in text.splitlines()[59] and "3/3 running" in text)
+        shown.press(b"\r")
+        shown.until(lambda text: "details of counts" in text and all(f"t.{index}" in text for index in range(3)))
         shown.press(b"q")
         assert shown.end() == 0
 

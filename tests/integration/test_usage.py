@@ -26,7 +26,7 @@ from tests.support.example_run import free_port
 from tests.support.local_cluster import LocalCluster
 from tests.support.waiting import wait_until
 
-CORE_SECONDS, MEMORY, WRITTEN = 6.0, 500 << 20, 256 << 20
+CORE_SECONDS, MEMORY, WRITTEN = 3.0, 500 << 20, 128 << 20
 
 
 def work(core_seconds: float, written: int) -> list[str]:
@@ -130,7 +130,7 @@ def test_own_figures_become_a_curve(client: ApiClient, worked: str) -> None:
     assert curve["values"] == [pytest.approx(1 / (step + 1)) for step in curve["steps"]]
 
 
-def test_usage_of_a_running_task_and_the_totals_of_thousands_of_short_ones(client: ApiClient) -> None:
+def test_usage_of_a_running_task_and_the_totals_of_many_short_ones(client: ApiClient) -> None:
     running = start(client, "running", "sleep 1000")
     wait_until(lambda: any(task["now"] for task in client.job_usage(running)["tasks"]), 25)
     [task] = client.job_usage(running)["tasks"]
@@ -138,11 +138,11 @@ def test_usage_of_a_running_task_and_the_totals_of_thousands_of_short_ones(clien
     assert any(task["key"].startswith(running) for task in client.node_usage("local")["tasks"])
     wait_until(lambda: any(client.job_usage(running)["history"]["curves"].get("memory", ())), 25)
     client.stop(running, grace=0.1)
-    short = start(client, "short", "true", replicas=300)
+    short = start(client, "short", "true", replicas=100)
     assert client.wait(short, timeout=50)["state"] == "SUCCEEDED"
     usage = client.job_usage(short, first=5)
-    assert usage["count"] == 300 and len(usage["tasks"]) == 5
-    assert usage["totals"]["cpu"] > 0.05 and usage["totals"].get("unmeasured", 0) == 0
+    assert usage["count"] == 100 and len(usage["tasks"]) == 5
+    assert usage["totals"]["cpu"] > 0.02 and usage["totals"].get("unmeasured", 0) == 0
 
 
 def test_killed_daemons_lose_no_totals(client: ApiClient, cluster: LocalCluster) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import cycle
 from pathlib import Path
@@ -14,6 +14,7 @@ from grass.api.client import ApiClient
 from grass.api.keyring import Profile, Role, save_profile
 from grass.api.user_files import register_user
 from grass.config import ClusterConfig
+from grass.errors import ConflictError
 from grass.manifest.settings import Settings
 from grass.provision import layout, local, processes
 from tests.support.rsa_keys import public_jwk, write_key
@@ -80,6 +81,14 @@ class LocalCluster:
     def client(self) -> ApiClient:
         """Return a client, which the caller closes."""
         return ApiClient(self.settings.name, home=self.home)
+
+    def stop_jobs(self) -> None:
+        """Stop all active jobs, and wait for their end."""
+        with self.client() as client:
+            for job in client.jobs():
+                with suppress(ConflictError):  # it has ended
+                    client.stop(job["id"], grace=0.0)
+                client.wait(job["id"], 30.0)
 
     def start_sleeper(self, marks: Path) -> int:
         """Start the job `sleeper`, whose task adds a line to ``marks`` at each start. Return the pid of the task."""

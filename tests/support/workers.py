@@ -34,12 +34,17 @@ MOST_LABS = 2
 """More labs would wait for the processor, and clusters would reach time-outs."""
 
 FIRST = (
-    "tests/e2e/test_host_faults.py",
-    "tests/e2e/test_create.py",
     "tests/e2e/test_join.py",
+    "tests/e2e/test_work.py",
+    "tests/e2e/test_create.py",
+    "tests/e2e/test_host_faults.py",
     LAB,
     "tests/integration/test_readme_commands.py",
     "engine",
+    "tests/integration/test_dashboard.py",
+    "tests/integration/test_files.py",
+    "tests/integration/test_store_trouble.py",
+    "tests/integration/test_docs.py",
     "tests/integration/test_faults.py",
     "tests/integration/test_supervision.py",
     "tests/integration/test_hung_daemons.py",

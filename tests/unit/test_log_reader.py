@@ -6,13 +6,14 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from grass.errors import InputError
 from master.api.log_files import WINDOW
 from master.api.logs import Follower, LogLine
 from master.collector.blocks import Block
+from tests.support.examples import examples
 
 JOB = "j-0123abcd"
 
@@ -46,7 +47,7 @@ outputs = st.binary(max_size=300) | st.lists(st.sampled_from([b"ab\n", b"\n", b"
 
 
 @pytest.mark.timeout(240)  # it computes: beside other workers it takes several times as long
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@examples(150, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(out=outputs, err=outputs, data=st.data())
 def test_whatever_is_cut_repeated_torn_or_overlapping_the_reader_gives_the_bytes_that_were_printed(
     tmp_path_factory, out, err, data
