@@ -88,6 +88,6 @@ def tab(context: Any, link: str, allowed: tuple[str, ...] = ()) -> Iterator[Any]
             raise AssertionError(f"{page.evaluate(_LOADED)}, said {wrong}, shows {page.content()!r}") from error
         yield page
         found = [each for each in wrong if not any(part in each for part in (_NETWORK_CHANGED, *allowed))]
-        assert found == []
+        assert found == [], found
     finally:
         page.close()
