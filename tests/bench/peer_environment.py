@@ -16,18 +16,22 @@ from typing import Any
 
 import figures
 
+from grass.exclusive import exclusive
+
 
 def interpreter(name: str, *packages: str) -> Path:
-    """Python of the environment ``name`` with these packages in it, made on first use."""
+    """Python of the environment ``name`` with these packages in it, made on first use, by one bench at a time."""
     cache = Path(os.environ.get("GRASS_BENCH_CACHE") or Path.home() / ".cache" / "grass-bench")
     folder = cache / name
     python = folder / "bin" / "python"
-    if not (folder / "complete").exists():
-        figures.progress(f"installing {', '.join(packages)} into {folder} (once)")
-        venv.create(folder, with_pip=True, clear=True)
-        install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *packages]
-        subprocess.run(install, check=True)
-        (folder / "complete").touch()
+    cache.mkdir(parents=True, exist_ok=True)
+    with exclusive(cache / f"{name}.lock"):
+        if not (folder / "complete").exists():
+            figures.progress(f"installing {', '.join(packages)} into {folder} (once)")
+            venv.create(folder, with_pip=True, clear=True)
+            install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *packages]
+            subprocess.run(install, check=True)
+            (folder / "complete").touch()
     return python
 
 
@@ -38,14 +42,16 @@ class Peer:
         self._driver = driver
         self._temporary = tempfile.TemporaryDirectory(prefix="peer-")
         """Peers leave sockets and files in the folder for temporary files."""
-        self.process = subprocess.Popen(
-            [python, Path(__file__).with_name(driver)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            env={**os.environ, "TMPDIR": self._temporary.name},
-        )
+        self._said = Path(self._temporary.name, "stderr")
+        with self._said.open("w") as said:
+            self.process = subprocess.Popen(
+                [python, Path(__file__).with_name(driver)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=said,
+                text=True,
+                env={**os.environ, "TMPDIR": self._temporary.name},
+            )
         self._read()
 
     def __exit__(self, *_: object) -> None:
@@ -69,6 +75,7 @@ class Peer:
         assert self.process.stdout
         line = self.process.stdout.readline()
         if not line:
-            sys.exit(f"{self._driver} ended with {self.process.wait()}")
+            ended = f"{self._driver} ended with {self.process.wait()}"
+            sys.exit(f"{ended}: {self._said.read_text(errors='replace')[-2000:]}")
         reply: dict[str, Any] = json.loads(line)
         return reply
