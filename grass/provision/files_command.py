@@ -19,6 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
+from grass import clock
 from grass.api.keyring import Role
 from grass.api.user_files import UserRecord, files_record
 from grass.config import ClusterConfig, Secrets
@@ -49,6 +50,8 @@ if TYPE_CHECKING:
 
 _LOOK = 0.5
 """Seconds between two looks whether the user still may."""
+_COUNT = 0.02
+"""Seconds between two looks at what a transfer under a quota has written. For so long it may exceed the quota."""
 _PROGRAMS = ("/usr", "/bin", "/lib", "/lib32", "/lib64", "/etc/ld.so.cache", "/etc/passwd", "/etc/group", "/dev/null")
 _OTHERS = ("/etc/nsswitch.conf", "/etc/localtime", "/dev/urandom")
 
@@ -103,11 +106,14 @@ def _watched(work: Callable[[], int], allowed: Callable[[], bool], quota: SpaceL
         os.setpgid(0, 0)
         _do(work)
     ended = os.pidfd_open(child)
-    while not select.select([ended], [], [], _LOOK)[0]:
-        if not allowed():
-            os.killpg(child, signal.SIGKILL)
-            sys.stderr.write("the administrator changed what this user may do; the transfer ended\n")
-            break
+    looked = clock.steady()
+    while not select.select([ended], [], [], _COUNT if quota else _LOOK)[0]:
+        if clock.steady() - looked >= _LOOK:
+            looked = clock.steady()
+            if not allowed():
+                os.killpg(child, signal.SIGKILL)
+                sys.stderr.write("the administrator changed what this user may do; the transfer ended\n")
+                break
         if quota is not None and (said := quota.exceeded_by(child)):
             os.killpg(child, signal.SIGKILL)
             os.waitpid(child, 0)
