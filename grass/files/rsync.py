@@ -106,8 +106,8 @@ def _progress(stream: IO[bytes]) -> Iterator[Progress]:
 def _failure(code: int, what: str, said: str) -> GrassError:
     lines = [line for line in said.splitlines() if line.strip() and not line.startswith("rsync error:")]
     reason = "; ".join(lines[-3:]) or f"rsync ended with {code}"
-    if code == OVER_QUOTA or any(line.startswith(QUOTA) for line in lines):
-        return ConflictError(f"{what}: {reason}")
+    if over := [line for line in lines if line.startswith(QUOTA)]:
+        return ConflictError(f"{what}: {over[0]}")
     if code in _UNREACHABLE:
         return UnreachableError(f"{what}: the connection to the cluster failed ({reason}); run it again to go on")
     if code in _WRONG:

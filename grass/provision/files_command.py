@@ -16,6 +16,7 @@ import sys
 import sysconfig
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -52,6 +53,8 @@ _LOOK = 0.5
 """Seconds between two looks whether the user still may."""
 _COUNT = 0.02
 """Seconds between two looks at what a transfer under a quota has written. For so long it may exceed the quota."""
+_GRACE = 0.5
+"""Seconds between TERM and KILL."""
 _PROGRAMS = ("/usr", "/bin", "/lib", "/lib32", "/lib64", "/etc/ld.so.cache", "/etc/passwd", "/etc/group", "/dev/null")
 _OTHERS = ("/etc/nsswitch.conf", "/etc/localtime", "/dev/urandom")
 
@@ -108,18 +111,27 @@ def _watched(work: Callable[[], int], allowed: Callable[[], bool], quota: SpaceL
     ended = os.pidfd_open(child)
     looked = clock.steady()
     while not select.select([ended], [], [], _COUNT if quota else _LOOK)[0]:
+        said, code = "", OVER_QUOTA
         if clock.steady() - looked >= _LOOK:
             looked = clock.steady()
             if not allowed():
-                os.killpg(child, signal.SIGKILL)
-                sys.stderr.write("the administrator changed what this user may do; the transfer ended\n")
-                break
-        if quota is not None and (said := quota.exceeded_by(child)):
-            os.killpg(child, signal.SIGKILL)
-            os.waitpid(child, 0)
+                said, code = "the administrator changed what this user may do; the transfer ended", 1
+        if quota is not None:
+            said = said or quota.exceeded_by(child)
+        if said:
+            _end(child, ended)
             sys.stderr.write(f"{said}\n")
-            return OVER_QUOTA
+            return code
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) & 0xFF
+
+
+def _end(child: int, ended: int) -> None:
+    """End the transfer. On TERM, rsync removes the part of a file that it was receiving."""
+    os.killpg(child, signal.SIGTERM)
+    select.select([ended], [], [], _GRACE)
+    with suppress(ProcessLookupError):
+        os.killpg(child, signal.SIGKILL)
+    os.waitpid(child, 0)
 
 
 def _do(work: Callable[[], int]) -> NoReturn:

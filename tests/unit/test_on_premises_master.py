@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import shutil
 import subprocess
@@ -26,7 +27,7 @@ from grass.provision.on_premises.master_files import config_files, smb_conf, uni
 from grass.provision.on_premises.record import Made
 from grass.provision.on_premises.removal import removal_steps
 from grass.provision.on_premises.requirements import Target, meant
-from grass.provision.on_premises.steps import Run, plan_lines
+from grass.provision.on_premises.steps import Call, Put, Run, plan_lines
 from grass.share import shared
 from tests.support.needs import require, require_root
 
@@ -284,6 +285,39 @@ def test_no_secret_is_in_a_plan(bundle: Bundle) -> None:
     plan = "\n".join(plan_lines(steps, "m1"))
     assert "the-share-password" not in plan and "start redis, collector, samba, monitor, master-agent" in plan
     assert steps[0].name == "note what will be made there"
+
+
+def test_other_settings_restart_neither_redis_nor_the_share(
+    bundle: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each restart of samba breaks off what tasks are just writing into the share."""
+    program, said = tmp_path / "systemctl", tmp_path / "said"
+    program.write_text(f'#!/bin/sh\necho "$@" >> {said}\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+
+    def restarted(**more: Any) -> set[str]:
+        found = design(settings(**more), DEBIAN, PEER, HOST_KEY)
+        found = replace(found, config=replace(found.config, home=str(tmp_path)))
+        steps = master_steps(found, DEBIAN, bundle, Admin("ann", {}, ""), None)
+        (start,) = [step for step in steps if step.name.startswith("start ")]
+        said.write_text("")
+        for action in start.actions:
+            if isinstance(action, Call):
+                action.do(LocalHost("here"))
+            if isinstance(action, Put) and isinstance(action.content, bytes):
+                Path(action.target).write_bytes(action.content)
+        lines = [line.split() for line in said.read_text().splitlines()]
+        return {
+            unit.partition("@")[0].removeprefix("grass-") for line in lines if line[0] == "restart" for unit in line[1:]
+        }
+
+    few = {"collector", "monitor", "master-agent", "master-api-server"}
+    assert restarted() == {"redis", "samba", *few}
+    assert restarted() == set()
+    assert restarted(quotas={"ann": {"space": "20MiB"}}) == few
+    assert restarted() == few
+    assert restarted(master={"address": "m1", "samba": {"port": 999}}) == {"samba", *few}
 
 
 def test_the_record_names_what_was_not_there_before() -> None:

@@ -53,9 +53,27 @@ def master_steps(
     steps.append(_setup_step(config, setup))
     if config.samba:
         steps.append(_samba_step(config))
-    words = repr((setup, [put.digest() for put in files]))
-    steps += [start_step(design, hashlib.sha256(words.encode()).hexdigest()), listening_step(design)]
+    steps += [start_step(design, _reads(design, bundle, setup)), listening_step(design)]
     return [*steps, install.old_versions_step()]
+
+
+def _reads(design: MasterDesign, bundle: Bundle, setup: bytes) -> dict[str, str]:
+    """Return unit → digest of all that its daemon reads when it starts.
+
+    samba and redis read little of the settings. All others are restarted whenever anything changes.
+    """
+    config = design.config
+    digests = {put.target: put.digest() for put in (*unit_files(design), *config_files(design))}
+    everything = (setup, *digests.values())
+    env = digests[f"{ETC}/{config.name}.env"]
+    redis = (env, bundle.digest, design.redis_server, repr(config.redis), config.tls, config.task_redis_server)
+    samba = (env, digests.get(f"{ETC}/{config.name}.smb.conf"))
+    few = {"grass-redis": redis, "grass-task-redis": redis, "grass-samba": samba}
+    words = {}
+    for unit in design.units:
+        kind = unit.partition("@")[0]
+        words[unit] = (digests[f"{UNIT_FOLDER}/{kind}@.service"], few.get(kind, everything))
+    return {unit: hashlib.sha256(repr(word).encode()).hexdigest() for unit, word in words.items()}
 
 
 def _image_step(image: str) -> Step:

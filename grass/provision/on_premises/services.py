@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from grass import clock
 from grass.hosts import CommandFailedError, Host
@@ -15,33 +15,40 @@ _SHOWN_JOURNAL = 15
 _PATIENCE = 20.0
 
 
-def start_step(design: MasterDesign, words: str) -> Step:
-    """Start the daemons. Restart them if any of their files changed since `grass` last started them."""
+def start_step(design: MasterDesign, reads: Mapping[str, str]) -> Step:
+    """Start the daemons. ``reads``: unit → digest of all that its daemon reads when it starts.
+
+    A daemon is restarted if that changed since `grass` last started it: another quota must not break off what tasks
+    write into the share.
+    """
     config, units = design.config, design.units
     stamp = f"{config.home}/started"
+    text = "\n".join(f"{unit} {reads[unit]}" for unit in units)
     check = '[ "$(cat "$1" 2>/dev/null)" = "$2" ] || exit 1; shift 2; systemctl is-active --quiet "$@"'
     check += ' && systemctl is-enabled --quiet "$@"'
+    starter = _Starter(config.name, stamp, {unit: reads[unit] for unit in units})
     return Step(
         f"start {', '.join(unit.partition('@')[0].removeprefix('grass-') for unit in units)}",
         (
             Run(("systemctl", "enable", "--quiet", f"grass@{config.name}.target", *units)),
-            Call(f"systemctl restart {' '.join(units)}, and wait until they are ready", _Starter(config.name, units)),
-            Put(stamp, f"{words}\n".encode(), 0o600, "grass:grass"),
+            Call(f"systemctl restart each of {' '.join(units)} that reads something new, and wait for it", starter),
+            Put(stamp, f"{text}\n".encode(), 0o600, "grass:grass"),
         ),
-        Run(("sh", "-c", check, "check", stamp, words, *units)),
+        Run(("sh", "-c", check, "check", stamp, text, *units)),
     )
 
 
 class _Starter:
-    def __init__(self, name: str, units: Sequence[str]) -> None:
-        self._name, self._units = name, units
+    def __init__(self, name: str, stamp: str, reads: Mapping[str, str]) -> None:
+        self._name, self._stamp, self._reads = name, stamp, reads
 
     def __call__(self, host: Host) -> None:
-        started = host.run(["systemctl", "restart", *self._units], sudo=True)
-        if started.ok:
-            host.run(["systemctl", "start", f"grass@{self._name}.target"], sudo=True).check()
-            return
-        raise CommandFailedError(why_not(host, self._units, started.err))
+        before = host.run(["cat", "--", self._stamp], sudo=True).out.splitlines()
+        changed = [unit for unit, digest in self._reads.items() if f"{unit} {digest}" not in before]
+        for action, units in (("restart", changed), ("start", list(self._reads))):
+            if units and not (done := host.run(["systemctl", action, *units], sudo=True)).ok:
+                raise CommandFailedError(why_not(host, units, done.err))
+        host.run(["systemctl", "start", f"grass@{self._name}.target"], sudo=True).check()
 
 
 def why_not(host: Host, units: Sequence[str], said: str) -> str:
