@@ -7,21 +7,24 @@ comments, and for passwords inside URLs.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from grass.manifest import yaml_text
-from grass.manifest.document import DocumentFault
+from grass.manifest.document import MAX_DEPTH, DocumentFault
 from grass.manifest.script import is_script
 from grass.model.secrets import REDACTED, is_secret, without_login
 
 Span = tuple[int, int]
+_BYTE_ORDER = "\ufeff"
 _COMMENT = re.compile(r"(?:^|(?<=\s))#[^\n]*", re.MULTILINE)
-_SAID = re.compile(r"(\w+)(\s*[=:]\s*)('[^'\n]*'|\"[^\"\n]*\"|[^\s'\"]+)")
+_SAID = re.compile(r"\b(\w+)(\s*[=:]\s*)('[^'\n]*'|\"[^\"\n]*\"|[^\s'\"]+)")
 
 
 def shown_text(text: str) -> str | None:
     """Return the text of a job file or of a script with ``[REDACTED]`` for secrets; None: it cannot be read."""
+    text = text.lstrip(_BYTE_ORDER)  # the parser does not count it
     if not is_script(text.encode(errors="replace")):
         reader = _Reader()
         try:
@@ -29,7 +32,7 @@ def shown_text(text: str) -> str | None:
                 reader.take(kind, event)
         except DocumentFault:
             return None
-        for start, end in sorted(reader.spans, reverse=True):
+        for start, end in sorted(reader.secrets(), reverse=True):
             kept = text[start:end]
             text = f'{text[:start]}"{REDACTED}"{kept[len(kept.rstrip()) :]}{text[end:]}'
     return without_login(_COMMENT.sub(_without_secrets, text))
@@ -39,31 +42,50 @@ def _without_secrets(comment: re.Match[str]) -> str:
     return _SAID.sub(lambda said: f"{said[1]}{said[2]}{REDACTED}" if is_secret(said[1]) else said[0], comment[0])
 
 
+@dataclass(frozen=True)
+class _Node:
+    """What an anchor names. ``first`` to ``last``: which of the values in the text belong to it."""
+
+    text: str = ""
+    """Of a scalar."""
+    mapping: bool = False
+    first: int = 0
+    last: int = 0
+
+
 @dataclass
 class _Open:
-    """A mapping or list whose end was not read. ``key`` waits for its value."""
+    """A mapping or list whose end was not read. ``key`` waits for its value. ``first``: number of its first value."""
 
     mapping: bool
     secret: bool
     """Whether it is the value of a secret key, with all its values."""
+    anchor: str | None
+    first: int
     key: str | None = None
-    pair_value: list[Span] = field(default_factory=list)
-    """Where the ``value`` of the ``name``/``value`` pair of a pod is written."""
+    pair_value: _Node | None = None
+    """The ``value`` of the ``name``/``value`` pair of a pod."""
     pair_secret: bool = False
     """Whether the ``name`` of the pair is that of a secret."""
 
-    @property
-    def named_secret(self) -> bool:
-        return self.key is not None and is_secret(self.key)
-
 
 class _Reader:
-    """Takes the parser's events; ``spans``: where secret values are written."""
+    """Takes the parser's events. Its work grows with the text only, whatever the aliases in it repeat."""
 
     def __init__(self) -> None:
-        self.spans: set[Span] = set()
+        self._values: list[Span] = []
+        """Where each scalar that is a value is written."""
+        self._secret: set[Span] = set()
+        """From which to which of the values."""
         self._stack: list[_Open] = []
-        self._anchors: dict[str, list[Span]] = {}
+        self._anchors: dict[str, _Node] = {}
+
+    def secrets(self) -> Iterator[Span]:
+        """Yield where secret values are written, each place once."""
+        done = 0
+        for first, last in sorted(self._secret):
+            yield from self._values[max(first, done) : last]
+            done = max(done, last)
 
     def take(self, kind: str, event: Any) -> None:
         match kind:
@@ -72,9 +94,9 @@ class _Reader:
             case "ScalarEvent":
                 self._scalar(event)
             case "AliasEvent":
-                self._value("", self._anchors.get(event.anchor, []))
+                self._value(self._anchors.get(event.anchor, _Node()))
             case "MappingStartEvent" | "SequenceStartEvent":
-                self._open(mapping=kind == "MappingStartEvent")
+                self._open(event.anchor, mapping=kind == "MappingStartEvent")
             case "MappingEndEvent" | "SequenceEndEvent":
                 self._close()
 
@@ -82,33 +104,47 @@ class _Reader:
         top = self._stack[-1] if self._stack else None
         if top is not None and top.mapping and top.key is None:
             top.key = event.value
-            return
-        spans = [(event.start_mark.index, event.end_mark.index)]
+            node = _Node(event.value)
+        else:
+            number = len(self._values)
+            self._values.append((event.start_mark.index, event.end_mark.index))
+            node = _Node(event.value, False, number, number + 1)
+            self._value(node)
         if event.anchor is not None:
-            self._anchors[event.anchor] = spans
-        self._value(event.value, spans)
+            self._anchors[event.anchor] = node
 
-    def _open(self, *, mapping: bool) -> None:
-        top = self._stack[-1] if self._stack else None
-        secret = top is not None and (top.secret or (not mapping and top.named_secret))
-        self._stack.append(_Open(mapping, secret))
+    def _open(self, anchor: str | None, *, mapping: bool) -> None:
+        if len(self._stack) >= MAX_DEPTH:  # no job; the time of the parser grows with the square of the depth
+            raise DocumentFault("", f"is nested more than {MAX_DEPTH} levels deep")
+        self._stack.append(_Open(mapping, self._is_secret(mapping), anchor, len(self._values)))
 
     def _close(self) -> None:
         done = self._stack.pop()
-        if done.pair_secret:
-            self.spans.update(done.pair_value)
+        if done.pair_secret and done.pair_value is not None:
+            self._hide(done.pair_value)
+        if done.anchor is not None:
+            self._anchors[done.anchor] = _Node("", done.mapping, done.first, len(self._values))
         if self._stack:
             self._stack[-1].key = None
 
-    def _value(self, value: str, spans: list[Span]) -> None:
-        """Take a value that is no mapping and no list."""
-        top = self._stack[-1] if self._stack else None
-        if top is None:
-            return
-        if top.secret or top.named_secret:
-            self.spans.update(spans)
-        if top.key == "value":
-            top.pair_value = spans
-        elif top.key == "name":
-            top.pair_secret = is_secret(value)
-        top.key = None
+    def _value(self, node: _Node) -> None:
+        """Take a scalar, or what an alias repeats."""
+        if self._is_secret(node.mapping):
+            self._hide(node)
+        if self._stack:
+            top = self._stack[-1]
+            if top.key == "value":
+                top.pair_value = node
+            elif top.key == "name":
+                top.pair_secret = is_secret(node.text)
+            top.key = None
+
+    def _is_secret(self, mapping: bool) -> bool:
+        """Whether the next value is secret with all that is in it. A mapping under a secret key has keys of its own."""
+        if not self._stack:
+            return False
+        top = self._stack[-1]
+        return top.secret or (not mapping and top.key is not None and is_secret(top.key))
+
+    def _hide(self, node: _Node) -> None:
+        self._secret.add((node.first, node.last))

@@ -51,8 +51,8 @@ def _read(paths: Iterable[Path]) -> Iterator[tuple[Path, DaemonEnd]]:
         except (UndecodableError, ValueError, KeyError):
             with suppress(OSError):
                 path.unlink()
-        except FileNotFoundError:
-            continue
+        except OSError:
+            continue  # gone, or unreadable, now or for ever: the reader must go on with the others
 
 
 def _of_systemd(text: str) -> DaemonEnd:

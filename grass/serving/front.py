@@ -8,6 +8,7 @@ makes replies, apart from refusals.
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 import ssl
 from collections import Counter, deque
@@ -31,9 +32,11 @@ class Answered:
 
 
 Handle = Callable[[socket.socket, tuple[str, int], bytes], Answered]
-"""Answers one request, in a thread. The socket is non-blocking."""
+"""Answers one request, in a thread. The socket is non-blocking. An exception is logged, and closes the connection."""
 Refused = Callable[[str, str], None]
 """Called with the address and the reason whenever the front refuses a request."""
+
+log = logging.getLogger("grass.serving")
 
 _READ = 1 << 16
 _LOCAL = ("", 0)
@@ -271,6 +274,8 @@ class Front:
         answered = Answered(reusable=False)
         try:
             answered = self._handle(peer.socket, peer.address, request)
+        except Exception:
+            log.exception("internal error: a request was not answered")
         finally:
             with suppress(RuntimeError):  # the loop is closed, because the process ends
                 self._loop.call_soon_threadsafe(self._answered, peer, answered)

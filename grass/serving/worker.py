@@ -82,8 +82,7 @@ class FrontWorker(BaseWorker):  # type: ignore[misc]
         threads.shutdown(wait=False, cancel_futures=True)
 
     def handle_exit(self, sig: int, frame: Any) -> None:
-        self.alive = False
-        self.end_waits()
+        self.alive = False  # all else happens in the loop: a second signal may interrupt this one, and locks
         if self._loop is not None and self._ended is not None:
             self._loop.call_soon_threadsafe(self._ended.set)
 

@@ -70,6 +70,7 @@ class NodeStore:
     def desired(self) -> Desired:
         """Read the desired state. The cursor is read first: a change in between is applied twice, which is harmless."""
         newest = self._backend.newest(self._changes)
+        self._last_revoked = "0-0"
         self._number = change_number(newest)
         entries, launch, addresses, membership = (self._backend.hgetall(key) for key in self._desired)
         return Desired(
@@ -83,8 +84,9 @@ class NodeStore:
     def changes(self, cursor: str, seconds: float) -> tuple[str, list[DesiredChange | Revoked]]:
         """Return the new cursor and the changes after ``cursor``. Wait up to ``seconds`` for the first.
 
-        The first call also returns the nodes that were removed before. A membership is the present one: a later change
-        may have replaced it already, or removed it.
+        The first call after ``desired`` also returns the nodes that were removed before: it may be called again because
+        what was returned could not be applied. A membership is the present one: a later change may have replaced it
+        already, or removed it.
         """
         streams = self._backend.wait({self._changes: cursor, self._revoked: self._last_revoked}, seconds, limit=1000)
         found, removed = streams.get(self._changes, []), streams.get(self._revoked, [])

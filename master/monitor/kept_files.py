@@ -54,6 +54,8 @@ class _User:
     at: float = -1e9
     pushed: float = 0.0
     active: bool = False
+    due: bool = False
+    """Whether something may have changed since the last measurement that succeeded."""
 
 
 @dataclass
@@ -135,7 +137,8 @@ class KeptFilesWatch:
         user.folders = [f"{share}/{DATA}/{name}", *active]
         user.pushed, user.active = pushed, bool(active)
         over = exceeded(self._quota(name), user.kept)
-        return again or bool(active or removed or user.newly_ended or over) or before != (pushed, bool(active))
+        user.due |= again or bool(active or removed or user.newly_ended or over) or before != (pushed, bool(active))
+        return user.due
 
     def _start(self, due: list[str]) -> None:
         folders = [each for name in due for each in (*self._users[name].folders, *self._users[name].newly_ended)]
@@ -163,7 +166,7 @@ class KeptFilesWatch:
                 user.ended.update((folder, sizes.get(folder, _NOTHING)) for folder in user.newly_ended)
                 parts = [*user.ended.values(), *(sizes.get(folder, _NOTHING) for folder in user.folders)]
                 user.kept = {kind: sum(part[kind] for part in parts) for kind in (SPACE, FILES)}
-                user.at = done.begun
+                user.at, user.due = done.begun, False
         self._tell()
 
     def _tell(self) -> None:

@@ -222,6 +222,8 @@ def test_a_node_follows_the_changes_of_its_desired_state_and_notices_a_gap(backe
     cursor, changes = node.changes(cursor, 0)
     assert changes == [Revoked({"n2": 5.5})]
     assert node.changes(cursor, 0)[1] == []
+    again = node.desired()  # because the change could not be applied, as on a full disk
+    assert node.changes(again.cursor, 0)[1] == [Revoked({"n2": 5.5})]
 
 
 def test_reports_reach_the_master_agent_in_order(backend: Backend) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from contextlib import suppress
 from http import HTTPStatus
 
 import pytest
@@ -48,3 +50,12 @@ def test_what_has_no_plain_length_is_refused(headers: bytes, status: HTTPStatus)
 def test_a_head_without_end_is_refused() -> None:
     with pytest.raises(FramingError):
         request_length(b"GET / HTTP/1.1\r\nX: " + b"x" * MOST_HEAD)
+
+
+@pytest.mark.parametrize("header", [b"Content-Length: 1%sx", b"Content-Length%s", b"Transfer-Encoding%s"])
+def test_no_head_takes_longer_than_its_length_allows(header: bytes) -> None:
+    head = b"GET / HTTP/1.1\r\n" + header % (b" " * (MOST_HEAD - 100)) + b"\r\n\r\n"
+    begun = time.process_time()
+    with suppress(FramingError):
+        request_length(head)
+    assert time.process_time() - begun < 0.5  # in proportion to the square of its length it would be 5 s

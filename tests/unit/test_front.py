@@ -10,6 +10,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
+import pytest
+
 from grass.serving.front import Answered, Front, Limits
 from tests.support.waiting import wait_until
 
@@ -21,6 +23,7 @@ class Held:
 
     def __init__(self, limits: Limits, threads: ThreadPoolExecutor | None = None) -> None:
         self.go = threading.Event()
+        self.fault: Exception | None = None
         self.begun = threading.Semaphore(0)
         self.addresses: list[str] = []
         self.listener = socket.create_server(("127.0.0.1", 0))
@@ -32,6 +35,8 @@ class Held:
         self.thread.start()
 
     def _answer(self, sock: socket.socket, address: tuple[str, int], raw: bytes) -> Answered:
+        if self.fault is not None:
+            raise self.fault
         self.addresses.append(address[0])
         self.begun.release()
         self.go.wait(20)
@@ -127,3 +132,11 @@ def test_a_request_that_was_queued_before_the_threads_ran_out_is_answered_once()
                 said = b"".join(iter(lambda peer=peer: peer.recv(1000), b""))  # type: ignore[misc]
             assert said.count(b"HTTP/1.1 ") == 1
         wait_until(lambda: front.requests == 0)
+
+
+def test_a_request_whose_handler_fails_is_logged_and_its_connection_closed(caplog: pytest.LogCaptureFixture) -> None:
+    with held(Limits()) as front:
+        front.fault = ValueError("a defect of the handler")
+        with front.connect(post(1)) as peer:
+            assert peer.recv(100) == b""
+    assert "a request was not answered" in caplog.text and "a defect of the handler" in caplog.text

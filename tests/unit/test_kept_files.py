@@ -104,3 +104,18 @@ def test_a_job_waits_while_its_user_keeps_too_much_also_after_a_restart_of_the_m
     assert world.running() == [f"{job_id}/t.0/1"]
     world.ticket("kept-files", users={"ann": {"space": 1001, "files": 1}})
     assert world.running() == [f"{job_id}/t.0/1"]  # what runs goes on
+
+
+def test_a_change_is_measured_again_after_a_measurement_that_failed(tmp_path: Path) -> None:
+    made = Watched(tmp_path, LIMITS)
+    made.write("data/ann/a", 4096)
+    assert made.measured()["files"] == 1
+    made.write("data/ann/b", 4096)
+    note_push(made.config, "ann")
+    made.now += 100
+    made.watch.turn()
+    assert made.watch._measuring is not None
+    made.watch._measuring.process.kill()
+    assert made.measured(100)["files"] == 1  # this one failed
+    assert made.measured(100)["files"] == 2
+    made.watch.close()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -83,3 +85,37 @@ def test_a_packed_file_that_would_grow_beyond_all_bounds_is_refused() -> None:
     assert file is not None and len(file.packed) < 2000
     with pytest.raises(UndecodableError, match="1 MiB"):
         unpack(file)
+
+
+def test_a_secret_is_hidden_whatever_an_alias_repeats_of_it() -> None:
+    text = shown_text(
+        "a: &list [hidden1, {x: hidden2}]\npasswords: *list\n"
+        "env:\n- {name: &name A_TOKEN, value: hidden3}\n- {name: *name, value: hidden4}\n"
+        "- {name: B_TOKEN, value: &value hidden5}\n- {name: C, value: *value}\n"
+        "secrets: &map {x: shown1}\ntokens: *map\nlast: shown2\n"
+    )
+    assert text is not None and "hidden" not in text
+    assert "shown1" in text and "shown2" in text  # as a mapping that is written under such a key
+
+
+@pytest.mark.parametrize("mark", ["\ufeff", "\ufeff\ufeff"])
+def test_a_byte_order_mark_moves_no_secret(mark: str) -> None:
+    text = shown_text(f"{mark}password: hidden\nlast: shown\n")
+    assert text is not None and text.endswith(f'password: "{REDACTED}"\nlast: shown\n')
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "#" + "a" * 500_000,
+        "# " + "a =" * 200_000,
+        "#!/bin/sh\n# " + "a='" * 200_000,
+        "x: [" + "&a b, " * 50_000 + "]\ntokens: [" + "*a, " * 50_000 + "]",
+        "[" * 200_000,
+        "tokens: [" + "".join(f"&a{number} [*a{number - 1}, x], " for number in range(1, 10_000)) + "]",
+    ],
+)
+def test_the_time_for_a_file_grows_with_its_length_only(text: str) -> None:
+    begun = time.process_time()
+    shown_text(text)
+    assert time.process_time() - begun < 5

@@ -66,3 +66,10 @@ def test_ends_that_nobody_takes_are_bounded(tmp_path: Path) -> None:
         (tmp_path / "ends" / f"{number}.json").touch()
     note(tmp_path, DaemonEnd(daemon="monitor", pid=7, time=1000.0, code=-9))
     assert len(list((tmp_path / "ends").iterdir())) == MOST
+
+
+def test_an_end_that_cannot_be_read_hides_no_other(tmp_path: Path) -> None:
+    note(tmp_path, DaemonEnd(daemon="monitor", pid=7, time=1000.0, code=70))
+    (tmp_path / "ends" / "0.json").mkdir()
+    (tmp_path / "ends" / "1.end").symlink_to("1.end")
+    assert [end.pid for _, end in noted(tmp_path)] == [7]
