@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from contextlib import suppress
 from pathlib import Path
@@ -31,7 +32,21 @@ def replace_file(
                 file.flush()
                 os.fsync(descriptor)
         draft.replace(path)
+        if sync:
+            _sync_folder(path.parent)
     except OSError:
         with suppress(OSError):
             draft.unlink()
         raise
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the names in it durable: after a power cut, a rename may be lost although the content is on the disk."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # a network file system that knows no such thing
+            raise
+    finally:
+        os.close(descriptor)

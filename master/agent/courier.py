@@ -154,7 +154,11 @@ class Courier:
             secret = None if notify.secret_file is None else Path(notify.secret_file).read_text().strip()
             post(notify.webhook, body, _headers(each, body, secret), anywhere=True)
         if notify.command:
-            subprocess.run(notify.command, input=body, timeout=COMMAND_SECONDS, check=True, capture_output=True)
+            # its output is not read: a program that it leaves running would hold a pipe open
+            nowhere = subprocess.DEVNULL
+            subprocess.run(
+                notify.command, input=body, timeout=COMMAND_SECONDS, check=True, stdout=nowhere, stderr=nowhere
+            )
 
     def _failed(self, item: Waiting, each: Notification, stored: str, error: Exception) -> bool:
         """Put it off, or give it up. Return whether it was given up."""

@@ -5,6 +5,7 @@ An event is committed together with the change that it reports, so a request tha
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,8 +18,12 @@ from grass.wire.job_record import JobRecord
 
 PAUSE = 1.0
 """Seconds after which a client asks again, if too many requests wait already."""
+log = logging.getLogger("master.api")
+
 _AWAY = 0.1
 """Seconds between tries while the store does not answer."""
+_FAILED = 1.0
+"""Seconds until the thread goes on after news that it could not take."""
 
 EVERYTHING = ""
 _BEGINNINGS = frozenset({EventKind.JOB_SUBMITTED.value, EventKind.JOB_RUNNING.value})
@@ -97,12 +102,25 @@ class Feed:
             except UnreachableError:
                 self._closed.wait(_AWAY)
                 continue
+            except Exception:  # every request that waits depends on this thread
+                log.exception("internal error: news of the store cannot be read; waiting requests look for themselves")
+                self._closed.wait(_FAILED)
+                news = self._skipped(news)
+                self._wake(None)
+                continue
             self._ended.update(news.ended)
             while len(self._ended) > ENDS_KEPT:
                 del self._ended[next(iter(self._ended))]
             if news.events:
                 later = {event.record.job for event in news.events if event.record.kind not in _BEGINNINGS}
                 self._wake({event.record.job or EVERYTHING for event in news.events}, later)
+
+    def _skipped(self, news: News) -> News:
+        """Return the end of the news, so that one that cannot be read is not read again."""
+        try:
+            return self._store.latest()
+        except Exception:  # noqa: BLE001 (logged above at the next turn)
+            return news
 
     def _wake(self, names: set[str] | None, later: set[str] | None = None) -> None:
         """Set the flags of jobs with these names (None: all). ``later``: jobs of which there is more than a beginning;

@@ -18,6 +18,8 @@ from grass.wire.api_figures import API_FIGURES, ApiFigures
 
 _MOST_QUESTION = 1 << 20
 _PATIENCE = 5.0
+_AGAIN = 0.5
+"""Seconds until connections are accepted again, if none could be: for example, no file descriptor was free."""
 
 log = logging.getLogger("grass.monitor")
 
@@ -33,12 +35,14 @@ class PageServer:
         self._listener.bind(str(path))
         path.chmod(0o600)
         self._listener.listen(16)
+        self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="metrics", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
 
     def stop(self) -> None:
+        self._stopped.set()
         with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._thread.join(_PATIENCE)
@@ -46,11 +50,12 @@ class PageServer:
         self._path.unlink(missing_ok=True)
 
     def _run(self) -> None:
-        while True:
+        while not self._stopped.is_set():
             try:
                 connection, _ = self._listener.accept()
             except OSError:
-                return
+                self._stopped.wait(_AGAIN)
+                continue
             with closing(connection):
                 connection.settimeout(_PATIENCE)
                 try:

@@ -41,3 +41,14 @@ def test_concurrent_writers_never_mix_their_content(tmp_path: Path) -> None:
             list(pool.map(lambda text: replace_file(path, text, several_writers=True), texts))
             assert path.read_text() in texts
     assert [each.name for each in tmp_path.iterdir()] == ["f"]
+
+
+def test_a_durable_write_syncs_the_content_before_the_rename_and_the_folder_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[tuple[str, bool]] = []
+    monkeypatch.setattr(
+        os, "fsync", lambda each: seen.append((os.readlink(f"/proc/self/fd/{each}"), (tmp_path / "f").exists()))
+    )
+    replace_file(tmp_path / "f", "text", sync=True)
+    assert seen == [(f"{tmp_path}/f.new", False), (str(tmp_path), True)]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import resource
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -32,8 +35,38 @@ def test_a_page_that_fails_is_logged_and_the_next_one_is_served(
     assert "a page of metrics failed" in caplog.text
 
 
+def test_pages_are_served_again_once_there_are_file_descriptors_again(tmp_path: Path) -> None:
+    server = PageServer(tmp_path / "m.sock", lambda _: b"# EOF\n")
+    server.start()
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
+            with no_new_descriptors():
+                question(client, tmp_path / "m.sock")
+                client.settimeout(0.3)
+                with pytest.raises(TimeoutError):
+                    client.recv(100)
+            client.settimeout(20)
+            assert client.recv(100) == b"# EOF\n"
+    finally:
+        server.stop()
+
+
+@contextmanager
+def no_new_descriptors() -> Iterator[None]:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (1, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def question(client: socket.socket, path: Path) -> None:
+    client.connect(str(path))
+    client.sendall(encode(ApiFigures()).encode() + b"\n")
+
+
 def ask(path: Path) -> bytes:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
-        client.connect(str(path))
-        client.sendall(encode(ApiFigures()).encode() + b"\n")
+        question(client, path)
         return b"".join(iter(lambda: client.recv(4096), b""))

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from socketserver import ThreadingMixIn
 
 import pytest
 
@@ -16,7 +17,7 @@ from grass.api.metrics_tls import load_context
 from grass.errors import ManifestError
 from grass.manifest import parse_settings
 from grass.model.metrics import MetricsListen
-from master.api.metrics_tls import MetricsServer
+from master.api.metrics_tls import AT_ONCE, MetricsServer
 from tests.support.certificates import NOW, Authority
 from tests.support.waiting import wait_until
 
@@ -181,3 +182,23 @@ def test_settings_name_the_address_and_the_files() -> None:
     assert parse_settings({"mode": "local", "metrics": document}).metrics == MetricsListen(
         "[::]:9465", "/c", "/k", "/ca"
     )
+
+
+def test_scrapers_come_in_again_after_threads_could_not_be_started(
+    authority: Authority, listen: MetricsListen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused: list[object] = []
+
+    def no_thread(_server: object, *request: object) -> None:
+        refused.append(request)
+        raise RuntimeError("can't start new thread")
+
+    with serving(listen) as server:
+        wait_until(lambda: server.port)
+        with monkeypatch.context() as without:
+            without.setattr(ThreadingMixIn, "process_request", no_thread)
+            for _ in range(AT_ONCE):
+                with socket.create_connection(("127.0.0.1", server.port), 20) as peer:
+                    assert peer.recv(1) == b""
+        assert len(refused) == AT_ONCE
+        assert ask(server, authority, token="right") == 200

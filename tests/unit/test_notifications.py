@@ -474,3 +474,14 @@ def test_the_receiver_survives_the_configuration_file_of_the_master(tmp_path: Pa
     path = tmp_path / "cluster.json"
     path.write_text(encode(config))
     assert ClusterConfig.load(path).master.notify == notify
+
+
+def test_a_command_that_leaves_a_program_running_has_delivered(tmp_path: Path) -> None:
+    (tmp_path / "flag").touch()
+    command = "echo run >> ran; while [ -e flag ]; do sleep 0.1; done &"
+    with courier(Notify(command=("sh", "-c", f"cd {tmp_path}; {command}"))) as (made, backend):
+        put(backend, "j", None)
+        made.start()
+        wait_until(lambda: not waiting(backend))
+    (tmp_path / "flag").unlink()
+    assert (tmp_path / "ran").read_text() == "run\n"
