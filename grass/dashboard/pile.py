@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
-Piece = dict[str, Any]  # Any: JSON of grass.wire.views.ChangePiece
+Piece = dict[str, Any]  # Any: JSON of grass.wire.status_views.ChangePiece
 KEYS = {"jobs": "id", "tasks": "task", "nodes": "name", "schedules": "name"}
 MOST_JOBS = 2_000
 """Jobs that are kept. Finished jobs that ended first are dropped first."""

@@ -16,7 +16,8 @@ from grass.store.change_feed import Changed, Cursor
 from grass.store.job_index import BEGUN, ENDED, WAITING
 from grass.wire.job_record import JobRecord
 from grass.wire.schedule_record import ScheduleRecord
-from grass.wire.views import ChangePiece, JobView, Removed, ScheduleView, StoreTrouble, TaskView
+from grass.wire.status_views import ChangePiece, Removed, StoreTrouble
+from grass.wire.views import JobView, ScheduleView, TaskView
 from master.api.call import Api, Call, Pieces
 from master.api.events import EventFilter
 from master.api.feed import PAUSE

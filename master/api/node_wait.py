@@ -7,7 +7,7 @@ from zlib import crc32
 from grass.clock import steady
 from grass.wire.codec import encode
 from grass.wire.node_record import NodeRecord
-from grass.wire.views import NodeWaited
+from grass.wire.node_views import NodeWaited
 from master.api.call import Call
 from master.api.feed import PAUSE
 from master.api.views import node_view

@@ -13,8 +13,8 @@ from grass.model.lifecycle import NodeState
 from grass.store.join_tokens import token_id
 from grass.wire.calls import Drain, NodeRemoval
 from grass.wire.node_record import NodeRecord
+from grass.wire.node_views import NodeAccepted, NodesView, NodeView, NodeWaited
 from grass.wire.tickets import CordonNode, DrainNode, NodeTicket, RemoveNode, UncordonNode
-from grass.wire.views import NodeAccepted, NodesView, NodeView, NodeWaited
 from master.api.call import Api, Call, Handler, Reply
 from master.api.node_wait import node_mark, wait_for_node
 from master.api.query import parse_duration

@@ -16,7 +16,7 @@ from grass.model.policy import ClusterPolicy
 from grass.store.job_index import BEGUN, EVERYBODY, WAITING
 from grass.wire.job_record import JobRecord
 from grass.wire.usage_record import UsageRecord
-from grass.wire.views import QueuedView, SharesView, UserShare
+from grass.wire.user_views import QueuedView, SharesView, UserShare
 from master.api.call import Api, Call
 from master.api.registry import noun_blueprint
 

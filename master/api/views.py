@@ -19,10 +19,11 @@ from grass.wire.event_views import EventView
 from grass.wire.job_record import JobRecord
 from grass.wire.keys import TaskKey
 from grass.wire.node_record import NodeRecord
+from grass.wire.node_views import NodeView, ResourcesView
 from grass.wire.operation_record import OperationKind, OperationRecord
 from grass.wire.schedule_record import ScheduleRecord
 from grass.wire.task_record import TaskRecord
-from grass.wire.views import JobView, NodeView, OperationView, ResourcesView, RunView, ScheduleView, TaskView
+from grass.wire.views import JobView, OperationView, RunView, ScheduleView, TaskView
 
 _ATTENTION = (
     TaskState.FAILED,
