@@ -46,7 +46,8 @@ class Pile:
                 self._removed[kind].pop(thing[key], None)
             for name in piece.get("removed", {}).get(kind, ()):
                 self._things[kind].pop(name, None)
-                self._removed[kind][name] = None
+                if not self._snapshot:  # what is not in a snapshot is gone anyway, and the state is one for ever
+                    self._removed[kind][name] = None
         self._events.extend(piece.get("events", ()))
         self._single.update((name, piece[name]) for name in _SINGLE if name in piece)
         self._fresh |= bool(piece.keys() - {"cursor", "time", "complete"})
