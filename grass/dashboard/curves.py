@@ -1,4 +1,7 @@
-"""Histories of the API as charts of the page: which curves belong on one chart, and in which unit. Pure."""
+"""Histories of the API as charts of the page: which curves belong on one chart, and in which unit. Pure.
+
+Used by ``questions``.
+"""
 
 from __future__ import annotations
 

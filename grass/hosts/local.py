@@ -1,4 +1,7 @@
-"""This machine as a host: commands are child processes. Implements ``grass.hosts.host``."""
+"""This machine as a host: commands are child processes. Implements ``grass.hosts.host``.
+
+Used by ``grass.hosts`` and ``ssh``.
+"""
 
 from __future__ import annotations
 

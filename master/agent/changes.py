@@ -1,7 +1,8 @@
 """What one round of the master-agent changed, and the store operations that write it. No I/O.
 
 The reactor changes the memory and records here what it touched. ``operations`` turns that into one atomic step of the
-store. It writes each node's desired-state change together with the hashes that the change describes.
+store. It writes each node's desired-state change together with the hashes that the change describes. Used by ``loop``
+and ``step``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Delivers notifications: a thread of the master-agent with its own connection to the store. Decides nothing else.
 
 At least once: a notification is removed after its receiver has accepted it, and has the same id in each delivery. A
-receiver that hangs, drips or redirects costs one delivery its time, and delays no other receiver and no decision.
+receiver that hangs, drips or redirects costs one delivery its time, and delays no other receiver and no decision. Used
+by ``__main__``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """`/v1/changes`: a snapshot of what the caller may see, then what changes, as one stream. For pages that stay open.
 
 Without ``job``: jobs, nodes, schedules and events of the cluster. With ``job``: that job and its tasks, nothing else.
+Used by ``app``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The routes of what is not about one job: sessions, nodes, images, users, events, usage, the cluster."""
+"""The routes of what is not about one job: sessions, nodes, images, users, events, usage, the cluster.
+
+Used by ``routes``.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The Flask application of the server. It answers sealed calls without Flask's contexts, which use a fifth of a call.
 
-Handlers of sealed calls get a ``Call`` and use nothing of Flask. Flask answers all other requests.
+Handlers of sealed calls get a ``Call`` and use nothing of Flask. Flask answers all other requests. Used by ``app``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""`/v1/events`: what happened, and who did it. Users see events of their own jobs, and of the cluster."""
+"""`/v1/events`: what happened, and who did it. Users see events of their own jobs, and of the cluster.
+
+Used by ``app`` and ``changes``.
+"""
 
 from __future__ import annotations
 

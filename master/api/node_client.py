@@ -1,4 +1,7 @@
-"""Calls from the master to a node-api-server, with the node's token. Errors of the node are raised here again."""
+"""Calls from the master to a node-api-server, with the node's token. Errors of the node are raised here again.
+
+Used by ``execs``, ``forwards`` and ``joins``.
+"""
 
 from __future__ import annotations
 

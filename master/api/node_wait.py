@@ -1,4 +1,7 @@
-"""Waits for a change of a node, for clients that drain or remove it, and for a machine that joins."""
+"""Waits for a change of a node, for clients that drain or remove it, and for a machine that joins.
+
+Used by ``joins`` and ``nodes``.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """`/v1/nodes`: the machines of the cluster, and how an administrator changes them.
 
-A change is a ticket to the master-agent. A client sees its outcome by waiting for the node (``/wait``).
+A change is a ticket to the master-agent. A client sees its outcome by waiting for the node (``/wait``). Used by
+``app``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """`/v1/shares`: fair share made visible: who has how much of the cluster, and who is served next.
 
-The order is that of the planner (``master/planning``): priority, then the user's share, then submission.
+The order is that of the planner (``master/planning``): priority, then the user's share, then submission. Used by
+``app``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`/v1/status`: a summary of the cluster."""
+"""`/v1/status`: a summary of the cluster. Used by ``app`` and ``changes``."""
 
 from __future__ import annotations
 

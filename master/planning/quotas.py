@@ -1,6 +1,7 @@
 """The amounts that users' quotas still allow.
 
-A job that waits for quota reserves its needs, so that the user's later jobs cannot use them.
+A job that waits for quota reserves its needs, so that the user's later jobs cannot use them. Used by ``explain`` and
+``round``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Sessions of commands beside tasks. They keep output until it is fetched, and end when nobody polls them."""
+"""Sessions of commands beside tasks. They keep output until it is fetched, and end when nobody polls them.
+
+Used by ``app`` and ``task_exec``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The shepherd's socket: receives messages of clients, pushes events to clients that watch."""
+"""The shepherd's socket: receives messages of clients, pushes events to clients that watch.
+
+Used by ``node.runtime.isolation.service`` and ``shepherd``.
+"""
 
 from __future__ import annotations
 

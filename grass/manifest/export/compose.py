@@ -1,4 +1,4 @@
-"""Writes a job as a Compose file: one service per component."""
+"""Writes a job as a Compose file: one service per component. Used by ``formats``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Writes a job as a script for Slurm's `sbatch`: an array, or one heterogeneous job of all components."""
+"""Writes a job as a script for Slurm's `sbatch`: an array, or one heterogeneous job of all components.
+
+Used by ``formats``.
+"""
 
 from __future__ import annotations
 

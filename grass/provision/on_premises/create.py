@@ -1,4 +1,7 @@
-"""`grass create` of a cluster on several hosts: connect, inspect, decide, carry out, call the new API from here."""
+"""`grass create` of a cluster on several hosts: connect, inspect, decide, carry out, call the new API from here.
+
+Used by ``provisioner``.
+"""
 
 from __future__ import annotations
 

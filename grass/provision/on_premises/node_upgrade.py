@@ -1,6 +1,6 @@
 """Which nodes run another Grass than the master. `grass create` upgrades these by the steps of joining.
 
-Must change nothing on the machines.
+Must change nothing on the machines. Used by ``first_nodes`` and ``node_plan``.
 """
 
 from __future__ import annotations
