@@ -23,12 +23,14 @@ _OF_NODE = (
 )
 _OF_GPU = ("utilisation", "memory", "power", "temperature", "nvlink_sent", "nvlink_received")
 _OF_TASK = ("cpu", "memory", "gpu", "gpu_memory", "read", "written", "power")
-_NODE, _TASK = tuple(zip(_OF_NODE, _OF_NODE)), tuple(zip(_OF_TASK, _OF_TASK))
 MOST = 3e38
 """A figure beyond that is left out: histories keep 32-bit floats, and no sound node reports it."""
 _CORE = 1000
 """Thousandths."""
 _AWAY = (NodeState.JOINING, NodeState.LOST, NodeState.LEFT)
+
+
+_NODE, _TASK = ([(name, name) for name in names] for names in (_OF_NODE, _OF_TASK))
 
 
 def of_node(sample: NodeSample) -> dict[str, float]:

@@ -25,6 +25,7 @@ from tests.support.three_nodes import (
     finish,
     lines,
     places,
+    running,
     started,
     three_nodes,
 )
@@ -199,7 +200,7 @@ def test_nothing_new_comes_to_a_cordoned_node_and_what_runs_there_goes_on(cluste
     assert cluster.grass("node", "uncordon", "n2").returncode == 0
 
 
-def test_the_dashboard_shows_tasks_of_all_nodes_turn_green_and_drains_a_node(
+def test_the_dashboard_starts_a_job_whose_tasks_turn_green_on_all_nodes_and_drains_a_node(
     cluster: Cluster, client: ApiClient
 ) -> None:
     process = cluster.start("dashboard", "--no-browser")
@@ -207,9 +208,14 @@ def test_the_dashboard_shows_tasks_of_all_nodes_turn_green_and_drains_a_node(
     try:
         with chromium() as browser, opened(browser, process.stdout.readline().strip()) as page:
             page.evaluate("location.hash = '/jobs'")
-            assert set(started(client, counting("shown", containers=0)).values()) == set(NODES)
-            page.click("a:has-text('shown')")
+            shown = counting("shown", containers=0)
+            page.click("button:text-is('Start a job')")
+            page.fill(".dialog textarea", json.dumps(shown))
+            page.click(".dialog button:text-is('Check')")
+            page.wait_for_selector(".dialog h2:text-is('shown would start now')")
+            page.click(".dialog button:text-is('Start job')")
             page.wait_for_selector("canvas[aria-label='Tasks of p: 3 running']")
+            assert set(running(client, shown).values()) == set(NODES)
             assert finish(client, "shown")["state"] == "SUCCEEDED"
             page.wait_for_selector("canvas[aria-label='Tasks of p: 3 succeeded']")
             page.wait_for_selector(".head .state:has-text('succeeded')")

@@ -41,7 +41,7 @@ def test_each_figure_is_rounded_for_itself(figures: list[float]) -> None:
     again = unpack(FINE, 0, chunk.pack()).values
     for name, sign in (("cpu", 1), ("load", -1)):
         for figure, kept in zip(figures, again[name], strict=True):
-            assert _upper(sign * figure) == kept or math.isnan(figure) and math.isnan(kept)
+            assert _upper(sign * figure) == kept or (math.isnan(figure) and math.isnan(kept))
 
 
 def _upper(figure: float) -> float:
