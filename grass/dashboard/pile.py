@@ -20,6 +20,8 @@ _ENDED = ("SUCCEEDED", "FAILED", "STOPPED")
 
 
 class Pile:
+    """Things by kind and name, as they are now."""
+
     def __init__(self) -> None:
         self._clear(snapshot=False)
 

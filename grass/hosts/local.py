@@ -21,6 +21,8 @@ _NOT_FOUND, _NOT_RUNNABLE = 127, 126
 
 
 class LocalHost(Host):
+    """Runs commands as this user, or by sudo."""
+
     def __init__(
         self,
         name: str = "this machine",

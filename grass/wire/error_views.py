@@ -7,11 +7,15 @@ from msgspec import UNSET, UnsetType
 
 
 class ProblemView(msgspec.Struct, frozen=True):
+    """One fault in a file. ``path`` is dotted; empty for the whole file."""
+
     path: str
     message: str
 
 
 class ErrorBody(msgspec.Struct, frozen=True):
+    """Why a call was refused. ``code``: of the class in ``grass.errors``; scripts may rely on it."""
+
     code: str
     message: str
     problems: tuple[ProblemView, ...]
@@ -20,4 +24,6 @@ class ErrorBody(msgspec.Struct, frozen=True):
 
 
 class ErrorView(msgspec.Struct, frozen=True):
+    """The reply to a refused call."""
+
     error: ErrorBody

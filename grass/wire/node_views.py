@@ -11,6 +11,8 @@ from grass.wire.heartbeat import NodeUsage
 
 
 class ResourcesView(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Amounts of a node."""
+
     cpu: int
     """Thousandths of a core."""
     memory: int
@@ -51,10 +53,14 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NodesView(msgspec.Struct, frozen=True):
+    """All nodes."""
+
     nodes: tuple[NodeView, ...]
 
 
 class NodeWaited(msgspec.Struct, frozen=True):
+    """A node that a client waits for."""
+
     node: NodeView | None
     """None: it was removed."""
     mark: str
@@ -64,6 +70,8 @@ class NodeWaited(msgspec.Struct, frozen=True):
 
 
 class NodeReached(msgspec.Struct, frozen=True):
+    """Whether the master reaches a node's API."""
+
     address: str | None
     """ADDRESS:PORT of the node's API. None: not known yet."""
     error: str | None

@@ -13,6 +13,8 @@ from grass.wire.views import JobView, ScheduleView, TaskView
 
 
 class StoreTrouble(msgspec.Struct, frozen=True):
+    """Why the store refuses writes."""
+
     code: str
     message: str
 
@@ -62,6 +64,8 @@ class DiskView(msgspec.Struct, frozen=True):
 
 
 class StatusView(msgspec.Struct, frozen=True, kw_only=True):
+    """The cluster in numbers, and who is asking."""
+
     cluster: str
     mode: str
     version: str

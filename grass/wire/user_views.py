@@ -6,6 +6,8 @@ import msgspec
 
 
 class UserView(msgspec.Struct, frozen=True):
+    """A user. Times are seconds since the epoch."""
+
     name: str
     role: str
     state: str
@@ -29,15 +31,21 @@ class FilesOffer(msgspec.Struct, frozen=True):
 
 
 class OwnKeyView(UserView, frozen=True):
+    """The caller, after a login or a change of keys."""
+
     files: FilesOffer | None = None
     """None: the cluster has no files over SSH."""
 
 
 class UsersView(msgspec.Struct, frozen=True):
+    """All users."""
+
     users: tuple[UserView, ...]
 
 
 class UserInvitation(msgspec.Struct, frozen=True):
+    """A new invitation. It is shown only now."""
+
     user: str
     role: str
     invitation: str
@@ -66,6 +74,8 @@ class UserShare(msgspec.Struct, frozen=True):
 
 
 class QueuedView(msgspec.Struct, frozen=True):
+    """A waiting job, as everybody may see it."""
+
     job: str | None
     """Id. None: a job that the caller may not see."""
     user: str
@@ -76,6 +86,8 @@ class QueuedView(msgspec.Struct, frozen=True):
 
 
 class SharesView(msgspec.Struct, frozen=True):
+    """Who has how much of the cluster, and who is served next."""
+
     users: tuple[UserShare, ...]
     """Whose turn is first."""
     queue: tuple[QueuedView, ...]

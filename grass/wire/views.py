@@ -80,6 +80,8 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JobsView(msgspec.Struct, frozen=True):
+    """A page of jobs."""
+
     jobs: tuple[JobView, ...]
     total: int | None
     """How many such jobs the caller may see; None: not known, because names, tags or times select them. ``jobs`` is one
@@ -100,6 +102,8 @@ class JobFileView(msgspec.Struct, frozen=True):
 
 
 class StartedView(msgspec.Struct, frozen=True):
+    """The answer to a submission."""
+
     name: str
     id: str
     warnings: tuple[str, ...]
@@ -137,6 +141,8 @@ class TaskView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TasksView(msgspec.Struct, frozen=True):
+    """Tasks of a job."""
+
     tasks: tuple[TaskView, ...]
 
 
@@ -159,12 +165,16 @@ class AttemptView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AttemptsView(msgspec.Struct, frozen=True):
+    """A page of attempts, by task and then by number."""
+
     attempts: tuple[AttemptView, ...]
     after: str | None = None
     """Pass this on to get the next page; None: there is no more."""
 
 
 class WhyGroup(msgspec.Struct, frozen=True):
+    """Tasks that wait, or failed, for the same reason."""
+
     component: str
     state: TaskState
     count: int
@@ -174,6 +184,8 @@ class WhyGroup(msgspec.Struct, frozen=True):
 
 
 class WhyView(msgspec.Struct, frozen=True):
+    """Why a job does not run, or not completely."""
+
     id: str
     name: str
     state: JobState
@@ -209,16 +221,22 @@ class OperationView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OperationsView(msgspec.Struct, frozen=True):
+    """Operations on a job."""
+
     operations: tuple[OperationView, ...]
 
 
 class OperationWaited(msgspec.Struct, frozen=True):
+    """An operation that a client waits for."""
+
     operation: OperationView
     pause: float
     """Seconds after which to ask again, if too many wait already."""
 
 
 class PlanEviction(msgspec.Struct, frozen=True):
+    """A job whose tasks would be stopped for the planned one."""
+
     job: str | None
     """None: a job that the caller may not see."""
     count: int
@@ -226,6 +244,8 @@ class PlanEviction(msgspec.Struct, frozen=True):
 
 
 class PlanView(msgspec.Struct, frozen=True):
+    """Where a job would run if it were submitted now."""
+
     name: str
     reason: Reason | None
     components: dict[str, PlannedComponent]
@@ -238,6 +258,8 @@ class KeepAlive(msgspec.Struct, frozen=True):
 
 
 class WaitedView(msgspec.Struct, frozen=True):
+    """A job that a client waits for."""
+
     job: JobView
     pause: float | UnsetType = UNSET
     """In the last one: if the job has not ended, ask again after this many seconds."""
@@ -248,6 +270,8 @@ LogLines = tuple[str, int, str, float, str, bool, int]
 
 
 class LogPiece(msgspec.Struct, frozen=True):
+    """Lines of a log stream, and where to continue after it breaks."""
+
     job_id: str
     lines: tuple[LogLines, ...]
     """Each: task, attempt, stream, time, text of one or more lines, whether a newline ends it, bytes lost before it."""
@@ -292,10 +316,14 @@ class ScheduleView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SchedulesView(msgspec.Struct, frozen=True):
+    """All schedules that the caller may see."""
+
     schedules: tuple[ScheduleView, ...]
 
 
 class ImageView(msgspec.Struct, frozen=True):
+    """An image that was signed off."""
+
     name: str
     digest: str
     user: str

@@ -18,6 +18,8 @@ Limited = tuple[Allocation, float | None]
 
 @dataclass
 class PlannerCache:
+    """Remembers which nodes, jobs and launches have changed since the last plan, and what was said then."""
+
     nodes: dict[str, Node] = field(default_factory=dict)
     queue: dict[str, QueuedJob] = field(default_factory=dict)
     """Job id → its tasks that wait only for free resources."""

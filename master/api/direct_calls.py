@@ -23,6 +23,8 @@ log = logging.getLogger("master.api")
 
 
 class Application(Flask):
+    """Flask's application, which answers sealed calls itself."""
+
     def __init__(self) -> None:
         super().__init__("master.api", static_folder=None)
         self.url_map.merge_slashes = False

@@ -18,6 +18,8 @@ _NOTHING: Mapping[str, int] = {}
 
 
 class Quotas:
+    """What is left of the quotas of all users while a plan is made."""
+
     def __init__(self, view: View, shares: Shares) -> None:
         self._view = view
         self._shares = shares

@@ -140,9 +140,11 @@ class NodeAgent:
         self.wake()
 
     def wake(self) -> None:
+        """Let the loop look at everything once more. For any thread, also while a signal is handled."""
         os.eventfd_write(self._wake, 1)
 
     def run(self) -> None:
+        """Run until ``stop``, then end the threads. Tasks run on."""
         Path(self._config.node_dir).mkdir(mode=0o700, parents=True, exist_ok=True)
         self._conditions.start()
         self._programs.start()

@@ -59,6 +59,7 @@ class MachineUsage:
         self._before = self._counters()
 
     def sample(self, gpus: tuple[GpuUsage, ...] = ()) -> tuple[NodeSample, Interval]:
+        """Measure now. Rates are those since the previous call."""
         before, now = self._before, self._counters()
         self._before = now
         seconds = max(0.001, now.at - before.at)

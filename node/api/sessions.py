@@ -99,6 +99,7 @@ class Session:
                 self._execution.signal(number)
 
     def end(self) -> None:
+        """End the command, and wait up to five seconds for its thread."""
         self._ending = True
         with self._changed:
             self._changed.notify_all()

@@ -53,6 +53,8 @@ _FAILED: Form[_Failed] = Form(_Failed)
 
 
 class Forwarding:
+    """Passes requests about commands on to other nodes. Safe for many threads."""
+
     def __init__(self, config: ClusterConfig, memberships: Memberships) -> None:
         self._config = config
         self._memberships = memberships

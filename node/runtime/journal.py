@@ -39,6 +39,7 @@ class Past(NamedTuple):
 
 
 def replay(path: Path) -> Past:
+    """Return what an earlier shepherd wrote. Torn lines are left out."""
     boot_id, guard = "", 0
     attempts: dict[str, Attempt] = {}
     for entry in _entries(path):
@@ -120,6 +121,7 @@ class Journal:
         return True
 
     def sync(self) -> None:
+        """Make what was written survive a power cut."""
         if self._dirty:
             try:
                 os.fdatasync(self._descriptor)

@@ -20,6 +20,8 @@ _LOOKS = 7
 
 
 class SharedMemory:
+    """Remembers the attempt of each segment. For one thread."""
+
     def __init__(self) -> None:
         self._owner: dict[str, str] = {}
         self._looks: dict[str, int] = {}

@@ -55,6 +55,8 @@ log = logging.getLogger(__name__)
 
 
 class Shepherd:
+    """One instance, in one thread. What it does next is in ``run``: take messages and ends, start, publish."""
+
     def __init__(self, config: ClusterConfig, keeper: guard.Keeper, lock: int) -> None:
         """``lock``: descriptor of this shepherd's lock."""
         self._folders = Folders(str(config.node_dir / "attempts"))
@@ -299,6 +301,7 @@ class Shepherd:
 
 
 def main(path: str) -> int:
+    """Run the shepherd under its guard. Return the exit code."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     config = ClusterConfig.load(path)
     if config.node.isolate:

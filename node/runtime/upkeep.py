@@ -21,6 +21,8 @@ YOUNG = 60.0
 
 
 class Upkeep:
+    """Call ``round`` in the thread of the shepherd's loop."""
+
     def __init__(
         self,
         attempts: dict[str, Attempt],

@@ -20,6 +20,8 @@ _TIMEOUT = 20.0
 
 
 class Account(NamedTuple):
+    """The system account of a Grass user on this node."""
+
     name: str
     uid: int
 
