@@ -130,6 +130,28 @@ def test_tasks_of_all_nodes_meet_at_the_redis_for_tasks_of_their_own_localhost(
     assert said == {"met :3 redis://localhost:6379 -NOPERM"}
 
 
+SHOWN = """
+import socket, ssl, sys
+from pathlib import Path
+from grass.config import ClusterConfig
+from grass.network_address import host_and_port
+from grass.tls import client_context
+config = ClusterConfig.load(Path(sys.argv[1]) / "cluster.json")
+with socket.create_connection(host_and_port(config.task_redis_server)) as plain:
+    with client_context(config.tls_files).wrap_socket(plain) as inside:
+        print(ssl.DER_cert_to_PEM_cert(inside.getpeercert(binary_form=True)).strip())
+"""
+
+
+def test_the_redis_for_tasks_shows_the_renewed_certificate_of_the_master(cluster: Cluster) -> None:
+    master, home = cluster.lab.hosts["master"], f"/var/lib/grass/clusters/{cluster.name}"
+    python = ["runuser", "-u", "grass", "--", "/opt/grass/venv/bin/python"]
+    master.sh(f"rm {home}/tls/host.pem")
+    master.run(*python, "-m", "grass.provision.host_certificate", "renew", f"{home}/cluster.json")
+    shown = master.run(*python, "-c", SHOWN, home).stdout.strip()
+    assert shown and shown in master.sh(f"cat {home}/tls/host.pem")
+
+
 def test_a_link_that_a_task_puts_into_the_share_opens_nothing_of_the_master_to_the_files_key(
     cluster: Cluster, tmp_path: Path
 ) -> None:
