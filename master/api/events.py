@@ -14,7 +14,7 @@ from flask import Blueprint
 from msgspec import UNSET, structs
 
 from grass.errors import InputError
-from grass.store.api_store import Event
+from grass.store.event_log import Event
 from grass.wire.event_record import EventRecord
 from grass.wire.event_views import EventPiece
 from master.api.call import HEARTBEAT, Api, Call, Pieces

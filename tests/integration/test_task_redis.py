@@ -25,6 +25,7 @@ from grass.tls_files import MASTER, TlsFiles, identity
 from node.agent.task_redis import Proof, TaskRedis
 from tests.integration.test_cli import Grass
 from tests.support.certificates import cluster_files
+from tests.support.example_run import free_port
 from tests.support.waiting import wait_until
 
 ASK = (
@@ -58,12 +59,6 @@ def test_tasks_find_a_redis_of_their_own(cluster: tuple[Grass, Path, int]) -> No
     grass.good("delete", "local", "--yes")
     with socket.create_server(("127.0.0.1", port)):
         pass
-
-
-def free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
 
 
 @pytest.fixture
