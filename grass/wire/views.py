@@ -206,7 +206,10 @@ class OperationView(msgspec.Struct, frozen=True, kw_only=True):
     """``grass``: the cluster itself."""
     reason: str
     from_size: int | None
+    """None: it has not begun."""
     to_size: int | None
+    delta: int | None
+    """As requested: more or fewer tasks than there are when it begins."""
     filed: float
     ended: float | None
     outcome: Outcome | None

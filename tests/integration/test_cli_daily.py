@@ -222,7 +222,7 @@ def test_a_job_changes_its_size_and_what_it_intends(grass: Grass, folder: Path) 
     assert grass.json("job", "show", "sizes")["state"] == "SUSPENDED"
     grass.good("job", "resume", "sizes")
     wait_until(lambda: grass.json("job", "show", "sizes")["counts"].get("RUNNING") == 2, what="sizes runs again")
-    assert grass.json("job", "replace", "sizes", "main.0")["kind"] == "replace"  # waits for another node
+    assert grass.json("job", "replace", "sizes.main.0")["kind"] == "replace"  # waits for another node
     kinds = [each["kind"] for each in grass.json("job", "operations", "sizes")]
     assert kinds == ["scale", "restart", "suspend", "resume", "replace"]
     refused = grass("job", "scale", "sizes", "main", "9")

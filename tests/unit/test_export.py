@@ -85,7 +85,8 @@ def test_a_compose_file_has_a_service_per_component() -> None:
     assert services["server"]["deploy"]["resources"]["limits"] == {"cpus": "0.5", "memory": str(1 << 30)}
     assert services["client"]["depends_on"] == {"server": {"condition": "service_healthy"}}
     assert services["client"]["deploy"] == {"replicas": 3, "resources": {"limits": {"cpus": "1"}}}
-    assert exported.missing == ("components.client.timeout", "components.client.image")
+    assert exported.missing == ("components.client.timeout",)
+    assert exported.needed == ("components.client.image",)
 
 
 def test_a_compose_file_waits_only_for_health_that_is_checked() -> None:

@@ -22,14 +22,14 @@ _CONDITIONS = {
 def write(job: Job) -> Exported:
     services = {name: _service(job, part) for name, part in job.components.items()}
     document = {"name": _OTHER.sub("-", job.name.lower()), "services": services}
-    lost = [f"components.{name}.image" for name, part in job.components.items() if part.image is None]
-    lost += [
+    needed = tuple(f"components.{name}.image" for name, part in job.components.items() if part.image is None)
+    lost = [
         f"components.{name}.ready" for name, part in job.components.items() if part.ready and part.ready.command is None
     ]
     lost += [key for part in job.components.values() for key in _lost_of_restart(part)]
     if job.success != tuple(job.components):
         lost.append("success")
-    return Exported(yaml_text.write(document), (*missing(job, (), _WRITTEN), *lost))
+    return Exported(yaml_text.write(document), (*missing(job, (), _WRITTEN), *lost), needed)
 
 
 def _service(job: Job, part: Component) -> Document:
