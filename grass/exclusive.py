@@ -1,7 +1,6 @@
 """One process at a time in a block of code, by a lock file that stays. The kernel frees the lock of a killed process.
 
-``grass.provision.filelock`` is for commands of people: it gives up after a while, and leaves no file. Used by
-``grass.api.user_files``, ``grass.files.key`` and ``grass.files.share``.
+``grass.provision.filelock`` is for commands of people: it gives up after a while, and leaves no file.
 """
 
 from __future__ import annotations

@@ -67,8 +67,6 @@ class PackedTask(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What came of a call: its result, or its exception."""
-
     number: int
     good: bool
     value: Any

@@ -1,7 +1,4 @@
-"""Views of ``grass.Client`` that are no reply of the API: the client makes them of several.
-
-Used by ``grass``, ``job`` and ``typed_client``.
-"""
+"""Views of ``grass.Client`` that are no reply of the API: the client makes them of several."""
 
 from __future__ import annotations
 

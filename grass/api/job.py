@@ -1,7 +1,4 @@
-"""``grass.Job``: one run of a job as an object, with typed views. ``Client.submit`` returns one.
-
-Used by ``grass`` and ``typed_client``.
-"""
+"""``grass.Job``: one run of a job as an object, with typed views. ``Client.submit`` returns one."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """An SSH tunnel to the API, for masters with only port 22 open. One SSH connection carries a channel per connection.
 
-Two threads connect each channel to one end of a socket pair, so that the transport gets an ordinary socket. Used by
-``transport``.
+Two threads connect each channel to one end of a socket pair, so that the transport gets an ordinary socket.
 """
 
 from __future__ import annotations

@@ -235,14 +235,9 @@ def _protect(response: Response) -> Response:
 def edition() -> str:
     """Return a digest of all files of the page. It is in their addresses, so a browser may keep them for ever."""
     found = hashlib.sha256()
-    for name in sorted(_page_files()):
+    for name in sorted(_names(PAGE, "")):
         found.update(PAGE.joinpath(*name.split("/")).read_bytes())
     return found.hexdigest()[:16]
-
-
-@cache
-def _page_files() -> frozenset[str]:
-    return frozenset(_names(PAGE, ""))
 
 
 def _names(folder: Any, above: str) -> Iterator[str]:
@@ -273,15 +268,16 @@ def document(name: str) -> Response:
 
 def asset(name: str) -> Response:
     """Answer with a file of the page. The browser keeps it, if the address names the edition."""
-    wanted = name.removeprefix(f"{edition()}/")
-    ending = name.rpartition(".")[2]
-    if wanted not in _page_files() or ending not in TYPES:
-        raise RefusedError(404, f"no file {name:.100}")
-    content = PAGE.joinpath(*wanted.split("/")).read_bytes()
-    response = Response(content, content_type=f"{TYPES[ending]}; charset=utf-8")
-    if wanted != name:
+    first, _, rest = name.partition("/")
+    if first == edition():
+        response = asset(rest)
         response.headers["Cache-Control"] = "private, max-age=31536000, immutable"
-    return response
+        return response
+    path = PAGE.joinpath(*name.split("/"))
+    ending = name.rpartition(".")[2]
+    if ".." in name.split("/") or ending not in TYPES or not path.is_file():
+        raise RefusedError(404, f"no file {name}")
+    return Response(path.read_bytes(), content_type=f"{TYPES[ending]}; charset=utf-8")
 
 
 def _events(pieces: Iterator[Piece | None]) -> Response:

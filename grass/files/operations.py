@@ -18,8 +18,6 @@ A = TypeVar("A")
 
 
 class FileType(str, Enum):
-    """What lies under a path. Links are not followed."""
-
     FILE = "file"
     FOLDER = "folder"
     LINK = "link"

@@ -1,7 +1,4 @@
-"""Commands of frameworks whose arguments differ per task: they arrive in ``GRASS_ARGUMENTS``. Pure.
-
-Used by ``node.membership.rendering``.
-"""
+"""Commands of frameworks whose arguments differ per task: they arrive in ``GRASS_ARGUMENTS``. Pure."""
 
 from __future__ import annotations
 

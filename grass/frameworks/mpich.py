@@ -1,7 +1,4 @@
-"""``mpich``: ``mpiexec`` of MPICH and Intel MPI (hydra) over the ``ssh`` shim, with a host file.
-
-Used by ``registry``.
-"""
+"""``mpich``: ``mpiexec`` of MPICH and Intel MPI (hydra) over the ``ssh`` shim, with a host file."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The only list of renderers. A new one is a line, a module beside it, and its name in ``grass.model.framework``.
-
-Used by ``node.membership.files`` and ``node.membership.rendering``.
-"""
+"""The only list of renderers. A new one is a line, a module beside it, and its name in ``grass.model.framework``."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""This machine as a host: commands are child processes. Implements ``grass.hosts.host``.
-
-Used by ``grass.hosts`` and ``ssh``.
-"""
+"""This machine as a host: commands are child processes. Implements ``grass.hosts.host``."""
 
 from __future__ import annotations
 
@@ -21,8 +18,6 @@ _NOT_FOUND, _NOT_RUNNABLE = 127, 126
 
 
 class LocalHost(Host):
-    """Runs commands as this user, or by sudo."""
-
     def __init__(
         self,
         name: str = "this machine",

@@ -1,7 +1,4 @@
-"""Parses a document into a job: in Grass's dialect, in MARO's, or in one of another system (``foreign``).
-
-Used by ``grass.manifest`` and ``schedule``.
-"""
+"""Parses a document into a job: in Grass's dialect, in MARO's, or in one of another system (``foreign``)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Checks between a job's placement constraints. Refuses constraints that no cluster can satisfy, with their path.
-
-Used by ``job_checks``.
-"""
+"""Checks between a job's placement constraints. Refuses constraints that no cluster can satisfy, with their path."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Parses a document into a schedule: a batch of job names that share components, or a cron rule with one job.
-
-Used by ``grass.manifest``.
-"""
+"""Parses a document into a schedule: a batch of job names that share components, or a cron rule with one job."""
 
 from __future__ import annotations
 

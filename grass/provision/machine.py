@@ -1,4 +1,4 @@
-"""Resources of this machine: the defaults of a local node. Used by ``doctor``, ``layout`` and ``local``."""
+"""Resources of this machine: the defaults of a local node."""
 
 from __future__ import annotations
 

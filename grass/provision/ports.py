@@ -1,7 +1,4 @@
-"""Ports of a cluster's two HTTP servers: chosen once, at create, and kept.
-
-Used by ``doctor``, ``layout`` and ``local_findings``.
-"""
+"""Ports of a cluster's two HTTP servers: chosen once, at create, and kept."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""End of a cluster's processes, in order, in any state of the cluster: tasks and daemons first, redis last.
-
-Used by ``local``, ``removed`` and ``shutdown``.
-"""
+"""End of a cluster's processes, in order, in any state of the cluster: tasks and daemons first, redis last."""
 
 from __future__ import annotations
 

@@ -187,7 +187,6 @@ def _answer(connection: Any) -> Any:
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Turn redis-py's exceptions into those of ``grass.errors``. Other errors of a command pass."""
     try:
         yield
     except AuthenticationError as error:

@@ -10,8 +10,6 @@ from grass.wire.codec import Form
 
 
 class PlannedNode(msgspec.Struct, frozen=True):
-    """Tasks of a component on one node."""
-
     node: str
     count: int
     """Tasks that would run there."""
@@ -20,8 +18,6 @@ class PlannedNode(msgspec.Struct, frozen=True):
 
 
 class PlannedComponent(msgspec.Struct, frozen=True):
-    """Where the tasks of a component would run."""
-
     replicas: int
     at_once: int
     """Tasks that may run at once, by its ``parallelism``."""
@@ -32,8 +28,6 @@ class PlannedComponent(msgspec.Struct, frozen=True):
 
 
 class PlannedPreemption(msgspec.Struct, frozen=True):
-    """A job whose tasks would be preempted."""
-
     job: str
     """Name."""
     user: str

@@ -1,7 +1,4 @@
-"""Times in reports, converted to the master's clock: durations are right even if a node's clock is wrong. Pure.
-
-Used by ``reactor``.
-"""
+"""Times in reports, converted to the master's clock: durations are right even if a node's clock is wrong. Pure."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The life of a task: what nodes report about its attempts, and what follows from that. Pure.
-
-Used by ``membership``, ``nodes`` and ``reactor``.
-"""
+"""The life of a task: what nodes report about its attempts, and what follows from that. Pure."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The Flask application of the master-api-server: all blueprints, and the few routes that are not sealed.
-
-Used by ``server``.
-"""
+"""The Flask application of the master-api-server: all blueprints, and the few routes that are not sealed."""
 
 from __future__ import annotations
 

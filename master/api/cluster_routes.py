@@ -1,11 +1,8 @@
-"""The routes of what is not about one job: sessions, nodes, images, users, events, usage, the cluster.
-
-Used by ``routes``.
-"""
+"""The routes of what is not about one job: sessions, nodes, images, users, events, usage, the cluster."""
 
 from __future__ import annotations
 
-from grass.wire import calls, event_views, join_views, node_views, status_views, usage_views, user_views, views
+from grass.wire import calls, event_views, join_views, usage_views, views
 from grass.wire.waits import LONGEST_WAIT
 from master.api.route import READ, RULE, WRITE, Access, Parameter, Route
 
@@ -61,14 +58,14 @@ CLUSTER_ROUTES: tuple[Route, ...] = (
         calls.SessionRequest,
         access=Access.SIGNED,
     ),
-    Route("nodes.list", "GET /v1/nodes", READ, "List nodes", node_views.NodesView),
-    Route("nodes.show", "GET /v1/nodes/{node}", READ, "Show one node", node_views.NodeView),
+    Route("nodes.list", "GET /v1/nodes", READ, "List nodes", views.NodesView),
+    Route("nodes.show", "GET /v1/nodes/{node}", READ, "Show one node", views.NodeView),
     Route(
         "nodes.wait",
         "GET /v1/nodes/{node}/wait",
         READ,
         "Wait until the node has changed, or time is up",
-        node_views.NodeWaited,
+        views.NodeWaited,
         query=_NODE_WAIT,
     ),
     Route(
@@ -76,7 +73,7 @@ CLUSTER_ROUTES: tuple[Route, ...] = (
         "POST /v1/nodes/{node}/cordon",
         RULE,
         "Place no new tasks on the node",
-        node_views.NodeAccepted,
+        views.NodeAccepted,
         calls.NoContent,
     ),
     Route(
@@ -84,7 +81,7 @@ CLUSTER_ROUTES: tuple[Route, ...] = (
         "POST /v1/nodes/{node}/uncordon",
         RULE,
         "Let the node accept tasks again, also after a drain",
-        node_views.NodeAccepted,
+        views.NodeAccepted,
         calls.NoContent,
     ),
     Route(
@@ -92,7 +89,7 @@ CLUSTER_ROUTES: tuple[Route, ...] = (
         "POST /v1/nodes/{node}/drain",
         RULE,
         "Empty the node: no new tasks; at the deadline its tasks are placed elsewhere",
-        node_views.NodeAccepted,
+        views.NodeAccepted,
         calls.Drain,
     ),
     Route(
@@ -100,7 +97,7 @@ CLUSTER_ROUTES: tuple[Route, ...] = (
         "POST /v1/nodes/{node}/remove",
         RULE,
         "Remove the node from the cluster",
-        node_views.NodeAccepted,
+        views.NodeAccepted,
         calls.NodeRemoval,
     ),
     Route(
@@ -154,7 +151,7 @@ CLUSTER_ROUTES: tuple[Route, ...] = (
         "GET /v1/join/{node}",
         RULE,
         "Called by a node: wait until it has changed, or time is up",
-        node_views.NodeWaited,
+        views.NodeWaited,
         calls.NodeProof,
         query=_NODE_WAIT,
         access=Access.UNSIGNED,
@@ -164,7 +161,7 @@ CLUSTER_ROUTES: tuple[Route, ...] = (
         "GET /v1/join/{node}/reach",
         RULE,
         "Called by a node: whether the master reaches its API",
-        node_views.NodeReached,
+        views.NodeReached,
         calls.NodeProof,
         access=Access.UNSIGNED,
     ),
@@ -182,7 +179,7 @@ CLUSTER_ROUTES: tuple[Route, ...] = (
         "DELETE /v1/join/{node}",
         RULE,
         "Called by a node: leave the cluster",
-        node_views.NodeWaited,
+        views.NodeWaited,
         calls.NodeProof,
         query=_NODE_WAIT,
         access=Access.UNSIGNED,
@@ -203,13 +200,13 @@ CLUSTER_ROUTES: tuple[Route, ...] = (
         views.ImageView,
         calls.ImageName,
     ),
-    Route("users.list", "GET /v1/users", RULE, "List users", user_views.UsersView),
+    Route("users.list", "GET /v1/users", RULE, "List users", views.UsersView),
     Route(
         "users.add",
         "POST /v1/users",
         RULE,
         "Add a user, and make the invitation with which they log in",
-        user_views.UserInvitation,
+        views.UserInvitation,
         calls.UserRequest,
     ),
     Route(
@@ -217,7 +214,7 @@ CLUSTER_ROUTES: tuple[Route, ...] = (
         "POST /v1/users/{user}/role",
         RULE,
         "Change what a user may do",
-        user_views.UserView,
+        views.UserView,
         calls.UserRole,
     ),
     Route(
@@ -225,7 +222,7 @@ CLUSTER_ROUTES: tuple[Route, ...] = (
         "POST /v1/users/{user}/disable",
         RULE,
         "Refuse all calls of a user; on request, stop their jobs and schedules",
-        user_views.UserView,
+        views.UserView,
         calls.UserEnd,
     ),
     Route(
@@ -233,7 +230,7 @@ CLUSTER_ROUTES: tuple[Route, ...] = (
         "POST /v1/users/{user}/enable",
         RULE,
         "Accept calls of a disabled user again",
-        user_views.UserView,
+        views.UserView,
         calls.NoContent,
     ),
     Route(
@@ -241,7 +238,7 @@ CLUSTER_ROUTES: tuple[Route, ...] = (
         "POST /v1/users/{user}/rotate",
         RULE,
         "Make an invitation with which a user replaces their key; the old key is valid until then",
-        user_views.UserInvitation,
+        views.UserInvitation,
         calls.UserRotation,
     ),
     Route(
@@ -249,16 +246,16 @@ CLUSTER_ROUTES: tuple[Route, ...] = (
         "POST /v1/users/{user}/remove",
         RULE,
         "Remove a user; on request, stop their jobs and schedules",
-        user_views.UserView,
+        views.UserView,
         calls.UserEnd,
     ),
-    Route("users.key", "POST /v1/own-key", READ, "Replace the caller's own key", user_views.OwnKeyView, calls.UserKey),
+    Route("users.key", "POST /v1/own-key", READ, "Replace the caller's own key", views.OwnKeyView, calls.UserKey),
     Route(
         "users.login",
         "POST /v1/login",
         READ,
         "Use an invitation: register the key that was made on the user's machine",
-        user_views.OwnKeyView,
+        views.OwnKeyView,
         calls.Login,
         access=Access.UNSIGNED,
     ),
@@ -280,15 +277,13 @@ CLUSTER_ROUTES: tuple[Route, ...] = (
         query=_DAEMON_LOGS,
         stream=True,
     ),
-    Route(
-        "shares.show", "GET /v1/shares", READ, "Show who has how much, and who is served next", user_views.SharesView
-    ),
+    Route("shares.show", "GET /v1/shares", READ, "Show who has how much, and who is served next", views.SharesView),
     Route(
         "changes.follow",
         "GET /v1/changes",
         READ,
         "Follow the cluster, or one job with its tasks: a snapshot, then what changes",
-        status_views.ChangePiece,
+        views.ChangePiece,
         query=_CHANGE_QUERY,
         stream=True,
     ),
@@ -331,7 +326,5 @@ CLUSTER_ROUTES: tuple[Route, ...] = (
         "Show the figures that tasks of a job reported of themselves, as curves",
         usage_views.JobMetricsView,
     ),
-    Route(
-        "status.show", "GET /v1/status", READ, "Summarise the cluster, and show who is calling", status_views.StatusView
-    ),
+    Route("status.show", "GET /v1/status", READ, "Summarise the cluster, and show who is calling", views.StatusView),
 )

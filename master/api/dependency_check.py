@@ -1,7 +1,4 @@
-"""Checks the dependencies of a job on other jobs (``after``) at submission: unknown jobs, and cycles. Pure.
-
-Used by ``plan``.
-"""
+"""Checks the dependencies of a job on other jobs (``after``) at submission: unknown jobs, and cycles. Pure."""
 
 from __future__ import annotations
 

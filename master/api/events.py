@@ -1,7 +1,4 @@
-"""`/v1/events`: what happened, and who did it. Users see events of their own jobs, and of the cluster.
-
-Used by ``app`` and ``changes``.
-"""
+"""`/v1/events`: what happened, and who did it. Users see events of their own jobs, and of the cluster."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ from flask import Blueprint
 from msgspec import UNSET, structs
 
 from grass.errors import InputError
-from grass.store.event_log import Event
+from grass.store.api_store import Event
 from grass.wire.event_record import EventRecord
 from grass.wire.event_views import EventPiece
 from master.api.call import HEARTBEAT, Api, Call, Pieces

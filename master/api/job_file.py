@@ -1,7 +1,4 @@
-"""`/v1/jobs/{job}/file`: the job file as its user wrote it, without secrets; otherwise one that starts the same job.
-
-Used by ``jobs``.
-"""
+"""`/v1/jobs/{job}/file`: the job file as its user wrote it, without secrets; otherwise one that starts the same job."""
 
 from __future__ import annotations
 

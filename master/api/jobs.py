@@ -1,4 +1,4 @@
-"""`/v1/jobs`: submit, show, wait for, stop and delete jobs. Used by ``app``."""
+"""`/v1/jobs`: submit, show, wait for, stop and delete jobs."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Waits for a change of a node, for clients that drain or remove it, and for a machine that joins.
-
-Used by ``joins`` and ``nodes``.
-"""
+"""Waits for a change of a node, for clients that drain or remove it, and for a machine that joins."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ from zlib import crc32
 from grass.clock import steady
 from grass.wire.codec import encode
 from grass.wire.node_record import NodeRecord
-from grass.wire.node_views import NodeWaited
+from grass.wire.views import NodeWaited
 from master.api.call import Call
 from master.api.feed import PAUSE
 from master.api.views import node_view

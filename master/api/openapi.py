@@ -1,7 +1,4 @@
-"""The OpenAPI document, built from the route table. Served unencrypted at ``/v1/openapi.json``: it has no secrets.
-
-Used by ``app``.
-"""
+"""The OpenAPI document, built from the route table. Served unencrypted at ``/v1/openapi.json``: it has no secrets."""
 
 from __future__ import annotations
 

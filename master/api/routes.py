@@ -1,7 +1,4 @@
-"""The table of all API routes. ``registry`` makes blueprints from it, ``openapi`` the OpenAPI document.
-
-Used by ``openapi``, ``registry`` and ``schemas``.
-"""
+"""The table of all API routes. ``registry`` makes blueprints from it, ``openapi`` the OpenAPI document."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`/v1/schedules`: batches of jobs, and cron rules. Used by ``app``."""
+"""`/v1/schedules`: batches of jobs, and cron rules."""
 
 from __future__ import annotations
 

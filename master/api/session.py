@@ -1,4 +1,4 @@
-"""`/v1/session`: a signed request opens a session, so that the calls after it cost no RSA (ADR 12). Used by ``app``."""
+"""`/v1/session`: a signed request opens a session, so that the calls after it cost no RSA (ADR 12)."""
 
 from __future__ import annotations
 

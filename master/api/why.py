@@ -1,7 +1,4 @@
-"""The answer to `grass job why`: the reasons of a job's tasks, grouped, each with what would change it. Pure.
-
-Used by ``jobs``.
-"""
+"""The answer to `grass job why`: the reasons of a job's tasks, grouped, each with what would change it. Pure."""
 
 from __future__ import annotations
 

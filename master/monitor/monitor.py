@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from functools import lru_cache
 
 from grass import clock
 from grass.errors import UndecodableError, UnreachableError
@@ -212,7 +211,6 @@ def too_many(
     return gone
 
 
-@lru_cache(1 << 14)
 def _attempt(text: str) -> AttemptKey | None:
     try:
         return AttemptKey.parse(text)

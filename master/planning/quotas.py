@@ -1,7 +1,6 @@
 """The amounts that users' quotas still allow.
 
-A job that waits for quota reserves its needs, so that the user's later jobs cannot use them. Used by ``explain`` and
-``round``.
+A job that waits for quota reserves its needs, so that the user's later jobs cannot use them.
 """
 
 from __future__ import annotations
@@ -18,8 +17,6 @@ _NOTHING: Mapping[str, int] = {}
 
 
 class Quotas:
-    """What is left of the quotas of all users while a plan is made."""
-
     def __init__(self, view: View, shares: Shares) -> None:
         self._view = view
         self._shares = shares

@@ -1,7 +1,4 @@
-"""A reservation on one node for a job that cannot start yet. Kept in ``Ledger.reservations``.
-
-Used by ``futures``, ``ledger`` and ``reserver``.
-"""
+"""A reservation on one node for a job that cannot start yet. Kept in ``Ledger.reservations``."""
 
 from __future__ import annotations
 

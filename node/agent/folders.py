@@ -1,7 +1,4 @@
-"""The node's files of jobs and attempts: addresses files, and the removal of files that are no longer needed.
-
-Used by ``attempts``, ``loop`` and ``starts``.
-"""
+"""The node's files of jobs and attempts: addresses files, and the removal of files that are no longer needed."""
 
 from __future__ import annotations
 

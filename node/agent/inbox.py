@@ -1,7 +1,4 @@
-"""What other threads of the node-agent tell its loop. They fill the inbox at any time; the loop empties it.
-
-Used by ``loop``.
-"""
+"""What other threads of the node-agent tell its loop. They fill the inbox at any time; the loop empties it."""
 
 from __future__ import annotations
 

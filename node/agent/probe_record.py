@@ -1,7 +1,4 @@
-"""The file ``node/probe.json``: the probe that this node passed, and where its share was mounted then.
-
-Used by ``__main__`` and ``probe``.
-"""
+"""The file ``node/probe.json``: the probe that this node passed, and where its share was mounted then."""
 
 from __future__ import annotations
 

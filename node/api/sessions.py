@@ -1,7 +1,4 @@
-"""Sessions of commands beside tasks. They keep output until it is fetched, and end when nobody polls them.
-
-Used by ``app`` and ``task_exec``.
-"""
+"""Sessions of commands beside tasks. They keep output until it is fetched, and end when nobody polls them."""
 
 from __future__ import annotations
 
@@ -99,7 +96,6 @@ class Session:
                 self._execution.signal(number)
 
     def end(self) -> None:
-        """End the command, and wait up to five seconds for its thread."""
         self._ending = True
         with self._changed:
             self._changed.notify_all()

@@ -1,7 +1,4 @@
-"""The shepherd's socket: receives messages of clients, pushes events to clients that watch.
-
-Used by ``node.runtime.isolation.service`` and ``shepherd``.
-"""
+"""The shepherd's socket: receives messages of clients, pushes events to clients that watch."""
 
 from __future__ import annotations
 
@@ -19,8 +16,6 @@ _MOST_WAITING = 64 << 20
 
 
 class Client:
-    """A connection of the node-agent, or of a command beside a task."""
-
     def __init__(self, connection: socket.socket) -> None:
         self.connection = connection
         self.lines = Lines()
@@ -66,7 +61,6 @@ class Server:
         self._send(client, pack(message))
 
     def close(self) -> None:
-        """Drop all clients, and remove the socket."""
         for client in list(self._clients):
             self._drop(client)
         self._selector.unregister(self._listener)

@@ -1,8 +1,6 @@
 """Housekeeping of the shepherd, whose loop calls it about once a second while tasks run or have just ended.
 
-It kills what left the group of an ended attempt. It must not touch processes of attempts that run. Used by
-``shepherd``.
-"""
+It kills what left the group of an ended attempt. It must not touch processes of attempts that run."""
 
 from __future__ import annotations
 
@@ -21,8 +19,6 @@ YOUNG = 60.0
 
 
 class Upkeep:
-    """Call ``round`` in the thread of the shepherd's loop."""
-
     def __init__(
         self,
         attempts: dict[str, Attempt],

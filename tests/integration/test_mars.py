@@ -37,8 +37,13 @@ def mars() -> Path:
 
 @pytest.fixture(scope="module")
 def client(mars: Path) -> Iterator[ApiClient]:
-    with LocalCluster().running() as cluster, cluster.client() as client:
-        yield client
+    cluster = LocalCluster()
+    try:
+        cluster.create()
+        with cluster.client() as client:
+            yield client
+    finally:
+        cluster.end()
 
 
 def job(mars: Path) -> dict[str, object]:

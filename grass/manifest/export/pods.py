@@ -1,7 +1,4 @@
-"""Writes components as the replica specifications of TrainingJob and MarsJob. The reverse of ``foreign.replica``.
-
-Used by ``kubernetes``.
-"""
+"""Writes components as the replica specifications of TrainingJob and MarsJob. The reverse of ``foreign.replica``."""
 
 from __future__ import annotations
 

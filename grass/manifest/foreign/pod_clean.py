@@ -1,7 +1,4 @@
-"""``cleanPodPolicy``, which both foreign kinds have: which pods to delete once the job has ended. Pure.
-
-Used by ``mars_job`` and ``training_job``.
-"""
+"""``cleanPodPolicy``, which both foreign kinds have: which pods to delete once the job has ended. Pure."""
 
 from __future__ import annotations
 

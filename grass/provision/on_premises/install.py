@@ -1,7 +1,4 @@
-"""Steps that masters and nodes share: the user `grass`, the bundle, Grass in its own environment. Pure.
-
-Used by ``join_steps``, ``master`` and ``node_steps``.
-"""
+"""Steps that masters and nodes share: the user `grass`, the bundle, Grass in its own environment. Pure."""
 
 from __future__ import annotations
 

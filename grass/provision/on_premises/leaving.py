@@ -1,7 +1,4 @@
-"""Leaving of a node: first from the cluster, so that its tasks move; then from the machine.
-
-Used by ``grass.cli.leave``, ``delete`` and ``node_remove``.
-"""
+"""Leaving of a node: first from the cluster, so that its tasks move; then from the machine."""
 
 from __future__ import annotations
 

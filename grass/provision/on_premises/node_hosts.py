@@ -1,4 +1,4 @@
-"""Parse the arguments of `grass node add` into hosts. Pure. Used by ``provisioner``."""
+"""Parse the arguments of `grass node add` into hosts. Pure."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Checks of an offer against the machine's resources and against its earlier offer. Pure.
-
-Used by ``joining`` and ``node_design``.
-"""
+"""Checks of an offer against the machine's resources and against its earlier offer. Pure."""
 
 from __future__ import annotations
 

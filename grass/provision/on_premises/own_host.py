@@ -1,7 +1,4 @@
-"""This machine, without root: steps that normally run as root run as the user.
-
-Used by ``grass.cli.join`` and ``grass.cli.leave``.
-"""
+"""This machine, without root: steps that normally run as root run as the user."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The stream of the engine's events. When it breaks, the engine counts as away, and the stream is opened again.
-
-Used by ``ends``, ``output`` and ``runtime``.
-"""
+"""The stream of the engine's events. When it breaks, the engine counts as away, and the stream is opened again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Copies the output of containers from the engine's logs into the files of their attempts. Used by ``ends``."""
+"""Copies the output of containers from the engine's logs into the files of their attempts."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The start of containers: image, folders, container. In threads, because the engine is slow at each step.
-
-Used by ``runtime``.
-"""
+"""The start of containers: image, folders, container. In threads, because the engine is slow at each step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ``RuntimeKind`` of processes of the host. Used by ``node.runtime.registry``."""
+"""The ``RuntimeKind`` of processes of the host."""
 
 from __future__ import annotations
 
