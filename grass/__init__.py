@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from grass.own_figures import report
     from grass.peer_file import Peer, peers
     from grass.wire.event_views import EventView
-    from grass.wire.views import AttemptView, JobView, NodeView, OperationView, ScheduleView, TaskView
+    from grass.wire.node_views import NodeView
+    from grass.wire.views import AttemptView, JobView, OperationView, ScheduleView, TaskView
 
 _HOMES = {
     "AttemptView": "grass.wire.views",
@@ -46,7 +47,7 @@ _HOMES = {
     "Job": "grass.api.job",
     "JobView": "grass.wire.views",
     "LogLine": "grass.api.client_views",
-    "NodeView": "grass.wire.views",
+    "NodeView": "grass.wire.node_views",
     "OperationView": "grass.wire.views",
     "Peer": "grass.peer_file",
     "ScheduleView": "grass.wire.views",

@@ -28,6 +28,7 @@ def thread_cpu() -> float:
 
 
 def sleep(seconds: float) -> None:
+    """Do nothing for so many seconds. Prefer to wait for an event."""
     time.sleep(seconds)
 
 

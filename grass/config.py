@@ -39,6 +39,8 @@ class RedisConfig:
 
 @dataclass(frozen=True)
 class MasterConfig(ClusterPolicy):
+    """The master: its API, and the policy for jobs and nodes."""
+
     api_host: str = "127.0.0.1"
     api_port: int = 0
     """`create` chooses a free port if the settings name none, so that clusters can run side by side."""
@@ -57,6 +59,8 @@ class MasterConfig(ClusterPolicy):
 
 @dataclass(frozen=True)
 class NodeConfig:
+    """One node: what it offers, and what its tasks may do."""
+
     name: str = "local"
     address: str = "127.0.0.1"
     api_port: int = 0
@@ -121,6 +125,8 @@ class FilesConfig:
 
 @dataclass(frozen=True)
 class ClusterConfig:
+    """The cluster as one host knows it: the content of ``cluster.json`` there."""
+
     name: str
     mode: str
     home: str
@@ -155,18 +161,22 @@ class ClusterConfig:
 
     @cached_property
     def data_dir(self) -> Path:
+        """The share, as this host sees it."""
         return Path(self.share) if self.share else Path(self.home) / "data"
 
     @cached_property
     def logs_dir(self) -> Path:
+        """Logs of tasks, in the share; written by the log collector."""
         return self.data_dir / "logs"
 
     @cached_property
     def node_dir(self) -> Path:
+        """What the node keeps: attempts with their output, and files of jobs."""
         return Path(self.home) / "node"
 
     @cached_property
     def master_dir(self) -> Path:
+        """What the master keeps: keys, users, and marks of transfers."""
         return Path(self.home) / "master"
 
     @cached_property
@@ -175,6 +185,7 @@ class ClusterConfig:
         return TlsFiles(Path(self.home) / "tls")
 
     def socket(self, name: str) -> Path:
+        """The path of a daemon's socket. ``name``: of the daemon."""
         return Path(self.runtime_dir) / f"{name}.sock"
 
     @property

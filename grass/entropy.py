@@ -16,6 +16,7 @@ def operation_id() -> str:
 
 
 def request_id() -> str:
+    """Return 32 hexadecimal digits that nobody can guess."""
     return secrets.token_hex(16)
 
 

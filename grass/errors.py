@@ -37,6 +37,8 @@ class GrassError(Exception):
 
 
 class InputError(GrassError):
+    """What was asked cannot be: nothing was changed."""
+
     code = "bad-input"
     exit_code = 2
     http_status = 400
@@ -89,18 +91,24 @@ class CommandNotFoundError(InputError):
 
 
 class ConflictError(GrassError):
+    """It could be asked in another state of the cluster."""
+
     code = "conflict"
     exit_code = 2
     http_status = 409
 
 
 class NotFoundError(GrassError):
+    """There is no such thing, or the caller may not know of it."""
+
     code = "not-found"
     exit_code = 2
     http_status = 404
 
 
 class NotAllowedError(GrassError):
+    """The role, the key or a token does not permit it."""
+
     code = "not-allowed"
     exit_code = 4
     http_status = 403
@@ -112,6 +120,8 @@ class ReplayedError(NotAllowedError):
 
 
 class UnreachableError(GrassError):
+    """Somebody did not answer. Whether the request was carried out may be unknown; it may be repeated."""
+
     code = "unreachable"
     exit_code = 3
     http_status = 503
@@ -161,10 +171,14 @@ class TaskDiedError(GrassError):
 
 
 class WaitTimeoutError(GrassError):
+    """The time of a wait is over; what was waited for goes on."""
+
     code = "timeout"
     exit_code = 124
     http_status = 504
 
 
 class StaleLeaseError(GrassError):
+    """Another master-agent took over. This one must end without another write."""
+
     code = "stale-lease"

@@ -1,6 +1,7 @@
 """One process at a time in a block of code, by a lock file that stays. The kernel frees the lock of a killed process.
 
-``grass.provision.filelock`` is for commands of people: it gives up after a while, and leaves no file.
+``grass.provision.filelock`` is for commands of people: it gives up after a while, and leaves no file. Used by
+``grass.api.user_files``, ``grass.files.key`` and ``grass.files.share``.
 """
 
 from __future__ import annotations

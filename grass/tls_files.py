@@ -35,4 +35,5 @@ def identity(cluster: str, name: str) -> str:
 
 
 def node_identity(cluster: str, node: str) -> str:
+    """Return what the certificate of a node says about it."""
     return identity(cluster, f"node/{node}")

@@ -19,5 +19,6 @@ _file = _opened(environment.trace_file())
 
 
 def mark(name: str) -> None:
+    """Write a mark, if GRASS_TRACE names a file."""
     if _file is not None:
         os.write(_file, f"{clock.wall():.6f} {name}\n".encode())

@@ -108,6 +108,7 @@ class MountCheck:
 
 
 def accepts(host: str, port: int, seconds: float = CONNECT) -> bool:
+    """Return whether a server accepts a TCP connection."""
     try:
         socket.create_connection((host, port), seconds).close()
     except OSError:

@@ -67,6 +67,8 @@ class PackedTask(NamedTuple):
 
 
 class Outcome(NamedTuple):
+    """What came of a call: its result, or its exception."""
+
     number: int
     good: bool
     value: Any

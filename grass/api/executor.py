@@ -1,4 +1,4 @@
-"""``grass.Executor``: functions as tasks, behind the interface of ``concurrent.futures``."""
+"""``grass.Executor``: functions as tasks, behind the interface of ``concurrent.futures``. Used by ``grass``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""``grass.Job``: one run of a job as an object, with typed views. ``Client.submit`` returns one."""
+"""``grass.Job``: one run of a job as an object, with typed views. ``Client.submit`` returns one.
+
+Used by ``grass`` and ``typed_client``.
+"""
 
 from __future__ import annotations
 

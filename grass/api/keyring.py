@@ -25,6 +25,8 @@ Jwk = dict[str, Any]  # Any: JSON whose form is RFC 7517's; joserfc checks it
 
 
 class Role(str, Enum):
+    """What a user may do: everything, start and change own jobs, or look."""
+
     ADMIN = "admin"
     USER = "user"
     """Own jobs and schedules only."""
@@ -90,10 +92,12 @@ def save_profile(client_dir: Path, profile: Profile, master: Jwk) -> None:
 
 
 def load_master_key(master_dir: Path) -> RSAKey:
+    """Return the key by which the master opens requests. Raises NotFoundError, InputError if it is damaged."""
     return _private_key(master_dir / "key.pem")
 
 
 def load_profile(client_dir: Path) -> Profile:
+    """Return the profile of a user on this machine. Raises NotFoundError, InputError if it is damaged."""
     with _damaged(client_dir / "profile.json") as path:
         profile = Profile(**json.loads(_read(path)))
         if not all(isinstance(value, str) for value in (profile.cluster, profile.url, profile.user, profile.key_id)):

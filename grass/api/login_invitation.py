@@ -2,7 +2,7 @@
 
 It contains the cluster's name, the user's name, the URLs of the API, the thumbprint of the master's key (RFC 7638), and
 a secret that is valid once, until it expires. The master stores only the secret's digest. The key pair is made on the
-user's machine; the invitation contains none.
+user's machine; the invitation contains none. Used by ``login``, ``grass.cli.login`` and ``master.api.users``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """An SSH tunnel to the API, for masters with only port 22 open. One SSH connection carries a channel per connection.
 
-Two threads connect each channel to one end of a socket pair, so that the transport gets an ordinary socket.
+Two threads connect each channel to one end of a socket pair, so that the transport gets an ordinary socket. Used by
+``transport``.
 """
 
 from __future__ import annotations

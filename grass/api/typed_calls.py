@@ -1,7 +1,7 @@
 """Methods of ``grass.Client`` from those of ``ApiClient``: the same call, whose result becomes a typed view.
 
-Each function takes a call of ``ApiClient`` and the type of its result, and returns the method. The method has the
-name, the arguments and the docstring of the call.
+Each function takes a call of ``ApiClient`` and the type of its result, and returns the method. The method has the name,
+the arguments and the docstring of the call. Used by ``typed_client``.
 """
 
 from __future__ import annotations

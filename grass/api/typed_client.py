@@ -15,7 +15,7 @@ from grass.api.client import ApiClient, Document
 from grass.api.client_views import EventPage, LogLine
 from grass.api.patience import TIMEOUT
 from grass.api.typed_calls import one, same, several, stream
-from grass.wire import event_views, join_views, usage_views, views
+from grass.wire import event_views, join_views, node_views, status_views, usage_views, user_views, views
 from grass.wire.codec import Form
 from grass.wire.daemon_line import DaemonLine
 from grass.wire.views import JobView
@@ -128,19 +128,19 @@ class Client:
     run_schedule = one(ApiClient.run_schedule, views.ScheduleView)
     delete_schedule = one(ApiClient.delete_schedule, views.ScheduleView)
 
-    status = one(ApiClient.status, views.StatusView)
+    status = one(ApiClient.status, status_views.StatusView)
     events = stream(ApiClient.events, event_views.EventView)
     older_events = one(ApiClient.older_events, EventPage)
     daemon_logs = stream(ApiClient.daemon_logs, DaemonLine)
-    changes = stream(ApiClient.changes, views.ChangePiece)
+    changes = stream(ApiClient.changes, status_views.ChangePiece)
 
-    nodes = several(ApiClient.nodes, views.NodeView)
-    node = one(ApiClient.node, views.NodeView)
-    cordon = one(ApiClient.cordon, views.NodeAccepted)
-    uncordon = one(ApiClient.uncordon, views.NodeAccepted)
-    drain = one(ApiClient.drain, views.NodeAccepted)
-    remove_node = one(ApiClient.remove_node, views.NodeAccepted)
-    watch_node = one(ApiClient.watch_node, views.NodeWaited)
+    nodes = several(ApiClient.nodes, node_views.NodeView)
+    node = one(ApiClient.node, node_views.NodeView)
+    cordon = one(ApiClient.cordon, node_views.NodeAccepted)
+    uncordon = one(ApiClient.uncordon, node_views.NodeAccepted)
+    drain = one(ApiClient.drain, node_views.NodeAccepted)
+    remove_node = one(ApiClient.remove_node, node_views.NodeAccepted)
+    watch_node = one(ApiClient.watch_node, node_views.NodeWaited)
     join_token = one(ApiClient.join_token, join_views.JoinTokenView)
     join_tokens = several(ApiClient.join_tokens, join_views.JoinTokenRow)
     revoke_join_token = one(ApiClient.revoke_join_token, join_views.JoinTokenRow)
@@ -152,12 +152,12 @@ class Client:
     job_usage = one(ApiClient.job_usage, usage_views.JobUsageView)
     task_usage = one(ApiClient.task_usage, usage_views.TaskUsageView)
     job_metrics = one(ApiClient.job_metrics, usage_views.JobMetricsView)
-    shares = one(ApiClient.shares, views.SharesView)
+    shares = one(ApiClient.shares, user_views.SharesView)
 
-    users = several(ApiClient.users, views.UserView)
-    add_user = one(ApiClient.add_user, views.UserInvitation)
-    set_user_role = one(ApiClient.set_user_role, views.UserView)
-    disable_user = one(ApiClient.disable_user, views.UserView)
-    enable_user = one(ApiClient.enable_user, views.UserView)
-    rotate_user = one(ApiClient.rotate_user, views.UserInvitation)
-    remove_user = one(ApiClient.remove_user, views.UserView)
+    users = several(ApiClient.users, user_views.UserView)
+    add_user = one(ApiClient.add_user, user_views.UserInvitation)
+    set_user_role = one(ApiClient.set_user_role, user_views.UserView)
+    disable_user = one(ApiClient.disable_user, user_views.UserView)
+    enable_user = one(ApiClient.enable_user, user_views.UserView)
+    rotate_user = one(ApiClient.rotate_user, user_views.UserInvitation)
+    remove_user = one(ApiClient.remove_user, user_views.UserView)

@@ -16,8 +16,8 @@ import click
 
 from grass.cli.command import Command
 from grass.cli.invocation import Invocation, pass_invocation
+from grass.cli.values import job_and_task
 from grass.errors import ConflictError, GrassError, InputError, NotFoundError
-from grass.model.key_text import task_parts
 
 if TYPE_CHECKING:
     from grass.api.execution import Execution
@@ -38,7 +38,7 @@ def execute(invocation: Invocation, task: str, command: Sequence[str], wants_inp
 
     TASK is JOB.COMPONENT.INDEX, such as train.worker.3. Exits with the command's exit code. `-it` opens a terminal.
     """
-    job, part = _task(task)
+    job, part = job_and_task(task)
     if wants_terminal and not sys.stdin.isatty():
         raise InputError("--tty needs a terminal on this machine; omit it in a pipe")
     size = _size() if wants_terminal else None
@@ -57,14 +57,6 @@ def execute(invocation: Invocation, task: str, command: Sequence[str], wants_inp
         raise
     assert execution.code is not None
     return execution.code
-
-
-def _task(text: str) -> tuple[str, str]:
-    job, *words = text.rsplit(".", 2)
-    task = ".".join(words)
-    if not job or task_parts(task) is None:
-        raise InputError(f"TASK must be JOB.COMPONENT.INDEX, such as train.worker.3; got {text!r}")
-    return job, task
 
 
 def _write(invocation: Invocation, stream: str, data: bytes) -> None:

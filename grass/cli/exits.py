@@ -6,6 +6,8 @@ from enum import IntEnum
 
 
 class Exit(IntEnum):
+    """``docs/reference/cli.md`` has the same list."""
+
     OK = 0
     JOB_FAILED = 1  # the job failed or was stopped
     BAD_INPUT = 2  # usage, a file or a name is wrong; nothing was changed

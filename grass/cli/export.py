@@ -32,8 +32,10 @@ def export(invocation: Invocation, name: str, format: str) -> None:
     exported = FORMATS[format](FORM.convert(specification))
     for key in exported.missing:
         invocation.output.warn(f"{key}: has no counterpart in {format}")
+    for key in exported.needed:
+        invocation.output.warn(f"{key}: is missing, and {format} needs it; add it to the file")
     if _REDACTED in exported.text:
         invocation.output.warn(f"secrets read {_REDACTED}; put them back before you use the file")
     lines = exported.text.rstrip("\n").split("\n")
-    data = {"format": format, "text": exported.text, "missing": list(exported.missing)}
+    data = {"format": format, "text": exported.text, "missing": list(exported.missing), "needed": list(exported.needed)}
     invocation.output.show(Result(data, lambda _: lines, lines))

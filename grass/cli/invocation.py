@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 @dataclass
 class Invocation:
+    """One run of `grass`: the global options, and the client that commands share."""
+
     output: Output
     named_cluster: str | None = None
     debug: bool = False

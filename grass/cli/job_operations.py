@@ -14,7 +14,7 @@ from grass.cli.command import Command
 from grass.cli.exits import Exit
 from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.output import Result
-from grass.cli.values import DURATION_OR_ZERO, JOB, PART, Part
+from grass.cli.values import DURATION_OR_ZERO, JOB, PART, Part, job_and_task
 from grass.errors import ConflictError
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def restart(invocation: Invocation, name: str, deadline: float | None, reason: s
 
 @click.command(cls=Command)
 @click.argument("name", type=JOB)
-@click.argument("task", type=PART)
+@click.argument("task", type=PART, required=False)
 @click.option(
     "--deadline",
     type=DURATION_OR_ZERO,
@@ -135,11 +135,20 @@ def restart(invocation: Invocation, name: str, deadline: float | None, reason: s
 @_REASON
 @_WAIT
 @pass_invocation
-def replace(invocation: Invocation, name: str, task: Part, deadline: float | None, reason: str, wait: bool) -> Exit:
-    """Stop one task (COMPONENT.INDEX), and start it again on another node."""
-    if task.index is None:
+def replace(
+    invocation: Invocation, name: str, task: Part | None, deadline: float | None, reason: str, wait: bool
+) -> Exit:
+    """Stop one task, and start it again on another node.
+
+    Name it as JOB COMPONENT.INDEX, or in one word as JOB.COMPONENT.INDEX.
+    """
+    if task is None:
+        name, text = job_and_task(name)
+    elif task.index is None:
         raise click.BadParameter(f"must be a task such as {task.text}.3, got {task.text}", param_hint="TASK")
-    return _shown(invocation, invocation.client().replace(name, task.text, deadline, reason), wait)
+    else:
+        text = task.text
+    return _shown(invocation, invocation.client().replace(name, text, deadline, reason), wait)
 
 
 @click.command(cls=Command)

@@ -35,10 +35,20 @@ def what(operation: View) -> str:
     """Return what the operation does: ``scale worker 2 → 3``."""
     kind, component = operation["kind"], operation["component"]
     if kind == "scale":
-        sizes = "" if operation["to_size"] is None else f" {operation['from_size']} → {operation['to_size']}"
-        return f"scale {component}{sizes}"
+        return f"scale {component} {_sizes(operation)}".rstrip()
     tasks = ", ".join(operation["added"][:3]) + (", …" if len(operation["added"]) > 3 else "")
     return f"{kind} {tasks or component or ''}".rstrip()
+
+
+def _sizes(operation: View) -> str:
+    """One that waits has only what was requested: the sizes follow from the operations before it."""
+    if operation["from_size"] is not None:
+        return f"{operation['from_size']} → {operation['to_size']}"
+    if operation["to_size"] is not None:
+        return f"→ {operation['to_size']}"
+    if operation["delta"] is not None:
+        return f"{operation['delta']:+d}"
+    return f"-{len(operation['removed'])}" if operation["removed"] else ""
 
 
 def state(operation: View) -> str:

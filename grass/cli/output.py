@@ -57,6 +57,8 @@ class Result:
 
 
 class Output:
+    """Shows results and messages in the format that the user chose."""
+
     def __init__(self, out: TextIO, err: TextIO, format: Format = Format.TABLE) -> None:
         self.format = format
         self._out = out

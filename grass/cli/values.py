@@ -12,7 +12,7 @@ import click
 
 from grass import clock, environment
 from grass.cli.invocation import Invocation
-from grass.errors import GrassError
+from grass.errors import GrassError, InputError
 from grass.model.key_text import task_parts
 
 if TYPE_CHECKING:
@@ -193,6 +193,15 @@ def instant_of(text: str, now: float) -> float | None:
         return (moment if moment.tzinfo else moment.astimezone()).timestamp()
     except (ValueError, OverflowError, OSError):
         return None
+
+
+def job_and_task(text: str) -> tuple[str, str]:
+    """Return the job, and the task in it, of JOB.COMPONENT.INDEX. Raises InputError."""
+    job, *words = text.rsplit(".", 2)
+    task = ".".join(words)
+    if not job or task_parts(task) is None:
+        raise InputError(f"TASK must be JOB.COMPONENT.INDEX, such as train.worker.3; got {text!r}")
+    return job, task
 
 
 def count_or_all(text: str, option: str) -> int | None:

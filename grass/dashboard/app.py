@@ -235,9 +235,14 @@ def _protect(response: Response) -> Response:
 def edition() -> str:
     """Return a digest of all files of the page. It is in their addresses, so a browser may keep them for ever."""
     found = hashlib.sha256()
-    for name in sorted(_names(PAGE, "")):
+    for name in sorted(_page_files()):
         found.update(PAGE.joinpath(*name.split("/")).read_bytes())
     return found.hexdigest()[:16]
+
+
+@cache
+def _page_files() -> frozenset[str]:
+    return frozenset(_names(PAGE, ""))
 
 
 def _names(folder: Any, above: str) -> Iterator[str]:
@@ -268,16 +273,15 @@ def document(name: str) -> Response:
 
 def asset(name: str) -> Response:
     """Answer with a file of the page. The browser keeps it, if the address names the edition."""
-    first, _, rest = name.partition("/")
-    if first == edition():
-        response = asset(rest)
-        response.headers["Cache-Control"] = "private, max-age=31536000, immutable"
-        return response
-    path = PAGE.joinpath(*name.split("/"))
+    wanted = name.removeprefix(f"{edition()}/")
     ending = name.rpartition(".")[2]
-    if ".." in name.split("/") or ending not in TYPES or not path.is_file():
-        raise RefusedError(404, f"no file {name}")
-    return Response(path.read_bytes(), content_type=f"{TYPES[ending]}; charset=utf-8")
+    if wanted not in _page_files() or ending not in TYPES:
+        raise RefusedError(404, f"no file {name:.100}")
+    content = PAGE.joinpath(*wanted.split("/")).read_bytes()
+    response = Response(content, content_type=f"{TYPES[ending]}; charset=utf-8")
+    if wanted != name:
+        response.headers["Cache-Control"] = "private, max-age=31536000, immutable"
+    return response
 
 
 def _events(pieces: Iterator[Piece | None]) -> Response:

@@ -1,4 +1,7 @@
-"""Histories of the API as charts of the page: which curves belong on one chart, and in which unit. Pure."""
+"""Histories of the API as charts of the page: which curves belong on one chart, and in which unit. Pure.
+
+Used by ``questions``.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from grass.model.key_text import task_parts
+from grass.wire.usage_history import FINE
 
 Record = dict[str, Any]  # Any: JSON of grass.wire.usage_views
 MOST_OWN = 8
@@ -46,7 +50,7 @@ _TASK = (
 
 
 def last(history: Mapping[str, Any], seconds: float) -> Record:
-    """Return the newest part of a history, from the first time of which anything is known."""
+    """Return the newest part of a history, from the first time of which anything is known, without tiny gaps."""
     points = max(1, round(seconds / history["step"]))
     length = max((len(values) for values in history["curves"].values()), default=0)
     known = [
@@ -54,7 +58,22 @@ def last(history: Mapping[str, Any], seconds: float) -> Record:
     ]  # what is older than the cluster is not shown
     cut = max(0, length - points, min(known, default=0))
     curves = {name: list(values)[cut:] for name, values in history["curves"].items()}
+    if history["step"] == FINE.step:
+        curves = {name: _bridged(values) for name, values in curves.items()}
     return {"start": history["start"] + cut * history["step"], "step": history["step"], "curves": curves}
+
+
+def _bridged(values: Sequence[float | None]) -> list[float | None]:
+    """Put the average of its neighbours in the place of each single unknown point.
+
+    A node measures every 2 s; on a busy machine a sample often comes so late that it counts for the next point.
+    """
+    whole = list(values)
+    for at in range(1, len(values) - 1):
+        before, after = values[at - 1], values[at + 1]
+        if values[at] is None and before is not None and after is not None:
+            whole[at] = (before + after) / 2
+    return whole
 
 
 def node_charts(history: Mapping[str, Any]) -> list[Record]:

@@ -17,6 +17,8 @@ AT_ONCE = 1_000
 
 @dataclass(frozen=True)
 class LogWords:
+    """What the page asks of a log."""
+
     job: str
     component: str | None
     tail: int

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
-Piece = dict[str, Any]  # Any: JSON of grass.wire.views.ChangePiece
+Piece = dict[str, Any]  # Any: JSON of grass.wire.status_views.ChangePiece
 KEYS = {"jobs": "id", "tasks": "task", "nodes": "name", "schedules": "name"}
 MOST_JOBS = 2_000
 """Jobs that are kept. Finished jobs that ended first are dropped first."""
@@ -20,6 +20,8 @@ _ENDED = ("SUCCEEDED", "FAILED", "STOPPED")
 
 
 class Pile:
+    """Things by kind and name, as they are now."""
+
     def __init__(self) -> None:
         self._clear(snapshot=False)
 
@@ -46,7 +48,8 @@ class Pile:
                 self._removed[kind].pop(thing[key], None)
             for name in piece.get("removed", {}).get(kind, ()):
                 self._things[kind].pop(name, None)
-                self._removed[kind][name] = None
+                if not self._snapshot:  # what is not in a snapshot is gone anyway, and the state is one for ever
+                    self._removed[kind][name] = None
         self._events.extend(piece.get("events", ()))
         self._single.update((name, piece[name]) for name in _SINGLE if name in piece)
         self._fresh |= bool(piece.keys() - {"cursor", "time", "complete"})

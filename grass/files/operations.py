@@ -18,6 +18,8 @@ A = TypeVar("A")
 
 
 class FileType(str, Enum):
+    """What lies under a path. Links are not followed."""
+
     FILE = "file"
     FOLDER = "folder"
     LINK = "link"

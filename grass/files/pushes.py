@@ -8,6 +8,7 @@ from grass.config import ClusterConfig
 
 
 def note_push(config: ClusterConfig, user: str) -> None:
+    """Note that the user's files may have changed just now."""
     path = _mark(config, user)
     path.parent.mkdir(mode=0o700, exist_ok=True)
     path.touch(mode=0o600)

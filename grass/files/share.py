@@ -109,6 +109,7 @@ def open_file(share: Path, path: str) -> IO[bytes]:
 
 
 def remove_files(share: Path, path: str, recursive: bool) -> RemovedFiles:
+    """Remove a file or a link; a folder only if it is empty, or with ``recursive``."""
     target = _inside(share, paths.to_remove(path))
     if target.is_symlink() or target.is_file():
         target.unlink()
@@ -124,6 +125,7 @@ def remove_files(share: Path, path: str, recursive: bool) -> RemovedFiles:
 
 
 def missing_blobs(share: Path, digests: list[str]) -> list[str]:
+    """Return which of these parts of images are not in the share."""
     folder = _blobs(share)
     return [digest for digest in digests if not (folder / _digest(digest)).is_file()]
 
@@ -218,6 +220,7 @@ def _check_blob(share: Path, name: str, digest: str) -> None:
 
 
 def read_index(share: Path) -> Index:
+    """Return all images by name. Raises ConflictError if the list is damaged."""
     try:
         return INDEX.decode((share / "images" / "index.json").read_bytes())
     except FileNotFoundError:

@@ -1,4 +1,7 @@
-"""Commands of frameworks whose arguments differ per task: they arrive in ``GRASS_ARGUMENTS``. Pure."""
+"""Commands of frameworks whose arguments differ per task: they arrive in ``GRASS_ARGUMENTS``. Pure.
+
+Used by ``node.membership.rendering``.
+"""
 
 from __future__ import annotations
 

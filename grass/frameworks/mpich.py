@@ -1,4 +1,7 @@
-"""``mpich``: ``mpiexec`` of MPICH and Intel MPI (hydra) over the ``ssh`` shim, with a host file."""
+"""``mpich``: ``mpiexec`` of MPICH and Intel MPI (hydra) over the ``ssh`` shim, with a host file.
+
+Used by ``registry``.
+"""
 
 from __future__ import annotations
 

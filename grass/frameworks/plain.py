@@ -1,4 +1,4 @@
-"""``none``: addresses and environment as every task has them, and nothing else."""
+"""``none``: addresses and environment as every task has them, and nothing else. Used by ``registry``."""
 
 from __future__ import annotations
 

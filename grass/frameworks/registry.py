@@ -1,4 +1,7 @@
-"""The only list of renderers. A new one is a line, a module beside it, and its name in ``grass.model.framework``."""
+"""The only list of renderers. A new one is a line, a module beside it, and its name in ``grass.model.framework``.
+
+Used by ``node.membership.files`` and ``node.membership.rendering``.
+"""
 
 from __future__ import annotations
 

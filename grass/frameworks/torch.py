@@ -1,6 +1,6 @@
 """``torch``: one process per task, with the ranks of the membership at its start (``init_method="env://"``).
 
-There is no elasticity: the group of a process cannot change. Use ``torchrun`` for that.
+There is no elasticity: the group of a process cannot change. Use ``torchrun`` for that. Used by ``registry``.
 """
 
 from __future__ import annotations

@@ -66,6 +66,7 @@ class Done:
         raise CommandFailedError(self.failure())
 
     def failure(self) -> str:
+        """Return what the command said when it failed, for a message."""
         said = [line for line in (self.out + "\n" + self.err).splitlines() if line.strip()][-_SHOWN_LINES:]
         output = "".join(f"\n    {line}" for line in said) or " (no output)"
         return f"{self.host}: `{shown(self.argv)}` ended with code {self.code}:{output}"

@@ -1,4 +1,7 @@
-"""This machine as a host: commands are child processes. Implements ``grass.hosts.host``."""
+"""This machine as a host: commands are child processes. Implements ``grass.hosts.host``.
+
+Used by ``grass.hosts`` and ``ssh``.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,8 @@ _NOT_FOUND, _NOT_RUNNABLE = 127, 126
 
 
 class LocalHost(Host):
+    """Runs commands as this user, or by sudo."""
+
     def __init__(
         self,
         name: str = "this machine",

@@ -1,6 +1,6 @@
 """The options of each framework in a job file, beside its ``name``: what each may be. Pure.
 
-The renderers in ``grass.frameworks`` give them their meaning.
+The renderers in ``grass.frameworks`` give them their meaning. Used by ``elastic`` and ``job_checks``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Parses a document into a job: in Grass's dialect, in MARO's, or in one of another system (``foreign``)."""
+"""Parses a document into a job: in Grass's dialect, in MARO's, or in one of another system (``foreign``).
+
+Used by ``grass.manifest`` and ``schedule``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks between the parts of a job: names that exist, no cycles, bounds on components and tasks."""
+"""Checks between the parts of a job: names that exist, no cycles, bounds on components and tasks. Used by ``job``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parses JSON text to plain values, within the same bounds as YAML."""
+"""Parses JSON text to plain values, within the same bounds as YAML. Used by ``document``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Checks between a job's placement constraints. Refuses constraints that no cluster can satisfy, with their path."""
+"""Checks between a job's placement constraints. Refuses constraints that no cluster can satisfy, with their path.
+
+Used by ``job_checks``.
+"""
 
 from __future__ import annotations
 

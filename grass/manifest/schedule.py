@@ -1,4 +1,7 @@
-"""Parses a document into a schedule: a batch of job names that share components, or a cron rule with one job."""
+"""Parses a document into a schedule: a batch of job names that share components, or a cron rule with one job.
+
+Used by ``grass.manifest``.
+"""
 
 from __future__ import annotations
 

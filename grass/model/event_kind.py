@@ -9,6 +9,8 @@ from enum import Enum
 
 
 class EventKind(str, Enum):
+    """What happened. A node that changes its state causes ``node-`` and the state in small letters."""
+
     JOB_SUBMITTED = "job-submitted"
     JOB_RUNNING = "job-running"
     JOB_SUCCEEDED = "job-succeeded"

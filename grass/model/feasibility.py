@@ -57,6 +57,7 @@ def too_large(resource: str, need: int, largest: int, kind: str = "node") -> str
 
 
 def lacks_program(program: str, framework: str) -> str:
+    """Return the words for a program of a framework that nodes lack."""
     return f"no {program} (framework {framework})"
 
 

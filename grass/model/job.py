@@ -37,6 +37,8 @@ class Condition(str, Enum):
 
 
 class RestartOn(str, Enum):
+    """When a task that has ended starts again."""
+
     NEVER = "never"
     ON_FAILURE = "on-failure"
     ALWAYS = "always"

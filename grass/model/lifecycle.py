@@ -13,6 +13,8 @@ class _State(str, Enum):
 
 
 class JobState(_State):
+    """Ended: SUCCEEDED, FAILED and STOPPED."""
+
     QUEUED = "QUEUED"
     RUNNING = "RUNNING"
     SUSPENDED = "SUSPENDED"
@@ -27,6 +29,8 @@ class JobState(_State):
 
 
 class TaskState(_State):
+    """Ended: SUCCEEDED, FAILED and STOPPED. A LOST task is placed again, or fails."""
+
     PENDING = "PENDING"
     ASSIGNED = "ASSIGNED"
     RUNNING = "RUNNING"
@@ -46,6 +50,8 @@ class TaskState(_State):
 
 
 class NodeState(_State):
+    """Tasks go on while their node is SILENT; they are replaced once it is LOST."""
+
     JOINING = "JOINING"
     READY = "READY"
     SILENT = "SILENT"

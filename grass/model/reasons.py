@@ -12,6 +12,8 @@ from typing import Any
 
 
 class ReasonCode(str, Enum):
+    """A stable word: scripts, `why` and the dashboard match it."""
+
     # waiting
     SUBMITTED = "submitted"  # stored, not planned yet
     JOB_LIMIT = "job-limit"  # parallel_level jobs already run
@@ -67,6 +69,8 @@ class ReasonCode(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Reason:
+    """Why something does not run. ``message``: a sentence for people."""
+
     code: ReasonCode
     message: str
     details: dict[str, Any] = field(default_factory=dict, compare=False)  # Any: JSON that depends on the code

@@ -34,6 +34,8 @@ _MOST_FILES = 65536
 
 @dataclass(frozen=True)
 class Daemon:
+    """A daemon of a local cluster: its command, and how it is stopped."""
+
     name: str
     argv: tuple[str, ...]
 

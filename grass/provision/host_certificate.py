@@ -3,7 +3,7 @@
     request HOME        make a key, and print the request for its certificate
     install HOME        read ``Signed`` on stdin; write the certificate, and that the node speaks TLS
     check HOME          end with 0 if a certificate is there that need not be renewed
-    renew CLUSTER_JSON  renew the certificate if it is due; the master also has redis read it
+    renew CLUSTER_JSON  renew the certificate if it is due; the master also has its redis servers read it
 
 The steps of joining run the first three on the node. ``certificate_renewal`` runs the last.
 """
@@ -11,6 +11,7 @@ The steps of joining run the first three on the node. ``certificate_renewal`` ru
 from __future__ import annotations
 
 import sys
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -104,15 +105,15 @@ def renew(config: ClusterConfig, now: float) -> bool:
 
 def _renew_master(config: ClusterConfig, now: float) -> bool:
     from grass.api import master_certificate
-    from grass.store.connect import open_backend
+    from grass.store.connect import open_backend, open_task_redis
 
-    made = master_certificate.make(config, now)
+    made, secrets = master_certificate.make(config, now), Secrets.load(config.home)
     if config.redis.tls:  # each time: redis may have been down when the certificate was renewed
-        backend = open_backend(config, Secrets.load(config.home), "admin")
-        try:
-            backend.read_certificates()
-        finally:
-            backend.close()
+        with closing(open_backend(config, secrets, "admin")) as redis:
+            redis.read_certificates()
+        if config.task_redis_server is not None:
+            with closing(open_task_redis(config, secrets)) as redis_for_tasks:
+                redis_for_tasks.read_certificates()
     return made
 
 

@@ -1,4 +1,4 @@
-"""Resources of this machine: the defaults of a local node."""
+"""Resources of this machine: the defaults of a local node. Used by ``doctor``, ``layout`` and ``local``."""
 
 from __future__ import annotations
 

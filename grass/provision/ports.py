@@ -1,4 +1,7 @@
-"""Ports of a cluster's two HTTP servers: chosen once, at create, and kept."""
+"""Ports of a cluster's two HTTP servers: chosen once, at create, and kept.
+
+Used by ``doctor``, ``layout`` and ``local_findings``.
+"""
 
 from __future__ import annotations
 

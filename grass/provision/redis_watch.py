@@ -2,7 +2,7 @@
 
 The watcher is a thread of the master-agent, the same under supervisord and systemd. Redis needs it because redis gives
 no sign of life by itself, unlike the other daemons (``grass.systemd``). Only the cluster's own redis on this machine is
-watched.
+watched. Used by ``master.agent.__main__``.
 """
 
 from __future__ import annotations

@@ -20,6 +20,7 @@ _SLACK = 1 << 20
 
 
 def quota_of(config: ClusterConfig, user: str) -> Mapping[str, int]:
+    """Return the quota of a user: the user's own, or the one for all others."""
     return config.master.quotas.get(user, config.master.default_quota)
 
 

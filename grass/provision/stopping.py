@@ -1,4 +1,7 @@
-"""End of a cluster's processes, in order, in any state of the cluster: tasks and daemons first, redis last."""
+"""End of a cluster's processes, in order, in any state of the cluster: tasks and daemons first, redis last.
+
+Used by ``local``, ``removed`` and ``shutdown``.
+"""
 
 from __future__ import annotations
 

@@ -21,6 +21,8 @@ _LOGIN_SECONDS = 10
 
 
 class Accounts(Protocol):
+    """How the master-agent makes and removes them."""
+
     def add(self, node: str, digest: str) -> None:
         """Create or replace a node's user. ``digest``: the SHA-256 of its password, in hexadecimal."""
         ...

@@ -6,22 +6,23 @@ from collections.abc import Sequence
 from typing import NamedTuple, TypeVar
 
 from grass.clock import steady, wall
-from grass.errors import ConflictError, ReplayedError, UndecodableError
+from grass.errors import ConflictError, ReplayedError
 from grass.model.event_kind import EventKind
 from grass.model.job import Job
 from grass.model.reasons import Reason, ReasonCode
-from grass.store.backend import Backend, Entry, Guard, Op
+from grass.store.backend import Backend, Guard, Op
 from grass.store.change_feed import ChangeFeed
 from grass.store.decoding import decoded, decoded_all, sound
+from grass.store.event_log import Event, event_of, logged
 from grass.store.history_store import HistoryStore
 from grass.store.job_index import JobIndex, moved, position
 from grass.store.join_tokens import JoinTokens
-from grass.store.keys import EVENTS_KEPT, Keys
+from grass.store.keys import Keys
 from grass.store.sessions import Sessions, Sighting
 from grass.store.signed_images import SignedImages
 from grass.wire.attempt_record import ATTEMPT_RECORD, AttemptRecord
 from grass.wire.codec import Form, encode
-from grass.wire.event_record import EVENT_RECORD, EventRecord
+from grass.wire.event_record import EventRecord
 from grass.wire.job_file import JOB_FILE, JobFile
 from grass.wire.job_record import JOB, JOB_RECORD, JobRecord, first_record
 from grass.wire.keys import TaskKey
@@ -34,12 +35,6 @@ from grass.wire.tickets import PlanJob, StartJob, Ticket
 from grass.wire.usage_record import KEPT_FILES, USAGE_RECORD, UsageRecord
 
 T = TypeVar("T")
-
-
-class Event(NamedTuple):
-    id: str
-    """Id of the stream's entry; clients ask for events by it."""
-    record: EventRecord
 
 
 class News(NamedTuple):
@@ -104,7 +99,7 @@ class ApiStore:
             ("HSET", keys.names, job.name, job_id),
             ("XADD", keys.tickets, 0, "body", encode(StartJob(job, record))),
             *moved(keys, user, record.submitted, job_id, None, record.state),
-            self._event(EventKind.JOB_SUBMITTED, user, submitted, job=job.name),
+            logged(keys, EventRecord(wall(), EventKind.JOB_SUBMITTED, submitted, user, job.name)),
         ]
         if file is not None:
             ops.append(("HSET", keys.job_files, job_id, encode(file)))
@@ -232,11 +227,11 @@ class ApiStore:
         return self._one(SCHEDULE_RECORD, self._keys.schedules, name)
 
     def events(self, after: str = "0", limit: int = 1000) -> list[Event]:
-        return [_event(entry) for entry in self._backend.stream(self._keys.events, after, limit)]
+        return [event_of(entry) for entry in self._backend.stream(self._keys.events, after, limit)]
 
     def events_before(self, before: str | None, limit: int = 1000) -> list[Event]:
         """Return events before an id, newest first; ``before`` None: from the end."""
-        return [_event(entry) for entry in self._backend.backwards(self._keys.events, before, limit)]
+        return [event_of(entry) for entry in self._backend.backwards(self._keys.events, before, limit)]
 
     def wait_news(self, last: News, seconds: float) -> News:
         """Return news after ``last``; wait up to ``seconds`` for the first. News of one step may be in two results."""
@@ -244,7 +239,7 @@ class ApiStore:
         found = self._backend.wait({keys.ends: last.end, keys.events: last.event}, seconds, limit=1000)
         ends, events = found.get(keys.ends, []), found.get(keys.events, [])
         return News(
-            [_event(entry) for entry in events],
+            [event_of(entry) for entry in events],
             dict(sound(JOB_RECORD, keys.ends, ((fields["id"], fields["record"]) for _, fields in ends))),
             events[-1][0] if events else last.event,
             ends[-1][0] if ends else last.end,
@@ -267,7 +262,8 @@ class ApiStore:
         at: float | None = None,
     ) -> None:
         """``at``: when it happened, in seconds since the epoch; None: now."""
-        self._backend.apply([self._event(kind, user, message, job, task, node, at)])
+        event = EventRecord(wall() if at is None else at, kind.value, message, user, job, task, node)
+        self._backend.apply([logged(self._keys, event)])
 
     def horizon(self) -> float:
         """Return the latest time of a request without a session that an earlier API server may have accepted; 0:
@@ -287,26 +283,3 @@ class ApiStore:
     def _by_name(self, form: Form[T], key: str) -> list[T]:
         records = dict(sound(form, key, self._backend.hgetall(key).items()))
         return [records[name] for name in sorted(records)]
-
-    def _event(
-        self,
-        kind: EventKind,
-        user: str,
-        message: str,
-        job: str = "",
-        task: str = "",
-        node: str = "",
-        at: float | None = None,
-    ) -> Op:
-        record = EventRecord(wall() if at is None else at, kind.value, message, user, job, task, node)
-        return ("XADD", self._keys.events, EVENTS_KEPT, "event", encode(record))
-
-
-def _event(entry: Entry) -> Event:
-    """One that cannot be decoded is an event, too: it wakes who waits, and stands in lists under its id."""
-    entry_id, fields = entry
-    try:
-        return Event(entry_id, EVENT_RECORD.decode(fields.get("event", "")))
-    except UndecodableError as error:
-        at = int(entry_id.partition("-")[0]) / 1000
-        return Event(entry_id, EventRecord(at, "event-unreadable", f"event {entry_id} cannot be read: {error}"))

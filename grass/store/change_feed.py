@@ -28,6 +28,7 @@ class Cursor:
 
     @classmethod
     def parse(cls, text: str) -> Cursor:
+        """Return the cursor in ``text``. Raises InputError."""
         if not _CURSOR.fullmatch(text):
             raise InputError(f"query parameter after: must be the cursor of a change, got {text!r}")
         feed, _, events = text.partition("/")

@@ -5,9 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 
 from grass.config import ClusterConfig, Secrets
+from grass.network_address import host_and_port
 from grass.store.embedded import node_user
 from grass.store.redis_backend import RedisBackend
+from grass.store.redis_server import RedisServer
 from grass.tls_files import MASTER, identity
+
+
+def open_task_redis(config: ClusterConfig, secrets: Secrets) -> RedisServer:
+    """Connect to the redis for tasks of several hosts, on the master, as ``admin``."""
+    assert config.task_redis_server is not None
+    host, port = host_and_port(config.task_redis_server)
+    tls = (config.tls_files, identity(config.name, MASTER)) if config.redis.tls else None
+    return RedisServer(tls=tls, host=host, port=port, username="admin", password=secrets.redis["admin"])
 
 
 def open_backend(config: ClusterConfig, secrets: Secrets, user: str) -> RedisBackend:

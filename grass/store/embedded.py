@@ -11,7 +11,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -174,11 +174,14 @@ _API_WRITES = "+set +setex +hset +hdel +xadd +zadd"
 _CONNECTS = "+ping +hello +auth +client|setname +client|id +multi +exec"
 
 
-def write_task_redis(folder: Path, address: str, port: int, secret: str, tls: TlsFiles | None = None) -> None:
-    """Write the configuration of the redis for tasks on several hosts. ``secret``: with which nodes log in. ``tls``: as
-    for ``write_files``."""
+def write_task_redis(
+    folder: Path, address: str, port: int, passwords: Mapping[str, str], tls: TlsFiles | None = None
+) -> None:
+    """Write the configuration of the redis for tasks on several hosts. ``passwords``: of ``TASKS_USER``, with which
+    nodes log in, and of ``admin``. ``tls``: as for ``write_files``."""
     template = shared("deploy/redis/task-redis.conf").read_text()
-    words = {"listen": _port_text(address, port, tls), "digest": _digest(secret)}
+    words = {"listen": _port_text(address, port, tls), "digest": _digest(passwords[TASKS_USER])}
+    words["admin"] = _digest(passwords["admin"])
     write_private(folder / TASK_REDIS_CONF, re.sub(r"\{(\w+)\}", lambda word: words[word[1]], template))
 
 

@@ -34,6 +34,8 @@ class Sampled(NamedTuple):
 
 
 class HistoryStore:
+    """Packed histories of usage. Written by the monitor, read by the API."""
+
     def __init__(self, backend: Backend, keys: Keys, wall: Callable[[], float] = clock.wall) -> None:
         self._backend = backend
         self.keys = keys

@@ -12,6 +12,8 @@ from grass.store.backend import Entry, Guard, Op
 
 
 class MemoryBackend:
+    """A ``Backend`` in memory, of one process. The contract tests run against it and against redis."""
+
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._strings: dict[str, str] = {}

@@ -187,6 +187,7 @@ def _answer(connection: Any) -> Any:
 
 @contextmanager
 def translated() -> Iterator[None]:
+    """Turn redis-py's exceptions into those of ``grass.errors``. Other errors of a command pass."""
     try:
         yield
     except AuthenticationError as error:

@@ -22,6 +22,8 @@ class Sighting:
 
 
 class Sessions:
+    """Encryption sessions, kept in the store so that a restarted API server knows them."""
+
     def __init__(self, backend: Backend, keys: Keys) -> None:
         self._backend = backend
         self._keys = keys

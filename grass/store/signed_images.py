@@ -26,6 +26,8 @@ SIGNED_IMAGE: Form[SignedImage] = Form(SignedImage)
 
 
 class SignedImages:
+    """Images that users signed off, by name."""
+
     def __init__(self, backend: Backend, keys: Keys) -> None:
         self._backend = backend
         self._keys = keys

@@ -21,7 +21,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class NoContent(Call, frozen=True):
-    pass
+    """No fields: the path says everything."""
 
 
 class SessionRequest(Call, frozen=True, forbid_unknown_fields=False):
@@ -34,6 +34,8 @@ class SessionRequest(Call, frozen=True, forbid_unknown_fields=False):
 
 
 class Submission(Call, frozen=True):
+    """Start a job."""
+
     manifest: Document
     """The user's document, in any of the dialects; ``grass.manifest`` reads it."""
     strict: bool = False
@@ -52,12 +54,16 @@ class Submission(Call, frozen=True):
 
 
 class Preview(Call, frozen=True):
+    """Plan a job without starting it (`grass job plan`)."""
+
     manifest: Document
     shell: dict[str, str] = {}
     """As in a submission: programs of frameworks are looked for on its PATH."""
 
 
 class LogQuery(Call, frozen=True):
+    """Which lines of a job's log to send, and where an earlier stream stopped."""
+
     component: str | None = None
     index: int | None = None
     tail: int | None = None
@@ -72,6 +78,8 @@ class LogQuery(Call, frozen=True):
 
 
 class Stop(Call, frozen=True):
+    """Stop a job, or some of its tasks."""
+
     grace: float | str | None = None
     """Between TERM and KILL: seconds, or a duration such as ``1m``."""
     tasks: list[str] = []
@@ -79,6 +87,8 @@ class Stop(Call, frozen=True):
 
 
 class Rerun(Call, frozen=True):
+    """Start a finished job again as a new run."""
+
     failed: bool = False
     """Start only the tasks that did not succeed."""
     id: str | None = None
@@ -86,10 +96,14 @@ class Rerun(Call, frozen=True):
 
 
 class JobChange(Call, frozen=True):
+    """Change a queued job."""
+
     priority: int
 
 
 class OperationRequest(Call, frozen=True):
+    """File an operation on a job that runs or is suspended. The answer comes at once; wait for the operation's end."""
+
     kind: OperationKind
     """``scale``, ``suspend``, ``resume``, ``restart`` or ``replace``."""
     component: str | None = None
@@ -112,11 +126,15 @@ class OperationRequest(Call, frozen=True):
 
 
 class ScheduleRequest(Call, frozen=True):
+    """Pause, resume or run a schedule."""
+
     id: str | None = None
     """Of this request: 8 hexadecimal digits. Sent again with the same id, nothing is done twice."""
 
 
 class ScheduleSubmission(Call, frozen=True):
+    """Start a schedule. The fields are those of a submission."""
+
     manifest: Document
     cwd: str | None = None
     shell: dict[str, str] = {}
@@ -125,6 +143,8 @@ class ScheduleSubmission(Call, frozen=True):
 
 
 class Exec(Call, frozen=True):
+    """Start a command beside a running task."""
+
     argv: list[str]
     tty: bool = False
     """With a terminal; everything is then stdout."""
@@ -133,17 +153,23 @@ class Exec(Call, frozen=True):
 
 
 class ExecInput(Call, frozen=True):
+    """A piece of the command's standard input."""
+
     data: str
     """Base64."""
     end: bool = False
 
 
 class ExecSize(Call, frozen=True):
+    """The new size of the command's terminal, in characters."""
+
     rows: int
     cols: int
 
 
 class Forward(Call, frozen=True):
+    """Open a way to a port of a running task."""
+
     component: str | None = None
     """None: the one that publishes a page."""
     index: int | None = None
@@ -153,6 +179,8 @@ class Forward(Call, frozen=True):
 
 
 class ForwardInput(Call, frozen=True):
+    """Data of one connection for the task."""
+
     connection: int
     """Chosen by the client; the first data opens it."""
     at: int
@@ -164,16 +192,22 @@ class ForwardInput(Call, frozen=True):
 
 
 class Drain(Call, frozen=True):
+    """Give a node no new tasks, and empty it."""
+
     deadline: float | str | None = None
     """Time until its tasks are stopped: seconds or a duration. None: they run to their end."""
 
 
 class NodeRemoval(Call, frozen=True):
+    """Remove a node from the cluster."""
+
     force: bool = False
     """Remove it even if it has tasks, or does not answer."""
 
 
 class ImageSignOff(Call, frozen=True):
+    """Sign off an image that was pushed: nodes then load no other image of this name."""
+
     name: str
     """With its tag."""
     digest: str
@@ -183,10 +217,14 @@ class ImageSignOff(Call, frozen=True):
 
 
 class ImageName(Call, frozen=True):
+    """Take back the sign-off of a removed image."""
+
     name: str
 
 
 class UserRequest(Call, frozen=True):
+    """Make a user and an invitation."""
+
     name: str
     role: Literal["admin", "user", "viewer"] = "user"
     expires: float = 86_400.0
@@ -194,20 +232,28 @@ class UserRequest(Call, frozen=True):
 
 
 class UserRole(Call, frozen=True):
+    """Give a user another role."""
+
     role: Literal["admin", "user", "viewer"]
 
 
 class UserEnd(Call, frozen=True):
+    """Disable or remove a user. Their calls and streams end at once."""
+
     stop_jobs: bool = False
     """Also stop the user's jobs and schedules. Otherwise they go on."""
 
 
 class UserRotation(Call, frozen=True):
+    """Invite a user to make a new key."""
+
     expires: float = 86_400.0
     """Seconds for which the invitation is valid."""
 
 
 class UserKey(Call, frozen=True):
+    """Replace the caller's own keys."""
+
     key: Document
     """The new public key, as a JWK."""
     files_key: str = ""
@@ -215,6 +261,8 @@ class UserKey(Call, frozen=True):
 
 
 class Login(Call, frozen=True):
+    """Turn an invitation into a key. Unsigned: the secret proves who asks."""
+
     user: str
     secret: str
     """Of the invitation."""
@@ -225,6 +273,8 @@ class Login(Call, frozen=True):
 
 
 class JoinTokenRequest(Call, frozen=True):
+    """Make a join token."""
+
     name: str | None = None
     """The only node that may use it."""
     uses: int = 1
@@ -264,6 +314,8 @@ class OfferedNode(Call, frozen=True, forbid_unknown_fields=False):
 
 
 class JoinQuestion(Call, frozen=True):
+    """Ask whether a machine could join, as an administrator. Nothing is changed."""
+
     name: str
     facts: JoinFacts
     node: OfferedNode = OfferedNode()
@@ -271,6 +323,8 @@ class JoinQuestion(Call, frozen=True):
 
 
 class Join(Call, frozen=True):
+    """Make a machine a node. Unsigned: the join token proves that it may."""
+
     secret: Annotated[str, Meta(min_length=1)]
     """Of the join token."""
     join_id: Annotated[str, Meta(pattern=f"^{REQUEST_ID}$")]
@@ -285,12 +339,16 @@ class Join(Call, frozen=True):
 
 
 class NodeProof(Call, frozen=True):
+    """A request of a node about itself, proved by its token."""
+
     token: str
     """The node's."""
     force: bool = False
 
 
 class CertificateRequest(Call, frozen=True):
+    """Ask for a certificate of this node."""
+
     token: str
     """The node's."""
     request: str

@@ -28,6 +28,7 @@ _ENVELOPE: Form[Envelope] = Form(Envelope)
 
 
 def undecodable(text: str, error: UndecodableError) -> Undecodable:
+    """Return what stands for a text that cannot be decoded."""
     try:
         envelope = _ENVELOPE.decode(text)
     except UndecodableError:

@@ -6,22 +6,13 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from grass.wire.daemon_line import DaemonLine
+from grass.wire.event_record import EventRecord
 
 
-class EventView(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One entry of the event log. ``time``: seconds since the epoch. Empty text: it does not concern one."""
+class EventView(EventRecord, frozen=True, omit_defaults=True, kw_only=True):
+    """One entry of the event log. ``by`` is empty if the caller may not see that job."""
 
     id: str
-    time: float
-    kind: str
-    message: str
-    user: str = ""
-    job: str = ""
-    task: str = ""
-    node: str = ""
-    schedule: str = ""
-    by: str = ""
-    """Name of the job for which this happened, if the caller may see it."""
 
 
 class EventPiece(msgspec.Struct, frozen=True):

@@ -8,6 +8,8 @@ import msgspec
 
 
 class ExecStarted(msgspec.Struct, frozen=True):
+    """A command was started. ``attempt``: the one beside which it runs."""
+
     id: str
     """Of the command's session."""
     node: str
@@ -15,6 +17,8 @@ class ExecStarted(msgspec.Struct, frozen=True):
 
 
 class ExecOutput(msgspec.Struct, frozen=True):
+    """Output since the position that was asked for."""
+
     chunks: tuple[tuple[Literal["stdout", "stderr"], str], ...]
     """Stream and base64."""
     next: int
@@ -26,11 +30,15 @@ class ExecOutput(msgspec.Struct, frozen=True):
 
 
 class ExecAccepted(msgspec.Struct, frozen=True):
+    """What was taken of a piece of input."""
+
     taken: int
     """Bytes that were accepted. Send the rest again."""
 
 
 class ForwardStarted(msgspec.Struct, frozen=True):
+    """A way to a port is open."""
+
     id: str
     """Of the forward."""
     task: str
@@ -40,6 +48,8 @@ class ForwardStarted(msgspec.Struct, frozen=True):
 
 
 class ForwardOutput(msgspec.Struct, frozen=True):
+    """What tasks sent, of all connections of a forward."""
+
     chunks: tuple[tuple[int, str | None], ...]
     """Connection and base64. None: the task has closed it."""
     next: int
@@ -51,5 +61,7 @@ class ForwardOutput(msgspec.Struct, frozen=True):
 
 
 class ForwardAccepted(msgspec.Struct, frozen=True):
+    """What was taken of a piece of data."""
+
     taken: int
     """Bytes of the connection that were accepted in all. Send the rest again."""

@@ -6,6 +6,8 @@ import msgspec
 
 
 class GpuDevice(msgspec.Struct, frozen=True):
+    """A device that a node has."""
+
     id: int
     """NVML's index."""
     uuid: str = ""
@@ -17,6 +19,8 @@ class GpuDevice(msgspec.Struct, frozen=True):
 
 
 class GpuProcess(msgspec.Struct, frozen=True):
+    """A process that uses a device. ``user``: of the machine."""
+
     pid: int
     user: str
     memory: int | None

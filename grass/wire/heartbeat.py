@@ -16,6 +16,8 @@ class Network(msgspec.Struct, frozen=True):
 
 
 class NodeUsage(msgspec.Struct, frozen=True):
+    """What the machine uses now, its tasks and all other programs together."""
+
     cpu: float = 0.0
     """Percent of all cores."""
     cores: tuple[float, ...] = ()
@@ -35,6 +37,8 @@ class NodeUsage(msgspec.Struct, frozen=True):
 
 
 class Heartbeat(msgspec.Struct, frozen=True, tag_field="kind", tag="heartbeat"):
+    """A sign of life, with what may have changed since the last one."""
+
     usage: NodeUsage = NodeUsage()
     conditions: tuple[Reason, ...] = ()
     """Why nothing starts there now (``disk``, ``share``). Attempts wait on the node meanwhile, with that reason."""

@@ -18,6 +18,8 @@ from grass.wire.usage import TaskTotals
 
 
 class ComponentRecord(msgspec.Struct, frozen=True):
+    """The state of one component, summed over its tasks."""
+
     replicas: int
     """Its present size: the number of its tasks."""
     counts: dict[TaskState, int]

@@ -9,6 +9,8 @@ from msgspec import UNSET, UnsetType
 
 
 class JoinTokenView(msgspec.Struct, frozen=True):
+    """A new join token, with its secret. It is shown only now. ``expires``: seconds since the epoch."""
+
     token: str
     expires: float
     uses: int
@@ -35,6 +37,9 @@ class JoinTokensView(msgspec.Struct, frozen=True):
 
 
 class JoinTerms(msgspec.Struct, frozen=True):
+    """What a join token contains besides its secret: URLs of the API, the thumbprint of the master's key, the digest of
+    the bundle, and the cluster's name."""
+
     urls: tuple[str, ...]
     key: str
     bundle: str
@@ -42,6 +47,8 @@ class JoinTerms(msgspec.Struct, frozen=True):
 
 
 class CertificateView(msgspec.Struct, frozen=True):
+    """A certificate for a node."""
+
     certificate: str
     """In PEM form, like ``authority``. Both are empty if the hosts of this cluster have none."""
     authority: str
@@ -50,6 +57,8 @@ class CertificateView(msgspec.Struct, frozen=True):
 
 
 class JoinReach(msgspec.Struct, frozen=True):
+    """A TCP address that the machine must be able to reach. ``what``: the name of the service there."""
+
     what: str
     host: str
     port: int
@@ -74,6 +83,8 @@ class ShareServer(msgspec.Struct, frozen=True):
 
 
 class JoinedView(msgspec.Struct, frozen=True, kw_only=True):
+    """What a machine gets that joins, or asks whether it could: then without ``config``, ``secrets`` and ``share``."""
+
     cluster: str
     time: float
     reach: tuple[JoinReach, ...] | UnsetType = UNSET

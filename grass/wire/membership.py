@@ -12,6 +12,8 @@ from grass.wire.codec import Form
 
 
 class Member(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A task of the component that belongs to the present generation."""
+
     task: str
     """``<component>.<index>``."""
     attempt: int
@@ -29,6 +31,8 @@ class Member(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Membership(msgspec.Struct, frozen=True):
+    """Who works together now."""
+
     generation: int
     """Grows with every change of the members."""
     epoch: int

@@ -17,6 +17,8 @@ GRASS = "grass"
 
 
 class OperationKind(str, Enum):
+    """What is changed. The cluster itself files DRAIN, REQUEUE, and REPLACE for lost tasks."""
+
     SCALE = "scale"
     REPLACE = "replace"
     RESTART = "restart"
@@ -27,6 +29,8 @@ class OperationKind(str, Enum):
 
 
 class OperationState(str, Enum):
+    """How far it is. Not every kind goes through every state."""
+
     WAITING = "WAITING"  # behind earlier operations on the same component or job
     RESERVING = "RESERVING"  # new members wait for resources
     STARTING = "STARTING"  # new members start, or a replaced one
@@ -36,6 +40,8 @@ class OperationState(str, Enum):
 
 
 class Outcome(str, Enum):
+    """How an operation ended."""
+
     DONE = "DONE"
     PARTIALLY_DONE = "PARTIALLY_DONE"
     ROLLED_BACK = "ROLLED_BACK"

@@ -26,6 +26,8 @@ _MOST_RAW = 8 * 3 * (MOST_POINTS + 1)
 
 
 class OwnIndex(msgspec.Struct):
+    """The curves of a job."""
+
     curves: list[tuple[str, str]] = []
     """Task and name of each curve."""
     dropped: int = 0
@@ -44,6 +46,7 @@ class OwnCurve:
         self.steps, self.values, self.times = (array("d", column) for column in columns)
 
     def add(self, step: float, value: float, at: float) -> None:
+        """Add a point. Beyond ``MOST_POINTS``, every second one is left out, now and later."""
         if self.seen % self.every == 0:
             for column, figure in ((self.steps, step), (self.values, value), (self.times, at)):
                 column.append(figure)
@@ -53,6 +56,7 @@ class OwnCurve:
             self.every *= 2
 
     def pack(self) -> str:
+        """Return the curve as it is kept."""
         raw = self.steps.tobytes() + self.values.tobytes() + self.times.tobytes()
         return f"{self.every} {self.seen} {binascii.b2a_base64(zlib.compress(raw, 1), newline=False).decode()}"
 
@@ -73,4 +77,5 @@ def unpack(text: str) -> OwnCurve:
 
 
 def field(task: str, name: str) -> str:
+    """Return the field of the hash in which a curve is kept."""
     return f"{INDEX}/{task}/{name}"

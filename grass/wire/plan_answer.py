@@ -10,6 +10,8 @@ from grass.wire.codec import Form
 
 
 class PlannedNode(msgspec.Struct, frozen=True):
+    """Tasks of a component on one node."""
+
     node: str
     count: int
     """Tasks that would run there."""
@@ -18,6 +20,8 @@ class PlannedNode(msgspec.Struct, frozen=True):
 
 
 class PlannedComponent(msgspec.Struct, frozen=True):
+    """Where the tasks of a component would run."""
+
     replicas: int
     at_once: int
     """Tasks that may run at once, by its ``parallelism``."""
@@ -28,6 +32,8 @@ class PlannedComponent(msgspec.Struct, frozen=True):
 
 
 class PlannedPreemption(msgspec.Struct, frozen=True):
+    """A job whose tasks would be preempted."""
+
     job: str
     """Name."""
     user: str

@@ -20,6 +20,8 @@ class Tunnel(msgspec.Struct, frozen=True):
 
 
 class Profile(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A user's way to a cluster."""
+
     cluster: str
     url: str
     """URL of the API; with a ``tunnel``, as seen from the master's host."""

@@ -12,6 +12,8 @@ from grass.wire.codec import Form
 
 
 class ScheduleState(str, Enum):
+    """Whether it starts jobs."""
+
     ACTIVE = "ACTIVE"
     PAUSED = "PAUSED"
     """A cron rule that starts nothing until it is resumed."""

@@ -9,6 +9,8 @@ from grass.wire.usage import TaskTotals
 
 
 class Started(msgspec.Struct, frozen=True, tag_field="event", tag="started"):
+    """Its process, or its container, runs."""
+
     key: str
     """Attempt key."""
     at: float

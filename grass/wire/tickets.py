@@ -16,12 +16,16 @@ from grass.wire.job_record import JobRecord
 
 
 class StartJob(msgspec.Struct, frozen=True, tag_field="kind", tag="start"):
+    """Queue an accepted job."""
+
     job: Job
     record: JobRecord
     """The job's first record, as it was stored with this ticket."""
 
 
 class StopJob(msgspec.Struct, frozen=True, tag_field="kind", tag="stop"):
+    """Stop all tasks of a job, and end it."""
+
     id: str
     user: str
     """The requesting user, as in all tickets."""
@@ -47,6 +51,8 @@ class HoldJob(msgspec.Struct, frozen=True, tag_field="kind", tag="hold"):
 
 
 class ReleaseJob(msgspec.Struct, frozen=True, tag_field="kind", tag="release"):
+    """Let a job that was held start again."""
+
     id: str
     user: str
 
@@ -96,6 +102,8 @@ class SuspendJob(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", ta
 
 
 class ResumeJob(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="resume"):
+    """File an operation: queue a suspended job again."""
+
     job_id: str
     id: str
     user: str
@@ -124,17 +132,23 @@ class ReplaceTask(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", t
 
 
 class CancelOperation(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="operation-cancel"):
+    """Cancel an operation that waits, or whose new tasks are no members yet."""
+
     job_id: str
     id: str
     user: str
 
 
 class StartSchedule(msgspec.Struct, frozen=True, tag_field="kind", tag="schedule-start"):
+    """Start a schedule."""
+
     schedule: Schedule
     user: str
 
 
 class StopSchedule(msgspec.Struct, frozen=True, tag_field="kind", tag="schedule-stop"):
+    """Stop a schedule: a cron rule starts no more runs, and the jobs of a batch are stopped."""
+
     name: str
     user: str
 
@@ -149,6 +163,8 @@ class PauseSchedule(msgspec.Struct, frozen=True, tag_field="kind", tag="schedule
 
 
 class ResumeSchedule(msgspec.Struct, frozen=True, tag_field="kind", tag="schedule-resume"):
+    """Let a paused schedule start jobs again."""
+
     name: str
     user: str
     request: str = ""

@@ -14,6 +14,8 @@ from grass.wire.codec import Form
 
 
 class GpuUsage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One GPU."""
+
     id: int
     """NVML's index."""
     utilisation: float | None = None
@@ -52,6 +54,8 @@ class RdmaUsage(msgspec.Struct, frozen=True):
 
 
 class NodeSample(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One machine, with all that runs on it."""
+
     cpu: float
     """Percent of all cores."""
     cores: tuple[float, ...] = ()

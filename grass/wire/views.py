@@ -1,6 +1,6 @@
 """The replies of the API, as JSON: one type per reply. The OpenAPI document is generated from them.
 
-Replies about joining, commands beside tasks, events and usage are in modules of their own, ``*_views``.
+Here: jobs, tasks, operations, plans, logs, schedules, images. Other replies are in the modules ``*_views``.
 
 A view is a record without fields that only the master-agent needs, redacted for its reader. A field that does not
 apply is absent.
@@ -11,14 +11,10 @@ from __future__ import annotations
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from grass.model.isolation import Isolation
 from grass.model.job import Job
-from grass.model.lifecycle import JobState, NodeState, TaskState
+from grass.model.lifecycle import JobState, TaskState
 from grass.model.reasons import Reason
 from grass.model.schedule import ScheduleKind
-from grass.wire.event_views import EventView
-from grass.wire.gpu import GpuDevice
-from grass.wire.heartbeat import NodeUsage
 from grass.wire.job_record import ComponentRecord, CurrentOperation
 from grass.wire.operation_record import OperationKind, OperationState, Outcome
 from grass.wire.plan_answer import PlannedComponent
@@ -84,6 +80,8 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JobsView(msgspec.Struct, frozen=True):
+    """A page of jobs."""
+
     jobs: tuple[JobView, ...]
     total: int | None
     """How many such jobs the caller may see; None: not known, because names, tags or times select them. ``jobs`` is one
@@ -104,6 +102,8 @@ class JobFileView(msgspec.Struct, frozen=True):
 
 
 class StartedView(msgspec.Struct, frozen=True):
+    """The answer to a submission."""
+
     name: str
     id: str
     warnings: tuple[str, ...]
@@ -141,6 +141,8 @@ class TaskView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TasksView(msgspec.Struct, frozen=True):
+    """Tasks of a job."""
+
     tasks: tuple[TaskView, ...]
 
 
@@ -163,12 +165,16 @@ class AttemptView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AttemptsView(msgspec.Struct, frozen=True):
+    """A page of attempts, by task and then by number."""
+
     attempts: tuple[AttemptView, ...]
     after: str | None = None
     """Pass this on to get the next page; None: there is no more."""
 
 
 class WhyGroup(msgspec.Struct, frozen=True):
+    """Tasks that wait, or failed, for the same reason."""
+
     component: str
     state: TaskState
     count: int
@@ -178,6 +184,8 @@ class WhyGroup(msgspec.Struct, frozen=True):
 
 
 class WhyView(msgspec.Struct, frozen=True):
+    """Why a job does not run, or not completely."""
+
     id: str
     name: str
     state: JobState
@@ -198,7 +206,10 @@ class OperationView(msgspec.Struct, frozen=True, kw_only=True):
     """``grass``: the cluster itself."""
     reason: str
     from_size: int | None
+    """None: it has not begun."""
     to_size: int | None
+    delta: int | None
+    """As requested: more or fewer tasks than there are when it begins."""
     filed: float
     ended: float | None
     outcome: Outcome | None
@@ -213,16 +224,22 @@ class OperationView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OperationsView(msgspec.Struct, frozen=True):
+    """Operations on a job."""
+
     operations: tuple[OperationView, ...]
 
 
 class OperationWaited(msgspec.Struct, frozen=True):
+    """An operation that a client waits for."""
+
     operation: OperationView
     pause: float
     """Seconds after which to ask again, if too many wait already."""
 
 
 class PlanEviction(msgspec.Struct, frozen=True):
+    """A job whose tasks would be stopped for the planned one."""
+
     job: str | None
     """None: a job that the caller may not see."""
     count: int
@@ -230,6 +247,8 @@ class PlanEviction(msgspec.Struct, frozen=True):
 
 
 class PlanView(msgspec.Struct, frozen=True):
+    """Where a job would run if it were submitted now."""
+
     name: str
     reason: Reason | None
     components: dict[str, PlannedComponent]
@@ -242,6 +261,8 @@ class KeepAlive(msgspec.Struct, frozen=True):
 
 
 class WaitedView(msgspec.Struct, frozen=True):
+    """A job that a client waits for."""
+
     job: JobView
     pause: float | UnsetType = UNSET
     """In the last one: if the job has not ended, ask again after this many seconds."""
@@ -252,6 +273,8 @@ LogLines = tuple[str, int, str, float, str, bool, int]
 
 
 class LogPiece(msgspec.Struct, frozen=True):
+    """Lines of a log stream, and where to continue after it breaks."""
+
     job_id: str
     lines: tuple[LogLines, ...]
     """Each: task, attempt, stream, time, text of one or more lines, whether a newline ends it, bytes lost before it."""
@@ -296,241 +319,15 @@ class ScheduleView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SchedulesView(msgspec.Struct, frozen=True):
+    """All schedules that the caller may see."""
+
     schedules: tuple[ScheduleView, ...]
 
 
-class ResourcesView(msgspec.Struct, frozen=True, omit_defaults=True):
-    cpu: int
-    """Thousandths of a core."""
-    memory: int
-    """Bytes."""
-    gpu: int
-    """Thousandths of a device."""
-    disk: int = 0
-    """Bytes of scratch."""
-    custom: dict[str, int] = {}
-
-
-class NodeView(msgspec.Struct, frozen=True, kw_only=True):
-    """One node. None: the caller may not see it, or the node has not reported it yet."""
-
-    name: str
-    state: NodeState
-    reason: Reason | None
-    address: str | None
-    resources: ResourcesView | None
-    free: ResourcesView | None
-    tasks: int
-    usage: NodeUsage | None
-    version: str | None
-    seen: float | None
-    gpus: tuple[GpuDevice, ...] | None
-    labels: dict[str, str] | None
-    path: tuple[str, ...] | None
-    runtimes: tuple[str, ...] | None
-    programs: tuple[str, ...] | None
-    """Programs of frameworks on the PATH of its processes. None: not known."""
-    versions: dict[str, str] | None
-    """Versions of what tasks depend on: ``system``, ``kernel``, ``python``, ``driver`` (of GPUs), ``docker``."""
-    conditions: tuple[Reason, ...] | None
-    """Why it gets no tasks now; each ends by itself."""
-    cordoned: bool | None
-    quarantine: dict[str, str] | None
-    """Device id → why no new task gets it."""
-
-
-class NodesView(msgspec.Struct, frozen=True):
-    nodes: tuple[NodeView, ...]
-
-
-class NodeWaited(msgspec.Struct, frozen=True):
-    node: NodeView | None
-    """None: it was removed."""
-    mark: str
-    """Changes with the node. Send it as ``seen`` to wait for the next change."""
-    pause: float
-    """Seconds after which to ask again, if too many wait already."""
-
-
-class NodeReached(msgspec.Struct, frozen=True):
-    address: str | None
-    """ADDRESS:PORT of the node's API. None: not known yet."""
-    error: str | None
-    """Why the master cannot reach it. None: it answers."""
-
-
-class NodeAccepted(msgspec.Struct, frozen=True):
-    """A change of a node was requested; wait for it with the mark."""
-
-    node: NodeView
-    mark: str
-    """Of the node before the change."""
-
-
 class ImageView(msgspec.Struct, frozen=True):
+    """An image that was signed off."""
+
     name: str
     digest: str
     user: str
     """Who pushed it."""
-
-
-class UserView(msgspec.Struct, frozen=True):
-    name: str
-    role: str
-    state: str
-    """active, invited (no key yet) or disabled."""
-    created: float
-    by: str
-    invited_until: float | None
-    """When an unused invitation expires. None: there is none."""
-    jobs_stopped: int = 0
-    """Jobs that this call stopped."""
-
-
-class FilesOffer(msgspec.Struct, frozen=True):
-    """Where a user's files key is accepted: by SSH, for files of the share only."""
-
-    address: str
-    port: int
-    user: str
-    host_key: str
-    """As ``TYPE BASE64``."""
-
-
-class OwnKeyView(UserView, frozen=True):
-    files: FilesOffer | None = None
-    """None: the cluster has no files over SSH."""
-
-
-class UsersView(msgspec.Struct, frozen=True):
-    users: tuple[UserView, ...]
-
-
-class UserInvitation(msgspec.Struct, frozen=True):
-    user: str
-    role: str
-    invitation: str
-    """The text for `grass login`. It is a secret until it is used."""
-    expires: float
-
-
-class UserShare(msgspec.Struct, frozen=True):
-    """One user's part of the cluster. Whoever has the least of ``share`` and ``past`` together is served first."""
-
-    user: str
-    share: float
-    """Of the whole cluster, now: the largest part of any resource, from 0 to 1."""
-    past: float
-    """Of the recent use of all users, from 0 to 1. Older use counts less (``usage_half_life``)."""
-    hours: float
-    """Recent use, as hours of the whole cluster."""
-    running: int
-    """Jobs."""
-    waiting: int
-    """Jobs."""
-    allocated: dict[str, int]
-    """Resource → amount that the user's tasks have now."""
-    quota: dict[str, int]
-    """Resource → the most that all running tasks of the user may have; a resource without an entry is not limited."""
-
-
-class QueuedView(msgspec.Struct, frozen=True):
-    job: str | None
-    """Id. None: a job that the caller may not see."""
-    user: str
-    priority: int
-    submitted: float
-    why: str
-    """Why it has this position."""
-
-
-class SharesView(msgspec.Struct, frozen=True):
-    users: tuple[UserShare, ...]
-    """Whose turn is first."""
-    queue: tuple[QueuedView, ...]
-    """Waiting jobs, in the order in which they are served."""
-
-
-class StoreTrouble(msgspec.Struct, frozen=True):
-    code: str
-    message: str
-
-
-class Removed(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Names of what is no longer there."""
-
-    jobs: tuple[str, ...] = ()
-    """Job ids."""
-    nodes: tuple[str, ...] = ()
-    schedules: tuple[str, ...] = ()
-
-
-class ChangePiece(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What changed since the piece before, each thing as it is now."""
-
-    cursor: str
-    """Send it back as ``after`` to continue here."""
-    time: float
-    """The server's time: seconds since the epoch."""
-    snapshot: bool = False
-    """Forget all that was known. This piece and those up to ``complete`` have all that there is."""
-    complete: bool = True
-    """False: more pieces of the snapshot follow."""
-    jobs: tuple[JobView, ...] = ()
-    tasks: tuple[TaskView, ...] = ()
-    """Of the job that is watched."""
-    nodes: tuple[NodeView, ...] = ()
-    schedules: tuple[ScheduleView, ...] = ()
-    events: tuple[EventView, ...] = ()
-    removed: Removed = Removed()
-    counts: dict[JobState, int] | UnsetType = UNSET
-    """Jobs by state that the caller may see; a snapshot has only the newest of them."""
-    store: StoreTrouble | UnsetType | None = UNSET
-    """Why the store refuses writes; None: it accepts them."""
-    pause: float | UnsetType = UNSET
-    """In the last piece: ask again after so many seconds."""
-
-
-class DiskView(msgspec.Struct, frozen=True):
-    """Of a machine; in bytes. ``free``: for programs that are not root's."""
-
-    holds: str
-    """What is on it: ``state``, ``logs``, or ``state and logs``."""
-    free: int
-    total: int
-
-
-class StatusView(msgspec.Struct, frozen=True, kw_only=True):
-    cluster: str
-    mode: str
-    version: str
-    protocol: int
-    """What the server speaks."""
-    time: float
-    user: str
-    role: str
-    jobs: dict[JobState, int]
-    nodes: dict[NodeState, int]
-    store: StoreTrouble | None
-    """Why the store refuses writes."""
-    isolation: Isolation
-    """Whether tasks of different users are isolated from each other on the nodes."""
-    disks: tuple[DiskView, ...]
-    """Those on which the master keeps the cluster's state and logs."""
-
-
-class ProblemView(msgspec.Struct, frozen=True):
-    path: str
-    message: str
-
-
-class ErrorBody(msgspec.Struct, frozen=True):
-    code: str
-    message: str
-    problems: tuple[ProblemView, ...]
-    now: float | UnsetType = UNSET
-    """The server's time, if the sender's clock is off."""
-
-
-class ErrorView(msgspec.Struct, frozen=True):
-    error: ErrorBody

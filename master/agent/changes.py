@@ -1,7 +1,8 @@
 """What one round of the master-agent changed, and the store operations that write it. No I/O.
 
 The reactor changes the memory and records here what it touched. ``operations`` turns that into one atomic step of the
-store. It writes each node's desired-state change together with the hashes that the change describes.
+store. It writes each node's desired-state change together with the hashes that the change describes. Used by ``loop``
+and ``step``.
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ from dataclasses import dataclass, field
 from msgspec import structs
 
 from grass.store.backend import Op
+from grass.store.event_log import logged
 from grass.store.job_index import moved
 from grass.store.keys import (
     CHANGES_KEPT,
     ENDED_AT_MOST,
     ENDS_KEPT,
-    EVENTS_KEPT,
     FEED_KEPT,
     PLANS_KEPT,
     REVOKED_KEPT,
@@ -149,7 +150,7 @@ def operations(changes: Changes, cluster: Cluster, keys: Keys) -> list[Op]:
     for question, plan in changes.plans.items():
         ops.append(("XADD", keys.plans, PLANS_KEPT, "question", question, "body", encode(plan)))
     ops += [("HSET", keys.notifications, each.id, encode(each)) for each in changes.notifications.values()]
-    ops += [("XADD", keys.events, EVENTS_KEPT, "event", encode(event)) for event in changes.events]
+    ops += [logged(keys, event) for event in changes.events]
     entry = _feed_entry(changes)
     if entry != FeedEntry():
         ops.append(("XADD", keys.feed, FEED_KEPT, "body", encode(entry)))

@@ -1,7 +1,8 @@
 """Delivers notifications: a thread of the master-agent with its own connection to the store. Decides nothing else.
 
 At least once: a notification is removed after its receiver has accepted it, and has the same id in each delivery. A
-receiver that hangs, drips or redirects costs one delivery its time, and delays no other receiver and no decision.
+receiver that hangs, drips or redirects costs one delivery its time, and delays no other receiver and no decision. Used
+by ``__main__``.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ from grass.model.event_kind import EventKind
 from grass.model.notify import Notify
 from grass.store.backend import Backend
 from grass.store.decoding import sound
-from grass.store.keys import EVENTS_KEPT, Keys
+from grass.store.event_log import logged
+from grass.store.keys import Keys
 from grass.wire.codec import encode
 from grass.wire.event_record import EventRecord
 from grass.wire.notification import NOTIFICATION, Body, Notification
@@ -194,7 +196,7 @@ class Courier:
         self._backend.apply(
             [
                 ("HDEL", self._keys.notifications, each.id),
-                ("XADD", self._keys.events, EVENTS_KEPT, "event", encode(event)),
+                logged(self._keys, event),
             ]
         )
 

@@ -1,6 +1,7 @@
 """Recent usage of each user for fair share: seconds × dominant share, decayed with a half-life. Pure.
 
-Sampled every ``INTERVAL`` seconds by a timer of the reactor, so a shorter task counts only if a sample sees it.
+Sampled every ``INTERVAL`` seconds by a timer of the reactor, so a shorter task counts only if a sample sees it. Used by
+``reactor`` and ``recover``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Tells nodes that send more than any node has reason to: their machine was taken over, or its node-agent is broken.
 
-Asked by the loop, which cuts such a node off. Pure: times and figures are arguments.
+Asked by the loop, which cuts such a node off. Pure: times and figures are arguments. Used by ``loop``.
 """
 
 from __future__ import annotations

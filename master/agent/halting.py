@@ -26,6 +26,7 @@ from master.planning.node_table import NodeTable
 
 
 def begin(step: Step, run: JobRun, operation: OperationRecord) -> None:
+    """Begin such an operation, once it is its turn."""
     match operation.kind:
         case OperationKind.RESUME:
             _resume(step, run, operation)
@@ -40,6 +41,7 @@ def begin(step: Step, run: JobRun, operation: OperationRecord) -> None:
 
 
 def progress(step: Step, run: JobRun, operation: OperationRecord) -> None:
+    """Go on with such an operation after an attempt of its job has changed."""
     if operation.kind is OperationKind.REPLACE:
         _replacing(step, run, operation)
     elif not run.on_node:
@@ -47,6 +49,7 @@ def progress(step: Step, run: JobRun, operation: OperationRecord) -> None:
 
 
 def expire(step: Step, run: JobRun, operation: OperationRecord) -> None:
+    """Take the next step of such an operation at the deadline of its state."""
     match operation.state:
         case OperationState.DRAINING:
             for component, index, task in _withdrawn(run, operation):

@@ -232,6 +232,7 @@ def leave_nodes(step: Step, run: JobRun) -> None:
 
 
 def move(step: Step, run: JobRun, state: JobState) -> None:
+    """Change the state of a job. An illegal transition is an internal error."""
     check_job(run.state, state)
     run.state = state
     step.touch_job(run)

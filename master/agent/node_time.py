@@ -1,4 +1,7 @@
-"""Times in reports, converted to the master's clock: durations are right even if a node's clock is wrong. Pure."""
+"""Times in reports, converted to the master's clock: durations are right even if a node's clock is wrong. Pure.
+
+Used by ``reactor``.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """The planner's input, kept from round to round, so that a round costs what changed and not what exists.
 
 Only the methods here write to it. Code that changes the memory marks what is stale; ``planner_view.py`` refreshes it.
+Used by ``planner_view`` and ``state``.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ Limited = tuple[Allocation, float | None]
 
 @dataclass
 class PlannerCache:
+    """Remembers which nodes, jobs and launches have changed since the last plan, and what was said then."""
+
     nodes: dict[str, Node] = field(default_factory=dict)
     queue: dict[str, QueuedJob] = field(default_factory=dict)
     """Job id → its tasks that wait only for free resources."""

@@ -1,7 +1,7 @@
 """One round of decisions: tickets, reports and timers in; a changed memory and a list of changes out. No I/O, no clock.
 
 ``react`` is one round: take all messages, run due timers, end jobs, and place tasks. The loop calls it. After a round
-that failed, the loop calls its parts (``take``, ``decide``, ``answer``) separately.
+that failed, the loop calls its parts (``take``, ``decide``, ``answer``) separately. Used by ``loop``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The life of a task: what nodes report about its attempts, and what follows from that. Pure."""
+"""The life of a task: what nodes report about its attempts, and what follows from that. Pure.
+
+Used by ``membership``, ``nodes`` and ``reactor``.
+"""
 
 from __future__ import annotations
 

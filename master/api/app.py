@@ -1,4 +1,7 @@
-"""The Flask application of the master-api-server: all blueprints, and the few routes that are not sealed."""
+"""The Flask application of the master-api-server: all blueprints, and the few routes that are not sealed.
+
+Used by ``server``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`/v1/jobs/{job}/attempts`: pages of the attempts of a job's tasks."""
+"""`/v1/jobs/{job}/attempts`: pages of the attempts of a job's tasks. Used by ``jobs``."""
 
 from __future__ import annotations
 

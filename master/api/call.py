@@ -37,7 +37,8 @@ from grass.store.api_store import ApiStore
 from grass.store.job_index import EVERYBODY
 from grass.wire import calls
 from grass.wire.codec import Form, builtins
-from grass.wire.views import ErrorBody, ErrorView, KeepAlive, ProblemView
+from grass.wire.error_views import ErrorBody, ErrorView, ProblemView
+from grass.wire.views import KeepAlive
 from master.api.authentication import Authenticator, Caller, StaleRequestError
 from master.api.feed import Feed
 from master.api.latencies import Latencies

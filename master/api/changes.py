@@ -1,6 +1,7 @@
 """`/v1/changes`: a snapshot of what the caller may see, then what changes, as one stream. For pages that stay open.
 
 Without ``job``: jobs, nodes, schedules and events of the cluster. With ``job``: that job and its tasks, nothing else.
+Used by ``app``.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from grass.store.change_feed import Changed, Cursor
 from grass.store.job_index import BEGUN, ENDED, WAITING
 from grass.wire.job_record import JobRecord
 from grass.wire.schedule_record import ScheduleRecord
-from grass.wire.views import ChangePiece, JobView, Removed, ScheduleView, StoreTrouble, TaskView
+from grass.wire.status_views import ChangePiece, Removed, StoreTrouble
+from grass.wire.views import JobView, ScheduleView, TaskView
 from master.api.call import Api, Call, Pieces
 from master.api.events import EventFilter
 from master.api.feed import PAUSE

@@ -1,8 +1,11 @@
-"""The routes of what is not about one job: sessions, nodes, images, users, events, usage, the cluster."""
+"""The routes of what is not about one job: sessions, nodes, images, users, events, usage, the cluster.
+
+Used by ``routes``.
+"""
 
 from __future__ import annotations
 
-from grass.wire import calls, event_views, join_views, usage_views, views
+from grass.wire import calls, event_views, join_views, node_views, status_views, usage_views, user_views, views
 from grass.wire.waits import LONGEST_WAIT
 from master.api.route import READ, RULE, WRITE, Access, Parameter, Route
 
@@ -58,14 +61,14 @@ CLUSTER_ROUTES: tuple[Route, ...] = (
         calls.SessionRequest,
         access=Access.SIGNED,
     ),
-    Route("nodes.list", "GET /v1/nodes", READ, "List nodes", views.NodesView),
-    Route("nodes.show", "GET /v1/nodes/{node}", READ, "Show one node", views.NodeView),
+    Route("nodes.list", "GET /v1/nodes", READ, "List nodes", node_views.NodesView),
+    Route("nodes.show", "GET /v1/nodes/{node}", READ, "Show one node", node_views.NodeView),
     Route(
         "nodes.wait",
         "GET /v1/nodes/{node}/wait",
         READ,
         "Wait until the node has changed, or time is up",
-        views.NodeWaited,
+        node_views.NodeWaited,
         query=_NODE_WAIT,
     ),
     Route(
@@ -73,7 +76,7 @@ CLUSTER_ROUTES: tuple[Route, ...] = (
         "POST /v1/nodes/{node}/cordon",
         RULE,
         "Place no new tasks on the node",
-        views.NodeAccepted,
+        node_views.NodeAccepted,
         calls.NoContent,
     ),
     Route(
@@ -81,7 +84,7 @@ CLUSTER_ROUTES: tuple[Route, ...] = (
         "POST /v1/nodes/{node}/uncordon",
         RULE,
         "Let the node accept tasks again, also after a drain",
-        views.NodeAccepted,
+        node_views.NodeAccepted,
         calls.NoContent,
     ),
     Route(
@@ -89,7 +92,7 @@ CLUSTER_ROUTES: tuple[Route, ...] = (
         "POST /v1/nodes/{node}/drain",
         RULE,
         "Empty the node: no new tasks; at the deadline its tasks are placed elsewhere",
-        views.NodeAccepted,
+        node_views.NodeAccepted,
         calls.Drain,
     ),
     Route(
@@ -97,7 +100,7 @@ CLUSTER_ROUTES: tuple[Route, ...] = (
         "POST /v1/nodes/{node}/remove",
         RULE,
         "Remove the node from the cluster",
-        views.NodeAccepted,
+        node_views.NodeAccepted,
         calls.NodeRemoval,
     ),
     Route(
@@ -151,7 +154,7 @@ CLUSTER_ROUTES: tuple[Route, ...] = (
         "GET /v1/join/{node}",
         RULE,
         "Called by a node: wait until it has changed, or time is up",
-        views.NodeWaited,
+        node_views.NodeWaited,
         calls.NodeProof,
         query=_NODE_WAIT,
         access=Access.UNSIGNED,
@@ -161,7 +164,7 @@ CLUSTER_ROUTES: tuple[Route, ...] = (
         "GET /v1/join/{node}/reach",
         RULE,
         "Called by a node: whether the master reaches its API",
-        views.NodeReached,
+        node_views.NodeReached,
         calls.NodeProof,
         access=Access.UNSIGNED,
     ),
@@ -179,7 +182,7 @@ CLUSTER_ROUTES: tuple[Route, ...] = (
         "DELETE /v1/join/{node}",
         RULE,
         "Called by a node: leave the cluster",
-        views.NodeWaited,
+        node_views.NodeWaited,
         calls.NodeProof,
         query=_NODE_WAIT,
         access=Access.UNSIGNED,
@@ -200,13 +203,13 @@ CLUSTER_ROUTES: tuple[Route, ...] = (
         views.ImageView,
         calls.ImageName,
     ),
-    Route("users.list", "GET /v1/users", RULE, "List users", views.UsersView),
+    Route("users.list", "GET /v1/users", RULE, "List users", user_views.UsersView),
     Route(
         "users.add",
         "POST /v1/users",
         RULE,
         "Add a user, and make the invitation with which they log in",
-        views.UserInvitation,
+        user_views.UserInvitation,
         calls.UserRequest,
     ),
     Route(
@@ -214,7 +217,7 @@ CLUSTER_ROUTES: tuple[Route, ...] = (
         "POST /v1/users/{user}/role",
         RULE,
         "Change what a user may do",
-        views.UserView,
+        user_views.UserView,
         calls.UserRole,
     ),
     Route(
@@ -222,7 +225,7 @@ CLUSTER_ROUTES: tuple[Route, ...] = (
         "POST /v1/users/{user}/disable",
         RULE,
         "Refuse all calls of a user; on request, stop their jobs and schedules",
-        views.UserView,
+        user_views.UserView,
         calls.UserEnd,
     ),
     Route(
@@ -230,7 +233,7 @@ CLUSTER_ROUTES: tuple[Route, ...] = (
         "POST /v1/users/{user}/enable",
         RULE,
         "Accept calls of a disabled user again",
-        views.UserView,
+        user_views.UserView,
         calls.NoContent,
     ),
     Route(
@@ -238,7 +241,7 @@ CLUSTER_ROUTES: tuple[Route, ...] = (
         "POST /v1/users/{user}/rotate",
         RULE,
         "Make an invitation with which a user replaces their key; the old key is valid until then",
-        views.UserInvitation,
+        user_views.UserInvitation,
         calls.UserRotation,
     ),
     Route(
@@ -246,16 +249,16 @@ CLUSTER_ROUTES: tuple[Route, ...] = (
         "POST /v1/users/{user}/remove",
         RULE,
         "Remove a user; on request, stop their jobs and schedules",
-        views.UserView,
+        user_views.UserView,
         calls.UserEnd,
     ),
-    Route("users.key", "POST /v1/own-key", READ, "Replace the caller's own key", views.OwnKeyView, calls.UserKey),
+    Route("users.key", "POST /v1/own-key", READ, "Replace the caller's own key", user_views.OwnKeyView, calls.UserKey),
     Route(
         "users.login",
         "POST /v1/login",
         READ,
         "Use an invitation: register the key that was made on the user's machine",
-        views.OwnKeyView,
+        user_views.OwnKeyView,
         calls.Login,
         access=Access.UNSIGNED,
     ),
@@ -277,13 +280,15 @@ CLUSTER_ROUTES: tuple[Route, ...] = (
         query=_DAEMON_LOGS,
         stream=True,
     ),
-    Route("shares.show", "GET /v1/shares", READ, "Show who has how much, and who is served next", views.SharesView),
+    Route(
+        "shares.show", "GET /v1/shares", READ, "Show who has how much, and who is served next", user_views.SharesView
+    ),
     Route(
         "changes.follow",
         "GET /v1/changes",
         READ,
         "Follow the cluster, or one job with its tasks: a snapshot, then what changes",
-        views.ChangePiece,
+        status_views.ChangePiece,
         query=_CHANGE_QUERY,
         stream=True,
     ),
@@ -326,5 +331,7 @@ CLUSTER_ROUTES: tuple[Route, ...] = (
         "Show the figures that tasks of a job reported of themselves, as curves",
         usage_views.JobMetricsView,
     ),
-    Route("status.show", "GET /v1/status", READ, "Summarise the cluster, and show who is calling", views.StatusView),
+    Route(
+        "status.show", "GET /v1/status", READ, "Summarise the cluster, and show who is calling", status_views.StatusView
+    ),
 )

@@ -1,4 +1,7 @@
-"""Checks the dependencies of a job on other jobs (``after``) at submission: unknown jobs, and cycles. Pure."""
+"""Checks the dependencies of a job on other jobs (``after``) at submission: unknown jobs, and cycles. Pure.
+
+Used by ``plan``.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The Flask application of the server. It answers sealed calls without Flask's contexts, which use a fifth of a call.
 
-Handlers of sealed calls get a ``Call`` and use nothing of Flask. Flask answers all other requests.
+Handlers of sealed calls get a ``Call`` and use nothing of Flask. Flask answers all other requests. Used by ``app``.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ log = logging.getLogger("master.api")
 
 
 class Application(Flask):
+    """Flask's application, which answers sealed calls itself."""
+
     def __init__(self) -> None:
         super().__init__("master.api", static_folder=None)
         self.url_map.merge_slashes = False

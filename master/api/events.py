@@ -1,4 +1,7 @@
-"""`/v1/events`: what happened, and who did it. Users see events of their own jobs, and of the cluster."""
+"""`/v1/events`: what happened, and who did it. Users see events of their own jobs, and of the cluster.
+
+Used by ``app`` and ``changes``.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from flask import Blueprint
 from msgspec import UNSET, structs
 
 from grass.errors import InputError
-from grass.store.api_store import Event
+from grass.store.event_log import Event
 from grass.wire.event_record import EventRecord
 from grass.wire.event_views import EventPiece
 from master.api.call import HEARTBEAT, Api, Call, Pieces

@@ -1,6 +1,7 @@
 """`/v1/jobs/{job}/tasks/{task}/exec`: a command beside a running task. Forwarded to the task's node.
 
-A session is named ``NODE:ID``, because the task may have moved to another node since the session was opened.
+A session is named ``NODE:ID``, because the task may have moved to another node since the session was opened. Used by
+``app``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """`/v1/jobs/{job}/forward`: connections to a port of a running task, through the API to the user's machine.
 
-A forward is named ``NODE:ID``, as sessions of commands are. It belongs to one attempt and ends with it.
+A forward is named ``NODE:ID``, as sessions of commands are. It belongs to one attempt and ends with it. Used by
+``app``.
 """
 
 from __future__ import annotations

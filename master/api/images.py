@@ -1,6 +1,7 @@
 """`/v1/images`: users sign off what they pushed, so that nodes load no other image of that name.
 
 The image itself goes to the share. Its name belongs to the user who pushed it first; administrators may replace it.
+Used by ``app``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""`/v1/jobs/{job}/file`: the job file as its user wrote it, without secrets; otherwise one that starts the same job."""
+"""`/v1/jobs/{job}/file`: the job file as its user wrote it, without secrets; otherwise one that starts the same job.
+
+Used by ``jobs``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The routes of jobs, their operations, commands, forwards and schedules."""
+"""The routes of jobs, their operations, commands, forwards and schedules. Used by ``routes``."""
 
 from __future__ import annotations
 

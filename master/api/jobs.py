@@ -1,4 +1,4 @@
-"""`/v1/jobs`: submit, show, wait for, stop and delete jobs."""
+"""`/v1/jobs`: submit, show, wait for, stop and delete jobs. Used by ``app``."""
 
 from __future__ import annotations
 

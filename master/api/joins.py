@@ -32,8 +32,8 @@ from grass.wire.join_views import (
     JoinTokenView,
 )
 from grass.wire.node_record import NodeRecord
+from grass.wire.node_views import NodeReached, NodeWaited
 from grass.wire.tickets import JoinNode, RemoveNode
-from grass.wire.views import NodeReached, NodeWaited
 from master.api import enrolment
 from master.api.bundle import find_bundle
 from master.api.call import Api, Call, Handler, Reply

@@ -11,6 +11,8 @@ from grass.wire.api_figures import LATENCIES, ApiFigures, Operation
 
 
 class Latencies:
+    """Counts since the start of the server. Safe for several threads."""
+
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._operations: dict[str, Operation] = {}

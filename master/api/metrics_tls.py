@@ -59,6 +59,7 @@ class MetricsServer:
         self._thread.start()
 
     def stop(self) -> None:
+        """End the server, and wait for its thread."""
         with self._lock:
             self._stopped.set()
             server = self._server

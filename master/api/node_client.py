@@ -1,4 +1,7 @@
-"""Calls from the master to a node-api-server, with the node's token. Errors of the node are raised here again."""
+"""Calls from the master to a node-api-server, with the node's token. Errors of the node are raised here again.
+
+Used by ``execs``, ``forwards`` and ``joins``.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ import threading
 from typing import Any
 
 from grass import tls
+from grass.api.bounded_body import read_body
 from grass.api.error_reply import error_of
 from grass.api.node_token import node_token
 from grass.config import ClusterConfig, Secrets
@@ -62,10 +66,14 @@ def _call(config: ClusterConfig, record: NodeRecord, method: str, path: str, bod
             f"node {name}: the master cannot reach it at {address} ({_why(error)}); check that it is up, and that its "
             "firewall lets the master connect to this TCP port"
         ) from error
-    if status >= 300:
-        wire = answer["error"]
-        raise error_of({"code": wire["code"], "message": wire["message"]})
-    return answer
+    match answer:
+        case {"error": {"code": str(code), "message": str(message)}} if status >= 300:
+            raise error_of({"code": code, "message": message})
+        case dict() if status < 300:
+            return answer
+    raise NodeUnreachableError(
+        f"node {name}: its API at {address} answered with status {status} and nothing that Grass knows"
+    )
 
 
 def why_unreachable(config: ClusterConfig, record: NodeRecord) -> str | None:
@@ -99,7 +107,7 @@ def _exchange(
         connection.sock.settimeout(seconds)
         connection.request(method, path, None if body is None else json.dumps(body), headers)
         response = connection.getresponse()
-        return response.status, json.loads(response.read())
+        return response.status, json.loads(read_body(response, seconds))
     finally:
         connection.close()
 

@@ -1,4 +1,7 @@
-"""Waits for a change of a node, for clients that drain or remove it, and for a machine that joins."""
+"""Waits for a change of a node, for clients that drain or remove it, and for a machine that joins.
+
+Used by ``joins`` and ``nodes``.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from zlib import crc32
 from grass.clock import steady
 from grass.wire.codec import encode
 from grass.wire.node_record import NodeRecord
-from grass.wire.views import NodeWaited
+from grass.wire.node_views import NodeWaited
 from master.api.call import Call
 from master.api.feed import PAUSE
 from master.api.views import node_view

@@ -1,6 +1,7 @@
 """`/v1/nodes`: the machines of the cluster, and how an administrator changes them.
 
-A change is a ticket to the master-agent. A client sees its outcome by waiting for the node (``/wait``).
+A change is a ticket to the master-agent. A client sees its outcome by waiting for the node (``/wait``). Used by
+``app``.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from grass.model.lifecycle import NodeState
 from grass.store.join_tokens import token_id
 from grass.wire.calls import Drain, NodeRemoval
 from grass.wire.node_record import NodeRecord
+from grass.wire.node_views import NodeAccepted, NodesView, NodeView, NodeWaited
 from grass.wire.tickets import CordonNode, DrainNode, NodeTicket, RemoveNode, UncordonNode
-from grass.wire.views import NodeAccepted, NodesView, NodeView, NodeWaited
 from master.api.call import Api, Call, Handler, Reply
 from master.api.node_wait import node_mark, wait_for_node
 from master.api.query import parse_duration

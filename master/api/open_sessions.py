@@ -1,6 +1,7 @@
 """Open sessions: grants them, finds them again (also after a restart, from the store), and refuses replays.
 
 A session ends after an hour of the steady clock, at a reboot, or after ``MOST_CALLS``. The client then opens another.
+Used by ``authentication``.
 """
 
 from __future__ import annotations

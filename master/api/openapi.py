@@ -1,4 +1,7 @@
-"""The OpenAPI document, built from the route table. Served unencrypted at ``/v1/openapi.json``: it has no secrets."""
+"""The OpenAPI document, built from the route table. Served unencrypted at ``/v1/openapi.json``: it has no secrets.
+
+Used by ``app``.
+"""
 
 from __future__ import annotations
 

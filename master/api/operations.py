@@ -1,6 +1,7 @@
 """`/v1/jobs/{job}/operations`: file operations on a job, list them, wait for one, cancel one.
 
 The API checks what it can, for a clear answer at once. The master-agent decides, and may still reject an operation.
+Used by ``app``.
 """
 
 from __future__ import annotations

@@ -42,6 +42,7 @@ class SealedView:
         return self.answer(flask_request, path)
 
     def answer(self, request: Request, path: dict[str, str]) -> Response:
+        """Answer a call. Raises HTTPException and UnreachableError."""
         began = steady()
         reply = serve(self._api, self._route, self._handler, path, request)
         self._api.latencies.add(self._route.operation, steady() - began, reply.status_code)

@@ -1,4 +1,7 @@
-"""The table of all API routes. ``registry`` makes blueprints from it, ``openapi`` the OpenAPI document."""
+"""The table of all API routes. ``registry`` makes blueprints from it, ``openapi`` the OpenAPI document.
+
+Used by ``openapi``, ``registry`` and ``schemas``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`/v1/schedules`: batches of jobs, and cron rules."""
+"""`/v1/schedules`: batches of jobs, and cron rules. Used by ``app``."""
 
 from __future__ import annotations
 

@@ -10,8 +10,41 @@ from typing import Any
 
 import msgspec
 
-from grass.wire import calls, gpu, heartbeat, job_file, plan_answer, usage, usage_views, views
+from grass.wire import (
+    calls,
+    error_views,
+    event_views,
+    exec_views,
+    gpu,
+    heartbeat,
+    job_file,
+    join_views,
+    node_views,
+    plan_answer,
+    status_views,
+    usage,
+    usage_views,
+    user_views,
+    views,
+)
 from master.api.routes import ROUTES
+
+_DESCRIBED = (
+    *(
+        calls,
+        views,
+        error_views,
+        event_views,
+        exec_views,
+        join_views,
+        node_views,
+        status_views,
+        usage_views,
+        user_views,
+    ),
+    *(gpu, heartbeat, job_file, plan_answer, usage),
+)
+"""Modules whose docstrings describe types of requests and replies."""
 
 Schema = dict[str, Any]  # Any: JSON Schema allows any keys
 
@@ -22,11 +55,7 @@ _REF = "#/components/schemas/{name}"
 def schemas() -> dict[str, Schema]:
     """Return the schemas of all requests and replies, and of their parts, by name."""
     found = msgspec.json.schema_components(_types(), ref_template=_REF)[1]  # noqa: TID251 (describes, encodes nothing)
-    texts = {
-        name: text
-        for module in (calls, views, gpu, heartbeat, job_file, plan_answer, usage, usage_views)
-        for name, text in _descriptions(module).items()
-    }
+    texts = {name: text for module in _DESCRIBED for name, text in _descriptions(module).items()}
     for name, schema in found.items():
         for field, part in schema.get("properties", {}).items():
             if f"{name}.{field}" in texts:
@@ -36,7 +65,7 @@ def schemas() -> dict[str, Schema]:
 
 def _types() -> list[type]:
     named = [shape for route in ROUTES for shape in (route.request, route.response) if shape is not None]
-    return list(dict.fromkeys([*named, views.ErrorView]))
+    return list(dict.fromkeys([*named, error_views.ErrorView]))
 
 
 def _descriptions(module: ModuleType) -> dict[str, str]:

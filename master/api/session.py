@@ -1,4 +1,4 @@
-"""`/v1/session`: a signed request opens a session, so that the calls after it cost no RSA (ADR 12)."""
+"""`/v1/session`: a signed request opens a session, so that the calls after it cost no RSA (ADR 12). Used by ``app``."""
 
 from __future__ import annotations
 

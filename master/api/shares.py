@@ -1,6 +1,7 @@
 """`/v1/shares`: fair share made visible: who has how much of the cluster, and who is served next.
 
-The order is that of the planner (``master/planning``): priority, then the user's share, then submission.
+The order is that of the planner (``master/planning``): priority, then the user's share, then submission. Used by
+``app``.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from grass.model.policy import ClusterPolicy
 from grass.store.job_index import BEGUN, EVERYBODY, WAITING
 from grass.wire.job_record import JobRecord
 from grass.wire.usage_record import UsageRecord
-from grass.wire.views import QueuedView, SharesView, UserShare
+from grass.wire.user_views import QueuedView, SharesView, UserShare
 from master.api.call import Api, Call
 from master.api.registry import noun_blueprint
 

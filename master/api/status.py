@@ -1,4 +1,4 @@
-"""`/v1/status`: a summary of the cluster."""
+"""`/v1/status`: a summary of the cluster. Used by ``app`` and ``changes``."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from flask import Blueprint
 import grass
 from grass.errors import StoreRefusesError
 from grass.model.isolation import Isolation
+from grass.wire.status_views import DiskView, StatusView, StoreTrouble
 from grass.wire.version import PROTOCOL
-from grass.wire.views import DiskView, StatusView, StoreTrouble
 from master.api.call import Api, Call
 from master.api.registry import noun_blueprint
 

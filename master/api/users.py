@@ -24,7 +24,7 @@ from grass.wire.calls import Login, UserEnd, UserKey, UserRequest, UserRole, Use
 from grass.wire.codec import builtins
 from grass.wire.schedule_record import ScheduleState
 from grass.wire.tickets import StopJob, StopSchedule
-from grass.wire.views import FilesOffer, OwnKeyView, UserInvitation, UsersView, UserView
+from grass.wire.user_views import FilesOffer, OwnKeyView, UserInvitation, UsersView, UserView
 from master.api import enrolment
 from master.api.call import Api, Call, Handler, Reply
 from master.api.registry import noun_blueprint

@@ -14,15 +14,16 @@ from grass.model.matrix import combination, combinations
 from grass.model.reasons import Reason, ReasonCode
 from grass.model.resources import Resources
 from grass.model.secrets import REDACTED, redacted, redacted_pairs
-from grass.store.api_store import Event
+from grass.store.event_log import Event
 from grass.wire.event_views import EventView
 from grass.wire.job_record import JobRecord
 from grass.wire.keys import TaskKey
 from grass.wire.node_record import NodeRecord
+from grass.wire.node_views import NodeView, ResourcesView
 from grass.wire.operation_record import OperationKind, OperationRecord
 from grass.wire.schedule_record import ScheduleRecord
 from grass.wire.task_record import TaskRecord
-from grass.wire.views import JobView, NodeView, OperationView, ResourcesView, RunView, ScheduleView, TaskView
+from grass.wire.views import JobView, OperationView, RunView, ScheduleView, TaskView
 
 _ATTENTION = (
     TaskState.FAILED,
@@ -58,6 +59,8 @@ def operation_view(record: OperationRecord, warnings: tuple[str, ...] | UnsetTyp
     same = {name: getattr(record, name) for name in OperationView.__struct_fields__ if name != "warnings"}
     if record.kind is OperationKind.REPLACE:
         same["added"] = record.added or record.named  # also before the task is found, and if it cannot be replaced
+    if record.kind is OperationKind.SCALE and record.from_size is None:
+        same |= {"to_size": record.size, "removed": record.removed or record.named}
     return OperationView(**same, warnings=warnings)
 
 

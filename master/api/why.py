@@ -1,4 +1,7 @@
-"""The answer to `grass job why`: the reasons of a job's tasks, grouped, each with what would change it. Pure."""
+"""The answer to `grass job why`: the reasons of a job's tasks, grouped, each with what would change it. Pure.
+
+Used by ``jobs``.
+"""
 
 from __future__ import annotations
 

@@ -32,6 +32,8 @@ MOST_FOREIGN = 100
 
 
 class Verdict(Enum):
+    """Whether an attempt belongs to a node."""
+
     OWN = "own"
     UNKNOWN = "unknown"
     """There is no such job, task or attempt any more. Happens to sound nodes, too."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 from grass.model.lifecycle import NodeState
 from grass.model.resources import DEVICE
@@ -29,17 +30,20 @@ _CORE = 1000
 _AWAY = (NodeState.JOINING, NodeState.LOST, NodeState.LEFT)
 
 
+_NODE, _TASK = ([(name, name) for name in names] for names in (_OF_NODE, _OF_TASK))
+
+
 def of_node(sample: NodeSample) -> dict[str, float]:
-    found = _told(sample, _OF_NODE)
+    found = _told(sample, _NODE)
     for gpu in sample.gpus:
-        found.update((f"gpu{gpu.id}.{name}", figure) for name, figure in _told(gpu, _OF_GPU).items())
+        found |= _told(gpu, _of_gpu(gpu.id))
     for port in sample.rdma:
         found |= _sound({f"rdma.{port.port}.sent": port.sent, f"rdma.{port.port}.received": port.received})
     return found
 
 
 def of_task(sample: TaskSample) -> dict[str, float]:
-    return _told(sample, _OF_TASK)
+    return _told(sample, _TASK)
 
 
 def add(sums: dict[str, float], figures: Mapping[str, float]) -> None:
@@ -68,9 +72,19 @@ def of_cluster(samples: Iterable[NodeSample], nodes: Iterable[NodeRecord], tasks
     return _sound(found)
 
 
-def _told(sample: object, names: Iterable[str]) -> dict[str, float]:
-    return _sound({name: getattr(sample, name) for name in names})
+def _told(sample: object, names: Iterable[tuple[str, str]]) -> dict[str, float]:
+    """``names``: attribute and name of each figure."""
+    return {
+        name: float(figure)
+        for attribute, name in names
+        if (figure := getattr(sample, attribute)) is not None and -MOST <= figure <= MOST
+    }
 
 
-def _sound(figures: Mapping[str, float | None]) -> dict[str, float]:
-    return {name: float(figure) for name, figure in figures.items() if figure is not None and abs(figure) <= MOST}
+def _sound(figures: Mapping[str, float]) -> dict[str, float]:
+    return {name: float(figure) for name, figure in figures.items() if -MOST <= figure <= MOST}
+
+
+@lru_cache(1024)
+def _of_gpu(gpu: int) -> tuple[tuple[str, str], ...]:
+    return tuple((name, f"gpu{gpu}.{name}") for name in _OF_GPU)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from functools import lru_cache
 
 from grass import clock
 from grass.errors import UndecodableError, UnreachableError
@@ -211,6 +212,7 @@ def too_many(
     return gone
 
 
+@lru_cache(1 << 14)
 def _attempt(text: str) -> AttemptKey | None:
     try:
         return AttemptKey.parse(text)

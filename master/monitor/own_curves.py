@@ -23,6 +23,8 @@ log = logging.getLogger("grass.monitor")
 
 
 class OwnCurves:
+    """``texts`` reads a job's curves from the store when one of its tasks reports more."""
+
     def __init__(self, texts: Texts) -> None:
         self._texts = texts
         self._jobs: dict[str, tuple[OwnIndex, dict[tuple[str, str], OwnCurve]]] = {}

@@ -41,6 +41,8 @@ class Disk(msgspec.Struct, frozen=True):
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """All figures of a page, taken together."""
+
     cluster: str
     jobs: dict[JobState, int]
     tasks: dict[TaskState, int]

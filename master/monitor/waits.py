@@ -14,6 +14,8 @@ BOUNDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 36
 
 
 class Waits:
+    """The histogram since the monitor began."""
+
     def __init__(self) -> None:
         self.counts = [0] * (len(BOUNDS) + 1)
         """Jobs whose wait is at most each bound and above the one before; the last class holds longer waits."""

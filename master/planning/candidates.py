@@ -23,6 +23,8 @@ SOME = 32
 
 
 class Candidates:
+    """Of one ``need``, in the order of ``ranking``."""
+
     def __init__(self, free_table: FreeTable, need: Need, ranking: Ranking) -> None:
         self._free_table, self._need, self._ranking = free_table, need, ranking
         self._ledger, self._table = free_table.ledger, free_table.table

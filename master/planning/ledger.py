@@ -1,6 +1,7 @@
 """The free resources of each node while a plan is made: nothing is allocated twice.
 
-The array form of the same facts is ``FreeTable``, which follows ``Ledger.log``.
+The array form of the same facts is ``FreeTable``, which follows ``Ledger.log``. Used by ``free_table``, ``ranking`` and
+``round``.
 """
 
 from __future__ import annotations

@@ -34,6 +34,8 @@ class Victims:
 
 
 class Preemption:
+    """One instance for a plan: what was chosen for one job is gone for the next one."""
+
     def __init__(self, futures: Futures) -> None:
         self._futures = futures
         self._ledger = futures.ledger

@@ -1,6 +1,7 @@
 """The amounts that users' quotas still allow.
 
-A job that waits for quota reserves its needs, so that the user's later jobs cannot use them.
+A job that waits for quota reserves its needs, so that the user's later jobs cannot use them. Used by ``explain`` and
+``round``.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ _NOTHING: Mapping[str, int] = {}
 
 
 class Quotas:
+    """What is left of the quotas of all users while a plan is made."""
+
     def __init__(self, view: View, shares: Shares) -> None:
         self._view = view
         self._shares = shares

@@ -1,4 +1,7 @@
-"""A reservation on one node for a job that cannot start yet. Kept in ``Ledger.reservations``."""
+"""A reservation on one node for a job that cannot start yet. Kept in ``Ledger.reservations``.
+
+Used by ``futures``, ``ledger`` and ``reserver``.
+"""
 
 from __future__ import annotations
 

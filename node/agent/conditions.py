@@ -3,7 +3,7 @@
 Checked every two seconds, in threads, because a file operation on a share whose server is away may never return. The
 loop reports them with every heartbeat, so that the master places nothing on this node, and starts nothing until they
 clear. They clear by themselves. So does a missing program that isolates users. Tasks that do not end are in
-``stuck_tasks``.
+``stuck_tasks``. Used by ``loop``.
 """
 
 from __future__ import annotations

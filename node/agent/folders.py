@@ -1,4 +1,7 @@
-"""The node's files of jobs and attempts: addresses files, and the removal of files that are no longer needed."""
+"""The node's files of jobs and attempts: addresses files, and the removal of files that are no longer needed.
+
+Used by ``attempts``, ``loop`` and ``starts``.
+"""
 
 from __future__ import annotations
 

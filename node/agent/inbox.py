@@ -1,4 +1,7 @@
-"""What other threads of the node-agent tell its loop. They fill the inbox at any time; the loop empties it."""
+"""What other threads of the node-agent tell its loop. They fill the inbox at any time; the loop empties it.
+
+Used by ``loop``.
+"""
 
 from __future__ import annotations
 

@@ -59,6 +59,7 @@ class MachineUsage:
         self._before = self._counters()
 
     def sample(self, gpus: tuple[GpuUsage, ...] = ()) -> tuple[NodeSample, Interval]:
+        """Measure now. Rates are those since the previous call."""
         before, now = self._before, self._counters()
         self._before = now
         seconds = max(0.001, now.at - before.at)
@@ -112,7 +113,10 @@ class MachineUsage:
         for package, joules in now.energy.items():
             used += joules - before.energy[package]
             if joules < before.energy[package]:
-                used += (self._ranges.get(package) or 0) / 1e6
+                longest = self._ranges.get(package)
+                if longest is None:
+                    return None
+                used += longest / 1e6
         return max(0.0, used)
 
 
@@ -137,8 +141,12 @@ def _rdma(sys: Path) -> dict[str, tuple[int, int]]:
 
 
 def _packages(sys: Path) -> list[Path]:
-    """Return the folders of CPU packages. Their parts (cores, memory) have names with one more colon."""
-    return [path for path in sorted(sys.glob("class/powercap/intel-rapl:*")) if path.name.count(":") == 1]
+    """Return the folders of CPU packages: ``package-0``, or ``package-0-die-0``.
+
+    The others are parts of a package, or the whole platform (``psys``), of which the packages are parts.
+    """
+    zones = sorted(sys.glob("class/powercap/intel-rapl:*"))
+    return [zone for zone in zones if proc.read(f"{zone}/name").startswith(b"package-")]
 
 
 def _energy(sys: Path) -> dict[str, float]:

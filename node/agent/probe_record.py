@@ -1,4 +1,7 @@
-"""The file ``node/probe.json``: the probe that this node passed, and where its share was mounted then."""
+"""The file ``node/probe.json``: the probe that this node passed, and where its share was mounted then.
+
+Used by ``__main__`` and ``probe``.
+"""
 
 from __future__ import annotations
 

@@ -49,6 +49,8 @@ def launch_key(attempt_key: str) -> str:
 
 
 class Reconciliation:
+    """Compares what is desired with what runs. ``next_actions`` returns what to do, each action once."""
+
     def __init__(self) -> None:
         self.entries: dict[str, DesiredAttempt] = {}
         self.launches: dict[str, LaunchTemplate] = {}
@@ -75,6 +77,7 @@ class Reconciliation:
         self._to_fill.update(self._waiting)
 
     def apply(self, change: DesiredChange) -> None:
+        """Take a change of the desired state."""
         self.launches.update(change.launch)
         self._to_fill.update(change.launch)
         for key, entry in change.set.items():
@@ -165,6 +168,7 @@ class Reconciliation:
             self._stop(key)
 
     def ended(self, key: str) -> None:
+        """Note that an attempt has ended, or could not start."""
         phase = self._phases.get(key)
         if phase is Phase.ENDED:
             return

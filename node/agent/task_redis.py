@@ -1,7 +1,7 @@
 """The redis for tasks at ``localhost``, on a node of several hosts: connections are passed on to the master's.
 
 Tasks give no password, as MARO's programs expect; this forwarder logs in for them. It has a thread of its own, so that
-neither the node-agent nor the tasks wait for each other, and looks at nothing that it carries.
+neither the node-agent nor the tasks wait for each other, and looks at nothing that it carries. Used by ``__main__``.
 """
 
 from __future__ import annotations

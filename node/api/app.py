@@ -48,6 +48,7 @@ MOST_BODY = 1 << 16
 
 
 def create_app(config: ClusterConfig, token: str, *, abandoned: float = ABANDONED) -> Flask:
+    """Make the application. ``token``: the node's. Raises InputError without one."""
     if not token:
         raise InputError("this node has no token; its API does not start, because it would be open to everybody")
     app = Flask("grass-node")

@@ -26,6 +26,8 @@ _SHAPE = 'the body must be {"connection": number, "at": number, "data": base64, 
 
 
 def add_forwards(app: Flask, config: ClusterConfig, forwards: Forwards) -> None:
+    """Add the routes to the application."""
+
     @app.post("/v1/forward")
     def open_forward() -> dict[str, str]:
         match request.get_json():

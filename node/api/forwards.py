@@ -111,6 +111,7 @@ class Forward:
             self._look_again()
 
     def end(self) -> None:
+        """Close all connections, and wait up to five seconds for the thread."""
         with self._changed:
             self._over = True
             self._changed.notify_all()

@@ -1,4 +1,7 @@
-"""Sessions of commands beside tasks. They keep output until it is fetched, and end when nobody polls them."""
+"""Sessions of commands beside tasks. They keep output until it is fetched, and end when nobody polls them.
+
+Used by ``app`` and ``task_exec``.
+"""
 
 from __future__ import annotations
 
@@ -96,6 +99,7 @@ class Session:
                 self._execution.signal(number)
 
     def end(self) -> None:
+        """End the command, and wait up to five seconds for its thread."""
         self._ending = True
         with self._changed:
             self._changed.notify_all()

@@ -98,6 +98,7 @@ class TaskExec:
 
 
 def add_task_exec(app: Flask, config: ClusterConfig) -> None:
+    """Add the routes to the application."""
     execs = TaskExec(config)
 
     @app.post("/v1/tasks/exec")

@@ -24,6 +24,8 @@ BARRIER_TTL = 3600.0
 
 
 class Board:
+    """Values and barriers of jobs. Its methods raise UnreachableError while redis is away."""
+
     def __init__(self, store: SharedStore, memberships: Memberships, most_keys: int = MOST_KEYS) -> None:
         self._store = store
         self._memberships = memberships

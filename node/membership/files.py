@@ -31,6 +31,7 @@ LISTED = "listed"
 
 
 def write_membership(config: ClusterConfig, job_id: str, component: str, membership: Membership) -> None:
+    """Write the file that ``GRASS_MEMBERSHIP`` names. Raises OSError."""
     path = Path(membership_file(config, job_id, component))
     _open_folder(path.parent, config)
     replace_file(path, indented(membership), mode=0o644)

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Raw
 
 from grass import tls
+from grass.api.bounded_body import read_body
 from grass.api.error_reply import error_of
 from grass.config import ClusterConfig
 from grass.errors import (
@@ -53,6 +54,8 @@ _FAILED: Form[_Failed] = Form(_Failed)
 
 
 class Forwarding:
+    """Passes requests about commands on to other nodes. Safe for many threads."""
+
     def __init__(self, config: ClusterConfig, memberships: Memberships) -> None:
         self._config = config
         self._memberships = memberships
@@ -86,7 +89,7 @@ class Forwarding:
             connection.sock.settimeout(SECONDS)
             connection.request(method, f"/v1/tasks/exec/{path}".rstrip("/"), body or None, headers)
             response = connection.getresponse()
-            status, content = response.status, response.read()
+            status, content = response.status, read_body(response, SECONDS)
             answer = _JSON.decode(content) if status < 300 else Raw()
         except (OSError, http.client.HTTPException, UndecodableError, CertificateError) as error:
             there = network_address(address, port)

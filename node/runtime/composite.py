@@ -1,7 +1,7 @@
 """Several runtimes behind one ``Runtime``: each launch goes to the runtime that it names.
 
 A runtime that is away (a stopped container engine) must not block the others: after ``PATIENCE`` the node continues
-without it. Its attempts are listed once it answers.
+without it. Its attempts are listed once it answers. Used by ``registry``.
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ READ = 1 << 20
 
 
 def pack(message: object) -> bytes:
+    """Return a message as one line."""
     return _encode(message).encode() + b"\n"
 
 
@@ -28,6 +29,7 @@ class Lines:
         self._rest = b""
 
     def feed(self, data: bytes) -> list[Message]:
+        """Return the messages that ``data`` completes. Raises ValueError for a line that is not JSON."""
         *lines, self._rest = (self._rest + data).split(b"\n") if self._rest else data.split(b"\n")
         return [json.loads(line) for line in lines]
 

@@ -22,6 +22,8 @@ PAUSE = 0.1
 
 
 class SegmentWatch:
+    """Calls ``look`` soon after a segment was created, and now and then while many are."""
+
     def __init__(self, timers: Timers, selector: selectors.BaseSelector, look: Callable[[], None]) -> None:
         self._timers = timers
         self._selector = selector

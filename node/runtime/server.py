@@ -1,4 +1,7 @@
-"""The shepherd's socket: receives messages of clients, pushes events to clients that watch."""
+"""The shepherd's socket: receives messages of clients, pushes events to clients that watch.
+
+Used by ``node.runtime.isolation.service`` and ``shepherd``.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,8 @@ _MOST_WAITING = 64 << 20
 
 
 class Client:
+    """A connection of the node-agent, or of a command beside a task."""
+
     def __init__(self, connection: socket.socket) -> None:
         self.connection = connection
         self.lines = Lines()
@@ -61,6 +66,7 @@ class Server:
         self._send(client, pack(message))
 
     def close(self) -> None:
+        """Drop all clients, and remove the socket."""
         for client in list(self._clients):
             self._drop(client)
         self._selector.unregister(self._listener)

@@ -1,7 +1,8 @@
 """Segments of attempts in /dev/shm: records their owners, and removes segments that ended attempts left.
 
 A segment outlives its processes, so those of killed tasks would stay until the next boot. A segment is removed only if
-a process of the attempt's own group was seen to map it, and only while no process of this user maps it.
+a process of the attempt's own group was seen to map it, and only while no process of this user maps it. Used by
+``endings``.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ _LOOKS = 7
 
 
 class SharedMemory:
+    """Remembers the attempt of each segment. For one thread."""
+
     def __init__(self) -> None:
         self._owner: dict[str, str] = {}
         self._looks: dict[str, int] = {}

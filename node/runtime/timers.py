@@ -7,6 +7,8 @@ from collections.abc import Callable
 
 
 class Timers:
+    """Calls at steady times. For one thread."""
+
     def __init__(self) -> None:
         self._heap: list[tuple[float, int, Callable[[], None]]] = []
         self._count = 0

@@ -1,6 +1,8 @@
 """Housekeeping of the shepherd, whose loop calls it about once a second while tasks run or have just ended.
 
-It kills what left the group of an ended attempt. It must not touch processes of attempts that run."""
+It kills what left the group of an ended attempt. It must not touch processes of attempts that run. Used by
+``shepherd``.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +21,8 @@ YOUNG = 60.0
 
 
 class Upkeep:
+    """Call ``round`` in the thread of the shepherd's loop."""
+
     def __init__(
         self,
         attempts: dict[str, Attempt],

@@ -49,7 +49,7 @@ from grass.provision.on_premises.own_host import OwnHost
 from grass.provision.on_premises.record import Made
 from grass.provision.on_premises.steps import Call
 from grass.tls_files import TlsFiles
-from grass.wire import join_views, views
+from grass.wire import join_views, node_views
 from grass.wire.codec import builtins
 from grass.wire.codec import encode as pack
 from grass.wire.task_record import TaskRecord
@@ -504,7 +504,7 @@ def test_a_node_learns_whether_the_master_reaches_its_api(world: ApiWorld) -> No
     with node_api(own.node_token) as port:
         put_node(world, "n1", address="127.0.0.1", api_port=port)
         reached = asked.reach("n1", own.node_token)
-        assert faults(reached, views.NodeReached, "reply") == []
+        assert faults(reached, node_views.NodeReached, "reply") == []
         assert reached == {"address": f"127.0.0.1:{port}", "error": None}
     refused = asked.reach("n1", own.node_token)
     assert refused == {"address": f"127.0.0.1:{port}", "error": "connection refused"}

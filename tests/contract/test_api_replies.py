@@ -16,7 +16,7 @@ from grass.errors import ConflictError, GrassError, InputError
 from grass.manifest import parse_job
 from grass.model.lifecycle import TaskState
 from grass.model.schedule import Schedule, ScheduleKind
-from grass.wire import views
+from grass.wire import error_views
 from grass.wire.attempt_record import AttemptRecord, field_of
 from grass.wire.codec import encode as pack
 from grass.wire.operation_record import OperationKind, OperationRecord, OperationState, Outcome
@@ -297,7 +297,7 @@ def test_every_kind_of_error_has_the_documented_form(world: ApiWorld) -> None:
     for method, path, body in calls:
         status, answer = wire.call(method, path, body)
         assert status in (400, 404)
-        assert faults(answer, views.ErrorView, "error") == []
+        assert faults(answer, error_views.ErrorView, "error") == []
 
 
 def test_errors_come_back_as_what_they_were(world: ApiWorld) -> None:

@@ -25,6 +25,7 @@ from tests.support.three_nodes import (
     finish,
     lines,
     places,
+    running,
     started,
     three_nodes,
 )
@@ -129,6 +130,28 @@ def test_tasks_of_all_nodes_meet_at_the_redis_for_tasks_of_their_own_localhost(
     assert said == {"met :3 redis://localhost:6379 -NOPERM"}
 
 
+SHOWN = """
+import socket, ssl, sys
+from pathlib import Path
+from grass.config import ClusterConfig
+from grass.network_address import host_and_port
+from grass.tls import client_context
+config = ClusterConfig.load(Path(sys.argv[1]) / "cluster.json")
+with socket.create_connection(host_and_port(config.task_redis_server)) as plain:
+    with client_context(config.tls_files).wrap_socket(plain) as inside:
+        print(ssl.DER_cert_to_PEM_cert(inside.getpeercert(binary_form=True)).strip())
+"""
+
+
+def test_the_redis_for_tasks_shows_the_renewed_certificate_of_the_master(cluster: Cluster) -> None:
+    master, home = cluster.lab.hosts["master"], f"/var/lib/grass/clusters/{cluster.name}"
+    python = ["runuser", "-u", "grass", "--", "/opt/grass/venv/bin/python"]
+    master.sh(f"rm {home}/tls/host.pem")
+    master.run(*python, "-m", "grass.provision.host_certificate", "renew", f"{home}/cluster.json")
+    shown = master.run(*python, "-c", SHOWN, home).stdout.strip()
+    assert shown and shown in master.sh(f"cat {home}/tls/host.pem")
+
+
 def test_a_link_that_a_task_puts_into_the_share_opens_nothing_of_the_master_to_the_files_key(
     cluster: Cluster, tmp_path: Path
 ) -> None:
@@ -199,7 +222,7 @@ def test_nothing_new_comes_to_a_cordoned_node_and_what_runs_there_goes_on(cluste
     assert cluster.grass("node", "uncordon", "n2").returncode == 0
 
 
-def test_the_dashboard_shows_tasks_of_all_nodes_turn_green_and_drains_a_node(
+def test_the_dashboard_starts_a_job_whose_tasks_turn_green_on_all_nodes_and_drains_a_node(
     cluster: Cluster, client: ApiClient
 ) -> None:
     process = cluster.start("dashboard", "--no-browser")
@@ -207,9 +230,14 @@ def test_the_dashboard_shows_tasks_of_all_nodes_turn_green_and_drains_a_node(
     try:
         with chromium() as browser, opened(browser, process.stdout.readline().strip()) as page:
             page.evaluate("location.hash = '/jobs'")
-            assert set(started(client, counting("shown", containers=0)).values()) == set(NODES)
-            page.click("a:has-text('shown')")
+            shown = counting("shown", containers=0)
+            page.click("button:text-is('Start a job')")
+            page.fill(".dialog textarea", json.dumps(shown))
+            page.click(".dialog button:text-is('Check')")
+            page.wait_for_selector(".dialog h2:text-is('shown would start now')")
+            page.click(".dialog button:text-is('Start job')")
             page.wait_for_selector("canvas[aria-label='Tasks of p: 3 running']")
+            assert set(running(client, shown).values()) == set(NODES)
             assert finish(client, "shown")["state"] == "SUCCEEDED"
             page.wait_for_selector("canvas[aria-label='Tasks of p: 3 succeeded']")
             page.wait_for_selector(".head .state:has-text('succeeded')")

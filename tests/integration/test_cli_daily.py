@@ -67,6 +67,13 @@ def test_a_command_takes_options_of_a_component(grass: Grass, folder: Path) -> N
     done = grass("run", *options, "--name", "points", "--", "sh", "-c", "echo $GRASS_ENTRY $GRASS_REPLICAS")
     assert sorted(done.stdout.splitlines()) == ["main.0 | one 1 2", "main.1 | two 2 2"], done.stderr
     assert grass("run", "--array", "1-2", "--", "sh", "-c", "exit $((GRASS_ENTRY - 1))").returncode == 1
+    two = grass.good("run", "--replicas", "2", "--cpu", "0.1", "--", "sh", "-c", "echo $GRASS_INDEX $GRASS_REPLICAS")
+    assert sorted(two.splitlines()) == ["main.0 | 0 2", "main.1 | 1 2"]
+    contained = grass("run", "--image", "none:1", "--cpu", "0.1", "--", "echo", "as a process")
+    assert contained.stdout == "as a process\n" and "no node has a container engine" in contained.stderr
+    waits = grass("run", "--gpu", "2", "--detach", "--", "true")
+    assert waits.returncode == 0 and "needs 2 gpu per task; the largest node has 0" in waits.stderr
+    grass.good("job", "stop", waits.stdout.split()[0])
     detached = grass.good("run", "-o", "quiet", "--detach", "--timeout", "1s", "--", "sleep", "100").strip()
     assert grass("job", "wait", detached).returncode == Exit.JOB_FAILED
     for wrong in (["--array", "3-1"], ["--tag", "x"], ["--array", "1", "--each-line", "f"], ["--each-json", "/none"]):
@@ -88,10 +95,12 @@ def test_a_script_is_a_job_with_the_options_of_its_directives(grass: Grass, fold
         f"#!{sys.executable}\n#GRASS --cpu 0.1 --array 4,5 --env WORD=w\n"
         "import os\nprint(os.environ['WORD'], os.environ['GRASS_ENTRY'])\n"
     )
-    second = job_file(folder, "beside", "echo beside")
+    second = job_file(folder, "beside", "echo entry $GRASS_ENTRY", "from: {array: '7'}")
     assert grass.good("job", "start", str(script), second, "-o", "quiet").count("\n") == 2
     grass.good("job", "wait", "sweep")
     assert sorted(grass.good("job", "logs", "sweep").splitlines()) == ["main.0 | w 4", "main.1 | w 5"]
+    grass.good("job", "wait", "beside")
+    assert grass.good("job", "logs", "beside") == "entry 7\n"
     script.write_text("#!/bin/sh\n#GRASS --cpus 1\n")
     refused = grass("job", "start", str(script))
     assert refused.returncode == Exit.BAD_INPUT and f"{script}: #GRASS: No such option" in refused.stderr
@@ -126,7 +135,18 @@ def test_lists_show_what_was_asked_for(grass: Grass) -> None:
     assert grass.good("job", "ls", "--tag", "shade=a", "-a", "--columns", "name", "-o", "csv") == "NAME\nlist-a\n"
     assert "no such active jobs" in grass.good("ps", "--tag", "shade=a")
     assert "state: FAILED" in grass.good("job", "list", "--name", "list-b", "-a", "-o", "yaml")
-    for wrong in (["--columns", "nose"], ["--sort", "nose"], ["--state", "nose"], ["--since", "nose"], ["--tag", "="]):
+    shades = ["job", "list", "-a", "--tag", "shade", "-o", "name"]
+    me = grass.json("job", "show", "list-a")["user"]
+    assert grass.good(*shades, "--user", me, "--since", "1h", "--limit", "all") == "list-a\nlist-b\n"
+    assert grass.good(*shades, "--limit", "1") == "list-b\n"
+    assert grass.good(*shades, "--user", "nobody") == grass.good(*shades, "--since", "2100-01-01") == ""
+    for wrong in (
+        ["--columns", "nose"],
+        ["--sort", "nose"],
+        ["--state", "nose"],
+        ["--since", "nose"],
+        ["--limit", "nose"],
+    ):
         assert grass("job", "list", *wrong).returncode == Exit.BAD_INPUT, wrong
 
 
@@ -202,7 +222,7 @@ def test_a_job_changes_its_size_and_what_it_intends(grass: Grass, folder: Path) 
     assert grass.json("job", "show", "sizes")["state"] == "SUSPENDED"
     grass.good("job", "resume", "sizes")
     wait_until(lambda: grass.json("job", "show", "sizes")["counts"].get("RUNNING") == 2, what="sizes runs again")
-    assert grass.json("job", "replace", "sizes", "main.0")["kind"] == "replace"  # waits for another node
+    assert grass.json("job", "replace", "sizes.main.0")["kind"] == "replace"  # waits for another node
     kinds = [each["kind"] for each in grass.json("job", "operations", "sizes")]
     assert kinds == ["scale", "restart", "suspend", "resume", "replace"]
     refused = grass("job", "scale", "sizes", "main", "9")

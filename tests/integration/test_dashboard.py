@@ -745,14 +745,22 @@ def test_two_runs_are_compared_with_curves_and_files(page: Any, client: ApiClien
     ids = []
     for rate in ("0.1", "0.2"):
         report = f"for s in 1 2 3; do echo GRASS_METRIC loss={rate} step=$s; done; echo {rate} > $GRASS_OUTPUT/rate"
-        ids.append(client.start({**job("compared", report), "tags": {"rate": rate}})["id"])
+        ids.append(
+            client.start({**job("compared", report, resources={"cpu": float(rate)}), "tags": {"rate": rate}})["id"]
+        )
         assert client.wait(ids[-1], timeout=60)["state"] == "SUCCEEDED"
     for job_id in ids:
         wait_until(lambda job_id=job_id: client.job_metrics(job_id)["curves"])
     to(page, f"/compare/{ids[0]}/{ids[1]}")
     page.wait_for_selector(f".chart[aria-label*='{ids[0]} now 0.1'][aria-label*='{ids[1]} now 0.2']")
     page.wait_for_selector("section[aria-label='Differences of the job files'] th:has-text('main.command')")
+    page.wait_for_selector(
+        "section[aria-label=Comparison] tr:has(th:text-is('main')) td:text-is('1 task: 1 succeeded') >> nth=1"
+    )
+    page.wait_for_selector("tr:has(th:text-is('components.main.resources.cpu')) td:text-is('0.2')")
     page.wait_for_selector("section[aria-label='Output files'] th:has-text('rate')")
+    to(page, f"/jobs/{ids[0]}/about")
+    page.wait_for_selector("section[aria-label*='with defaults'] .source:has-text('cpu: 0.1')")
 
 
 def test_the_whole_event_log_is_filtered_by_the_cluster_and_read_page_by_page(page: Any, client: ApiClient) -> None:
@@ -773,6 +781,23 @@ def test_the_whole_event_log_is_filtered_by_the_cluster_and_read_page_by_page(pa
         "document.querySelectorAll('.event').length > 40 && ![...document.querySelectorAll('.event .mono')].some("
         "(each) => each.textContent !== 'node-cordoned')",
     )
+
+
+def test_a_node_with_many_tasks_shows_the_others_when_they_are_wanted(page: Any, client: ApiClient) -> None:
+    def crowd(route: Any) -> None:
+        reply = route.fetch()
+        tasks = [{"key": f"crowd-0000000a/main.{number}/1", "cpu": 0.5} for number in range(60)]
+        route.fulfill(json={**reply.json(), "tasks": tasks})
+
+    rows = page.locator("section[aria-label=Tasks] tbody tr")
+    page.route("**/ask/node-usage*", crowd)
+    to(page, "/nodes/local")
+    page.wait_for_selector("button:text-is('Show all 60 tasks')")
+    assert rows.count() == 50
+    page.click("button:text-is('Show all 60 tasks')")
+    page.wait_for_selector("td a:text-is('crowd-0000000a main.59')")
+    assert rows.count() == 60
+    page.unroute_all(behavior="ignoreErrors")
 
 
 def add_viewer(cluster: LocalCluster, home: Path) -> Callable[[], ApiClient]:

@@ -88,6 +88,10 @@ PAGES = {
         printed=("scale worker 2 → 4  DONE  worker has 4 tasks",),
     ),
     "docs/guide/events.md": Page(printed=("master-agent-started",)),
+    "docs/guide/faults.md": Page(
+        between="until grass events | grep -q 'node-agent: ended'; do sleep 0.1; done",
+        printed=("node-agent: ended by signal SIGKILL", "main.0  RUNNING        1  local"),
+    ),
     "docs/guide/foreign-files.md": Page(printed=("elastic-training",)),
     "docs/guide/jobs.md": Page(
         "echo > simulate.py; grass job start count.yml; part sweep 'exit 1' 'replicas: 2, restart: {policy: never}'",

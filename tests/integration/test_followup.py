@@ -15,7 +15,7 @@ import pytest
 
 from grass.api.client import ApiClient
 from grass.cli.exits import Exit
-from tests.integration.test_cli import PROGRAM, Grass, own_cluster
+from tests.integration.test_cli import PROGRAM, Grass, own_cluster, wait_for_line
 from tests.support.waiting import wait_until
 from tests.unit.test_notifications import receiving
 
@@ -141,7 +141,14 @@ def test_a_report_has_all_about_a_job(grass: Grass, tmp_path: Path) -> None:
 
 
 def test_events_are_selected_by_the_cluster(grass: Grass, tmp_path: Path) -> None:
-    start(grass, tmp_path, "name: fails\ncomponents: {t: {command: 'exit 4', resources: {cpu: 0.1}}}\n")
+    command = f"until [ -e {tmp_path}/go ]; do sleep 0.05; done; exit 4"
+    start(grass, tmp_path, f"name: fails\ncomponents: {{t: {{command: '{command}', resources: {{cpu: 0.1}}}}}}\n")
+    following = grass.start("events", "--follow", "--job", "fails")
+    wait_for_line(following, "job-running")
+    (tmp_path / "go").touch()
+    wait_for_line(following, "task-failed.*exit code 4")
+    following.terminate()
+    following.communicate(timeout=20)
     assert grass("job", "wait", "fails").returncode == 1
     kinds = [line.split()[2] for line in grass.good("events", "--job", "fails").splitlines()]
     assert kinds == ["job-submitted", "job-running", "task-failed", "job-failed"]

@@ -6,7 +6,6 @@ made from a settings file of MARO, which names the port of that redis.
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import pytest
 
 from grass.api.client import ApiClient
 from grass.manifest import Settings, parse_settings, read_document
+from tests.support.example_run import free_port
 from tests.support.frameworks import maro_folder
 from tests.support.local_cluster import LocalCluster
 
@@ -58,21 +58,13 @@ mine.close()
 
 @pytest.fixture
 def settings() -> Settings:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    return parse_settings(read_document(SETTINGS.format(port=port)))
+    return parse_settings(read_document(SETTINGS.format(port=free_port())))
 
 
 @pytest.fixture
 def client(settings: Settings) -> Iterator[ApiClient]:
-    cluster = LocalCluster(settings)
-    try:
-        cluster.create()
-        with cluster.client() as client:
-            yield client
-    finally:
-        cluster.end()
+    with LocalCluster(settings).running() as cluster, cluster.client() as client:
+        yield client
 
 
 def test_actors_and_a_learner_of_maro_find_each_other(client: ApiClient, settings: Settings, tmp_path: Path) -> None:

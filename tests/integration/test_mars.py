@@ -37,13 +37,8 @@ def mars() -> Path:
 
 @pytest.fixture(scope="module")
 def client(mars: Path) -> Iterator[ApiClient]:
-    cluster = LocalCluster()
-    try:
-        cluster.create()
-        with cluster.client() as client:
-            yield client
-    finally:
-        cluster.end()
+    with LocalCluster().running() as cluster, cluster.client() as client:
+        yield client
 
 
 def job(mars: Path) -> dict[str, object]:

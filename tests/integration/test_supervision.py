@@ -10,10 +10,12 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from grass.cli.exits import Exit
 from grass.config import Secrets
 from grass.errors import ConflictError, UnreachableError
 from grass.provision import daemons, local, ports, processes, readiness, stopping
@@ -217,6 +219,33 @@ def test_after_the_idle_shut_down_create_starts_it_again_with_its_state(cluster:
         assert client.job("before")["id"] == job_id
         client.start({"name": "after", "components": {"t": {"command": "true"}}})
         assert client.wait("after", timeout=30)["state"] == "SUCCEEDED"
+
+
+def test_a_stopped_api_or_master_agent_is_named_before_anybody_gives_up(cluster: LocalCluster) -> None:
+    command = [sys.executable, "-c", "from grass.cli.main import main; main()", "job", "list"]
+    environment = {**os.environ, "GRASS_HOME": str(cluster.home), "GRASS_CLUSTER": cluster.settings.name}
+    with cluster.client() as client:
+        client.status()
+        begun = time.monotonic()
+        with halted(pid_of(cluster, "master-agent")), pytest.raises(UnreachableError, match="the master-agent"):
+            client.plan({"name": "j", "components": {"t": {"command": "true"}}})
+        with halted(api_worker(cluster)):
+            listing = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
+            with pytest.raises(UnreachableError):
+                client.jobs()
+            _, said = listing.communicate(timeout=30)
+        assert time.monotonic() - begun < 25  # four seconds and five, on a busy machine
+        assert listing.returncode == Exit.UNREACHABLE, said
+        client.jobs()
+
+
+@contextmanager
+def halted(pid: int) -> Iterator[None]:
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
 
 
 @pytest.mark.timeout(180)

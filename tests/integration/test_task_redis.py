@@ -19,12 +19,13 @@ import pytest
 import redis
 
 from grass.cli.exits import Exit
-from grass.store.embedded import TASK_REDIS_CONF, find_server, write_task_redis
+from grass.store.embedded import TASK_REDIS_CONF, TASKS_USER, find_server, write_task_redis
 from grass.tls import ServerContext
 from grass.tls_files import MASTER, TlsFiles, identity
 from node.agent.task_redis import Proof, TaskRedis
 from tests.integration.test_cli import Grass
 from tests.support.certificates import cluster_files
+from tests.support.example_run import free_port
 from tests.support.waiting import wait_until
 
 ASK = (
@@ -60,17 +61,11 @@ def test_tasks_find_a_redis_of_their_own(cluster: tuple[Grass, Path, int]) -> No
         pass
 
 
-def free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
-
-
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[int]:
     """The redis for tasks as it runs on the master of several hosts, with the password `secret`; its port."""
     port = free_port()
-    write_task_redis(tmp_path, "127.0.0.1", port, "secret")
+    write_task_redis(tmp_path, "127.0.0.1", port, {TASKS_USER: "secret", "admin": "of the master"})
     process = subprocess.Popen(
         [find_server().path, tmp_path / TASK_REDIS_CONF], cwd=tmp_path, stdout=subprocess.DEVNULL
     )
@@ -119,6 +114,15 @@ def test_who_reaches_the_port_of_the_master_needs_the_password_of_the_nodes(serv
         stranger.get("group:actor")
     with closing(forwarded(server, "guess")) as thief, pytest.raises(redis.exceptions.ResponseError):
         thief.get("group:actor")
+
+
+def test_the_master_changes_the_configuration_and_nothing_else(server: int) -> None:
+    """As it has a server read a renewed certificate. The server of this machine has no TLS."""
+    with closing(redis.Redis(port=server, username="admin", password="of the master")) as admin:
+        assert admin.config_get("tls-*-file") is not None and admin.config_set("maxclients", 99)
+        for words in ("GET group:actor", "ACL LIST", "SAVE", "CONFIG REWRITE", "CONFIG RESETSTAT"):
+            with pytest.raises(redis.exceptions.NoPermissionError):
+                admin.execute_command(*words.split())
 
 
 @contextmanager

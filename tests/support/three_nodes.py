@@ -83,8 +83,13 @@ def attempts(client: ApiClient, job: str) -> dict[str, int]:
 
 
 def started(client: ApiClient, job: dict[str, Any]) -> dict[str, str]:
-    """Wait until all tasks of the job run and have printed something. Return task → node."""
+    """Start the job and wait until all its tasks run and have printed something. Return task → node."""
     client.start(job)
+    return running(client, job)
+
+
+def running(client: ApiClient, job: dict[str, Any]) -> dict[str, str]:
+    """Wait until all tasks of the job run and have printed something. Return task → node."""
     tasks = sum(each["replicas"] for each in job["components"].values())
     try:
         wait_until(lambda: len(places(client, job["name"])) == tasks, 90, f"the start of {job['name']}", 0.2)

@@ -2,6 +2,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
+from grass.cli.operation_views import what
 from grass.manifest import parse_job
 from grass.model.lifecycle import TaskState
 from grass.model.reasons import Reason, ReasonCode
@@ -10,7 +13,7 @@ from grass.wire.codec import Form
 from grass.wire.job_record import JOB_RECORD, JobRecord, first_record
 from grass.wire.keys import TaskKey
 from grass.wire.moment import Moment
-from grass.wire.operation_record import OperationKind, OperationRecord
+from grass.wire.operation_record import OperationKind, OperationRecord, OperationState
 from grass.wire.task_record import TaskRecord
 from master.api.views import counted_tasks, first_tasks, job_view, operation_view, task_views
 from master.api.why import why_view
@@ -129,3 +132,19 @@ def test_a_replacement_names_its_task_also_if_it_was_rejected() -> None:
         id="o1", job_id="j-1", kind=OperationKind.REPLACE, author="ann", filed=1.0, component="w", named=("w.1",)
     )
     assert operation_view(filed).added == ("w.1",)
+
+
+@pytest.mark.parametrize(
+    ("asked", "shown"),
+    [
+        ({"size": 3}, "scale w → 3"),
+        ({"delta": -1}, "scale w -1"),
+        ({"named": ("w.1", "w.4")}, "scale w -2"),
+        ({"size": 3, "from_size": 1, "to_size": 3, "state": OperationState.STARTING}, "scale w 1 → 3"),
+    ],
+)
+def test_a_scaling_that_waits_shows_what_was_asked_for(asked: dict[str, Any], shown: str) -> None:
+    filed = OperationRecord(
+        id="o1", job_id="j-1", kind=OperationKind.SCALE, author="ann", filed=1.0, component="w", **asked
+    )
+    assert what(codec.builtins(operation_view(filed))) == shown

@@ -69,6 +69,14 @@ def test_only_the_newest_part_of_a_history_is_shown() -> None:
     assert last(history(), 4)["curves"] == {}
 
 
+def test_a_single_late_sample_leaves_no_gap_in_full_detail() -> None:
+    values = [None, 1.0, None, 3.0, None, None, 8.0, None]
+    expected = [1.0, 2.0, 3.0, None, None, 8.0, None]
+    assert last(history(cpu=values), 60)["curves"] == {"cpu": expected}
+    minutes = {**history(cpu=[1.0, None, 3.0]), "step": 60.0}
+    assert last(minutes, 180)["curves"] == {"cpu": [1.0, None, 3.0]}
+
+
 def test_runs_are_compared_by_the_time_since_their_start() -> None:
     def figures(name: str, value: float) -> dict[str, object]:
         return {"curves": [{"task": "w.0", "name": name, "steps": [1], "values": [value]}]}

@@ -17,6 +17,7 @@ import pytest
 
 from grass import clock
 from grass.dashboard.actions import ACTIONS
+from grass.dashboard.app import asset, edition
 from grass.dashboard.gate import Gate, RefusedError
 from grass.dashboard.logs import LONGEST, LogWords, shown
 from grass.dashboard.mirror import Mirror
@@ -94,6 +95,24 @@ def test_a_pile_drops_the_jobs_that_ended_first() -> None:
     pile.add({"jobs": [job("active"), *(job(f"e{at}", "SUCCEEDED", float(at)) for at in range(MOST_JOBS + 9))]})
     names = [each["id"] for each in pile.whole()["jobs"]]
     assert len(names) == MOST_JOBS and "active" in names and "e9" not in names and f"e{MOST_JOBS + 8}" in names
+
+
+def test_the_state_does_not_grow_with_what_is_gone() -> None:
+    state, tab = Pile(), Pile()
+    state.add({"snapshot": True, "jobs": [job("a", "FAILED", 1.0), job("b", "RUNNING")]})
+    tab.add(state.whole())
+    tab.take()
+    for pile in (state, tab):
+        pile.add({"removed": {"jobs": ["a"]}})
+    assert "removed" not in state.whole() and [each["id"] for each in state.whole()["jobs"]] == ["b"]
+    assert tab.take() == {"removed": {"jobs": ["a"]}}
+
+
+def test_a_file_of_the_page_has_one_edition_in_its_address() -> None:
+    assert asset(f"{edition()}/keys.js").cache_control.immutable and not asset("keys.js").cache_control.immutable
+    for name in (f"{edition()}/" * 2000 + "keys.js", edition(), f"{edition()}/../app.py", "x" * 300 + ".js"):
+        with pytest.raises(RefusedError):
+            asset(name)
 
 
 def test_a_long_line_is_cut_and_bytes_that_are_no_text_are_replaced() -> None:

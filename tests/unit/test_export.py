@@ -85,7 +85,8 @@ def test_a_compose_file_has_a_service_per_component() -> None:
     assert services["server"]["deploy"]["resources"]["limits"] == {"cpus": "0.5", "memory": str(1 << 30)}
     assert services["client"]["depends_on"] == {"server": {"condition": "service_healthy"}}
     assert services["client"]["deploy"] == {"replicas": 3, "resources": {"limits": {"cpus": "1"}}}
-    assert exported.missing == ("components.client.timeout", "components.client.image")
+    assert exported.missing == ("components.client.timeout",)
+    assert exported.needed == ("components.client.image",)
 
 
 def test_a_compose_file_waits_only_for_health_that_is_checked() -> None:
@@ -104,6 +105,32 @@ def test_a_compose_file_waits_only_for_health_that_is_checked() -> None:
     assert sorted(exported.missing) == sorted(keys)
 
 
+def test_a_limit_of_restarts_stands_where_every_reader_of_compose_knows_it() -> None:
+    policies = {
+        "limited": {"limit": 3},
+        "forever": {"limit": "unlimited", "backoff": "5s", "codes": [137]},
+        "always": {"policy": "always", "limit": 2},
+    }
+    parts = {name: {"command": "x", "image": "i", "restart": policy} for name, policy in policies.items()}
+    exported = FORMATS["compose"](job(**parts))
+    services = yaml.safe_load(exported.text)["services"]
+    assert {name: each["restart"] for name, each in services.items()} == {
+        "limited": "on-failure",
+        "forever": "on-failure",
+        "always": "always",
+    }
+    limits = {name: each["deploy"].get("restart_policy") for name, each in services.items()}
+    assert limits == {"limited": {"condition": "on-failure", "max_attempts": 3}, "forever": None, "always": None}
+    keys = {"forever.restart.codes", "forever.restart.backoff", "always.restart.limit"}
+    assert set(exported.missing) == {f"components.{key}" for key in keys}
+
+
+def test_slurm_restarts_nothing_that_fails() -> None:
+    exported = FORMATS["slurm"](job(main={"command": "x", "restart": {"limit": 2}}))
+    assert "#SBATCH --requeue\n" in exported.text
+    assert exported.missing == ("components.main.restart",)
+
+
 def test_an_array_becomes_an_array_of_slurm() -> None:
     part = {
         "command": ["python", "a b.py"],
@@ -115,7 +142,14 @@ def test_an_array_becomes_an_array_of_slurm() -> None:
         "spread": "node",
     }
     exported = FORMATS["slurm"](job(main=part))
-    for line in ("--array=0-9%4", "--cpus-per-task=2", "--mem=1024M", "--gres=gpu:2", "--time=2", "--job-name=j"):
+    for line in (
+        "--array=0-9%4",
+        "--cpus-per-task=2",
+        "--mem-per-cpu=512M",
+        "--gpus-per-task=2",
+        "--time=2",
+        "--job-name=j",
+    ):
         assert f"#SBATCH {line}\n" in exported.text
     assert exported.missing == ("components.main.spread",)
     subprocess.run(["bash", "-n", "-c", exported.text], check=True)
@@ -136,14 +170,14 @@ def test_a_name_becomes_one_that_compose_accepts() -> None:
 @pytest.mark.parametrize("codes", [(0, 0), (3, 0), (0, 3)])
 def test_a_failure_of_any_component_is_the_outcome_of_the_heterogeneous_job(codes: tuple[int, int]) -> None:
     parts = {name: {"command": f"exit {code}"} for name, code in zip("ab", codes, strict=True)}
-    script = 'srun() { shift 2; "$@"; }\n' + FORMATS["slurm"](job(**parts)).text
+    script = 'srun() { while [ "$1" != bash ]; do shift; done; "$@"; }\n' + FORMATS["slurm"](job(**parts)).text
     assert subprocess.run(["bash", "-c", script], check=False).returncode == max(codes)
 
 
 def test_several_components_are_one_heterogeneous_job() -> None:
     exported = FORMATS["slurm"](job(a={"command": "x"}, b={"command": "y", "replicas": 2, "depends_on": ["a"]}))
     assert exported.text.count("#SBATCH hetjob") == 1
-    assert "srun --het-group=1 --ntasks=2 bash -c" in exported.text
+    assert "srun --het-group=1 --ntasks=2 --cpus-per-task=1 bash -c" in exported.text
     assert exported.missing == ("components.b.depends_on",)
 
 

@@ -5,12 +5,17 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
 
 from node.agent import container_usage
 from node.agent.machine_usage import MachineUsage
 from node.agent.task_processes import TaskProcesses, Used
-from node.runtime import control_groups
+
+NOBODY = 65534
 
 
 def write(path: Path, text: str | int) -> None:
@@ -25,24 +30,119 @@ class Clock:
         return self.now
 
 
-def test_rdma_ports_and_cpu_packages(tmp_path: Path) -> None:
-    counters, package = tmp_path / "class/infiniband/mlx5_0/ports/1/counters", tmp_path / "class/powercap/intel-rapl:0"
-    clock = Clock()
+RANGE = 262_143_328_850
+"""Microjoules after which the counter of a package begins again, on most Intel processors."""
 
-    def state(sent: int, received: int, microjoules: int) -> None:
+
+class Powercap:
+    """The zones of a machine, as the kernel lays them out: ``class/powercap`` has links into ``devices/virtual``.
+
+    Two packages with their cores and memory, and the whole platform, which contains them (``psys``).
+    """
+
+    def __init__(self, sys: Path) -> None:
+        self.classes, self._control = sys / "class/powercap", sys / "devices/virtual/powercap/intel-rapl"
+        self.classes.mkdir(parents=True)
+        write(self._control / "enabled", 1)
+        (self.classes / "intel-rapl").symlink_to(self._control)
+        for zone, name in ((0, "package-0"), (1, "package-1"), (2, "psys")):
+            self._zone(f"intel-rapl:{zone}", self._control, name)
+        for zone in (0, 1):
+            for part, name in enumerate(("core", "dram")):
+                self._zone(f"intel-rapl:{zone}:{part}", self._control / f"intel-rapl:{zone}", name)
+
+    def _zone(self, zone: str, above: Path, name: str) -> None:
+        folder = above / zone
+        write(folder / "name", name)
+        write(folder / "enabled", 1)
+        write(folder / "max_energy_range_uj", RANGE)
+        write(folder / "constraint_0_power_limit_uw", 125_000_000)
+        write(folder / "energy_uj", 7)
+        (self.classes / zone).symlink_to(folder)
+
+    def count(self, *microjoules: int) -> None:
+        """Let the packages, and then the platform, have used so much."""
+        for zone, count in enumerate(microjoules):
+            write(self.classes / f"intel-rapl:{zone}" / "energy_uj", count)
+
+
+def test_only_cpu_packages_count_and_each_passes_its_range(tmp_path: Path) -> None:
+    powercap, clock = Powercap(tmp_path), Clock()
+    powercap.count(RANGE - 10_000_000, 50_000_000, 1)
+    machine = MachineUsage(tmp_path, tmp_path, clock)
+    powercap.count(20_000_000, 60_000_000, 900_000_000)
+    clock.now += 2.0
+    sample, interval = machine.sample()
+    assert interval.energy == pytest.approx(30 + 10) and sample.power == 20.0
+
+
+def test_dies_of_one_package_are_added(tmp_path: Path) -> None:
+    powercap = Powercap(tmp_path)
+    for die in (0, 1):
+        write(powercap.classes / f"intel-rapl:{die}" / "name", f"package-0-die-{die}")
+    machine = MachineUsage(tmp_path, tmp_path)
+    powercap.count(1_000_007, 2_000_007)
+    assert machine.sample()[1].energy == pytest.approx(3)
+
+
+def test_energy_is_unknown_while_a_package_does_not_tell_it(tmp_path: Path) -> None:
+    powercap = Powercap(tmp_path)
+    machine = MachineUsage(tmp_path, tmp_path)
+    for damaged in ("", "garbage", None):
+        powercap.count(1_000_000, 1_000_000)
+        machine.sample()
+        file = powercap.classes / "intel-rapl:1" / "energy_uj"
+        file.unlink() if damaged is None else file.write_text(damaged)
+        assert machine.sample()[1].energy is None
+    powercap.count(2_000_000, 3_000_000)
+    assert machine.sample()[1].energy is None
+    powercap.count(3_000_000, 3_500_000)
+    assert machine.sample()[1].energy == pytest.approx(1.5)
+
+
+def test_energy_is_unknown_when_a_counter_began_again_and_its_range_is_not_known(tmp_path: Path) -> None:
+    powercap = Powercap(tmp_path)
+    (powercap.classes / "intel-rapl:1" / "max_energy_range_uj").unlink()
+    powercap.count(1_000_000, 9_000_000)
+    machine = MachineUsage(tmp_path, tmp_path)
+    powercap.count(11_000_000, 2_000_000)
+    assert machine.sample()[1].energy is None
+    powercap.count(12_000_000, 3_000_000)
+    assert machine.sample()[1].energy == pytest.approx(2)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_counters_that_only_root_may_read_are_no_energy_for_others() -> None:
+    """Since Linux 5.10, ``energy_uj`` has mode 0400."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        powercap = Powercap(folder)
+        for zone in powercap.classes.glob("intel-rapl:*"):
+            (zone / "energy_uj").chmod(0o400)
+        folder.chmod(0o755)
+        assert MachineUsage(folder, folder).sample()[1].energy == 0
+        os.setresuid(0, NOBODY, NOBODY)
+        try:
+            sample, interval = MachineUsage(folder, folder).sample()
+        finally:
+            os.setresuid(0, 0, 0)
+        assert interval.energy is None and sample.power is None and sample.memory > 0
+
+
+def test_rdma_ports_count_in_words(tmp_path: Path) -> None:
+    counters, clock = tmp_path / "class/infiniband/mlx5_0/ports/1/counters", Clock()
+
+    def state(sent: int, received: int) -> None:
         write(counters / "port_xmit_data", sent)
         write(counters / "port_rcv_data", received)
-        write(package / "energy_uj", microjoules)
 
-    write(package / "max_energy_range_uj", 100_000_000)
-    write(tmp_path / "class/powercap/intel-rapl:0:1/energy_uj", 5)  # a part of the package
-    state(1000, 0, 90_000_000)
+    state(1000, 0)
     machine = MachineUsage(tmp_path, tmp_path, clock)
-    state(2000, 500, 20_000_000)  # the counter of energy has passed its range
+    state(2000, 500)
     clock.now += 2.0
     sample, interval = machine.sample()
     assert [(port.port, port.sent, port.received) for port in sample.rdma] == [("mlx5_0/1", 2000, 1000)]
-    assert (interval.seconds, interval.energy, sample.power) == (2.0, 30.0, 15.0)
+    assert interval.seconds == 2.0
 
 
 def test_a_machine_that_does_not_tell_its_energy(tmp_path: Path) -> None:
@@ -52,20 +152,65 @@ def test_a_machine_that_does_not_tell_its_energy(tmp_path: Path) -> None:
     assert 0 < sample.memory < sample.memory_total and 0 < sample.disk_used < sample.disk_total
 
 
+SCOPE = "/system.slice/docker-4f1d.scope"
+VERSION_2 = {
+    "cgroup.controllers": "cpuset cpu io memory hugetlb pids rdma misc",
+    "cpu.stat": "usage_usec 2500000\nuser_usec 2000000\nsystem_usec 500000\nnr_periods 0\nnr_throttled 0",
+    "memory.current": "524288000",
+    "memory.max": "max",
+    "memory.stat": "anon 400000000\nfile 124288000\ninactive_anon 0\nactive_file 1000\ninactive_file 100000000",
+    "io.stat": (
+        "8:16 rbytes=1459200 wbytes=314773504 rios=192 wios=353 dbytes=0 dios=0\n"
+        "7:1 7:0 253:0 rbytes=90430464 wbytes=299008000 rios=8950 wios=1252 dbytes=50331648 dios=3021\n"
+        "254:0"
+    ),
+    "pids.current": "4",
+    "pids.max": "max",
+}
+"""Files of a control group as the kernel's documentation shows them. Some kernels name devices without figures."""
+
+
+def version_2(groups: Path) -> dict[str, str]:
+    """Make the group of a container. Return controller → folder, as the content of /proc/PID/cgroup tells it."""
+    for name, text in VERSION_2.items():
+        write(groups / SCOPE[1:] / name, text)
+    return container_usage.folders(f"0::{SCOPE}\n", groups)
+
+
 def test_the_control_groups_of_a_container_in_version_2(tmp_path: Path) -> None:
-    [(name, folder)] = control_groups.folders("0::/docker/abc\n", str(tmp_path)).items()
-    assert (name, folder) == ("", f"{tmp_path}/docker/abc")
-    write(Path(folder) / "cpu.stat", "usage_usec 2500000\nuser_usec 1")
-    write(Path(folder) / "memory.current", 1000)
-    write(Path(folder) / "memory.stat", "anon 5\ninactive_file 300")
-    write(Path(folder) / "io.stat", "8:0 rbytes=10 wbytes=20 rios=1\n8:16 rbytes=1 wbytes=2 rios=1")
-    write(Path(folder) / "pids.current", 4)
-    assert container_usage.measure({"": folder}, Used(files=3)) == Used(2.5, 700, 4, 3, 11, 22)
+    found = version_2(tmp_path)
+    assert found == {"": f"{tmp_path}{SCOPE}"}
+    used = container_usage.measure(found, Used(files=3))
+    assert used == Used(2.5, 424288000, 4, 3, 1459200 + 90430464, 314773504 + 299008000)
+
+
+def test_a_controller_that_a_container_lacks_leaves_what_its_processes_told(tmp_path: Path) -> None:
+    """Engines without root often may use only ``memory`` and ``pids``."""
+    found, told = version_2(tmp_path), Used(9.0, 5, 1, 2, 30, 40)
+    folder = Path(found[""])
+    for missing, expected in (
+        ("io.stat", replace(told, cpu=9.0, memory=424288000, threads=4)),
+        ("pids.current", replace(told, memory=424288000)),
+        ("memory.current", told),
+    ):
+        (folder / missing).unlink()
+        assert container_usage.measure(found, told) == expected, missing
+    write(folder / "cpu.stat", "usage_usec 9500000\nuser_usec damaged\nsystem_usec")
+    assert container_usage.measure(found, told) == replace(told, cpu=9.5)
+    for damaged in ("", "max", "-1"):
+        write(folder / "memory.current", damaged)
+        assert container_usage.measure(found, told) == replace(told, cpu=9.5)
+
+
+def test_a_machine_with_both_versions_counts_by_the_first(tmp_path: Path) -> None:
+    found = container_usage.folders("4:memory:/d/c\n1:name=systemd:/d/c\n0::/d/c\n", tmp_path)
+    write(Path(found["memory"]) / "memory.usage_in_bytes", 900)
+    assert container_usage.measure(found, Used(1.0, 1)) == Used(1.0, 900)
 
 
 def test_the_control_groups_of_a_container_in_version_1(tmp_path: Path) -> None:
     text = "9:blkio:/d/c\n6:cpu,cpuacct:/d/c\n4:memory:/d/c\n3:pids:/d/c\n1:name=systemd:/d/c\n0::/d/c\n"
-    groups = control_groups.folders(text, str(tmp_path))
+    groups = container_usage.folders(text, tmp_path)
     write(Path(groups["cpuacct"]) / "cpuacct.usage", 1_500_000_000)
     write(Path(groups["memory"]) / "memory.usage_in_bytes", 900)
     write(Path(groups["memory"]) / "memory.stat", "total_inactive_file 100")

@@ -312,6 +312,24 @@ def test_a_node_that_answers_as_many_requests_as_it_may_says_so(tasks: Tasks) ->
         serving.stop()
 
 
+def test_a_request_is_answered_whatever_number_of_tasks_wait_for_it(tasks: Tasks) -> None:
+    serving = server.Server(tasks.config, tasks.api)
+    serving.start()
+    head = f"GET /v1/world?after=1&wait=WAIT HTTP/1.1\r\nAuthorization: Bearer {task_token(SECRET, KEYS[0])}\r\n\r\n"
+    before = threading.active_count()
+    try:
+        with ExitStack() as peers:
+            waiting = [peers.enter_context(connected(serving)) for _ in range(100)]
+            for peer in waiting:
+                peer.sendall(head.replace("WAIT", "60").encode())
+            assert said(serving, head.replace("WAIT", "0")).startswith(b"HTTP/1.1 200")
+            wait_until(lambda: threading.active_count() >= before + len(waiting))
+            tasks.change(world(2, 0, 1))
+            assert {peer.recv(12) for peer in waiting} == {b"HTTP/1.1 200"}
+    finally:
+        serving.stop()
+
+
 @pytest.mark.parametrize("sent", ["nonsense\r\n\r\n", "GET / HTTP/9.0\r\n\r\n"])
 def test_what_is_no_request_gets_an_error(tasks: Tasks, sent: str) -> None:
     serving = server.Server(tasks.config, tasks.api)

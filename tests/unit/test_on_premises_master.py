@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from grass.config import ClusterConfig
 from grass.errors import ConflictError, InputError
 from grass.hosts import LocalHost
 from grass.manifest import Settings, parse_settings
@@ -24,6 +25,7 @@ from grass.provision.on_premises.design import design
 from grass.provision.on_premises.facts import Facts, Listener, Python, parse
 from grass.provision.on_premises.master import Admin, made_on_master, master_steps
 from grass.provision.on_premises.master_files import config_files, smb_conf, unit_files
+from grass.provision.on_premises.node_upgrade import lacked_by_nodes
 from grass.provision.on_premises.record import Made
 from grass.provision.on_premises.removal import removal_steps
 from grass.provision.on_premises.requirements import Target, meant
@@ -451,3 +453,12 @@ def test_a_redis_for_tasks_is_a_unit_of_the_master_and_its_port_is_looked_at() -
     with pytest.raises(ConflictError, match=r"task_redis\.server_port: 51814 is taken there by nginx"):
         design(wanted, taken, PEER, HOST_KEY)
     assert "grass-task-redis@lab.service" not in design(settings(), DEBIAN, PEER, HOST_KEY).units
+
+
+def test_nodes_that_joined_before_a_change_are_told_what_they_lack() -> None:
+    plain = ClusterConfig("x", "test", "/home", "/client")
+    now = replace(plain, tls=True, task_redis=6379, task_redis_server="10.0.0.1:51814")
+    assert list(lacked_by_nodes(None, now)) == list(lacked_by_nodes(now, now)) == []
+    certificates, task_redis = lacked_by_nodes(plain, now)
+    assert "need a certificate" in certificates and "join again" in task_redis
+    assert list(lacked_by_nodes(now, replace(now, task_redis=6380))) == [task_redis]

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import math
 import random
+import struct
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from grass.errors import UndecodableError
 from grass.wire.usage_history import FINE, LEVELS, MINUTES, QUARTERS, Chunk, field, join, level_of, numbers, unpack
@@ -28,6 +31,24 @@ def test_a_chunk_is_packed_and_unpacked_within_half_a_percent() -> None:
         assert math.isnan(values[17])
         for minute, value in enumerate(values):
             assert minute == 17 or value == pytest.approx(figures[minute][name], rel=0.004)
+
+
+@given(st.lists(st.floats(-(2.0**127), 2.0**127, width=32) | st.just(math.nan), min_size=30, max_size=30))
+def test_each_figure_is_rounded_for_itself(figures: list[float]) -> None:
+    chunk = Chunk(FINE, 0)
+    for point, figure in enumerate(figures):
+        chunk.put(2 * point, {"cpu": figure, "load": -figure})
+    again = unpack(FINE, 0, chunk.pack()).values
+    for name, sign in (("cpu", 1), ("load", -1)):
+        for figure, kept in zip(figures, again[name], strict=True):
+            assert _upper(sign * figure) == kept or (math.isnan(figure) and math.isnan(kept))
+
+
+def _upper(figure: float) -> float:
+    """Return the nearest float whose lower 16 bits are 0; the one farther from 0, if two are equally near."""
+    [word] = struct.unpack("<I", struct.pack("<f", figure))
+    [nearest] = struct.unpack("<f", struct.pack("<I", word + 0x8000 & 0xFFFF0000))
+    return float(nearest)
 
 
 def test_a_constant_figure_costs_almost_nothing() -> None:

@@ -34,10 +34,21 @@ function hour(time, all) {
   return span < 300 ? `${text}:${two(date.getSeconds())}` : text;
 }
 
+const known = (value) => value !== null && value !== undefined;
+
 // What the legend says of a series: at the pointer, or the newest figure while there is none.
 function legend(plot, value, series, at) {
-  return (at === null || at === undefined ? plot.data[series].findLast((each) => each !== null && each !== undefined) : value) ?? null;
+  return (known(at) ? value : plot.data[series].findLast(known)) ?? null;
 }
+
+// The time or step at the pointer, or of the newest figure of any series.
+function where(plot, value, at) {
+  if (known(at)) return value ?? null;
+  return plot.data[0].findLast((_, index) => plot.data.slice(1).some((values) => known(values[index]))) ?? null;
+}
+
+// The top of the axis: a little above the highest figure, or 1 over a curve that is always 0.
+const top = (high) => (high > 0 ? high * 1.08 : high < 0 ? 0 : 1);
 
 // `data`: {x: [...], series: [{name, values}], unit?}. `x` is time in seconds, or a step.
 export class Curves {
@@ -72,15 +83,15 @@ export class Curves {
     this.chart = new uPlot({
       title: title || undefined, width: this.element.clientWidth, height, cursor: { y: false, drag: { x: true, y: false } },
       padding: [8, time ? 26 : 10, 0, 0], // half of the last label is beyond the axis
-      scales: { x: { time }, y: { range: (_, low, high) => [Math.min(0, low ?? 0), most ?? Math.max((high ?? 1) * 1.08, 1e-9)] } },
+      scales: { x: { time }, y: { range: (_, low, high) => [Math.min(0, low ?? 0), most ?? top(high ?? 1)] } },
       axes: [{ ...axis, size: 24, space: 64, values: time ? (_, ticks) => ticks.map((tick) => hour(tick, this.data.x)) : undefined }, { ...axis, size: 62, values: (_, ticks) => ticks.map(text), ...(step ? { incrs: [...Array(24)].flatMap((_, at) => [1, 2, 5].map((part) => part * step ** Math.floor(at / 3) * [1, 10, 100][at % 3])) } : {}) }],
-      series: [{ label: time ? "time" : "step", value: (...shown) => { const value = legend(...shown); return value === null ? "–" : time ? instant(value) : String(value); } }, ...this.data.series.map((each, at) => ({
+      series: [{ label: time ? "time" : "step", value: (plot, value, _, at) => { const shown = where(plot, value, at); return shown === null ? "–" : time ? instant(shown) : String(shown); } }, ...this.data.series.map((each, at) => ({
         label: each.name, stroke: colour(COLOURS[at % COLOURS.length]), width: 1.6, spanGaps: Boolean(each.gaps), points: { show: this.data.x.length < 3 },
         value: (...shown) => text(legend(...shown)), ...(each.dash ? { dash: [5, 4] } : {}), ...(each.fill ? { fill: `${colour(COLOURS[at % COLOURS.length])}22` } : {}),
       }))],
     }, [this.data.x, ...this.data.series.map((each) => each.values)], this.element);
     this.element.setAttribute("role", "img");
-    this.element.setAttribute("aria-label", `${title || "Curves"}: ${this.data.series.map((each) => `${each.name} now ${text(each.values[each.values.length - 1])}`).join(", ")}`);
+    this.element.setAttribute("aria-label", `${title || "Curves"}: ${this.data.series.map((each) => `${each.name} now ${text(each.values.findLast(known))}`).join(", ")}`);
   }
 
   resize() {

@@ -19,6 +19,11 @@ export function cores(thousandths) {
   return Number.isInteger(value) ? count(value) : value.toFixed(value < 10 ? 2 : 1).replace(/0$/, "");
 }
 
+// An amount of a resource in a specification.
+export function amount(name, value) {
+  return name === "cpu" || name === "gpu" ? cores(value) : name === "memory" || name === "disk" ? bytes(value) : String(value);
+}
+
 export function duration(seconds) {
   if (seconds === null || seconds === undefined) return "–";
   const whole = Math.max(0, Math.round(seconds));

@@ -1,4 +1,4 @@
-"""Writes a job as a Compose file: one service per component."""
+"""Writes a job as a Compose file: one service per component. Used by ``formats``."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ import re
 from grass.manifest import yaml_text
 from grass.manifest.document import Document
 from grass.manifest.export.lacking import Exported, missing
-from grass.model.exhaustive import assert_never
-from grass.model.job import DEFAULT_GRACE, Component, Condition, Job, Restart, RestartOn
+from grass.model.job import DEFAULT_GRACE, NO_RESTART, Component, Condition, Job, Restart, RestartOn
 
 _WRITTEN = ("replicas", "resources", "depends_on", "env", "cwd", "restart", "grace", "image", "container", "ready")
 _OTHER = re.compile("[^a-z0-9_-]")
@@ -23,13 +22,14 @@ _CONDITIONS = {
 def write(job: Job) -> Exported:
     services = {name: _service(job, part) for name, part in job.components.items()}
     document = {"name": _OTHER.sub("-", job.name.lower()), "services": services}
-    lost = [f"components.{name}.image" for name, part in job.components.items() if part.image is None]
-    lost += [
+    needed = tuple(f"components.{name}.image" for name, part in job.components.items() if part.image is None)
+    lost = [
         f"components.{name}.ready" for name, part in job.components.items() if part.ready and part.ready.command is None
     ]
+    lost += [key for part in job.components.values() for key in _lost_of_restart(part)]
     if job.success != tuple(job.components):
         lost.append("success")
-    return Exported(yaml_text.write(document), (*missing(job, (), _WRITTEN), *lost))
+    return Exported(yaml_text.write(document), (*missing(job, (), _WRITTEN), *lost), needed)
 
 
 def _service(job: Job, part: Component) -> Document:
@@ -50,7 +50,7 @@ def _service(job: Job, part: Component) -> Document:
             name: {"condition": _condition(job.components[name], each)} for name, each in part.depends_on.items()
         },
         "healthcheck": {"test": _test(own)} if own else None,
-        "restart": _restart(part.restart),
+        "restart": part.restart.policy.value if part.restart.policy is not RestartOn.NEVER else None,
         "stop_grace_period": f"{part.grace:g}s" if part.grace != DEFAULT_GRACE else None,
         "deploy": _deploy(part),
     }
@@ -74,18 +74,6 @@ def _escaped(text: str) -> str:
     return text.replace("$", "$$")
 
 
-def _restart(restart: Restart) -> str | None:
-    match restart.policy:
-        case RestartOn.NEVER:
-            return None
-        case RestartOn.ALWAYS:
-            return "always"
-        case RestartOn.ON_FAILURE:
-            return "on-failure" if restart.limit is None else f"on-failure:{restart.limit}"
-        case _:
-            assert_never(restart.policy)
-
-
 def _deploy(part: Component) -> Document:
     amounts = part.resources
     limits: Document = {"cpus": f"{amounts.cpu / 1000:g}"} if amounts.cpu else {}
@@ -95,4 +83,26 @@ def _deploy(part: Component) -> Document:
     if amounts.gpu:
         device = {"driver": "nvidia", "count": -(-amounts.gpu // 1000), "capabilities": ["gpu"]}
         resources["reservations"] = {"devices": [device]}
-    return found | ({"resources": resources} if resources else {})
+    found |= {"resources": resources} if resources else {}
+    return found | ({"restart_policy": _limited(part.restart)} if _is_limited(part.restart) else {})
+
+
+def _is_limited(restart: Restart) -> bool:
+    return restart.policy is RestartOn.ON_FAILURE and restart.limit is not None
+
+
+def _limited(restart: Restart) -> Document:
+    """Return what overrides `restart`, which has no limit in older readers: the specification had no `on-failure:3`."""
+    return {"condition": restart.policy.value, "max_attempts": restart.limit}
+
+
+def _lost_of_restart(part: Component) -> list[str]:
+    restart = part.restart
+    if restart.policy is RestartOn.NEVER:
+        return []
+    found = {
+        "limit": restart.limit is not None and not _is_limited(restart),
+        "codes": bool(restart.codes),
+        "backoff": restart.backoff != NO_RESTART.backoff,
+    }
+    return [f"components.{part.name}.restart.{key}" for key, lacks in found.items() if lacks]

@@ -19,10 +19,14 @@ _KEYS = {"entries": "from", "enough": "success"}
 
 @dataclass(frozen=True)
 class Exported:
-    """``text``: of the file. ``missing``: the parts of the job that the file lacks, each once."""
+    """``text``: of the file. ``missing``: the parts of the job that the file lacks, each once.
+
+    ``needed``: keys that the job lacks and the file must have.
+    """
 
     text: str
     missing: tuple[str, ...]
+    needed: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "missing", tuple(dict.fromkeys(self.missing)))

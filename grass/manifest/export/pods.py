@@ -1,4 +1,7 @@
-"""Writes components as the replica specifications of TrainingJob and MarsJob. The reverse of ``foreign.replica``."""
+"""Writes components as the replica specifications of TrainingJob and MarsJob. The reverse of ``foreign.replica``.
+
+Used by ``kubernetes``.
+"""
 
 from __future__ import annotations
 

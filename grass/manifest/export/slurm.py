@@ -1,4 +1,7 @@
-"""Writes a job as a script for Slurm's `sbatch`: an array, or one heterogeneous job of all components."""
+"""Writes a job as a script for Slurm's `sbatch`: an array, or one heterogeneous job of all components.
+
+Used by ``formats``.
+"""
 
 from __future__ import annotations
 
@@ -18,15 +21,14 @@ def write(job: Job) -> Exported:
         seconds = min(each for each in (job.timeout, parts[0].timeout if single else None) if each is not None)
         lines.append(f"#SBATCH --time={_minutes(seconds)}")
     if single and parts[0].restart.policy is not RestartOn.NEVER:
-        lines.append("#SBATCH --requeue")
+        lines.append("#SBATCH --requeue")  # after the failure of a node; none for that of the command
     for at, part in enumerate(parts):
         lines += ["#SBATCH hetjob"] if at else []
         lines += _options(part, array=single)
     lines += ["", "set -e", *(_alone(parts[0]) if single else _together(parts))]
-    written = (*_WRITTEN, *(("restart",) if single else ()))
     lost = ["success"] if not single and job.success != tuple(job.components) else []
     text = "\n".join(lines) + "\n"
-    return Exported(text, (*missing(job, ("timeout", "tags"), written), *(["tags"] if job.tags else []), *lost))
+    return Exported(text, (*missing(job, ("timeout", "tags"), _WRITTEN), *(["tags"] if job.tags else []), *lost))
 
 
 def _options(part: Component, *, array: bool) -> list[str]:
@@ -34,17 +36,17 @@ def _options(part: Component, *, array: bool) -> list[str]:
     if array and part.replicas > 1:
         most = f"%{part.parallelism}" if part.parallelism else ""
         lines.append(f"#SBATCH --array=0-{part.replicas - 1}{most}")
-    elif not array:
-        lines.append(f"#SBATCH --ntasks={part.replicas}")
+    lines.append(f"#SBATCH --ntasks={1 if array else part.replicas}")
+    return [*lines, *(f"#SBATCH {option}" for option in _of_each_task(part))]
+
+
+def _of_each_task(part: Component) -> list[str]:
+    """Return the options that `srun` needs, too: it does not take all of them from `sbatch`. None is of a node."""
     amounts = part.resources
-    if amounts.cpu:
-        lines.append(f"#SBATCH --cpus-per-task={-(-amounts.cpu // 1000)}")
-    if amounts.memory:
-        whole = amounts.memory * (1 if array else part.replicas)
-        lines.append(f"#SBATCH --mem={(whole + (1 << 20) - 1) >> 20}M")
-    if amounts.gpu:
-        lines.append(f"#SBATCH --gres=gpu:{-(-amounts.gpu // 1000)}")
-    return lines
+    cpus, gpus = (-(-amount // 1000) for amount in (amounts.cpu, amounts.gpu))
+    options = [f"--cpus-per-task={cpus}"] if cpus else []
+    options += [f"--mem-per-cpu={-(-amounts.memory // (max(cpus, 1) << 20))}M"] if amounts.memory else []
+    return [*options, *([f"--gpus-per-task={gpus}"] if gpus else [])]
 
 
 def _alone(part: Component) -> list[str]:
@@ -56,7 +58,8 @@ def _together(parts: list[Component]) -> list[str]:
     lines = []
     for at, part in enumerate(parts):
         shell = "; ".join(['export GRASS_INDEX="$SLURM_PROCID"', *_environment(part), f"exec {_command(part)}"])
-        lines.append(f"srun --het-group={at} --ntasks={part.replicas} bash -c {shlex.quote(shell)} &")
+        options = " ".join((f"--het-group={at}", f"--ntasks={part.replicas}", *_of_each_task(part)))
+        lines.append(f"srun {options} bash -c {shlex.quote(shell)} &")
     return [*lines, 'for each in $(jobs -p); do wait "$each"; done']
 
 

@@ -11,6 +11,8 @@ _SHOWN = 2
 
 
 class Notes:
+    """Of one file."""
+
     def __init__(self) -> None:
         self._found: dict[str, list[str]] = {}
 

@@ -1,4 +1,7 @@
-"""``cleanPodPolicy``, which both foreign kinds have: which pods to delete once the job has ended. Pure."""
+"""``cleanPodPolicy``, which both foreign kinds have: which pods to delete once the job has ended. Pure.
+
+Used by ``mars_job`` and ``training_job``.
+"""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 It fits hosts whose Python has the same magic number, which is that of the same minor version; the processor does not
 matter. Files are marked as *unchecked* (PEP 552: a hash that Python does not compare with the source), because what is
 installed is never edited. ``bundle`` calls ``archives``, which calls this module as a program of its own: with a fixed
-seed of hashes, the same wheel makes the same bytes.
+seed of hashes, the same wheel makes the same bytes. Used by ``bundle``.
 """
 
 from __future__ import annotations

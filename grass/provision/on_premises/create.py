@@ -1,4 +1,7 @@
-"""`grass create` of a cluster on several hosts: connect, inspect, decide, carry out, call the new API from here."""
+"""`grass create` of a cluster on several hosts: connect, inspect, decide, carry out, call the new API from here.
+
+Used by ``provisioner``.
+"""
 
 from __future__ import annotations
 
@@ -29,15 +32,12 @@ from grass.provision.on_premises.first_nodes import join_nodes, offer_of
 from grass.provision.on_premises.machines import Machines, load_machines, open_host
 from grass.provision.on_premises.master import Admin, master_steps
 from grass.provision.on_premises.node_plan import PlannedMaster, plan_node
+from grass.provision.on_premises.node_upgrade import lacked_by_nodes
 from grass.provision.on_premises.services import why_not
 from grass.provision.on_premises.steps import Step, plan_lines, run_steps
 from grass.provision.provisioner import Created, Session
 
 _CLOCKS_APART = 60.0
-_TLS_NOW = (
-    "its hosts now speak TLS, so machines that joined before need a certificate; those under `nodes:` of the settings "
-    "file get one now, for others repeat `grass node add`, or `grass join` on the machine"
-)
 
 
 @dataclass(frozen=True)
@@ -69,9 +69,10 @@ def create(settings: Settings, session: Session) -> Created:
             outcome = run_steps(host, steps, session.progress, _label(host))
             url = _remember(host, machines, known.design.config, admin, client)
             _call_api(host, known.design, session, machines, url)
-        plain_before = known.facts.config is not None and not known.facts.config.tls
-        if plain_before:
-            session.progress(f"{session.name}: {_TLS_NOW}")
+        before = known.facts.config
+        for line in lacked_by_nodes(before, known.design.config):
+            session.progress(f"{session.name}: {line}")
+        plain_before = before is not None and not before.tls
         join_nodes(session, machines, str(known.design.config.share), known.bundle.digest, again=plain_before)
     return Created(session.name, settings.mode, str(session.folder), url, outcome.done, outcome.unchanged)
 

@@ -49,7 +49,6 @@ class Facts:
     os_id: str = ""
     os_version: str = ""
     """Release, such as ``12`` for Debian 12; empty for a system without a number."""
-    os_like: str = ""
     os_name: str = ""
     libc: tuple[str, tuple[int, int]] = ("", (0, 0))
     """C library (``glibc``, ``musl`` or empty) and its version."""
@@ -75,9 +74,7 @@ class Facts:
     """Pairs of device and address (without prefix length)."""
     listeners: tuple[Listener, ...] = ()
     time: float = 0.0
-    nologin: str = "/bin/false"
     grass_user: bool = False
-    docker_group: bool = False
     accounts: tuple[tuple[str, int, str], ...] = ()
     """Name, user id and comment of every account that the machine lists."""
     subuids: tuple[tuple[str, int, int], ...] = ()
@@ -143,7 +140,6 @@ def parse(text: str) -> Facts:
         kernel=first.get("kernel", ""),
         os_id=os_release.get("ID", ""),
         os_version=os_release.get("VERSION_ID", ""),
-        os_like=os_release.get("ID_LIKE", ""),
         os_name=os_release.get("PRETTY_NAME", os_release.get("ID", "")),
         libc=_libc(first.get("libc", "")),
         pythons=tuple(_pythons(sections.get("pythons", []))),
@@ -162,9 +158,7 @@ def parse(text: str) -> Facts:
         addresses=tuple(_addresses(sections.get("addresses", []))),
         listeners=tuple(parse_listeners("\n".join(sections.get("listening", [])))),
         time=float(_number(first.get("time"))),
-        nologin=first.get("nologin") or "/bin/false",
         grass_user=any(line.strip().isdigit() for line in sections.get("users", [])),
-        docker_group=any(line.startswith("docker:") for line in sections.get("users", [])),
         accounts=tuple(_accounts(sections.get("accounts", []))),
         subuids=tuple(_subuids(sections.get("subuids", []))),
         paths=frozenset(sections.get("paths", [])),

@@ -1,4 +1,7 @@
-"""Steps that masters and nodes share: the user `grass`, the bundle, Grass in its own environment. Pure."""
+"""Steps that masters and nodes share: the user `grass`, the bundle, Grass in its own environment. Pure.
+
+Used by ``join_steps``, ``master`` and ``node_steps``.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Joining of a machine: facts, checks, questions to the master, steps, and the wait until the node is READY.
 
 All ways of joining use this module: `grass join` works on this machine, `grass node add` works over SSH. ``Host`` is
-the only difference. The same call continues an interrupted one: the machine's record holds its earlier choices.
+the only difference. The same call continues an interrupted one: the machine's record holds its earlier choices. Used by
+``grass.cli.join`` and ``node_add``.
 """
 
 from __future__ import annotations

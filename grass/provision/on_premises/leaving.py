@@ -1,4 +1,7 @@
-"""Leaving of a node: first from the cluster, so that its tasks move; then from the machine."""
+"""Leaving of a node: first from the cluster, so that its tasks move; then from the machine.
+
+Used by ``grass.cli.leave``, ``delete`` and ``node_remove``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Steps that set up a machine as the master of a cluster. Pure."""
+"""Steps that set up a machine as the master of a cluster. Pure. Used by ``create``."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Accounts of users on a node of a cluster that isolates them: what a machine needs for them, and their removal. Pure.
 
-The node's shepherd makes them on demand (``node.runtime.isolation.accounts``).
+The node's shepherd makes them on demand (``node.runtime.isolation.accounts``). Used by ``leaving`` and ``node_design``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Parse the arguments of `grass node add` into hosts. Pure."""
+"""Parse the arguments of `grass node add` into hosts. Pure. Used by ``provisioner``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Units of a node: unchanged for the system, or converted for a user. Pure."""
+"""Units of a node: unchanged for the system, or converted for a user. Pure. Used by ``node_steps``."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Which nodes run another Grass than the master. `grass create` upgrades these by the steps of joining.
+"""Which nodes are behind the master. `grass create` upgrades those of another Grass by the steps of joining.
 
-Must change nothing on the machines.
+Must change nothing on the machines. Used by ``first_nodes`` and ``node_plan``.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from concurrent.futures import Executor
 from typing import TYPE_CHECKING
 
 from grass import __version__
+from grass.config import ClusterConfig
 from grass.errors import GrassError
 from grass.hosts import Host
 from grass.manifest.on_premises import HostSettings
@@ -22,8 +23,26 @@ if TYPE_CHECKING:
     from grass.api.client import View
 
 UPGRADE = "it runs an earlier Grass and is upgraded; its tasks go on"
+_TLS_NOW = (
+    "its hosts now speak TLS, so machines that joined before need a certificate; those under `nodes:` of the settings "
+    "file get one now, for others repeat `grass node add`, or `grass join` on the machine"
+)
+_TASK_REDIS_NOW = (
+    "`task_redis` changed; machines that joined before keep what they know of it until they are removed "
+    "(`grass node remove`) and join again"
+)
 _STATES = (NodeState.READY, NodeState.DRAINING, NodeState.DRAINED, NodeState.QUARANTINED)
 _THERE = frozenset(state.value for state in _STATES)
+
+
+def lacked_by_nodes(before: ClusterConfig | None, now: ClusterConfig) -> Iterator[str]:
+    """Yield what nodes of this cluster lack that joined it ``before``, and what to do. None: it is new."""
+    if before is None:
+        return
+    if now.tls and not before.tls:
+        yield _TLS_NOW
+    if (before.task_redis, before.task_redis_server) != (now.task_redis, now.task_redis_server):
+        yield _TASK_REDIS_NOW
 
 
 def is_outdated(host: Host, cluster: str, bundle: str) -> bool:

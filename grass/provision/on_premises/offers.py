@@ -1,4 +1,7 @@
-"""Checks of an offer against the machine's resources and against its earlier offer. Pure."""
+"""Checks of an offer against the machine's resources and against its earlier offer. Pure.
+
+Used by ``joining`` and ``node_design``.
+"""
 
 from __future__ import annotations
 

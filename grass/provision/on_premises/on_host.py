@@ -63,7 +63,7 @@ def main(text: str) -> int:
     if config.task_redis_server is not None:
         host, port = host_and_port(config.task_redis_server)
         tls = config.tls_files if config.redis.tls else None
-        embedded.write_task_redis(home / "redis", host, port, secrets.redis[embedded.TASKS_USER], tls)
+        embedded.write_task_redis(home / "redis", host, port, secrets.redis, tls)
     _keys(config, asked)
     config.save()
     user_files.accept_files_keys(config)

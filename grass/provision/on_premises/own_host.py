@@ -1,4 +1,7 @@
-"""This machine, without root: steps that normally run as root run as the user."""
+"""This machine, without root: steps that normally run as root run as the user.
+
+Used by ``grass.cli.join`` and ``grass.cli.leave``.
+"""
 
 from __future__ import annotations
 

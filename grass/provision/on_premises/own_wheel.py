@@ -1,4 +1,4 @@
-"""Wheel of the running Grass, installed or in a checkout. Needs no build tool and no network."""
+"""Wheel of the running Grass, installed or in a checkout. Needs no build tool and no network. Used by ``bundle``."""
 
 from __future__ import annotations
 

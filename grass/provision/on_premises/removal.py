@@ -1,4 +1,4 @@
-"""Steps that remove the objects in a host's record, for masters and nodes. Pure."""
+"""Steps that remove the objects in a host's record, for masters and nodes. Pure. Used by ``delete`` and ``leaving``."""
 
 from __future__ import annotations
 

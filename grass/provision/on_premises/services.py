@@ -1,4 +1,4 @@
-"""Start of a host's daemons under systemd, and the check that they run."""
+"""Start of a host's daemons under systemd, and the check that they run. Used by ``create`` and ``master``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The stream of the engine's events. When it breaks, the engine counts as away, and the stream is opened again."""
+"""The stream of the engine's events. When it breaks, the engine counts as away, and the stream is opened again.
+
+Used by ``ends``, ``output`` and ``runtime``.
+"""
 
 from __future__ import annotations
 

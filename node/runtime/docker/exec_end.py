@@ -1,4 +1,4 @@
-"""Kill or signal a command in a container. The engine's API cannot do that."""
+"""Kill or signal a command in a container. The engine's API cannot do that. Used by ``execution``."""
 
 from __future__ import annotations
 

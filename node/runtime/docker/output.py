@@ -1,4 +1,4 @@
-"""Copies the output of containers from the engine's logs into the files of their attempts."""
+"""Copies the output of containers from the engine's logs into the files of their attempts. Used by ``ends``."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Where users are isolated, a container sees of the share what a process does (``node.runtime.isolation.view``): the files
 of users, its own job's folder, and those of the jobs that its job waited for. No later mount of the host reaches it,
-because a new mount of the share would cover what hides the rest.
+because a new mount of the share would cover what hides the rest. Used by ``plan`` and ``starts``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The start of containers: image, folders, container. In threads, because the engine is slow at each step."""
+"""The start of containers: image, folders, container. In threads, because the engine is slow at each step.
+
+Used by ``runtime``.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """System accounts of Grass users on this node, made on demand. ``/etc/passwd`` is the record: the comment of an account
 names cluster and user, and its name derives from its id, so no name of a Grass user becomes a name of the system.
 
-Leaving the cluster removes them (``grass.provision.on_premises.node_accounts``).
+Leaving the cluster removes them (``grass.provision.on_premises.node_accounts``). Used by ``tasks``.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ _TIMEOUT = 20.0
 
 
 class Account(NamedTuple):
+    """The system account of a Grass user on this node."""
+
     name: str
     uid: int
 

@@ -26,6 +26,8 @@ _STREAMS = 3
 
 
 class IsolationService:
+    """Handles the messages above. At most one command for each client."""
+
     def __init__(
         self,
         tasks: IsolatedTasks,

@@ -1,4 +1,4 @@
-"""The ``RuntimeKind`` of processes of the host."""
+"""The ``RuntimeKind`` of processes of the host. Used by ``node.runtime.registry``."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 import { Curves } from "../charts.js";
 import { h } from "../dom.js";
-import { bytes, duration, instant } from "../format.js";
+import { amount, bytes, duration, instant, plural } from "../format.js";
 import { stateMark } from "../glyphs.js";
 import { empty, jobLink, panel } from "../parts.js";
 import { Poll } from "../poll.js";
@@ -35,12 +35,15 @@ export function compareView([first, second]) {
   };
 }
 
+const AMOUNT = /\.resources\.[^.]+$/;
+
 // Paths of all plain values of a specification.
 function flat(value, path = "", into = new Map()) {
   for (const [key, each] of Object.entries(value || {})) {
     const name = path ? `${path}.${key}` : key;
-    if (each !== null && typeof each === "object" && !Array.isArray(each)) flat(each, name, into);
-    else into.set(name, Array.isArray(each) ? JSON.stringify(each) : String(each));
+    if (each === null) continue;
+    if (typeof each === "object" && !Array.isArray(each)) flat(each, name, into);
+    else into.set(name, Array.isArray(each) ? JSON.stringify(each) : AMOUNT.test(name) ? amount(key, each) : String(each));
   }
   return into;
 }
@@ -71,7 +74,7 @@ function table(runs) {
     ["Exit code", (run) => String(run.exit_code ?? "–")],
     ...[...new Set(runs.flatMap((run) => Object.keys(run.components)))].map((name) => [name, (run) => {
       const part = run.components[name];
-      return part ? `${part.replicas} tasks: ${Object.entries(part.counts).map(([state, number]) => `${number} ${state.toLowerCase()}`).join(", ")}` : "–";
+      return part ? `${plural(part.replicas, "task")}: ${Object.entries(part.counts).map(([state, number]) => `${number} ${state.toLowerCase()}`).join(", ")}` : "–";
     }]),
   ];
   const text = (cell) => (cell instanceof Node ? cell.textContent : cell);

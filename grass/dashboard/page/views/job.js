@@ -1,7 +1,7 @@
 // One job: its head with actions, and its sections: tasks, timeline, logs, usage, events, definition.
 
 import { h } from "../dom.js";
-import { ago, clock, duration, instant, plural } from "../format.js";
+import { ago, amount, clock, duration, instant, plural } from "../format.js";
 import { shape, stateMark, toneOf } from "../glyphs.js";
 import { empty, facts, nodeLink, panel, progress, tabs, tally } from "../parts.js";
 import { Poll } from "../poll.js";
@@ -163,14 +163,14 @@ function about(job) {
 }
 
 // A specification as lines that read like the file: what is empty is left out.
-function outline(value, indent = "") {
+function outline(value, indent = "", above = "") {
   const lines = [];
   for (const [key, each] of Object.entries(value)) {
     if (each === null || each === false || each === 0 || (typeof each === "object" && !Object.keys(each).length)) continue;
-    const name = Array.isArray(value) ? "-" : `${key}:`;
-    if (typeof each !== "object") lines.push(`${indent}${name} ${each}`);
+    const name = Array.isArray(value) ? "-" : `${key}:`, inner = typeof each === "object" ? outline(each, `${indent}  `, key) : "";
+    if (typeof each !== "object") lines.push(`${indent}${name} ${above === "resources" ? amount(key, each) : each}`);
     else if (Array.isArray(each) && each.every((part) => typeof part !== "object")) lines.push(`${indent}${name} [${each.join(", ")}]`);
-    else lines.push(`${indent}${name}`, outline(each, `${indent}  `));
+    else if (inner) lines.push(`${indent}${name}`, inner);
   }
   return lines.join("\n");
 }

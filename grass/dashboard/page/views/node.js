@@ -3,7 +3,7 @@
 import { Curves } from "../charts.js";
 import { confirm } from "../dialog.js";
 import { h } from "../dom.js";
-import { ago, bytes, cores, duration, percent } from "../format.js";
+import { ago, bytes, cores, count, duration, percent } from "../format.js";
 import { shape, stateMark, toneOf } from "../glyphs.js";
 import { empty, facts, meter, panel } from "../parts.js";
 import { Poll } from "../poll.js";
@@ -13,10 +13,12 @@ import { eventList } from "./events.js";
 
 const RANGES = { 900: "15 minutes", 3600: "1 hour", 86400: "1 day", 2592000: "30 days" };
 
+const FEW = 50; // tasks that are shown at first
+
 const VERSIONS = { system: "System", kernel: "Kernel", python: "Python", docker: "Docker", driver: "GPU driver" };
 
 export function nodeView([name]) {
-  let range = 900, tasks = null;
+  let range = 900, tasks = null, all = false;
   const charts = usageCharts(`node-${name}`, Curves);
   const poll = new Poll(async () => {
     try {
@@ -40,7 +42,8 @@ export function nodeView([name]) {
           Object.entries(RANGES).map(([seconds, text]) => h("option", { value: seconds, selected: Number(seconds) === range }, text))) },
           h("div.body", charts.element)),
         node.gpus?.length ? panel("Devices", {}, devices(node)) : null,
-        panel("Tasks", { end: h("span.soft", String(node.tasks)) }, tasks === null ? empty("Loading.") : tasks.length ? taskTable(tasks) : empty("No task runs here.")),
+        panel("Tasks", { end: h("span.soft", String(node.tasks)) }, tasks === null ? empty("Loading.") : tasks.length ? taskTable(all ? tasks : tasks.slice(0, FEW)) : empty("No task runs here."),
+          !all && tasks?.length > FEW ? h("p.empty", h("button.button", { type: "button", onclick: () => { all = true; cluster.changed(); } }, `Show all ${count(tasks.length)} tasks`)) : null),
         panel("Events", {}, eventsOf(name)));
     },
   };

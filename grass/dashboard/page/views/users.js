@@ -30,7 +30,7 @@ function userTable(users) {
   return h("div.scroll", h("table", h("thead", h("tr", h("th.num", "Turn"), h("th", "User"), h("th", "Share of the cluster now"), h("th", "Share of recent use"), h("th", "Allocated"), h("th.num", "Running"), h("th.num", "Waiting"))),
     h("tbody", users.map((user, at) => h("tr", { "data-key": user.user }, h("td.num", at + 1), h("td", user.user),
       h("td.wide", meter("now", user.share, percent(user.share * 100), { limit: 2 })), h("td.wide", meter("past", user.past, `${percent(user.past * 100)}, ${user.hours.toFixed(1)} h`, { limit: 2 })),
-      h("td", allocated(user)), h("td.num", count(user.running)), h("td.num", count(user.waiting)))))));
+      h("td.wide", allocated(user)), h("td.num", count(user.running)), h("td.num", count(user.waiting)))))));
 }
 
 const UNITS = { cpu: cores, gpu: cores, memory: bytes, disk: bytes };

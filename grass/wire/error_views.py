@@ -1,0 +1,29 @@
+"""The reply of the API to a call that it refuses. The rules of ``views`` apply."""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+
+class ProblemView(msgspec.Struct, frozen=True):
+    """One fault in a file. ``path`` is dotted; empty for the whole file."""
+
+    path: str
+    message: str
+
+
+class ErrorBody(msgspec.Struct, frozen=True):
+    """Why a call was refused. ``code``: of the class in ``grass.errors``; scripts may rely on it."""
+
+    code: str
+    message: str
+    problems: tuple[ProblemView, ...]
+    now: float | UnsetType = UNSET
+    """The server's time, if the sender's clock is off."""
+
+
+class ErrorView(msgspec.Struct, frozen=True):
+    """The reply to a refused call."""
+
+    error: ErrorBody

@@ -1,0 +1,86 @@
+"""The replies of the API about nodes. The rules of ``views`` apply."""
+
+from __future__ import annotations
+
+import msgspec
+
+from grass.model.lifecycle import NodeState
+from grass.model.reasons import Reason
+from grass.wire.gpu import GpuDevice
+from grass.wire.heartbeat import NodeUsage
+
+
+class ResourcesView(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Amounts of a node."""
+
+    cpu: int
+    """Thousandths of a core."""
+    memory: int
+    """Bytes."""
+    gpu: int
+    """Thousandths of a device."""
+    disk: int = 0
+    """Bytes of scratch."""
+    custom: dict[str, int] = {}
+
+
+class NodeView(msgspec.Struct, frozen=True, kw_only=True):
+    """One node. None: the caller may not see it, or the node has not reported it yet."""
+
+    name: str
+    state: NodeState
+    reason: Reason | None
+    address: str | None
+    resources: ResourcesView | None
+    free: ResourcesView | None
+    tasks: int
+    usage: NodeUsage | None
+    version: str | None
+    seen: float | None
+    gpus: tuple[GpuDevice, ...] | None
+    labels: dict[str, str] | None
+    path: tuple[str, ...] | None
+    runtimes: tuple[str, ...] | None
+    programs: tuple[str, ...] | None
+    """Programs of frameworks on the PATH of its processes. None: not known."""
+    versions: dict[str, str] | None
+    """Versions of what tasks depend on: ``system``, ``kernel``, ``python``, ``driver`` (of GPUs), ``docker``."""
+    conditions: tuple[Reason, ...] | None
+    """Why it gets no tasks now; each ends by itself."""
+    cordoned: bool | None
+    quarantine: dict[str, str] | None
+    """Device id → why no new task gets it."""
+
+
+class NodesView(msgspec.Struct, frozen=True):
+    """All nodes."""
+
+    nodes: tuple[NodeView, ...]
+
+
+class NodeWaited(msgspec.Struct, frozen=True):
+    """A node that a client waits for."""
+
+    node: NodeView | None
+    """None: it was removed."""
+    mark: str
+    """Changes with the node. Send it as ``seen`` to wait for the next change."""
+    pause: float
+    """Seconds after which to ask again, if too many wait already."""
+
+
+class NodeReached(msgspec.Struct, frozen=True):
+    """Whether the master reaches a node's API."""
+
+    address: str | None
+    """ADDRESS:PORT of the node's API. None: not known yet."""
+    error: str | None
+    """Why the master cannot reach it. None: it answers."""
+
+
+class NodeAccepted(msgspec.Struct, frozen=True):
+    """A change of a node was requested; wait for it with the mark."""
+
+    node: NodeView
+    mark: str
+    """Of the node before the change."""

@@ -1,0 +1,98 @@
+"""Exported jobs in other systems: a Slurm of Debian runs them, its Docker Compose reads them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from grass.manifest import parse_job, read_document
+from grass.manifest.export.formats import FORMATS
+from tests.support.needs import require
+from tests.support.slurm import Slurm, slurm
+
+pytestmark = [pytest.mark.nightly, pytest.mark.needs_root]
+
+
+def exported(format: str, **document: Any) -> str:
+    return FORMATS[format](parse_job({"name": "My.job", **document}).job).text
+
+
+@pytest.fixture(scope="module")
+def cluster_of_slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
+    with slurm(tmp_path_factory.mktemp("slurm")) as made:
+        yield made
+
+
+def test_slurm_runs_an_exported_array(cluster_of_slurm: Slurm) -> None:
+    part = {
+        "command": 'echo "$GRASS_INDEX $A $SLURM_GPUS_ON_NODE $SLURM_CPUS_PER_TASK"',
+        "replicas": 3,
+        "parallelism": 2,
+        "env": {"A": "it's $5"},
+        "timeout": "5m",
+        "resources": {"cpu": 1.5, "gpu": 1, "memory": "100MiB"},
+    }
+    said = cluster_of_slurm.submit(exported("slurm", components={"main": part}))
+    assert said.splitlines() == [f"{index} it's $5 1 2" for index in range(3)]
+
+
+def test_slurm_runs_all_components_at_once_and_fails_as_one_of_them_does(cluster_of_slurm: Slurm) -> None:
+    """The two workers fit only on two nodes: what each needs must not be asked of each node."""
+    size = {"cpu": 1, "memory": "1200MiB", "gpu": 1}
+    parts = {
+        "worker": {"command": 'echo "w$GRASS_INDEX"; exit $GRASS_INDEX', "replicas": 2, "resources": size},
+    }
+    parts["head"] = {"command": ["echo", "head"], "resources": {"cpu": 1, "memory": "10MiB"}}
+    said = cluster_of_slurm.submit(exported("slurm", components=parts))
+    assert {"head", "w0", "w1"} <= set(said.splitlines())
+    assert "1:0" in cluster_of_slurm.exit_codes()
+
+
+def test_slurm_accepts_every_example_of_a_job(cluster_of_slurm: Slurm) -> None:
+    script = cluster_of_slurm.folder / "example.sh"
+    for path in sorted(Path("examples").glob("*/job.yml")):
+        job = parse_job(read_document(path.read_bytes())).job
+        script.write_text(FORMATS["slurm"](job).text)
+        cluster_of_slurm.run("sbatch", "--test-only", str(script))
+
+
+def test_docker_compose_reads_an_exported_job(tmp_path: Path) -> None:
+    """Compose 1.29, which Debian 12 has, lacks the name of a project: `name` came with version 2."""
+    require(shutil.which("docker-compose") is not None, "docker-compose", "Debian's docker-compose")
+    parts = {
+        "server": {
+            "command": 'echo "$HOME"',
+            "image": "a",
+            "ready": {"command": "test -e up"},
+            "restart": {"limit": 3},
+            "grace": "3s",
+            "resources": {"cpu": 0.5, "memory": "1GiB"},
+            "container": {"shm": "64MiB", "user": "1000:1000", "ulimits": {"nofile": 99}, "mounts": ["/data:/d:ro"]},
+        },
+        "client": {
+            "command": ["ask", "a b"],
+            "image": "b",
+            "depends_on": {"server": "ready"},
+            "replicas": 2,
+            "restart": {"policy": "always", "limit": "unlimited"},
+            "container": {"network": "host"},
+        },
+    }
+    document = yaml.safe_load(exported("compose", components=parts))
+    assert document.pop("name") == "my-job"
+    (tmp_path / "job.yml").write_text(yaml.safe_dump(document))
+    words = ["docker-compose", "--file", str(tmp_path / "job.yml"), "config"]
+    ran = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    read = yaml.safe_load(ran.stdout)["services"]
+    assert read["server"]["command"] == ["/bin/sh", "-c", 'echo "$$HOME"'], json.dumps(read)
+    assert read["server"]["deploy"]["restart_policy"] == {"condition": "on-failure", "max_attempts": 3}
+    assert read["client"]["depends_on"] == {"server": {"condition": "service_healthy"}}
+    assert read["client"]["deploy"]["replicas"] == 2
