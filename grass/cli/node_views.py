@@ -79,6 +79,7 @@ def node_page(view: View, at: float, width: int | None, now: View | None = None)
         ("Tasks", str(view["tasks"])),
         ("Runtimes", ", ".join(view.get("runtimes") or ())),
         ("Programs", ", ".join(view.get("programs") or ())),
+        ("Limits", (view.get("versions") or {}).get("limits", "")),
         ("Labels", ", ".join(f"{name}={value}" for name, value in sorted((view.get("labels") or {}).items()))),
         ("Topology", "/".join(view.get("path") or ())),
         ("Free cpu", show_share(view["free"], view["resources"], "cpu")),

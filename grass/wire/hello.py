@@ -50,4 +50,5 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="he
     programs: tuple[str, ...] | None = None
     """As in a heartbeat."""
     versions: dict[str, str] = {}
-    """Versions of what tasks depend on: ``system``, ``kernel``, ``python``, ``driver`` (of GPUs), ``docker``."""
+    """Versions of what tasks depend on: ``system``, ``kernel``, ``python``, ``driver`` (of GPUs), ``docker``.
+    Also ``limits``: those of isolated processes."""

@@ -42,9 +42,9 @@ class LaunchTemplate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     """``process``, ``docker``, or None: docker if there is an image and the node has an engine."""
     image: str | None = None
     cpu: int = 0
-    """Limit of a container, in thousandths of a core; 0: none."""
+    """Limit of a container, weight of an isolated process, in thousandths of a core; 0: none."""
     memory: int = 0
-    """Limit of a container, in bytes; 0: none."""
+    """Limit of a container or of an isolated process, in bytes; 0: none."""
     container: Container = PLAIN_CONTAINER
     matrix: dict[str, tuple[str, ...]] = {}
     entries: tuple[str, ...] = ()

@@ -7,12 +7,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from pathlib import Path
 
 from node.agent.task_processes import Used
-from node.runtime import proc
-
-_GROUPS = Path("/sys/fs/cgroup")
+from node.runtime import control_groups, proc
 
 
 def groups_of(pid: int) -> dict[str, str] | None:
@@ -24,18 +21,7 @@ def groups_of(pid: int) -> dict[str, str] | None:
     container = proc.container_in(text)
     if container is None or container == proc.container_in(proc.read("/proc/self/cgroup")):
         return None
-    return folders(text.decode(errors="replace"))
-
-
-def folders(text: str, groups: Path = _GROUPS) -> dict[str, str]:
-    """Return controller → folder, from the content of /proc/PID/cgroup. Version 2 has one folder, with the name ""."""
-    found = {}
-    for line in text.splitlines():
-        number, controllers, path = line.split(":", 2)
-        for controller in controllers.split(","):
-            if number == "0" or not controller.startswith("name="):
-                found[controller] = f"{groups}/{controller}{path}" if controller else f"{groups}{path}"
-    return found
+    return control_groups.folders(text.decode(errors="replace"))
 
 
 def measure(groups: Mapping[str, str], used: Used) -> Used:

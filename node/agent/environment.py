@@ -76,6 +76,7 @@ def launch(config: ClusterConfig, template: LaunchTemplate, base: Mapping[str, s
         read_only = template.read_only_data or config.node.read_only_data
         awaited = tuple(template.awaited.values())
         plain = plain._replace(user=template.user, awaited=awaited, read_only_data=read_only)
+        plain = plain._replace(cpu=template.cpu, memory=template.memory)
     if host_view:
         return plain
     return plain._replace(

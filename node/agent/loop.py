@@ -50,7 +50,7 @@ from node.agent.versions import Versions
 from node.membership import revoked
 from node.membership.late_files import LateFiles
 from node.membership.service import Service
-from node.runtime import task_commands
+from node.runtime import control_groups, task_commands
 from node.runtime.protocol import Listed, Observed, Runtime, RuntimeEvent, Stop
 from node.runtime.protocol import Waiting as RuntimeWaiting
 from node.runtime.timers import Timers
@@ -428,5 +428,6 @@ class NodeAgent:
         return Heartbeat(self._usage.sample(self._watch.samples()), self._blocked_by, self._programs.now())
 
     def _hello(self) -> Hello:
-        programs, versions = self._programs.now(), self._versions.now()
+        programs = self._programs.now()
+        versions = {**self._versions.now(), **control_groups.told(self._config.node_dir)}
         return hello(self._config, self._gpus, self._probe, self._blocked_by, programs, versions)

@@ -22,13 +22,16 @@ class Attempt:
     __slots__ = (
         "began",
         "code",
+        "cpu",
         "ended",
         "env",
+        "group",
         "group_deadline",
         "key",
         "kill_at",
         "launch",
         "main_ended",
+        "memory",
         "pid",
         "pidfd",
         "reason",
@@ -61,6 +64,9 @@ class Attempt:
         self.signal: int | None = None
         self.ended: float | None = None
         self.sizes: dict[str, int] | None = None
+        self.group = ""
+        """Its control group, where users are isolated; ``memory`` (bytes) and ``cpu`` (thousandths) are its limits."""
+        self.memory = self.cpu = 0
         self.spent: list[float] | None = None
         """The fields of ``protocol.Spent``, once its first process was reaped."""
 

@@ -63,6 +63,8 @@ class Endings:
         self._note = note
         self.on_other: Callable[[int, int], None] = lambda *_: None
         """Called with pid and status, as from wait(), of each reaped child that is no attempt's first process."""
+        self.on_end: Callable[[Attempt], None] = lambda *_: None
+        """Called with each attempt that was spawned, before its end is in the journal."""
         self.memory = SharedMemory()
         self.mains: dict[int, Attempt] = {}
 
@@ -168,6 +170,7 @@ class Endings:
         attempt.sizes = self._folders.sizes(attempt.key)
         if attempt.pid is not None:
             self.mains.pop(attempt.pid, None)
+            self.on_end(attempt)
             self._folders.spare(attempt.key)
             if attempt.code is None and attempt.signal is None and attempt.reason is None:
                 message = "its process is gone; how it ended is unknown"

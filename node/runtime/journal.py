@@ -6,6 +6,7 @@ called about once a second, limits what a power cut can take.
     ["life", boot id, guard pid]              a shepherd began to write
     ["i", key]                                intent: is about to be spawned
     ["s", key, pid, began, returned, wall, launch]   was spawned
+    ["l", key, group, memory, cpu]            its control group and limits; written before "s", if it has some
     ["k", key, kill_at, reason]               was asked to stop
     ["m", key, code, signal, wall]            its first process ended; written before that process is reaped
     ["e", key, code, signal, reason, wall, sizes, spent]   the attempt has ended; earlier versions wrote no ``spent``
@@ -73,6 +74,8 @@ def _apply(attempt: Attempt, entry: list[Any]) -> None:
         case ["s", _, pid, began, returned, wall, launch]:
             attempt.pid, attempt.began, attempt.returned, attempt.started = pid, began, returned, wall
             attempt.launch = launch
+        case ["l", _, group, memory, cpu]:
+            attempt.group, attempt.memory, attempt.cpu = group, memory, cpu
         case ["k", _, kill_at, reason]:
             attempt.stopping, attempt.kill_at, attempt.reason = True, kill_at, reason
         case ["m", _, code, signal, wall]:
@@ -169,6 +172,8 @@ class Journal:
 def _history(attempt: Attempt) -> Iterable[tuple[Any, ...]]:
     key = attempt.key
     if attempt.pid is not None:
+        if attempt.group:
+            yield "l", key, attempt.group, attempt.memory, attempt.cpu
         yield "s", key, attempt.pid, attempt.began, attempt.returned, attempt.started, attempt.launch
     if attempt.stopping:
         yield "k", key, attempt.kill_at, attempt.reason

@@ -25,9 +25,9 @@ class Launch(NamedTuple):
     """What the attempts of one component share. ``cwd`` None: the attempt's scratch folder, or the folder that the
     image names.
 
-    ``width``: most of them that run at once; the others wait in the runtime (None: no limit). The fields from
-    ``image`` to ``container`` are for containers only. ``cpu`` (thousandths of a core) and ``memory`` (bytes) are
-    limits; 0: none.
+    ``width``: most of them that run at once; the others wait in the runtime (None: no limit). ``image`` and
+    ``container`` are for containers only. ``cpu`` (thousandths of a core) and ``memory`` (bytes) are limits of
+    containers, and with ``user`` of processes; 0: none was asked for.
     """
 
     argv: list[str]

@@ -21,12 +21,13 @@ from typing import Any
 
 from grass import clock, process_memory, trace
 from grass.config import ClusterConfig
-from node.runtime import guard
+from node.runtime import control_groups, guard
 from node.runtime.adoption import MARK, adopt
 from node.runtime.attempts import Attempt, Folders
 from node.runtime.endings import Endings
 from node.runtime.frames import Message
-from node.runtime.isolation import privilege
+from node.runtime.isolation import groups, privilege
+from node.runtime.isolation.groups import Groups
 from node.runtime.isolation.service import IsolationService
 from node.runtime.isolation.tasks import IsolatedTasks
 from node.runtime.journal import Journal, replay
@@ -57,8 +58,8 @@ log = logging.getLogger(__name__)
 class Shepherd:
     """One instance, in one thread. What it does next is in ``run``: take messages and ends, start, publish."""
 
-    def __init__(self, config: ClusterConfig, keeper: guard.Keeper, lock: int) -> None:
-        """``lock``: descriptor of this shepherd's lock."""
+    def __init__(self, config: ClusterConfig, keeper: guard.Keeper, lock: int, limits: Groups | None = None) -> None:
+        """``lock``: descriptor of this shepherd's lock. ``limits``: where users are isolated."""
         self._folders = Folders(str(config.node_dir / "attempts"))
         self._selector = selectors.DefaultSelector()
         self._timers = Timers()
@@ -80,10 +81,6 @@ class Shepherd:
         self._endings = Endings(self._journal, self._folders, keeper, self._timers, self._selector, self._note)
         self._segments = SegmentWatch(self._timers, self._selector, self._endings.look_at_memory)
         self._upkeep = Upkeep(self._attempts, self._endings, self._journal, self._folders, keeper)
-        for attempt in list(self._attempts.values()):
-            if attempt.ended is None:
-                self._limits.add_running(attempt.launch, attempt.key)
-            self._endings.resume(attempt)
         self._commands: dict[str, Callable[..., None]] = {
             "start": self._start,
             "stop": self._stop,
@@ -91,9 +88,14 @@ class Shepherd:
             "shutdown": self._end,
         }
         self._tasks: IsolatedTasks | None = None
-        if config.node.isolate:
+        if limits is not None:
             found = self._attempts.values()
-            self._tasks = IsolatedTasks(config, self._folders, os.getegid(), self._selector, lock, found)
+            self._tasks = IsolatedTasks(config, self._folders, os.getegid(), self._selector, lock, limits, found)
+            self._endings.on_end = self._tasks.end
+        for attempt in list(self._attempts.values()):
+            if attempt.ended is None:
+                self._limits.add_running(attempt.launch, attempt.key)
+            self._endings.resume(attempt)
         self._server = Server(str(config.socket("shepherd")), self._selector, self._on_message, self._on_gone)
         self._isolation: IsolationService | None = None
         if self._tasks:
@@ -159,6 +161,8 @@ class Shepherd:
                 launch = Launch(argv, env, cwd, grace, width, user=user, awaited=tuple(awaited))
                 self._launches[name] = launch._replace(read_only_data=read_only == [True])
                 self._queue += self._limits.set_width(name, width)
+            case ["limits", str(name), int(cpu), int(memory)] if name in self._launches:
+                self._launches[name] = self._launches[name]._replace(cpu=cpu, memory=memory)
             case ["drop", names]:
                 for name in names:
                     self._launches.pop(name, None)
@@ -227,6 +231,8 @@ class Shepherd:
         attempt.returned = clock.steady()
         attempt.started = clock.wall()
         attempt.env = {}
+        if attempt.group:
+            self._journal.add("l", attempt.key, attempt.group, attempt.memory, attempt.cpu)
         self._journal.write(
             "s", attempt.key, attempt.pid, attempt.began, attempt.returned, attempt.started, attempt.launch
         )
@@ -245,7 +251,7 @@ class Shepherd:
         attempt.began = clock.steady()
         if self._tasks:
             self._prepare_soon()
-            return self._tasks.start(attempt.key, launch, env, scratch)
+            return self._tasks.start(attempt, launch, env, scratch)
         stdout, stderr = self._folders.path(attempt.key, "stdout"), self._folders.path(attempt.key, "stderr")
         return spawn(launch.argv, env, launch.cwd or scratch, stdout, stderr)
 
@@ -271,6 +277,8 @@ class Shepherd:
     def _keep_house(self) -> None:
         self._housekeeping = False
         self._folders.make_ahead()
+        if self._tasks:
+            self._tasks.sweep(self._endings.mains.values())
         if self._upkeep.round():
             self._keep_house_soon()
 
@@ -304,17 +312,21 @@ def main(path: str) -> int:
     """Run the shepherd under its guard. Return the exit code."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     config = ClusterConfig.load(path)
+    limits: Groups | None = None
     if config.node.isolate:
         owner = os.stat(config.home)  # noqa: PTH116
         privilege.lower(owner.st_uid, owner.st_gid)
+        limits = groups.find()  # called by the guard, whose children belong to its group
     config.node_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if limits is not None:
+        control_groups.tell(config.node_dir, limits.told())
     lock = str(config.node_dir / "shepherd.lock")
 
     def live(keeper: guard.Keeper) -> int:
         guard.become_subreaper()
         held = _hold_patiently(lock)
         process_memory.keep_imported()
-        return Shepherd(config, keeper, held).run()
+        return Shepherd(config, keeper, held, limits).run()
 
     return guard.run(lock, live)
 

@@ -217,3 +217,19 @@ def test_a_range_with_an_account_of_the_machine_is_refused_and_leaving_removes_t
         assert not left, left
     finally:
         cluster.created()  # n1 joins again: other tests need it
+
+
+@pytest.mark.parametrize("node", NODES)
+def test_a_task_has_the_limits_that_it_asked_for(admin: ApiClient, node: str) -> None:
+    show = "grep -E ':(memory|pids|cpu):' /proc/self/cgroup"
+    grow = "python3 -c 'x = bytearray(200 << 20); print(len(x))'"
+    part = {"command": f"exec 2>&1; {show}; {grow}", "cwd": "/", "where": {"host": node}}
+    admin.start({"name": f"hog-{node}", "components": {"t": {**part, "resources": {"memory": "64MiB"}}}})
+    view = admin.wait(f"hog-{node}", timeout=60)
+    [task] = admin.tasks(f"hog-{node}")
+    [*groups, last] = lines(admin, f"hog-{node}")["t.0", 1]
+    assert view["state"] == "FAILED" and last == "Killed", (task, groups, last)
+    assert (
+        "the kernel killed a process of it that used more memory than its limit of 64 MiB" in task["reason"]["message"]
+    )
+    assert len(groups) == 3 and all("/grass-shepherd@apart.service/" in group for group in groups), groups

@@ -66,12 +66,21 @@ def run(shepherd: ShepherdRun, key: str, script: str, user: str = "ann", **env: 
 
 
 def start(
-    shepherd: ShepherdRun, key: str, script: str, user: str = "ann", *, read_only: bool = False, **env: str
+    shepherd: ShepherdRun,
+    key: str,
+    script: str,
+    user: str = "ann",
+    *,
+    read_only: bool = False,
+    cpu: int = 0,
+    memory: int = 0,
+    **env: str,
 ) -> None:
     job_id = key.partition("/")[0]
     output = str(shepherd.config.data_dir / "jobs" / job_id)
     command = ["/bin/sh", "-c", f"exec 2>&1; {script}"]
-    shepherd.launch(key, command, user=user, read_only_data=read_only, GRASS_OUTPUT=output, **env)
+    limits = {"cpu": cpu, "memory": memory}
+    shepherd.launch(key, command, user=user, read_only_data=read_only, **limits, GRASS_OUTPUT=output, **env)
     shepherd.start(key, key)
 
 

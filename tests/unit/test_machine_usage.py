@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from node.agent import container_usage
 from node.agent.machine_usage import MachineUsage
 from node.agent.task_processes import TaskProcesses, Used
+from node.runtime import control_groups
 
 NOBODY = 65534
 
@@ -174,7 +175,7 @@ def version_2(groups: Path) -> dict[str, str]:
     """Make the group of a container. Return controller → folder, as the content of /proc/PID/cgroup tells it."""
     for name, text in VERSION_2.items():
         write(groups / SCOPE[1:] / name, text)
-    return container_usage.folders(f"0::{SCOPE}\n", groups)
+    return control_groups.folders(f"0::{SCOPE}\n", str(groups))
 
 
 def test_the_control_groups_of_a_container_in_version_2(tmp_path: Path) -> None:
@@ -203,14 +204,14 @@ def test_a_controller_that_a_container_lacks_leaves_what_its_processes_told(tmp_
 
 
 def test_a_machine_with_both_versions_counts_by_the_first(tmp_path: Path) -> None:
-    found = container_usage.folders("4:memory:/d/c\n1:name=systemd:/d/c\n0::/d/c\n", tmp_path)
+    found = control_groups.folders("4:memory:/d/c\n1:name=systemd:/d/c\n0::/d/c\n", str(tmp_path))
     write(Path(found["memory"]) / "memory.usage_in_bytes", 900)
     assert container_usage.measure(found, Used(1.0, 1)) == Used(1.0, 900)
 
 
 def test_the_control_groups_of_a_container_in_version_1(tmp_path: Path) -> None:
     text = "9:blkio:/d/c\n6:cpu,cpuacct:/d/c\n4:memory:/d/c\n3:pids:/d/c\n1:name=systemd:/d/c\n0::/d/c\n"
-    groups = container_usage.folders(text, tmp_path)
+    groups = control_groups.folders(text, str(tmp_path))
     write(Path(groups["cpuacct"]) / "cpuacct.usage", 1_500_000_000)
     write(Path(groups["memory"]) / "memory.usage_in_bytes", 900)
     write(Path(groups["memory"]) / "memory.stat", "total_inactive_file 100")

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from grass.model.reasons import Reason, ReasonCode
 from node.runtime.docker.engine_json import Answer
+from node.runtime.out_of_memory import out_of_memory
 
 _KILL = signal.SIGKILL.value
 _SHELL_SIGNAL = 128
@@ -52,19 +53,11 @@ def outcome(state: Answer, past: Past) -> Outcome:
         text = past.stderr.split(b"\n")[0].decode(errors="replace").partition("] ")[2]
         return Outcome(code, None, Reason(ReasonCode.CANNOT_START, f"cannot start in its image: {text}"), ended)
     if state.get("OOMKilled") or (code == _SHELL_SIGNAL + _KILL and past.memory and not past.signalled):
-        return Outcome(None, _KILL, _out_of_memory(bool(state.get("OOMKilled")), past.memory), ended)
+        return Outcome(None, _KILL, out_of_memory(past.memory, seen=bool(state.get("OOMKilled"))), ended)
     number = code - _SHELL_SIGNAL
     if 0 < number < _SIGNALS:
         return Outcome(None, number, None, ended)
     return Outcome(code, None, None, ended)
-
-
-def _out_of_memory(seen: bool, memory: int) -> Reason:
-    limit = f"more memory than its limit of {memory >> 20} MiB" if memory else "too much memory"
-    message = (
-        f"killed by the kernel: it used {limit}" if seen else f"killed, but not by Grass; it probably used {limit}"
-    )
-    return Reason(ReasonCode.SIGNAL, message, {"signal": _KILL})
 
 
 def wall(text: str) -> float | None:

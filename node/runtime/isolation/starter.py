@@ -1,12 +1,13 @@
 """Starters: processes made in advance, each of which starts one isolated task and ends. Run by ``starters``, as root.
 
-``python -m node.runtime.isolation.starter LINE ORDERS LOCK`` (descriptors) is the source of starters. To make one, and
-to free its memory, takes several times as long as to use it, so it happens before and after a start. A number on LINE
-says how many to make. They are children of the shepherd, not of their source, and wait for an order on ORDERS, which
-the kernel gives to one of them. It becomes the account, starts the task by posix_spawn, and ends, whereby the task
-becomes a child of the shepherd, which is a subreaper. The source is small, and does nothing else, so that its memory is
-copied quickly. All end with the shepherd. LOCK is the shepherd's: the next one starts only when none of them is left on
-the way to its task (``guard.hold``).
+``python -m node.runtime.isolation.starter LINE ORDERS LOCK [FOLDER…]`` is the source of starters; the first three
+words are descriptors. To make a starter, and to free its memory, takes several times as long as to use it, so it
+happens before and after a start. A number on LINE says how many to make. They are children of the shepherd, not of
+their source, and wait for an order on ORDERS, which the kernel gives to one of them. It becomes the account, starts
+the task by posix_spawn, and ends, whereby the task becomes a child of the shepherd, which is a subreaper. The source
+is small, and does nothing else, so that its memory is copied quickly. All end with the shepherd. LOCK is the
+shepherd's: the next one starts only when none of them is left on the way to its task (``guard.hold``). In each FOLDER
+a starter has a control group, which becomes that of its task (``groups``).
 """
 
 from __future__ import annotations
@@ -18,8 +19,10 @@ import signal
 import socket
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import NamedTuple, NoReturn
 
+from grass import clock
 from node.runtime.spawn import DEFAULTS, NOT_EXECUTABLE, CannotStartError, cannot_start, enter_folder, find_program
 
 _CLONE3 = 435
@@ -29,12 +32,12 @@ _CLONE_NEWNS = 0x00020000
 _DESCRIPTORS = 6
 TAKEN, STARTED, FAILED = b"t", b"s", b"f"
 """Said by a starter when it has the order, with its own pid and a line end, and then one of these: with the pid of the
-task, or with exit code and message."""
+task and the name of its control group, or with exit code and message."""
 _libc = ctypes.PyDLL(None, use_errno=True)  # keeps the interpreter's lock, which a copy of this process has too
 
 
 class Order(NamedTuple):
-    """What to become. ``groups``: files of control groups to join."""
+    """What to become. ``limits``: of its control group (``groups.Limit``)."""
 
     uid: int
     gid: int
@@ -42,7 +45,7 @@ class Order(NamedTuple):
     cwd: str
     argv: list[str]
     env: dict[str, str]
-    groups: tuple[str, ...] = ()
+    limits: tuple[tuple[str, str, str], ...] = ()
 
 
 class _CloneArguments(ctypes.Structure):
@@ -51,7 +54,7 @@ class _CloneArguments(ctypes.Structure):
     ]
 
 
-def main(line: int, orders: int, lock: int) -> None:
+def main(line: int, orders: int, lock: int, folders: Sequence[str]) -> None:
     for descriptor in (line, orders, lock):
         os.set_inheritable(descriptor, False)
     for number in DEFAULTS:
@@ -63,7 +66,7 @@ def main(line: int, orders: int, lock: int) -> None:
             pid = _copy()
             if pid == 0:
                 control.close()  # so that the shepherd hears of the end of the source while starters wait
-                _start(source)
+                _start(source, folders)
             if pid < 0:  # the shepherd makes another source, or learns why it cannot
                 sys.exit(f"no process can be made to start tasks: {os.strerror(ctypes.get_errno()).lower()}")
 
@@ -75,18 +78,22 @@ def _copy() -> int:
     return pid
 
 
-def _start(source: socket.socket) -> NoReturn:
+def _start(source: socket.socket, folders: Sequence[str]) -> NoReturn:
     """Wait for an order, start its task, and end. What came of it is written to the first descriptor with the order."""
     report = -1
     try:
+        group = _enter_group(folders)
         _rehearse()
         word, descriptors, _, _ = socket.recv_fds(source, 1, _DESCRIPTORS, socket.MSG_CMSG_CLOEXEC)
         if not word:
             os._exit(0)
         report, written, namespace, *streams = descriptors
         os.write(report, TAKEN + b"%d\n" % os.getpid())  # ends this process if the shepherd gave up
-        pid = _spawn(Order(*marshal.loads(_content(written))), namespace, streams)  # noqa: S302 (of the shepherd)
-        os.write(report, STARTED + b"%d" % pid)
+        order = Order(*marshal.loads(_content(written)))  # noqa: S302 (of the shepherd)
+        for folder, file, value in order.limits:
+            _limit(f"{folder}/{group}/{file}", value)
+        pid = _spawn(order, namespace, streams)
+        os.write(report, STARTED + b"%d %s" % (pid, group.encode()))
     except CannotStartError as error:
         os.write(report, FAILED + marshal.dumps((error.code, str(error))))
     except BaseException as error:  # noqa: BLE001 (nothing may go on as a second source)
@@ -101,6 +108,7 @@ def _rehearse() -> None:
     order = Order(0, 0, 0, "/", ["sh"], {"PATH": "/bin"})
     loaded = Order(*marshal.loads(marshal.dumps(tuple(order))))  # noqa: S302
     find_program(loaded.argv[0], loaded.env)
+    _limit("/no/such/file", "0")
     _checked(0, "nothing")
 
 
@@ -112,8 +120,6 @@ def _content(descriptor: int) -> bytes:
 def _spawn(order: Order, namespace: int, streams: Sequence[int]) -> int:
     """Take on the rights of an account, in the namespace of its job, and start the program; return its pid. What the
     account may not enter, the task does not start in. Raises CannotStartError, OSError."""
-    for group in order.groups:
-        _join(group)
     _checked(_libc.setns(namespace, _CLONE_NEWNS), "setns")
     for number, descriptor in enumerate(streams):
         os.dup2(descriptor, number)
@@ -129,10 +135,24 @@ def _spawn(order: Order, namespace: int, streams: Sequence[int]) -> int:
         raise cannot_start(order.argv[0], program, error) from error
 
 
-def _join(group: str) -> None:
-    descriptor = os.open(group, os.O_WRONLY | os.O_CLOEXEC)
+def _enter_group(folders: Sequence[str]) -> str:
+    """Make a control group for the task, and enter it. Return its name; empty: this system has none."""
+    name = f"{os.getpid()}-{int(clock.steady() * 1e9)}" if folders else ""
+    for folder in folders:
+        os.mkdir(f"{folder}/{name}", 0o755)  # noqa: PTH102
+        _write(f"{folder}/{name}/cgroup.procs", b"0")
+    return name
+
+
+def _limit(file: str, value: str) -> None:
+    with suppress(FileNotFoundError):  # kernels without limits of swap have no file for it
+        _write(file, value.encode())
+
+
+def _write(file: str, value: bytes) -> None:
+    descriptor = os.open(file, os.O_WRONLY | os.O_CLOEXEC)
     try:
-        os.write(descriptor, b"0")
+        os.write(descriptor, value)
     finally:
         os.close(descriptor)
 
@@ -144,4 +164,4 @@ def _checked(result: int, what: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*(int(word) for word in sys.argv[1:]))
+    main(int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4:])

@@ -34,10 +34,11 @@ _PROGRAM = "node.runtime.isolation.starter"
 
 
 class Starters:
-    """``lock``: descriptor of the shepherd's lock."""
+    """``lock``: descriptor of the shepherd's lock. ``folders``: of control groups."""
 
-    def __init__(self, lock: int) -> None:
+    def __init__(self, lock: int, folders: Sequence[str] = ()) -> None:
         self._lock = lock
+        self._folders = folders
         self._orders: socket.socket | None = None
         self._line: socket.socket | None = None
         self._waiting = 0
@@ -48,8 +49,8 @@ class Starters:
             with suppress(CannotStartError, OSError):
                 self._ask(KEPT - self._waiting)
 
-    def start(self, order: Order, namespace: int, streams: Sequence[int]) -> int:
-        """Start a program as a session of its own; return its pid. ``streams``: its first three.
+    def start(self, order: Order, namespace: int, streams: Sequence[int]) -> tuple[int, str]:
+        """Start a program as a session of its own; return its pid and its control group. ``streams``: its first three.
 
         Raises CannotStartError.
         """
@@ -139,7 +140,7 @@ class Starters:
                 os.chdir("/")  # Python also searches modules in the present directory
                 for descriptor in passed:
                     os.set_inheritable(descriptor, True)
-                words = [sys.executable, "-m", _PROGRAM, *map(str, passed)]
+                words = [sys.executable, "-m", _PROGRAM, *map(str, passed), *self._folders]
                 return processes.Program(sys.executable, words, environment.whole_environment())
 
             with orders:
@@ -173,12 +174,13 @@ def _end(starter: int, uid: int) -> None:
             proc.kill(pid)
 
 
-def _read(said: bytes) -> int:
-    """Return the pid of the task. Raises CannotStartError."""
+def _read(said: bytes) -> tuple[int, str]:
+    """Return the pid of the task and the name of its control group. Raises CannotStartError."""
     outcome = _outcome(said)
     what, rest = outcome[:1], outcome[1:]
     if what == STARTED:
-        return int(rest)
+        pid, _, group = rest.decode().partition(" ")
+        return int(pid), group
     if what == FAILED:
         raise CannotStartError(*marshal.loads(rest))  # noqa: S302 (of our own process)
     raise CannotStartError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import resource
+import signal
 import termios
 from collections.abc import Callable, Iterable, Sequence
 from selectors import BaseSelector
@@ -14,16 +15,18 @@ from grass.model.key_text import job_of
 from grass.model.names import is_job_id
 from node.runtime import proc
 from node.runtime.attempts import Attempt, Folders
-from node.runtime.isolation import processes
+from node.runtime.isolation import groups, processes
 from node.runtime.isolation.accounts import Accounts
+from node.runtime.isolation.groups import Groups
 from node.runtime.isolation.privilege import become_root, raised
 from node.runtime.isolation.starter import Order
 from node.runtime.isolation.starters import Starters
 from node.runtime.isolation.views import Views
+from node.runtime.out_of_memory import out_of_memory
 from node.runtime.protocol import Launch
 from node.runtime.spawn import NOT_EXECUTABLE, CannotStartError, enter_folder, find_program
 
-MOST_PROCESSES = 16_384
+MOST_PROCESSES = 2 * groups.MOST_PROCESSES
 """Processes and threads of one user on this node: a fork bomb must leave some to others."""
 UMASK = 0o002
 """Files in the share belong to the group of the daemons, which may need to change or remove them."""
@@ -41,6 +44,7 @@ class IsolatedTasks:
         group: int,
         selector: BaseSelector,
         lock: int,
+        limits: Groups,
         attempts: Iterable[Attempt] = (),
     ) -> None:
         """``lock``: descriptor of the shepherd's lock. ``attempts``: those of an earlier shepherd."""
@@ -53,8 +57,11 @@ class IsolatedTasks:
         for attempt in attempts:
             if attempt.pid is not None and attempt.main_ended is None and attempt.ended is None:
                 running.setdefault(job_of(attempt.key), []).append(attempt.pid)
+                attempt.group = attempt.group or limits.of(attempt.pid)
+                limits.set(attempt.group, attempt.memory, attempt.cpu)
         self._views = Views(config, folders.root, selector, running)
-        self._starters = Starters(lock)
+        self._groups = limits
+        self._starters = Starters(lock, limits.roots)
         processes.forbid_new_rights()
         _limit_processes()
 
@@ -63,8 +70,12 @@ class IsolatedTasks:
         self._starters.prepare()
         self._views.make_spare()
 
-    def start(self, key: str, launch: Launch, env: dict[str, str], scratch: str) -> int:
-        """Start the process of an attempt in its job's view; return its pid. Raises CannotStartError."""
+    def start(self, attempt: Attempt, launch: Launch, env: dict[str, str], scratch: str) -> int:
+        """Start the process of an attempt in its job's view, within its limits; return its pid.
+
+        Raises CannotStartError.
+        """
+        key = attempt.key
         if not launch.argv:
             raise CannotStartError(127, "cannot start: the command is empty")
         account = self._accounts.of(launch.user)
@@ -77,8 +88,12 @@ class IsolatedTasks:
         streams = [os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)]
         try:
             streams += [os.open(self._folders.path(key, name), _OUTPUT, 0o600) for name in ("stdout", "stderr")]
-            order = Order(account.uid, self._group, UMASK, launch.cwd or scratch, launch.argv, own)
-            return self._starters.start(order, namespace, streams)
+            memory, cpu = self._groups.memory(launch.memory), launch.cpu
+            limits = self._groups.limits(memory, cpu)
+            order = Order(account.uid, self._group, UMASK, launch.cwd or scratch, launch.argv, own, limits)
+            pid, attempt.group = self._starters.start(order, namespace, streams)
+            attempt.memory, attempt.cpu = memory, cpu
+            return pid
         except OSError as error:
             raise CannotStartError(NOT_EXECUTABLE, f"cannot make its output files: {error}") from error
         finally:
@@ -116,9 +131,23 @@ class IsolatedTasks:
                     NOT_EXECUTABLE, f"cannot start {argv[0]}: its task runs under no account of Grass"
                 )
             found = dict(entry.split("=", 1) for entry in proc.environ(pid) if "=" in entry)
-            return processes.fork(self._program(namespace, uid, argv, {**env, **found}, cwd, streams, tty=tty))
+            group = self._groups.of(pid)
+            return processes.fork(self._program(namespace, uid, argv, {**env, **found}, cwd, group, streams, tty=tty))
         finally:
             os.close(namespace)
+
+    def end(self, attempt: Attempt) -> None:
+        """Kill what is left of an ended attempt, whatever session it is in; add why, if it had no memory left."""
+        if not attempt.group:
+            return
+        failed = attempt.signal == signal.SIGKILL or attempt.code
+        if failed and attempt.reason is None and self._groups.ran_out_of_memory(attempt.group):
+            attempt.reason = out_of_memory(attempt.memory, attempt.code).to_wire()
+        self._groups.end(attempt.group)
+
+    def sweep(self, attempts: Iterable[Attempt]) -> None:
+        """Remove what killed starters left. ``attempts``: those that have not ended."""
+        self._groups.sweep({attempt.group for attempt in attempts})
 
     def remove(self, paths: Sequence[str]) -> None:
         """Remove folders with files of any account, in a process of its own."""
@@ -139,6 +168,7 @@ class IsolatedTasks:
         argv: list[str],
         env: dict[str, str],
         cwd: str,
+        group: str,
         streams: Sequence[int],
         *,
         tty: bool = False,
@@ -147,6 +177,8 @@ class IsolatedTasks:
             for number, descriptor in enumerate(streams):
                 os.dup2(descriptor, number)
             become_root()
+            if group:
+                self._groups.join(group)
             if tty:
                 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
                 os.fchown(0, uid, -1)

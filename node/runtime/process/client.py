@@ -68,7 +68,7 @@ class ProcessRuntime:
         self._sent_launches.difference_update(launches)
         if known and self._connection is not None:
             self._sent_launches |= known
-            self._send([_definition(name, self._launches[name]) for name in known])
+            self._send([message for name in known for message in _definition(name, self._launches[name])])
 
     def drop(self, launches: Iterable[str]) -> None:
         gone = [name for name in launches if self._launches.pop(name, None)]
@@ -78,7 +78,7 @@ class ProcessRuntime:
 
     def start(self, starts: list[Start]) -> None:
         fresh = {start.launch for start in starts} - self._sent_launches
-        messages = [_definition(name, self._launches[name]) for name in fresh]
+        messages = [message for name in fresh for message in _definition(name, self._launches[name])]
         if self._connection is not None:
             self._sent_launches |= fresh
         self._send([*messages, ["start", [[start.key, start.launch, start.env] for start in starts]]])
@@ -198,14 +198,16 @@ class ProcessRuntime:
         self._poll.modify(self._connection.fileno(), wanted)
 
 
-def _definition(name: str, launch: Launch) -> Message:
-    """Return the message that defines a launch: the fields that the shepherd uses."""
+def _definition(name: str, launch: Launch) -> list[Message]:
+    """Return the messages that define a launch: the fields that the shepherd uses. One of an earlier version takes no
+    limits, which therefore have a message of their own."""
     owner: list[object] = (
         [launch.user, launch.awaited] if launch.user else []
     )  # a shepherd of an earlier version isolates nobody
     if launch.user and launch.read_only_data:
         owner.append(True)
-    return ["launch", name, launch.argv, launch.env, launch.cwd, launch.grace, launch.width, *owner]
+    defined = ["launch", name, launch.argv, launch.env, launch.cwd, launch.grace, launch.width, *owner]
+    return [defined, ["limits", name, launch.cpu, launch.memory]] if launch.user else [defined]
 
 
 def _observed(attempt: Message) -> Observed:

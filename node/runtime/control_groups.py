@@ -1,0 +1,36 @@
+"""Where the kernel's control groups (versions 1 and 2) of a process are, and what the shepherd tells of them."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+from grass.atomic_file import replace_file
+
+ROOT = "/sys/fs/cgroup"
+CONTROLLERS = ("memory", "cpu", "pids")
+"""Those that limit tasks."""
+_TOLD = "limits"
+"""In the node's folder, where users are isolated: which limits processes have, in words for people."""
+
+
+def tell(node_dir: Path, words: str) -> None:
+    replace_file(node_dir / _TOLD, words)
+
+
+def told(node_dir: Path) -> dict[str, str]:
+    """Return what the shepherd told, as an addition to the node's versions. Empty: nothing."""
+    with suppress(OSError):
+        return {"limits": (node_dir / _TOLD).read_text()}
+    return {}
+
+
+def folders(text: str, root: str = ROOT) -> dict[str, str]:
+    """Return controller → folder, from the content of /proc/PID/cgroup. Version 2 has one folder, with the name ""."""
+    found = {}
+    for line in text.splitlines():
+        number, controllers, path = line.split(":", 2)
+        for controller in controllers.split(","):
+            if number == "0" or not controller.startswith("name="):
+                found[controller] = f"{root}/{controller}{path}" if controller else f"{root}{path}"
+    return {controller: folder.rstrip("/") for controller, folder in found.items()}

@@ -1,0 +1,168 @@
+"""Limits of isolated processes by control groups: memory, processes, cores; and what attackers try."""
+
+from __future__ import annotations
+
+import pwd
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from grass.model.isolation import UidRange
+from grass.model.reasons import ReasonCode
+from node.runtime import control_groups, proc
+from node.runtime.isolation import groups
+from node.runtime.process.beside import OfShepherd
+from node.runtime.protocol import Observed, Stop
+from tests.support.needs import require, require_root
+from tests.support.processes import alive
+from tests.support.shepherd_run import ShepherdRun
+from tests.support.waiting import wait_until
+
+UIDS = UidRange(57_970, 57_971)
+MIB = 1 << 20
+HOG = "exec python3 -c 'x = bytearray(200 << 20); print(len(x))'"
+
+
+@pytest.fixture(scope="module")
+def shepherd() -> Iterator[ShepherdRun]:
+    require_root()
+    require(shutil.which("bwrap") is not None, "bubblewrap")
+    require(Path(control_groups.ROOT, "memory", "cgroup.procs").exists(), "control groups of version 1")
+    try:
+        with ShepherdRun(UIDS) as run:
+            run.connect()
+            yield run
+    finally:
+        for entry in pwd.getpwall():
+            if UIDS.first <= entry.pw_uid <= UIDS.last:
+                subprocess.run(["userdel", entry.pw_name], check=True)
+
+
+def start(shepherd: ShepherdRun, key: str, script: str, user: str = "ann", cpu: int = 0, memory: int = 0) -> None:
+    output = str(shepherd.config.data_dir / "jobs" / key.partition("/")[0])
+    command = ["/bin/sh", "-c", f"exec 2>&1; {script}"]
+    shepherd.launch(key, command, user=user, cpu=cpu, memory=memory, GRASS_OUTPUT=output)
+    shepherd.start(key, key)
+
+
+def run(shepherd: ShepherdRun, key: str, script: str, user: str = "ann", cpu: int = 0, memory: int = 0) -> Observed:
+    start(shepherd, key, script, user, cpu, memory)
+    return shepherd.ended(key)
+
+
+def group(pid: int | None) -> dict[str, Path]:
+    """Return controller → folder of the group of a process."""
+    assert pid is not None
+    found = control_groups.folders(proc.read(f"/proc/{pid}/cgroup").decode())
+    return {name: Path(found[name]) for name in control_groups.CONTROLLERS}
+
+
+def test_a_task_that_needs_more_memory_than_it_asked_for_is_killed_and_told_so(shepherd: ShepherdRun) -> None:
+    ended = run(shepherd, "hog/a.0/1", HOG, memory=64 * MIB)
+    assert (ended.code, ended.signal) == (None, signal.SIGKILL)
+    assert ended.reason is not None and ended.reason.code is ReasonCode.SIGNAL
+    assert ended.reason.message == "killed by the kernel: it used more memory than its limit of 64 MiB"
+    child = run(shepherd, "hog/a.1/1", "python3 -c 'x = bytearray(200 << 20)'; exit 3", memory=64 * MIB)
+    assert child.code == 3 and child.reason is not None and child.reason.code is ReasonCode.EXIT_CODE
+    assert "exit code 3, after the kernel killed a process of it" in child.reason.message
+    assert run(shepherd, "hog/a.2/1", HOG).code == 0  # it asked for no memory
+    assert run(shepherd, "hog/a.3/1", HOG, memory=512 * MIB).code == 0
+    assert run(shepherd, "hog/a.4/1", "kill -KILL $$", memory=64 * MIB).reason is None
+
+
+def test_the_memory_of_a_job_is_counted_for_each_attempt_with_what_left_its_session(shepherd: ShepherdRun) -> None:
+    script = "setsid env -i /usr/bin/python3 -c 'x = bytearray(200 << 20)'; exit 7"
+    ended = run(shepherd, "session/a.0/1", script, memory=64 * MIB)
+    assert ended.code == 7 and ended.reason is not None and "its limit of 64 MiB" in ended.reason.message
+
+
+def test_cores_are_shared_by_what_tasks_asked_for(shepherd: ShepherdRun) -> None:
+    for index, cpu in enumerate((500, 2000, 0)):
+        start(shepherd, f"cores/a.{index}/1", "exec sleep 60", cpu=cpu)
+    folders = [group(shepherd.started(f"cores/a.{index}/1").pid) for index in range(3)]
+    assert [int((each["cpu"] / "cpu.shares").read_text()) for each in folders] == [512, 2048, 1024]
+    assert {int((each["pids"] / "pids.max").read_text()) for each in folders} == {groups.MOST_PROCESSES}
+    machine = int(Path("/proc/meminfo").read_text().split()[1]) << 10
+    limit = int((folders[0]["memory"] / "memory.limit_in_bytes").read_text())
+    assert 0.9 * machine < limit < machine
+    shepherd.runtime.stop([Stop(f"cores/a.{index}/1", 1.0) for index in range(3)])
+    for index in range(3):
+        shepherd.ended(f"cores/a.{index}/1")
+    assert not [path for each in folders for path in each.values() if path.exists()]
+
+
+def test_a_fork_bomb_ends_with_its_task_and_others_start_meanwhile(shepherd: ShepherdRun) -> None:
+    bomb = "until [ -e $HOME/go ]; do sleep 0.05; done; trap '' TERM; b() { b & b & wait; }; b"
+    start(shepherd, "bomb/a.0/1", bomb)
+    folder = group(shepherd.started("bomb/a.0/1").pid)["pids"]
+    (folder / "pids.max").write_text("200")  # thousands would slow down the whole machine
+    (shepherd.path("bomb/a.0/1", "scratch") / "go").touch()
+    wait_until(lambda: "max 0" not in (folder / "pids.events").read_text(), 15, "the limit")
+    assert int((folder / "pids.current").read_text()) <= 200
+    assert run(shepherd, "beside/a.0/1", "echo fine", "ben").code == 0
+    assert run(shepherd, "beside/a.1/1", "sh -c 'exit 4'", "ann").code == 4  # of the same user
+    shepherd.runtime.stop([Stop("bomb/a.0/1", 0.2)])
+    shepherd.ended("bomb/a.0/1")  # by KILL, or by itself: a shell that cannot fork gives up
+    wait_until(lambda: not folder.exists(), 10, "the end of all its processes")
+
+
+def test_what_hides_from_its_session_ends_with_its_task(shepherd: ShepherdRun) -> None:
+    script = "setsid env -i sh -c 'trap \"\" TERM; sleep 71.5 & wait' & echo up; sleep 0.2; exit 0"
+    start(shepherd, "hide/a.0/1", script)
+    folder = group(shepherd.started("hide/a.0/1").pid)["pids"]
+    assert shepherd.ended("hide/a.0/1").code == 0
+    wait_until(lambda: not folder.exists(), 10, "the end of its group")
+    assert not [pid for pid in proc.processes() if b"71.5" in proc.read(f"/proc/{pid}/cmdline")]
+
+
+def test_a_task_cannot_lift_its_limits_or_leave_its_group(shepherd: ShepherdRun) -> None:
+    victim = "exec sleep 60"
+    start(shepherd, "victim/a.0/1", victim, "ben")
+    theirs = group(shepherd.started("victim/a.0/1").pid)
+    tries = {
+        "lift": "cd /sys/fs/cgroup/memory$(sed -n s/.*:memory://p /proc/self/cgroup); echo -1 > memory.limit_in_bytes",
+        "leave": "echo $$ > /sys/fs/cgroup/memory/cgroup.procs",
+        "leave in a namespace": "unshare -UrmC sh -c 'echo $$ > /sys/fs/cgroup/memory/cgroup.procs'",
+        "make": "d=$(sed -n 's/.*:pids://p' /proc/self/cgroup); mkdir /sys/fs/cgroup/pids$d/own",
+        "enter": f"echo $$ > {theirs['memory']}/cgroup.procs",
+        "freeze": f"mkdir /sys/fs/cgroup/freezer/x || echo 0 > {theirs['pids']}/pids.max",
+        "mount": "unshare -UrmC sh -c 'mount -t cgroup -o memory none /mnt && echo $$ > /mnt/cgroup.procs'",
+    }
+    script = "; ".join(f"( {attack} ) >/dev/null 2>&1 && echo '{name}'" for name, attack in tries.items())
+    ended = run(shepherd, "evil/a.0/1", f"{script}; {HOG}", memory=64 * MIB)
+    assert shepherd.stdout("evil/a.0/1") == "" and ended.signal == signal.SIGKILL
+    assert alive(shepherd.known["victim/a.0/1"].pid or 0)
+    shepherd.runtime.stop([Stop("victim/a.0/1", 1.0)])
+    shepherd.ended("victim/a.0/1")
+
+
+def test_a_command_beside_a_task_has_the_limits_of_the_task(shepherd: ShepherdRun, tmp_path: Path) -> None:
+    start(shepherd, "exec/a.0/1", "exec sleep 60", memory=64 * MIB)
+    shepherd.started("exec/a.0/1")
+    with open("/dev/null", "r+b") as null:
+        path = shepherd.config.socket("shepherd")
+        command = OfShepherd(path, "exec/a.0/1", ["/bin/sh", "-c", HOG], {}, [null.fileno()] * 3, False)
+    assert command.code() == -signal.SIGKILL
+    command.close()
+    shepherd.runtime.stop([Stop("exec/a.0/1", 1.0)])
+    assert shepherd.ended("exec/a.0/1").reason is None  # it was stopped, whatever else happened in its group
+
+
+def test_the_next_shepherd_knows_the_limits_and_removes_what_the_last_one_prepared(shepherd: ShepherdRun) -> None:
+    start(shepherd, "next/a.0/1", f"until [ -e $HOME/go ]; do sleep 0.05; done; {HOG}", memory=64 * MIB)
+    own = group(shepherd.started("next/a.0/1").pid)
+    before = {path.name for path in own["memory"].parent.glob("[0-9]*-*")} - {own["memory"].name}
+    shepherd.kill_shepherd()
+    shepherd.relist()
+    (shepherd.path("next/a.0/1", "scratch") / "go").touch()
+    ended = shepherd.ended("next/a.0/1")
+    assert ended.reason is not None and "its limit of 64 MiB" in ended.reason.message
+    assert before
+    start(shepherd, "next/a.1/1", "exec sleep 60")  # while a task runs, there is housekeeping
+    wait_until(lambda: not [name for name in before if (own["memory"].parent / name).exists()], 10, "the sweep")
+    shepherd.runtime.stop([Stop("next/a.1/1", 1.0)])
+    shepherd.ended("next/a.1/1")

@@ -1,0 +1,97 @@
+"""Limits of tasks by control groups of version 2, over folders like the kernel's. Version 1: test_task_limits."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from node.runtime import control_groups
+from node.runtime.isolation import groups
+from node.runtime.isolation.groups import Groups
+
+GIB = 1 << 30
+
+
+@pytest.fixture
+def unit(tmp_path: Path) -> Path:
+    """The group of a unit, to which systemd delegates all controllers, with its main process."""
+    folder = tmp_path / "grass-shepherd@lab.service"
+    folder.mkdir()
+    (folder / "cgroup.controllers").write_text("cpuset cpu io memory pids\n")
+    (folder / "cgroup.subtree_control").write_text("\n")
+    (folder / "cgroup.procs").write_text(f"{os.getpid()}\n")
+    return folder
+
+
+def test_a_process_alone_in_its_group_makes_room_for_others_below(unit: Path) -> None:
+    assert groups.of_version_2(str(unit), os.getpid()) == dict.fromkeys(control_groups.CONTROLLERS, str(unit))
+    assert (unit / "grass-shepherd" / "cgroup.procs").read_text() == "0"
+    assert (unit / "cgroup.subtree_control").read_text() == "+pids"  # one controller with each write
+
+
+def test_a_process_that_is_already_below_stays_there(unit: Path) -> None:
+    own = unit / "grass-shepherd"
+    own.mkdir()
+    assert set(groups.of_version_2(str(own), os.getpid()).values()) == {str(unit)}
+    assert not (own / "cgroup.procs").exists()
+
+
+@pytest.mark.parametrize("processes", ["", "1\n{pid}\n", "17\n"])
+def test_a_group_with_other_processes_is_left_alone(unit: Path, processes: str) -> None:
+    (unit / "cgroup.procs").write_text(processes.format(pid=os.getpid()))
+    assert groups.of_version_2(str(unit), os.getpid()) == {}
+    assert not (unit / "grass-shepherd").exists() and (unit / "cgroup.subtree_control").read_text() == "\n"
+
+
+def test_controllers_that_the_unit_does_not_have_limit_nothing(unit: Path) -> None:
+    (unit / "cgroup.controllers").write_text("cpu pids\n")
+    found = groups.of_version_2(str(unit), os.getpid())
+    assert list(found) == ["cpu", "pids"]
+    limited = Groups(found, unified=True, memory=GIB)
+    assert limited.memory(64 << 20) == 0
+    assert [file for _, file, _ in limited.limits(0, 500)] == ["cpu.weight", "pids.max"]
+    assert limited.told() == "cpu, pids (no control groups of this machine for memory)"
+    assert (
+        Groups({}, unified=True, memory=GIB).told() == "none: no control groups of this machine for memory, cpu, pids"
+    )
+    assert (
+        Groups(dict.fromkeys(control_groups.CONTROLLERS, "x"), unified=True, memory=GIB).told() == "memory, cpu, pids"
+    )
+
+
+@pytest.mark.parametrize("names", [{}, {"cgroup.controllers": None}])
+def test_a_system_without_delegation_has_no_limits(tmp_path: Path, names: dict[str, None]) -> None:
+    for name in names:
+        (tmp_path / name).mkdir()
+    assert groups.of_version_2(str(tmp_path / "missing"), os.getpid()) == {}
+
+
+def test_limits_are_those_of_the_job_within_what_the_machine_can_give(unit: Path) -> None:
+    root = str(unit)
+    limited = Groups(dict.fromkeys(control_groups.CONTROLLERS, root), unified=True, memory=10 * GIB)
+    assert limited.memory(GIB) == GIB
+    assert limited.memory(0) == limited.memory(20 * GIB) == 10 * GIB - GIB // 2
+    assert limited.memory(1) == groups.LEAST_MEMORY
+    assert dict((file, value) for _, file, value in limited.limits(GIB, 1500)) == {
+        "memory.max": str(GIB),
+        "memory.swap.max": "0",
+        "cpu.weight": "150",
+        "pids.max": str(groups.MOST_PROCESSES),
+    }
+    assert limited.limits(GIB, 0)[2] == (root, "cpu.weight", "100")
+    assert limited.limits(GIB, 1_000_000)[2] == (root, "cpu.weight", "10000")
+
+
+def test_the_next_shepherd_sets_limits_again_and_reads_what_the_kernel_did(unit: Path) -> None:
+    limited = Groups(dict.fromkeys(control_groups.CONTROLLERS, str(unit)), unified=True, memory=10 * GIB)
+    own = unit / "12-34"
+    own.mkdir()
+    limited.set("12-34", GIB, 2000)
+    assert (own / "memory.max").read_text() == str(GIB) and (own / "cpu.weight").read_text() == "200"
+    limited.set("gone", GIB, 2000)  # its attempt has just ended
+    assert not limited.ran_out_of_memory("12-34")
+    for told, ran_out in (("oom 1\noom_kill 0\n", False), ("oom 3\noom_kill 2\n", True)):
+        (own / "memory.events").write_text(told)
+        assert limited.ran_out_of_memory("12-34") is ran_out
