@@ -12,9 +12,7 @@ from __future__ import annotations
 import gc
 import logging
 import random
-import shutil
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import TypeVar
 
 from grass import __version__, process_memory, trace
@@ -37,6 +35,7 @@ from master.agent.agenda import Agenda
 from master.agent.changes import Changes, operations
 from master.agent.floods import Floods
 from master.agent.isolation import check_later, isolate
+from master.agent.log_removal import LogRemoval
 from master.agent.members import send_memberships
 from master.agent.output_folders import OutputFolders, output_mode
 from master.agent.reactor import answer, decide, react, take
@@ -97,6 +96,7 @@ class MasterAgent:
         self._random = random.Random()  # noqa: S311 # for delays, not for secrets
         self._floods = Floods()
         self._folders = OutputFolders(config.data_dir / "jobs", output_mode(config))
+        self._logs = LogRemoval(config.logs_dir)
         self._idle_rounds = 0
         self._listened_at = self._steady()
         """Steady time of the last read of messages."""
@@ -108,6 +108,7 @@ class MasterAgent:
         """Acquire the lease and load the memory. Waits for redis without a limit."""
         self._until_store_answers(lambda: self._store.acquire(owner))
         self._folders.remove_left()
+        self._logs.remove_left()
         self._remember()
         self._until_store_answers(lambda: self._accounts.keep({self._config.node.name, *self._cluster.nodes}))
         step = self._step()
@@ -304,7 +305,7 @@ class MasterAgent:
         self._write(step, messages, ops)
 
     def _dispatch(self, changes: Changes) -> None:
-        """Carry out effects outside the store, after the commit. `grass clean` removes logs that a crash leaves."""
+        """Carry out effects outside the store, after the commit. A crash before them leaves files of removed jobs."""
         for name, digest in changes.accounts.items():
             if digest is not None:
                 self._store.watch(name)
@@ -312,10 +313,10 @@ class MasterAgent:
                 self._store.unwatch(name)
                 self._until_store_answers(lambda: self._accounts.remove(name))  # noqa: B023 (called at once)
         for job_id in changes.removed:
-            shutil.rmtree(Path(self._config.logs_dir) / job_id, ignore_errors=True)
+            self._logs.remove(job_id)
             self._folders.remove(job_id)
         for job_id in changes.logs_dropped:
-            shutil.rmtree(Path(self._config.logs_dir) / job_id, ignore_errors=True)
+            self._logs.remove(job_id)
         if changes.admitted:
             self._folders.make_next()
         if changes.notifications:
