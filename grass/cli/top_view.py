@@ -60,14 +60,22 @@ def overview(
     reverse: bool = False,
     foot: Line = FOOT,
 ) -> list[Line]:
-    """Return exactly ``height`` lines: header, nodes, jobs, foot. ``selected``: id of the marked job."""
+    """Return exactly ``height`` lines: header, nodes, jobs, why the marked job waits or failed, foot.
+
+    ``selected``: id of the marked job. A narrow screen has no column for reasons.
+    """
     head = header(state, width, sort)
     jobs = state.sorted_jobs(sort, reverse)
-    room = height - len(head) - 4  # two titles, a blank line, the keys
+    room = height - len(head) - 5  # two titles, a blank line, the reason, the keys
     nodes = node_lines(state, width, max(1, min(len(state.nodes), room // 3)))
     shown = _window(jobs, selected, max(1, room - (len(nodes) - 1)))
     lines = [*head, *nodes, Line(""), *job_lines(shown, state.time, width, selected)]
-    return fitted(lines, width, height, foot)
+    marked = next((job for job in jobs if job["id"] == selected), None)
+    reason = f"{marked['name']}: {job_reason(marked)}" if marked and job_reason(marked) else ""
+    return [
+        *fitted(lines, width, height - 1, Line(cells.clean(reason))),
+        Line(cells.clip(foot.text, width), foot.style),
+    ]
 
 
 def page(title: str, content: Sequence[str], width: int, height: int, top: int, foot: Line = FOOT) -> list[Line]:
@@ -95,7 +103,7 @@ def everything(state: State, width: int | None, sort: str) -> list[str]:
 def header(state: State, width: int, sort: str) -> list[Line]:
     clock = datetime.fromtimestamp(state.time, timezone.utc).astimezone().strftime("%H:%M:%S")
     jobs = ", ".join(f"{count} {name.lower()}" for name, count in state.counts.items() if count) or "no jobs"
-    lines = [Line(f"grass top  {clock}  {jobs}  (sorted by {sort})", "head"), Line(_capacity(state))]
+    lines = [Line(f"grass top  {clock}  {jobs}  sorted by {sort}", "head"), Line(_capacity(state))]
     if state.trouble:
         lines.append(Line(f"not up to date: {cells.clean(state.trouble)}", "bad"))
     if found := state.alerts():
@@ -110,8 +118,8 @@ def _capacity(state: State) -> str:
         total = sum((node["resources"] or {}).get(name, 0) for node in state.nodes.values())
         free = sum((node["free"] or {}).get(name, 0) for node in state.nodes.values())
         if total:
-            parts.append(f"{name} {show_quantity(name, total - free)} of {show_quantity(name, total)} allocated")
-    return "  ".join(parts) or "no nodes"
+            parts.append(f"{name} {show_quantity(name, total - free)} of {show_quantity(name, total)}")
+    return f"allocated: {', '.join(parts)}" if parts else "no nodes"
 
 
 def node_lines(state: State, width: int, most: int) -> list[Line]:

@@ -55,6 +55,15 @@ def test_the_selected_job_is_on_the_screen_wherever_it_is() -> None:
         assert marked.text.startswith(f"j{number} ")
 
 
+def test_why_the_selected_job_waits_is_said_where_no_column_has_room_for_it() -> None:
+    state, why = state_of(20), "needs 900 cpu per task; the largest node has 16"
+    waiting = job(3, "QUEUED", "too-large-for-any-machine-here", reason={"code": "infeasible", "message": why})
+    state.apply({"jobs": [waiting]})
+    lines = overview(state, 80, 24, "j3-1")
+    assert len(lines) == 24 and lines[-2].text == f"{waiting['name']}: {why}"
+    assert overview(state, 80, 24, "j4-1")[-2].text == ""
+
+
 def test_nodes_that_need_attention_come_first() -> None:
     state = state_of(1, 40)
     state.apply({"nodes": [node("n39", "LOST")]})
