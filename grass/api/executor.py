@@ -34,7 +34,7 @@ class Executor(StandardExecutor):
     """Runs functions as tasks of a cluster. Functions, arguments and results travel by cloudpickle.
 
     ``client``: default: of the current cluster. ``cpu`` (cores), ``memory``, ``gpu``, ``image``, ``env``: of each task,
-    as in a job file. ``max_workers``: most tasks of a ``map`` (default: as many as the cluster has room for).
+    as in a job file. ``max_workers``: most tasks of a ``map`` (default: as many as fit into the cluster).
     ``python``: the program that runs them; default: this one on a cluster of this machine, otherwise ``python3``. It
     must have cloudpickle, and nearly the version of this Python. ``keep``: keep the jobs; otherwise those that
     succeeded are deleted.

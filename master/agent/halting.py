@@ -82,7 +82,7 @@ def expire(step: Step, run: JobRun, operation: OperationRecord) -> None:
 def _time_out(step: Step, run: JobRun, operation: OperationRecord) -> None:
     """End a replacement at its deadline. Its task goes on as any task that must leave its node, or waits."""
     run.components[operation.component or ""].avoid = None
-    name, starts = ", ".join(operation.named), "starts on any node as soon as one has room"
+    name, starts = ", ".join(operation.named), "starts on any node as soon as one has enough free resources"
     stops = operation.state is OperationState.STOPPING
     message = f"{name} did not end in time; it is being stopped, then {starts}"
     operation_log.end(

@@ -198,7 +198,9 @@ def _not_due(run: JobRun, component: ComponentRun) -> bool:
 
 def _requeue(step: Step, run: JobRun, component: ComponentRun) -> None:
     spec = component.spec
-    reason = f"fewer than {spec.min} tasks of {spec.name} run (`min`), and no node has room for the others"
+    reason = (
+        f"fewer than {spec.min} tasks of {spec.name} run (`min`), and no node has enough free resources for the others"
+    )
     for operation in operation_log.unfinished(run):
         if operation.kind is OperationKind.SCALE and operation.state in _SCALING_OUT:
             scaling.undo(step, run, operation, Outcome.ROLLED_BACK, reason)

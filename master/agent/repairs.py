@@ -42,7 +42,9 @@ def progress(step: Step, run: JobRun, operation: OperationRecord) -> None:
 
 def expire(step: Step, run: JobRun, operation: OperationRecord) -> None:
     """End a repair that took too long."""
-    message = f"some tasks still wait after {REPAIR_SECONDS:g} s; they start as soon as a node has room"
+    message = (
+        f"some tasks still wait after {REPAIR_SECONDS:g} s; they start as soon as a node has enough free resources"
+    )
     operation_log.end(step, run, operation, Outcome.TIMED_OUT, message)
 
 

@@ -59,7 +59,9 @@ def create_app(config: ClusterConfig, token: str, *, abandoned: float = ABANDONE
     def authorise() -> None:
         peer = request.environ.get(PEER, "")
         if removed.refuses(peer, request.environ.get(PEER_SINCE, 0.0)):
-            raise NotAllowedError(f"the certificate of {peer} counts no more: the node was removed from the cluster")
+            raise NotAllowedError(
+                f"the certificate of {peer} is no longer valid: the node was removed from the cluster"
+            )
         if request.path.startswith(PREFIX):
             return  # each of these routes checks the task's token
         if config.tls and peer != identity(config.name, MASTER):

@@ -1,4 +1,4 @@
-"""The nodes that were removed from the cluster: their certificates are valid for days more, and count no more.
+"""The nodes that were removed from the cluster: their certificates would be valid for days more, and are refused.
 
 The node-agent learns them from redis and writes the file. The node-api-server reads it, also while redis is away.
 """

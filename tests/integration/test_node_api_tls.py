@@ -102,7 +102,7 @@ def test_a_certificate_from_before_its_node_was_removed_counts_no_more(node: Nod
     assert "certificate" not in answer(old)
     revoked.add(node.config, {"n4": clock.wall() - 3600})
     revoked.add(node.config, {"other": clock.wall()})
-    assert "of grass://x/node/n4 counts no more: the node was removed" in answer(old)
+    assert "of grass://x/node/n4 is no longer valid: the node was removed" in answer(old)
     assert "certificate" not in answer(node.files.add(tmp_path, "n4"))  # it joined again
     assert call_node(node.master, node.record, "GET", "/v1/status")["node"] == "n1"
 
