@@ -155,12 +155,21 @@ def incoming(user: str) -> str:
 
 
 def take_incoming(share: Path, user: str, entry: ImageEntry) -> None:
-    """Move the parts of an image that a user sent to the others; ``add_image`` checks them."""
+    """Put the parts of an image that a user sent beside the others; ``add_image`` checks them.
+
+    They are copied: the user may have another name for a file, or have it open, and change it after the check.
+    """
     with _locked(share):
         for digest in missing_blobs(share, list(entry.blobs)):
             sent = share / incoming(user) / "blobs" / digest
-            if sent.is_file() and not sent.is_symlink():
-                sent.replace(_blobs(share) / digest)
+            try:
+                descriptor = os.open(sent, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            except OSError:
+                continue  # it was not sent, or is a link: ``add_image`` misses it
+            with os.fdopen(descriptor, "rb") as file:
+                if stat.S_ISREG(os.fstat(descriptor).st_mode):
+                    _copy(file, _blobs(share) / digest)
+                    sent.unlink(missing_ok=True)
 
 
 def remove_image(share: Path, name: str) -> RemovedImage:
@@ -200,6 +209,18 @@ def _blobs(share: Path) -> Path:
     folder = share / "images" / "blobs"
     folder.mkdir(parents=True, exist_ok=True)
     return folder
+
+
+def _copy(file: IO[bytes], blob: Path) -> None:
+    draft = blob.with_name(f".{blob.name}")
+    try:
+        with draft.open("wb") as target:
+            draft.chmod(0o644)
+            shutil.copyfileobj(file, target, 1 << 20)
+        draft.replace(blob)
+    except OSError:
+        draft.unlink(missing_ok=True)
+        raise
 
 
 def _digest(text: str) -> str:
