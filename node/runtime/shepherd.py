@@ -159,6 +159,8 @@ class Shepherd:
             case ["launch", str(name), argv, env, cwd, grace, width, *owner]:
                 user, awaited, *read_only = owner or ("", ())
                 launch = Launch(argv, env, cwd, grace, width, user=user, awaited=tuple(awaited))
+                if before := self._launches.get(name):  # its limits hold until they are told again: attempts may wait
+                    launch = launch._replace(cpu=before.cpu, memory=before.memory)
                 self._launches[name] = launch._replace(read_only_data=read_only == [True])
                 self._queue += self._limits.set_width(name, width)
             case ["limits", str(name), int(cpu), int(memory)] if name in self._launches:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pwd
 import shutil
 import signal
+import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,12 +15,13 @@ import pytest
 from grass.model.isolation import UidRange
 from grass.model.reasons import ReasonCode
 from node.runtime import control_groups, proc
+from node.runtime.frames import pack
 from node.runtime.isolation import groups
 from node.runtime.process.beside import OfShepherd
 from node.runtime.protocol import Observed, Stop
 from tests.support.needs import require, require_root
 from tests.support.processes import alive
-from tests.support.shepherd_run import ShepherdRun
+from tests.support.shepherd_run import ENV, ShepherdRun
 from tests.support.waiting import wait_until
 
 UIDS = UidRange(57_970, 57_971)
@@ -72,6 +74,17 @@ def test_a_task_that_needs_more_memory_than_it_asked_for_is_killed_and_told_so(s
     assert run(shepherd, "hog/a.2/1", HOG).code == 0  # it asked for no memory
     assert run(shepherd, "hog/a.3/1", HOG, memory=512 * MIB).code == 0
     assert run(shepherd, "hog/a.4/1", "kill -KILL $$", memory=64 * MIB).reason is None
+
+
+def test_a_launch_that_is_defined_again_keeps_its_limits_until_it_gets_new_ones(shepherd: ShepherdRun) -> None:
+    key, command = "again/a.0/1", ["/bin/sh", "-c", HOG]
+    shepherd.launch(key, command, user="ann", memory=64 * MIB)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:  # as the first half of what a node-agent sends
+        client.connect(str(shepherd.config.socket("shepherd")))
+        client.sendall(pack(["launch", key, command, ENV, None, 1.0, None, "ann", []]) + pack(["ping"]))
+        assert client.recv(100) == pack(["pong"])
+    shepherd.start(key, key)
+    assert shepherd.ended(key).signal == signal.SIGKILL
 
 
 def test_the_memory_of_a_job_is_counted_for_each_attempt_with_what_left_its_session(shepherd: ShepherdRun) -> None:
