@@ -77,14 +77,16 @@ def test_a_task_that_needs_more_memory_than_it_asked_for_is_killed_and_told_so(s
 
 
 def test_a_launch_that_is_defined_again_keeps_its_limits_until_it_gets_new_ones(shepherd: ShepherdRun) -> None:
-    key, command = "again/a.0/1", ["/bin/sh", "-c", HOG]
-    shepherd.launch(key, command, user="ann", memory=64 * MIB)
+    name, command = "again/a", ["/bin/sh", "-c", HOG]
+    shepherd.launch(name, command, user="ann", memory=64 * MIB)
+    shepherd.start(name, "again/a.0/1")
+    assert shepherd.ended("again/a.0/1").signal == signal.SIGKILL
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:  # as the first half of what a node-agent sends
         client.connect(str(shepherd.config.socket("shepherd")))
-        client.sendall(pack(["launch", key, command, ENV, None, 1.0, None, "ann", []]) + pack(["ping"]))
+        client.sendall(pack(["launch", name, command, ENV, None, 1.0, None, "ann", []]) + pack(["ping"]))
         assert client.recv(100) == pack(["pong"])
-    shepherd.start(key, key)
-    assert shepherd.ended(key).signal == signal.SIGKILL
+    shepherd.start(name, "again/a.1/1")
+    assert shepherd.ended("again/a.1/1").signal == signal.SIGKILL
 
 
 def test_the_memory_of_a_job_is_counted_for_each_attempt_with_what_left_its_session(shepherd: ShepherdRun) -> None:
