@@ -170,13 +170,17 @@ def test_a_command_beside_a_task_has_the_limits_of_the_task(shepherd: ShepherdRu
 def test_the_next_shepherd_knows_the_limits_and_removes_what_the_last_one_prepared(shepherd: ShepherdRun) -> None:
     start(shepherd, "next/a.0/1", f"until [ -e $HOME/go ]; do sleep 0.05; done; {HOG}", memory=64 * MIB)
     own = group(shepherd.started("next/a.0/1").pid)
-    before = {path.name for path in own["memory"].parent.glob("[0-9]*-*")} - {own["memory"].name}
+
+    def in_advance() -> set[str]:
+        return {path.name for path in own["memory"].parent.glob("[0-9]*-*")} - {own["memory"].name}
+
+    wait_until(in_advance, 10, "the group of the next starter")
+    before = in_advance()
     shepherd.kill_shepherd()
     shepherd.relist()
     (shepherd.path("next/a.0/1", "scratch") / "go").touch()
     ended = shepherd.ended("next/a.0/1")
     assert ended.reason is not None and "its limit of 64 MiB" in ended.reason.message
-    assert before
     start(shepherd, "next/a.1/1", "exec sleep 60")  # while a task runs, there is housekeeping
     wait_until(lambda: not [name for name in before if (own["memory"].parent / name).exists()], 10, "the sweep")
     shepherd.runtime.stop([Stop("next/a.1/1", 1.0)])
