@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -104,7 +105,8 @@ def test_merge_keys_cannot_hide_a_bomb() -> None:
 
 
 def test_deep_nesting_is_refused_in_yaml_and_json_and_through_aliases() -> None:
-    assert "nested more than 32 levels" in refusal("a: " + "[" * 5000 + "]" * 5000)
+    assert "nested more than 32 levels" in refusal("a: " + "[" * 500 + "]" * 500)
+    assert re.search("nested more than 32 levels|nesting depth", refusal("a: " + "[" * 5000 + "]" * 5000))  # libyaml's
     assert "nested more than 32 levels" in refusal('{"a": ' + "[" * 100_000 + "]" * 100_000 + "}", json=True)
     assert "nested more than 32 levels" in refusal('{"a": ' + "[" * 40 + "]" * 40 + "}", json=True)
     lines = ["a0: &a0 [x]"] + [f"a{i}: &a{i} [*a{i - 1}]" for i in range(1, 40)]
