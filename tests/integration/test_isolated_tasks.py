@@ -430,14 +430,15 @@ def test_a_task_that_stops_whatever_its_account_starts_holds_up_nobody_else(shep
     shepherd.started("stops/a.0/1")
     wait_until(lambda: shepherd.stdout("stops/a.0/1") == "up\n", 10, "its beginning")
     shepherd.launch("held", ["/bin/true"], user="Mallory.2nd")
-    keys = [f"held/a.{index}/1" for index in range(8)]
+    keys = [f"held/a.{index}/1" for index in range(16)]
     shepherd.start("held", *keys)
     assert run(shepherd, "goes-on/a.0/1", "echo up")[1] == ["up"]
     shepherd.runtime.stop([Stop(key, 0.0) for key in ("stops/a.0/1", *keys)])
     for key in ("stops/a.0/1", *keys):
         shepherd.ended(key)
     uid = shepherd.path("stops/a.0/1", "scratch").stat().st_uid
-    assert not [pid for pid in proc.processes() if proc.owner(pid) == uid]  # they would hold the shepherd's lock
+    # They would hold the shepherd's lock. A process ends a moment after it was killed.
+    wait_until(lambda: not [pid for pid in proc.processes() if proc.owner(pid) == uid], 10, "the end of all processes")
     shepherd.kill_shepherd()
     shepherd.relist()
     assert run(shepherd, "goes-on/a.1/1", "echo up")[1] == ["up"]

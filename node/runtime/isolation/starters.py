@@ -12,6 +12,7 @@ from contextlib import suppress
 
 from grass import clock, environment
 from node.runtime import proc
+from node.runtime.adoption import MARK
 from node.runtime.isolation import processes
 from node.runtime.isolation.privilege import become_root
 from node.runtime.isolation.starter import FAILED, STARTED, Order
@@ -60,7 +61,7 @@ class Starters:
                 file.write(marshal.dumps(tuple(order)))
             deadline = clock.steady() + _PATIENCE
             for _ in range(_TRIES):
-                if said := self._sent(written, namespace, streams, order.uid, deadline):
+                if said := self._sent(written, namespace, streams, order, deadline):
                     return _read(said)
                 self._close()  # nobody took the order, so it can be sent again
         except (OSError, ValueError) as error:
@@ -69,8 +70,8 @@ class Starters:
             os.close(written)
         raise CannotStartError(NOT_EXECUTABLE, "cannot start: no process took the order; the node may lack memory")
 
-    def _sent(self, written: int, namespace: int, streams: Sequence[int], uid: int, deadline: float) -> bytes:
-        """Send the order; return what came of it. Empty: nobody took it. ``uid``: of the account."""
+    def _sent(self, written: int, namespace: int, streams: Sequence[int], order: Order, deadline: float) -> bytes:
+        """Send the order, which is in ``written``; return what came of it. Empty: nobody took it."""
         if self._waiting < 1:
             self._ask(KEPT)
         assert self._orders is not None
@@ -80,7 +81,7 @@ class Starters:
             os.close(writer)
             writer = -1
             self._waiting -= 1
-            return self._result(reader, uid, deadline)
+            return _ended(self._result(reader, deadline), reader, order)
         except (BrokenPipeError, ConnectionResetError):  # all starters and their source were killed
             return b""
         finally:
@@ -88,8 +89,9 @@ class Starters:
                 if descriptor >= 0:
                     os.close(descriptor)
 
-    def _result(self, report: int, uid: int, deadline: float) -> bytes:
-        """Read what a starter says, until it has started the task, or failed."""
+    def _result(self, report: int, deadline: float) -> bytes:
+        """Read what a starter says, until it has started the task, has failed, or says no more. Empty: nobody took the
+        order."""
         poll = select.poll()
         poll.register(report, select.POLLIN)
         said = b""
@@ -101,8 +103,7 @@ class Starters:
                     return said
             elif said:
                 if clock.steady() >= deadline or _is_stopped(_starter(said)):
-                    _end(_starter(said), uid)
-                    return said + (os.read(report, 1 << 16) if poll.poll(0) else b"")  # it may have been late only
+                    return said
             elif clock.steady() >= deadline:
                 return b""
             else:
@@ -162,15 +163,34 @@ def _is_stopped(starter: int) -> bool:
     return any(stat.state in "Tt" for stat in stats if stat)
 
 
-def _end(starter: int, uid: int) -> None:
-    """End a starter that became an account, and its child if that is not a task yet. Otherwise the task might start
-    after all, unobserved, and what is left would hold the shepherd's lock."""
+def _ended(said: bytes, report: int, order: Order) -> bytes:
+    """End a starter that has said all, or does not go on; return what it said. It acts as the account of its order,
+    whose tasks may stop it at any moment: also when it has started a task, whose end nobody would see then."""
+    if not said:
+        return b""
+    starter = _starter(said)
     proc.kill(starter)  # our child, which nobody else reaps
+    if _outcome(said):
+        return said
     until = clock.steady() + _END
     while os.waitid(os.P_PID, starter, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None and clock.steady() < until:
         clock.sleep(0.002)
-    for pid in proc.children(os.getpid()):  # its child, too, now that it has ended
-        if proc.owner(pid) == uid and _PROGRAM.encode() in proc.read(f"/proc/{pid}/cmdline"):
+    poll = select.poll()
+    poll.register(report, select.POLLIN)
+    if poll.poll(0):
+        said += os.read(report, 1 << 16)  # it was late only
+    if not _outcome(said):
+        _end_children(order)
+    return said
+
+
+def _end_children(order: Order) -> None:
+    """End the child of an ended starter, whether it is the task already or not: nobody observes it, and it may hold the
+    shepherd's lock. One that is just between the two is left to ``upkeep``."""
+    for pid in proc.children(os.getpid()):
+        if proc.owner(pid) == order.uid and (
+            _PROGRAM.encode() in proc.read(f"/proc/{pid}/cmdline") or proc.environment(pid, MARK) == order.env[MARK]
+        ):
             proc.kill(pid)
 
 
