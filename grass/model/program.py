@@ -7,17 +7,27 @@ import shlex
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 _PLAIN = re.compile(r"[A-Za-z0-9_./+-]+")
+_SHELL = re.compile(r"(?:.*/)?(?:ba|da|a|k|z)?sh")
+_SCRIPT = re.compile(r"-[aefhuvx]*c[aefhuvx]*")
+"""Options after which a shell reads a script. A login shell (``-l``) chooses a PATH of its own."""
 
 
 def first_program(command: str | tuple[str, ...]) -> str:
-    """Return the first word of a command, without ``exec`` and variables before it. Empty: that is no plain word."""
-    if isinstance(command, str):
-        try:
-            words = shlex.split(command, comments=True)
-        except ValueError:  # a quotation is not closed
-            return ""
-        while words and (words[0] == "exec" or _ASSIGNMENT.match(words[0])):
-            words.pop(0)
-    else:
-        words = list(command)
+    """Return the first word of a command, without ``exec`` and variables before it. Empty: that is no plain word, or
+    the command sets its own PATH. A script of ``sh -c`` is a command, too.
+    """
+    words = list(command) if isinstance(command, tuple) else _words(command)
+    if len(words) > 2 and _SHELL.fullmatch(words[0]) and _SCRIPT.fullmatch(words[1]):
+        words = _words(words[2])
     return words[0] if words and _PLAIN.fullmatch(words[0]) else ""
+
+
+def _words(text: str) -> list[str]:
+    try:
+        words = shlex.split(text, comments=True)
+    except ValueError:  # a quotation is not closed
+        return []
+    while words and (words[0] == "exec" or _ASSIGNMENT.match(words[0])):
+        if words.pop(0).startswith("PATH="):
+            return []  # it is looked for elsewhere
+    return words

@@ -29,8 +29,15 @@ from tests.support.world import World
         ("torchrun train.py", "torchrun"),
         ("OMP_NUM_THREADS=1 A='b c' exec torchrun train.py", "torchrun"),
         (("mpirun", "-np", "2"), "mpirun"),
+        (("sh", "-c", "A=1 exec horovodrun -np 2 x", "sh"), "horovodrun"),
+        ("exec /bin/bash -ec 'mpirun -np 2 ./solve'", "mpirun"),
+        (("bash", "-lc", "mpirun"), "bash"),
+        (("sh", "-c", "cd /x && mpirun"), "cd"),
+        (("sh", "-c"), "sh"),
+        (("sh", "run.sh", "mpirun"), "sh"),
         ("./run.sh && other", "./run.sh"),
         ("$LAUNCHER train.py", ""),
+        (("sh", "-c", "PATH=/opt/mpi/bin:$PATH mpirun ./solve"), ""),
         ("(cd x; torchrun)", ""),
         ('echo "open', ""),
         ("# nothing", ""),
@@ -41,7 +48,7 @@ def test_the_first_program_of_a_command(command: str | tuple[str, ...], program:
     assert first_program(command) == program
 
 
-def job(command: str, path: Path, **more: Any) -> Job:
+def job(command: str | tuple[str, ...], path: Path, **more: Any) -> Job:
     settings: dict[str, Any] = {"framework": Framework(FrameworkName.TORCHRUN), "shell": (("PATH", str(path)),), **more}
     return Job("j", {"w": Component("w", command, resources=Resources(1000), **settings)}, ("w",))
 
@@ -105,6 +112,7 @@ WITHOUT = SignedImage("0" * 64, "ann", ("python3", "torchrun"))
     ("command", "more", "lacks"),
     [
         ("mpirun -np 2 ./solve", {"framework": OPENMPI}, "mpirun (framework openmpi)"),
+        (("sh", "-c", "mpirun -np 2 ./solve"), {"framework": OPENMPI}, "mpirun (framework openmpi)"),
         ("torchrun train.py", {}, ""),
         ("sleep infinity", {"framework": OPENMPI}, ""),
         ("mpirun ./solve", {"framework": OPENMPI, "env": {"PATH": "/opt/mpi/bin"}}, ""),
@@ -115,7 +123,7 @@ WITHOUT = SignedImage("0" * 64, "ann", ("python3", "torchrun"))
     ],
 )
 def test_a_program_that_a_pushed_image_lacks_is_named_on_every_cluster(
-    tmp_path: Path, command: str, more: dict[str, Any], lacks: str
+    tmp_path: Path, command: str | tuple[str, ...], more: dict[str, Any], lacks: str
 ) -> None:
     images = {"net:latest": WITHOUT, "old:latest": SignedImage("0" * 64, "ann")}
     wanted = job(command, tmp_path, **{"image": "net", "shell": (), **more})
