@@ -27,6 +27,8 @@ def component_facts(part: View) -> list[tuple[str, str]]:
     facts = [
         ("Command", command_line(part["command"])),
         ("Resources", ", ".join(_resources(part["resources"]))),
+        ("Sizes", _sizes(part)),
+        ("Framework", _framework(part["framework"])),
         ("Environment", _pairs(part["env"])),
         ("Shell", _pairs(dict(part["shell"]))),
         ("Folder", part["cwd"] or part["base"] or ""),
@@ -42,6 +44,25 @@ def component_facts(part: View) -> list[tuple[str, str]]:
 
 def command_line(command: str | list[str]) -> str:
     return _cut(command if isinstance(command, str) else shlex.join(command))
+
+
+def _sizes(part: View) -> str:
+    """Return the bounds of an elastic component. How many tasks it has now is in the table above."""
+    if part["min"] is None and part["max"] is None:
+        return ""
+    bounds = [f"{part['replicas']} at the start"]
+    bounds += [f"{key} {part[key]}" for key in ("min", "max") if part[key] is not None]
+    return ", ".join(bounds) + (f", multiples of {part['unit']}" if part["unit"] > 1 else "")
+
+
+def _framework(framework: View | None) -> str:
+    if framework is None:
+        return ""
+    options = {
+        key: ":".join(value) if isinstance(value, (list, tuple)) else value
+        for key, value in framework["options"].items()
+    }
+    return f"{framework['name']} ({_pairs(options)})" if options else str(framework["name"])
 
 
 def _resources(resources: View) -> list[str]:

@@ -46,6 +46,19 @@ def test_the_specification_names_command_resources_and_environment() -> None:
     assert job.components["w"].env["TOKEN"] == "t"
 
 
+def test_the_specification_names_the_sizes_of_an_elastic_component_and_its_framework() -> None:
+    options = {"name": "mars", "spillDirs": ["/a", "/b"], "nodeTimeout": 5, "role": "worker"}
+    for component, expected in (
+        ({"replicas": 4, "min": 2, "max": 8, "unit": 2}, ["Sizes 4 at the start, min 2, max 8, multiples of 2"]),
+        ({"max": 3, "framework": "torchrun"}, ["Sizes 1 at the start, max 3", "Framework torchrun"]),
+        ({"framework": options, "ports": ["mars"]}, ["Framework mars (role=worker, spillDirs=/a:/b, nodeTimeout=5)"]),
+        ({"replicas": 2}, []),
+    ):
+        job = parse_job(document(**component)).job
+        shown = [" ".join(line.split()) for line in spec_lines(builtins(specification(job)), None)]
+        assert [line for line in shown if line.startswith(("Sizes", "Framework"))] == expected
+
+
 def test_each_task_of_an_array_has_its_values() -> None:
     for component, expected in (
         ({"matrix": {"a": [1, 2], "b": [3]}}, [{"a": "1", "b": "3"}, {"a": "2", "b": "3"}]),

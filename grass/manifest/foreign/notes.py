@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from grass.manifest.fields import Fields
 
-_SHOWN = 2
+_SHOWN = 4
 """Paths that one warning names; it counts the others."""
 
 
