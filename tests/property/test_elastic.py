@@ -78,6 +78,8 @@ class Life:
         self.job_id = self.world.submit(self.job)
         self.filed = 0
         self.seen: dict[tuple[str, int], Membership] = {}
+        self.known: Counter[tuple[str, str]] = Counter()
+        """Node and component → the generation that the node had last."""
 
     def anything(self) -> None:
         match event := self.dice.choice([*OFTEN * 2, *SELDOM]):
@@ -165,6 +167,8 @@ class Life:
             for name in self.job.components:
                 if (membership := node.membership.get(f"{self.job_id}/{name}")) is not None:
                     self.check_membership(name, membership)
+                    assert membership.generation >= self.known[node.name, name], "an old generation came again"
+                    self.known[node.name, name] = membership.generation
 
     def check_membership(self, name: str, membership: Membership) -> None:
         known = self.seen.setdefault((name, membership.generation), membership)
