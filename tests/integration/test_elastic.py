@@ -161,7 +161,7 @@ KILLS = {
     "a drain": Kill(lambda c: drained(c), "STARTING", "DONE", "uncordon"),
     "a requeue": Kill(lambda c: requeued(c), "STOPPING", "DONE", "uncordon", more={"min": 2, "restart": "on-failure"}),
 }
-DAEMONS = ("master-agent", "node-agent", "node-api-server", "shepherd")
+DAEMONS = ("master-agent", "node-agent", "node-api-server", "shepherd", "master-api-server", "redis")
 EVERY_RUN = {("a scale-out that fails", "master-agent"), ("a scale-in that drains", "shepherd")}
 
 

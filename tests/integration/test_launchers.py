@@ -41,7 +41,7 @@ def launch(node: MembershipRun, framework: str, command: str) -> str:
     return key
 
 
-# Two ranks of Open MPI on one machine with several interfaces sometimes never find each other: not for each run.
+# Both go the same way through Grass: one of them in each run is enough.
 @pytest.fixture(params=[pytest.param("openmpi", marks=pytest.mark.nightly), "mpich"])
 def mpirun(request: pytest.FixtureRequest) -> tuple[str, str]:
     """The framework, and the command to launch two ranks."""
