@@ -44,6 +44,25 @@ def test_the_paths_of_the_operator_come_back() -> None:
     assert "cat /etc/edl/hostfile" in FORMATS["TrainingJob"](of_file(EXAMPLES / "training_job.yml")).text
 
 
+@pytest.mark.parametrize(
+    ("command", "again"),
+    [
+        (["deepspeed", "t.py"], 'exec deepspeed --hostfile "/job/hostfile" t.py'),
+        (["horovodrun", "--host-discovery-script", "/etc/edl/discover_hosts.sh", "a b"], "discover_hosts.sh\" 'a b'"),
+        (["sh", "-c", "echo $$$$ $$(A) $(A) $(date) $HOME"], "echo $$$ $$(A) 1 $$(date) $HOME"),
+    ],
+)
+def test_a_command_of_a_training_job_comes_back_as_kubernetes_reads_it(command: list[str], again: str) -> None:
+    found = read_document((EXAMPLES / "training_job.yml").read_bytes())
+    container = found["spec"]["etReplicaSpecs"]["launcher"]["template"]["spec"]["containers"][0]
+    container |= {"command": command, "env": [{"name": "A", "value": "1"}, {"name": "B", "value": "$$(A) $$ $(A)"}]}
+    original = parse_job(found).job
+    written = read_document(FORMATS["TrainingJob"](original).text)
+    assert parse_job(written).job == original
+    container = written["spec"]["etReplicaSpecs"]["launcher"]["template"]["spec"]["containers"][0]
+    assert container["command"][-1].endswith(again)
+
+
 def test_every_loss_of_a_training_job_is_named() -> None:
     parts = {
         "launcher": {"command": "run", "ports": ["p"], "ready": {"port": "p"}},

@@ -84,8 +84,27 @@ def test_a_command_without_a_shell_gets_one_only_for_such_a_file() -> None:
     found = document()
     words = ["horovodrun", "--host-discovery-script", "/etc/edl/discover_hosts.sh", "a b.py"]
     at(found, f"{LAUNCHER}.template.spec.containers[0]")["command"] = words
-    made = "exec horovodrun --host-discovery-script \"$GRASS_DISCOVER_HOSTS\" 'a b.py'"
+    made = "exec horovodrun --host-discovery-script \"${GRASS_DISCOVER_HOSTS}\" 'a b.py'"
     assert job(found).components["launcher"].command == ("/bin/sh", "-c", made)
+
+
+@pytest.mark.parametrize(
+    ("command", "made"),
+    [
+        (["deepspeed", "t.py"], ("/bin/sh", "-c", 'exec deepspeed --hostfile "${GRASS_HOSTS}" t.py')),
+        (
+            ["bash", "-c", "pip install deepspeed && cd x; /opt/bin/deepspeed t.py"],
+            ("bash", "-c", "pip install deepspeed && cd x; /opt/bin/deepspeed --hostfile ${GRASS_HOSTS} t.py"),
+        ),
+        (["sh", "-c", "deepspeed -H /job/hostfile t.py"], ("sh", "-c", "deepspeed -H ${GRASS_HOSTS} t.py")),
+        (["sh", "-c", "deepspeed --hostfile=/own t.py"], ("sh", "-c", "deepspeed --hostfile=/own t.py")),
+        (["python", "-m", "deepspeed.launcher.runner"], ("python", "-m", "deepspeed.launcher.runner")),
+    ],
+)
+def test_deepspeed_gets_the_host_file_that_it_reads_by_default(command: list[str], made: tuple[str, ...]) -> None:
+    found = document()
+    at(found, f"{LAUNCHER}.template.spec.containers[0]")["command"] = command
+    assert job(found).components["launcher"].command == made
 
 
 @pytest.mark.parametrize(

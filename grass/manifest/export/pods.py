@@ -5,11 +5,14 @@ Used by ``kubernetes``.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from grass.manifest.document import Document
-from grass.manifest.foreign.training_job import FILES, IDLE
+from grass.manifest.foreign.training_job import DEEPSPEED_HOSTS, FILES, IDLE
 from grass.model.exhaustive import assert_never
+from grass.model.framework import FrameworkName
 from grass.model.job import DEFAULT_GRACE, PLAIN_CONTAINER, Component, Restart, RestartOn
 from grass.model.resources import Resources
 
@@ -19,6 +22,8 @@ WRITTEN = (
 )
 """Fields of a component that a specification says."""
 _PATHS = {variable: path for path, variable in reversed(list(FILES.items()))}
+_EXPANDED = re.compile(r"\$(?=[$(])")
+"""A dollar sign that Kubernetes would not leave alone: it expands ``$(NAME)``, and takes ``$$`` for ``$``."""
 
 
 def replica(part: Component, *, own: tuple[str, ...] = IDLE, bounds: bool = False) -> Document:
@@ -69,9 +74,9 @@ def _pod(part: Component, own: tuple[str, ...]) -> Document:
     words = ["/bin/sh", "-c", part.command] if isinstance(part.command, str) else list(part.command)
     if part.command != own:
         key = "args" if part.container.entrypoint is None and part.image else "command"
-        container[key] = [*(part.container.entrypoint or ()), *map(_with_paths, words)]
+        container[key] = [*map(_escaped, [*(part.container.entrypoint or ()), *_with_paths(part, words)])]
     container |= _given(
-        env=[{"name": name, "value": value} for name, value in part.env.items()],
+        env=[{"name": name, "value": _escaped(value)} for name, value in part.env.items()],
         resources=_given(limits=_limits(part.resources)),
         volumeMounts=mounts,
         securityContext=_user(part.container.user),
@@ -87,11 +92,20 @@ def _pod(part: Component, own: tuple[str, ...]) -> Document:
     return found
 
 
-def _with_paths(word: str) -> str:
+def _with_paths(part: Component, words: Sequence[str]) -> Iterator[str]:
     """Put the paths of et-operator back in place of the variables of Grass."""
-    for variable, path in _PATHS.items():
-        word = word.replace(f'"${variable}"', path).replace(f"${{{variable}}}", path).replace(f"${variable}", path)
-    return word
+    deepspeed = part.framework is not None and part.framework.name is FrameworkName.DEEPSPEED
+    paths = {**_PATHS, **({FILES[DEEPSPEED_HOSTS]: DEEPSPEED_HOSTS} if deepspeed else {})}
+    for word in words:
+        found = word
+        for variable, path in paths.items():
+            found = found.replace(f"${{{variable}}}", path).replace(f"${variable}", path)
+        yield found
+
+
+def _escaped(text: str) -> str:
+    """Return what Kubernetes expands to ``text``."""
+    return _EXPANDED.sub("$$", text)
 
 
 def _limits(amounts: Resources) -> Document:

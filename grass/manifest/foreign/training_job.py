@@ -42,6 +42,8 @@ FILES: Mapping[str, str] = MappingProxyType(
     }
 )
 """File of et-operator → variable with the path of the file that Grass writes instead."""
+DEEPSPEED_HOSTS = "/job/hostfile"
+"""The file that ``deepspeed`` reads if its command names none. Without it, it would train in the launcher alone."""
 IDLE = ("sh", "-c", "exec sleep 365d")
 """Command of a worker without one: the launcher executes the training in it. et-operator starts an sshd instead."""
 
@@ -52,6 +54,8 @@ _FRAMEWORKS = (
 )
 _PATHS = re.compile("(" + "|".join(map(re.escape, FILES)) + ")")
 _SHELL = re.compile(r"(?:.*/)?(?:ba|da|a|k|z)?sh")
+_DEEPSPEED = re.compile(r"(?m)((?:^|[;&|(]|\bexec\s)\s*(?:[\w./-]*/)?deepspeed)(?=\s)")
+_HOST_FILE = re.compile(r"(?:^|\s)(?:-H|--hostfile)\b")
 
 
 class _Policy(str, Enum):
@@ -126,6 +130,8 @@ def _components(launcher: Replica, worker: Replica, slots: int | None, notes: No
         notes.add(path, "is missing; the launcher sleeps, as a worker without a command does")
     words = " ".join(command or ())
     kind = next((kind for pattern, kind in _FRAMEWORKS if pattern.search(words)), FrameworkName.HOROVOD)
+    if command is not None and kind is FrameworkName.DEEPSPEED and not _HOST_FILE.search(words):
+        command = _with_host_file(command)
     options: dict[str, Option] = {} if slots is None else {"slots": slots}
     framework = Framework(kind, options)
     if launcher.policy not in (None, RestartPolicy.NEVER):
@@ -139,6 +145,21 @@ def _components(launcher: Replica, worker: Replica, slots: int | None, notes: No
     }
 
 
+def _with_host_file(command: tuple[str, ...]) -> tuple[str, ...]:
+    """Name the file that ``deepspeed`` reads by default, so that it is replaced like one that the command names."""
+    option = ("--hostfile", DEEPSPEED_HOSTS)
+    if command[0].rpartition("/")[2] == "deepspeed":
+        return (command[0], *option, *command[1:])
+    if not _is_script(command):
+        return command
+    script = _DEEPSPEED.sub(lambda match: " ".join((match[1], *option)), command[2], count=1)
+    return (*command[:2], script, *command[3:])
+
+
+def _is_script(command: tuple[str, ...]) -> bool:
+    return len(command) >= 3 and bool(_SHELL.fullmatch(command[0])) and command[1] in ("-c", "-lc", "-ec")
+
+
 def _with_own_files(command: tuple[str, ...], launcher: Replica, notes: Notes) -> tuple[str, ...]:
     """Replace the files of et-operator in a command. A command without a shell gets one, to expand the variable."""
     found = sorted({match[0] for word in command for match in _PATHS.finditer(word)})
@@ -147,7 +168,7 @@ def _with_own_files(command: tuple[str, ...], launcher: Replica, notes: Notes) -
     for path in found:
         where = f"{launcher.path}.template.spec.containers[0].command"
         notes.add(where, f"{path} is replaced by ${FILES[path]}, the file that Grass writes")
-    if len(command) >= 3 and _SHELL.fullmatch(command[0]) and command[1] in ("-c", "-lc", "-ec"):
+    if _is_script(command):
         script = _PATHS.sub(lambda match: f"${{{FILES[match[0]]}}}", command[2])
         return (*command[:2], script, *command[3:])
     return ("/bin/sh", "-c", "exec " + " ".join(map(_quoted, command)))
@@ -156,4 +177,4 @@ def _with_own_files(command: tuple[str, ...], launcher: Replica, notes: Notes) -
 def _quoted(word: str) -> str:
     """Quote a word for the shell, with the files of et-operator as variables."""
     parts = [part for part in _PATHS.split(word) if part] or [""]
-    return "".join(f'"${FILES[part]}"' if part in FILES else shlex.quote(part) for part in parts)
+    return "".join(f'"${{{FILES[part]}}}"' if part in FILES else shlex.quote(part) for part in parts)
