@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from grass.manifest import framework_options, values
@@ -82,3 +83,27 @@ def read_rendezvous(fields: Fields, part: Component, *, of_job: bool) -> Compone
         return None
     ports = part.ports if RENDEZVOUS_PORT in part.ports else (*part.ports, RENDEZVOUS_PORT)
     return replace(part, framework=part.framework or Framework(FrameworkName.TORCH), ports=ports)
+
+
+def named_together(components: Mapping[str, Component]) -> list[str]:
+    """Return the components whose tasks must start together, because ``TF_CONFIG`` names all of them, at the start.
+
+    Nobody if one of them waits for another, or may have several sizes: then it names those that exist by then.
+    """
+    parts = [part for part in components.values() if part.framework and part.framework.name is FrameworkName.TF]
+    names = {part.name for part in parts}
+    if sum(part.replicas for part in parts) < 2 or any(part.elastic for part in parts):
+        return []
+    return [] if names & _awaited(parts, components) else sorted(names)
+
+
+def _awaited(parts: list[Component], components: Mapping[str, Component]) -> set[str]:
+    """Return every component that one of ``parts`` waits for, also through others."""
+    found: set[str] = set()
+    left = [name for part in parts for name in part.depends_on]
+    while left:
+        name = left.pop()
+        if name not in found and name in components:
+            found.add(name)
+            left += components[name].depends_on
+    return found

@@ -20,6 +20,7 @@ from grass.model.job import Component, Job
 Parser = Callable[[Any], Option]
 MAX_WORDS = 64
 _MARS_PORT = "mars"
+_TF_PORT = "tf"
 
 
 class _Role(str, Enum):
@@ -101,6 +102,10 @@ def check(job: Job, component: Component, path: str, problems: Problems, unknown
         for name in named if isinstance(named, tuple) else (named,):
             if name not in job.components:
                 problems.add(join(where, key), unknown(str(name)))
+    if component.framework.name is FrameworkName.TF:
+        port = str(options.get("port", _TF_PORT))
+        if port not in component.ports:
+            problems.add(join(path, "ports"), f"framework tf needs a port named `{port}`, which TF_CONFIG names")
     if component.framework.name is not FrameworkName.MARS:
         return
     if str(options.get("role", component.name)).lower() not in MARS_ROLES:

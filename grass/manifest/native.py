@@ -103,7 +103,7 @@ def read_job(fields: Fields, warnings: list[str], *, name: str | None = None) ->
 
 
 def _read_components(fields: Fields, warnings: list[str]) -> tuple[dict[str, Component], list[str]]:
-    """Return the components, and the names of those whose tasks start together because they meet."""
+    """Return the components, and the names of those whose tasks start together because they meet, or are named."""
     components: dict[str, Component] = {}
     rendezvous, gang = fields.read("rendezvous", values.truth, False), []
     for name, section in component_sections(fields):
@@ -113,7 +113,7 @@ def _read_components(fields: Fields, warnings: list[str]) -> tuple[dict[str, Com
             gang.append(name)
         components[name] = meeting or part
         section.done()
-    return components, gang
+    return components, [*gang, *elastic.named_together(components)]
 
 
 def component_sections(fields: Fields) -> list[tuple[str, Fields]]:

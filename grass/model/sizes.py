@@ -8,9 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from grass.model.ending import Enough
+from grass.model.framework import FrameworkName
 from grass.model.job import Component, Job
 
 MOST_TASKS = 100_000
+_AT_START = (FrameworkName.TORCH, FrameworkName.TF)
+"""Frameworks that say the size in the environment, which cannot change while a task runs."""
 
 
 class SizeError(ValueError):
@@ -62,10 +65,14 @@ def check_size(component: Component, size: int) -> None:
         raise SizeError(f"{name}: the size must be a multiple of `unit`, which is {component.unit}; got {size}")
 
 
-def boundless(component: Component) -> str:
-    """Return what to tell a user who scales a component without bounds; empty: it has some."""
-    if component.elastic:
-        return ""
-    if component.framework is not None:
-        return "has neither `min` nor `max`, so every size is accepted"
-    return "has neither `min` nor `max` nor a framework; new tasks wait for resources like all others"
+def scaling_warning(component: Component) -> str:
+    """Return what to tell a user who scales a component without bounds, or with a framework that cannot follow."""
+    framework = component.framework
+    if framework is None:
+        unbounded = "has neither `min` nor `max` nor a framework; new tasks wait for resources like all others"
+        return "" if component.elastic else unbounded
+    found = [] if component.elastic else ["has neither `min` nor `max`, so every size is accepted"]
+    if framework.name in _AT_START:
+        hint = "`grass job restart` tells all tasks the new one"
+        found.append(f"framework {framework.name.value} tells a task the size only when it starts; {hint}")
+    return "; ".join(found)

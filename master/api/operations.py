@@ -14,7 +14,7 @@ from grass.errors import ConflictError, InputError, NotFoundError, UndecodableEr
 from grass.model.exhaustive import assert_never
 from grass.model.job import Component, Job
 from grass.model.lifecycle import JobState
-from grass.model.sizes import SizeError, boundless, check_removal, target_size
+from grass.model.sizes import SizeError, check_removal, scaling_warning, target_size
 from grass.wire.calls import OperationRequest
 from grass.wire.job_record import JobRecord
 from grass.wire.keys import TaskKey
@@ -220,5 +220,5 @@ def _warnings(call: Call, record: JobRecord, wanted: OperationRequest) -> tuple[
     if wanted.kind is not OperationKind.SCALE:
         return ()
     component = _component(_spec(call, record), record, wanted)
-    message = boundless(component)
+    message = scaling_warning(component)
     return (f"{component.name}: {message}",) if message else ()

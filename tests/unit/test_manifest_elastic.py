@@ -58,7 +58,12 @@ def test_sizes_have_sensible_defaults(text: str, expected: tuple[Any, ...]) -> N
         ("framework: {name: torchrun, restarts: x}", 'components.x.framework.restarts: must be a whole number, got "x'),
         ("framework: {name: horovod, slots: 0}", "components.x.framework.slots: must be at least 1, got 0"),
         ("framework: {name: horovod, workers: hosts}", "components.x.framework.workers: unknown component; the job"),
-        ("framework: {name: tf, port: [a]}", "components.x.framework.port: must be a name, got a list"),
+        ("ports: [tf], framework: {name: tf, port: [a]}", "components.x.framework.port: must be a name, got a list"),
+        ("framework: tf", "components.x.ports: framework tf needs a port named `tf`, which TF_CONFIG names"),
+        (
+            "ports: [tf], framework: {name: tf, port: grpc}",
+            "components.x.ports: framework tf needs a port named `grpc`",
+        ),
         ("ports: [mars], framework: mars", "components.x.framework: set `role` to supervisor, worker, scheduler, web"),
         ("framework: {name: mars, role: worker}", "components.x.ports: framework mars needs a port named `mars`"),
         (
@@ -71,6 +76,30 @@ def test_sizes_and_frameworks_that_cannot_be_are_refused(text: str, problem: str
     found = problems_of(text)
     assert len(found) == 1
     assert found[0].startswith(problem)
+
+
+@pytest.mark.parametrize(
+    ("worker", "gang"),
+    [
+        ({"replicas": 2}, ("ps", "worker")),
+        ({"depends_on": {"data": "succeeded"}}, ("ps", "worker")),
+        ({"depends_on": ["ps"]}, ()),
+        ({"depends_on": ["after"]}, ()),
+        ({"min": 1, "max": 2}, ()),
+        ({"framework": "torch"}, ()),
+    ],
+)
+def test_tasks_that_tf_config_names_start_together(worker: dict[str, Any], gang: tuple[str, ...]) -> None:
+    part = {"command": "c", "framework": "tf", "ports": ["tf"]}
+    components = {
+        "worker": {**part, **worker},
+        "ps": part,
+        "data": {"command": "c"},
+        "after": {"command": "c", "depends_on": ["ps"]},
+    }
+    assert parse_job({"name": "j", "components": components}).job.gang == gang
+    alone = {"name": "j", "components": {"worker": part}}
+    assert parse_job(alone).job.gang == ()
 
 
 def test_a_framework_is_a_name_or_a_mapping_with_options() -> None:

@@ -12,7 +12,7 @@ from grass.model.ending import Ending, Enough
 from grass.model.framework import Framework, FrameworkName
 from grass.model.job import Component, Job, Ready, Restart, RestartOn
 from grass.model.resources import Resources
-from grass.model.sizes import boundless
+from grass.model.sizes import scaling_warning
 from grass.wire import codec
 from tests.support.said import report
 from tests.support.world import World
@@ -268,13 +268,21 @@ def test_a_component_without_bounds_gets_more_tasks_that_wait_like_others() -> N
     ("part", "warning"),
     [
         ({}, "has neither `min` nor `max` nor a framework"),
-        ({"framework": "torch"}, "has neither `min` nor `max`, so every size is accepted"),
+        ({"framework": "torchrun"}, "has neither `min` nor `max`, so every size is accepted"),
+        (
+            {"framework": "torch"},
+            "has neither `min` nor `max`, so every size is accepted; framework torch tells a task",
+        ),
+        ({"framework": "tf", "ports": ["tf"], "max": 3}, "framework tf tells a task the size only when it starts; "),
+        ({"framework": "torchrun", "max": 3}, ""),
         ({"max": 3}, ""),
     ],
 )
-def test_a_scaling_without_bounds_is_a_warning(part: dict[str, Any], warning: str) -> None:
+def test_a_scaling_without_bounds_or_that_its_framework_cannot_follow_is_a_warning(
+    part: dict[str, Any], warning: str
+) -> None:
     [component] = parse_job({"name": "j", "components": {"w": {"command": "x", **part}}}).job.components.values()
-    assert boundless(component).startswith(warning) and bool(boundless(component)) == bool(warning)
+    assert scaling_warning(component).startswith(warning) and bool(scaling_warning(component)) == bool(warning)
 
 
 def test_min_tasks_start_together_and_the_others_as_they_fit() -> None:
