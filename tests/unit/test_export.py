@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import yaml
 from grass.errors import InputError
 from grass.manifest import parse_job, read_document
 from grass.manifest.export.formats import FORMATS
-from grass.model.job import Job
+from grass.model.job import Job, Restart, RestartOn
 
 EXAMPLES = Path("examples/foreign")
 
@@ -61,6 +62,19 @@ def test_a_command_of_a_training_job_comes_back_as_kubernetes_reads_it(command: 
     assert parse_job(written).job == original
     container = written["spec"]["etReplicaSpecs"]["launcher"]["template"]["spec"]["containers"][0]
     assert container["command"][-1].endswith(again)
+
+
+def test_a_limit_of_all_tasks_of_a_mars_job_comes_back() -> None:
+    found = read_document((EXAMPLES / "mars_job.yml").read_bytes())
+    found["spec"]["backoffLimit"] = 4
+    original = parse_job(found).job
+    exported = FORMATS["MarsJob"](original)
+    assert (parse_job(read_document(exported.text)).job, exported.missing) == (original, ())
+    worker = replace(original.components["worker"], restart=Restart(RestartOn.ON_FAILURE, 2))
+    supervisor = replace(original.components["supervisor"], restart=Restart(RestartOn.ON_FAILURE, 3))
+    several = replace(original, components={"supervisor": supervisor, "worker": worker})
+    lost = {f"components.{name}.restart.limit" for name in several.components}
+    assert set(FORMATS["MarsJob"](several).missing) == lost
 
 
 def test_every_loss_of_a_training_job_is_named() -> None:

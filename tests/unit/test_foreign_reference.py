@@ -21,6 +21,7 @@ PAGE = Path("docs/reference/foreign-files.md").read_text()
         pod.IGNORED_IN_CONTAINER,
         pod.REFUSED_IN_CONTAINER,
         mars_job.IGNORED,
+        mars_job.ANNOTATIONS,
         training_job.ANNOTATIONS,
         dialects.VERSIONS,
     ],

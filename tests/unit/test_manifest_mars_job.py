@@ -11,7 +11,7 @@ import pytest
 from grass.errors import ManifestError
 from grass.manifest import parse_job, read_document
 from grass.model.ending import Clean, Enough
-from grass.model.job import Condition, Job, Ready, RestartOn
+from grass.model.job import NO_RESTART, Condition, Job, Ready, RestartOn
 from grass.model.resources import Resources
 
 PRINTED = Path("tests/support/manifests/mars_job.yml")
@@ -120,6 +120,17 @@ def test_common_features_of_kubedl_are_taken() -> None:
     restart = made.components["worker"].restart
     assert (restart.limit, restart.codes) == (4, (130, 137, 138, 143))
     assert Enough.ALL.value == "all"
+
+
+def test_a_limit_of_zero_restarts_nothing() -> None:
+    assert {part.restart for part in job(document(backoffLimit=0)).components.values()} == {NO_RESTART}
+
+
+def test_code_that_kubedl_would_fetch_is_not_left_out_silently() -> None:
+    found = document()
+    found["metadata"]["annotations"] = {"kubedl.io/git-sync-config": "{}", "pai.ai/enable-error-monitoring": "true"}
+    [problem] = problems(found)
+    assert problem.startswith('metadata.annotations."kubedl.io/git-sync-config": is not supported; clone in')
 
 
 def test_the_supervisor_gets_the_larger_resources_of_its_two_roles() -> None:

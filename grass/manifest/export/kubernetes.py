@@ -11,7 +11,7 @@ from grass.manifest.foreign import mars_job, training_job
 from grass.manifest.foreign.mars_memory import KEYS
 from grass.model.ending import Clean
 from grass.model.framework import FrameworkName
-from grass.model.job import Component, Job
+from grass.model.job import Component, Job, RestartOn
 
 _OF_JOB = ("tags", "ending")
 _CLEAN = {Clean.ALL: "All", Clean.RUNNING: "Running", Clean.NONE: "None"}
@@ -57,10 +57,13 @@ def mars(job: Job) -> Exported:
     spec |= {"successPolicy": "AllWorkers"} if job.success == (mars_job.WORKER,) else {}
     spec["marsReplicaSpecs"] = roles
     lost = ["restart"] if job.ending.restart.limit else []
+    limits = {part.restart.limit for part in job.components.values() if part.restart.policy is not RestartOn.NEVER}
+    limit = limits.pop() if len(limits) == 1 else None
+    spec |= {"backoffLimit": limit} if limit is not None else {}
     known = {chief.name, worker.name, mars_job.WEB_SERVICE}
     version = options.get("version")
     annotations = {mars_job.VERSION: str(version)} if version else {}
-    return _document(job, mars_job.DIALECT, mars_job.VERSIONS[0], spec, known, lost, annotations)
+    return _document(job, mars_job.DIALECT, mars_job.VERSIONS[0], spec, known, lost, annotations, limit)
 
 
 def _part(job: Job, name: str, kind: str) -> Component:
@@ -77,12 +80,14 @@ def _document(
     known: set[str],
     lost: list[str],
     annotations: dict[str, str] | None = None,
+    limit: int | None = None,
 ) -> Exported:
+    """``limit``: the restarts of a task that ``spec`` says."""
     metadata: Document = {"name": job.name}
     metadata |= {"labels": dict(job.tags)} if job.tags else {}
     metadata |= {"annotations": annotations} if annotations else {}
     document = {"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec}
     others = [f"components.{name}" for name in job.components if name not in known]
     lost += ["success"] if job.ending.enough else []
-    lost += [each for part in job.components.values() for each in pods.lost(part)]
+    lost += [each for part in job.components.values() for each in pods.lost(part, limit)]
     return Exported(yaml_text.write(document), (*missing(job, _OF_JOB, pods.WRITTEN), *others, *lost))

@@ -36,8 +36,8 @@ def replica(part: Component, *, own: tuple[str, ...] = IDLE, bounds: bool = Fals
     return found
 
 
-def lost(part: Component) -> list[str]:
-    """Return the keys of a component that a specification says only in part."""
+def lost(part: Component, limit: int | None = None) -> list[str]:
+    """Return the keys of a component that a specification says only in part. ``limit``: the restarts that it says."""
     container, restart = part.container, part.restart
     found = {
         "container.network": container.network != PLAIN_CONTAINER.network,
@@ -46,7 +46,7 @@ def lost(part: Component) -> list[str]:
         "container.user": container.user is not None and not _user(container.user),
         "resources.custom": bool(part.resources.custom),
         "resources.gpu": part.resources.gpu % 1000 != 0,
-        "restart.limit": restart.policy is not RestartOn.NEVER and restart.limit is not None,
+        "restart.limit": restart.policy is not RestartOn.NEVER and restart.limit != limit,
         "where": any(len(options) > 1 for options in part.where.values()),
     }
     return [f"components.{part.name}.{key}" for key, lacks in found.items() if lacks]

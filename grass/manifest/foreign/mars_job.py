@@ -31,6 +31,12 @@ DIALECT = "MarsJob"
 VERSIONS = ("training.kubedl.io/v1alpha1",)
 VERSION = "grass/mars-version"
 """Annotation with the version of Mars in the image; without it, Mars is 0.7 or later."""
+ANNOTATIONS: Mapping[str, str] = MappingProxyType(
+    {
+        VERSION: "",
+        "kubedl.io/git-sync-config": "is not supported; clone in the command, or push the files with `grass data push`",
+    }
+)
 PORT, WEB = "mars", "web"
 SUPERVISOR, SCHEDULER, WEB_SERVICE, WORKER = "supervisor", "scheduler", "web", "worker"
 ROLES: Mapping[str, str] = MappingProxyType({"scheduler": SCHEDULER, "webservice": WEB_SERVICE, "worker": WORKER})
@@ -60,7 +66,7 @@ _CLEAN = {CleanPods.ALL: Clean.ALL, CleanPods.RUNNING: Clean.RUNNING, CleanPods.
 
 def read_job(fields: Fields, notes: Notes, *, name: str | None = None) -> Job:
     """Return the job in ``fields``. ``name``: given by a schedule; None: the name is in the file."""
-    called, labels, annotations = read_metadata(fields, notes, {VERSION: ""})
+    called, labels, annotations = read_metadata(fields, notes, ANNOTATIONS)
     version = annotations.get(VERSION, "")
     spec = fields.section("spec")
     if spec is None:
@@ -101,7 +107,8 @@ class _Tuned:
         self.common: dict[str, Option] = {"version": version} if version else {}
 
     def restart(self, role: str, replica: Replica) -> Restart:
-        return restart_of(replica.policy or RESTARTS[role], self.limit or None)
+        policy = RestartPolicy.NEVER if self.limit == 0 else replica.policy or RESTARTS[role]
+        return restart_of(policy, self.limit)
 
     def framework(self, role: str, more: Mapping[str, Option] = MappingProxyType({})) -> Framework:
         return Framework(FrameworkName.MARS, {"role": role, **self.common, **more})
