@@ -136,6 +136,8 @@ class TaskSample(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Bytes in use now."""
     gpu: float | None = None
     """Percent of the devices that are allocated to it."""
+    gpus: float | None = None
+    """Devices in use: of each device its utilisation, by the share that is allocated to it."""
     gpu_memory: int | None = None
     """Bytes that its processes use on them."""
     read: int = 0

@@ -18,7 +18,9 @@ class Curves(msgspec.Struct, frozen=True):
     curves: dict[str, tuple[float | None, ...]]
     """Name → values, all of the same length. None: nothing is known of that time.
 
-    Names are those of the fields of ``NodeSample`` or ``TaskSample``. A field of a GPU is ``gpu<id>.<field>``."""
+    Names are those of the fields of ``NodeSample`` or ``TaskSample``. A field of a GPU is ``gpu<id>.<field>``.
+
+    The curves of a whole job are sums over its tasks. There, ``gpu`` has 100 for each device in use."""
 
 
 class NodeUsageView(msgspec.Struct, frozen=True):

@@ -31,6 +31,7 @@ _AWAY = (NodeState.JOINING, NodeState.LOST, NodeState.LEFT)
 
 
 _NODE, _TASK = ([(name, name) for name in names] for names in (_OF_NODE, _OF_TASK))
+_PART = [("gpus" if name == "gpu" else name, name) for name in _OF_TASK]
 
 
 def of_node(sample: NodeSample) -> dict[str, float]:
@@ -44,6 +45,17 @@ def of_node(sample: NodeSample) -> dict[str, float]:
 
 def of_task(sample: TaskSample) -> dict[str, float]:
     return _told(sample, _TASK)
+
+
+def part_of_job(sample: TaskSample) -> dict[str, float]:
+    """Return what the task adds to the figures of its job: of GPUs, percent of one device.
+
+    ``of_task`` has percent of what the task has, which does not add up.
+    """
+    found = _told(sample, _PART)
+    if "gpu" in found:
+        found["gpu"] *= 100
+    return found
 
 
 def add(sums: dict[str, float], figures: Mapping[str, float]) -> None:

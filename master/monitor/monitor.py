@@ -147,7 +147,7 @@ class Monitor:
         sums: dict[str, dict[str, float]] = {}
         for task in (task for sample in fresh for task in sample.tasks):
             if (key := _attempt(task.key)) is not None:
-                figures.add(sums.setdefault(key.job_id, {}), figures.of_task(task))
+                figures.add(sums.setdefault(key.job_id, {}), figures.part_of_job(task))
         for job_id, found in sums.items():
             self._touched.setdefault(job_id, at)
             yield (self._store.keys.job_history(job_id), WHOLE_JOB), at, found

@@ -78,6 +78,7 @@ class UsageLedger:
             cpu=round(cpu / interval.seconds, 3),
             memory=used.memory,
             gpu=round(100 * busy / asked, 1) if told else None,
+            gpus=round(busy, 3) if told else None,
             gpu_memory=share.memory,
             read=max(0, round(read / interval.seconds)),
             written=max(0, round(written / interval.seconds)),

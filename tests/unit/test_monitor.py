@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from msgspec import structs
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from grass.model.job import Component, Job
@@ -119,6 +120,15 @@ def test_the_history_of_a_job_is_the_sum_over_its_tasks_on_nodes_that_are_not_si
     backend.report("a", sample(50))
     watching.turn()
     assert known(backend, KEYS.job_history(JOB), "cpu", WHOLE_JOB) == [0.75, 0.5]
+
+
+def test_the_gpus_that_a_job_uses_are_counted_by_its_share_of_each(backend: Timed) -> None:
+    halves = tuple(TaskSample(key=f"{JOB}/w.{at}/1", gpu=80.0, gpus=0.4) for at in (0, 1))
+    whole = TaskSample(key=f"{JOB}/w.2/1", gpu=50.0, gpus=2.0)
+    backend.report("a", structs.replace(sample(50), tasks=(*halves, whole)))
+    monitor(backend).turn()
+    assert known(backend, KEYS.job_history(JOB), "gpu", "w.2") == [50]  # percent of the four devices that it has
+    assert known(backend, KEYS.job_history(JOB), "gpu", WHOLE_JOB) == [pytest.approx(280, rel=0.01)]
 
 
 def test_a_killed_monitor_neither_loses_nor_repeats(backend: Timed) -> None:

@@ -44,7 +44,7 @@ def test_gpu_energy_and_time_are_shared_by_what_is_allocated() -> None:
     sample = UsageLedger().add(KEY, Used(), ALL, share, GPUS, 2.0)
     assert sample.totals.energy == (150 + 400) * 2
     assert sample.totals.gpu == (0.25 + 1) * 2 and sample.totals.gpu_memory == 7 << 30
-    assert sample.gpu == pytest.approx(100 * 1.25 / 1.5, abs=0.1)
+    assert sample.gpu == pytest.approx(100 * 1.25 / 1.5, abs=0.1) and sample.gpus == 1.25
 
 
 @pytest.mark.parametrize(
