@@ -160,7 +160,9 @@ class Top:
         if self._shown == "overview":
             return top_view.overview(self._state, width, height, self._selected, self._sort, self._reverse, foot)
         if self._shown == "events":
+            at_end = self._top >= len(self._content) - (height - 2)
             self._content = [line for event in self._state.events for line in event_lines(event, None)]
+            self._top = len(self._content) if at_end else self._top
         else:
             self._ask(width)
         self._top = max(0, min(self._top, len(self._content) - (height - 2)))

@@ -45,5 +45,5 @@ def offered(job: View | None, user: str, role: str) -> list[Action]:
 
 
 def question(action: Action, job: View) -> str:
-    """Return what to confirm, with the command that does the same."""
-    return f"{action.verb.capitalize()} {job['name']} (y/n)? {action.note} (grass job {action.verb} {job['id']})"
+    """Return what to confirm. The command that does the same comes before the note, which a narrow screen cuts."""
+    return f"{action.verb.capitalize()} {job['name']} (y/n)? `grass job {action.verb} {job['id']}`. {action.note}"

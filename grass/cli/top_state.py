@@ -67,6 +67,8 @@ class State:
         for state in ("LOST", "QUARANTINED", "SILENT"):
             names = sorted(name for name, node in self.nodes.items() if node["state"] == state)
             found += [f"{state.lower()}: {', '.join(names)}"] if names else []
+        gpus = [f"{name} {number}" for name, node in sorted(self.nodes.items()) for number in _ill_gpus(node)]
+        found += [f"gpu in quarantine or lost: {', '.join(gpus)}"] if gpus else []
         full = sorted(name for name, node in self.nodes.items() if _full(node["usage"] or {}))
         return [*found, f"disk almost full: {', '.join(full)}"] if full else found
 
@@ -75,6 +77,12 @@ class State:
         newest = sorted(self.jobs.values(), key=lambda job: (-job["submitted"], job["id"]))
         found = sorted(newest, key=lambda job: _key(job, sort))
         return found[::-1] if reverse else found
+
+
+def _ill_gpus(node: View) -> list[int]:
+    quarantined = {int(number) for number in node.get("quarantine") or {}}
+    lost = {gpu["id"] for gpu in (node["usage"] or {}).get("gpus", ()) if gpu.get("error")}
+    return sorted(quarantined | lost)
 
 
 def _full(usage: View) -> bool:

@@ -76,10 +76,15 @@ def test_alerts_are_one_line_that_goes_when_all_is_well() -> None:
     assert state.alerts() == [] and not any(line.style == "bad" for line in overview(state, 80, 24, None)[:3])
     full = node("n3")
     full["usage"] = {**full["usage"], "disk_free": 1, "disk_total": 100}
-    away = [node("n1", "SILENT"), node("n0", "SILENT"), node("n2", "QUARANTINED"), full]
+    ill = {**node("n2", "QUARANTINED"), "quarantine": {"1": "GPU is lost"}}
+    ill["usage"] = {**ill["usage"], "gpus": [{"id": 0, "error": "timeout"}, {"id": 1, "error": "GPU is lost"}]}
+    away = [node("n1", "SILENT"), node("n0", "SILENT"), ill, full]
     state.apply({"nodes": away, "store": {"code": "full", "message": "out of memory"}})
-    said = "the store refuses writes: out of memory; quarantined: n2; silent: n0, n1; disk almost full: n3"
-    assert (said, "bad") in overview(state, 120, 24, None)
+    said = (
+        "the store refuses writes: out of memory; quarantined: n2; silent: n0, n1; "
+        "gpu in quarantine or lost: n2 0, n2 1; disk almost full: n3"
+    )
+    assert (said, "bad") in overview(state, 160, 24, None)
     assert said in everything(state, None, "state")
     state.apply({"nodes": [node(f"n{at}") for at in range(4)], "store": None})
     assert state.alerts() == []
@@ -175,4 +180,4 @@ def test_what_is_asked_names_the_job_and_the_command_and_a_held_job_is_released(
     held = job(1, "QUEUED", held="ann")
     [stop, release] = offered(held, "ann", "user")
     assert question(release, held).startswith("Release j1 (y/n)?")
-    assert "(grass job stop j1-1)" in question(stop, held)
+    assert question(stop, held).startswith("Stop j1 (y/n)? `grass job stop j1-1`. ")  # a narrow screen cuts the end
