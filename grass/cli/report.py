@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from grass import clock
+from grass.api.run_events import events_of_run
 from grass.cli import report_page
 from grass.cli.command import Command
 from grass.cli.invocation import Invocation, pass_invocation
@@ -50,14 +51,12 @@ def collect(client: ApiClient, name: str, now: float) -> report_page.Content:
     job = client.job(name)
     job_id = job["id"]
     usage = client.job_usage(job_id, first=_CURVES)
-    events = client.events(job=job["name"], limit=_EVENTS, since=job["submitted"] - 1)
-    until = now if job["ended"] is None else job["ended"] + 1
     return report_page.Content(
         status=client.status(),
         job=job,
         tasks=client.tasks(job_id),
         attempts=client.attempts(job_id),
-        events=[event for event in events if event["time"] <= until],
+        events=events_of_run(client, job, _EVENTS),
         nodes=client.nodes(),
         usage=usage,
         histories=read_histories(client, job, usage, now),

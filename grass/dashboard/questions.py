@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from grass.api.client import ApiClient, View
+from grass.api.run_events import events_of_run
 from grass.dashboard.curves import Run, capacity, comparison, job_charts, last, node_charts, own_charts, task_charts
 from grass.errors import InputError, NotFoundError
 from grass.model.event_kind import EventKind
@@ -23,6 +24,8 @@ _NEWEST = f"{2**63}-0"
 """Greater than the id of any event."""
 _EVENTS = 100
 """Events on one page of the log."""
+_OF_JOB = 500
+"""Events on the page of a job, the newest."""
 _FOUND = 40
 """Jobs that a search finds."""
 _TASKS = 20
@@ -73,6 +76,10 @@ def _job_usage(client: ApiClient, words: Words) -> Any:
     return {**answer, "whole": whole, "charts": own_charts(client.job_metrics(words["job"]))}
 
 
+def _events_of_job(client: ApiClient, words: Words) -> Any:
+    return events_of_run(client, client.job(words["job"], specification=False), _OF_JOB)
+
+
 def _events(client: ApiClient, words: Words) -> Any:
     """Return a page of the event log, newest first; ``before``: where older ones begin; and all kinds."""
     job, node, user, text = (words.get(name) or None for name in ("job", "node", "user", "text"))
@@ -117,7 +124,7 @@ QUESTIONS: dict[str, Question] = {
     "attempts": Question(lambda client, words: client.attempts(words["job"], words.get("task")), shared=True),
     "specification": Question(lambda client, words: client.job(words["job"])["specification"]),
     "file": Question(lambda client, words: client.job_file(words["job"])),
-    "events": Question(lambda client, words: list(client.events(job=words.get("job"), limit=500)), shared=True),
+    "events": Question(_events_of_job, shared=True),
     "event-log": Question(_events, shared=True),
     "search": Question(_search, shared=True),
     "comparison": Question(_comparison),

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from grass.api.run_events import events_of_run
+from grass.clock import wall
 from grass.wire.codec import encode
 from grass.wire.event_record import EventRecord
 from master.api.events import SIGN_OF_LIFE
@@ -68,6 +70,21 @@ def test_a_long_search_shows_that_the_server_is_alive(tmp_path: Path) -> None:
         pieces = list(client._transport.stream("GET", f"/v1/events?kind={RARE}"))
         assert [(piece["after"] == "", piece["open"]) for piece in pieces] == [(True, True), (False, False)]
         assert [event["node"] for event in client.events(kind=[RARE])] == ["n1"]
+
+
+def test_a_run_has_its_own_events_and_not_those_of_the_next_run_with_its_name(tmp_path: Path) -> None:
+    with api_world(tmp_path) as world:
+        now = wall()
+        first, second, third = ((now + at, now + at + 1, now + at + 2) for at in (0, 10, 20))
+        for times in (first, second, third):
+            for time, kind in zip(times, ("job-submitted", "job-running", "job-failed"), strict=True):
+                put(world, EventRecord(time, kind, "", "bob", job="j"))
+        client = world.client("bob")
+        ended = {"name": "j", "submitted": second[0], "ended": second[-1]}
+        active = {"name": "j", "submitted": third[0], "ended": None}
+        for run, times in ((ended, second), (active, third)):
+            assert [event["time"] for event in events_of_run(client, run, 10)] == list(times)
+        assert [event["time"] for event in events_of_run(client, ended, 2)] == list(second[1:])
 
 
 def test_pages_of_a_user_have_nothing_of_jobs_of_others(world: ApiWorld) -> None:

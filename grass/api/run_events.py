@@ -1,0 +1,31 @@
+"""The events of one run of a job. Used by the dashboard and by `grass report`.
+
+An event names its job. The name is free for another run as soon as the job has ended, so the times of the run select
+its events.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from grass.api.transport import View
+
+if TYPE_CHECKING:
+    from grass.api.client import ApiClient
+
+_CLOCKS_DIFFER = 60.0
+"""Seconds by which the clock of redis, which numbers the events, may be behind that of the master."""
+
+
+def events_of_run(client: ApiClient, job: View, limit: int) -> list[View]:
+    """Return the newest ``limit`` events of a run, oldest first, from its submission to its end."""
+    name, begin, end = job["name"], job["submitted"], job["ended"]
+    if end is None:
+        return list(client.events(job=name, limit=limit, since=begin))
+    found: list[View] = []
+    before: str | None = f"{int((end + _CLOCKS_DIFFER) * 1000)}-0"
+    while before is not None and len(found) < limit:
+        page = client.older_events(before, limit, name, since=begin)
+        found = [*(event for event in page["events"] if begin <= event["time"] <= end), *found]
+        before = page["before"]
+    return found[-limit:]
