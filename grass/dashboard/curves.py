@@ -137,7 +137,13 @@ def comparison(runs: Sequence[Run]) -> list[Record]:
         for name, curve in first.items():
             own.setdefault(name, []).append(curve)
     used = [
-        {"title": title, **_joined({run.id: _since_start(run, name) for run in runs}), "unit": unit, "time": False}
+        {
+            "title": title,
+            **_joined({run.id: _since_start(run, name) for run in runs}),
+            "unit": unit,
+            "time": False,
+            "along": "seconds",
+        }
         for title, unit, name in (("CPU", "cores", "cpu"), ("Memory", "bytes", "memory"))
     ]
     return [*(_own_chart(name, curves) for name, curves in sorted(own.items())), *(each for each in used if each["x"])]

@@ -392,6 +392,12 @@ def test_hostile_lines_of_a_log_are_shown_and_not_run(page: Any, client: ApiClie
     assert "100%" in text and "50%" not in text and "שלום" in text
     assert page.locator(".log img, .log script").count() == 0 and "taken" not in page.title()
     assert page.locator(".log .a-1:has-text('red')").count() == 1
+    until(
+        page,
+        "(({ scrollTop, scrollHeight, clientHeight }) => scrollHeight - clientHeight - scrollTop < 2)"
+        "(document.querySelector('.log'))",
+        "the end of the log to be in view",
+    )
     page.click("button:has-text('Colours')")
     until(page, "!document.querySelector('.log .a-1') && document.documentElement.scrollWidth <= innerWidth")
 
@@ -477,6 +483,36 @@ def test_hostile_names_tags_and_reasons_are_shown_and_not_run(browser: Any, link
             assert page.evaluate("window.taken") is None
             context.unroute_all(behavior="ignoreErrors")
     client.stop(waiting)
+
+
+def test_the_page_says_what_the_state_says(browser: Any, link: str, client: ApiClient) -> None:
+    job_id = client.start(job("partly", "sleep 600", replicas=2, resources={"cpu": 3}))["id"]
+    here = lambda pieces: [job for piece in pieces for job in piece.get("jobs", ()) if job["id"] == job_id]  # noqa: E731
+    wait_until(lambda: [job for job in here(snapshot(link)) if job["components"]["main"]["reason"]], what="a reason")
+    pieces = snapshot(link)
+    for node in (node for piece in pieces for node in piece.get("nodes", ())):
+        node["usage"] = {**node["usage"], "cpu": 100.0, "cores": [100.0, 100.0]}  # of the four cores that it offers
+        node["resources"]["custom"], node["free"]["custom"] = {"licences": 3}, {"licences": 2}
+    for each in here(pieces):
+        each["counts"] = {"RUNNING": 1, "ASSIGNED": 200, "PENDING": 4000}
+    feed = "".join(f"data: {json.dumps(piece)}\n\n" for piece in pieces)
+    with tabs(browser) as context:
+        context.route("**/feed", lambda route: route.fulfill(body=feed, content_type="text/event-stream"))
+        with tab(context, link) as page:
+            fill = "document.querySelector('.capacity .meter i:not(.under)').style.getPropertyValue('--fill')"
+            until(page, f"{fill} === '50.0%'")
+            to(page, "/jobs")
+            row = page.locator("tr:has-text('partly')")
+            row.locator("td:has-text('waits for free resources')").wait_for()
+            assert row.locator(".tally > span").all_inner_texts() == [
+                "1\nrunning",
+                "4,200\n200 assigned, 4,000 pending",
+            ]
+            to(page, "/nodes/local")
+            page.wait_for_selector("dt:text-is('licences') + dd:text-is('2 of 3 free')")
+            context.unroute_all(behavior="ignoreErrors")
+    client.stop(job_id)
+    client.wait(job_id, timeout=30)
 
 
 def test_five_thousand_tasks_fit_on_a_page(page: Any, client: ApiClient) -> None:

@@ -88,6 +88,7 @@ def test_runs_are_compared_by_the_time_since_their_start() -> None:
     assert loss["title"] == "loss" and [each["name"] for each in loss["series"]] == ["one", "two"]
     assert [each["values"] for each in loss["series"]] == [[1.0], [2.0]]
     assert (cpu["title"], cpu["unit"], cpu["x"], cpu["time"]) == ("CPU", "cores", [0, 2], False)
+    assert cpu["along"] == "seconds" and "along" not in loss  # its curves are over steps
     assert [each["values"] for each in cpu["series"]] == [[1.0, 2.0], [0.5, None], [None, None]]
 
 

@@ -1,7 +1,7 @@
 // Curves over time, with uPlot. One chart is one element that views keep.
 
 import { h } from "./dom.js";
-import { bytes, cores, count, instant, percent } from "./format.js";
+import { bytes, cores, count, duration, instant, percent } from "./format.js";
 
 const COLOURS = ["--running", "--succeeded", "--lost", "--warn", "--failed", "--stopped", "--faint"];
 const UNITS = {
@@ -50,10 +50,11 @@ function where(plot, value, at) {
 // The top of the axis: a little above the highest figure, or 1 over a curve that is always 0.
 const top = (high) => (high > 0 ? high * 1.08 : high < 0 ? 0 : 1);
 
-// `data`: {x: [...], series: [{name, values}], unit?}. `x` is time in seconds, or a step.
+// `data`: {x: [...], series: [{name, values}], unit?}. `x` is time in seconds, or a step, or seconds since a start
+// (`along` "seconds").
 export class Curves {
-  constructor(key, { title = "", height = 150, unit = "number", time = true, most } = {}) {
-    this.options = { title, height, unit, time, most };
+  constructor(key, { title = "", height = 150, unit = "number", time = true, along = "step", most } = {}) {
+    this.options = { title, height, unit, time, along, most };
     this.element = h("div.chart", { "data-keep": `chart-${key}` });
     this.chart = null;
     this.data = null;
@@ -74,7 +75,7 @@ export class Curves {
     if (!window.uPlot) { uPlotLoaded().then(() => this.redraw(), () => {}); return; }
     this.clear();
     this.element.replaceChildren();
-    const { title, height, unit, time, most } = this.options;
+    const { title, height, unit, time, along, most } = this.options, since = along === "seconds";
     const style = getComputedStyle(document.documentElement), colour = (name) => style.getPropertyValue(name).trim();
     const text = UNITS[this.data.unit || unit];
     const axis = { stroke: colour("--faint"), font: "11px sans-serif", grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false } };
@@ -84,8 +85,8 @@ export class Curves {
       title: title || undefined, width: this.element.clientWidth, height, cursor: { y: false, drag: { x: true, y: false } },
       padding: [8, time ? 26 : 10, 0, 0], // half of the last label is beyond the axis
       scales: { x: { time }, y: { range: (_, low, high) => [Math.min(0, low ?? 0), most ?? top(high ?? 1)] } },
-      axes: [{ ...axis, size: 24, space: 64, values: time ? (_, ticks) => ticks.map((tick) => hour(tick, this.data.x)) : undefined }, { ...axis, size: 62, values: (_, ticks) => ticks.map(text), ...(step ? { incrs: [...Array(24)].flatMap((_, at) => [1, 2, 5].map((part) => part * step ** Math.floor(at / 3) * [1, 10, 100][at % 3])) } : {}) }],
-      series: [{ label: time ? "time" : "step", value: (plot, value, _, at) => { const shown = where(plot, value, at); return shown === null ? "–" : time ? instant(shown) : String(shown); } }, ...this.data.series.map((each, at) => ({
+      axes: [{ ...axis, size: 24, space: 64, values: time ? (_, ticks) => ticks.map((tick) => hour(tick, this.data.x)) : since ? (_, ticks) => ticks.map(duration) : undefined }, { ...axis, size: 62, values: (_, ticks) => ticks.map(text), ...(step ? { incrs: [...Array(24)].flatMap((_, at) => [1, 2, 5].map((part) => part * step ** Math.floor(at / 3) * [1, 10, 100][at % 3])) } : {}) }],
+      series: [{ label: time ? "time" : since ? "after" : "step", value: (plot, value, _, at) => { const shown = where(plot, value, at); return shown === null ? "–" : time ? instant(shown) : since ? duration(shown) : String(shown); } }, ...this.data.series.map((each, at) => ({
         label: each.name, stroke: colour(COLOURS[at % COLOURS.length]), width: 1.6, spanGaps: Boolean(each.gaps), points: { show: this.data.x.length < 3 },
         value: (...shown) => text(legend(...shown)), ...(each.dash ? { dash: [5, 4] } : {}), ...(each.fill ? { fill: `${colour(COLOURS[at % COLOURS.length])}22` } : {}),
       }))],

@@ -20,9 +20,14 @@ export function progress(counts) {
     h("i", { class: state === "PENDING" || state === "ASSIGNED" ? "rest" : `tone-${toneOf(state)}`, vars: { "--part": counts[state] } })));
 }
 
+const WAITING = ["ASSIGNED", "PENDING"];
+
+// How many tasks are in each state. Assigned and pending tasks, which look the same, are one number.
 export function tally(counts) {
-  return h("div.tally", ORDER.filter((state) => counts[state]).map((state) =>
-    h("span", { title: state.toLowerCase() }, shape(toneOf(state)), count(counts[state]), h("span.hidden", state.toLowerCase()))));
+  const one = (states, number, words) => (number ? h("span", { title: words }, shape(toneOf(states[0])), count(number), h("span.hidden", words)) : null);
+  const waiting = WAITING.filter((state) => counts[state]);
+  return h("div.tally", ORDER.filter((state) => !WAITING.includes(state)).map((state) => one([state], counts[state], state.toLowerCase())),
+    one(WAITING, waiting.reduce((sum, state) => sum + counts[state], 0), waiting.map((state) => `${count(counts[state])} ${state.toLowerCase()}`).join(", ")));
 }
 
 // `share` and `under` from 0 to 1: what is in use, and what is allocated.

@@ -1,7 +1,7 @@
 // One job: its head with actions, and its sections: tasks, timeline, logs, usage, events, definition.
 
 import { h } from "../dom.js";
-import { ago, amount, clock, duration, instant, plural } from "../format.js";
+import { ago, amount, clock, duration, instant, percent, plural } from "../format.js";
 import { shape, stateMark, toneOf } from "../glyphs.js";
 import { empty, facts, nodeLink, panel, progress, tabs, tally } from "../parts.js";
 import { Poll } from "../poll.js";
@@ -33,7 +33,7 @@ export function jobView([id, section = "", task]) {
       if (!job) return h("div.stack", h("h1", id), h("section.panel", empty(feed.known || feed.link.up ? feed.link.message || "This job was deleted, or never existed." : "Loading.")));
       const sections = me.shared ? { "": "Tasks", timeline: "Timeline", operations: "Operations", events: "Events" } : SECTIONS;
       const { files: _, ...others } = sections;
-      return h("div.stack", head(job), tabs(`#/jobs/${encodeURIComponent(id)}`, me.files ? sections : others, section), body(job));
+      return h("div.stack", head(job), tabs(`#/jobs/${encodeURIComponent(id)}`, me.files ? sections : others, section === "tasks" ? "" : section), body(job));
     },
   };
 
@@ -67,7 +67,7 @@ export function jobView([id, section = "", task]) {
       h("div.body.detail",
         facts([["State", stateMark(each.state)], ["Node", nodeLink(each.node)], ["Attempt", each.attempt || "none yet"], ["Restarts", each.restarts]]),
         facts([["Started", instant(each.started)], ["Ran", each.started ? duration((each.ended || clock.now()) - each.started) : "–"], ["Exit code", each.signal ? `signal ${each.signal}` : each.exit_code], ["Process", each.pid]]),
-        facts([["Reason", each.reason?.message || (each.state === "PENDING" && job.components[each.component]?.reason?.message)], ["Ports", Object.entries(each.ports || {}).map(([name, port]) => `${name} ${port}`).join(", ")], ["GPUs", (each.gpus || []).map(([device]) => device).join(", ")]])));
+        facts([["Reason", each.reason?.message || (each.state === "PENDING" && job.components[each.component]?.reason?.message)], ["Ports", Object.entries(each.ports || {}).map(([name, port]) => `${name} ${port}`).join(", ")], ["GPUs", (each.gpus || []).map(([device, share]) => `GPU ${device}${share < 1000 ? `, ${percent(share / 10)} of it` : ""}`).join("; ")]])));
   }
 
   function attention(job, tasks) {
@@ -113,7 +113,7 @@ export function jobView([id, section = "", task]) {
     const job = current();
     let again = settled(job) ? null : 5;
     try {
-      if (section === "events") events = await ask("events", { job: job?.name || id });
+      if (section === "events") events = await ask("events", { job: id });
       if (section === "operations") operations = await ask("operations", { job: id });
       if (section === "timeline") attempts = await ask("attempts", { job: id });
       if (section === "about" && !specification) [specification, file] = await Promise.all([ask("specification", { job: id }), ask("file", { job: id })]);
@@ -168,7 +168,8 @@ function outline(value, indent = "", above = "") {
   for (const [key, each] of Object.entries(value)) {
     if (each === null || each === false || each === 0 || (typeof each === "object" && !Object.keys(each).length)) continue;
     const name = Array.isArray(value) ? "-" : `${key}:`, inner = typeof each === "object" ? outline(each, `${indent}  `, key) : "";
-    if (typeof each !== "object") lines.push(`${indent}${name} ${above === "resources" ? amount(key, each) : each}`);
+    const text = above === "resources" ? amount(key, each) : String(each);
+    if (typeof each !== "object") lines.push(`${indent}${name} ${text.includes("\n") ? ["|", ...text.trimEnd().split("\n").map((line) => `${indent}  ${line}`)].join("\n") : text}`);
     else if (Array.isArray(each) && each.every((part) => typeof part !== "object")) lines.push(`${indent}${name} [${each.join(", ")}]`);
     else if (inner) lines.push(`${indent}${name}`, inner);
   }

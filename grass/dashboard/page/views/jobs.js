@@ -42,7 +42,7 @@ function table(jobs) {
       h("td.main", jobLink(job.id, job.name), h("div.faint.mono", job.id.slice(-8))),
       h("td", stateMark(job.state)),
       h("td.wide", progress(job.counts), tally(job.counts)),
-      h("td.wide", job.state === "SUCCEEDED" || (job.state === "RUNNING" && !job.reason) ? h("span.faint", "–") : reasonOf(job)),
+      h("td.wide", reasonOf(job)),
       h("td", { class: "optional" }, job.user),
       h("td.num", ago(job.submitted)),
       h("td.num", job.started ? duration((job.ended || clock.now()) - job.started) : "–"))))));

@@ -18,6 +18,8 @@ export class LogPane {
     this.note = h("span.soft", { role: "status" });
     this.element = h("section.panel", { "data-keep": "log", "aria-label": "Log" }, h("header", this.bar, h("div.end", this.note)), this.list);
     this.parts = [];
+    this.watcher = new ResizeObserver(() => this.atEnd()); // lines may come before the list is on the page
+    this.watcher.observe(this.list);
     this.onVisible = () => { clearTimeout(this.again); if (document.hidden) this.source?.close(); else this.read(); };
     document.addEventListener("visibilitychange", this.onVisible);
     this.read();
@@ -34,7 +36,7 @@ export class LogPane {
     render(this.bar,
       h("select.field", { "aria-label": "Component or task", onchange: (event) => { options.component = event.target.value; this.read(); } },
         h("option", { value: "" }, "All tasks"), this.parts.map((name) => h("option", { value: name, selected: name === options.component }, name))),
-      h("input.field", { type: "search", "aria-label": "Filter lines", placeholder: "Filter lines; /regular expression/", value: options.text, oninput: (event) => { options.text = event.target.value; this.redraw(); } }),
+      h("input.field", { type: "search", "aria-label": "Filter lines", placeholder: "Filter; /regular expression/", value: options.text, oninput: (event) => { options.text = event.target.value; this.redraw(); } }),
       h("select.field", { "aria-label": "Stream", onchange: (event) => { options.stream = event.target.value; this.redraw(); } },
         [["", "Both streams"], ["stdout", "stdout"], ["stderr", "stderr"]].map(([value, text]) => h("option", { value, selected: value === options.stream }, text))),
       h("select.field", { "aria-label": "How many lines", onchange: (event) => { options.tail = Number(event.target.value); this.read(); } },
@@ -91,7 +93,8 @@ export class LogPane {
   }
 
   atEnd() {
-    if (this.options.follow) requestAnimationFrame(() => { this.list.scrollTop = this.list.scrollHeight; });
+    const scroll = () => { this.list.scrollTop = this.list.scrollHeight; };
+    if (this.options.follow) requestAnimationFrame(() => { scroll(); requestAnimationFrame(scroll); }); // lines get their height when they come into view
   }
 
   filter() {
@@ -117,5 +120,5 @@ export class LogPane {
     this.note.textContent = [`${count(shown)} lines`, this.dropped ? `${count(this.dropped)} older ones left out` : "", this.state].filter(Boolean).join(" · ");
   }
 
-  close() { this.source?.close(); clearTimeout(this.again); document.removeEventListener("visibilitychange", this.onVisible); }
+  close() { this.watcher.disconnect(); this.source?.close(); clearTimeout(this.again); document.removeEventListener("visibilitychange", this.onVisible); }
 }

@@ -42,11 +42,17 @@ export function nodeView([name]) {
           Object.entries(RANGES).map(([seconds, text]) => h("option", { value: seconds, selected: Number(seconds) === range }, text))) },
           h("div.body", charts.element)),
         node.gpus?.length ? panel("Devices", {}, devices(node)) : null,
-        panel("Tasks", { end: h("span.soft", String(node.tasks)) }, tasks === null ? empty("Loading.") : tasks.length ? taskTable(all ? tasks : tasks.slice(0, FEW)) : empty("No task runs here."),
+        panel("Tasks", { end: h("span.soft", here(node, tasks)) }, tasks === null ? empty("Loading.") : tasks.length ? taskTable(all ? tasks : tasks.slice(0, FEW)) : empty("No task runs here."),
           !all && tasks?.length > FEW ? h("p.empty", h("button.button", { type: "button", onclick: () => { all = true; cluster.changed(); } }, `Show all ${count(tasks.length)} tasks`)) : null),
         panel("Events", {}, eventsOf(name)));
     },
   };
+}
+
+// A node may have more tasks than run: short ones wait there behind equal ones.
+function here(node, tasks) {
+  const waiting = node.tasks - (tasks?.length ?? node.tasks);
+  return waiting > 0 ? `${count(tasks.length)} running, ${count(waiting)} waiting here` : count(node.tasks);
 }
 
 function head(node) {
@@ -89,7 +95,7 @@ function about(node) {
     ...Object.entries(VERSIONS).map(([key, text]) => (node.versions?.[key] ? [text, node.versions[key]] : null)), ["Topology", (node.path || []).join(" / ") || "–"],
     ["Labels", Object.entries(node.labels || {}).map(([key, value]) => [h("span.chip", `${key}=${value}`), " "])],
     ["Load", node.usage ? node.usage.load.toFixed(2) : "–"], ["Scratch", node.resources?.disk ? bytes(node.resources.disk) : "–"],
-    ...Object.entries(node.resources?.custom || {}).map(([key, value]) => [key, `${cores(node.free?.custom?.[key] || 0)} of ${cores(value)} free`]),
+    ...Object.entries(node.resources?.custom || {}).map(([key, value]) => [key, `${count(node.free?.custom?.[key] || 0)} of ${count(value)} free`]),
   ]);
 }
 

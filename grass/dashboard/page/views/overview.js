@@ -71,16 +71,15 @@ function capacity(nodes) {
   const sum = (read) => nodes.reduce((total, node) => total + (read(node) || 0), 0);
   const total = (name) => sum((node) => node.resources?.[name]), free = (name) => sum((node) => node.free?.[name]);
   const used = (name) => total(name) - free(name);
-  const live = nodes.filter((node) => node.usage?.memory_total);
-  const cpu = live.reduce((share, node) => share + node.usage.cpu * node.resources.cpu, 0) / (100 * live.reduce((all, node) => all + node.resources.cpu, 0) || 1);
-  const memory = live.reduce((share, node) => share + node.usage.memory, 0) / (live.reduce((all, node) => all + node.usage.memory_total, 0) || 1);
+  const inUse = (read) => sum((node) => (node.usage?.memory_total ? read(node.usage) : 0));
+  const cpu = (inUse((usage) => usage.cpu * usage.cores.length) * 10) / (total("cpu") || 1); // as the curve: of what the nodes offer
+  const memory = inUse((usage) => usage.memory) / (total("memory") || 1);
   const parts = [
     meter("cpu", cpu, `${cores(used("cpu"))} of ${cores(total("cpu"))}`, { under: used("cpu") / total("cpu"), limit: 2 }),
     meter("memory", memory, `${bytes(used("memory"))} of ${bytes(total("memory"))}`, { under: used("memory") / total("memory"), limit: 2 }),
   ];
   if (total("gpu")) {
-    const gpus = live.flatMap((node) => node.usage.gpus || []).filter((gpu) => gpu.utilisation !== null);
-    const busy = gpus.reduce((share, gpu) => share + gpu.utilisation / 100, 0);
+    const busy = inUse((usage) => (usage.gpus || []).reduce((share, gpu) => share + (gpu.utilisation || 0) / 100, 0));
     parts.push(meter("gpu", (busy * 1000) / total("gpu"), `${cores(used("gpu"))} of ${cores(total("gpu"))}`, { under: used("gpu") / total("gpu"), limit: 2 }));
   }
   return [...parts, h("p.soft", "Numbers and pale bars: allocated to tasks. Full bars: in use on the machines, also by other programs.")];
@@ -102,8 +101,10 @@ function queueTable(jobs) {
       h("td.num", ago(job.submitted)))), more(jobs))));
 }
 
+// The job's own reason; without one, what it is changed to, or why parts of it wait.
 export function reasonOf(job) {
-  if (job.reason) return job.reason.message;
+  if (job.reason || ended(job)) return job.reason?.message || "–";
+  if (job.operation) return [job.operation.kind, job.operation.component, `– ${job.operation.message}`].filter(Boolean).join(" ");
   const parts = Object.entries(job.components).filter(([, part]) => part.reason);
   return parts.map(([name, part]) => `${name}: ${part.reason.message}`).join("; ") || "–";
 }

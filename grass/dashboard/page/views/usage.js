@@ -1,5 +1,5 @@
 // A set of charts of one node, job or task: one chart per unit. `show` takes what the server's question answers:
-// {"charts": [{"title", "unit", "x", "series": [{"name", "values"}], "time"}]}.
+// {"charts": [{"title", "unit", "x", "series": [{"name", "values"}], "time", "along"}]}.
 
 import { h } from "../dom.js";
 
@@ -15,7 +15,7 @@ export function usageCharts(key, Curves) {
       if (!wanted.length) this.fail("No figures yet.");
       for (const each of wanted) {
         if (!charts.has(each.title)) {
-          const chart = new Curves(`${key}-${each.title}`, { title: each.title, unit: each.unit, time: each.time !== false, most: each.unit === "percent" ? 100 : undefined });
+          const chart = new Curves(`${key}-${each.title}`, { title: each.title, unit: each.unit, time: each.time !== false, along: each.along, most: each.unit === "percent" ? 100 : undefined });
           charts.set(each.title, chart);
           element.append(chart.element);
         }
