@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 MOST_BYTES = 16 << 20
@@ -18,12 +18,12 @@ MOST_FILES = 256
 
 
 def digests(
-    folder: Path, names: Iterable[str], *, folders: bool = True, closed: frozenset[str] = frozenset()
+    folder: Path, names: Iterable[str], *, folders: bool = True, may_read: Callable[[str], bool] = lambda _: True
 ) -> dict[str, str]:
     """Return ``sha256:…`` of each file by its name; ``N bytes, modified T`` (wall seconds) beyond ``MOST_BYTES``.
 
     What is no regular file below ``folder`` is left out. ``folders``: also the files of the folders among the names.
-    ``closed``: names in ``folder`` below which nothing is read, whichever links lead there.
+    ``may_read``: is asked with the path below ``folder`` of what is read, whichever links lead there.
     """
     found: dict[str, str] = {}
     present = [name for name in names if os.path.lexists(os.path.join(folder, name))]  # noqa: PTH118 (at each start)
@@ -31,11 +31,11 @@ def digests(
         return found
     left = MOST_BYTES
     root = Path(os.path.realpath(folder))
-    for name in _files(root, present, folders, closed):
+    for name in _files(root, present, folders, may_read):
         try:
             with open(root / name, "rb", opener=_without_waiting) as file:
                 status = os.fstat(file.fileno())
-                if not stat.S_ISREG(status.st_mode) or not _is_open(root, _opened(file.fileno()), closed):
+                if not stat.S_ISREG(status.st_mode) or not _is_open(root, _opened(file.fileno()), may_read):
                     continue
                 if status.st_size > left:
                     found[name] = f"{status.st_size} bytes, modified {status.st_mtime:.0f}"
@@ -47,12 +47,12 @@ def digests(
     return found
 
 
-def _files(root: Path, names: Iterable[str], folders: bool, closed: frozenset[str]) -> Iterator[str]:
+def _files(root: Path, names: Iterable[str], folders: bool, may_read: Callable[[str], bool]) -> Iterator[str]:
     count = 0
     for name in names:
         try:
             real = Path(os.path.realpath(root / name))
-            if not _is_open(root, real, closed):
+            if not _is_open(root, real, may_read):
                 continue
             inside = sorted(_inside(real, MOST_FILES - count)) if folders and real.is_dir() else [""]
         except (OSError, ValueError):
@@ -75,9 +75,9 @@ def _inside(folder: Path, most: int) -> Iterator[str]:
             yield os.path.relpath(Path(where, each), folder)
 
 
-def _is_open(root: Path, real: Path, closed: frozenset[str]) -> bool:
-    """Return whether the path, without links, is below ``root`` and not below one of its closed folders."""
-    return root in real.parents and real.relative_to(root).parts[0] not in closed
+def _is_open(root: Path, real: Path, may_read: Callable[[str], bool]) -> bool:
+    """Return whether the path, without links, is below ``root`` and may be read."""
+    return root in real.parents and may_read(str(real.relative_to(root)))
 
 
 def _opened(descriptor: int) -> Path:

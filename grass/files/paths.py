@@ -1,7 +1,7 @@
 """Checks of the paths of the share that a user may name. Pure.
 
 The share holds ``logs/`` and ``images/``, which belong to Grass, ``jobs/<job id>/`` with the output of each job, and
-the users' own files. A task sees the whole share under ``GRASS_DATA``.
+the files of users. ``GRASS_DATA`` names it in tasks; ``node.runtime.isolation.view`` says what an isolated one sees.
 """
 
 from __future__ import annotations

@@ -131,6 +131,11 @@ class Call:
         return self.role is not Role.USER or owner == self.user
 
     @property
+    def confined(self) -> str:
+        """The user, if files of others in the share are closed to them; empty: they are not."""
+        return self.user if self.role is Role.USER and not self.api.config.master.nodes_on_client else ""
+
+    @property
     def scope(self) -> str:
         """Whose jobs the caller sees, as ``JobIndex`` names it."""
         return self.user if self.role is Role.USER else EVERYBODY

@@ -55,7 +55,7 @@ def rerun(call: Call, job: str) -> Reply:
         again = repeated.unfinished(record, spec, _tasks(call, record, spec))
     else:
         again = repeated.whole(record, spec)
-    again = with_shared_files(replace(again, files={}), call.api.config.data_dir)
+    again = with_shared_files(replace(again, files={}), call.api.config.data_dir, call.confined)
     job_id = checked_job_id(wanted.id, record.name) or run_id(record.name)
     warnings = tuple(check_dependencies(call, again))
     sighting = call.caller.sighting

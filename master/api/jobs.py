@@ -67,7 +67,7 @@ def start_job(call: Call) -> Reply:
     accepted = accept_job(submission, store.nodes, run_id, keep_cwd=call.api.config.master.nodes_on_client)
     here = call.api.config.master.nodes_on_client
     check_programs([accepted.job], store.images.find, store.nodes, nodes_on_client=here)
-    job, job_id = with_shared_files(accepted.job, call.api.config.data_dir), accepted.job_id
+    job, job_id = with_shared_files(accepted.job, call.api.config.data_dir, call.confined), accepted.job_id
     now, warnings = call.api.wall(), [*accepted.warnings, *check_dependencies(call, job, submission.strict)]
     trace.mark("API: manifest read")
     sighting = call.caller.sighting

@@ -143,7 +143,10 @@ def test_read_only_data_leaves_the_jobs_own_folders_writable(shepherd: ShepherdR
     sets.chmod(0o777)
 
     def written(job: str, *, read_only: bool) -> list[str]:
-        places = f"for each in {sets}/{job} $GRASS_OUTPUT/x $HOME/x /tmp/x; do touch $each && echo $each; done"
+        of_users = " ".join(f"{sets.parent}/data/{folder}/{job}" for folder in ("ann", "shared"))
+        places = (
+            f"for each in {sets}/{job} {of_users} $GRASS_OUTPUT/x $HOME/x /tmp/x; do touch $each && echo $each; done"
+        )
         script = f"( mount -o remount,rw {sets.parent}; {places} ) 2>/dev/null"
         start(shepherd, f"{job}/a.0/1", script, read_only=read_only)
         shepherd.ended(f"{job}/a.0/1")
@@ -151,16 +154,23 @@ def test_read_only_data_leaves_the_jobs_own_folders_writable(shepherd: ShepherdR
 
     assert written("writes", read_only=False)[0] == f"{sets}/writes"
     assert written("reads", read_only=True)[0].endswith("/jobs/reads/x")
-    assert [shepherd.stdout(f"{job}/a.0/1").count("\n") for job in ("writes", "reads")] == [4, 3]
+    assert [shepherd.stdout(f"{job}/a.0/1").count("\n") for job in ("writes", "reads")] == [6, 3]
     assert [path.name for path in sets.iterdir()] == ["writes"]
 
 
 def test_an_attacker_reaches_nothing_of_the_node_and_of_others(shepherd: ShepherdRun) -> None:
-    start(shepherd, "victim/a.0/1", "echo secret > $HOME/s; echo secret > /tmp/s; exec sleep 60", TOKEN="planted")
+    share, home = shepherd.config.data_dir, shepherd.folder
+    script = f"echo secret > {share}/data/ann/s; echo secret > $HOME/s; echo secret > /tmp/s; exec sleep 60"
+    start(shepherd, "victim/a.0/1", script, TOKEN="planted")
     victim = shepherd.started("victim/a.0/1").pid
     wait_until(lambda: shepherd.path("victim/a.0/1", "scratch").joinpath("s").exists(), 10, "the victim's file")
-    home = shepherd.folder
+    assert (share / "data" / "ann" / "s").read_text() == "secret\n"
+    of_ann, renamed = f"{share}/data/ann", f"{share}/d && mv {share}/d {share}/data"
     tries = {
+        "own data": f"touch {share}/data/Mallory.2nd/mine && touch {share}/data/shared/for-all",
+        "data of ann": f"cat {of_ann}/s || ls {of_ann} || touch {of_ann}/x",
+        "folders of users": f"touch {share}/data/x || mv {share}/data {renamed}",
+        "link": f"ln -s ../ann {share}/data/Mallory.2nd/link && cat {share}/data/Mallory.2nd/link/s",
         "own file": f"touch {home}/node/attempts/evil/a.0.1.scratch/s",
         "secrets": f"cat {home}/secrets.json",
         "config": f"cat {home}/cluster.json",
@@ -183,7 +193,8 @@ def test_an_attacker_reaches_nothing_of_the_node_and_of_others(shepherd: Shepher
     }
     script = "; ".join(f"( {attack} ) >/dev/null 2>&1 && echo '{name}'" for name, attack in tries.items())
     ended, printed = run(shepherd, "evil/a.0/1", f"{script}; echo over", "Mallory.2nd")
-    assert printed == ["own file", "over"] and ended.code == 0
+    assert printed == ["own data", "own file", "over"] and ended.code == 0
+    assert {path.name for path in (share / "data").iterdir()} <= {"Mallory.2nd", "ann", "carl", "shared"}
     assert victim is not None and alive(victim)
     shepherd.runtime.stop([Stop("victim/a.0/1", 1.0)])
     assert shepherd.ended("victim/a.0/1").signal == signal.SIGTERM
@@ -214,15 +225,18 @@ def in_container(
 def test_an_attacker_in_a_container_reaches_nothing_of_the_node_and_of_others(
     shepherd: ShepherdRun, containers: DockerRun
 ) -> None:
-    start(shepherd, "prey/a.0/1", "echo secret > $HOME/s; echo secret > $GRASS_OUTPUT/s; exec sleep 60")
-    victim = shepherd.started("prey/a.0/1").pid
     share, home = shepherd.config.data_dir, shepherd.folder
+    script = f"echo secret > {share}/data/ann/prey; echo secret > $HOME/s; echo secret > $GRASS_OUTPUT/s; exec sleep 60"
+    start(shepherd, "prey/a.0/1", script)
+    victim = shepherd.started("prey/a.0/1").pid
     wait_until(lambda: (share / "jobs" / "prey" / "s").exists(), 10, "the victim's files")
     (share / "logs").mkdir(exist_ok=True)
     (share / "logs" / "prey").write_text("a log")
     tries = {
         "own output": "touch $GRASS_OUTPUT/mine",
         "own scratch": "touch $HOME/mine",
+        "own data": f"touch {share}/data/Mallory.2nd/boxed && touch {share}/data/shared/boxed",
+        "data of ann": f"cat {share}/data/ann/prey || touch {share}/data/ann/x || touch {share}/data/x",
         "job folder": f"ls {share}/jobs/prey || touch {share}/jobs/x",
         "logs": f"cat {share}/logs/prey || touch {share}/logs/x",
         "images": f"touch {share}/images/x",
@@ -236,8 +250,9 @@ def test_an_attacker_in_a_container_reaches_nothing_of_the_node_and_of_others(
     script = "; ".join(f"( {attack} ) >/dev/null 2>&1 && echo '{name}'" for name, attack in tries.items())
     facts = "id -u; id -g; grep -E 'CapBnd|NoNewPrivs|Seccomp:' /proc/self/status | tr -d '\\t'"
     ended, printed = in_container(containers, "evil2/a.0/1", f"{script}; {facts}", "Mallory.2nd")
-    uid, group, *status = printed[2:]
-    assert printed[:2] == ["own output", "own scratch"] and ended.code == 0
+    uid, group, *status = printed[3:]
+    assert printed[:3] == ["own output", "own scratch", "own data"] and ended.code == 0
+    assert (share / "data" / "ann" / "prey").read_text() == "secret\n"
     assert pwd.getpwuid(int(uid)).pw_gecos == "Grass test Mallory.2nd"
     assert int(group) == pwd.getpwnam("nobody").pw_gid
     assert status == ["CapBnd:0000000000000000", "NoNewPrivs:1", "Seccomp:2"]

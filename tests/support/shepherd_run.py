@@ -49,7 +49,8 @@ class ShepherdRun:
         self.config = cluster_config(self.folder, isolate=isolate)
         if isolate is not None:
             self.folder.chmod(0o711)
-            (self.config.data_dir / "jobs").mkdir(parents=True)
+            for name in ("jobs", "data"):
+                (self.config.data_dir / name).mkdir(parents=True)
             for path in (self.folder, *self.folder.rglob("*")):
                 shutil.chown(path, "nobody", "nogroup")
         self.guard: subprocess.Popen[bytes] | None = None

@@ -82,6 +82,17 @@ def test_links_of_the_share_do_not_lead_into_the_folders_of_other_jobs(tmp_path:
     assert found.keys() == {"$GRASS_DATA/code/3/own.py", "$GRASS_DATA/code/latest"}
 
 
+def test_a_user_learns_no_digest_of_files_of_another_user(tmp_path: Path) -> None:
+    for user in ("ann", "bob", "shared"):
+        (tmp_path / "data" / user).mkdir(parents=True)
+        (tmp_path / "data" / user / "x").write_text(user)
+    (tmp_path / "data" / "ann" / "link").symlink_to("../bob/x")
+    named = job("cat $GRASS_DATA/data $GRASS_DATA/data/bob/x $GRASS_DATA/data/ann $GRASS_DATA/data/shared/x")
+    own = {"$GRASS_DATA/data/ann/x", "$GRASS_DATA/data/shared/x"}
+    assert with_shared_files(named, tmp_path, "ann").files.keys() == own
+    assert with_shared_files(named, tmp_path).files.keys() > {*own, "$GRASS_DATA/data/bob/x"}
+
+
 def test_the_work_for_one_job_is_bounded(tmp_path: Path) -> None:
     with (tmp_path / "large").open("wb") as file:
         file.truncate(files.MOST_BYTES + 1)

@@ -105,15 +105,18 @@ def test_an_isolated_container_sees_its_own_job_in_the_share_only(tmp_path: Path
     (tmp_path / "jobs" / "before-1").mkdir(parents=True)
     config, share = replace(ISOLATED, share=str(tmp_path)), str(tmp_path)
     body = isolated(config, SEEN._replace(awaited=("before-1", "gone-1")), data="/d")
-    assert mounts_of(body)[:6] == [
+    assert mounts_of(body)[:9] == [
         ("bind", "/d", share, False),
         ("tmpfs", "/d/logs", None, False),
         ("tmpfs", "/d/images", None, False),
         ("tmpfs", "/d/jobs", None, False),
+        ("tmpfs", "/d/data", None, False),
+        ("bind", "/d/data/ann", f"{share}/data/ann", False),
+        ("bind", "/d/data/shared", f"{share}/data/shared", False),
         ("bind", "/d/jobs/train-1", f"{share}/jobs/train-1", False),
         ("bind", "/d/jobs/before-1", f"{share}/jobs/before-1", True),
     ]
-    assert [each[1] for each in mounts_of(body)[6:]] == ["/scratch", "/h/node/jobs/train-1"]
+    assert [each[1] for each in mounts_of(body)[9:]] == ["/scratch", "/h/node/jobs/train-1"]
     assert "Propagation" not in str(body)  # a new mount of the share would uncover what is hidden
     assert (body["HostConfig"]["CapAdd"], body["HostConfig"]["CapDrop"]) == ([], ["ALL"])
 
@@ -137,13 +140,15 @@ def test_read_only_data_leaves_the_jobs_own_folder_writable(tmp_path: Path) -> N
     config, launch = replace(ISOLATED, share=str(tmp_path)), SEEN._replace(read_only_data=True)
     mounts = (Mount("/jobs/train-1", "/own", shared=True), Mount("/", "/all", shared=True))
     read_only = {each[1]: each[3] for each in mounts_of(isolated(config, launch, data="/d", mounts=mounts))}
-    assert (read_only["/d"], read_only["/all"]) == (True, True)
+    assert all(read_only[each] for each in ("/d", "/all", "/d/data/ann", "/all/data/ann"))
     assert not (read_only["/d/jobs/train-1"] or read_only["/all/jobs/train-1"] or read_only["/own"])
 
 
 def test_mounts_of_the_share_uncover_nothing(tmp_path: Path) -> None:
     (tmp_path / "jobs" / "train-1").mkdir(parents=True)
+    (tmp_path / "data" / "ann").mkdir(parents=True)
     (tmp_path / "link").symlink_to(tmp_path / "logs")
+    (tmp_path / "data" / "ann" / "link").symlink_to("../bob")
     config = replace(ISOLATED, share=str(tmp_path))
 
     def mounted(source: str) -> list[tuple[str, str, str | None, bool]]:
@@ -155,11 +160,26 @@ def test_mounts_of_the_share_uncover_nothing(tmp_path: Path) -> None:
         ("tmpfs", "/x/logs"),
         ("tmpfs", "/x/images"),
         ("tmpfs", "/x/jobs"),
+        ("tmpfs", "/x/data"),
+        ("bind", "/x/data/ann"),
+        ("bind", "/x/data/shared"),
         ("bind", "/x/jobs/train-1"),
     ]
     assert mounted("/")[0][3] and mounted("/x/..")[1][0] == "tmpfs"
     assert mounted("/jobs/train-1") == [("bind", "/x", f"{tmp_path}/jobs/train-1", True)]
-    for source in ("/jobs", "/jobs/other-1", "/jobs/train-1/../other-1", "/logs/x", "/images", "/link"):
+    assert [each[:2] for each in mounted("/data")] == [("tmpfs", "/x"), ("bind", "/x/ann"), ("bind", "/x/shared")]
+    for source in (
+        "/data/bob",
+        "/data/bob/x",
+        "/data/ann/link",
+        "/data/ann/../bob",
+        "/jobs",
+        "/jobs/other-1",
+        "/jobs/train-1/../other-1",
+        "/logs/x",
+        "/images",
+        "/link",
+    ):
         with pytest.raises(CannotStartError, match="is not for tasks"):
             mounted(source)
     with pytest.raises(CannotStartError, match="could put a link in its place"):  # this share is no cifs or FUSE mount

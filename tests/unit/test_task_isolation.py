@@ -22,7 +22,7 @@ from grass.wire.launch import LaunchTemplate
 from node.agent.conditions import without_isolation
 from node.agent.environment import launch
 from node.runtime.isolation.accounts import Accounts, comment
-from node.runtime.isolation.view import HIDDEN, Job, Node, arguments, of_job
+from node.runtime.isolation.view import HIDDEN, Job, Node, arguments, data_folders, of_job
 from node.runtime.spawn import CannotStartError
 
 FACTS = Facts(
@@ -122,7 +122,7 @@ def test_a_view_covers_what_belongs_to_grass_and_shows_the_share_without_its_fol
         later = [index for index, (option, path) in enumerate(options) if "bind" in option and path.startswith(folder)]
         assert all(index > covered for index in later)
     share = options.index(("--bind", NODE.share))
-    for name in ("logs", "images", "jobs"):
+    for name in ("logs", "images", "jobs", "data"):
         assert options.index(("--tmpfs", f"{NODE.share}/{name}")) > share
     assert not [word for word in words if word.startswith(NODE.home) or word.startswith(NODE.runtime_dir)]
 
@@ -143,6 +143,15 @@ def test_a_job_sees_its_own_folders_and_reads_what_it_waited_for() -> None:
     }
     assert shown["/tmp"].source == "/t/tmp"
     assert "/srv/grass/lab/jobs/j-1" not in {each.target for each in of_job(NODE, JOB._replace(output=None))}
+
+
+def test_a_job_sees_the_folders_of_its_user_and_of_all_and_those_of_no_other_user() -> None:
+    own = data_folders("/srv/grass/lab", "ann")
+    assert own == ("/srv/grass/lab/data/ann", "/srv/grass/lab/data/shared")
+    for read_only in (False, True):
+        shown = {each.target: each.read_only for each in of_job(NODE, JOB._replace(data=own, read_only_data=read_only))}
+        assert [shown[folder] for folder in own] == [read_only] * 2
+    assert [data_folders("/srv/grass/lab", user) for user in ("..", "", ".probe", "a/b")] == [()] * 4
 
 
 def test_a_machine_with_bubblewrap_and_a_free_range_is_fit() -> None:

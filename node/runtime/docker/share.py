@@ -1,8 +1,8 @@
 """The mounts by which a container sees the share. Pure, except that it looks up mounts and folders.
 
-Where users are isolated, a container sees of the share what a process does (``node.runtime.isolation.view``): the files
-of users, its own job's folder, and those of the jobs that its job waited for. No later mount of the host reaches it,
-because a new mount of the share would cover what hides the rest. Used by ``plan`` and ``starts``.
+Where users are isolated, a container sees of the share what a process does (``node.runtime.isolation.view``): no files
+of other users in ``data/``, its own job's folder, and those of the jobs that its job waited for. No later mount of the
+host reaches it, because a new mount of the share would cover what hides the rest. Used by ``plan`` and ``starts``.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ import os
 from pathlib import Path
 
 from grass.config import ClusterConfig
+from grass.files.rights import DATA, own_folders
 from grass.model.job import Mount
 from node.mounts import mount_of
 from node.runtime.docker.engine_json import Request
-from node.runtime.isolation.view import OF_GRASS
+from node.runtime.isolation.view import COVERED, OF_GRASS, data_folders
 from node.runtime.protocol import Launch
 from node.runtime.spawn import NOT_EXECUTABLE, CannotStartError
 
@@ -52,7 +53,9 @@ def shared(config: ClusterConfig, launch: Launch, job_id: str, mount: Mount) -> 
         parts, own = Path(folder).relative_to(share).parts, ("jobs", job_id)
         if not parts:
             return _view(config, launch, job_id, mount.target, read_only=read_only or launch.read_only_data)
-        if parts[0] in OF_GRASS and parts[:2] != own:
+        if parts == (DATA,):
+            return [_cover(mount.target), *_of_user(config, launch, mount.target, read_only or launch.read_only_data)]
+        if _is_of_others(parts, launch.user) and parts[:2] != own:
             raise CannotStartError(NOT_EXECUTABLE, f"cannot start: {mount.source} of the share is not for tasks")
         if parts != own and _may_be_replaced(config):
             message = (
@@ -70,23 +73,46 @@ def shared(config: ClusterConfig, launch: Launch, job_id: str, mount: Mount) -> 
 
 def make_folders(config: ClusterConfig, launch: Launch, job_id: str) -> None:
     """Make the folders of the share on which an isolated container has mounts. May wait for it. Raises OSError."""
-    for name in OF_GRASS:
+    for name in COVERED:
         (config.data_dir / name).mkdir(exist_ok=True)
+    for folder in map(Path, data_folders(str(config.data_dir), launch.user)):
+        _make_writable(folder)
     output = config.data_dir / "jobs" / job_id
-    if _has_output(launch) and not output.is_dir():
-        output.mkdir(exist_ok=True)
-        output.chmod(_OUTPUT_MODE)  # the group is that of all accounts
+    if _has_output(launch):
+        _make_writable(output)
+
+
+def _make_writable(folder: Path) -> None:
+    if not folder.is_dir():
+        folder.mkdir(exist_ok=True)
+        folder.chmod(_OUTPUT_MODE)  # the group is that of all accounts
 
 
 def _view(config: ClusterConfig, launch: Launch, job_id: str, target: str, *, read_only: bool) -> list[Request]:
     """Return the mounts of what an isolated container may see. The engine orders them by depth."""
     jobs = config.data_dir / "jobs"
     shown = [bind(str(config.data_dir), target, read_only)]
-    shown += [{"Type": "tmpfs", "Target": f"{target}/{name}", "TmpfsOptions": _COVER} for name in OF_GRASS]
+    shown += [_cover(f"{target}/{name}") for name in COVERED]
+    shown += _of_user(config, launch, f"{target}/{DATA}", read_only)
     if _has_output(launch):
         shown.append(bind(str(jobs / job_id), f"{target}/jobs/{job_id}", False))
     awaited = [each for each in launch.awaited if each != job_id and (jobs / each).is_dir()]
     return [*shown, *(bind(str(jobs / each), f"{target}/jobs/{each}", True) for each in awaited)]
+
+
+def _cover(target: str) -> Request:
+    return {"Type": "tmpfs", "Target": target, "TmpfsOptions": _COVER}
+
+
+def _of_user(config: ClusterConfig, launch: Launch, target: str, read_only: bool) -> list[Request]:
+    """Return the mounts, in ``target``, of the folders in ``data/`` that the container sees."""
+    folders = data_folders(str(config.data_dir), launch.user)
+    return [bind(folder, f"{target}/{Path(folder).name}", read_only) for folder in folders]
+
+
+def _is_of_others(parts: tuple[str, ...], user: str) -> bool:
+    """Return whether a path of the share belongs to the cluster, to a job, or to another user."""
+    return parts[0] in OF_GRASS or (parts[0] == DATA and "/".join(parts[:2]) not in own_folders(user))
 
 
 def _has_output(launch: Launch) -> bool:

@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from grass.files import rights
+from grass.model.names import is_user_name
+
 PROGRAM = "bwrap"
 PACKAGE = "bubblewrap"
 HIDDEN = ("/var/lib/grass", "/etc/grass", "/srv/grass")
@@ -24,6 +27,8 @@ RUN = (
 """What programs need of /run: names of hosts, and devices. Sockets of engines and of other services stay outside."""
 OF_GRASS = ("logs", "images", "jobs")
 """Folders of the share that hold what belongs to the cluster or to other jobs."""
+COVERED = (*OF_GRASS, rights.DATA)
+"""Folders of the share of which a task sees only what is shown to its job."""
 
 
 class Node(NamedTuple):
@@ -37,7 +42,8 @@ class Node(NamedTuple):
 
 class Job(NamedTuple):
     """Folders of a job. ``own``: of its attempts. ``read``: what the node-agent tells them. ``tmp``, ``var_tmp``: in
-    place of the machine's. ``output``: in the share; None: it has none. ``awaited``: outputs that it may read."""
+    place of the machine's. ``output``: in the share; None: it has none. ``awaited``: outputs that it may read.
+    ``data``: folders of the share that its user also reaches with `grass data`."""
 
     own: str
     read: str
@@ -45,6 +51,8 @@ class Job(NamedTuple):
     var_tmp: str
     output: str | None = None
     awaited: tuple[str, ...] = ()
+    data: tuple[str, ...] = ()
+    read_only_data: bool = False
 
 
 class Shown(NamedTuple):
@@ -68,7 +76,14 @@ def of_job(node: Node, job: Job) -> list[Shown]:
     shown += [Shown(job.own, job.own), Shown(job.read, job.read, True), Shown(api, api, True)]
     if job.output:
         shown.append(Shown(job.output, job.output))
+    shown += [Shown(path, path, job.read_only_data) for path in job.data]
     return [*shown, *(Shown(path, path, True) for path in job.awaited)]
+
+
+def data_folders(share: str, user: str) -> tuple[str, ...]:
+    """Return the folders of the share for users that tasks of this user see: their own, and that of all. None for what
+    is no name of a user."""
+    return tuple(f"{share}/{folder}" for folder in rights.own_folders(user)) if is_user_name(user) else ()
 
 
 def _mounts(node: Node) -> Iterator[tuple[str, ...]]:
@@ -82,7 +97,7 @@ def _mounts(node: Node) -> Iterator[tuple[str, ...]]:
     for folder in _parents(node.share, covers):
         yield "--perms", "0755", "--dir", folder
     yield "--bind", node.share, node.share
-    for name in OF_GRASS:
+    for name in COVERED:
         yield "--perms", "0755", "--tmpfs", f"{node.share}/{name}"
 
 

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from grass import clock
 from grass.config import ClusterConfig
+from grass.files.rights import DATA
 from node.mounts import Changes, device, lines_at
 from node.runtime.isolation import processes, view
 from node.runtime.isolation.privilege import become_root, raised
@@ -143,6 +144,8 @@ class Views:
                 root, table = f"/proc/{pid}/root", Path(f"/proc/{pid}/mountinfo")
                 if any(_identity(root + path) != _identity(path) for path in folders):
                     continue
+                if _identity(f"{root}{self._share}/{DATA}") == _identity(f"{self._share}/{DATA}"):
+                    continue  # an earlier version of Grass made it, which showed the folders of all users
                 if share and device(share[-1]) not in map(device, lines_at(self._share, table)[-1:]):
                     continue
                 namespace = os.open(f"/proc/{pid}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
@@ -200,16 +203,21 @@ class Views:
                 os.chmod(path, 0o1777)  # noqa: PTH101, S103 (as /tmp is; seen by one job)
         output = f"{self._share}/jobs/{job_id}" if "GRASS_OUTPUT" in launch.env else None
         if output:
-            _make_output(output)
-        return view.Job(own, read, tmp, var_tmp, output, _paths(f"{self._share}/jobs", launch.awaited))
+            _make_writable(output)
+        data = view.data_folders(self._share, launch.user)
+        for folder in data if output else ():
+            with suppress(OSError):  # the task starts without it
+                _make_writable(folder)
+        awaited = _paths(f"{self._share}/jobs", launch.awaited)
+        return view.Job(own, read, tmp, var_tmp, output, awaited, data, launch.read_only_data)
 
 
 def _paths(folder: str, names: Sequence[str]) -> tuple[str, ...]:
     return tuple(f"{folder}/{name}" for name in names if name and "/" not in name and not name.startswith("."))
 
 
-def _make_output(folder: str) -> None:
-    """Make the job's folder in the share, unless the master's was first."""
+def _make_writable(folder: str) -> None:
+    """Make a folder in the share in which tasks may write, unless the master's was first."""
     with suppress(FileExistsError):
         os.mkdir(folder)  # noqa: PTH102
         with suppress(OSError):  # a share may know no modes
