@@ -28,6 +28,9 @@ _READ_PATTERNS = (7, 0)
 """The first version with read-only key patterns."""
 _CLIENT_SETINFO = (7, 2)
 """The first version whose ACL files may name this command. Clients send it at each connection and ignore a refusal."""
+_CLIENT_MEMORY = (7, 0)
+"""The first version that bounds the memory of all clients together."""
+_MOST_CLIENT_MEMORY = 1 << 30
 
 TASK_REDIS_CONF = "task-redis.conf"
 TASKS_USER = "tasks"
@@ -133,7 +136,11 @@ def write_files(
     conf, acl = folder / "redis.conf", folder / "users.acl"
     joined = _joined(acl, prefix, node, server.version)
     write_private(acl, acl_text(prefix=prefix, node=node, passwords=passwords, version=server.version) + joined)
-    write_private(conf, conf_text(folder=folder, socket=socket, acl_file=acl, tcp=tcp, tls=tls))
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    text = conf_text(
+        folder=folder, socket=socket, acl_file=acl, version=server.version, memory=memory, tcp=tcp, tls=tls
+    )
+    write_private(conf, text)
     return Files(conf, acl)
 
 
@@ -142,13 +149,18 @@ def conf_text(
     folder: Path,
     socket: Path,
     acl_file: Path,
+    version: tuple[int, ...],
+    memory: int,
     tcp: tuple[str, int] | None = None,
     tls: TlsFiles | None = None,
 ) -> str:
+    """Return the server's configuration. ``memory``: bytes of the machine."""
     port = _port_text(*tcp, tls) if tcp else "port 0"
     listen = f"{port}\nunixsocket {_quoted(socket)}\nunixsocketperm 700"
     template = shared("deploy/redis/redis.conf").read_text()
+    clients = f"maxmemory-clients {min(_MOST_CLIENT_MEMORY, memory // 4)}" if version >= _CLIENT_MEMORY else ""
     words = {"{listen}": listen, "{folder}": _quoted(folder), "{acl_file}": _quoted(acl_file)}
+    words |= {"{clients}": clients, "{memory}": str(memory * 3 // 4)}
     lines = (line for line in template.splitlines() if line and not line.startswith("#"))
     return "".join(re.sub(r"\{\w+\}", lambda word: words[word.group()], line) + "\n" for line in lines)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import socket
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -71,6 +72,7 @@ def of_redis() -> Iterator[Row]:
             yield from (("redis", what, outcome(partial(thief.execute_command, *words))) for what, *words in _COMMANDS)
             yield ("redis", "read the values that tasks of a job on another node share", _values(thief, server))
             yield ("redis", "fill the store with values for tasks", _fill(thief, server))
+            yield ("redis", "fill the memory with commands that it does not finish", _unfinished(server))
             yield ("redis", "flood its own reports", _flood(thief, server, accounts))
     finally:
         backend.close()
@@ -131,6 +133,29 @@ def _fill(thief: redis.Redis, server: RedisServer) -> str:
         return "bounded (other jobs keep theirs)" if kept else "bounded (other jobs lose theirs)"
     finally:
         backend.close()
+
+
+def _unfinished(server: RedisServer) -> str:
+    """Send most of a large command on each of many connections. The limit is lowered, to fit any machine."""
+    limit, piece = 32 << 20, b"x" * (8 << 20)
+    with closing(
+        redis.Redis(unix_socket_path=str(server.socket), username="admin", password=server.passwords["admin"])
+    ) as admin:
+        if not int(admin.config_get("maxmemory-clients")["maxmemory-clients"]):
+            return "done"
+        admin.config_set("maxmemory-clients", limit)
+        begun, most, connections = admin.info("memory")["used_memory"], 0, []
+        try:
+            for _ in range(12):
+                connections.append(socket.socket(socket.AF_UNIX))
+                connections[-1].connect(str(server.socket))
+                with suppress(BrokenPipeError, ConnectionResetError):
+                    connections[-1].sendall(b"AUTH node-n1 n1\r\n*2\r\n$3\r\nGET\r\n$100000000\r\n" + piece)
+                most = max(most, admin.info("memory")["used_memory"] - begun)
+        finally:
+            for connection in connections:
+                connection.close()
+    return "bounded (others are answered)" if most < 2 * limit else "done"
 
 
 def _flood(thief: redis.Redis, server: RedisServer, accounts: RedisAccounts) -> str:

@@ -48,8 +48,24 @@ def test_a_name_that_would_widen_a_key_pattern_is_refused() -> None:
         embedded.acl_text(prefix="grass:*:", node="local", passwords={}, version=(7, 0))
 
 
+def conf_text(folder: Path, version: tuple[int, ...] = (7, 0), memory: int = 8 << 30) -> str:
+    files = {"folder": folder, "socket": folder / "s", "acl_file": folder / "users.acl"}
+    return embedded.conf_text(**files, version=version, memory=memory)
+
+
+@pytest.mark.parametrize(
+    ("version", "gibibytes", "clients"), [((7, 0), 8, "1073741824"), ((8, 1), 2, "536870912"), ((6, 2), 8, None)]
+)
+def test_the_memory_of_the_server_and_of_its_clients_is_bounded(
+    tmp_path: Path, version: tuple[int, ...], gibibytes: int, clients: str | None
+) -> None:
+    found = dict(line.split(" ", 1) for line in conf_text(tmp_path, version, gibibytes << 30).splitlines() if line)
+    assert int(found["maxmemory"]) == gibibytes * 3 << 28
+    assert found.get("maxmemory-clients") == clients
+
+
 def test_a_folder_with_spaces_and_quotes_is_quoted(tmp_path: Path) -> None:
     folder = tmp_path / 'a "b" c'
-    text = embedded.conf_text(folder=folder, socket=folder / "s", acl_file=folder / "users.acl")
+    text = conf_text(folder)
     assert f'dir "{tmp_path}/a \\"b\\" c"' in text.splitlines()
     assert not [line for line in text.splitlines() if line.startswith("#") or "{" in line]
