@@ -39,6 +39,9 @@ _REFUSALS = {
 _REFUSED = re.compile(rf"(?:^|: ?-)({'|'.join(_REFUSALS)}) ")
 """Matches the error of a refused command, also inside a script: servers before 7.0 prefix the code with a text."""
 
+_BUSY = re.compile("(?:^|: ?-?)BUSY ")
+"""Matches the error of a command, also in a transaction, while a script runs for longer than the server allows."""
+
 
 class RedisLink:
     """``server``: redis-py's arguments for the server (``unix_socket_path``, or ``host``, ``port``) and the user.
@@ -195,6 +198,8 @@ def translated() -> Iterator[None]:
     except (ConnectionError, TimeoutError, BusyLoadingError) as error:
         raise UnreachableError(f"redis does not answer: {error}") from error
     except ResponseError as error:
+        if _BUSY.search(str(error)):
+            raise UnreachableError(f"redis does not answer: it is busy with a script ({error})") from error
         code = _refusal_code(error)
         if code is None:
             raise

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 import redis
 
 from grass import disk
-from grass.errors import StoreFullError, StoreRefusesError
+from grass.errors import StoreFullError, StoreRefusesError, UnreachableError
 from grass.store.embedded import find_server
+from grass.store.keys import Keys
+from grass.store.node_store import NodeStore
 from grass.store.redis_backend import RedisBackend
 from tests.contract.test_embedded_redis import servers
 from tests.support.redis_server import RedisServer
+from tests.support.said import HELLO, report
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.needs_redis
@@ -85,6 +89,44 @@ def test_a_server_that_cannot_save_refuses_writes(
         (server.folder / "dump.rdb").rmdir()
         admin.bgsave()
         wait_until(lambda: admin.info("persistence")["rdb_last_bgsave_status"] == "ok", what="the save")
+
+
+def test_a_server_that_runs_a_script_for_too_long_does_not_answer(
+    server: RedisServer, backend: RedisBackend, admin: redis.Redis
+) -> None:
+    backend.apply([("SET", KEY, "old")])
+    of_node = server.backend("node")
+    node = NodeStore(of_node, Keys(server.prefix), server.node)
+    node.report([report("hello", HELLO)])
+
+    def run() -> None:
+        with pytest.raises(redis.exceptions.ResponseError, match="killed"):
+            admin.eval("while true do end", 0)
+
+    with redis.Redis(connection_pool=admin.connection_pool) as other, ThreadPoolExecutor(1) as thread:
+        ended = thread.submit(run)
+        wait_until(lambda: busy(other), 10, "a busy server")
+        for call in (
+            backend.ping,
+            lambda: backend.get(KEY),
+            lambda: backend.apply([("SET", KEY, "new")]),
+            lambda: node.report([report("hello", HELLO)]),
+        ):
+            with pytest.raises(UnreachableError, match="busy with a script"):
+                call()
+        other.script_kill()
+        ended.result(10)
+    node.report([report("hello", HELLO)])
+    of_node.close()
+    assert backend.get(KEY) == "old"
+
+
+def busy(client: redis.Redis) -> bool:
+    try:
+        client.ping()
+    except redis.exceptions.ResponseError as error:
+        return str(error).startswith("BUSY ")
+    return False
 
 
 def test_a_replica_refuses_writes(backend: RedisBackend, admin: redis.Redis) -> None:
