@@ -10,13 +10,14 @@ import signal
 import subprocess
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from grass import clock
-from grass.model.isolation import UidRange
+from grass.model.isolation import ContainerRights, ContainerUser, UidRange
 from grass.provision.on_premises import node_accounts
 from grass.provision.on_premises.steps import Run
 from node.runtime import proc
@@ -261,6 +262,37 @@ def test_an_attacker_in_a_container_reaches_nothing_of_the_node_and_of_others(
     wait_until(lambda: not containers.path("scratch", "evil2/a.0/1").exists(), 10, "the removal of the scratch folder")
     shepherd.runtime.stop([Stop("prey/a.0/1", 1.0)])
     shepherd.ended("prey/a.0/1")
+
+
+def test_root_in_a_container_whose_image_may_choose_its_user_reaches_nothing_of_others(shepherd: ShepherdRun) -> None:
+    require_engine()
+    share, home = shepherd.config.data_dir, shepherd.folder
+    script = f"echo secret > {share}/data/ann/of-ann; echo secret > $GRASS_OUTPUT/s; exec sleep 60"
+    start(shepherd, "quarry/a.0/1", script)
+    victim = shepherd.started("quarry/a.0/1").pid
+    wait_until(lambda: (share / "jobs" / "quarry" / "s").exists(), 10, "the victim's files")
+    tries = {
+        "own output": "touch $GRASS_OUTPUT/mine",
+        "own data": f"touch {share}/data/Mallory.2nd/by-root",
+        "data of ann": f"cat {share}/data/ann/of-ann || touch {share}/data/ann/x",
+        "job folder": f"ls {share}/jobs/quarry",
+        "logs and images": f"ls {share}/logs/quarry {share}/images/index.json",
+        "secrets": f"cat {home}/secrets.json || ls {home}/shepherd.sock /run/docker.sock",
+        "processes": f"kill -0 {victim} || ls /proc/{victim}",
+        "uncover": f"umount {share}/data || umount -l {share} || mount -t tmpfs none /mnt",
+        "devices": "mknod /tmp/d b 8 0 || cat /proc/kcore || echo 1 > /proc/sys/kernel/panic",
+    }
+    attack = "; ".join(f"( {each} ) >/dev/null 2>&1 && echo '{name}'" for name, each in tries.items())
+    rights = ContainerRights(ContainerUser.IMAGE, ("CHOWN", "SETUID"))
+    config = replace(shepherd.config, node=replace(shepherd.config.node, containers=rights))
+    with DockerRun(config=config) as root:
+        facts = "id -u; grep -E 'CapBnd|NoNewPrivs|Seccomp:' /proc/self/status | tr -d '\t'"
+        ended, printed = in_container(root, "evil3/a.0/1", f"{attack}; {facts}", "Mallory.2nd")
+    chown_and_setuid = f"CapBnd:{1 << 0 | 1 << 7:016x}"
+    assert printed == ["own output", "own data", "0", chown_and_setuid, "NoNewPrivs:1", "Seccomp:2"]
+    assert ended.code == 0 and victim is not None and alive(victim)
+    shepherd.runtime.stop([Stop("quarry/a.0/1", 1.0)])
+    shepherd.ended("quarry/a.0/1")
 
 
 def test_an_account_is_given_to_no_attempt_of_a_process_and_to_no_other_path(shepherd: ShepherdRun) -> None:
