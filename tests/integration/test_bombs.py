@@ -1,15 +1,20 @@
-"""A task that prints as much as it can: its log is complete, and other jobs start as before."""
+"""A user who prints, submits or makes files as much as possible: nothing is lost, and jobs of others start as before.
+
+Bombs of processes are in ``test_task_limits.py``, and in ``tests/e2e/test_isolation.py``: they need limits.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from statistics import quantiles
 
 import pytest
 
 from grass.api.client import ApiClient
 from grass.wire.log_block import LOG_BLOCK
+from tests.support.bench_run import figures
 from tests.support.local_cluster import LocalCluster
 from tests.support.waiting import wait_until
 
@@ -55,6 +60,29 @@ def test_a_line_of_a_gibibyte_and_a_million_lines_at_once_are_kept_and_others_st
     numbers = b"".join(b"%d\n" % number for number in range(1, LINES + 1))
     assert size == len("begin\n") + LONG + 1 + len(numbers)
     assert printed == b"begin\nxx" and tail.endswith(b"x\n" + numbers)
+
+
+def test_a_bomb_of_files_in_the_share_delays_no_start_of_another_job(cluster: LocalCluster, client: ApiClient) -> None:
+    script = "mkdir $GRASS_OUTPUT/d; i=0; while : > $GRASS_OUTPUT/d/$i; do i=$((i+1)); done"
+    client.start({"name": "files", "components": {"t": {"command": script}}})
+    made = cluster.config.data_dir / "jobs" / client.job("files")["id"] / "d"
+    seconds: list[float] = []
+    while len(seconds) < 100 or not (made / "50000").exists():
+        begun = time.monotonic()
+        name = f"beside-files-{len(seconds)}"
+        client.start({"name": name, "components": {"t": {"command": "true"}}})
+        seconds.append(time.monotonic() - begun)
+        assert client.wait(name, timeout=60)["state"] == "SUCCEEDED"
+    assert quantiles(seconds, n=100)[98] < 1, seconds
+    client.stop("files")
+    assert client.wait("files", timeout=60)["state"] == "STOPPED"
+
+
+def test_ten_thousand_submissions_a_minute_by_one_user_delay_no_start_of_another() -> None:
+    measured = {each["name"]: each for each in figures("flood", "--seconds", "20")}
+    assert measured["job start, flooded, p99"]["median"] < 1000, measured
+    assert measured["submissions of the other"]["median"] > 9000, measured
+    assert measured["given up after 5 s"]["median"] == 0, measured
 
 
 def _end(log: Path) -> bytes:
