@@ -243,6 +243,21 @@ def test_an_event_that_names_no_attempt_is_refused_and_those_beside_it_are_taken
     assert "not an attempt key: 'what is this'" in life.events("report-refused")[0]
 
 
+@pytest.mark.parametrize("event", ["ended", "drained", "ready"])
+def test_what_a_node_reports_of_a_task_on_another_node_changes_nothing(event: str) -> None:
+    world = World()
+    thief, owner = world.add_node("n1", cpu=1), world.add_node("n2", cpu=2)
+    job_id = world.submit(Job("j", {"t": Component("t", "x", resources=Resources(2000))}, ("t",)))
+    [key], before = world.running(), world.tasks(job_id)
+    assert key in owner.running
+    forged = thief.end(key, world.wall, code=1) if event == "ended" else {"event": event, "key": key}
+    thief.store.report([report("tasks", {"events": [forged]})])
+    world.run()
+    assert (world.running(), world.tasks(job_id)) == ([key], before)
+    world.end(key)
+    assert world.job("j")["state"] == "SUCCEEDED"
+
+
 @pytest.mark.parametrize("more", ["", ',"boot_id":7'])
 def test_a_node_of_another_protocol_is_quarantined_until_it_speaks_this_one(life: Life, more: str) -> None:
     life.submit("stays")
