@@ -395,10 +395,10 @@ def _load(
 ) -> tuple[View, str, str, str | None]:
     """Return the content, the folder that its tasks run in, its name for error messages, and the text of its file."""
     from grass.api.document_data import with_data  # imported here: most calls load nothing
+    from grass.api.plain import plain_mapping
 
+    env = None if env is None else plain_mapping(env)
     if isinstance(document, Mapping):
-        from grass.api.plain import plain_mapping
-
         folder = _absolute(cwd or ".")
         return with_data(plain_mapping(document), env, folder, ""), folder, "", None
     if not isinstance(document, (str, Path)):

@@ -9,10 +9,11 @@ import sys
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from grass import clock
+from grass.api.plain import plain_scalar
 from grass.api.transport import StreamCutError, Transport, View, with_query
 from grass.errors import InputError, WaitTimeoutError
 from grass.model.lifecycle import JobState
@@ -96,6 +97,7 @@ def wait_for_job(
     on_progress: Callable[[View], object] | None,
 ) -> View:
     """Wait until the job has ended and return its view. Raises WaitTimeoutError after ``timeout`` seconds."""
+    timeout = plain_scalar(timeout)
     if timeout is not None and (not isinstance(timeout, (int, float)) or timeout != timeout):  # not a number
         raise InputError(f"timeout: must be seconds, got {timeout!r}")
     until = None if timeout is None else clock.steady() + min(timeout, _FOR_EVER)
@@ -156,6 +158,7 @@ def read_logs(transport: Transport, path_of: Callable[[str], str], job: str, que
     Patterns are matched here. The tail of matching lines, and of a log that is not followed, is taken here as well.
     """
     pattern = _compiled(query.grep)
+    query = replace(query, tail=plain_scalar(query.tail))
     if query.tail is not None and not (isinstance(query.tail, int) and 0 <= query.tail <= sys.maxsize):
         raise InputError(f"tail: must be a whole number from 0 to {sys.maxsize}, got {query.tail!r}")
     if query.stream not in (None, "stdout", "stderr"):

@@ -22,6 +22,7 @@ from grass.api.envelope import KEY_BYTES, EnvelopeError
 from grass.api.error_reply import error_of
 from grass.api.http_connection import Connection, Reply
 from grass.api.patience import TIMEOUT, Patience
+from grass.api.plain import plain_scalar
 from grass.api.sealing import MAX_REQUEST, ReplyKey, Session, SessionCall, decode_key
 from grass.api.session_file import forget_session, load_session, save_session
 from grass.entropy import request_id
@@ -298,9 +299,17 @@ class Transport:
 def _text_of(body: Body, attempt: int) -> str | None:
     content = body(attempt) if callable(body) else body
     try:
-        return None if content is None else json.dumps(content, allow_nan=False)
+        return None if content is None else json.dumps(content, allow_nan=False, default=_plain)
     except (TypeError, ValueError) as error:
         raise InputError(f"the request cannot be encoded as JSON: {error}") from error
+
+
+def _plain(value: object) -> object:
+    """Return a number of numpy or a path as JSON has it."""
+    found = plain_scalar(value)
+    if found is value:
+        raise TypeError(f"{type(value).__name__} is neither a number nor a path")
+    return found
 
 
 def _tunnel(keys: ClientKeys) -> Tunnel:

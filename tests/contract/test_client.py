@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from grass.api.client import ApiClient
@@ -913,3 +914,19 @@ def queue(world: ApiWorld, record: dict[str, Any], first: int, end: int) -> None
         ops.append(("HSET", world.keys.jobs, job_id, pack({**record, "id": job_id, "submitted": submitted})))
         ops += moved(world.keys, record["user"], submitted, job_id, None, JobState.QUEUED)
     world.backend.apply(ops)
+
+
+def test_calls_take_numbers_of_numpy_and_paths(world: ApiWorld, tmp_path: Path) -> None:
+    client, one = world.client(), np.int64(1)
+    path = tmp_path / "job.yml"
+    path.write_text("name: j\ncomponents: {w: {command: 'true'}}\n")
+    job = client.start(path, env={"SEED": one, "FOLDER": tmp_path})["id"]  # type: ignore[dict-item]
+    assert client.job(job)["specification"]["components"]["w"]["env"] == {"SEED": "1", "FOLDER": str(tmp_path)}
+    client.set_priority(job, one)
+    client.scale(job, "w", delta=one, deadline=np.float32(0.5))
+    client.stop(job, grace=np.float32(0.5))
+    assert list(client.logs(job, "w", np.int64(0), tail=one, since=np.float32(0))) == []
+    with pytest.raises(WaitTimeoutError):
+        client.wait(job, timeout=np.float32(0.01))
+    with pytest.raises(WaitTimeoutError):
+        client.wait_any([job], timeout=np.int64(0))
