@@ -17,7 +17,7 @@ from grass.cli.command import Group
 from grass.cli.exits import Exit
 from grass.cli.invocation import Invocation
 from grass.cli.output import Format, Output, OutputClosedError
-from grass.errors import GrassError, ManifestError, NotFoundError
+from grass.errors import GrassError, ManifestError
 from grass.model.names import is_name
 
 _COMMANDS = {
@@ -51,6 +51,8 @@ _COMMANDS = {
 }
 
 
+_NAME_A_CLUSTER = {"use", "delete", "leave", "logout"}
+"""Commands whose argument is a cluster."""
 _NOBODYS_INPUT = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 
 
@@ -124,16 +126,15 @@ def _guarded(invocation: Invocation, arguments: list[str]) -> int:
         output.verbatim(error.format_message())
         return Exit.BAD_INPUT
     except click.ClickException as error:
-        output.error(_usage(error), code="bad-input")
+        output.error(_usage(error, arguments), code="bad-input")
         return Exit.BAD_INPUT
     except (click.exceptions.Abort, KeyboardInterrupt):
         output.error("interrupted", code="interrupted")
         return Exit.INTERRUPTED
     except GrassError as error:
-        error = _with_hint(error, arguments)
         problems = error.problems if isinstance(error, ManifestError) else []
         wire = [{"path": problem.path, "message": problem.message} for problem in problems]
-        output.error(str(error), code=error.code, problems=wire)
+        output.error(f"{error}{_hint(str(error), arguments)}", code=error.code, problems=wire)
         _show_if_debugging(invocation)
         return error.exit_code
     except OSError as error:
@@ -144,19 +145,22 @@ def _guarded(invocation: Invocation, arguments: list[str]) -> int:
         return _defect(invocation, error)
 
 
-def _with_hint(error: GrassError, arguments: Sequence[str]) -> GrassError:
-    """Return the error; with a hint if MARO's order of words was used, in which the cluster comes before the job."""
-    if not isinstance(error, NotFoundError):
-        return error
-    for word in arguments:
-        if is_name(word) and f" {word}:" in f" {error}" and environment.cluster_home(word).is_dir():
-            return NotFoundError(f"{error}. {word} is a cluster: write `--cluster {word}`")
-    return error
+def _hint(message: str, arguments: Sequence[str]) -> str:
+    """Return the end of an error's message if MARO's order of words was used: the cluster before the job or file."""
+    if _NAME_A_CLUSTER.intersection(arguments[:1]):
+        return ""
+    extra = message.startswith("Got unexpected extra argument")
+    for before, word in zip(["", *arguments], arguments, strict=False):
+        meant = before != "--cluster" and (extra or f" {word}:" in f" {message}")
+        if meant and is_name(word) and environment.cluster_home(word).is_dir():
+            return f". {word} is a cluster: write `--cluster {word}`"
+    return ""
 
 
-def _usage(error: click.ClickException) -> str:
+def _usage(error: click.ClickException, arguments: Sequence[str]) -> str:
     """Return the message of a usage error, with a pointer to the help."""
     message = error.format_message()
+    message += _hint(message, arguments)
     context = getattr(error, "ctx", None)
     return message if context is None else f"{message}\nsee `{context.command_path} --help`"
 

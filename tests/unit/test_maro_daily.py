@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from grass.cli.main import _with_hint
+from grass.cli.exits import Exit
+from grass.cli.main import execute
 from grass.config import ClusterConfig
-from grass.errors import ManifestError, NotFoundError
+from grass.errors import ManifestError
 from grass.manifest import parse_job, parse_settings
 from grass.manifest.native_writer import job_document
 from grass.model.job import Mount
@@ -60,9 +61,36 @@ def test_a_folder_of_the_share_is_made_and_never_outside_of_it(tmp_path: Path) -
         share.shared(config, launch, "j-1", Mount("/link", "/dst", shared=True))
 
 
-def test_a_cluster_in_the_place_of_a_job_gets_a_hint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "words",
+    [
+        "job start lab job.yml",
+        "job list lab",
+        "job show lab train",
+        "schedule start lab nightly.yml",
+        "schedule stop lab nightly",
+        "data push lab ./a b",
+        "data pull lab a ./b",
+        "image push lab trainer",
+        "clean lab",
+        "status lab",
+        "node list lab",
+    ],
+)
+def test_a_cluster_before_the_job_or_the_file_gets_a_hint(
+    words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setenv("GRASS_HOME", str(tmp_path))
     (tmp_path / "clusters/lab").mkdir(parents=True)
-    missing = NotFoundError("job lab: not found")
-    assert "write `--cluster lab`" in str(_with_hint(missing, ["job", "logs", "lab", "train"]))
-    assert _with_hint(NotFoundError("job x: not found"), ["job", "logs", "x", "lab"]).args == ("job x: not found",)
+    assert execute(words.split()) == Exit.BAD_INPUT
+    assert ". lab is a cluster: write `--cluster lab`" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", ["use lab more", "status more --cluster lab", "job start more.yml"])
+def test_other_mistakes_get_no_hint(
+    words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("GRASS_HOME", str(tmp_path))
+    (tmp_path / "clusters/lab").mkdir(parents=True)
+    assert execute(words.split()) == Exit.BAD_INPUT
+    assert "is a cluster" not in capsys.readouterr().err
