@@ -60,9 +60,10 @@ _ALIASES = {"ls": "job list", "ps": "job list", "logs": "job logs"}
 _SECTIONS = {
     "Work": ("run", "job", "apply", "export", "schedule"),
     "Files": ("data", "image", "template"),
-    "See": ("status", "events", "top", "report"),
+    "See": ("status", "events", "top", "dashboard", "shares", "report"),
     "Clusters": ("create", "use", "delete", "clean", "doctor", "cluster"),
     "Machines": ("node", "join", "leave"),
+    "People": ("user", "login", "logout"),
 }
 
 
