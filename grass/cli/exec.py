@@ -16,7 +16,7 @@ import click
 
 from grass.cli.command import Command
 from grass.cli.invocation import Invocation, pass_invocation
-from grass.cli.values import job_and_task
+from grass.cli.values import RUNNING_TASK, job_and_task
 from grass.errors import ConflictError, GrassError, InputError, NotFoundError
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ _READ = 16_384
 
 
 @click.command("exec", cls=Command)
-@click.argument("task", metavar="TASK")
+@click.argument("task", type=RUNNING_TASK, metavar="TASK")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- CMD…")
 @click.option("-i", "--stdin", "wants_input", is_flag=True, help="Forward standard input to the command.")
 @click.option(

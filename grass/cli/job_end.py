@@ -13,7 +13,7 @@ from grass.cli.exits import Exit
 from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.output import Result
 from grass.cli.selection import Parts, jobs_or_parts, selected
-from grass.cli.values import DURATION_OR_ZERO, JOB
+from grass.cli.values import DURATION_OR_ZERO, JOB, JOB_THEN_PARTS
 from grass.errors import ConflictError, GrassError
 from grass.model.lifecycle import JobState
 
@@ -26,7 +26,7 @@ Done = tuple["View", Sequence[str]]
 
 
 @click.command(cls=Command)
-@click.argument("names", type=JOB, nargs=-1, metavar="JOB... | JOB COMPONENT[.INDEX]...")
+@click.argument("names", type=JOB_THEN_PARTS, nargs=-1, metavar="JOB... | JOB COMPONENT[.INDEX]...")
 @_TAG
 @click.option(
     "--grace", type=DURATION_OR_ZERO, metavar="DURATION", help="Time between TERM and KILL. [default: the job's own]"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -94,21 +94,23 @@ class PartType(ParamType):
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
         """Offer the components of the job that the command line names, and the tasks of a named component."""
-        from click.shell_completion import CompletionItem
+        return _parts(ctx, ctx.params.get("name") or next(iter(ctx.args), None), incomplete)
 
-        job = ctx.params.get("name")
-        try:
-            components = (
-                ctx.ensure_object(Invocation).client().job(job, specification=False)["components"] if job else {}
-            )
-        except (GrassError, OSError):
-            return []
-        named, dot, _ = incomplete.partition(".")
-        if dot and named in components:
-            names = [f"{named}.{index}" for index in range(min(components[named]["replicas"], _COMPLETED))]
-        else:
-            names = list(components)
-        return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+
+def _parts(ctx: click.Context, job: str | None, incomplete: str) -> list[Any]:
+    """Return the components of a job, or the tasks of the component that is named already, for the shell."""
+    from click.shell_completion import CompletionItem
+
+    try:
+        components = ctx.ensure_object(Invocation).client().job(job, specification=False)["components"] if job else {}
+    except (GrassError, OSError):
+        return []
+    named, dot, _ = incomplete.partition(".")
+    if dot and named in components:
+        names = [f"{named}.{index}" for index in range(min(components[named]["replicas"], _COMPLETED))]
+    else:
+        names = list(components)
+    return [CompletionItem(name) for name in names if name.startswith(incomplete)]
 
 
 class PartOrJob(PartType):
@@ -133,16 +135,24 @@ class Known(ParamType):
 
     def __init__(self, name: str, names: Callable[[Invocation], Iterable[str]]) -> None:
         self.name = name
-        self._names = names
+        self.names = names
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
         from click.shell_completion import CompletionItem
 
         try:
-            names = dict.fromkeys(self._names(ctx.ensure_object(Invocation)))
+            names = dict.fromkeys(self.names(ctx.ensure_object(Invocation)))
         except (GrassError, OSError):
             return []
         return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+
+
+class JobThenParts(Known):
+    """Names of jobs; after the first, also its components and tasks."""
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
+        first = next(iter(ctx.params.get(param.name or "") or ()), None)
+        return [*_parts(ctx, first, incomplete), *super().shell_complete(ctx, param, incomplete)]
 
 
 class Cluster(Known):
@@ -155,6 +165,13 @@ class Cluster(Known):
 
 def _clusters(_: Invocation) -> list[str]:
     return sorted(folder.name for folder in (environment.grass_home() / "clusters").iterdir() if folder.is_dir())
+
+
+def _running_tasks(invocation: Invocation) -> Iterator[str]:
+    """Yield JOB.COMPONENT.INDEX for the tasks of active jobs."""
+    for job in invocation.client().newest_jobs(limit=_COMPLETED)["jobs"]:
+        for component, found in job["components"].items():
+            yield from (f"{job['name']}.{component}.{index}" for index in range(min(found["replicas"], _COMPLETED)))
 
 
 def _templates(_: Invocation) -> Iterable[str]:
@@ -173,6 +190,8 @@ CLUSTER = Cluster("cluster", _clusters)
 JOB = Known(
     "job", lambda invocation: [job["name"] for job in invocation.client().newest_jobs(all=True, limit=1000)["jobs"]]
 )
+JOB_THEN_PARTS = JobThenParts("job", JOB.names)
+RUNNING_TASK = Known("task", _running_tasks)
 NODE = Known("node", lambda invocation: [node["name"] for node in invocation.client().nodes()])
 USER = Known("user", lambda invocation: [user["name"] for user in invocation.client().users()])
 SCHEDULE = Known("schedule", lambda invocation: [one["name"] for one in invocation.client().schedules()])

@@ -193,15 +193,20 @@ def test_logs_of_streams_failed_tasks_and_several_jobs(grass: Grass, folder: Pat
 
 
 def test_the_shell_completes_components_and_tasks(grass: Grass, folder: Path) -> None:
-    grass.good("job", "start", job_file(folder, "complete", "true", "replicas: 3"))
-    grass.good("job", "wait", "complete")
+    grass.good("job", "start", job_file(folder, "complete", "sleep 100", "replicas: 3"))
+    tasks = {"main.0", "main.1", "main.2"}
     for words, expected in (
         ("grass job logs complete m", {"main"}),
-        ("grass job logs complete main.", {"main.0", "main.1", "main.2"}),
+        ("grass job logs complete main.", tasks),
+        ("grass job logs complete --component main.", tasks),
+        ("grass job stop complete main.", tasks),
+        ("grass job stop complete main.0 m", {"main"}),
+        ("grass job exec complete.m", {f"complete.{task}" for task in tasks}),
     ):
         shell = {"_GRASS_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
         offered = in_shell(grass, [], **shell).stdout.split()
-        assert {line.partition(",")[2] for line in offered} == expected
+        assert {line.partition(",")[2] for line in offered} == expected, words
+    grass.good("job", "stop", "complete", "--grace", "0")
 
 
 def test_the_script_for_a_shell_completes_commands(grass: Grass) -> None:
