@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -71,19 +71,33 @@ def delete(invocation: Invocation, names: tuple[str, ...], tag: tuple[str, ...],
     """
     client = invocation.client()
     chosen = selected(client, names, tag, all_jobs=True)
-    if tag and not yes and not invocation.output.ask(f"Delete {len(chosen)} finished jobs with their logs?"):
-        raise click.Abort
-    return _each(invocation, chosen, lambda name: _deleted(invocation, client, name, yes), alone=not tag)
+    questions = [f"Delete {len(chosen)} finished jobs with their logs?"] if tag else []
+    if names:
+        views = {name: client.job(name, specification=False) for name in chosen}
+        _refuse_if_active(views)
+        questions = [_question(name, view) for name, view in views.items() if view.get("newer_deleted") is not None]
+        chosen = [view["id"] for view in views.values()]
+    if not yes and not all(map(invocation.output.ask, questions)):
+        invocation.output.note("nothing was changed")
+        return Exit.INTERRUPTED
+    return _each(invocation, chosen, lambda job: _deleted(client, job), alone=not tag)
 
 
-def _deleted(invocation: Invocation, client: ApiClient, name: str, yes: bool) -> Done:
-    view = client.job(name, specification=False)
-    newer = view.get("newer_deleted")
-    if newer is not None and not yes:
-        question = f"{newer} was deleted, and {name} now means the older run {view['id']}. Delete it?"
-        if not invocation.output.ask(question):
-            raise click.Abort
-    return client.delete(view["id"]), [_line(view, "deleted")]
+def _refuse_if_active(views: Mapping[str, View]) -> None:
+    """Raise ConflictError if one of several jobs is active: then none is deleted."""
+    active = [name for name, view in views.items() if not JobState(view["state"]).ended]
+    if active and len(views) > 1:
+        stop = f"stop it first with `grass job stop {active[0]}`"
+        raise ConflictError(f"job {active[0]}: still active; {stop}; no job was deleted")
+
+
+def _question(name: str, view: View) -> str:
+    return f"{view['newer_deleted']} was deleted, and {name} now means the older run {view['id']}. Delete it?"
+
+
+def _deleted(client: ApiClient, job: str) -> Done:
+    view = client.delete(job)
+    return view, [_line(view, "deleted")]
 
 
 def _line(view: View, verb: str) -> str:

@@ -271,6 +271,9 @@ def test_several_jobs_and_tagged_jobs_are_stopped_and_deleted_at_once(grass: Gra
     assert grass("job", "wait").returncode == Exit.BAD_INPUT
     grass.good("run", "--detach", "--name", "tagged", "--tag", "set=waited", "--cpu", "0.1", "--", "sleep", "100")
     assert grass("job", "wait", "--tag", "set=waited", "--timeout", "200ms").returncode == Exit.TIMED_OUT
+    refused = grass("job", "delete", "many-1", "tagged")
+    assert refused.returncode == Exit.BAD_INPUT and "job tagged: still active" in refused.stderr
+    assert grass.json("job", "show", "many-1")["state"] == "STOPPED"  # nothing was deleted
     grass.good("job", "stop", "tagged", "--grace", "0")
     assert grass("job", "stop", "--tag", "set=many").returncode == Exit.BAD_INPUT
     assert grass("job", "delete").returncode == Exit.BAD_INPUT

@@ -227,7 +227,9 @@ def test_a_job_finds_the_output_of_the_run_that_it_waited_for(grass: Grass, tmp_
     again = grass.json("job", "rerun", "pre-train")["id"]
     assert grass("job", "wait", again).returncode == 0
     grass.good("job", "delete", again)
-    assert f"{again} was deleted, and pre-train now means the older run {first}" in answered_with_no(grass)
+    said = answered_with_no(grass)
+    assert f"{again} was deleted, and pre-train now means the older run {first}" in said
+    assert "nothing was changed" in said
     view = grass.json("job", "show", "pre-train")
     assert (view["id"], view["newer_deleted"]) == (first, again)
     grass.good("job", "delete", "pre-train", "--yes")
