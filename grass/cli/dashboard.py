@@ -50,10 +50,13 @@ def dashboard(
     server = DashboardServer(
         lambda: ApiClient(name), port, files=files, job_files=JobFiles(), address=shared_at, expires=expires
     )
-    invocation.output.record(Result({"url": server.link}, lambda _: [server.link], [server.link]))
-    invocation.output.note("Ctrl-C ends the dashboard.")
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    if not (no_browser or share):
-        webbrowser.open(server.link)
+
+    def show() -> None:
+        invocation.output.record(Result({"url": server.link}, lambda _: [server.link], [server.link]))
+        invocation.output.note("Ctrl-C ends the dashboard.")
+        if not (no_browser or share):
+            webbrowser.open(server.link)
+
     with suppress(KeyboardInterrupt):
-        server.serve()
+        server.serve(show)

@@ -56,9 +56,10 @@ class DashboardServer:
         """The address to open, with the secret."""
         return self._gate.link
 
-    def serve(self) -> None:
-        """Answer requests until ``close``."""
+    def serve(self, begin: Callable[[], object] = lambda: None) -> None:
+        """Call ``begin``, which may fail, and answer requests until ``close``."""
         with self._server:
+            begin()
             self._server.serve_forever(0.1)
 
     def close(self) -> None:
