@@ -1,12 +1,14 @@
 """The examples in the documents run as they are written, those of a page one after the other, in Python and in a shell.
 
-A block behind a comment ``<!-- not run: why -->`` is left out.
+A block behind a comment ``<!-- not run: why -->`` is left out. One behind ``<!-- in a task -->`` runs in a task.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -16,6 +18,7 @@ import pytest
 
 from tests.integration.test_cli import Grass, grass
 from tests.support.local_cluster import LocalCluster
+from tests.support.needs import require
 
 __all__ = ["grass"]
 
@@ -23,8 +26,10 @@ ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")]
 LANGUAGES = {"sh", "console", "text", "python", "yaml", "yml", "json"}
 """Of blocks. ``console``: commands behind ``$``, with what they print. ``text``: nothing that runs."""
-SHELL = re.compile(r"(?:<!-- not run: ([^>]+) -->\n)?```(sh|console)\n(.*?)```", re.DOTALL)
-BLOCK = re.compile(r"(?:<!-- not run: ([^>]+) -->\n)?```python\n(.*?)```", re.DOTALL)
+MARK = r"(?:<!-- (not run: [^>]+|in a task) -->\n)?"
+SHELL = re.compile(rf"{MARK}```(sh|console)\n(.*?)```", re.DOTALL)
+BLOCK = re.compile(rf"{MARK}```python\n(.*?)```", re.DOTALL)
+IN_A_TASK = re.compile(r"<!-- in a task -->\n```(sh|python)\n(.*?)```", re.DOTALL)
 PRINTED = {
     "docs/guide/python.md": ["array ", "990001 to 1000000: ", "SUCCEEDED 0", "accuracy", "24990001", "1024"],
     "docs/guide/usage.md": ["GRASS_METRIC loss=0.53 accuracy=0.81"],
@@ -35,7 +40,7 @@ PRINTED = {
 def programs() -> dict[str, str]:
     """Return the program of each page that has one."""
     pages = {str(path.relative_to(ROOT)): path.read_text() for path in DOCUMENTS}
-    blocks = {name: [code for why, code in BLOCK.findall(text) if not why] for name, text in pages.items()}
+    blocks = {name: [code for mark, code in BLOCK.findall(text) if not mark] for name, text in pages.items()}
     return {name: "\n".join(found) for name, found in blocks.items() if found}
 
 
@@ -81,8 +86,17 @@ part() {  # NAME COMMAND KEY: VALUE, …
   printf 'name: %s\ncomponents: {worker: {command: "%s", resources: {cpu: 0.1}, %s}}\n' "$1" "$2" "$3" > "$1-part.yml"
   grass job start "$1-part.yml"
 }
+press() { "$PYTHON" "$PRESS" "$@"; }  # TEXT KEYS COMMAND…
+grass() {  # what serves or shows until a key is pressed
+  case "$1" in
+    dashboard) press 'Ctrl-C ends' ctrl-c grass "$@" ;;
+    top) press READY q grass "$@" ;;
+    *) command grass "$@" ;;
+  esac
+}
 """
 PAGES = {
+    "docs/guide/dashboard.md": Page(printed=("http://127.0.0.1:8900/",)),
     "docs/guide/elastic.md": Page(
         "part train 'sleep 600' 'replicas: 2, min: 2, max: 8, unit: 2'",
         printed=("scale worker 2 → 4  DONE  worker has 4 tasks",),
@@ -104,12 +118,17 @@ PAGES = {
         "part eval 'echo evaluated' 'replicas: 1'; grass job wait eval; grass job wait train || true",
         printed=("loss 2", "wrong", "evaluated", "node-agent"),
     ),
+    "docs/guide/metrics.md": Page(printed=("grass_collector_up 1.0",)),
     "docs/guide/report.md": Page("part train true 'replicas: 1'; grass job wait train"),
     "docs/guide/schedules.md": Page("grass schedule start nightly.yml", printed=("nightly", "PAUSED", "deleted")),
+    "docs/guide/sharing.md": Page(printed=("train would wait", "no node matches its constraints")),
+    "docs/guide/top.md": Page(printed=("local",)),
     "docs/guide/usage.md": Page("part train true 'replicas: 1'; grass job wait train", printed=("SUCCEEDED", "cpu")),
     "examples/array/README.md": Page(printed=("410001 to 420000",)),
     "examples/maro/README.md": Page(between="grass job wait MyJobName || true", printed=("MyScheduleName",)),
-    "docs/guide/users.md": Page(printed=("grass-login1.", "valid once, for 1d")),
+    "docs/guide/users.md": Page(
+        "mkdir mnist; grass data push mnist data/shared/words", printed=("grass-login1.", "valid once, for 1d")
+    ),
 }
 LONGER = {
     "examples/actor_learner/README.md": Page(printed=("mean return",)),
@@ -127,7 +146,7 @@ NEW_USER = {
 
 def shell_blocks(page: str) -> list[tuple[str, str]]:
     """Return language and content of each block that runs."""
-    return [(language, text) for why, language, text in SHELL.findall((ROOT / page).read_text()) if not why]
+    return [(language, text) for mark, language, text in SHELL.findall((ROOT / page).read_text()) if not mark]
 
 
 def test_every_block_of_the_documents_says_what_it_is_and_each_page_with_commands_is_run() -> None:
@@ -160,7 +179,14 @@ def run_page(name: str, page: Page, folder: Path, environment: dict[str, str]) -
     done = subprocess.run(
         ["bash", "-exo", "pipefail", "-c", script(name, page)],
         cwd=folder,
-        env={**environment, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
+        env={
+            **environment,
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "PYTHON": sys.executable,
+            "PRESS": str(ROOT / "tests/support/press.py"),
+            "BROWSER": "true",
+            "TERM": "xterm",
+        },
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -180,6 +206,28 @@ def test_the_commands_of_a_page_run_as_written(grass: Grass, tmp_path: Path, nam
         for job in grass.json("job", "list"):
             grass("job", "stop", job["id"])
             grass("job", "wait", job["id"], "--timeout", "30")
+
+
+IN_TASKS = {"docs/reference/membership-api.md": ('"generation":', "arrived")}
+
+
+def test_the_blocks_for_tasks_run_in_tasks_as_written(grass: Grass, tmp_path: Path) -> None:
+    require(shutil.which("curl") is not None, "curl")
+    found = {str(path.relative_to(ROOT)): IN_A_TASK.findall(path.read_text()) for path in DOCUMENTS}
+    assert {name for name, blocks in found.items() if blocks} == IN_TASKS.keys()
+    for name, printed in IN_TASKS.items():
+        lines = ["set -ex", 'export PYTHONPATH="$GRASS_LIBRARY/python"']
+        for number, (language, text) in enumerate(found[name]):
+            (tmp_path / f"{number}.{language}").write_text(text)
+            lines.append(f"{'sh -e' if language == 'sh' else sys.executable} {tmp_path}/{number}.{language}")
+        component = {"framework": "torch", "replicas": 2, "command": "\n".join(lines), "resources": {"cpu": 0.1}}
+        job = tmp_path / "page.json"
+        job.write_text(json.dumps({"name": "page", "components": {"worker": component}}))
+        grass.good("job", "start", str(job))
+        done = grass("job", "wait", "page", "--timeout", "60")
+        said = grass.good("job", "logs", "page")
+        assert done.returncode == 0, said
+        assert [words for words in printed if words not in said] == [], said
 
 
 @pytest.mark.timeout(180)
