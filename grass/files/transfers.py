@@ -64,6 +64,10 @@ def _refuse_outward_links(folder: Path) -> None:
         )
 
 
+_NO_WRITING_FOR_OTHERS = ["--chmod=Dgo-w"]
+"""In the share, everybody may write into a job's folder, for containers of other users. Nothing protects a copy of it."""
+
+
 def pull(access: ShareAccess, remote: str, local: Path, on_progress: OnProgress) -> int:
     """Pull the file ``remote``, or the content of the folder ``remote``, to ``local``.
 
@@ -75,7 +79,8 @@ def pull(access: ShareAccess, remote: str, local: Path, on_progress: OnProgress)
     source = access.rsync_path("data", f"{path}/" if is_folder and path else path)
     becomes = local.parent.resolve() / local.name  # an existing link at this path is replaced
     target = f"{local.resolve()}/" if is_folder or local.is_dir() else str(becomes)
-    argv = rsync.command(rsync_program(), access.rsync_options(path), [source], target)
+    options = [*access.rsync_options(path), *(_NO_WRITING_FOR_OTHERS if path.startswith(f"{paths.JOBS}/") else ())]
+    argv = rsync.command(rsync_program(), options, [source], target)
     return rsync.transfer(argv, f"pull of {remote or 'the share'}", on_progress)
 
 

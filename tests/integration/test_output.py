@@ -46,6 +46,7 @@ def test_what_a_job_wrote_can_be_fetched_and_outlives_it(
         written, empty = (home / "clusters/local/data/jobs" / client.job(name)["id"] for name in ("sum", "idle"))
         assert execute(["job", "pull", "sum"]) == 0
         assert (tmp_path / "sum" / "words").read_text().strip() == "3"
+        assert (tmp_path / "sum").stat().st_mode & 0o022 == 0  # nobody else may write there, as in the share
         assert execute(["job", "pull", "sum", "words", "--to", "here"]) == 0
         assert (tmp_path / "here").read_text().strip() == "3"
         for name in ("sum", "idle"):
