@@ -9,6 +9,7 @@ from grass import clock
 from grass.cli.exits import Exit
 from grass.cli.job_views import View, job_line
 from grass.cli.output import Output
+from grass.errors import WaitTimeoutError
 from grass.model.lifecycle import JobState
 
 if TYPE_CHECKING:
@@ -46,10 +47,18 @@ def until_any_or_all(
     try:
         if first:
             return [client.wait_any(jobs, timeout)]
-        return [client.wait(job, None if until is None else max(0.0, until - clock.steady())) for job in jobs]
+        return [_until(client, job, until, timeout) for job in jobs]
     except KeyboardInterrupt:
         output.note("no longer waiting; the jobs continue")
         raise
+
+
+def _until(client: ApiClient, job: str, until: float | None, timeout: float | None) -> ClientView:
+    """Wait for a job until a moment. The error names ``timeout``, not what is left of it."""
+    try:
+        return client.wait(job, None if until is None else max(0.0, until - clock.steady()))
+    except WaitTimeoutError as error:
+        raise WaitTimeoutError(f"job {job} has not ended after {timeout:g} s; it goes on") from error
 
 
 def exit_of(job: View) -> Exit:

@@ -180,7 +180,8 @@ def test_several_jobs_are_waited_for(grass: Grass, tmp_path: Path) -> None:
         start(grass, tmp_path, f"name: {name}\ncomponents: {{t: {{resources: {{cpu: 0.1}}, command: '{command}'}}}}\n")
     assert grass.json("job", "wait", "slow", "quick", "--any")["name"] == "quick"
     assert grass("job", "wait", "quick", "bad").returncode == 1
-    assert grass("job", "wait", "quick", "slow", "--timeout", "0.3").returncode == 124
+    late = grass("job", "wait", "quick", "slow", "--timeout", "0.3")
+    assert late.returncode == 124 and "has not ended after 0.3 s; it goes on" in late.stderr
     assert grass("job", "wait", "slow", "nosuch", "--any").returncode == 2
     grass.good("job", "stop", "slow")
     both = grass("job", "wait", "quick", "slow", "--all", "-o", "json")
