@@ -77,7 +77,7 @@ def _script(source: str, folder: Path, content: bytes, file_name: str) -> Source
         text = content.decode()
         words = script.directives(text)
         name = script.job_name(file_name)
-        command = script.script_command(name or "script", text)
+        command = script.script_command(name or "script", script.without_secrets(text))
     except (Wrong, UnicodeDecodeError) as error:
         raise InputError(f"{source}: {error}") from error
     options, asked, every = run_options.parsed(words, f"{source}: #GRASS")

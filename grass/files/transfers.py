@@ -65,7 +65,7 @@ def _refuse_outward_links(folder: Path) -> None:
 
 
 _NO_WRITING_FOR_OTHERS = ["--chmod=Dgo-w"]
-"""In the share, everybody may write into a job's folder, for containers of other users. Nothing protects a copy of it."""
+"""In the share, containers of other users may write into a job's folder. Nothing else protects a copy of it."""
 
 
 def pull(access: ShareAccess, remote: str, local: Path, on_progress: OnProgress) -> int:

@@ -8,15 +8,19 @@ from __future__ import annotations
 import re
 import shlex
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from grass.manifest.values import MAX_ARGUMENT, Wrong
+from grass.model.secrets import redacted
 
 DIRECTIVE = "#GRASS"
 MAX_STDIN = 512 << 10
 """Bytes. In base64 they fit into a submission; more belongs into the share."""
 _PIECE = 95 << 10
 """Bytes of one argument before base64, which makes them a third longer."""
+_VARIABLE = re.compile(r"^((?:--env=)?(\w+)=)(.*)$", re.DOTALL)
+"""A word that says a variable with its value."""
+_PLAIN = re.compile(r"[\w@%+=:,./\[\]-]+")
 _RUN_SCRIPT = 'printf %s "$1" > "$GRASS_SCRATCH/$2" && chmod 700 "$GRASS_SCRATCH/$2" && exec "$GRASS_SCRATCH/$2"'
 _RUN_WITH_INPUT = (
     'n=$1; shift; : > "$GRASS_SCRATCH/.stdin"; '
@@ -33,16 +37,45 @@ def is_script(content: bytes) -> bool:
 
 def directives(text: str) -> list[str]:
     """Return the words of all `#GRASS` lines before the first command of the script. Raises Wrong."""
-    words: list[str] = []
-    for number, line in enumerate(text.splitlines(), 1):
+    return [word for number, line in _directive_lines(text) for word in _words(number, line)]
+
+
+def without_secrets(text: str) -> str:
+    """Return the script without the secrets in its `#GRASS` lines. It runs as before: they are comments. Raises Wrong.
+
+    The rules are those of ``grass.model.secrets``, for values of variables.
+    """
+    lines = text.splitlines(keepends=True)
+    for number, line in _directive_lines(text):
+        words = _words(number, line)
+        shown = [_VARIABLE.sub(_value_hidden, word) for word in words]
+        if shown != words:
+            lines[number - 1] = f"{DIRECTIVE} {' '.join(map(_quoted, shown))}{line[len(line.rstrip()) :]}"
+    return "".join(lines)
+
+
+def _directive_lines(text: str) -> Iterator[tuple[int, str]]:
+    """Yield number and text of each `#GRASS` line before the first command."""
+    for number, line in enumerate(text.splitlines(keepends=True), 1):
         if line.strip() and not line.startswith("#"):
             break
         if line.startswith(DIRECTIVE) and line[len(DIRECTIVE) :][:1] in (" ", "\t"):
-            try:
-                words += shlex.split(line[len(DIRECTIVE) :], comments=True)
-            except ValueError as error:
-                raise Wrong(f"line {number}: {error}") from error
-    return words
+            yield number, line
+
+
+def _words(number: int, line: str) -> list[str]:
+    try:
+        return shlex.split(line[len(DIRECTIVE) :], comments=True)
+    except ValueError as error:
+        raise Wrong(f"line {number}: {error}") from error
+
+
+def _value_hidden(variable: re.Match[str]) -> str:
+    return f"{variable[1]}{redacted({variable[2]: variable[3]})[variable[2]]}"
+
+
+def _quoted(word: str) -> str:
+    return word if _PLAIN.fullmatch(word) else shlex.quote(word)
 
 
 def script_command(name: str, text: str) -> list[str]:

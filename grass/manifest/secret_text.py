@@ -13,7 +13,8 @@ from typing import Any
 
 from grass.manifest import yaml_text
 from grass.manifest.document import MAX_DEPTH, DocumentFault
-from grass.manifest.script import is_script
+from grass.manifest.script import is_script, without_secrets
+from grass.manifest.values import Wrong
 from grass.model.secrets import REDACTED, is_secret, without_login
 
 Span = tuple[int, int]
@@ -35,6 +36,11 @@ def shown_text(text: str) -> str | None:
         for start, end in sorted(reader.secrets(), reverse=True):
             kept = text[start:end]
             text = f'{text[:start]}"{REDACTED}"{kept[len(kept.rstrip()) :]}{text[end:]}'
+    else:
+        try:
+            text = without_secrets(text)
+        except Wrong:
+            return None
     return without_login(_COMMENT.sub(_without_secrets, text))
 
 

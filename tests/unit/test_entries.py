@@ -11,7 +11,16 @@ import pytest
 from grass.errors import ManifestError
 from grass.manifest import Wrong, parse_job
 from grass.manifest.entries import of_json, of_lines, parse_array, with_entries
-from grass.manifest.script import MAX_STDIN, directives, is_script, job_name, script_command, with_input
+from grass.manifest.script import (
+    MAX_STDIN,
+    directives,
+    is_script,
+    job_name,
+    script_command,
+    with_input,
+    without_secrets,
+)
+from grass.model.secrets import REDACTED
 from grass.wire.desired import DesiredAttempt
 from grass.wire.launch import LaunchTemplate
 from node.agent.environment import attempt_env
@@ -78,6 +87,15 @@ def test_directives_are_the_comments_before_the_first_command() -> None:
     with pytest.raises(Wrong, match="line 2"):
         directives("#!/bin/sh\n#GRASS 'open\n")
     assert is_script(b"#!/bin/sh") and not is_script(b"name: x")
+
+
+def test_a_script_travels_without_the_secrets_of_its_directives_and_is_the_same_otherwise() -> None:
+    begin = "#!/bin/sh\n#GRASS --env A_KEY=hidden --tag 'x=a b'  # why\n#GRASS --cpu 2  # why\n"
+    text = f"{begin}echo A_KEY=1\n#GRASS --env B_KEY=2"
+    sent = without_secrets(text)
+    assert directives(sent) == ["--env", f"A_KEY={REDACTED}", "--tag", "x=a b", "--cpu", "2"]
+    assert sent.splitlines()[2:] == text.splitlines()[2:]
+    assert without_secrets("#!/bin/sh\r\n#GRASS --env A_KEY=1\r\n") == f"#!/bin/sh\r\n#GRASS --env A_KEY={REDACTED}\r\n"
 
 
 def test_the_name_of_a_script_becomes_the_name_of_its_job() -> None:

@@ -46,9 +46,10 @@ def test_a_job_file_is_shown_as_it_was_written_without_its_secrets() -> None:
 
 
 def test_a_script_is_shown_without_the_secrets_of_its_options() -> None:
-    text = shown_text("#!/bin/sh\n#GRASS --env A_TOKEN=hidden --env 'B_TOKEN=hid den' --cpu 2\nTOKEN=$(cat t)\n")
-    assert text is not None and "hid" not in text
-    assert "--cpu 2\nTOKEN=$(cat t)\n" in text
+    lines = "#GRASS --env A_TOKEN=hidden --env 'B_TOKEN=x hidden' --cpu 2\n#GRASS \"--env=C_KEY=x hidden\" --env D=1\n"
+    text = shown_text(f"#!/bin/sh\n{lines}TOKEN=$(cat t)\n")
+    assert text is not None and "hidden" not in text
+    assert "--cpu 2\n" in text and text.endswith(" --env D=1\nTOKEN=$(cat t)\n")
 
 
 def test_a_secret_that_an_alias_repeats_is_hidden_where_it_is_written() -> None:
