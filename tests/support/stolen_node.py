@@ -60,7 +60,7 @@ def rows(folder: Path) -> list[Row]:
 
 
 def of_redis() -> Iterator[Row]:
-    server = RedisServer(find_server(), node="master")
+    server = RedisServer(find_server(""), node="master")  # not an old one on PATH: hosts have redis 7.0 or newer
     server.start()
     backend = server.backend()
     try:
