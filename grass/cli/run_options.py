@@ -13,6 +13,7 @@ import click
 
 from grass.cli.environment_options import environment_options
 from grass.cli.values import Quantity
+from grass.errors import InputError
 from grass.model.runtime import RUNTIMES
 
 if TYPE_CHECKING:
@@ -126,12 +127,13 @@ def run_options(command: click.Command) -> click.Command:
 
 
 def parsed(words: Sequence[str], where: str) -> Directives:
-    """Parse the words of `#GRASS` lines. Raises click.UsageError, which says ``where``."""
+    """Parse the words of `#GRASS` lines. Raises InputError, which says ``where``."""
     reader = environment_options(click.Command(where, params=_options(), add_help_option=False))
     try:
         given = reader.make_context(where, list(words)).params
     except click.UsageError as error:
-        raise click.UsageError(f"{where}: {error.format_message()}") from error
+        what = error.format_message().rstrip(".")
+        raise InputError(f"{where}: {what}; the options are those of `grass run --help`") from error
     env, every = given.pop("env"), given.pop("env_all")
     return Directives(JobOptions(**given), env, every)
 

@@ -104,6 +104,7 @@ def test_a_script_is_a_job_with_the_options_of_its_directives(grass: Grass, fold
     script.write_text("#!/bin/sh\n#GRASS --cpus 1\n")
     refused = grass("job", "start", str(script))
     assert refused.returncode == Exit.BAD_INPUT and f"{script}: #GRASS: No such option" in refused.stderr
+    assert "the options are those of `grass run --help`" in refused.stderr and "job start --help" not in refused.stderr
 
 
 def test_a_job_on_standard_input_is_started(grass: Grass, folder: Path) -> None:
