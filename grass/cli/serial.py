@@ -6,6 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from grass.cli.amounts import NOTHING
+
 if TYPE_CHECKING:
     from grass.cli.output import Result, Rows
 
@@ -23,7 +25,8 @@ def csv_text(titles: Sequence[str], rows: Sequence[Sequence[str]], *, header: bo
 
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerows([titles, *rows] if header else rows)
+    cells = [["" if cell == NOTHING else cell for cell in row] for row in rows]
+    writer.writerows([titles, *cells] if header else cells)
     return text.getvalue()
 
 

@@ -28,7 +28,9 @@ def test_yaml_has_what_json_has() -> None:
 def test_csv_has_a_column_per_key_or_the_rows_of_the_command() -> None:
     text = shown(Format.CSV, Result(JOBS, lambda _: []))
     assert text == 'name,id,counts,exit\na,a-1,"{""FAILED"": 1}",\n"b, c",b-2,{},\n'
-    assert shown(Format.CSV, Result(JOBS, lambda _: [], [], lambda: (["NAME"], [["a"]]))) == "NAME\na\n"
+    assert (
+        shown(Format.CSV, Result(JOBS, lambda _: [], [], lambda: (["NAME", "EXIT"], [["a", "-"]]))) == "NAME,EXIT\na,\n"
+    )
 
 
 def test_a_stream_of_csv_has_one_header() -> None:
