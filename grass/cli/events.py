@@ -48,5 +48,5 @@ def event_lines(event: Mapping[str, Any], _: int | None) -> list[str]:
     subject = " ".join(str(event[key]) for key in ("job", "task", "node") if event.get(key))
     who = f" (by {event['user']})" if event.get("user") else ""
     who += f" (for job {event['by']})" if event.get("by") else ""
-    parts = [show_instant(event["time"]), f"{event['kind']:<16}", subject, event.get("message") or ""]
+    parts = [show_instant(event["time"]), f"{event['kind']:<20}", subject, event.get("message") or ""]
     return [cells.clean("  ".join(part for part in parts if part).rstrip() + who)]

@@ -378,7 +378,7 @@ def test_an_event_is_one_line_with_who_did_it() -> None:
         "message": "asked\nto stop",
     }
     [line] = event_lines(event, 40)
-    assert line.endswith("job-stopped       digits  asked to stop (by ada)")
+    assert line.endswith("job-stopped           digits  asked to stop (by ada)")
 
 
 def test_a_node_page_shows_each_device_and_who_else_uses_it() -> None:
