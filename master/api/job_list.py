@@ -40,6 +40,11 @@ class Selection:
             name in record.tags and value in (None, record.tags[name]) for name, value in self.tags
         ) and not self.ends(record)
 
+    @property
+    def words(self) -> list[str]:
+        """Texts that the record of each matching job has. None of a search that ends at a record: it looks at all."""
+        return [] if self.since is not None else [text for tag in self.tags for text in tag if text is not None]
+
     def ends(self, record: JobRecord) -> bool:
         """Return whether this job, and so every older one, is too old."""
         return self.since is not None and record.submitted < self.since
@@ -91,8 +96,8 @@ def _newest(
     """Yield the records of jobs with the right name, newest first."""
     while positions := store.job_index.positions(states, user, _AT_ONCE, before):
         before = positions[-1]
-        records = store.runs([job_id for job_id in map(job_of, positions) if selection.names(job_id)])
-        yield from records
+        named = [job_id for job_id in map(job_of, positions) if selection.names(job_id)]
+        yield from store.runs(named, selection.words)
 
 
 def _groups(text: str | None, *, all_jobs: bool) -> list[Sequence[JobState]]:

@@ -37,6 +37,14 @@ def test_jobs_are_selected_by_name_tag_state_and_time(world: ApiWorld) -> None:
     assert world.client().job("train-1")["tags"] == {"team": "red", "run": "1"}
 
 
+@pytest.mark.parametrize("text", ['é "quoted" \\ /', "\x7f\u2028\U0001f33f", "a, b"])
+def test_a_tag_is_found_whatever_its_characters(world: ApiWorld, text: str) -> None:
+    start(world, "train", **{text: text})
+    start(world, "eval", **{"other": "x"})
+    assert names(world, tag=[text]) == names(world, tag=[f"{text}={text}"]) == ["train"]
+    assert names(world, tag=[f"{text}=x"]) == []
+
+
 def test_a_page_of_a_selection_says_whether_there_is_more(world: ApiWorld) -> None:
     for number in range(5):
         start(world, f"j{number}", parity="odd" if number % 2 else "even")
