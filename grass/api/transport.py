@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from grass.api.signing import Claims
     from grass.api.tunnel import Tunnel
 
+_MOST_OF_A_LINE = 8000
+"""Characters of a request without content. The server accepts lines of 8190."""
 _UPLOAD = 128 * 1024
 """Bytes per second of the slowest supported upload."""
 _SILENT = 1.0
@@ -195,6 +197,8 @@ class Transport:
         size = len(sealed.token)
         if size > MAX_REQUEST:
             raise InputError("the request is larger than 2 MiB")
+        if method != "POST" and size > _MOST_OF_A_LINE:  # the token is a header, and longer than the target in it
+            raise InputError("the request is too long: it has a name, a tag or a pattern of many characters")
         connection = self._free_connection()
         headers = {"Content-Type": JOSE} if method == "POST" else {"Authorization": f"JOSE {sealed.token}"}
         content = sealed.token.encode() if method == "POST" else None

@@ -916,6 +916,13 @@ def queue(world: ApiWorld, record: dict[str, Any], first: int, end: int) -> None
     world.backend.apply(ops)
 
 
+@pytest.mark.parametrize("length", [2500, 100_000])
+def test_a_question_that_is_too_long_is_refused_before_it_is_sent(world: ApiWorld, length: int) -> None:
+    with pytest.raises(InputError, match="too long: it has a name, a tag or a pattern"):
+        world.client().jobs(name="*" * length)
+    assert world.client().jobs(name="*" * 1900) == []
+
+
 def test_calls_take_numbers_of_numpy_and_paths(world: ApiWorld, tmp_path: Path) -> None:
     client, one = world.client(), np.int64(1)
     path = tmp_path / "job.yml"
