@@ -19,6 +19,7 @@ import pytest
 from tests.integration.test_cli import Grass, grass
 from tests.support.local_cluster import LocalCluster
 from tests.support.needs import require
+from tests.support.waiting import wait_until
 
 __all__ = ["grass"]
 
@@ -228,6 +229,74 @@ def test_the_blocks_for_tasks_run_in_tasks_as_written(grass: Grass, tmp_path: Pa
         said = grass.good("job", "logs", "page")
         assert done.returncode == 0, said
         assert [words for words in printed if words not in said] == [], said
+
+
+# Job and schedule files
+
+STAND_INS = ("train.py", "simulate", "search", "train", "report")
+"""Programs of the reader, which print and succeed."""
+FILES = {
+    "README.md": [],  # examples/digits/job.yml
+    "docs/guide/containers.md": ["QUEUED: needs 4GiB memory per task; the largest node has 2GiB"],
+    "docs/guide/elastic.md": [],  # tests/integration/test_elastic_torch.py runs such a job with the real torchrun
+    "docs/guide/frameworks.md": [],  # test_elastic_torch.py, test_launchers.py and test_mars.py: with the real programs
+    "docs/guide/jobs.md": ["FAILED", "SUCCEEDED", "SUCCEEDED", "RUNNING", "SUCCEEDED", "SUCCEEDED", "SUCCEEDED"],
+    "docs/guide/joining.md": [],  # a join file
+    "docs/guide/notifications.md": ["", "SUCCEEDED"],  # the first one would call example.org
+    "docs/guide/schedules.md": ["SUCCEEDED", "SUCCEEDED"],
+    "docs/guide/sharing.md": ["QUEUED: no node matches its constraints", "QUEUED: waits until job prepare succeeds"],
+}
+"""What becomes of the files of each page here, in their order: the state, and the reason of those that wait."""
+
+
+def files_shown(page: str) -> list[str]:
+    return re.findall(r"```yaml\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
+
+
+def test_each_page_with_files_is_known() -> None:
+    pages = {str(path.relative_to(ROOT)) for path in DOCUMENTS if "```yaml\n" in path.read_text()}
+    assert pages == FILES.keys()
+    assert all(len(files_shown(page)) == len(found) for page, found in FILES.items() if found)
+
+
+@pytest.mark.parametrize("page", [page for page, found in FILES.items() if found])
+def test_the_files_of_a_page_are_started_as_written(grass: Grass, tmp_path: Path, page: str) -> None:
+    for name in STAND_INS:
+        (tmp_path / name).write_text(f"#!{sys.executable}\nprint(1)\n")
+        (tmp_path / name).chmod(0o755)
+    reader = Grass(grass.home)
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    reader.environment.update(PATH=path, HF_TOKEN="of the reader")
+    for number, (text, expected) in enumerate(zip(files_shown(page), FILES[page], strict=True)):
+        file = tmp_path / f"{number}.yml"
+        file.write_text(text)
+        if not expected:
+            continue
+        if "\njobs:" in text or "\ncron:" in text:
+            schedule = reader.json("schedule", "start", str(file))["name"]
+            started = [schedule["id"] for schedule in reader.json("schedule", "show", schedule)["runs"]]
+            started = started or [reader.good("schedule", "run-now", schedule).strip()]
+        else:
+            started = [reader.json("job", "start", str(file))["id"]]
+        for job in started:
+            try:
+                became(reader, job, *expected.split(": "))
+            finally:
+                reader("job", "stop", job, "--grace", "0")
+                reader("job", "wait", job)
+
+
+def became(grass: Grass, job: str, state: str, reason: str = "") -> None:
+    """Wait until the job has begun to wait for something, has begun to succeed, or has ended, as it should."""
+    match state:
+        case "QUEUED":
+            wait_until(lambda: reason in grass.good("job", "why", job), what=f"{job} waits: {reason}")
+        case "RUNNING":
+            begun = lambda: grass.json("job", "show", job)["counts"].get("SUCCEEDED", 0) > 0  # noqa: E731
+            wait_until(begun, what=f"{job} runs")
+        case _:
+            grass("job", "wait", job, "--timeout", "60")
+            assert grass.json("job", "show", job)["state"] == state, grass.good("job", "logs", job)
 
 
 @pytest.mark.timeout(180)
