@@ -282,7 +282,7 @@ def _read_maro_process(fields: Fields) -> Settings:
     warnings: list[str] = []
     fields.has("mode")
     customized = fields.read("redis_mode", values.one_of(_RedisMode), _RedisMode.MARO) is _RedisMode.CUSTOMIZED
-    redis, task_redis = _read_redis_info(fields, customized)
+    redis, task_redis = _read_redis_info(fields, customized, warnings)
     return Settings(
         name=fields.read("name", values.name, MARO_NAME),
         redis=redis,
@@ -295,7 +295,7 @@ def _read_maro_process(fields: Fields) -> Settings:
     )
 
 
-def _read_redis_info(fields: Fields, customized: bool) -> tuple[RedisSettings, int | None]:
+def _read_redis_info(fields: Fields, customized: bool, warnings: list[str]) -> tuple[RedisSettings, int | None]:
     """Return the cluster's redis, and the port of the one for tasks. MARO has one for both."""
     section = fields.section("redis_info")
     host, port = "localhost", MARO_REDIS_PORT
@@ -305,6 +305,9 @@ def _read_redis_info(fields: Fields, customized: bool) -> tuple[RedisSettings, i
         section.done()
     if customized:
         return RedisSettings(embedded=False, host=host, port=port), None
+    if host not in ("localhost", "127.0.0.1"):
+        here = "with redis_mode MARO, Grass runs the redis for tasks on this machine"
+        warnings.append(f"redis_info.host: {show(host)} is ignored; {here}")
     return RedisSettings(), None if section is None else port
 
 
@@ -317,7 +320,6 @@ def _flag(value: Any) -> bool:
 
 
 def _read_maro_local(fields: Fields) -> Settings:
-    warnings: list[str] = []
     fields.has("mode")
     name = fields.require("name", values.name, DEFAULT_NAME)
     master = fields.section("master")
@@ -332,7 +334,6 @@ def _read_maro_local(fields: Fields) -> Settings:
         task_redis=task_redis,
         resources=_read_maro_resource(master),
         check_interval=_read_maro_interval(master),
-        warnings=tuple(warnings),
     )
     master.done()
     return settings

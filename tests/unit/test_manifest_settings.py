@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from pathlib import Path
 
 import pytest
 
+from grass.cli.exits import Exit
+from grass.cli.main import execute
 from grass.config import MasterConfig
 from grass.errors import ManifestError
 from grass.manifest import Settings, parse_settings, read_document
@@ -162,6 +165,19 @@ master:
         check_interval=30.0,
         task_redis=6379,
     )
+
+
+@pytest.mark.parametrize(
+    ("mode", "host", "told"), [("MARO", "h2", 1), ("MARO", "127.0.0.1", 0), ("customized", "h2", 0)]
+)
+def test_create_warns_of_a_redis_of_maro_that_it_does_not_use(
+    mode: str, host: str, told: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "settings.yml"
+    file.write_text(f"mode: process\nredis_mode: {mode}\nredis_info: {{host: {host}, port: 1}}\n")
+    assert execute(["create", str(file), "--plan"]) == Exit.BAD_INPUT  # a plan is of several hosts
+    warning = 'warning: redis_info.host: "h2" is ignored; with redis_mode MARO, Grass runs the redis for tasks on this'
+    assert capsys.readouterr().err.count(warning) == told
 
 
 @pytest.mark.parametrize(
