@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from grass.cli import cells
+from grass.cli import cells, serial
 from grass.cli.amounts import show_instant
 from grass.cli.command import Command
 from grass.cli.invocation import Invocation, pass_invocation
@@ -40,7 +40,12 @@ def events(
     """Show the events of the cluster and who caused them; oldest first."""
     found = invocation.client().events(follow, job, tail, node, user, kind, since)
     for event in found:
-        invocation.output.record(Result(event, partial(event_lines, event), [str(event["id"])]))
+        rows = partial(serial.rows_of, {**dict.fromkeys(_COLUMNS), **event})
+        invocation.output.record(Result(event, partial(event_lines, event), [str(event["id"])], rows))
+
+
+_COLUMNS = ("time", "kind", "message", "user", "job", "task", "node", "schedule", "by", "id")
+"""Of CSV. An event has only those that apply to it."""
 
 
 def event_lines(event: Mapping[str, Any], _: int | None) -> list[str]:

@@ -64,11 +64,15 @@ class LogText:
         return f"{stamp}{self._style.job}{name:<{self._style.name_width}} | "
 
 
+_RECORDS = frozenset({Format.JSON, Format.YAML, Format.CSV})
+"""Formats that show a record per line of the log. The others show the text."""
+
+
 def show(output: Output, records: Iterable[Record], style: Style, *, split: bool = False) -> None:
     """Print the records. ``split``: print what tasks wrote to stderr on our stderr."""
     texts = LogText(style if output.format is Format.TABLE else Style(timestamps=style.timestamps))
     for record in records:
-        if output.format is Format.JSON:
+        if output.format in _RECORDS:
             output.record(Result(dict(record), lambda _: []))
         else:
             output.raw(texts.of(record), stderr=split and record["stream"] == "stderr")
@@ -76,4 +80,4 @@ def show(output: Output, records: Iterable[Record], style: Style, *, split: bool
 
 def joined(output: Output) -> bool:
     """Return whether ``show`` takes records of several lines, which are much faster to read."""
-    return output.format is not Format.JSON
+    return output.format not in _RECORDS

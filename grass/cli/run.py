@@ -127,7 +127,7 @@ def follow(client: ApiClient, output: Output, job_id: str) -> int:
     logs.show(output, client.logs(job_id, follow=True, joined=logs.joined(output)), style, split=True)
     ended = client.wait(job_id)
     tasks = client.tasks(job_id, first=1)
-    if output.format is Format.JSON:
+    if output.format in (Format.JSON, Format.YAML):
         output.record(Result(ended, lambda _: []))
     if ended["state"] != JobState.SUCCEEDED:
         output.note(job_line(ended))

@@ -186,6 +186,9 @@ def test_logs_of_streams_failed_tasks_and_several_jobs(grass: Grass, folder: Pat
     grass("run", "--name", "other-voice", "--cpu", "0.1", "--", "echo", "hello")
     both = grass.good("job", "logs", "voices", "other-voice", "--stream", "stdout").splitlines()
     assert both[-1] == "other-voice:main.0 | hello" and "voices:main.1 | out 1" in both
+    table = grass.good("job", "logs", "other-voice", "-o", "csv").splitlines()
+    assert table[0] == "task,attempt,stream,time,text,newline,lost" and ",hello,true,0" in table[1]
+    assert "text: hello\n" in grass.good("job", "logs", "other-voice", "-o", "yaml")
     absent = grass("job", "logs", "voices", "absent")
     assert absent.returncode == Exit.BAD_INPUT and absent.stdout == ""
     grass.good("run", "--detach", "--name", "waits", "--cpu", "1000", "--", "true")

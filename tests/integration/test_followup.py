@@ -152,6 +152,11 @@ def test_events_are_selected_by_the_cluster(grass: Grass, tmp_path: Path) -> Non
     assert grass("job", "wait", "fails").returncode == 1
     kinds = [line.split()[2] for line in grass.good("events", "--job", "fails").splitlines()]
     assert kinds == ["job-submitted", "job-running", "task-failed", "job-failed"]
+    table = [line.split(",") for line in grass.good("events", "--job", "fails", "-o", "csv").splitlines()]
+    assert [row[:2] for row in table] == [
+        ["time", "kind"],
+        *([row[0], kind] for row, kind in zip(table[1:], kinds, strict=True)),
+    ]
     assert "task fails.t.0: ended with exit code 4" in grass.good("events", "--kind", "task-*", "--tail", "1")
     assert grass.good("events", "--job", "fails", "--user", "nobody") == ""
     assert grass.good("events", "--job", "fails", "--since", "2100-01-01") == ""
