@@ -8,9 +8,10 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from numbers import Integral, Real
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from grass.manifest.document import Document
+if TYPE_CHECKING:
+    from grass.manifest.document import Document  # its package reads every key of a job: no call of the CLI needs that
 
 _DEEPEST = 64
 

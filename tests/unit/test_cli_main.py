@@ -246,3 +246,10 @@ def test_listing_jobs_imports_nothing_heavy(tmp_path: Path) -> None:
         "grass.cli.wait",
     }
     assert not loaded & heavy
+
+
+def test_the_client_of_every_call_imports_nothing_heavy() -> None:
+    program = "import sys, grass.api.client; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30)
+    loaded = set(done.stdout.split())
+    assert not loaded & {"yaml", "joserfc", "redis", "psutil", "asyncio", "numpy", "grass.manifest", "grass.files"}
