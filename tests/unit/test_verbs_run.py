@@ -12,6 +12,8 @@ from tests.unit.test_cli_reference import commands
 TESTS = Path(__file__).parents[1]
 RUNNERS = frozenset({"grass", "good", "json", "start"})
 """Methods that run the command with their arguments."""
+COMMANDS = frozenset({"grass", "command", "person", "elsewhere", "Grass"})
+"""Names of the command itself: ``grass("top")``, ``Grass(home)("top")``."""
 
 
 def invocations(text: str) -> Iterator[list[str]]:
@@ -28,7 +30,13 @@ def invocations(text: str) -> Iterator[list[str]]:
 
 
 def _runs(function: ast.expr) -> bool:
-    return not isinstance(function, ast.Attribute) or function.attr in RUNNERS
+    match function:
+        case ast.Attribute(attr=name):
+            return name in RUNNERS
+        case ast.Name(id=name) | ast.Call(func=ast.Name(id=name)):
+            return name in COMMANDS
+        case _:
+            return False
 
 
 def named_in(text: str, verbs: set[str]) -> set[str]:
@@ -45,5 +53,6 @@ def test_every_verb_is_run_against_a_real_cluster() -> None:
 def test_a_verb_counts_only_where_it_is_run() -> None:
     verbs = {"job stop", "leave", "wait", "top"}
     text = 'grass("job", "stop", n); ssh("n2", "/opt/bin/grass", "leave"); client.wait("wait"); "grass top" in said'
+    assert named_in('check("top")', verbs) == set()
     assert named_in(text, verbs) == {"job stop", "leave"}
     assert named_in('run([*PROGRAM, "top", *more])', verbs) == {"top"}
