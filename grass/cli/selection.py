@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -38,7 +39,11 @@ def selected(client: ApiClient, names: Sequence[str], tag: Sequence[str], *, all
     states = ("SUCCEEDED", "FAILED", "STOPPED") if all_jobs else ()
     found = [job["id"] for job in client.jobs(tag=tag, state=states)]
     if not found:
-        raise NotFoundError(f"no {'finished' if all_jobs else 'active'} job has the tag {' and '.join(tag)}")
+        what = " and ".join(tag)
+        if all_jobs:
+            raise NotFoundError(f"no finished job has the tag {what}")
+        others = f"`grass job list --all --tag {shlex.quote(tag[0])}` lists finished ones"
+        raise NotFoundError(f"no active job has the tag {what}; {others}")
     return found
 
 

@@ -271,7 +271,10 @@ def test_several_jobs_and_tagged_jobs_are_stopped_and_deleted_at_once(grass: Gra
         grass("job", "wait", name)  # until then they are active jobs with the tag, too
     assert [job["name"] for job in grass.json("job", "stop", "--tag", "set=many", "--grace", "0")] == ["many-3"]
     grass("job", "wait", "many-3")
-    assert grass("job", "wait", "--tag", "set=many").returncode == Exit.BAD_INPUT
+    late = grass("job", "wait", "--tag", "set=many")
+    assert (
+        late.returncode == Exit.BAD_INPUT and "`grass job list --all --tag set=many` lists finished ones" in late.stderr
+    )
     assert grass("job", "wait").returncode == Exit.BAD_INPUT
     grass.good("run", "--detach", "--name", "tagged", "--tag", "set=waited", "--cpu", "0.1", "--", "sleep", "100")
     assert grass("job", "wait", "--tag", "set=waited", "--timeout", "200ms").returncode == Exit.TIMED_OUT
