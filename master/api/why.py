@@ -33,7 +33,6 @@ _NEXT = {
     ReasonCode.BACKOFF: "restarts by itself after the wait",
     ReasonCode.PARALLELISM: "starts when another task of this component ends",
     ReasonCode.AFTER: "starts once that job has ended as required; see `grass job show JOB`",
-    ReasonCode.HELD: "starts after `grass job release JOB`",
     ReasonCode.QUOTA: "starts when other tasks of this user end, or files of theirs are removed from the share; "
     "an administrator can raise the quota",
     ReasonCode.CONSTRAINTS: "starts when a node joins that matches its constraints; see `grass node list`",
