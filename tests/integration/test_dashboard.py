@@ -926,6 +926,8 @@ def test_a_phone_shows_the_chosen_tab_of_a_row_that_is_wider_than_the_screen(pag
 
 
 PAGES = ("/", "/jobs", "/nodes", "/nodes/local", "/schedules", "/users", "/events")
+CARDS = ("/jobs", "/nodes", "/schedules", "/users")
+"""Pages of which a phone shows the whole table: each row is a card."""
 PAGES_OF_A_JOB = (
     "JOB",
     "JOB/timeline",
@@ -992,6 +994,11 @@ def is_accessible_and_fits(page: Any, axe: Accessibility, address: str, folder: 
         page.set_viewport_size({"width": width, "height": 900})
         try:
             until(page, "document.documentElement.scrollWidth <= innerWidth")
+            if address in CARDS:
+                until(
+                    page,
+                    "[...document.querySelectorAll('main .scroll')].every((each) => each.scrollWidth <= each.clientWidth)",
+                )
         except AssertionError:
             page.screenshot(path=folder / f"{address.strip('/').replace('/', '-') or 'overview'}-{width}.png")
             raise

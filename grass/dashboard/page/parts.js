@@ -46,6 +46,13 @@ export function facts(pairs) {
   return h("dl.facts", pairs.filter(Boolean).map(([name, value]) => [h("dt", name), h("dd", value || value === 0 ? value : "–")]));
 }
 
+// A table that a phone shows as cards, each cell with the title of its column, instead of moving it sideways.
+export function cards(table) {
+  const titles = [...table.tHead.rows[0].cells].map((cell) => cell.textContent);
+  for (const row of table.tBodies[0].rows) [...row.cells].forEach((cell, at) => { cell.dataset.label = titles[at]; });
+  return h("div.scroll.cards", table);
+}
+
 export function tabs(base, names, chosen) {
   return h("nav.tabs", { "aria-label": "Sections" }, Object.entries(names).map(([key, name]) =>
     h("a", { href: key ? `${base}/${key}` : base, "aria-current": key === chosen ? "page" : null }, name)));

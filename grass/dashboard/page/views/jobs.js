@@ -3,7 +3,7 @@
 import { h } from "../dom.js";
 import { ago, clock, count, duration } from "../format.js";
 import { stateMark } from "../glyphs.js";
-import { empty, jobLink, panel, progress, tally } from "../parts.js";
+import { cards, empty, jobLink, panel, progress, tally } from "../parts.js";
 import { cluster, ended } from "../state.js";
 import { reasonOf } from "./overview.js";
 import { mayStart, startJob } from "./start_job.js";
@@ -36,13 +36,13 @@ export function jobsView(_, query) {
 }
 
 function table(jobs) {
-  return h("div.scroll", h("table",
+  return cards(h("table",
     h("thead", h("tr", h("th", "Job"), h("th", "State"), h("th", "Tasks"), h("th", "Reason"), h("th", { class: "optional" }, "User"), h("th.num", "Submitted"), h("th.num", "Ran"))),
     h("tbody", jobs.map((job) => h("tr", { "data-row": true, "data-key": job.id },
       h("td.main", jobLink(job.id, job.name), h("div.faint.mono", job.id.slice(-8))),
       h("td", stateMark(job.state)),
       h("td.wide", progress(job.counts), tally(job.counts)),
-      h("td.wide", reasonOf(job)),
+      h("td.wide", reasonOf(job) === "–" ? h("span.faint.none", "–") : reasonOf(job)),
       h("td", { class: "optional" }, job.user),
       h("td.num", ago(job.submitted)),
       h("td.num", job.started ? duration((job.ended || clock.now()) - job.started) : "–"))))));

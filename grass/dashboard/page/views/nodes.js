@@ -3,7 +3,7 @@
 import { h } from "../dom.js";
 import { ago, bytes, cores, percent } from "../format.js";
 import { shape, stateMark, toneOf } from "../glyphs.js";
-import { empty, meter, nodeLink, panel } from "../parts.js";
+import { cards, empty, meter, nodeLink, panel } from "../parts.js";
 import { cluster } from "../state.js";
 
 const GPUS_SHOWN = 8;
@@ -47,10 +47,10 @@ export function nodesView() {
 }
 
 function table(nodes) {
-  return h("div.scroll", h("table",
+  return cards(h("table",
     h("thead", h("tr", h("th", "Node"), h("th", "State"), h("th.num", "Tasks"), h("th.num", "Cores free"), h("th.num", "Memory free"), h("th.num", "GPUs free"), h("th.num", "CPU"), h("th.num", "Load"), h("th", "Labels"), h("th.num", "Heard"))),
     h("tbody", nodes.map((node) => h("tr", { "data-row": true, "data-key": node.name },
-      h("td.nowrap", nodeLink(node.name), h("div.soft", node.address)),
+      h("td.main", nodeLink(node.name), h("div.soft", node.address)),
       h("td", stateMark(node.state), node.cordoned && node.state === "READY" ? h("span.chip", "cordoned") : null, node.reason ? h("div.soft", node.reason.message) : null),
       h("td.num", node.tasks),
       h("td.num", node.free ? `${cores(node.free.cpu)} / ${cores(node.resources.cpu)}` : "–"),

@@ -4,7 +4,7 @@ import { h } from "../dom.js";
 import { ago, clock, duration, instant } from "../format.js";
 import { confirm } from "../dialog.js";
 import { stateMark } from "../glyphs.js";
-import { empty, jobLink, panel } from "../parts.js";
+import { cards, empty, jobLink, panel } from "../parts.js";
 import { cluster, me } from "../state.js";
 
 export function schedulesView() {
@@ -17,7 +17,7 @@ export function schedulesView() {
 }
 
 function table(schedules) {
-  return h("div.scroll", h("table",
+  return cards(h("table",
     h("thead", h("tr", h("th", "Schedule"), h("th", "State"), h("th", "Rule"), h("th.num", "Next"), h("th.num", "Last"), h("th", "Newest job"), h("th", ""))),
     h("tbody", schedules.map((each) => h("tr", { "data-key": each.name },
       h("td.main", each.name, h("div.soft", each.user)),
@@ -26,7 +26,7 @@ function table(schedules) {
       h("td.num", each.next ? [instant(each.next), h("div.soft", `in ${duration(each.next - clock.now())}`)] : "–"),
       h("td.num", each.last ? ago(each.last) : "–"),
       h("td", each.jobs.length ? jobLink(each.jobs[each.jobs.length - 1]) : "–"),
-      h("td.num", me.actions.includes("schedule-stop") && (me.role === "admin" || (me.role === "user" && each.user === me.user)) ? actions(each) : null))))));
+      h("td.num.acts", me.actions.includes("schedule-stop") && (me.role === "admin" || (me.role === "user" && each.user === me.user)) ? actions(each) : null))))));
 }
 
 function actions({ name, state, cron }) {

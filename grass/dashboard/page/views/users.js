@@ -2,7 +2,7 @@
 
 import { h } from "../dom.js";
 import { ago, bytes, cores, count, percent } from "../format.js";
-import { empty, jobLink, meter, panel } from "../parts.js";
+import { cards, empty, jobLink, meter, panel } from "../parts.js";
 import { Poll } from "../poll.js";
 import { ask, cluster } from "../state.js";
 
@@ -27,8 +27,8 @@ export function usersView() {
 }
 
 function userTable(users) {
-  return h("div.scroll", h("table", h("thead", h("tr", h("th.num", "Turn"), h("th", "User"), h("th", "Share of the cluster now"), h("th", "Share of recent use"), h("th", "Allocated"), h("th.num", "Running"), h("th.num", "Waiting"))),
-    h("tbody", users.map((user, at) => h("tr", { "data-key": user.user }, h("td.num", at + 1), h("td", user.user),
+  return cards(h("table", h("thead", h("tr", h("th.num", "Turn"), h("th", "User"), h("th", "Share of the cluster now"), h("th", "Share of recent use"), h("th", "Allocated"), h("th.num", "Running"), h("th.num", "Waiting"))),
+    h("tbody", users.map((user, at) => h("tr", { "data-key": user.user }, h("td.num", at + 1), h("td.main", user.user),
       h("td.wide", meter("now", user.share, percent(user.share * 100), { limit: 2 })), h("td.wide", meter("past", user.past, `${percent(user.past * 100)}, ${user.hours.toFixed(1)} h`, { limit: 2 })),
       h("td.wide", allocated(user)), h("td.num", count(user.running)), h("td.num", count(user.waiting)))))));
 }
@@ -46,7 +46,7 @@ function allocated({ allocated: amounts, quota }) {
 }
 
 function queueTable(queue) {
-  return h("div.scroll", h("table", h("thead", h("tr", h("th.num", "Place"), h("th", "Job"), h("th", "User"), h("th.num", "Priority"), h("th", "Why there"), h("th.num", "Since"))),
+  return cards(h("table", h("thead", h("tr", h("th.num", "Place"), h("th", "Job"), h("th", "User"), h("th.num", "Priority"), h("th", "Why there"), h("th.num", "Since"))),
     h("tbody", queue.map((each, at) => h("tr", { "data-key": each.job || `hidden-${at}`, "data-row": true }, h("td.num", at + 1), h("td.main", each.job ? jobLink(each.job) : h("span.soft", "a job of another user")), h("td", each.user),
       h("td.num", each.priority), h("td.wide", each.why), h("td.num", ago(each.submitted)))))));
 }
