@@ -32,6 +32,9 @@ class ComponentRecord(msgspec.Struct, frozen=True):
     """Indexes below the highest one that no task has, because tasks were removed."""
     joining: tuple[int, ...] = ()
     """Indexes of new tasks that an operation has not committed as members yet."""
+    allocated: int | None = None
+    """For how many tasks resources are allocated. The other tasks on nodes wait behind equal ones, for their resources.
+    None: written by an older Grass."""
 
     @property
     def end(self) -> int:

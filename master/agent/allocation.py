@@ -20,6 +20,7 @@ def allocate_slots(step: Step, run: JobRun, component: ComponentRun, node: NodeR
     if launch is None:
         launch = node.launches[key] = Launch(component.spec.resources, 0)
     launch.width += count
+    component.slots += count
     node.allocated += launch.shape * count
     run.nodes[node.name] = None
     step.touch_launch(node, key)
@@ -44,6 +45,7 @@ def release(step: Step, run: JobRun, component: ComponentRun, index: int, task: 
     task.preempted = None
     if launch.width > launch.live:  # no attempt can be using this slot any more
         launch.width = launch.live
+        component.slots -= 1
         node.allocated -= launch.shape
     for device, share in task.gpus:
         node.devices[device].allocated -= share

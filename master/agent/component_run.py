@@ -88,6 +88,8 @@ class ComponentRun:
     """Those of ``joining`` that were never placed. They are placed once no other task of the component waits."""
     released: dict[int, TaskRecord] | None = None
     """Index → last record of a removed task, whose attempts must not be numbered again."""
+    slots: int = 0
+    """For how many tasks resources are allocated, over all nodes: the sum of ``Launch.width``."""
     leaving: int = 0
     """Removed tasks that are still on a node. They are in ``tasks``, but not in ``counts``."""
     generation: int = 0

@@ -24,6 +24,7 @@ def job_record(run: JobRun) -> JobRecord:
             component.generation,
             tuple(sorted(component.holes)),
             tuple(sorted(component.joining)),
+            component.slots,
         )
     return JobRecord(
         id=run.id,

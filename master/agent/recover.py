@@ -71,7 +71,7 @@ def rebuild(loaded: Loaded, agenda: Agenda, now: float, boot: str, half_life: fl
         if not run.state.ended:
             _requeue(cluster, run)
     for node in cluster.nodes.values():
-        _widths(node, loaded.launch.get(node.name, {}))
+        _widths(cluster, node, loaded.launch.get(node.name, {}))
     for run in cluster.jobs.values():
         for component in run.published:
             component.members = members_of(cluster, run, component)
@@ -86,11 +86,12 @@ def _informed(loaded: Loaded, run: JobRun, component: ComponentRun) -> frozenset
     return frozenset(name for name in run.nodes if loaded.generations[name].get(key) == component.generation)
 
 
-def _widths(node: NodeRun, templates: dict[LaunchKey, LaunchTemplate]) -> None:
+def _widths(cluster: Cluster, node: NodeRun, templates: dict[LaunchKey, LaunchTemplate]) -> None:
     for key, template in templates.items():
         if (launch := node.launches.get(key)) is not None:
             launch.sent_width = -1 if template.width is None else template.width
             launch.width = max(0, min(launch.sent_width, launch.live))
+            cluster.jobs[key.job_id].components[key.component].slots += launch.width
             node.allocated += launch.shape * launch.width
 
 

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from flask import Blueprint
 
 from grass import clock
-from grass.model.lifecycle import JobState, NodeState, TaskState
+from grass.model.lifecycle import JobState, NodeState
 from grass.model.policy import ClusterPolicy
 from grass.store.job_index import BEGUN, EVERYBODY, WAITING
-from grass.wire.job_record import JobRecord
+from grass.wire.job_record import ComponentRecord, JobRecord
 from grass.wire.usage_record import UsageRecord
 from grass.wire.user_views import QueuedView, SharesView, UserShare
 from master.api.call import Api, Call
@@ -62,7 +62,7 @@ def _allocated(call: Call, active: Sequence[JobRecord]) -> dict[str, Counter[str
     """Return what tasks on nodes have, by user, and what they keep in the share, if a quota limits it."""
     found: dict[str, Counter[str]] = {}
     for record in active:
-        counts = {name: _on_node(part.counts) for name, part in record.components.items()}
+        counts = {name: _allocated_tasks(part) for name, part in record.components.items()}
         spec = call.api.store.spec(record.id) if any(counts.values()) else None
         for name, component in spec.components.items() if spec else ():
             amounts = found.setdefault(record.user, Counter())
@@ -73,8 +73,10 @@ def _allocated(call: Call, active: Sequence[JobRecord]) -> dict[str, Counter[str
     return found
 
 
-def _on_node(counts: Mapping[TaskState, int]) -> int:
-    return sum(number for state, number in counts.items() if state.on_node)
+def _allocated_tasks(part: ComponentRecord) -> int:
+    """Return how many tasks have resources: not those that wait on a node behind equal ones, and no lost ones."""
+    on_node = sum(number for state, number in part.counts.items() if state.on_node)
+    return on_node if part.allocated is None else min(on_node, part.allocated)
 
 
 def _shares(

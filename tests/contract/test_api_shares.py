@@ -66,8 +66,9 @@ def test_what_users_have_is_told_with_their_quotas(tmp_path: Path) -> None:
     with api_world(tmp_path, master=master) as world:
         running = world.client("ann").start(job("running"))["id"]
         world.client("bob").start(job("waits"))
-        part = {"w": {"replicas": 1, "counts": {"RUNNING": 1}, "reason": None}}
-        world.change_job(running, state="RUNNING", counts={"RUNNING": 1}, components=part)
+        waits = {"RUNNING": 1, "ASSIGNED": 7}  # seven tasks wait on the node behind the one that runs
+        part = {"w": {"replicas": 8, "counts": waits, "reason": None, "allocated": 1}}
+        world.change_job(running, state="RUNNING", counts=waits, components=part)
         world.backend.apply([("HSET", world.keys.kept_files, "ann", '{"space":1073741824,"files":7}')])
         view = world.client("root").shares()
     quotas = {user["user"]: user["quota"] for user in view["users"]}

@@ -996,8 +996,7 @@ def is_accessible_and_fits(page: Any, axe: Accessibility, address: str, folder: 
             until(page, "document.documentElement.scrollWidth <= innerWidth")
             if address in CARDS:
                 until(
-                    page,
-                    "[...document.querySelectorAll('main .scroll')].every((each) => each.scrollWidth <= each.clientWidth)",
+                    page, "[...document.querySelectorAll('main .scroll')].every((a) => a.scrollWidth <= a.clientWidth)"
                 )
         except AssertionError:
             page.screenshot(path=folder / f"{address.strip('/').replace('/', '-') or 'overview'}-{width}.png")

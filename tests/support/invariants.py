@@ -43,6 +43,8 @@ def check_invariants(cluster: Cluster, shrunk: Collection[str] = ()) -> None:  #
             never = component.size - len(members)
             counts[TaskState.STOPPED if run.state.ended or run.outcome else TaskState.PENDING] += never
             assert counts == dict(component.counts.items()), f"{run.id}/{name}: {counts} but {component.counts}"
+            launches = [node.launches.get(LaunchKey(run.id, name)) for node in cluster.nodes.values()]
+            assert component.slots == sum(launch.width for launch in launches if launch), f"{run.id}/{name}"
             assert component.ready == sum(task.ready for task in component.tasks.values())
             for index, task in component.tasks.items():
                 if task.state.on_node or task.state is TaskState.LOST:
