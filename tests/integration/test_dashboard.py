@@ -379,6 +379,13 @@ print("x" * 1048576 + "END", flush=True)
 """
 
 
+REDRAWN = """import(document.querySelector('script[type=module]').src.replace('app.js', 'state.js')).then((state) => {
+  state.cluster.changed();
+  return new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+})"""
+"""Has the page drawn again, as it is each second."""
+
+
 def test_hostile_lines_of_a_log_are_shown_and_not_run(page: Any, client: ApiClient, tmp_path: Path) -> None:
     script = tmp_path / "hostile.py"
     script.write_text(HOSTILE)
@@ -398,6 +405,11 @@ def test_hostile_lines_of_a_log_are_shown_and_not_run(page: Any, client: ApiClie
         "(document.querySelector('.log'))",
         "the end of the log to be in view",
     )
+    page.focus("input[aria-label='Filter lines']")
+    page.evaluate("document.querySelector('.log').scrollTop = 7")
+    page.evaluate(REDRAWN)
+    assert page.evaluate("document.querySelector('.log').scrollTop") == 7
+    assert page.evaluate("document.activeElement.getAttribute('aria-label')") == "Filter lines"
     page.click("button:has-text('Colours')")
     until(page, "!document.querySelector('.log .a-1') && document.documentElement.scrollWidth <= innerWidth")
 

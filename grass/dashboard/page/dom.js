@@ -31,11 +31,28 @@ function set(element, key, value) {
 function append(element, children) {
   for (const child of children.flat(Infinity)) {
     if (child === null || child === undefined || child === false) continue;
-    element.append(child instanceof Node ? child : String(child));
+    element.append(child instanceof Node ? standIn(child) : String(child));
   }
 }
 
-// Changes the children of `root` into `trees`. An element with `data-keep` stays as it is while its key is the same.
+const kept = new WeakMap(); // stand-in → the element on the page
+
+// An element with `data-keep` that is on the page must not leave it, also not for a moment: it would lose its focus and
+// scroll positions. So a new tree gets a stand-in for it.
+function standIn(node) {
+  if (node.nodeType !== 1 || !node.isConnected || !node.hasAttribute("data-keep")) return node;
+  const stand = node.cloneNode(false);
+  kept.set(stand, node);
+  return stand;
+}
+
+// Puts the elements themselves in the place of their stand-ins, in a tree that is new on the page.
+function settle(tree) {
+  if (tree.nodeType !== 1) return;
+  for (const each of tree.querySelectorAll("[data-keep]")) if (kept.has(each)) each.replaceWith(kept.get(each));
+}
+
+// Changes the children of `root` into `trees`. An element with `data-keep` stays as it is while it is in the trees.
 export function render(root, ...trees) {
   const wanted = document.createDocumentFragment();
   append(wanted, trees);
@@ -54,17 +71,21 @@ function morphChildren(old, wanted) {
     const key = keyOf(next);
     let match = key ? keyed.get(key) : at;
     if (!key && match && keyOf(match)) match = null;
-    if (match && sameKind(match, next)) {
+    const real = kept.get(next) || next;
+    if (match && sameKind(match, next) && (match === real || !isKept(next))) {
       if (match !== at) old.insertBefore(match, at);
       else at = at.nextSibling;
       keyed.delete(key);
       morph(match, next);
     } else {
-      old.insertBefore(next, at);
+      old.insertBefore(real, at);
+      settle(real);
     }
   }
   while (at) { const gone = at; at = at.nextSibling; gone.remove(); }
 }
+
+const isKept = (node) => node.nodeType === 1 && node.hasAttribute("data-keep");
 
 function sameKind(one, two) {
   return one.nodeType === two.nodeType && one.nodeName === two.nodeName;
@@ -77,7 +98,7 @@ function morph(old, wanted) {
     if (old.nodeValue !== wanted.nodeValue) old.nodeValue = wanted.nodeValue;
     return;
   }
-  if (old.hasAttribute("data-keep")) return;
+  if (isKept(old)) return;
   for (const { name } of [...old.attributes]) if (!wanted.hasAttribute(name)) old.removeAttribute(name);
   for (const { name, value } of wanted.attributes) {
     if (old.getAttribute(name) === value) continue;

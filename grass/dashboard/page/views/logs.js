@@ -93,8 +93,10 @@ export class LogPane {
   }
 
   atEnd() {
-    const scroll = () => { this.list.scrollTop = this.list.scrollHeight; };
-    if (this.options.follow) requestAnimationFrame(() => { scroll(); requestAnimationFrame(scroll); }); // lines get their height when they come into view
+    if (!this.options.follow) return;
+    let frames = 5; // lines get their height when they come into view
+    const scroll = () => { this.list.scrollTop = this.list.scrollHeight; frames -= 1; if (frames) requestAnimationFrame(scroll); };
+    requestAnimationFrame(scroll);
   }
 
   filter() {
