@@ -23,7 +23,7 @@ from grass.cli.events import event_lines
 from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.output import Result
 from grass.cli.top_actions import Action, offered, question
-from grass.cli.top_pages import Asked, Page, Pages, Said
+from grass.cli.top_pages import Asked, Disks, Page, Pages, Said
 from grass.cli.top_state import SORTS, State
 from grass.errors import GrassError, InputError
 
@@ -38,6 +38,8 @@ KEY_MS = 200
 """Milliseconds to wait for a key before looking for news."""
 REFRESH = 2.0
 """Seconds between two reads of the details or logs that are shown."""
+DISKS = 15.0
+"""Seconds between two looks at the disks of the master."""
 _AGAIN = 1.0
 _STYLES = {"head": curses.A_BOLD, "selected": curses.A_REVERSE, "dim": curses.A_DIM}
 
@@ -50,7 +52,7 @@ def top(invocation: Invocation, once: bool, sort: str) -> None:
     """Show nodes and jobs, live: q quits, Enter shows a job, l its logs, s sorts, x stops it."""
     client = invocation.client()
     if once:
-        state = State()
+        state = State(disks=client.status().get("disks", ()))
         for piece in client.changes():
             state.apply(piece)
             if state.complete:
@@ -99,7 +101,7 @@ class Top:
         self._shown = "overview"
         self._content: list[str] = []
         self._asked: Asked | None = None
-        self._read_at = float("-inf")
+        self._read_at = self._disks_at = float("-inf")
         self._top = 0
         self._confirming: tuple[Action, top_view.View] | None = None
         self._said = ""
@@ -138,6 +140,8 @@ class Top:
                 pass  # another page is on the screen
             case Said():
                 self._said, self._read_at = news.text, float("-inf")
+            case Disks():
+                self._state.disks = news.of
             case str():
                 self._state.trouble = news
             case _:
@@ -157,6 +161,9 @@ class Top:
     def _lines(self) -> list[top_view.Line]:
         height, width = self._screen.getmaxyx()
         foot = self._foot()
+        if clock.steady() - self._disks_at >= DISKS:
+            self._disks_at = clock.steady()
+            self._pages.look_at_disks()
         if self._shown == "overview":
             return top_view.overview(self._state, width, height, self._selected, self._sort, self._reverse, foot)
         if self._shown == "events":

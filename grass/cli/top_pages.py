@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from grass import clock
@@ -45,13 +46,19 @@ class Said(NamedTuple):
     text: str
 
 
+class Disks(NamedTuple):
+    """``of``: the disks of the master, as in ``StatusView``."""
+
+    of: Sequence[View]
+
+
 class Pages:
     """``news``: where pages and answers go. One call at a time."""
 
     def __init__(self, client: ApiClient, news: queue.SimpleQueue[Any]) -> None:
         self._client = client
         self._news = news
-        self._calls: queue.SimpleQueue[Asked | tuple[Action, View]] = queue.SimpleQueue()
+        self._calls: queue.SimpleQueue[Asked | tuple[Action, View] | None] = queue.SimpleQueue()
         self._newest: Asked | None = None
         threading.Thread(target=self._run, name="pages", daemon=True).start()
 
@@ -60,13 +67,20 @@ class Pages:
         self._newest = asked
         self._calls.put(asked)
 
+    def look_at_disks(self) -> None:
+        """Have the disks of the master read, which the change feed does not tell."""
+        self._calls.put(None)
+
     def act(self, action: Action, job: View) -> None:
         self._calls.put((action, job))
 
     def _run(self) -> None:
         while True:
             call = self._calls.get()
-            if not isinstance(call, Asked):
+            if call is None:
+                with suppress(GrassError):  # the feed says that the cluster is away
+                    self._news.put(Disks(self._client.status().get("disks", ())))
+            elif not isinstance(call, Asked):
                 self._news.put(Said(self._done(*call)))
             elif call == self._newest:
                 self._news.put(Page(call, self._read(call)))

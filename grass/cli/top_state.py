@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +13,7 @@ View = Mapping[str, Any]
 MOST_JOBS = 5_000
 """Jobs that are kept; of the others the oldest finished ones are dropped."""
 FULL = 0.05
-"""Free part of a node's disk below which the disk is almost full; also in ``alerts.js`` of the dashboard."""
+"""Free part of a disk below which the disk is almost full; also in ``alerts.js`` of the dashboard."""
 _FIRST = (JobState.RUNNING, JobState.STOPPING, JobState.QUEUED, JobState.FAILED, JobState.STOPPED, JobState.SUCCEEDED)
 _RANK = {state.value: rank for rank, state in enumerate(_FIRST)}
 SORTS = ("state", "name", "age", "user", "tasks", "failed")
@@ -32,6 +32,8 @@ class State:
     trouble: str = ""
     store: View | None = None
     """Why the store refuses writes; None: it accepts them."""
+    disks: Sequence[View] = ()
+    """Those of the master. The feed does not tell them."""
 
     def apply(self, piece: View) -> None:
         """Take one piece of the feed."""
@@ -64,6 +66,8 @@ class State:
     def alerts(self) -> list[str]:
         """Return what needs attention now, the worst first, as the overview of the dashboard does."""
         found = [f"the store refuses writes: {self.store['message']}"] if self.store else []
+        own = [disk["holds"] for disk in self.disks if disk["total"] and disk["free"] / disk["total"] < FULL]
+        found += [f"the master's disk is almost full: {', '.join(own)}"] if own else []
         for state in ("LOST", "QUARANTINED", "SILENT"):
             names = sorted(name for name, node in self.nodes.items() if node["state"] == state)
             found += [f"{state.lower()}: {', '.join(names)}"] if names else []

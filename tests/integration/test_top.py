@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import queue
 import select
 import shutil
 import signal
@@ -16,10 +17,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from fcntl import ioctl
 from pathlib import Path
+from typing import Any
 
 import pyte
 import pytest
 
+from grass.api.client import ApiClient
+from grass.cli.top_pages import Pages
 from tests.integration.test_cli import PROGRAM, Grass
 
 
@@ -153,6 +157,14 @@ def test_a_job_is_held_stopped_and_run_again_after_a_question(grass: Grass) -> N
         assert shown.end() == 0
     assert [run["state"] for run in grass.json("job", "list", "--all", "--name", "big")] == ["STOPPED", "QUEUED"]
     grass.good("job", "stop", "big")
+
+
+def test_the_disks_of_the_master_are_looked_at(grass: Grass) -> None:
+    news: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    with ApiClient(home=grass.home) as client:
+        Pages(client, news).look_at_disks()
+        [*disks] = news.get(timeout=20).of
+    assert disks and all(0 < disk["free"] <= disk["total"] and disk["holds"] for disk in disks)
 
 
 def test_scripts_get_it_once_and_a_pipe_is_no_terminal(grass: Grass) -> None:

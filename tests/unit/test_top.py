@@ -88,6 +88,8 @@ def test_alerts_are_one_line_that_goes_when_all_is_well() -> None:
     assert said in everything(state, None, "state")
     state.apply({"nodes": [node(f"n{at}") for at in range(4)], "store": None})
     assert state.alerts() == []
+    state.disks = [{"holds": "state", "free": 1, "total": 100}, {"holds": "logs", "free": 50, "total": 100}]
+    assert state.alerts() == ["the master's disk is almost full: state"]
 
 
 def test_control_characters_and_markup_are_shown_and_not_sent() -> None:
