@@ -1,4 +1,7 @@
-"""Atomic replacement of files: a reader sees the old or the new content, also after a crash of the writer."""
+"""Atomic replacement of files: a reader sees the old or the new content, also after a crash of the writer.
+
+Used by ``grass`` and ``node``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Growing waits between retries, for loops and for what is decided in pure code. Neither sleeps nor reads a clock."""
+"""Growing waits between retries, for loops and for what is decided in pure code. Neither sleeps nor reads a clock.
+
+Used by all packages.
+"""
 
 from __future__ import annotations
 

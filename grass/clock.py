@@ -2,7 +2,7 @@
 
 There are two clocks, which are never mixed. ``wall`` is for people and logs. ``steady`` is for decisions (timeouts,
 backoff, silence). It counts since the machine booted, so it is the same in every process of this boot, also after a
-restart of a daemon. ``boot_id`` identifies the boot.
+restart of a daemon. ``boot_id`` identifies the boot. Used by all packages.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Reads a YAML or JSON document from a file, for the CLI and the Python client.
 
-``grass.manifest`` opens no file; it takes what this module returns.
+``grass.manifest`` opens no file; it takes what this module returns. Used by ``grass.api`` and ``grass.cli``.
 """
 
 from __future__ import annotations

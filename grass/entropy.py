@@ -1,4 +1,4 @@
-"""The one module that makes random ids and secrets. Pure code takes them as arguments."""
+"""The one module that makes random ids and secrets. Pure code takes them as arguments. Used by all packages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The one module that reads environment variables. It also finds this user's clusters and the current one."""
+"""The one module that reads environment variables. It also finds this user's clusters and the current one.
+
+Used by all packages.
+"""
 
 from __future__ import annotations
 

@@ -19,7 +19,8 @@ GrassError
 ├── WaitTimeoutError      wait longer: the work continues             (exit 124)
 └── StaleLeaseError       end: another master-agent took over
 
-Exceptions of libraries are translated into these at the edge, with ``from``. Nothing branches on message text.
+Exceptions of libraries are translated into these at the edge, with ``from``. Nothing branches on message text. Used by
+all packages.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Conversion between ``host:port`` and its parts; an IPv6 address is in brackets. Pure."""
+"""Conversion between ``host:port`` and its parts; an IPv6 address is in brackets. Pure. Used by all packages."""
 
 from __future__ import annotations
 

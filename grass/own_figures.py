@@ -1,7 +1,8 @@
 """Figures that a task reports of itself: ``grass.report(step=100, loss=0.53)``. May be copied; it needs nothing else.
 
 A figure is a line on standard output, ``GRASS_METRIC loss=0.53 step=100``, which the node finds in the task's output. A
-program without this file may print the line itself. Outside of Grass it is just a line.
+program without this file may print the line itself. Outside of Grass it is just a line. Used by programs of users, and
+by the node-agent, which reads the lines.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Find the other tasks of a job: ``grass.peers()`` reads the file that ``GRASS_ADDRESSES`` names.
 
-This file needs nothing but Python 3.8 and may be copied into a program or an image that has no Grass.
+This file needs nothing but Python 3.8 and may be copied into a program or an image that has no Grass. Used by programs
+of users.
 """
 
 from __future__ import annotations

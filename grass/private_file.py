@@ -1,4 +1,7 @@
-"""Private files, such as keys and passwords: readable by their owner only, replaced atomically."""
+"""Private files, such as keys and passwords: readable by their owner only, replaced atomically.
+
+Used by ``grass`` and ``node``.
+"""
 
 from __future__ import annotations
 

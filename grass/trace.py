@@ -1,7 +1,8 @@
 """Marks on the way of a job from the client to its process, for `tests/bench/start_latency.py --ladder`.
 
 Off, unless GRASS_TRACE names a file: a mark then costs one comparison. Each is one line: the wall clock and a name.
-Called where a message passes from one process or thread to the next. Nothing may be decided by it.
+Called where a message passes from one process or thread to the next. Nothing may be decided by it. Used by all
+packages.
 """
 
 from __future__ import annotations

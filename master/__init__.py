@@ -1,3 +1,5 @@
+"""Daemons of the master: master-agent, master-api-server, monitor, log collector. Imports nothing of ``node``."""
+
 import gc
 
 gc.set_threshold(50_000, 20, 50)

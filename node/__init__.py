@@ -1,3 +1,5 @@
+"""Daemons of a node: node-agent, node-api-server, shepherd. Imports nothing of ``master``."""
+
 import gc
 
 gc.set_threshold(50_000, 20, 50)

@@ -1,7 +1,7 @@
 """The cluster's certificate authority: its key on the master, and certificates of hosts that it signs.
 
 A host makes its own key and sends a request with the public half; the name in its certificate is what the master
-knows it by, never what the request says. Used by ``on_host``, ``joins``, ``host_certificate`` and ``renewal``.
+knows it by, never what the request says. Used by ``master_certificate``, ``joins`` and ``host_certificate``.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 The daemon never waits for the collector. Entries pass through a bounded queue to a thread, which sends them with
 fluent-logger. While the collector is away, the queue fills; later entries are dropped and counted. What the collector
-had received but not stored when it was killed is lost as well: standard error has everything.
+had received but not stored when it was killed is lost as well: standard error has everything. Used by ``master`` and
+``node``.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A token contains the cluster's name, the URLs of the master's API, the thumbprint of the master's key (RFC 7638), the
 SHA-256 of the bundle of programs, and a secret. The secret is valid for a number of joins until it expires. The master
-stores only the secret's digest.
+stores only the secret's digest. Used by this package, ``grass.cli``, ``grass.provision`` and ``master.api``.
 """
 
 from __future__ import annotations

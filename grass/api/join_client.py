@@ -1,7 +1,8 @@
 """The API client of a machine without a user: it joins with a join token, and later uses its node's token.
 
 To the master it is an unauthenticated client: its requests are encrypted but not signed. It trusts only the thumbprint
-of the master's key in the invitation; the server at the URL must own that key.
+of the master's key in the invitation; the server at the URL must own that key. Used by ``login``, ``grass.cli``,
+``grass.provision`` and ``grass.provision.on_premises``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The master's own certificate, and those that it signs for nodes. Used on the master, where the authority's key is."""
+"""The master's own certificate, and those that it signs for nodes. Used on the master, where the authority's key is.
+
+Used by ``grass.provision.host_certificate``, ``grass.provision.on_premises.on_host`` and ``master.api.joins``.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Format times, counts and states for the CLI. Pure; durations are in seconds, instants in seconds since the epoch.
 
-``grass.model.amounts`` formats amounts of resources and durations, for the CLI and for the planner.
+``grass.model.amounts`` formats amounts of resources and durations, for the CLI and for the planner. Used by this
+package.
 """
 
 from __future__ import annotations

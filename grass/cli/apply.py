@@ -1,4 +1,7 @@
-"""Define `grass apply`: start and scale the jobs of files in any dialect. All documents are checked before one acts."""
+"""Define `grass apply`: start and scale the jobs of files in any dialect. All documents are checked before one acts.
+
+Loaded by ``main``.
+"""
 
 from __future__ import annotations
 

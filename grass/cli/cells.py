@@ -1,7 +1,7 @@
 """Text in terminal cells: measure its width, cut it, break it into lines. Pure.
 
 Callers pass text from jobs and files (names, messages) through ``clean`` before layout, so that no control sequence
-in the text reaches the terminal.
+in the text reaches the terminal. Used by this package.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Render the state of a cluster as lines, for `grass status`. Pure."""
+"""Render the state of a cluster as lines, for `grass status`. Pure. Used by ``cluster``."""
 
 from __future__ import annotations
 

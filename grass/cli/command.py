@@ -1,4 +1,7 @@
-"""Base classes of all commands and groups. Every command has the shared options; subcommands are imported on call."""
+"""Base classes of all commands and groups. Every command has the shared options; subcommands are imported on call.
+
+Used by this package.
+"""
 
 from __future__ import annotations
 

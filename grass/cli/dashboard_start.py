@@ -1,4 +1,7 @@
-"""What the dashboard's dialog to start a job does: reads a file as `grass job start` does. For ``dashboard``."""
+"""What the dashboard's dialog to start a job does: reads a file as `grass job start` does. For ``dashboard``.
+
+Used by ``dashboard``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Read the FILEs of `grass apply` and `grass job start`: documents of any dialect, scripts, standard input."""
+"""Read the FILEs of `grass apply` and `grass job start`: documents of any dialect, scripts, standard input.
+
+Used by ``apply``, ``dashboard_start`` and ``job_start``.
+"""
 
 from __future__ import annotations
 

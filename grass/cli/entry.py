@@ -1,4 +1,7 @@
-"""Entry point of the `grass` program. Handles Ctrl-C while the other modules are still being imported."""
+"""Entry point of the `grass` program. Handles Ctrl-C while the other modules are still being imported.
+
+Called by the installed program (``pyproject.toml``).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Define the command `grass job exec`: run a command beside a running task, with its streams or a terminal."""
+"""Define the command `grass job exec`: run a command beside a running task, with its streams or a terminal.
+
+Loaded by ``job``.
+"""
 
 from __future__ import annotations
 

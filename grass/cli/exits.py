@@ -1,4 +1,7 @@
-"""Exit codes of `grass`. Errors of ``grass.errors`` carry their own code; a test checks that both lists agree."""
+"""Exit codes of `grass`. Errors of ``grass.errors`` carry their own code; a test checks that both lists agree.
+
+Used by this package.
+"""
 
 from __future__ import annotations
 

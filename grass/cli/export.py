@@ -1,4 +1,4 @@
-"""Define `grass export`: write a job as a file of Grass or of another system."""
+"""Define `grass export`: write a job as a file of Grass or of another system. Loaded by ``main``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Define the commands `grass image …` for container images in the share; nodes load images from the share."""
+"""Define the commands `grass image …` for container images in the share; nodes load images from the share.
+
+Loaded by ``main``.
+"""
 
 from __future__ import annotations
 

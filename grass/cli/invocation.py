@@ -1,6 +1,6 @@
 """One call of `grass`: the state that all commands share.
 
-``main`` creates the invocation, the shared options fill it, and each command receives it.
+``main`` creates the invocation, the shared options fill it, and each command receives it. Used by this package.
 """
 
 from __future__ import annotations

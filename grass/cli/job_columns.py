@@ -1,4 +1,7 @@
-"""The columns of `grass job list`: name → title, layout and text. Pure. Other parts add columns here."""
+"""The columns of `grass job list`: name → title, layout and text. Pure. Other parts add columns here.
+
+Used by ``job_list`` and ``job_spec``.
+"""
 
 from __future__ import annotations
 

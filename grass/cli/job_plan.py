@@ -1,6 +1,6 @@
 """Render the answer to `grass job plan`: the node of each component, or why the component would wait. Pure.
 
-*Plan view*: ``grass.wire.views.PlanView`` as JSON.
+*Plan view*: ``grass.wire.views.PlanView`` as JSON. Used by ``dashboard_start`` and ``job``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Define `grass job usage`."""
+"""Define `grass job usage`. Loaded by ``job``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Render job and task views as lines. Pure: takes views (docs/reference/wire.md) and the time, returns lines."""
+"""Render job and task views as lines. Pure: takes views (docs/reference/wire.md) and the time, returns lines.
+
+Used by this package.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Render log records as text. A record is output of a task: a whole line, or a piece of a long line."""
+"""Render log records as text. A record is output of a task: a whole line, or a piece of a long line.
+
+Used by ``job_logs`` and ``run``.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Define the commands `grass node …`: list nodes and send requests to them.
 
-``node_add``, ``node_remove``, ``join`` and ``leave`` add and remove nodes.
+``node_add``, ``node_remove``, ``join`` and ``leave`` add and remove nodes. Loaded by ``main``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Define the command `grass node add`: several machines become nodes over SSH at once."""
+"""Define the command `grass node add`: several machines become nodes over SSH at once. Loaded by ``node``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Define the command `grass node remove`: remove a node from the cluster, and clean its machine over SSH."""
+"""Define the command `grass node remove`: remove a node from the cluster, and clean its machine over SSH.
+
+Loaded by ``node``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Define the command `grass node ssh`: open a shell on a node's machine with the system's ssh."""
+"""Define the command `grass node ssh`: open a shell on a node's machine with the system's ssh. Loaded by ``node``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Render nodes as tables and pages. Pure: takes views, returns lines."""
+"""Render nodes as tables and pages. Pure: takes views, returns lines. Used by this package."""
 
 from __future__ import annotations
 

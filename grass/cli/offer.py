@@ -1,4 +1,7 @@
-"""Options of `grass join` and `grass node add` for the resources that a machine offers as a node."""
+"""Options of `grass join` and `grass node add` for the resources that a machine offers as a node.
+
+Used by ``join`` and ``node_add``.
+"""
 
 from __future__ import annotations
 

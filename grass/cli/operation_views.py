@@ -1,4 +1,7 @@
-"""Render operations on jobs as lines. Pure: takes operation views and the time, returns lines."""
+"""Render operations on jobs as lines. Pure: takes operation views and the time, returns lines.
+
+Used by ``apply`` and ``job_operations``.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
 """The one module that prints. All formats share one interface; results go to stdout, everything else to stderr.
 
+Used by this package.
+
 table  for people: fits the terminal, with states in colour; unlimited width in a pipe
 json   for programs: one document, or one object per line if a command streams; errors, too, on stderr
 yaml   the same as YAML; a command that streams writes one document per object

@@ -1,4 +1,7 @@
-"""Define the command `grass job pull`: download the files that a job wrote into its share folder (GRASS_OUTPUT)."""
+"""Define the command `grass job pull`: download the files that a job wrote into its share folder (GRASS_OUTPUT).
+
+Loaded by ``job``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Drawings of a report as inline SVG: when each attempt ran, and curves. Pure; no script, no font, no outside link."""
+"""Drawings of a report as inline SVG: when each attempt ran, and curves. Pure; no script, no font, no outside link.
+
+Used by ``report_page``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Define `grass run -- CMD…`: run one command as a job, follow the job, and exit with the command's exit code."""
+"""Define `grass run -- CMD…`: run one command as a job, follow the job, and exit with the command's exit code.
+
+Loaded by ``main``.
+"""
 
 from __future__ import annotations
 

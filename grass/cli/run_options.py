@@ -1,6 +1,7 @@
 """Options that describe a job on a command line: those of `grass run`, and of `#GRASS` lines in scripts.
 
-``document_of`` turns them into a document, which the manifest checks like any job file.
+``document_of`` turns them into a document, which the manifest checks like any job file. Used by ``documents`` and
+``run``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which jobs a command applies to: those that it names, or those with a tag. Used by ``stop``, ``delete``, ``wait``."""
+"""Which jobs a command applies to: those that it names, or those with a tag. Used by the commands on jobs."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Lay out aligned columns within a width. Pure: takes columns, rows and a width, returns lines.
 
 If the table is too wide, the wrapping column uses several lines; then optional columns go; then the widest are cut.
+Used by this package.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The commented example files that `grass template` writes. Tests parse each file, so the examples stay valid."""
+"""The commented example files that `grass template` writes. Tests parse each file, so the examples stay valid.
+
+Used by ``template`` and ``values``.
+"""
 
 from __future__ import annotations
 

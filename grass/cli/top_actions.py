@@ -1,4 +1,7 @@
-"""What a user may do with a job in `grass top`. Pure but for ``act``. The API checks the rights again."""
+"""What a user may do with a job in `grass top`. Pure but for ``act``. The API checks the rights again.
+
+Used by ``top`` and ``top_pages``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Access to the share, and the progress of transfers, for commands that move files."""
+"""Access to the share, and the progress of transfers, for commands that move files.
+
+Used by ``cluster``, ``data``, ``image`` and ``pull``.
+"""
 
 from __future__ import annotations
 

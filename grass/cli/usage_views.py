@@ -1,4 +1,4 @@
-"""Render what jobs, tasks and nodes used, as lines. Pure."""
+"""Render what jobs, tasks and nodes used, as lines. Pure. Used by this package."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Render the answer to `grass job why` as paragraphs. Pure.
 
 *Why view*: ``{"name", "id", "state", "reason", "groups": [{"component", "state", "count", "reason", "next"}]}``.
-A group is the tasks of one component that wait or ended for the same reason; ``next`` says what would start them.
+A group is the tasks of one component that wait or ended for the same reason; ``next`` says what would start them. Used
+by ``job``.
 """
 
 from __future__ import annotations

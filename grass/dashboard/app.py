@@ -1,6 +1,7 @@
 """The Flask application of the dashboard: the page's files, the feed, logs, questions and actions.
 
-Every answer passes ``Gate`` first and carries headers that let the browser load nothing from elsewhere.
+Every answer passes ``Gate`` first and carries headers that let the browser load nothing from elsewhere. Used by
+``server``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Merges pieces of the change feed: the newest version of each thing, and what is gone. Pure.
 
 One pile that is never emptied is the state of the cluster; one that a reader empties has what is new for this reader.
+Used by ``app`` and ``mirror``.
 """
 
 from __future__ import annotations

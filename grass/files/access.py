@@ -1,4 +1,7 @@
-"""Access to a cluster's share from this machine: as a local folder, or over SSH on the master host."""
+"""Access to a cluster's share from this machine: as a local folder, or over SSH on the master host.
+
+Used by ``grass.api``, ``grass.cli``, ``grass.provision`` and this package.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Both formats are read: the one of old engines (``<id>/layer.tar``) and OCI's (``blobs/sha256/…``, perhaps compressed). A
 layer's digest is the digest of its uncompressed tar, as in the image's configuration (the "diff id"). Equal layers of
-different images are therefore equal files.
+different images are therefore equal files. Used by ``transfers``.
 """
 
 from __future__ import annotations

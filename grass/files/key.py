@@ -1,7 +1,8 @@
 """The key by which a person's machine reaches the files of a cluster over SSH, and the lines that accept it.
 
 The key pair is made on that machine. The public half goes to the master, which writes it into ``authorized_keys`` of
-its user `grass`, with a forced command that names the user (``grass.provision.files_command``).
+its user `grass`, with a forced command that names the user (``grass.provision.files_command``). Used by ``grass.api``,
+``grass.provision`` and ``grass.provision.on_premises``.
 """
 
 from __future__ import annotations

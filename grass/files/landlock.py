@@ -2,7 +2,7 @@
 
 A check of a path before its use can be outrun: a task may put a symbolic link there in between. The kernel checks the
 files themselves. The rules cover opening, making, removing and renaming files, and reading folders. They do not cover
-`stat`, `chmod` and times.
+`stat`, `chmod` and times. Used by ``grass.provision.files_command``.
 """
 
 from __future__ import annotations

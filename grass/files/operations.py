@@ -2,7 +2,8 @@
 
 ``access`` sends an operation as one JSON object over SSH, and ``share`` carries it out on the master host. The answer
 comes back the same way. Over SSH, a request is the operation with its name in ``operation``; a reply is ``{"answer":
-…}`` or ``{"error": {"code", "message"}}``.
+…}`` or ``{"error": {"code", "message"}}``. Used by this package, ``grass.cli``, ``grass.dashboard`` and
+``grass.provision``.
 """
 
 from __future__ import annotations

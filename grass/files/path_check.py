@@ -3,7 +3,7 @@
 The daemon lets no ``..`` lead out of a module. But the daemon follows symbolic links in a path, and tasks may put any
 link into the share. This module therefore resolves every requested path first. A path that leads out ends the transfer
 before it begins (exit code 1). Inside a folder, rsync copies links as links; the configuration refuses the options that
-would follow links.
+would follow links. Called by rsync's daemon on the master.
 
 With ``--user NAME JOB``, the path must also be one that this user may reach, in the folder of no other job than JOB
 (``-``: of none). With ``--viewer NAME``, the transfer must be a pull. Here that is for the message only: the kernel

@@ -1,7 +1,8 @@
 """Folders of the share that a user reaches with their own key. Pure.
 
 Administrators reach the whole share, and viewers read it. A user reaches ``data/<user>/``, ``data/shared/`` and the
-output folders of their own jobs. Who owns a job is in the store, so the caller of this module checks it.
+output folders of their own jobs. Who owns a job is in the store, so the caller of this module checks it. Used by
+``grass`` and ``master``.
 """
 
 from __future__ import annotations

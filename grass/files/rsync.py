@@ -1,7 +1,8 @@
 """One transfer by rsync: its arguments, its progress, and the meaning of its failures.
 
 rsync skips existing files and continues interrupted ones (``--partial-dir``, so that no task sees a partial file under
-its final name). rsync keeps permissions and times, and is as fast as the line.
+its final name). rsync keeps permissions and times, and is as fast as the line. Used by ``transfers``,
+``grass.cli.transfer``, ``grass.provision.files_command`` and ``grass.provision.space_left``.
 """
 
 from __future__ import annotations

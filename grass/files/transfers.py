@@ -1,6 +1,7 @@
 """Push and pull of data and images, for the CLI and the client.
 
-Each can be repeated; files that are already there are not resent.
+Each can be repeated; files that are already there are not resent. Used by ``grass.api.file_calls``, ``grass.cli.data``,
+``grass.cli.image`` and ``grass.cli.pull``.
 """
 
 from __future__ import annotations

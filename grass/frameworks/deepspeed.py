@@ -1,6 +1,6 @@
 """``deepspeed``: a host file for ``deepspeed --hostfile $GRASS_HOSTS --launcher openmpi|mpich``, over the shim.
 
-The launcher ``pdsh`` works, too: it reaches hosts with the ``ssh`` on PATH.
+The launcher ``pdsh`` works, too: it reaches hosts with the ``ssh`` on PATH. Used by ``registry``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """``horovod``: elastic Horovod. A hosts file, a discovery script that prints it, and the ``ssh`` shim.
 
 Horovod runs the script each second, so a new membership takes effect at the job's next ``state.commit()``. Variables of
-``horovodrun``'s arguments: ``horovodrun --host-discovery-script $GRASS_DISCOVER_HOSTS --min-np $GRASS_MIN_NP …``.
+``horovodrun``'s arguments: ``horovodrun --host-discovery-script $GRASS_DISCOVER_HOSTS --min-np $GRASS_MIN_NP …``. Used
+by ``registry``.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 The role is option ``role``, or the component's name: ``supervisor``, ``worker``; for Mars <= 0.6 (option ``version``)
 ``scheduler``, ``web``, ``worker``. Addresses are those of the components' port ``mars``, the page is on port ``web``.
 The options of KubeDL's memoryTuningPolicy are accepted under its names. Mars >= 0.7 ignores most of its environment and
-takes spill folders joined by ``:``, so they are written to the file that ``-f`` names.
+takes spill folders joined by ``:``, so they are written to the file that ``-f`` names. Used by ``registry``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """``openmpi``: ``mpirun`` of Open MPI 4 and 5 over the ``ssh`` shim, with a host file.
 
 Version 5 reads PRTE's parameters, version 4 its own; each ignores the other's. Its daemons keep their sockets in a
-folder of TMPDIR that is named after the machine, so several tasks of one node each need their own TMPDIR.
+folder of TMPDIR that is named after the machine, so several tasks of one node each need their own TMPDIR. Used by
+``deepspeed`` and ``registry``.
 
 Left alone, ranks also try the bridges of container engines, which have the same addresses on every machine, and wait
 for ever for an answer. So they get the network that contains the addresses of the job's tasks.

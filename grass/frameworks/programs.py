@@ -1,7 +1,7 @@
 """The programs that a component of a framework must find on its PATH before it starts. Pure: nothing is looked up.
 
 Nodes and pushed images report which programs of ``KNOWN`` they have. The planner and the API compare them with
-``needed``.
+``needed``. Used by ``grass.files``, ``master.agent``, ``master.api`` and ``node.agent``.
 """
 
 from __future__ import annotations

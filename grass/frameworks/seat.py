@@ -1,4 +1,7 @@
-"""What a renderer gets (``Seat``) and returns (``Rendered``), and the names by which tasks reach each other. Pure."""
+"""What a renderer gets (``Seat``) and returns (``Rendered``), and the names by which tasks reach each other. Pure.
+
+Used by this package and ``node.membership``.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """``tf``: the variable ``TF_CONFIG`` of TensorFlow's distribution strategies.
 
 The cluster has each component of the job that has a port of the given name (option ``port``, by default ``tf``). Used
-by ``registry``.
+by ``registry``. Used by ``registry``.
 """
 
 from __future__ import annotations

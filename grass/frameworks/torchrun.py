@@ -1,7 +1,7 @@
 """``torchrun``: stock torchrun, configured by ``PET_*`` alone, with the rendezvous ``grass``.
 
 The rendezvous is a plugin for the entry point group ``torchrun.handlers`` (``grass/share/task/python``), which tasks
-find on PYTHONPATH. torch >= 2.5 reads that group.
+find on PYTHONPATH. torch >= 2.5 reads that group. Used by ``registry``.
 """
 
 from __future__ import annotations

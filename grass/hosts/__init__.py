@@ -1,6 +1,7 @@
 """Machines that Grass sets up: one interface, over subprocesses on this machine or over SSH.
 
 ``from grass.hosts import Host, Done, LocalHost``; ``SshHost`` is in ``grass.hosts.ssh``.
+Used by ``grass.provision`` and the tunnel of the API's client. A host knows nothing of clusters.
 """
 
 from grass.hosts.command_line import Secret, command_line, shown

@@ -1,5 +1,7 @@
 """Errors of hosts, by what the caller can do about them.
 
+Used by ``host``, ``local``, ``ssh`` and ``grass.hosts``.
+
 HostUnreachableError (UnreachableError)   no answer: check address, port, network and the machine
 AccessRefusedError (InputError)           the machine refuses this user
 ├── HostKeyError                          … its host key differs from the pinned one

@@ -1,7 +1,7 @@
 """The interface to a machine: run a command, write a file, read a file. Implemented by ``LocalHost`` and ``SshHost``.
 
 The two differ only in how a command line reaches the machine (``_execute``). Becoming root and file access use the same
-commands on both. For one thread at a time. Used by ``grass.provision``.
+commands on both. For one thread at a time. Used by ``grass.cli`` and, through ``grass.hosts``, by ``grass.provision``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """A machine over SSH. The only module that imports paramiko.
 
 One connection carries commands, files, and the channels of an API tunnel. The machine's host key is pinned in
-``known_hosts`` (a file of the cluster) at the first connection; every later connection must present the same key.
+``known_hosts`` (a file of the cluster) at the first connection; every later connection must present the same key. Used
+by ``grass.api`` and ``grass.provision.on_premises``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Reads ``after`` in a native job file: the jobs to wait for. The API checks that these jobs exist."""
+"""Reads ``after`` in a native job file: the jobs to wait for. The API checks that these jobs exist.
+
+Used by ``native`` and ``schedule``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Checks the bounds of a document before reading its values, so that a hostile document causes no unbounded work."""
+"""Checks the bounds of a document before reading its values, so that a hostile document causes no unbounded work.
+
+Used by this package and ``grass.manifest.foreign``.
+"""
 
 from __future__ import annotations
 

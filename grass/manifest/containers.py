@@ -1,4 +1,7 @@
-"""Reads ``runtime``, ``image`` and ``container`` in a native job file."""
+"""Reads ``runtime``, ``image`` and ``container`` in a native job file.
+
+Used by this package and ``grass.manifest.foreign``.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 APScheduler counts days of the week from Monday = 0; cron counts from Sunday = 0 (and 7). So days are turned into names.
 If a rule limits both the day of the month and the day of the week, APScheduler needs both to match; cron needs either.
+Used by ``schedule``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Parses the text of a file to plain values: bounded in size, depth and expansion, without duplicate keys or objects.
 
 YAML follows the 1.2 core schema, so ``no``, ``on`` and ``1:30`` are text. A number that would not print as written
-stays text, too: ``VERSION: 1.10`` in an environment is ``1.10``, not ``1.1``.
+stays text, too: ``VERSION: 1.10`` in an environment is ``1.10``, not ``1.1``. Used by ``grass`` and ``master``.
 """
 
 from __future__ import annotations

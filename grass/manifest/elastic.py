@@ -1,4 +1,7 @@
-"""Reads the sizes of an elastic component (``replicas``, ``min``, ``max``, ``unit``) and its ``framework``."""
+"""Reads the sizes of an elastic component (``replicas``, ``min``, ``max``, ``unit``) and its ``framework``.
+
+Used by ``native``.
+"""
 
 from __future__ import annotations
 

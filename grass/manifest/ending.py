@@ -1,4 +1,7 @@
-"""Reads how a job ends in a native job file: ``success``, ``clean``, ``ttl``, ``deadline``, the job's ``restart``."""
+"""Reads how a job ends in a native job file: ``success``, ``clean``, ``ttl``, ``deadline``, the job's ``restart``.
+
+Used by ``native``.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Reads the file of `grass join FILE`, MARO's or Grass's own: the master, and the resources that this machine offers.
 
-``docs/guide/joining.md`` explains every key.
+``docs/guide/joining.md`` explains every key. Used by ``grass.cli``, ``grass.provision`` and
+``grass.provision.on_premises``.
 """
 
 from __future__ import annotations

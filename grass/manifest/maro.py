@@ -1,7 +1,7 @@
 """Reads MARO's unchanged job files (`mode: process`, `mode: grass…`).
 
 Missing keys have Grass's defaults. ``allocation`` sets the job's policy; ``mount.target`` sets where containers mount
-the share.
+the share. Used by ``job``.
 """
 
 from __future__ import annotations

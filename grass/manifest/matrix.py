@@ -1,4 +1,7 @@
-"""Reads ``matrix`` in a native job file: one task per combination of values. Never builds the combinations."""
+"""Reads ``matrix`` in a native job file: one task per combination of values. Never builds the combinations.
+
+Used by ``elastic`` and ``native``.
+"""
 
 from __future__ import annotations
 

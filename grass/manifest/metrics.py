@@ -1,4 +1,4 @@
-"""Reads ``metrics`` of a settings file."""
+"""Reads ``metrics`` of a settings file. Used by ``settings``."""
 
 from __future__ import annotations
 

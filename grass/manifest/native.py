@@ -1,4 +1,7 @@
-"""Reads Grass's own job files. ``docs/reference/job-file.md`` explains every key."""
+"""Reads Grass's own job files. ``docs/reference/job-file.md`` explains every key.
+
+Used by this package and ``grass.manifest.foreign``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads ``on_end`` of a job file and ``notify`` of a settings file."""
+"""Reads ``on_end`` of a job file and ``notify`` of a settings file. Used by ``native`` and ``settings``."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Reads the machines in a settings file: ``mode: grass/on-premises``, in Grass's own form and in MARO's.
 
 ``docs/reference/settings-file.md`` explains every key. A value None is detected on the machine, or has the default
-beside its field.
+beside its field. Used by ``join_file``, ``settings``, ``grass.cli`` and ``grass.provision.on_premises``.
 """
 
 from __future__ import annotations

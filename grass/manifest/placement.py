@@ -1,6 +1,7 @@
 """Reads placement constraints in native files: labels, topology, gangs, policies.
 
-``placement_checks`` finds contradictions between the constraints.
+``placement_checks`` finds contradictions between the constraints. Used by this package, ``grass.cli`` and
+``grass.manifest.foreign``.
 """
 
 from __future__ import annotations

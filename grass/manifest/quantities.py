@@ -1,6 +1,7 @@
 """Parses amounts as people write them: ``0.5`` cores, ``512MiB``, ``1h30m``. Bounds catch slips.
 
-The one parser of amounts, for files and for command line options. ``grass.model.amounts`` formats amounts.
+The one parser of amounts, for files and for command line options. ``grass.model.amounts`` formats amounts. Used by this
+package, ``grass``, ``grass.cli`` and ``master.api``.
 """
 
 from __future__ import annotations

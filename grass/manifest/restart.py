@@ -1,4 +1,4 @@
-"""Read ``restart`` of a component. Pure."""
+"""Read ``restart`` of a component. Pure. Used by ``ending`` and ``native``."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The text of a job file without its secrets, to be shown. Everything else stays as the user wrote it. Pure.
 
 The rules are those of ``grass.model.secrets``, for values of mappings, for ``name``/``value`` pairs of pods, for
-comments, and for passwords inside URLs.
+comments, and for passwords inside URLs. Used by ``master.api.job_file``.
 """
 
 from __future__ import annotations

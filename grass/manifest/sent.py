@@ -1,6 +1,7 @@
 """What a document sends of the submitter's machine: variables of the shell, and lines of files. Pure.
 
-Somebody else may have written the document. So the CLI says what it sends (``grass.cli.documents``).
+Somebody else may have written the document. So the CLI says what it sends (``grass.cli.documents``). Used by
+``grass.cli.documents``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Reads the settings file of `grass create FILE`: Grass's own, MARO's process mode, and MARO's `grass/local`.
 
-``docs/reference/settings-file.md`` explains every key.
+``docs/reference/settings-file.md`` explains every key. Used by ``grass``, ``grass.cli``, ``grass.provision`` and
+``grass.provision.on_premises``.
 """
 
 from __future__ import annotations

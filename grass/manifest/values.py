@@ -1,6 +1,7 @@
 """Parsers of single values: each takes a value of the document and returns a value of the model, or raises ``Wrong``.
 
-An error message names the expected form and the value found; the caller adds the path.
+An error message names the expected form and the value found; the caller adds the path. Used by ``grass`` and
+``master``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Parses YAML text to plain values, from the parser's events. No recursion; aliases are counted before expansion."""
+"""Parses YAML text to plain values, from the parser's events. No recursion; aliases are counted before expansion.
+
+Used by ``document``, ``secret_text``, ``grass.cli`` and ``grass.manifest.export``.
+"""
 
 from __future__ import annotations
 

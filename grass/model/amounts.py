@@ -1,4 +1,7 @@
-"""Formats amounts for people: ``512MiB``, ``1h30m``, ``2 gpu``. ``grass.manifest.quantities`` parses amounts."""
+"""Formats amounts for people: ``512MiB``, ``1h30m``, ``2 gpu``. ``grass.manifest.quantities`` parses amounts.
+
+Used by all packages.
+"""
 
 from __future__ import annotations
 

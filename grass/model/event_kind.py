@@ -1,6 +1,7 @@
 """The kinds of events. A kind is a stable word: scripts and `grass events --kind` match it. Pure.
 
-Documented in docs/guide/events.md. An event of another version of Grass may have a kind that is not here.
+Documented in docs/guide/events.md. An event of another version of Grass may have a kind that is not here. Used by
+``grass`` and ``master``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""``assert_never``, the last case of every ``match`` over an enum or union: mypy then reports a missing case."""
+"""``assert_never``, the last case of every ``match`` over an enum or union: mypy then reports a missing case.
+
+Used by all packages.
+"""
 
 from __future__ import annotations
 

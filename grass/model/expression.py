@@ -1,5 +1,7 @@
 """Users' regular expressions that Grass evaluates itself, such as readiness checks.
 
+Used by ``grass.manifest.values``, ``node.agent.check`` and ``node.agent.line_search``.
+
 RE2 runs the expressions. Its time is linear in the length of the text for every expression, so no user can block
 others. RE2 has no lookaround and no backreferences. https://github.com/google/re2/wiki/Syntax
 """

@@ -1,4 +1,4 @@
-"""Normalised names of container images, so that a push and a job use the same name. Pure."""
+"""Normalised names of container images, so that a push and a job use the same name. Pure. Used by all packages."""
 
 from __future__ import annotations
 

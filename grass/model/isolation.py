@@ -1,4 +1,4 @@
-"""Isolation of the tasks of different users on nodes of several hosts. Pure."""
+"""Isolation of the tasks of different users on nodes of several hosts. Pure. Used by all packages."""
 
 from __future__ import annotations
 

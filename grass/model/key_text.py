@@ -1,7 +1,7 @@
 """The text of tasks and attempts, taken apart without types. Pure.
 
 For hot paths, and for the shepherd, which loads no msgspec. Elsewhere ``grass.wire.keys`` has the types. A component's
-name holds neither a dot nor a slash, a job id no slash.
+name holds neither a dot nor a slash, a job id no slash. Used by all packages.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The states of jobs, tasks and nodes, and the only table of legal transitions. Pure."""
+"""The states of jobs, tasks and nodes, and the only table of legal transitions. Pure.
+
+Used by ``grass`` and ``master``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Where `/metrics` is served over TLS, for scrapers on other machines. Pure."""
+"""Where `/metrics` is served over TLS, for scrapers on other machines. Pure.
+
+Used by ``policy``, ``grass.api.metrics_tls``, ``grass.manifest.metrics`` and ``master.api.metrics_tls``.
+"""
 
 from __future__ import annotations
 

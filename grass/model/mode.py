@@ -1,4 +1,7 @@
-"""Kinds of clusters, as settings files and ``cluster.json`` name them."""
+"""Kinds of clusters, as settings files and ``cluster.json`` name them.
+
+Used by ``grass``, ``grass.cli``, ``grass.manifest`` and ``grass.provision``.
+"""
 
 LOCAL = "local"
 ON_PREMISES = "grass/on-premises"

@@ -1,4 +1,7 @@
-"""Whom to tell what happened: ``on_end`` of a job, ``notify`` of the cluster's settings. Pure."""
+"""Whom to tell what happened: ``on_end`` of a job, ``notify`` of the cluster's settings. Pure.
+
+Used by ``job``, ``policy``, ``grass.manifest.notify`` and ``master.agent.courier``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Which program a command starts. Pure: nothing is looked up."""
+"""Which program a command starts. Pure: nothing is looked up.
+
+Used by ``grass.frameworks.programs``, ``master.agent.tasks``, ``master.api.preflight`` and ``node.agent.idle_hosts``.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Reasons why a task, job or node does not run or accept tasks. Pure.
 
 Typed, and the same from the planner to `grass job why`. A reason is stored and sent as
-``{"code": …, "message": …, "details": {…}}``: ``code`` is stable, ``message`` is for people.
+``{"code": …, "message": …, "details": {…}}``: ``code`` is stable, ``message`` is for people. Used by all packages.
 """
 
 from __future__ import annotations

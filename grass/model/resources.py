@@ -1,4 +1,7 @@
-"""Amounts of resources: the total of a node, the need of a task. ``grass.model.amounts`` formats them."""
+"""Amounts of resources: the total of a node, the need of a task. ``grass.model.amounts`` formats them.
+
+Used by all packages.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The names of the runtimes: how a node runs tasks. Pure. ``node.runtime.registry`` has the runtimes themselves."""
+"""The names of the runtimes: how a node runs tasks. Pure. ``node.runtime.registry`` has the runtimes themselves.
+
+Used by all packages.
+"""
 
 from __future__ import annotations
 

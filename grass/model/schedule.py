@@ -1,4 +1,7 @@
-"""What a user submits with `grass schedule start`: a batch of jobs, or a job that a cron rule starts repeatedly."""
+"""What a user submits with `grass schedule start`: a batch of jobs, or a job that a cron rule starts repeatedly.
+
+Used by ``grass.manifest``, ``grass.wire``, ``master.agent`` and ``master.api``.
+"""
 
 from __future__ import annotations
 

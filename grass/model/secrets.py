@@ -1,4 +1,7 @@
-"""Which variables hold secrets, and how they are shown. Pure. Used wherever environments leave the API."""
+"""Which variables hold secrets, and how they are shown. Pure. Used wherever environments leave the API.
+
+Used by ``grass.cli.dashboard_start``, ``grass.manifest.secret_text`` and ``master.api.views``.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Which sizes a component may have while its job runs. Pure.
 
 The API checks a request with it, for a clear answer at once; the master-agent checks again when the operation begins.
+Used by ``master.agent.scaling`` and ``master.api.operations``.
 """
 
 from __future__ import annotations

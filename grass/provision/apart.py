@@ -1,4 +1,7 @@
-"""Start of a Grass module as a separate process, which outlives the daemon that asked for it."""
+"""Start of a Grass module as a separate process, which outlives the daemon that asked for it.
+
+Used by ``revival`` and ``shutdown``.
+"""
 
 from __future__ import annotations
 

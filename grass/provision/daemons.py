@@ -1,4 +1,7 @@
-"""Daemons of a local cluster, and the configuration of `supervisord`, which runs them."""
+"""Daemons of a local cluster, and the configuration of `supervisord`, which runs them.
+
+Used by ``local``, ``processes``, ``stopping`` and ``trouble``.
+"""
 
 from __future__ import annotations
 

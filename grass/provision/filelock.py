@@ -1,6 +1,6 @@
 """Lock files: one `grass` command at a time works on a cluster, or fetches the same packages.
 
-A lock file is removed when no process has the lock.
+A lock file is removed when no process has the lock. Used by this package and ``grass.provision.on_premises``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Cluster on this machine, as processes under `supervisord`: create, delete, status. Called through `registry`."""
+"""Cluster on this machine, as processes under `supervisord`: create, delete, status. Called through `registry`.
+
+Used by ``registry`` and ``revival``.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Only processes of this user count, and only with proof that they belong to the cluster. Proof is: the path of its
 ``cluster.json`` as a whole argument of a Grass module, its ``supervisord.conf``, or a redis whose working folder is the
-cluster's.
+cluster's. Used by this package.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Wait until a started cluster can be used: the node is READY and the API answers."""
+"""Wait until a started cluster can be used: the node is READY and the API answers. Used by ``local``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Folder of a cluster's sockets: short enough for the kernel, and owned by this user alone."""
+"""Folder of a cluster's sockets: short enough for the kernel, and owned by this user alone.
+
+Used by ``doctor``, ``layout``, ``local`` and ``removed``.
+"""
 
 from __future__ import annotations
 

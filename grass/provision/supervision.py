@@ -1,4 +1,4 @@
-"""Client of a cluster's `supervisord`, over its unix socket."""
+"""Client of a cluster's `supervisord`, over its unix socket. Used by this package."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 Daemons report to the watchdog as to systemd (`sd_notify(3)`, ``grass.systemd.Notifier``). supervisord's environment
 names a socket and a period. Each daemon's own loop sends ``WATCHDOG=1`` and the daemon's name. The same few lines of a
 daemon therefore serve both kinds of clusters. A daemon joins by calling ``Notifier.beat``; this module has no list of
-daemons.
+daemons. Loaded by supervisord, as its configuration says (``daemons``).
 
 The watchdog also notes each daemon that ends without being told to, for the cluster's event log.
 

@@ -1,7 +1,7 @@
 """Sends one reply to its socket, so that a peer that does not read costs no thread.
 
 The server passes it to gunicorn as the socket of a reply. What the socket does not accept at once is handed to the
-front, whose event loop sends it. Only a stream blocks its thread.
+front, whose event loop sends it. Only a stream blocks its thread. Used by ``worker``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The store as the master-api-server uses it: submits jobs, files tickets, reads the master-agent's records."""
+"""The store as the master-api-server uses it: submits jobs, files tickets, reads the master-agent's records.
+
+Used by ``grass.provision``, ``master.api`` and ``master.monitor``.
+"""
 
 from __future__ import annotations
 

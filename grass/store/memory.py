@@ -1,4 +1,7 @@
-"""A ``Backend`` in this process's memory, for tests. As atomic as the real one: a lock protects every step."""
+"""A ``Backend`` in this process's memory, for tests. As atomic as the real one: a lock protects every step.
+
+Used by tests only.
+"""
 
 from __future__ import annotations
 

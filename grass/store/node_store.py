@@ -1,4 +1,7 @@
-"""The store as one node-agent uses it: its desired state, changes of that, and its reports."""
+"""The store as one node-agent uses it: its desired state, changes of that, and its reports.
+
+Used by ``agent_store``, ``node.agent.__main__``, ``node.agent.loop`` and ``node.agent.redis_threads``.
+"""
 
 from __future__ import annotations
 

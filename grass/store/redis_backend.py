@@ -1,4 +1,7 @@
-"""A ``Backend`` over a redis (or valkey) server. ``grass.store.connect`` opens it for the facades of the processes."""
+"""A ``Backend`` over a redis (or valkey) server. ``grass.store.connect`` opens it for the facades of the processes.
+
+Used by this package, ``grass.provision`` and ``master.monitor``.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 """What a redis server is asked about itself: users, connections, memory, figures. Nothing here reads or writes the keys
-of a cluster. Most calls need the rights of the user ``admin``."""
+of a cluster. Most calls need the rights of the user ``admin``.
+
+Used by ``connect`` and ``redis_backend``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""How the API server is doing, for ``/metrics``: what it sends to the monitor with each question for the page."""
+"""How the API server is doing, for ``/metrics``: what it sends to the monitor with each question for the page.
+
+Used by ``master.api`` and ``master.monitor``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The requests of the API, as JSON: one type per request. The OpenAPI document is generated from them."""
+"""The requests of the API, as JSON: one type per request. The OpenAPI document is generated from them.
+
+The client sends them, the API server reads them.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """One entry of a daemon's own log, sent to the collector by ``grass.api.daemon_log`` and kept in its journal.
 
 It has the tag ``grass-daemon.<node>.<daemon>`` in the forward protocol; ``@master`` instead of a node is the master.
-The collector takes the node and the daemon from the tag, which it checks, and never from the record.
+The collector takes the node and the daemon from the tag, which it checks, and never from the record. Sent by daemons,
+read by the collector and the API.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The fields of a ticket or report that every protocol has: enough to answer a peer with undecodable messages."""
+"""The fields of a ticket or report that every protocol has: enough to answer a peer with undecodable messages.
+
+Read by the master-agent.
+"""
 
 from __future__ import annotations
 

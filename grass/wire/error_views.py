@@ -1,4 +1,4 @@
-"""The reply of the API to a call that it refuses. The rules of ``views`` apply."""
+"""The reply of the API to a call that it refuses. The rules of ``views`` apply. Sent by the API server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replies of the API about what happened: events, and the logs of daemons."""
+"""Replies of the API about what happened: events, and the logs of daemons. Sent by the API server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replies of the API about commands beside tasks, and about forwarded ports."""
+"""Replies of the API about commands beside tasks, and about forwarded ports. Sent by the API server."""
 
 from __future__ import annotations
 

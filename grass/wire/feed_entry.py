@@ -1,4 +1,7 @@
-"""What one commit of the master-agent changed: names only. Readers of the change feed then read the records."""
+"""What one commit of the master-agent changed: names only. Readers of the change feed then read the records.
+
+Written by the master-agent.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GPUs in a node's reports: their properties (hello) and their state (heartbeat)."""
+"""GPUs in a node's reports: their properties (hello) and their state (heartbeat). Sent by node-agents."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """The handshake of fluentd's forward protocol v1 (HELO, PING, PONG), by which both sides prove that they know one key.
 
 The collector sends HELO with a nonce. A node answers PING with its name and a digest over salt, name, nonce and key.
-The collector answers PONG with its own. Each node has a key of its own, so the collector knows who sends. Pure.
+The collector answers PONG with its own. Each node has a key of its own, so the collector knows who sends. Pure. Used by
+the node-agent and the collector.
 """
 
 from __future__ import annotations

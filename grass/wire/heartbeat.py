@@ -1,4 +1,7 @@
-"""The heartbeat of a node: every 2 s, and when its conditions change. It replaces an unread earlier one."""
+"""The heartbeat of a node: every 2 s, and when its conditions change. It replaces an unread earlier one.
+
+Sent by the node-agent, taken by the master-agent.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The hello of a node-agent: the machine's resources, and whether it is fit for tasks."""
+"""The hello of a node-agent: the machine's resources, and whether it is fit for tasks.
+
+Sent by the node-agent, taken by the master-agent.
+"""
 
 from __future__ import annotations
 

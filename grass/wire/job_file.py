@@ -1,6 +1,7 @@
 """The text of a job file as its user wrote it, kept beside the job: the master-agent and the nodes never read it.
 
-By job id in the hash ``job-files``. The client packs the text, so that a request stays small.
+By job id in the hash ``job-files``. The client packs the text, so that a request stays small. Written by the client and
+read by the API.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The record of one run of a job. The API writes the first version, with the ticket; later only the master-agent."""
+"""The record of one run of a job. Written by the API first, with the ticket; later by the master-agent only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replies of the API to machines that join the cluster, and to those who invite them."""
+"""Replies of the API to machines that join the cluster, and to those who invite them. Sent by the API server."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Typed identifiers with several parts, and their text form in messages and in the store.
 
 A job id is ``<name>-<8 hex>`` (one run of a job), a task ``<component>.<index>``. A component's name holds neither a
-dot nor a slash, a job id no slash.
+dot nor a slash, a job id no slash. Used by all packages.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The launch template: what a node must know of one component of a job, once for all its attempts there."""
+"""The launch template: what a node must know of one component of a job, once for all its attempts there.
+
+Written by the master-agent, read by node-agents.
+"""
 
 from __future__ import annotations
 

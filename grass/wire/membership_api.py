@@ -1,6 +1,7 @@
 """Requests and answers of the membership API, which the node-agent serves to tasks (docs/reference/membership-api.md).
 
-Every answer has the generation of the task's component and the epoch of the master-agent that made it.
+Every answer has the generation of the task's component and the epoch of the master-agent that made it. Used by tasks,
+and by ``node.membership``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""A time on a steady clock; it is meaningless after a reboot of the machine."""
+"""A time on a steady clock; it is meaningless after a reboot of the machine.
+
+Used by this package and ``master.agent``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The replies of the API about nodes. The rules of ``views`` apply."""
+"""The replies of the API about nodes. The rules of ``views`` apply. Sent by the API server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The answer to a ticket of kind ``plan``: where a job would run if it were submitted now."""
+"""The answer to a ticket of kind ``plan``: where a job would run if it were submitted now.
+
+Written by the master-agent, read by the API server.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The replies of the API about the whole cluster: its state, and what changes in it. The rules of ``views`` apply."""
+"""The replies of the API about the whole cluster: its state, and what changes in it. The rules of ``views`` apply.
+
+Sent by the API server.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Events of attempts, reported by their node. In order for each attempt; repeats are harmless."""
+"""Events of attempts, reported by their node. In order for each attempt; repeats are harmless.
+
+Sent by the node-agent, taken by the master-agent.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The record of one task that was assigned at least once. Written often, so it is a JSON list of its fields."""
+"""The record of one task that was assigned at least once. Written often, so it is a JSON list of its fields.
+
+Written by the master-agent, read by the API server.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Tickets: durable requests to the master-agent, on the stream ``tickets``.
 
 The API writes a ticket in the same step that accepts the request.
-The field ``body`` of an entry is one of these; ``kind`` in it says which.
+The field ``body`` of an entry is one of these; ``kind`` in it says which. Taken by the master-agent.
 """
 
 from __future__ import annotations

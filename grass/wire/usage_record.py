@@ -1,4 +1,7 @@
-"""A user's recent use of the cluster, for fair shares, and what the user keeps in the share. By the master-agent."""
+"""A user's recent use of the cluster, for fair shares, and what the user keeps in the share.
+
+Written by the master-agent, read by the API server.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The API's answers about usage: the newest figures, totals, and histories as curves."""
+"""The API's answers about usage: the newest figures, totals, and histories as curves. Sent by the API server."""
 
 from __future__ import annotations
 

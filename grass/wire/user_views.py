@@ -1,4 +1,7 @@
-"""The replies of the API about users, and how the cluster is shared between them. The rules of ``views`` apply."""
+"""The replies of the API about users, and how the cluster is shared between them. The rules of ``views`` apply.
+
+Sent by the API server.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The number of the protocol that this version of Grass speaks. It is in every hello and in the API.
 
 It grows with each incompatible change of this package. The master quarantines a node with another number, and the API
-refuses such a client, both with a reason.
+refuses such a client, both with a reason. Used by ``grass.api``, ``master.agent``, ``master.api`` and ``node.agent``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The replies of the API, as JSON: one type per reply. The OpenAPI document is generated from them.
 
-Here: jobs, tasks, operations, plans, logs, schedules, images. Other replies are in the modules ``*_views``.
+Here: jobs, tasks, operations, plans, logs, schedules, images. Other replies are in the modules ``*_views``. Sent by the
+API server.
 
 A view is a record without fields that only the master-agent needs, redacted for its reader. A field that does not
 apply is absent.

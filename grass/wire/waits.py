@@ -1,6 +1,6 @@
 """How long the server keeps a request of the API open, at most.
 
-Apart from ``calls``, so that the client need not load its types.
+Apart from ``calls``, so that the client need not load its types. Used by ``grass.api`` and ``master.api``.
 """
 
 from __future__ import annotations

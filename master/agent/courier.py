@@ -2,7 +2,7 @@
 
 At least once: a notification is removed after its receiver has accepted it, and has the same id in each delivery. A
 receiver that hangs, drips or redirects costs one delivery its time, and delays no other receiver and no decision. Used
-by ``__main__``.
+by ``__main__``. Started by ``__main__``.
 """
 
 from __future__ import annotations

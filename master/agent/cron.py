@@ -1,4 +1,7 @@
-"""When a cron rule fires next. Pure: of APScheduler only the calculation is used; its scheduler never runs."""
+"""When a cron rule fires next. Pure: of APScheduler only the calculation is used; its scheduler never runs.
+
+Used by ``schedule_changes`` and ``schedules``.
+"""
 
 from __future__ import annotations
 

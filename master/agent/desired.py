@@ -1,6 +1,6 @@
 """The change of one node's desired state that a round collects, and the values in it. Pure.
 
-``NodeChange`` is the mutable form; ``grass.wire.desired.DesiredChange`` is what the node reads.
+``NodeChange`` is the mutable form; ``grass.wire.desired.DesiredChange`` is what the node reads. Used by this package.
 """
 
 from __future__ import annotations

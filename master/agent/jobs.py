@@ -1,4 +1,7 @@
-"""The life of a job: admitted, running, stopping, ended, removed. Pure: all effects are in the step."""
+"""The life of a job: admitted, running, stopping, ended, removed. Pure: all effects are in the step.
+
+Used by this package.
+"""
 
 from __future__ import annotations
 

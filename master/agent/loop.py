@@ -1,7 +1,7 @@
 """The master-agent's loop: receive, decide, commit, dispatch. It reads the clock and does the I/O of a round.
 
 Beside it do I/O only ``__main__``, ``output_folders``, and the courier's thread (``courier``, ``webhook``). An import
-contract in ``pyproject.toml`` keeps this true.
+contract in ``pyproject.toml`` keeps this true. Started by ``__main__``.
 
 A round is normally one commit: its messages and what was decided on them. If deciding raises, the memory is rebuilt
 from the store. Then the messages are committed by themselves, and the rest is decided without the work that failed.

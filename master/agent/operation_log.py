@@ -1,7 +1,7 @@
 """The operations of a job: file, change, end, and forget old ones. Pure: all effects are in the step.
 
 The lowest layer of operations. ``operations`` decides which one begins; ``scaling``, ``halting`` and ``repairs`` carry
-them out.
+them out. Used by ``halting``, ``operations``, ``repairs`` and ``scaling``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Preemption of attempts, for a job of higher priority or because their node is drained. Pure (ADR 8).
 
 A preempted attempt is stopped with its component's grace. It stays RUNNING, with the reason, until it has ended; then
-its task is placed again. That does not count as a restart, and the job keeps its queue position.
+its task is placed again. That does not count as a restart, and the job keeps its queue position. Used by
+``membership``, ``placement`` and ``planner_view``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The answer to `grass job plan`: where a job would go if it were submitted now, by the same planner and input.
 
 The API asks with a ticket of kind ``plan``. The answer is written to the stream ``plans`` by the commit that takes the
-ticket. This module must not change the memory: the job in question never enters it.
+ticket. This module must not change the memory: the job in question never enters it. Used by ``reactor``.
 """
 
 from __future__ import annotations

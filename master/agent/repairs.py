@@ -1,7 +1,8 @@
 """Records of repairs: an operation for each time that tasks of an elastic component lose their node. Pure.
 
 The repair itself is the ordinary one: the task waits and is placed again. These operations neither wait for others nor
-hold them up. Called where tasks are lost or preempted, and by ``operations`` to see whether they are back.
+hold them up. Called where tasks are lost or preempted, and by ``operations`` to see whether they are back. Used by
+``operations``, ``preemption`` and ``tasks``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Schedules: batches of jobs, and cron rules. Their records are in the store, so they survive a restart. No I/O.
 
-Cron times are wall-clock times. The next time is stored, so a clock that jumps back does not repeat a run.
+Cron times are wall-clock times. The next time is stored, so a clock that jumps back does not repeat a run. Used by
+``loop``, ``reactor`` and ``schedule_changes``.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The handler of the error finds the current work in ``Step.work`` and sets it aside (``isolation.py``). It is
 tried again when something in the cluster has changed, after a wait that doubles with each failure. Nothing of this is
-stored: a master-agent that starts tries everything.
+stored: a master-agent that starts tries everything. Used by this package.
 """
 
 from __future__ import annotations

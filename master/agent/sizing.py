@@ -1,7 +1,7 @@
 """How the tasks of a component become more or fewer. Pure: changes a ``ComponentRun`` and nothing else.
 
 Indexes stay unique: a removed task leaves a hole, which the next new task takes. The attempts of an index are numbered
-on, because reports name attempts. Called by ``scaling`` and ``tasks``.
+on, because reports name attempts. Called by ``scaling`` and ``stopped_tasks``.
 """
 
 from __future__ import annotations

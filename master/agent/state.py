@@ -1,4 +1,7 @@
-"""The master-agent's memory: jobs, their tasks, nodes. Mutable, owned by the reactor, rebuilt from redis at start."""
+"""The master-agent's memory: jobs, their tasks, nodes. Mutable, owned by the reactor, rebuilt from redis at start.
+
+Used by this package.
+"""
 
 from __future__ import annotations
 

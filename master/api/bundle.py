@@ -1,4 +1,7 @@
-"""The bundle that the master serves to joining machines: a tar of wheels beside the environment it runs from."""
+"""The bundle that the master serves to joining machines: a tar of wheels beside the environment it runs from.
+
+Used by ``join_downloads`` and ``joins``.
+"""
 
 from __future__ import annotations
 

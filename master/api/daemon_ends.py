@@ -2,7 +2,7 @@
 
 supervisord, or on hosts systemd, notes such ends in files, because it must not wait for the store. Each file is removed
 once its event is in the log, so an end is told also if it was the API server's, or the store's. An event may be told
-twice, after a crash.
+twice, after a crash. Started by ``server``.
 """
 
 from __future__ import annotations

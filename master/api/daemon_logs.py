@@ -1,6 +1,7 @@
 """`/v1/daemon-logs`: what the daemons of master and nodes logged. For administrators.
 
-Reads the collector's journal (``master/collector/journal.py``), which is in the order in which entries arrived.
+Reads the collector's journal (``master/collector/journal.py``), which is in the order in which entries arrived. Used by
+``app``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Wakes waiting requests. One thread follows the store for all of them, so a waiting request costs no connection.
 
-An event is committed together with the change that it reports, so a request that is woken reads the new state.
+An event is committed together with the change that it reports, so a request that is woken reads the new state. Used by
+this package.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 The wall clock is read once, at the start; from then on the time is steady. The store keeps a *horizon*: every request
 that an earlier process may have accepted was issued before it. A request from before the horizon is refused, and the
 client retries with our time. So no id has to outlive the process, and no clock jump makes an old request new again.
+Used by ``authentication``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """`/v1/jobs/{job}/…`: what users change about one job: rerun it, stop tasks, hold, release, set its priority.
 
-``find_job`` is shared with ``jobs`` and others. The handlers file tickets; only the master-agent changes a job.
+``find_job`` is shared with ``jobs`` and others. The handlers file tickets; only the master-agent changes a job. Used by
+this package.
 """
 
 from __future__ import annotations

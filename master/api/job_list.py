@@ -1,4 +1,7 @@
-"""`GET /v1/jobs`: one page of the jobs that a query selects. It reads the records of a page at a time."""
+"""`GET /v1/jobs`: one page of the jobs that a query selects. It reads the records of a page at a time.
+
+Used by ``jobs``.
+"""
 
 from __future__ import annotations
 

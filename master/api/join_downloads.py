@@ -1,7 +1,7 @@
 """Unencrypted downloads for joining machines: the master's key, the join script, the bundle. Nothing here is secret.
 
 The machine checks the key and the bundle against its join token. The script is fetched without a check, so it is kept
-short enough to be read first.
+short enough to be read first. Used by ``app``.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 A joining machine is an unauthenticated client: its request is unsigned, and the join token in the body says what it may
 do. Later it proves its identity with its node's token. Answers wait for the master-agent, so they say what it decided.
+Used by ``app``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Counts requests by route and latency, for ``/metrics``. Used by ``call.serve``, in all of the server's threads."""
+"""Counts requests by route and latency, for ``/metrics``. Used by ``call``, in all of the server's threads."""
 
 from __future__ import annotations
 

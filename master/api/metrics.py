@@ -2,7 +2,8 @@
 
 A scraper on the master's own machine needs nothing. Any other sends the token that an administrator wrote into
 ``master/metrics-token`` (``Authorization: Bearer …``). Without that file, others are refused. The same page over TLS
-(``metrics_tls``) also accepts client certificates, and no scraper without one of the two.
+(``metrics_tls``) also accepts client certificates, and no scraper without one of the two. Used by ``app`` and
+``server``.
 """
 
 from __future__ import annotations

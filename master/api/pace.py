@@ -1,4 +1,4 @@
-"""Bounds what change streams cost the server: the more a piece cost, the later the next one. Used by ``changes``."""
+"""Bounds what change streams cost the server: the more a piece cost, the later the next one. Used by ``call``."""
 
 from __future__ import annotations
 

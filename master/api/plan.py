@@ -1,4 +1,7 @@
-"""`/v1/plan`: where a job would go if it were started now. The master-agent answers, because only it can plan."""
+"""`/v1/plan`: where a job would go if it were started now. The master-agent answers, because only it can plan.
+
+Used by ``job_changes``, ``jobs`` and ``schedules``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Parses query parameters by their declaration in the route table, and durations in bodies. Pure."""
+"""Parses query parameters by their declaration in the route table, and durations in bodies. Pure.
+
+Used by this package.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Redaction of reasons: a user who sees only own jobs learns that another user's job is involved, but not which.
 
-Called wherever records of jobs and tasks leave the API. Names that the user wrote (``after``) stay.
+Called wherever records of jobs and tasks leave the API. Names that the user wrote (``after``) stay. Used by this
+package.
 """
 
 from __future__ import annotations

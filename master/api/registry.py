@@ -1,4 +1,7 @@
-"""Makes blueprints from the route table and the handlers of a noun, and checks that both have the same names."""
+"""Makes blueprints from the route table and the handlers of a noun, and checks that both have the same names.
+
+Used by this package.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What a route of the API is. ``job_routes`` and ``cluster_routes`` have the table, ``routes`` all of it."""
+"""What a route of the API is. ``job_routes`` and ``cluster_routes`` have the table, ``routes`` all of it.
+
+Used by this package.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The gunicorn server of the API: one worker, whose event loop reads requests and whose threads answer them."""
+"""The gunicorn server of the API: one worker, whose event loop reads requests and whose threads answer them.
+
+Used by ``__main__``.
+"""
 
 from __future__ import annotations
 

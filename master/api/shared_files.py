@@ -1,4 +1,7 @@
-"""Digests of the files of the share that a job's commands name. Used where jobs are submitted."""
+"""Digests of the files of the share that a job's commands name. Used where jobs are submitted.
+
+Used by ``job_changes`` and ``jobs``.
+"""
 
 from __future__ import annotations
 

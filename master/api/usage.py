@@ -1,7 +1,7 @@
 """Usage: `/v1/usage`, and what nodes, jobs and tasks use, now and over time.
 
 Totals are those of the records, plus what running attempts used so far, which their nodes report every 2 s. Curves are
-the histories that the monitor keeps; their last point may be 10 s old.
+the histories that the monitor keeps; their last point may be 10 s old. Used by ``app``.
 """
 
 from __future__ import annotations

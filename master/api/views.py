@@ -1,4 +1,7 @@
-"""From the records in the store to what the API shows of them (``grass.wire.views``). Pure. Takes redacted records."""
+"""From the records in the store to what the API shows of them (``grass.wire.views``). Pure. Takes redacted records.
+
+Used by this package.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """The journal of daemons: what the daemons of master and nodes logged, in the order in which it arrived.
 
 ``<home>/daemon-logs/<number>.jsonl``: segments of ``SEGMENT`` bytes, the newest ``SEGMENTS`` of them. They are outside
-of the share, because only administrators may read them. The collector writes, ``master.api.daemon_logs`` reads.
+of the share, because only administrators may read them. The collector writes, ``master.api.daemon_logs`` reads. Used by
+``__main__``, ``server`` and ``master.api.daemon_logs``.
 """
 
 from __future__ import annotations

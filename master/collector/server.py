@@ -1,6 +1,7 @@
 """The collector's server: receives blocks, stores them, acknowledges them. One thread, one event loop.
 
-The loop writes blocks before it reads more bytes, so a slow disk slows the senders, and memory stays bounded.
+The loop writes blocks before it reads more bytes, so a slow disk slows the senders, and memory stays bounded. Used by
+``__main__``.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The end of each stream in a file is kept in memory for recently used files, and recovered from the file otherwise. No
 file stays open. Opening costs a few microseconds per message, but a deleted folder, or a file that another program
-changed, is noticed at the next message by inode and size.
+changed, is noticed at the next message by inode and size. Used by ``__main__``, ``owners`` and ``server``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The page ``/metrics`` in OpenMetrics text, from a snapshot. Only this module imports ``prometheus_client``."""
+"""The page ``/metrics`` in OpenMetrics text, from a snapshot. Only this module imports ``prometheus_client``.
+
+Used by ``__main__``.
+"""
 
 from __future__ import annotations
 

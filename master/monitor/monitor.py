@@ -1,7 +1,8 @@
 """The monitor's work: take the samples of all nodes, keep histories, and know the newest figures for ``/metrics``.
 
 Called every 2 s by ``__main__``, in one thread. Histories are written every 10 s, in one step with the position in each
-usage stream, so a monitor that is killed neither loses nor repeats a sample: nodes keep two minutes of them.
+usage stream, so a monitor that is killed neither loses nor repeats a sample: nodes keep two minutes of them. Used by
+``__main__``.
 """
 
 from __future__ import annotations

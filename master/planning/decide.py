@@ -1,6 +1,7 @@
 """Turns a view into a plan: where waiting tasks go, and why the other tasks wait.
 
-The planner's one entry point, for ``master.agent``. Everything in this package is pure: no I/O, no clock.
+The planner's one entry point, for ``master.agent``. Everything in this package is pure: no I/O, no clock. Used by
+``master.agent.loop`` and ``master.agent.step``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The free amounts and devices of one node. The only code that allocates and releases them."""
+"""The free amounts and devices of one node. The only code that allocates and releases them. Used by this package."""
 
 from __future__ import annotations
 

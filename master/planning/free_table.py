@@ -1,6 +1,7 @@
 """The free resources of all nodes, as arrays. Reads the ledger; allocates nothing.
 
 Made on first use and updated by ``sync``: a plan for a few nodes asks the ledger about each node and needs no arrays.
+Used by this package.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""A shape in a form that is fast to compare with the free resources of nodes. Used throughout the planner."""
+"""A shape in a form that is fast to compare with the free resources of nodes. Used throughout the planner.
+
+Used by this package.
+"""
 
 from __future__ import annotations
 

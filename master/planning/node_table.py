@@ -1,7 +1,8 @@
 """The nodes of a view: their facts that do not change during a plan. ``Ledger`` and ``FreeTable`` have allocations.
 
 Nodes are in the order of their names, so that no answer depends on the order in the view. A node is identified by its
-index in that order. Arrays are made on first use, because a plan for a few nodes needs no arrays.
+index in that order. Arrays are made on first use, because a plan for a few nodes needs no arrays. Used by this package
+and ``master.agent``.
 """
 
 from __future__ import annotations

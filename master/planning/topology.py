@@ -1,6 +1,6 @@
 """Placement that depends on the nodes of the job's other tasks: spread, pack, together.
 
-For ``Round`` and ``Finder``.
+For ``Round`` and ``Finder``. Used by ``finder`` and ``round``.
 """
 
 from __future__ import annotations

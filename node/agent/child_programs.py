@@ -1,6 +1,7 @@
 """Programs that must not outlive the node-agent: the commands of readiness checks.
 
-Each has its own process group, which is killed as a whole."""
+Each has its own process group, which is killed as a whole. Used by ``check`` and ``readiness``.
+"""
 
 from __future__ import annotations
 

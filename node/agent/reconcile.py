@@ -3,7 +3,7 @@ I/O.
 
 Input: the desired state (``reset``, ``apply``) and the runtime's attempts (``listed``, ``ended``), in any order and
 any number of times. Output: ``next_actions``. The cost of a call grows with the number of its changes only. An attempt
-is started at most once unless ``listed`` proves that the start was lost.
+is started at most once unless ``listed`` proves that the start was lost. Used by ``loop`` and ``starts``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The two threads that talk to redis, so that the node-agent's loop never waits for it.
 
-``Changes`` reads desired-state changes, ``Reports`` sends reports. Neither decides anything."""
+``Changes`` reads desired-state changes, ``Reports`` sends reports. Neither decides anything. Used by ``loop``.
+"""
 
 from __future__ import annotations
 

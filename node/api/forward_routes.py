@@ -1,5 +1,7 @@
 """The routes of ``forwards``: connections to a port of a task. Added to the application by ``app``.
 
+Used by ``app``.
+
 POST   /v1/forward {"key", "port"}                        {"id"}: ready for connections to this port of the attempt
 GET    /v1/forward/<id>/output?after=N                    wait up to 20 s for more:
                                                           {"chunks": [[connection, base64 | null]], "next", "over"}

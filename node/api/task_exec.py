@@ -8,7 +8,7 @@
 
 The node-agent of the caller's node passes them on, with the caller's token. A task reaches tasks of its own job only.
 A request may be repeated when its answer did not arrive: the ``id`` starts one command only, and
-``at`` counts the input before.
+``at`` counts the input before. Used by ``app``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Commands in other tasks of a job: passed on to the node-api-server of the node that runs the task.
 
-The caller's own token goes along; that node checks it with the job's secret. So nodes need no secret in common.
+The caller's own token goes along; that node checks it with the job's secret. So nodes need no secret in common. Used by
+``api`` and ``service``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Where a node keeps what concerns memberships, and what its tasks see of it. Pure."""
+"""Where a node keeps what concerns memberships, and what its tasks see of it. Pure.
+
+Used by ``files``, ``rendering`` and ``server``.
+"""
 
 from __future__ import annotations
 

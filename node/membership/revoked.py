@@ -1,6 +1,7 @@
 """The nodes that were removed from the cluster: their certificates would be valid for days more, and are refused.
 
-The node-agent learns them from redis and writes the file. The node-api-server reads it, also while redis is away.
+The node-agent learns them from redis and writes the file. The node-api-server reads it, also while redis is away. Used
+by ``node.agent.loop`` and ``node.api.app``.
 """
 
 from __future__ import annotations

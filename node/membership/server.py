@@ -1,7 +1,7 @@
 """The socket of the membership API: HTTP over a Unix socket that every task of this node can reach.
 
 In the node-agent: an event loop reads requests, so a connection costs no thread until its request is complete. Each
-complete request has a thread of its own while it is answered. The number of both is bounded.
+complete request has a thread of its own while it is answered. The number of both is bounded. Used by ``service``.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Called once by the shepherd, before it takes messages. Afterwards an attempt is one of: ended; running and watched
 through a pidfd; its first process ended while others of its group run; or left out because it was never spawned. The
-node-agent asks for the last kind again.
+node-agent asks for the last kind again. Used by ``endings``, ``shepherd`` and ``upkeep``.
 """
 
 from __future__ import annotations

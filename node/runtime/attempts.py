@@ -1,4 +1,7 @@
-"""The shepherd's memory of one attempt, and the paths of its files."""
+"""The shepherd's memory of one attempt, and the paths of its files.
+
+Used by this package, ``node.agent`` and ``node.membership``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Where the kernel's control groups (versions 1 and 2) of a process are, and what the shepherd tells of them."""
+"""Where the kernel's control groups (versions 1 and 2) of a process are, and what the shepherd tells of them.
+
+Used by ``shepherd``, ``node.agent.container_usage``, ``node.agent.loop`` and ``node.runtime.isolation.groups``.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Tasks are children of the shepherd. When it is killed, the kernel gives them to the nearest *subreaper*, which is this
 process. It does not reap them, so exit codes wait here, as zombies, until the next shepherd asks for them. The guard
-does nothing else, so that nothing here can fail.
+does nothing else, so that nothing here can fail. Used by ``adoption``, ``endings``, ``shepherd`` and ``upkeep``.
 
 When the guard itself is killed, the shepherd runs on. The next guard waits for the end of that shepherd before it
 starts another one, so there is always one owner of exit codes.

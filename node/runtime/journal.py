@@ -1,7 +1,8 @@
 """The shepherd's journal: what its successor must know of every attempt.
 
 An append-only file of JSON lists. Written data survives a killed process, so single writes are not synced. ``sync``,
-called about once a second, limits what a power cut can take.
+called about once a second, limits what a power cut can take. Used by ``adoption``, ``endings``, ``shepherd`` and
+``upkeep``.
 
     ["life", boot id, guard pid]              a shepherd began to write
     ["i", key]                                intent: is about to be spawned

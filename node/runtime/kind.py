@@ -1,7 +1,8 @@
 """The interface of a kind of runtime. ``registry`` names all kinds.
 
 The node-agent's loop drives a ``Runtime`` (protocol.py). A ``RuntimeKind`` opens it, and serves other programs and
-threads: commands beside attempts, readiness checks, the trial of a node that joins.
+threads: commands beside attempts, readiness checks, the trial of a node that joins. Used by ``registry``,
+``node.agent`` and ``node.api``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The reason of a task that the kernel ended because it used too much memory. Pure."""
+"""The reason of a task that the kernel ended because it used too much memory. Pure.
+
+Used by ``node.runtime.docker.outcome`` and ``node.runtime.isolation.tasks``.
+"""
 
 from __future__ import annotations
 

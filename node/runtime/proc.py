@@ -1,4 +1,7 @@
-"""Facts about processes from /proc and pidfds; they need not be children of this process. Linux only."""
+"""Facts about processes from /proc and pidfds; they need not be children of this process. Linux only.
+
+Used by this package and ``node.agent``.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The interface between the node-agent's loop and a runtime.
 
 ``ProcessRuntime``, ``DockerRuntime`` and ``SimulatedRuntime`` pass the same contract tests
-(``tests/contract/test_runtime.py``).
+(``tests/contract/test_runtime.py``). Used by this package and ``node.agent``.
 
 A runtime may go away and come back (a restarted shepherd). Commands given meanwhile are lost. Each time it is back, and
 at first, ``receive`` returns a ``Listed`` with all its attempts; the node-agent compares that with the desired state

@@ -1,4 +1,7 @@
-"""A runtime whose attempts exist in memory only, on any clock. For scenario tests and benches of large fleets."""
+"""A runtime whose attempts exist in memory only, on any clock. For scenario tests and benches of large fleets.
+
+Used by tests and benches only.
+"""
 
 from __future__ import annotations
 

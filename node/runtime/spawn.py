@@ -1,4 +1,7 @@
-"""Start the process of one attempt: posix_spawn in its own session, with output directly into its files."""
+"""Start the process of one attempt: posix_spawn in its own session, with output directly into its files.
+
+Used by ``shepherd``, ``node.runtime.docker``, ``node.runtime.isolation`` and ``node.runtime.process``.
+"""
 
 from __future__ import annotations
 

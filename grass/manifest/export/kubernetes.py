@@ -1,4 +1,7 @@
-"""Writes a job as TrainingJob or as MarsJob. The job must have the components of one; the readers make these."""
+"""Writes a job as TrainingJob or as MarsJob. The job must have the components of one; the readers make these.
+
+Used by ``formats``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The kinds of foreign documents, the versions of each that are read, and their readers."""
+"""The kinds of foreign documents, the versions of each that are read, and their readers.
+
+Used by ``grass.cli.apply`` and ``grass.manifest.job``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Tells documents of other systems from Grass's own. Cheap to import, because every submission asks. Pure."""
+"""Tells documents of other systems from Grass's own. Cheap to import, because every submission asks. Pure.
+
+Used by ``grass.api.document_data`` and ``grass.manifest.job``.
+"""
 
 from __future__ import annotations
 

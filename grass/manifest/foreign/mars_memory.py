@@ -1,4 +1,7 @@
-"""Reads the memory options of a MarsJob: ``memoryTuningPolicy``, or ``workerMemoryTuningPolicy`` as KubeDL calls it."""
+"""Reads the memory options of a MarsJob: ``memoryTuningPolicy``, or ``workerMemoryTuningPolicy`` as KubeDL calls it.
+
+Used by ``mars_job`` and ``grass.manifest.export.kubernetes``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Reads ``metadata`` of a foreign document: the name of the job, and its labels as tags."""
+"""Reads ``metadata`` of a foreign document: the name of the job, and its labels as tags.
+
+Used by ``mars_job``, ``scaling`` and ``training_job``.
+"""
 
 from __future__ import annotations
 

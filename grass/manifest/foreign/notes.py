@@ -1,4 +1,7 @@
-"""Keys of a foreign file that do not apply here: each kind becomes one warning, with the paths where it was found."""
+"""Keys of a foreign file that do not apply here: each kind becomes one warning, with the paths where it was found.
+
+Used by this package.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads the environment of a container, and expands ``$(NAME)`` as Kubernetes does."""
+"""Reads the environment of a container, and expands ``$(NAME)`` as Kubernetes does. Used by ``pod``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads what a container needs: resources, ports, mounts, and its readiness check."""
+"""Reads what a container needs: resources, ports, mounts, and its readiness check. Used by ``pod``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Reads one replica specification (``launcher``, ``worker``, ``Scheduler``, …) and makes a component of it."""
+"""Reads one replica specification (``launcher``, ``worker``, ``Scheduler``, …) and makes a component of it.
+
+Used by ``mars_job`` and ``training_job``.
+"""
 
 from __future__ import annotations
 

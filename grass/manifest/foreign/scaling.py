@@ -1,4 +1,7 @@
-"""Reads et-operator's ScaleIn and ScaleOut: requests to change the number of workers of a job that runs."""
+"""Reads et-operator's ScaleIn and ScaleOut: requests to change the number of workers of a job that runs.
+
+Used by ``dialects`` and ``grass.cli.apply_scale``.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Reads et-operator's TrainingJob: a launcher and elastic workers.
 
 The launcher starts when all workers run, and the job succeeds with it. Workers may fail and come back. Paths of files
-that et-operator writes into the launcher are replaced by those that Grass writes.
+that et-operator writes into the launcher are replaced by those that Grass writes. Used by ``dialects``,
+``grass.manifest.export.kubernetes`` and ``grass.manifest.export.pods``.
 """
 
 from __future__ import annotations

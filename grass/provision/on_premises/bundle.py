@@ -4,7 +4,8 @@ The bundle holds the wheels of the master, for the master's Python, and the whee
 supports. Few wheels differ between them. ``wheels.json`` in the bundle says which wheels belong to which kind of
 machine. The bundle also holds the program that installs it (``install.py``), and the bytecode of the wheels for the
 Python of the CLI (``bytecode``). It is built on the machine of the CLI, the only one that needs a package index. Wheels
-are cached by version of Python, machine and C library. A host installs from the tar alone.
+are cached by version of Python, machine and C library. A host installs from the tar alone. Used by ``create``,
+``install`` and ``master``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Design of a master from settings and facts. Pure. Reports all problems at once."""
+"""Design of a master from settings and facts. Pure. Reports all problems at once. Used by this package."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Facts of a machine, gathered by one script in one round trip before anything changes. Parsing is pure."""
+"""Facts of a machine, gathered by one script in one round trip before anything changes. Parsing is pure.
+
+Used by this package.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """First nodes: the machines under `nodes:` of a settings file. They join at the same time, once the master is ready.
 
-Nodes that are there and run another Grass than the master are upgraded at that time.
+Nodes that are there and run another Grass than the master are upgraded at that time. Used by ``create``.
 """
 
 from __future__ import annotations

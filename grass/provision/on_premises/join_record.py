@@ -1,4 +1,7 @@
-"""Data that a joining machine chose and received, kept on the machine for the next call."""
+"""Data that a joining machine chose and received, kept on the machine for the next call.
+
+Used by ``join_steps``, ``joining``, ``leaving`` and ``node_plan``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Files of a master outside its own folder: units and the files they read. Pure; templates are in ``deploy/``."""
+"""Files of a master outside its own folder: units and the files they read. Pure; templates are in ``deploy/``.
+
+Used by ``master``.
+"""
 
 from __future__ import annotations
 

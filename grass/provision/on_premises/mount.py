@@ -1,4 +1,7 @@
-"""Mount of the share on a node: kernel cifs, or FUSE where the kernel has no cifs. Pure; ``joining`` runs the steps."""
+"""Mount of the share on a node: kernel cifs, or FUSE where the kernel has no cifs. Pure; ``joining`` runs the steps.
+
+Used by ``join_steps`` and ``node_design``.
+"""
 
 from __future__ import annotations
 

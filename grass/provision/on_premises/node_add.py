@@ -1,4 +1,7 @@
-"""Join several machines at once over SSH, with one connection and one thread each."""
+"""Join several machines at once over SSH, with one connection and one thread each.
+
+Used by ``delete``, ``first_nodes``, ``node_remove`` and ``provisioner``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Design of a node from a machine's facts and an offer. Pure. Reports all problems at once."""
+"""Design of a node from a machine's facts and an offer. Pure. Reports all problems at once. Used by this package."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Paths of a node's files: in system folders with root, otherwise under ``~/.grass``. Pure."""
+"""Paths of a node's files: in system folders with root, otherwise under ``~/.grass``. Pure. Used by this package."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Steps that make a machine a node, built from its design. Pure. ``joining`` runs the steps."""
+"""Steps that make a machine a node, built from its design. Pure. ``joining`` runs the steps. Used by this package."""
 
 from __future__ import annotations
 

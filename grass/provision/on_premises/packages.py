@@ -1,4 +1,7 @@
-"""System packages that Grass installs on a host. Their dependencies are recorded first, so that removal is possible."""
+"""System packages that Grass installs on a host. Their dependencies are recorded first, so that removal is possible.
+
+Used by ``join_steps``, ``master``, ``node_steps`` and ``removal``.
+"""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 There is one file for each cluster and role: ``/var/lib/grass/installed/NAME.json`` of a master, ``NAME+node.json`` of a
 node. Several records can name the same object (the user `grass`, ``/opt/grass``, a unit's file). Each role that needs
 an object names it in its record, if the object did not exist before all of them. The object is removed with the last of
-these records.
+these records. Used by this package.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Python requirements of Grass for one kind of machine: evaluates markers (`; python_version < "3.11"`) for it."""
+"""Python requirements of Grass for one kind of machine: evaluates markers (`; python_version < "3.11"`) for it.
+
+Used by ``bundle``, ``design``, ``node_design`` and ``own_wheel``.
+"""
 
 from __future__ import annotations
 

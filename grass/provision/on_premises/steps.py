@@ -4,6 +4,7 @@ A step is *unchanged* when there is nothing to do: its ``check`` ends with 0, an
 with the right content, mode and owner. Otherwise the runner carries out all actions of the step, in order. A step that
 holds only files and their consequences (`systemctl daemon-reload`) therefore needs no check. A step with commands needs
 a check; without one, the step runs every time. Actions run as root on the host, unless an action says ``sudo=False``.
+Used by this package.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The docker runtime's memory of one attempt. State that must survive the node-agent is in the container itself."""
+"""The docker runtime's memory of one attempt. State that must survive the node-agent is in the container itself.
+
+Used by ``ends``, ``output``, ``runtime`` and ``starts``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Readiness checks inside a container: run a command in it, find its address. Used by ``node.agent.check``."""
+"""Readiness checks inside a container: run a command in it, find its address. Used by ``kind``."""
 
 from __future__ import annotations
 

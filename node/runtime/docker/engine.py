@@ -1,7 +1,7 @@
 """The container engine's API. The only module that imports the docker SDK. Safe for several threads.
 
 Every call blocks. It raises UnreachableError when the engine does not answer (try again later), and NotFoundError,
-ConflictError or InputError when the engine refuses.
+ConflictError or InputError when the engine refuses. Used by this package.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""JSON of the engine's API."""
+"""JSON of the engine's API. Used by this package."""
 
 from __future__ import annotations
 

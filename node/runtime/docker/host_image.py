@@ -1,6 +1,6 @@
 """An empty image for the trial of a joining node. It runs the host's own programs, which are mounted into it.
 
-So a node can be probed without a registry, and before any image was pushed.
+So a node can be probed without a registry, and before any image was pushed. Used by ``kind``.
 """
 
 from __future__ import annotations

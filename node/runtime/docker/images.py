@@ -1,4 +1,6 @@
-"""Loads images from the share into the node's engine, and removes them when the disk fills. Used by ``starts``.
+"""Loads images from the share into the node's engine, and removes them when the disk fills.
+
+Made by ``kind`` for ``starts``.
 
 The share has ``images/index.json``, ``{name: {"id": "sha256:…", "config": digest, "layers": [digests]}}``, and
 ``images/blobs/<digest>``: layers as plain tars under their diff ids, and configurations. A digest has 64 hexadecimal

@@ -1,4 +1,7 @@
-"""The ``RuntimeKind`` of containers. The docker SDK is imported only when the engine is used."""
+"""The ``RuntimeKind`` of containers. The docker SDK is imported only when the engine is used.
+
+Used by ``node.runtime.registry``.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Builds the engine's requests for containers. Pure, except that it looks up mounts and resolves links.
 
 The log driver is ``local``: docker's ``json-file`` replaces bytes that are not UTF-8, and cuts code points in lines
-over 16 KiB. The log is never rotated; the container is removed after the master has noted its end.
+over 16 KiB. The log is never rotated; the container is removed after the master has noted its end. Used by this
+package.
 """
 
 from __future__ import annotations

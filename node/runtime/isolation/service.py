@@ -5,7 +5,7 @@ code, message]``, later ``["ended", status]``. It may send ``["signal", number]`
 session of the command, as its disconnection does. ``["remove", keys]`` removes scratch folders of ended attempts,
 ``["remove_jobs", ids]`` what is left of jobs; both are answered with an empty list. ``["give", key, user]`` makes the
 account of a user, and a scratch folder of it for a container, which is no attempt of the shepherd; the answer is
-``["account", uid]`` or ``["failed", code, message]``.
+``["account", uid]`` or ``["failed", code, message]``. Used by ``node.runtime.shepherd``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The shepherd's side of ``starter``: keeps some starters ready, and has one of them start a task."""
+"""The shepherd's side of ``starter``: keeps some starters ready, and has one of them start a task.
+
+Used by ``tasks``.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """What the tasks of a job see of the node's files, as arguments of bubblewrap. Pure.
 
 A task sees the machine's programs and devices, and of Grass its own job only. Everything is mounted nosuid by
-bubblewrap, so programs of the machine give a task no rights of another user.
+bubblewrap, so programs of the machine give a task no rights of another user. Used by ``processes``, ``views``,
+``node.agent.conditions`` and ``node.runtime.docker.share``.
 """
 
 from __future__ import annotations

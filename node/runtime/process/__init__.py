@@ -1,1 +1,1 @@
-"""The process runtime: attempts as processes of the host, started by the shepherd."""
+"""The process runtime: attempts as processes, started by the shepherd. Chosen by ``node.runtime.registry``."""

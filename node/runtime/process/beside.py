@@ -1,4 +1,7 @@
-"""Commands beside a process, started either here or, where users are isolated, by the shepherd. For ``execution``."""
+"""Commands beside a process, started either here or, where users are isolated, by the shepherd. For ``execution``.
+
+Used by ``execution`` and ``kind``.
+"""
 
 from __future__ import annotations
 

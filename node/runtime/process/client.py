@@ -1,7 +1,8 @@
 """The process runtime: a client of the shepherd, for the node-agent's (or any) single-threaded loop.
 
 It also watches over the shepherd. One that does not answer is reported (``trouble``) and then killed: its guard starts
-another one, which adopts the tasks.
+another one, which adopts the tasks. Used by ``kind``, ``node.agent.folders``, ``node.api.app`` and
+``node.runtime.docker.starts``.
 """
 
 from __future__ import annotations
