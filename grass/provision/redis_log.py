@@ -1,8 +1,9 @@
 """Append-only log of a cluster's own redis: detection of damage, and the explicit repair.
 
 `grass create` and `grass status` call it when redis does not answer. The check uses redis' own tool: the server's
-program takes that role when it is called by the tool's name. The module must repair nothing without a request. By hand,
-on a host: ``python -m grass.provision.redis_log CLUSTER_JSON [--repair]``.
+program takes that role when it is called by the tool's name. The module must repair nothing without a request. On the
+master of several hosts: ``python -m grass.provision.redis_log CLUSTER_JSON [--repair]``; the two commands run it there
+without ``--repair`` (``on_premises.log_damage``).
 """
 
 from __future__ import annotations
@@ -22,8 +23,14 @@ from grass.store import embedded
 from grass.store.connect import open_backend
 
 _ANALYZED = re.compile(r"^AOF analyzed: (?:filename=(?P<name>.+), )?size=(?P<size>\d+), ok_up_to=(?P<good>\d+),", re.M)
-_PATIENCE = 60.0
+PATIENCE = 60.0
 """Seconds for the check of one log; the tool reads some hundred MB a second."""
+_REPAIR = "`grass create --repair` keeps a copy of that file and cuts off"
+_REPAIR_ON_HOST = (
+    "as root on the master, `systemctl stop grass-redis@{name}`, `runuser -u grass -- {python} -m "
+    "grass.provision.redis_log {path} --repair` and `systemctl start grass-redis@{name}` keep a copy of that file and "
+    "cut off"
+)
 
 
 class DamagedLogError(GrassError):
@@ -80,16 +87,19 @@ def _serves(config: ClusterConfig) -> bool:
     return True
 
 
-def damage(config: ClusterConfig) -> str:
-    """Return the message for the user about a redis that does not answer. Empty: its log is intact."""
+def damage(config: ClusterConfig, repair: str = _REPAIR) -> str:
+    """Return the message for the user about a redis that does not answer. Empty: its log is intact.
+
+    ``repair``: which commands cut off the end of the log.
+    """
     found = find_damage(embedded.find_server().path, _folder(config))
     if found is None:
         return ""
     if not found.size:
         return f"cluster {config.name}: {found}; redis' tool cannot repair it; put back a copy of {found.file.parent}"
+    lost = found.size - found.good
     return (
-        f"cluster {config.name}: {found}; `grass create --repair` keeps a copy of that file and cuts off the last "
-        f"{found.size - found.good} bytes, which are lost; everything before them stays"
+        f"cluster {config.name}: {found}; {repair} the last {lost} bytes, which are lost; everything before them stays"
     )
 
 
@@ -158,7 +168,7 @@ def _tool(server: Path, *arguments: str, answer: str = "") -> tuple[str, int]:
         capture_output=True,
         text=True,
         errors="replace",
-        timeout=_PATIENCE,
+        timeout=PATIENCE,
         check=False,
     )
     return done.stdout, done.returncode
@@ -169,12 +179,14 @@ def main(path: str, *options: str) -> int:
     try:
         if "--repair" in options:
             repair(config, _say)
-        else:
-            check(config)
+            return 0
     except DamagedLogError as error:
         _say(str(error))
         return error.exit_code
-    return 0
+    found = damage(config, _REPAIR_ON_HOST.format(name=config.name, python=sys.executable, path=path))
+    if found:
+        _say(found)
+    return DamagedLogError.exit_code if found else 0
 
 
 def _say(line: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -175,6 +176,38 @@ def test_a_reboot_of_the_master_costs_no_task_and_no_line(cluster: Cluster, clie
     for node in NODES:
         sees = ("test", "-e", shared)
         wait_until(lambda: cluster.lab.hosts[node].attempt(*sees).code == 0, 40, f"the share on {node}", 0.2)  # noqa: B023
+
+
+DAMAGE = """
+import pathlib, sys
+folder = pathlib.Path(sys.argv[1])
+[log] = [*folder.glob("**/*.incr.aof")] or [folder / "appendonly.aof"]
+content = bytearray(log.read_bytes())
+content[content.rindex(b"\\r\\n*") + 2] = ord("?")
+log.write_bytes(content)
+print(log)
+"""
+
+
+@pytest.mark.nightly
+def test_a_damaged_log_of_redis_is_named_with_the_commands_that_repair_it(cluster: Cluster, client: ApiClient) -> None:
+    master, unit = cluster.lab.hosts["master"], f"grass-redis@{cluster.name}"
+    master.sh(f"systemctl stop {unit}")
+    damage = ("python3", "-c", DAMAGE, f"/var/lib/grass/clusters/{cluster.name}/redis")
+    log = master.run(*damage).stdout.strip()
+    master.sh(f"systemctl start {unit}")
+    said = cluster.grass("status")
+    assert said.returncode == 3
+    assert f"redis cannot read its log {log}: damaged after byte" in said.stderr
+    repair = re.findall("`((?:systemctl|runuser) [^`]*)`", said.stderr)
+    assert len(repair) == 3
+    for command in repair:
+        master.sh(command)
+    wait_until(lambda: answers(client), 60, "the API after the repair", 0.2)
+    assert "redis cannot read" not in cluster.grass("status").stderr
+    wait_until(lambda: states(client) == ALL_READY, 60, "all nodes", 0.2)
+    client.start({"name": "repaired", "components": {"t": {"command": "true"}}})
+    assert client.wait("repaired", timeout=60)["state"] == "SUCCEEDED"
 
 
 def test_a_master_without_power_for_long_hangs_no_node(cluster: Cluster, client: ApiClient) -> None:

@@ -136,6 +136,14 @@ def test_a_damaged_log_is_named_within_seconds_and_repaired_only_when_asked(clus
         assert "`grass create --repair` keeps a copy" in done.stderr
         assert log.stat().st_size == size
     assert "redis cannot read its log" in grass(cluster, "status").stderr
+    program = [sys.executable, "-m", "grass.provision.redis_log", str(cluster.config.path)]
+    on_host = subprocess.run(program, capture_output=True, text=True)
+    assert on_host.returncode == 3
+    assert f"redis cannot read its log {log}" in on_host.stdout
+    assert (
+        f"`systemctl stop grass-redis@{cluster.config.name}`, `runuser -u grass -- {sys.executable}" in on_host.stdout
+    )
+    assert log.stat().st_size == size
     repaired = grass(cluster, "create", "--repair")
     assert repaired.returncode == 0, repaired.stderr
     assert f"bytes off {log}; a copy of the damaged file is" in repaired.stderr

@@ -1,4 +1,4 @@
-"""What a daemon says to systemd, and what is read of systemd's answers."""
+"""What a daemon says to systemd, and what a master's machine says about its daemons."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from grass.hosts import LocalHost
+from grass.provision.on_premises.log_damage import log_damage, may_be_damaged
 from grass.provision.on_premises.status import parse
 from grass.provision.provisioner import DaemonState
 from grass.systemd import Notifier
+from tests.support.needs import require_root
 
 
 @pytest.fixture
@@ -98,3 +101,23 @@ ActiveEnterTimestampMonotonic=1
         DaemonState("master-agent", None, "STOPPED", None),
     ]
     assert list(parse("1000\n1.0\n")) == []
+
+
+@pytest.mark.parametrize(
+    ("state", "start", "asked"),
+    [("RUNNING", 100.0, False), ("RUNNING", 995.0, True), ("STARTING", None, True), ("STOPPED", None, True)],
+)
+def test_the_log_of_a_redis_that_does_not_run_or_has_just_started_is_checked(
+    state: str, start: float | None, asked: bool
+) -> None:
+    daemons = [DaemonState("monitor", None, "STOPPED", None), DaemonState("redis", 7, state, start)]
+    assert may_be_damaged(daemons, 1000.0) is asked
+    assert not may_be_damaged(daemons[:1], 1000.0)
+
+
+def test_what_a_master_says_about_a_damaged_log_is_passed_on_and_nothing_else() -> None:
+    require_root()
+    here = LocalHost("here")
+    assert log_damage(here, "PATH", ["sh", "-c", "echo damaged: $0; exit 3"]) == "damaged: PATH"
+    assert log_damage(here, "PATH", ["sh", "-c", "exit 0"]) == ""
+    assert log_damage(here, "PATH", ["sh", "-c", "echo no such program; exit 127"]) == ""

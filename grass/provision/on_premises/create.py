@@ -29,6 +29,7 @@ from grass.provision.on_premises.bundle import Bundle, make_bundle
 from grass.provision.on_premises.design import MasterDesign, design
 from grass.provision.on_premises.facts import Facts, gather, look_for_image
 from grass.provision.on_premises.first_nodes import join_nodes, offer_of
+from grass.provision.on_premises.log_damage import log_damage
 from grass.provision.on_premises.machines import Machines, load_machines, open_host
 from grass.provision.on_premises.master import Admin, master_steps
 from grass.provision.on_premises.node_plan import PlannedMaster, plan_node
@@ -203,6 +204,8 @@ def _call_api(host: SshHost, decided: MasterDesign, session: Session, machines: 
 
 
 def _unready(host: SshHost, decided: MasterDesign, machines: OnPremises, url: str, error: GrassError) -> str:
+    if damage := log_damage(host, str(decided.config.path)):
+        return damage
     down = [unit for unit in decided.units if not host.run(["systemctl", "is-active", "--quiet", unit], sudo=True).ok]
     if down:
         return f"the API of {decided.config.name} does not answer\n{why_not(host, down, str(error))}"

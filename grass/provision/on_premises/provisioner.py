@@ -50,10 +50,10 @@ class OnPremisesProvisioner(Provisioner):
 
     def status(self) -> ClusterStatus:
         url = self._url()
-        daemons, problem = status.master_daemons(self._session)
-        if problem:
-            self._session.progress(problem)
-        return ClusterStatus(url, tuple(daemons))
+        master = status.master_state(self._session)
+        if master.error:
+            self._session.progress(master.error)
+        return ClusterStatus(url, master.daemons, master.problems)
 
     def findings(self) -> list[Finding]:
         """Return no findings: setup and each node's self-test check the requirements of the hosts."""

@@ -9,6 +9,7 @@ from grass.hosts import CommandFailedError, Host
 from grass.network_address import WILDCARDS, host_and_port, network_address
 from grass.provision.on_premises.design import MasterDesign
 from grass.provision.on_premises.facts import Listener, parse_listeners
+from grass.provision.on_premises.log_damage import log_damage
 from grass.provision.on_premises.steps import Call, Put, Run, Step
 
 _SHOWN_JOURNAL = 15
@@ -77,18 +78,20 @@ def listening_step(design: MasterDesign) -> Step:
         expected[config.samba.port] = ("samba", config.samba.host)
     text = ", ".join(f"{name} at {network_address(address, port)}" for port, (name, address) in expected.items())
     return Step(
-        f"look at what listens: {text}", (Call("compare with `ss -l -t -n`", _listening(expected)),), looks=True
+        f"look at what listens: {text}",
+        (Call("compare with `ss -l -t -n`", _listening(expected, str(config.path))),),
+        looks=True,
     )
 
 
-def _listening(expected: dict[int, tuple[str, str]]) -> Callable[[Host], None]:
+def _listening(expected: dict[int, tuple[str, str]], path: str) -> Callable[[Host], None]:
     def look(host: Host) -> None:
         until = clock.steady() + _PATIENCE
         while faults := _faults(
             expected, parse_listeners(host.run(["ss", "-H", "-l", "-t", "-n", "-p"], sudo=True).out)
         ):
             if clock.steady() > until:
-                raise CommandFailedError(f"{host.name}: {'; '.join(faults)}")
+                raise CommandFailedError(f"{host.name}: {log_damage(host, path) or '; '.join(faults)}")
             clock.sleep(0.2)
 
     return look

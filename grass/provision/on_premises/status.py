@@ -1,10 +1,13 @@
-"""States of a master's daemons, by one call over SSH. Called by ``provisioner``."""
+"""States of a master's daemons, and damage of its redis' log, asked over SSH. Used by ``provisioner``."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from grass.errors import GrassError
+from grass.provision.on_premises.design import STATE
+from grass.provision.on_premises.log_damage import log_damage, may_be_damaged
 from grass.provision.on_premises.machines import load_machines, open_host
 from grass.provision.provisioner import DaemonState, Session
 
@@ -15,16 +18,33 @@ systemctl show --all --property=Id,LoadState,ActiveState,MainPID,ActiveEnterTime
 _WORDS = {"active": "RUNNING", "reloading": "RUNNING", "activating": "STARTING", "deactivating": "STOPPING"}
 
 
-def master_daemons(session: Session) -> tuple[list[DaemonState], str]:
-    """Return the daemons' states, and the error if there was one."""
+class MasterState(NamedTuple):
+    """``error``: why the master could not be asked, or empty. ``problems``: faults, each with what to do."""
+
+    daemons: tuple[DaemonState, ...] = ()
+    error: str = ""
+    problems: tuple[str, ...] = ()
+
+
+def master_state(session: Session) -> MasterState:
+    """Ask the master's machine for its daemons, and for damage of redis' log if redis does not run well."""
     machines = load_machines(session.name, session.home)
     if machines is None:
-        return [], ""
+        return MasterState()
     try:
         with open_host(machines.master, session.client_dir) as host:
-            return list(parse(host.run(["sh", "-c", _ASK, "status", session.name], timeout=20).check().out)), ""
+            said = host.run(["sh", "-c", _ASK, "status", session.name], timeout=20).check().out
+            daemons = tuple(parse(said))
+            path = f"{STATE}/clusters/{session.name}/cluster.json"
+            damage = log_damage(host, path) if may_be_damaged(daemons, _now(said)) else ""
+            return MasterState(daemons, problems=(damage,) if damage else ())
     except GrassError as error:
-        return [], str(error)
+        return MasterState(error=str(error))
+
+
+def _now(text: str) -> float:
+    """Return the wall seconds of the master's clock, the first line of what ``_ASK`` prints."""
+    return float(text.partition("\n")[0] or 0)
 
 
 def parse(text: str) -> Iterator[DaemonState]:
