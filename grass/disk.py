@@ -11,8 +11,8 @@ FULL = 16 << 20
 
 def free(folder: Path) -> int:
     """Return the bytes that an ordinary user may still write. Raises OSError: no such folder."""
-    room = os.statvfs(folder)
-    return room.f_bavail * room.f_frsize
+    space = os.statvfs(folder)
+    return space.f_bavail * space.f_frsize
 
 
 def is_full(folder: Path) -> bool:

@@ -38,30 +38,30 @@ def _cells(mark: str) -> int:
     return 2 if east_asian_width(mark) in "WF" else 1
 
 
-def clip(text: str, room: int) -> str:
-    """Cut the text to at most ``room`` cells; an ellipsis marks the cut."""
-    if width(text) <= room:
+def clip(text: str, limit: int) -> str:
+    """Cut the text to at most ``limit`` cells; an ellipsis marks the cut."""
+    if width(text) <= limit:
         return text
-    return _head(text, room - 1) + ELLIPSIS if room > 0 else ""
+    return _head(text, limit - 1) + ELLIPSIS if limit > 0 else ""
 
 
-def pad(text: str, room: int, *, right: bool = False) -> str:
-    blanks = " " * (room - width(text))
+def pad(text: str, limit: int, *, right: bool = False) -> str:
+    blanks = " " * (limit - width(text))
     return blanks + text if right else text + blanks
 
 
-def wrap(text: str, room: int) -> list[str]:
-    """Break the text into lines of at most ``room`` cells, at blanks where possible. The list is never empty."""
+def wrap(text: str, limit: int) -> list[str]:
+    """Break the text into lines of at most ``limit`` cells, at blanks where possible. The list is never empty."""
     lines = [""]
     for word in text.split(" "):
         joined = f"{lines[-1]} {word}" if lines[-1] else word
-        if width(joined) <= room:
+        if width(joined) <= limit:
             lines[-1] = joined
             continue
         if lines[-1]:
             lines.append("")
-        while width(word) > room:
-            head = _head(word, room) or word[0]
+        while width(word) > limit:
+            head = _head(word, limit) or word[0]
             lines[-1] = head
             lines.append("")
             word = word[len(head) :]
@@ -69,12 +69,12 @@ def wrap(text: str, room: int) -> list[str]:
     return lines if lines[-1] or len(lines) == 1 else lines[:-1]
 
 
-def _head(text: str, room: int) -> str:
+def _head(text: str, limit: int) -> str:
     if text.isascii():
-        return text[: max(0, room)]
+        return text[: max(0, limit)]
     used = 0
     for offset, mark in enumerate(text):
         used += _cells(mark)
-        if used > room:
+        if used > limit:
             return text[:offset]
     return text

@@ -23,12 +23,12 @@ _USED = (("cpu", True), ("memory", True), ("gpu", False), ("gpu_memory", False))
 """Curves of a task, and whether one is shown that is zero all the time."""
 
 
-def sparkline(values: Values, room: int, low: float | None = None) -> str:
-    """Return the values as up to ``room`` characters: means of equal parts; a blank where nothing is known.
+def sparkline(values: Values, limit: int, low: float | None = None) -> str:
+    """Return the values as up to ``limit`` characters: means of equal parts; a blank where nothing is known.
 
     ``low``: the value of the lowest block; None: the least value.
     """
-    parts = _parts(values, room)
+    parts = _parts(values, limit)
     known = [value for value in parts if value is not None]
     if not known:
         return ""
@@ -37,8 +37,8 @@ def sparkline(values: Values, room: int, low: float | None = None) -> str:
     return "".join(" " if value is None else _BLOCKS[round((value - floor) * scale)] for value in parts)
 
 
-def _parts(values: Values, room: int) -> list[float | None]:
-    count = min(room, len(values))
+def _parts(values: Values, limit: int) -> list[float | None]:
+    count = min(limit, len(values))
     parts = (values[len(values) * at // count : len(values) * (at + 1) // count] for at in range(count))
     return [_mean([value for value in part if value is not None]) for part in parts]
 
@@ -52,22 +52,22 @@ def curve_lines(histories: Mapping[str, View], metrics: View | None, width: int)
 
     ``histories``: task → curves of its usage. ``metrics``: a *job metrics view*.
     """
-    room = max(_LEAST, min(_MOST, width - _BESIDES))
-    rows = [_own(curve, room) for curve in (metrics or {}).get("curves", ())]
+    limit = max(_LEAST, min(_MOST, width - _BESIDES))
+    rows = [_own(curve, limit) for curve in (metrics or {}).get("curves", ())]
     for task, history in histories.items():
         for name, always in _USED:
             known = [value for value in history["curves"].get(name, ()) if value is not None]
             if known and (always or any(known)):
                 show = show_memory if "memory" in name else _two_digits
-                drawn = sparkline(history["curves"][name], room, 0.0)
+                drawn = sparkline(history["curves"][name], limit, 0.0)
                 rows.append([_name(f"{task} {name}"), show(known[-1]), show(max(known)), drawn])
     return table(_HEAD, rows, width) if rows else []
 
 
-def _own(curve: View, room: int) -> list[str]:
+def _own(curve: View, limit: int) -> list[str]:
     values = curve["values"]
     last, most = (f"{values[-1]:.4g}", f"{max(values):.4g}") if values else ("", "")
-    return [_name(f"{curve['task']} {curve['name']}"), last, most, sparkline(values, room)]
+    return [_name(f"{curve['task']} {curve['name']}"), last, most, sparkline(values, limit)]
 
 
 def _two_digits(value: float) -> str:

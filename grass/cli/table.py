@@ -81,14 +81,14 @@ def _cut(kept: dict[int, int], excess: int) -> dict[int, int]:
 
 def _row(columns: Sequence[Column], row: list[str], widths: dict[int, int]) -> list[str]:
     blocks = [
-        cells.wrap(row[index], room) if columns[index].wrap else [cells.clip(row[index], room)]
-        for index, room in widths.items()
+        cells.wrap(row[index], limit) if columns[index].wrap else [cells.clip(row[index], limit)]
+        for index, limit in widths.items()
     ]
     lines = []
     for number in range(max(len(block) for block in blocks)):
         parts = [
-            cells.pad(block[number] if number < len(block) else "", room, right=columns[index].right)
-            for block, (index, room) in zip(blocks, widths.items(), strict=True)
+            cells.pad(block[number] if number < len(block) else "", limit, right=columns[index].right)
+            for block, (index, limit) in zip(blocks, widths.items(), strict=True)
         ]
         lines.append((" " * GAP).join(parts).rstrip())
     return lines

@@ -66,9 +66,9 @@ def overview(
     """
     head = header(state, width, sort)
     jobs = state.sorted_jobs(sort, reverse)
-    room = height - len(head) - 5  # two titles, a blank line, the reason, the keys
-    nodes = node_lines(state, width, max(1, min(len(state.nodes), room // 3)))
-    shown = _window(jobs, selected, max(1, room - (len(nodes) - 1)))
+    left = height - len(head) - 5  # two titles, a blank line, the reason, the keys
+    nodes = node_lines(state, width, max(1, min(len(state.nodes), left // 3)))
+    shown = _window(jobs, selected, max(1, left - (len(nodes) - 1)))
     lines = [*head, *nodes, Line(""), *job_lines(shown, state.time, width, selected)]
     marked = next((job for job in jobs if job["id"] == selected), None)
     reason = f"{marked['name']}: {job_reason(marked)}" if marked and job_reason(marked) else ""
@@ -170,8 +170,8 @@ def _style(state: str) -> str:
     return "bad" if state in _BAD else "good" if state in _GOOD else ""
 
 
-def _window(jobs: Sequence[View], selected: str | None, room: int) -> Sequence[View]:
-    """Return as many jobs as there is room for, with the selected one among them."""
+def _window(jobs: Sequence[View], selected: str | None, lines: int) -> Sequence[View]:
+    """Return as many jobs as fit on ``lines``, with the selected one among them."""
     at = next((index for index, job in enumerate(jobs) if job["id"] == selected), 0)
-    first = max(0, min(at - room // 2, len(jobs) - room))
-    return jobs[first : first + room]
+    first = max(0, min(at - lines // 2, len(jobs) - lines))
+    return jobs[first : first + lines]

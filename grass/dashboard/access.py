@@ -25,7 +25,7 @@ class RefusedError(Exception):
 
 
 @dataclass(frozen=True)
-class Gate:
+class PageAccess:
     """``host``: HOST:PORT as the browser must name it. ``secret``, ``cookie``: random.
 
     ``expires``: steady seconds after which nothing is served; None: never.

@@ -1,6 +1,6 @@
 """The Flask application of the dashboard: the page's files, the feed, logs, questions and actions.
 
-Every answer passes ``Gate`` first and carries headers that let the browser load nothing from elsewhere. Used by
+Every answer passes ``PageAccess`` first and carries headers that let the browser load nothing from elsewhere. Used by
 ``server``.
 """
 
@@ -24,12 +24,12 @@ from werkzeug.exceptions import BadRequestKeyError, HTTPException
 import grass
 from grass import clock
 from grass.api.client import ApiClient
+from grass.dashboard.access import OPEN, PageAccess, RefusedError
 from grass.dashboard.actions import ACTIONS, JobFiles, starting
 from grass.dashboard.files import Files, exactly
-from grass.dashboard.gate import OPEN, Gate, RefusedError
 from grass.dashboard.logs import LogWords, log_pieces
+from grass.dashboard.merged_feed import Piece
 from grass.dashboard.mirror import Mirrors
-from grass.dashboard.pile import Piece
 from grass.dashboard.questions import QUESTIONS
 from grass.errors import GrassError, InputError, NotAllowedError, UnreachableError
 from grass.wire.codec import builtins
@@ -90,7 +90,7 @@ class Pages:
 
     def __init__(
         self,
-        gate: Gate,
+        access: PageAccess,
         connect: Callable[[], ApiClient],
         files: Files | None = None,
         job_files: JobFiles | None = None,
@@ -98,7 +98,7 @@ class Pages:
         shared: bool = False,
         steady: Callable[[], float] = clock.steady,
     ) -> None:
-        self._gate = gate
+        self._access = access
         self._steady = steady
         self._client = connect()
         self._files = None if shared else files
@@ -113,14 +113,14 @@ class Pages:
 
     def check(self) -> None:
         """Refuse a request before anything reads it."""
-        cookie = request.cookies.get(self._gate.cookie_name, "")
-        self._gate.check(request.method, request.path, dict(request.headers), cookie, self._steady())
+        cookie = request.cookies.get(self._access.cookie_name, "")
+        self._access.check(request.method, request.path, dict(request.headers), cookie, self._steady())
 
     def open(self, secret: str) -> Response:
-        if not self._gate.accepts(secret):
+        if not self._access.accepts(secret):
             raise RefusedError(401, "this link is not valid any more; use the one that `grass dashboard` printed last")
         response = document("index.html")  # a redirect would be part of the navigation, perhaps from another site
-        response.set_cookie(self._gate.cookie_name, self._gate.cookie, httponly=True, samesite="Strict")
+        response.set_cookie(self._access.cookie_name, self._access.cookie, httponly=True, samesite="Strict")
         return response
 
     def me(self) -> Response:
@@ -144,7 +144,7 @@ class Pages:
         """Yield first what the page may offer, at once; then the state of the cluster as it comes."""
         yield {"me": asdict(self._offered())}
         with self.mirrors.open(job) as mailbox:
-            while not mailbox.closed and not self._gate.expired(self._steady()):
+            while not mailbox.closed and not self._access.expired(self._steady()):
                 piece = mailbox.take(SILENCE)
                 yield {"quiet": mailbox.quiet()} if piece is None else piece
 
@@ -234,7 +234,7 @@ def _protect(response: Response) -> Response:
 
 @cache
 def edition() -> str:
-    """Return a digest of all files of the page. It is in their addresses, so a browser may keep them for ever."""
+    """Return a digest of all files of the page. It is in their addresses, so a browser may keep them forever."""
     found = hashlib.sha256()
     for name in sorted(_page_files()):
         found.update(PAGE.joinpath(*name.split("/")).read_bytes())

@@ -1,6 +1,6 @@
 """Merges pieces of the change feed: the newest version of each thing, and what is gone. Pure.
 
-One pile that is never emptied is the state of the cluster; one that a reader empties has what is new for this reader.
+One that is never emptied is the state of the cluster; one that a reader empties has what is new for this reader.
 Used by ``app`` and ``mirror``.
 """
 
@@ -20,7 +20,7 @@ _LASTING = ("link", "me")
 _ENDED = ("SUCCEEDED", "FAILED", "STOPPED")
 
 
-class Pile:
+class MergedFeed:
     """Things by kind and name, as they are now."""
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class Pile:
                 self._removed[kind].pop(thing[key], None)
             for name in piece.get("removed", {}).get(kind, ()):
                 self._things[kind].pop(name, None)
-                if not self._snapshot:  # what is not in a snapshot is gone anyway, and the state is one for ever
+                if not self._snapshot:  # what is not in a snapshot is gone anyway, and the state is one forever
                     self._removed[kind][name] = None
         self._events.extend(piece.get("events", ()))
         self._single.update((name, piece[name]) for name in _SINGLE if name in piece)

@@ -13,7 +13,7 @@ from contextlib import closing, contextmanager
 
 from grass import clock
 from grass.api.client import ApiClient
-from grass.dashboard.pile import Piece, Pile
+from grass.dashboard.merged_feed import MergedFeed, Piece
 from grass.errors import GrassError, NotFoundError
 
 log = logging.getLogger(__name__)
@@ -24,9 +24,9 @@ RETRY = 1.0
 class Mailbox:
     """What is new for one tab."""
 
-    def __init__(self, changed: threading.Condition, pile: Pile, quiet: Callable[[], float]) -> None:
+    def __init__(self, changed: threading.Condition, feed: MergedFeed, quiet: Callable[[], float]) -> None:
         self._changed = changed
-        self._pile = pile
+        self._news = feed
         self.quiet = quiet
         """Returns for how many seconds the cluster has said nothing, not even the time."""
         self.closed = False
@@ -34,8 +34,8 @@ class Mailbox:
     def take(self, seconds: float) -> Piece | None:
         """Wait for news and return all of it; None if there was none."""
         with self._changed:
-            self._changed.wait_for(lambda: bool(self._pile) or self.closed, seconds)
-            return self._pile.take() if self._pile else None
+            self._changed.wait_for(lambda: bool(self._news) or self.closed, seconds)
+            return self._news.take() if self._news else None
 
 
 class Mirror:
@@ -45,8 +45,8 @@ class Mirror:
         self._client = client
         self._job = job
         self._changed = threading.Condition()
-        self._state = Pile()
-        self._piles: dict[Mailbox, Pile] = {}
+        self._state = MergedFeed()
+        self._feeds: dict[Mailbox, MergedFeed] = {}
         self._closed = threading.Event()
         self._up, self._message = False, "connecting"
         self._heard = clock.steady()
@@ -59,21 +59,21 @@ class Mirror:
     @contextmanager
     def open(self) -> Iterator[Mailbox]:
         """Yield a mailbox for one tab. Its first news is the whole state."""
-        pile = Pile()
-        mailbox = Mailbox(self._changed, pile, lambda: clock.steady() - self._heard)
+        feed = MergedFeed()
+        mailbox = Mailbox(self._changed, feed, lambda: clock.steady() - self._heard)
         with self._changed:
             whole = self._state.whole()
-            pile.add({**whole, "time": self._now()} if "time" in whole else whole)
-            self._piles[mailbox] = pile
+            feed.add({**whole, "time": self._now()} if "time" in whole else whole)
+            self._feeds[mailbox] = feed
         try:
             yield mailbox
         finally:
             with self._changed:
-                del self._piles[mailbox]
+                del self._feeds[mailbox]
 
     @property
     def idle(self) -> bool:
-        return not self._piles
+        return not self._feeds
 
     @property
     def running(self) -> bool:
@@ -83,7 +83,7 @@ class Mirror:
         """Wake all tabs, and end the thread with the next piece, which comes about every second."""
         self._closed.set()
         with self._changed:
-            for mailbox in self._piles:
+            for mailbox in self._feeds:
                 mailbox.closed = True
             self._changed.notify_all()
 
@@ -94,8 +94,8 @@ class Mirror:
     def _add(self, piece: Piece) -> None:
         with self._changed:
             self._state.add(piece)
-            for pile in self._piles.values():
-                pile.add(piece)
+            for feed in self._feeds.values():
+                feed.add(piece)
             self._changed.notify_all()
 
     def _link(self, up: bool, message: str) -> Piece:

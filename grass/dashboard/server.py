@@ -13,10 +13,10 @@ from werkzeug.serving import make_server
 
 from grass import clock
 from grass.api.client import ApiClient
+from grass.dashboard.access import PageAccess
 from grass.dashboard.actions import JobFiles
 from grass.dashboard.app import Pages, create_app
 from grass.dashboard.files import Files
-from grass.dashboard.gate import Gate
 from grass.entropy import password
 from grass.errors import InputError
 from grass.network_address import network_address
@@ -47,14 +47,14 @@ class DashboardServer:
             host, port = listener.getsockname()[:2]
             named = network_address(address or host, port)
             aliases = (f"localhost:{port}",) if address is None else ()
-            self._gate = Gate(named, password(), password(), expires, aliases)
-            self._pages = Pages(self._gate, connect, files, job_files, shared=address is not None, steady=steady)
+            self._access = PageAccess(named, password(), password(), expires, aliases)
+            self._pages = Pages(self._access, connect, files, job_files, shared=address is not None, steady=steady)
             self._server = make_server(host, port, create_app(self._pages), threaded=True, fd=listener.fileno())
 
     @property
     def link(self) -> str:
         """The address to open, with the secret."""
-        return self._gate.link
+        return self._access.link
 
     def serve(self, begin: Callable[[], object] = lambda: None) -> None:
         """Call ``begin``, which may fail, and answer requests until ``close``."""

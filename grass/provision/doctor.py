@@ -62,11 +62,11 @@ def _clusters(base: Path) -> list[Finding]:
 
 
 def _processes() -> list[Finding]:
-    room = machine.room_for_processes()
+    spare = machine.spare_processes()
     fix = "raise `ulimit -u`, or end some processes of this user"
-    if room is None:
+    if spare is None:
         return [Finding("processes", True, "their number is not limited for this user")]
-    return [Finding("processes", room >= machine.PROCESSES, f"this user may start {max(0, room)} more", fix)]
+    return [Finding("processes", spare >= machine.PROCESSES, f"this user may start {max(0, spare)} more", fix)]
 
 
 def _loopback() -> list[Finding]:
@@ -148,7 +148,7 @@ def _disk(base: Path) -> list[Finding]:
     folder = _existing_parent(base)
     free = shutil.disk_usage(folder).free
     message = f"{free / (1 << 30):.1f} GiB free for {base}"
-    return [Finding("disk", free >= _LEAST_DISK, message, "free at least 1 GiB: `grass clean` removes ended jobs")]
+    return [Finding("disk", free >= _LEAST_DISK, message, "free at least 1 GiB: `grass clean` removes finished jobs")]
 
 
 def _shared_memory() -> list[Finding]:

@@ -47,7 +47,7 @@ PROCESSES = 64
 """Processes and threads for a cluster: an idle one has 36; each call, command beside a task and task has its own."""
 
 
-def room_for_processes() -> int | None:
+def spare_processes() -> int | None:
     """Return how many more processes and threads this user may start (``ulimit -u``); None: no limit."""
     limit = resource.getrlimit(resource.RLIMIT_NPROC)[0]
     if limit == resource.RLIM_INFINITY or os.getuid() == 0:
@@ -67,10 +67,10 @@ def check_processes() -> None:
 
     Without this check, daemons that cannot be forked would be missing without an error.
     """
-    room = room_for_processes()
-    if room is not None and room < PROCESSES:
+    spare = spare_processes()
+    if spare is not None and spare < PROCESSES:
         raise InputError(
-            f"this user may start only {max(0, room)} more processes and threads, and a cluster needs {PROCESSES}; "
+            f"this user may start only {max(0, spare)} more processes and threads, and a cluster needs {PROCESSES}; "
             f"raise `ulimit -u` (now {resource.getrlimit(resource.RLIMIT_NPROC)[0]}), or end some"
         )
 

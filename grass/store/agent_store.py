@@ -262,19 +262,19 @@ class AgentStore:
         return [*self._next_tickets(), *self._next_reports()]
 
     def _next_tickets(self) -> Iterator[Message]:
-        room = self._tickets_at_once
-        while self._tickets and room > 0:
+        left = self._tickets_at_once
+        while self._tickets and left > 0:
             message = _message(TICKET, self.keys.tickets, "", self._tickets.popleft())
-            room -= message.weight
+            left -= message.weight
             yield message
 
     def _next_reports(self) -> Iterator[Message]:
-        room = self._events_at_once
-        while self._reports and room > 0:
+        left = self._events_at_once
+        while self._reports and left > 0:
             stream, entry = self._reports.popleft()
             if stream in self._node_of:  # the node may have left meanwhile
                 message = _message(REPORT, stream, self._node_of[stream], entry)
-                room -= message.weight
+                left -= message.weight
                 yield message
 
     def _read(self, seconds: float) -> None:

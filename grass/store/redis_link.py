@@ -118,7 +118,7 @@ class RedisLink:
         self._idle.append(connection)
         return answers
 
-    def _check_room(self) -> None:
+    def _check_size(self) -> None:
         if self._folder is not None and disk.is_full(self._folder):
             raise StoreFullError(
                 f"the store refuses writes: the disk of {self._folder} is full "

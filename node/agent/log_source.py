@@ -82,7 +82,7 @@ class Stream:
         self.stored_base = 0
         self.limit: int | None = None
         self.more = False
-        """The last ``read`` left data because its room was used up."""
+        """The last ``read`` left data because its limit was used up."""
         self.open_line: tuple[int, float] | None = None
         """Offset of an incomplete line, and the time since which it waits."""
         self._next = self.position
@@ -106,9 +106,9 @@ class Stream:
         """Return the stream's last offset if ``size`` is the final size of the file. May be called by any thread."""
         return self._unless_rewritten(self.position).base + size
 
-    def read(self, room: int, now: float) -> list[bytes]:
-        """Return the next blocks, at most ``room`` bytes; [] when nothing can be sent yet."""
-        data, at_end = self._bytes(room)
+    def read(self, limit: int, now: float) -> list[bytes]:
+        """Return the next blocks, at most ``limit`` bytes; [] when nothing can be sent yet."""
+        data, at_end = self._bytes(limit)
         flush = self.open_line is not None and self.open_line[0] == self.offset and now - self.open_line[1] >= LINE_WAIT
         last = self.limit is not None and at_end
         blocks, start = [], 0
@@ -123,7 +123,7 @@ class Stream:
             self.open_line = (self.offset + start, now)
         return blocks
 
-    def _bytes(self, room: int) -> tuple[bytes, bool]:
+    def _bytes(self, limit: int) -> tuple[bytes, bool]:
         """Return the data behind ``offset``, and whether it is all. Lowers a final size that the file does not
         reach."""
         try:
@@ -131,7 +131,7 @@ class Stream:
             at = self.position.file_offset
             if wanted <= at:
                 return self.position.notice, True
-            data, head = self._pread(min(wanted - at, room), at, len(self.position.head))
+            data, head = self._pread(min(wanted - at, limit), at, len(self.position.head))
         except OSError as error:
             at = wanted = self.position.file_offset
             if self.limit is not None or not isinstance(error, FileNotFoundError):
@@ -140,7 +140,7 @@ class Stream:
         if head != self.position.head:
             # rewritten after ``_size``: the data may begin in the middle of a line
             self.position = self.position.after_truncation()
-            return self._bytes(room)
+            return self._bytes(limit)
         if not data and self.limit is not None:
             self.limit = at
         return self.position.notice + data, not data or at + len(data) >= wanted

@@ -15,9 +15,9 @@ from grass.errors import InputError, NotFoundError, UndecodableError
 from grass.model.key_text import opened_parts
 from grass.wire.keys import AttemptKey
 from grass.wire.membership_api import KEY_CHANGE, LONGEST_WAIT, TASK_EXEC, Left, Pulse, World
-from node.membership.board import Board
 from node.membership.forwarding import Forwarding
 from node.membership.memberships import Memberships
+from node.membership.shared_values import SharedValues
 
 _KEY = re.compile(r"[A-Za-z0-9._/-]{1,160}")
 
@@ -59,10 +59,10 @@ class Api:
     """``drained`` is called with the key of an attempt that has left by itself."""
 
     def __init__(
-        self, memberships: Memberships, board: Board, forwarding: Forwarding, drained: Callable[[str], None]
+        self, memberships: Memberships, values: SharedValues, forwarding: Forwarding, drained: Callable[[str], None]
     ) -> None:
         self._memberships = memberships
-        self._board = board
+        self._values = values
         self._forwarding = forwarding
         self._drained = drained
 
@@ -87,7 +87,7 @@ class Api:
             case "POST", ["v1", "leave"]:
                 return self._leave(call)
             case "POST", ["v1", "barrier", *rest]:
-                return self._board.barrier(call.key, _name(rest), call.wait)
+                return self._values.barrier(call.key, _name(rest), call.wait)
             case "GET" | "PUT" | "DELETE", ["v1", "kv", *rest]:
                 return self._key_value(call, _name(rest))
             case _, ["v1", "exec", *rest]:
@@ -106,11 +106,11 @@ class Api:
     def _key_value(self, call: Call, name: str) -> object:
         match call.method:
             case "GET":
-                return self._board.get(call.key, name, call.query.get("revision"), call.wait)
+                return self._values.get(call.key, name, call.query.get("revision"), call.wait)
             case "PUT":
-                return self._board.put(call.key, name, KEY_CHANGE.decode(call.body))
+                return self._values.put(call.key, name, KEY_CHANGE.decode(call.body))
             case _:
-                return self._board.delete(call.key, name)
+                return self._values.delete(call.key, name)
 
     def _exec(self, call: Call, rest: list[str]) -> object:
         match call.method, rest:

@@ -11,12 +11,12 @@ from grass.wire.keys import AttemptKey, LaunchKey
 from grass.wire.launch import LaunchTemplate
 from grass.wire.membership import Membership
 from node.membership.api import Api
-from node.membership.board import Board
 from node.membership.forwarding import Forwarding
 from node.membership.late_files import LateFiles
 from node.membership.memberships import Memberships
 from node.membership.rendering import Additions, additions
 from node.membership.server import Server
+from node.membership.shared_values import SharedValues
 from node.runtime.registry import chosen, kind
 
 
@@ -29,15 +29,15 @@ class Service:
     ) -> None:
         self._config = config
         self._memberships = Memberships(config, late)
-        self._board = Board(store, self._memberships) if store else None
+        self._values = SharedValues(store, self._memberships) if store else None
         self._drained = drained
         self._server: Server | None = None
 
     def _serve(self) -> None:
         """Open the API, once the memberships are known: until then a task waits, rather than being refused."""
-        if self._board is not None and self._server is None:
+        if self._values is not None and self._server is None:
             forwarding = Forwarding(self._config, self._memberships)
-            self._server = Server(self._config, Api(self._memberships, self._board, forwarding, self._drained))
+            self._server = Server(self._config, Api(self._memberships, self._values, forwarding, self._drained))
             self._server.start()
 
     def stop(self) -> None:
@@ -47,7 +47,7 @@ class Service:
     def reset(self, memberships: Mapping[str, Membership], launches: Mapping[str, LaunchTemplate]) -> None:
         """Take the whole desired state."""
         self._memberships.reset(memberships, launches)
-        self._tell_board([*memberships])
+        self._wake_waiting([*memberships])
         self._serve()
 
     def apply(
@@ -58,17 +58,17 @@ class Service:
     ) -> None:
         """Take a change: new memberships and templates. ``launches``: all templates, including those."""
         self._memberships.apply(memberships, fresh, launches)
-        self._tell_board([*memberships])
+        self._wake_waiting([*memberships])
 
     def forget(self, job_ids: Sequence[str]) -> None:
         """Forget jobs that have nothing left on this node."""
         self._memberships.forget(job_ids)
-        if self._board is not None:
-            self._board.forget(job_ids)
+        if self._values is not None:
+            self._values.forget(job_ids)
 
-    def _tell_board(self, launch_keys: Sequence[str]) -> None:
-        if self._board is not None and launch_keys:
-            self._board.changed(list({LaunchKey.parse(key).job_id for key in launch_keys}))
+    def _wake_waiting(self, launch_keys: Sequence[str]) -> None:
+        if self._values is not None and launch_keys:
+            self._values.changed(list({LaunchKey.parse(key).job_id for key in launch_keys}))
 
     def released(self, key: AttemptKey) -> bool:
         """Return whether an attempt was a member, and is none any more."""

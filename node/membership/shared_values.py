@@ -23,7 +23,7 @@ MOST_KEYS = 4096
 BARRIER_TTL = 3600.0
 
 
-class Board:
+class SharedValues:
     """Values and barriers of jobs. Its methods raise UnreachableError while redis is away."""
 
     def __init__(self, store: SharedStore, memberships: Memberships, most_keys: int = MOST_KEYS) -> None:

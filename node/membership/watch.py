@@ -1,7 +1,8 @@
 """Wakes the requests that wait for shared values: once for each change, without looking at the store in between.
 
 A request says which value it waits for, looks at it, and waits. The listener's thread wakes it when the value changes,
-and whenever changes may have been missed: when the listener has begun, and when it has failed. Used by ``board``.
+and whenever changes may have been missed: when the listener has begun, and when it has failed. Used by
+``shared_values``.
 """
 
 from __future__ import annotations

@@ -16,25 +16,27 @@ from typing import Any
 import pytest
 
 from grass import clock
+from grass.dashboard.access import PageAccess, RefusedError
 from grass.dashboard.actions import ACTIONS
 from grass.dashboard.app import asset, edition
-from grass.dashboard.gate import Gate, RefusedError
 from grass.dashboard.logs import LONGEST, LogWords, shown
+from grass.dashboard.merged_feed import MOST_JOBS, MergedFeed
 from grass.dashboard.mirror import Mirror
-from grass.dashboard.pile import MOST_JOBS, Pile
 from grass.dashboard.server import DashboardServer
 from grass.errors import InputError, UnreachableError
 from tests.support.needs import require
 
 PAGE = Path(__file__).parents[2] / "grass" / "dashboard" / "page"
-GATE = Gate("127.0.0.1:80", "secret", "cookie", aliases=("localhost:80",))
+ACCESS = PageAccess("127.0.0.1:80", "secret", "cookie", aliases=("localhost:80",))
 HOST = {"Host": "127.0.0.1:80"}
 
 
-def refusal(gate: Gate = GATE, method: str = "GET", path: str = "/", cookie: str = "cookie", **headers: str) -> int:
+def refusal(
+    access: PageAccess = ACCESS, method: str = "GET", path: str = "/", cookie: str = "cookie", **headers: str
+) -> int:
     """The status of the refusal; 0: admitted."""
     try:
-        gate.check(
+        access.check(
             method, path, {**HOST, **{name.replace("_", "-"): text for name, text in headers.items()}}, cookie, 5.0
         )
     except RefusedError as error:
@@ -51,14 +53,14 @@ def test_the_gate_admits_the_page_and_nobody_else() -> None:
     assert refusal(Sec_Fetch_Site="cross-site") == refusal(Sec_Fetch_Site="same-site") == 403
     assert refusal(method="POST") == 403
     assert refusal(path="/open/x", cookie="", Sec_Fetch_Site="cross-site") == refusal(path="/assets/x", cookie="") == 0
-    assert GATE.accepts("secret") and not GATE.accepts("") and not GATE.accepts("sécret")
-    assert "secret" not in repr(GATE) and "cookie=" not in repr(GATE)
+    assert ACCESS.accepts("secret") and not ACCESS.accepts("") and not ACCESS.accepts("sécret")
+    assert "secret" not in repr(ACCESS) and "cookie=" not in repr(ACCESS)
 
 
 def test_nothing_is_served_after_the_expiry() -> None:
-    gate = Gate("127.0.0.1:80", "secret", "cookie", expires=5.0)
-    assert refusal(gate) == refusal(gate, path="/open/secret") == 401
-    assert not gate.expired(4.9)
+    access = PageAccess("127.0.0.1:80", "secret", "cookie", expires=5.0)
+    assert refusal(access) == refusal(access, path="/open/secret") == 401
+    assert not access.expired(4.9)
 
 
 def job(name: str, state: str = "RUNNING", ended: float | None = None) -> dict[str, Any]:
@@ -66,44 +68,44 @@ def job(name: str, state: str = "RUNNING", ended: float | None = None) -> dict[s
 
 
 def test_a_pile_has_the_newest_version_of_each_thing() -> None:
-    pile = Pile()
-    assert not pile
-    pile.add({"time": 1.0, "cursor": "x"})
-    assert not pile, "the time alone is no news"
-    pile.add({"jobs": [job("a"), job("b")], "events": [{"id": "1"}], "time": 2.0})
-    pile.add({"jobs": [job("a", "FAILED", 3.0)], "removed": {"jobs": ["b"]}, "events": [{"id": "2"}]})
-    assert pile.take() == {
+    feed = MergedFeed()
+    assert not feed
+    feed.add({"time": 1.0, "cursor": "x"})
+    assert not feed, "the time alone is no news"
+    feed.add({"jobs": [job("a"), job("b")], "events": [{"id": "1"}], "time": 2.0})
+    feed.add({"jobs": [job("a", "FAILED", 3.0)], "removed": {"jobs": ["b"]}, "events": [{"id": "2"}]})
+    assert feed.take() == {
         "time": 2.0,
         "jobs": [job("a", "FAILED", 3.0)],
         "removed": {"jobs": ["b"]},
         "events": [{"id": "1"}, {"id": "2"}],
     }
-    assert not pile and pile.take() == {}
+    assert not feed and feed.take() == {}
 
 
 def test_a_snapshot_replaces_all_that_was_known_but_the_link() -> None:
-    pile = Pile()
-    pile.add({"jobs": [job("old")], "link": {"up": True}})
-    pile.add({"snapshot": True, "complete": False, "jobs": [job("new")]})
-    pile.add({"nodes": [{"name": "n"}]})
-    assert pile.whole() == {"snapshot": True, "link": {"up": True}, "jobs": [job("new")], "nodes": [{"name": "n"}]}
-    assert pile.take()["snapshot"] is True
+    feed = MergedFeed()
+    feed.add({"jobs": [job("old")], "link": {"up": True}})
+    feed.add({"snapshot": True, "complete": False, "jobs": [job("new")]})
+    feed.add({"nodes": [{"name": "n"}]})
+    assert feed.whole() == {"snapshot": True, "link": {"up": True}, "jobs": [job("new")], "nodes": [{"name": "n"}]}
+    assert feed.take()["snapshot"] is True
 
 
 def test_a_pile_drops_the_jobs_that_ended_first() -> None:
-    pile = Pile()
-    pile.add({"jobs": [job("active"), *(job(f"e{at}", "SUCCEEDED", float(at)) for at in range(MOST_JOBS + 9))]})
-    names = [each["id"] for each in pile.whole()["jobs"]]
+    feed = MergedFeed()
+    feed.add({"jobs": [job("active"), *(job(f"e{at}", "SUCCEEDED", float(at)) for at in range(MOST_JOBS + 9))]})
+    names = [each["id"] for each in feed.whole()["jobs"]]
     assert len(names) == MOST_JOBS and "active" in names and "e9" not in names and f"e{MOST_JOBS + 8}" in names
 
 
 def test_the_state_does_not_grow_with_what_is_gone() -> None:
-    state, tab = Pile(), Pile()
+    state, tab = MergedFeed(), MergedFeed()
     state.add({"snapshot": True, "jobs": [job("a", "FAILED", 1.0), job("b", "RUNNING")]})
     tab.add(state.whole())
     tab.take()
-    for pile in (state, tab):
-        pile.add({"removed": {"jobs": ["a"]}})
+    for feed in (state, tab):
+        feed.add({"removed": {"jobs": ["a"]}})
     assert "removed" not in state.whole() and [each["id"] for each in state.whole()["jobs"]] == ["b"]
     assert tab.take() == {"removed": {"jobs": ["a"]}}
 

@@ -1,4 +1,4 @@
-"""The membership API without its socket: tokens, routes, the board over a store in memory."""
+"""The membership API without its socket: tokens, routes, shared values over a store in memory."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from grass.wire.membership_api import BarrierState, KeyState, World
 from node.agent import folders
 from node.membership import server
 from node.membership.api import Api, Request
-from node.membership.board import MOST_KEYS, Board
 from node.membership.forwarding import Forwarding
 from node.membership.late_files import LateFiles
 from node.membership.memberships import Memberships
+from node.membership.shared_values import MOST_KEYS, SharedValues
 from tests.support.waiting import wait_until
 
 SECRET = job_secret("master", "j-1")
@@ -62,16 +62,16 @@ class Tasks:
         self.memberships = Memberships(self.config)
         self.template = LaunchTemplate(job_id="j-1", job="j", component="w", command="true", secret=SECRET)
         self.backend = Counting()
-        self.board = Board(SharedStore(self.backend, Keys("g:")), self.memberships, most_keys)
+        self.values = SharedValues(SharedStore(self.backend, Keys("g:")), self.memberships, most_keys)
         self.drained: list[str] = []
         forwarding = Forwarding(self.config, self.memberships)
-        self.api = Api(self.memberships, self.board, forwarding, self.drained.append)
+        self.api = Api(self.memberships, self.values, forwarding, self.drained.append)
         launches = {"j-1/w": self.template}
         self.memberships.reset({"j-1/w": world(1, 0, 1)}, launches)
 
     def change(self, membership: Membership) -> None:
         self.memberships.apply({"j-1/w": membership}, {}, {"j-1/w": self.template})
-        self.board.changed(["j-1"])
+        self.values.changed(["j-1"])
 
     def ask(self, method: str, path: str, body: object = None, key: str = KEYS[0], token: str = "") -> object:
         header = f"Bearer {token or task_token(SECRET, key)}"
@@ -224,7 +224,7 @@ def test_a_barrier_that_waits_ends_when_the_membership_changes(tasks: Tasks) -> 
 def test_who_waits_for_a_value_of_a_job_that_is_forgotten_is_answered(tasks: Tasks) -> None:
     waiting = later(tasks, "GET", "/v1/kv/a?revision=none&wait=60")
     wait_until(lambda: tasks.backend.reads > 1)
-    tasks.board.forget(["j-1"])
+    tasks.values.forget(["j-1"])
     found = waiting.result(20)
     assert isinstance(found, KeyState) and found.value is None
 

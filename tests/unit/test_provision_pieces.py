@@ -282,7 +282,7 @@ def test_the_doctor_names_the_folder_in_which_a_home_cannot_be_made(tmp_path: Pa
 
 def test_a_machine_without_an_ipv4_loopback_is_told_so(tmp_path: Path) -> None:
     require_root()
-    with pytest.raises(InputError, match=r"192\.0\.2\.1 is no address of this machine"):
+    with pytest.raises(InputError, match=r"192\.0\.2\.1 is not an address of this machine"):
         ports.available("192.0.2.1", 1)
     script = (
         "from pathlib import Path; from grass.provision import doctor, local; import sys; home = Path(sys.argv[1])\n"
@@ -302,7 +302,7 @@ def test_a_limit_of_processes_that_leaves_no_room_for_the_daemons_is_named(monke
         resource.setrlimit(resource.RLIMIT_NPROC, (5, before[1]))
         with pytest.raises(InputError, match=r"a cluster needs 64; raise `ulimit -u` \(now 5\)"):
             machine.check_processes()
-        room = machine.room_for_processes()
+        room = machine.spare_processes()
     finally:
         resource.setrlimit(resource.RLIMIT_NPROC, before)
     assert room is not None and room <= 5

@@ -169,7 +169,7 @@ class Images:
         with self._loading:
             if self._is_there(image, entry):
                 return
-            self._make_room(keep=image)
+            self._free_space(keep=image)
             self._engine.load(_archive(self._folder / "blobs", image, entry, _Progress(image, say)))
             try:
                 found = self._engine.image(image)["Id"]
@@ -199,7 +199,7 @@ class Images:
                 known[image].used = clock.wall()
                 self._remember(known)
 
-    def _make_room(self, keep: str) -> None:
+    def _free_space(self, keep: str) -> None:
         with self._lock:
             known = self._remembered()
             for image in sorted((each for each in known if each != keep), key=lambda each: known[each].used):
