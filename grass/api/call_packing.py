@@ -2,7 +2,7 @@
 
 A task gets its calls in ``GRASS_ENTRY`` and prints one marked line per result, so nothing needs a shared file system.
 To unpickle is to run code. So each result carries a code made with a key that only the executor and its tasks know, and
-lines without it are no results: what a function printed, or what somebody else wrote into the log.
+lines without it are not results: what a function printed, or what somebody else wrote into the log.
 """
 
 from __future__ import annotations

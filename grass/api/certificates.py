@@ -43,7 +43,7 @@ class Authority:
     def sign(self, request: str, identity: str, now: float, days: float) -> str:
         """Return a certificate for the key of a request (PEM), with the owner's name.
 
-        Raises InputError: the text is no request, or not signed with its own key."""
+        Raises InputError: the text is not a request, or not signed with its own key."""
         names = [x509.UniformResourceIdentifier(identity)]
         usages = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
         own = x509.SubjectKeyIdentifier.from_public_key(self.key.public_key())

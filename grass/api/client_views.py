@@ -1,4 +1,4 @@
-"""Views of ``grass.Client`` that are no reply of the API: the client makes them of several.
+"""Views of ``grass.Client`` that are not a reply of the API: the client makes them of several.
 
 Used by ``grass``, ``job`` and ``typed_client``.
 """

@@ -115,7 +115,7 @@ def master_key(url: str, thumbprint: str) -> RSAKey:
         raise UnreachableError(f"{url}: the server there is not a master of Grass") from error
     if found != thumbprint:
         raise NotAllowedError(
-            f"{url}: the master there is not the one that the join token is for (its key is {found}, "
+            f"{url}: the join token is for another master (this master's key is {found}, "
             f"the token says {thumbprint}); it is another cluster, or somebody intercepts the connection"
         )
     return key

@@ -34,7 +34,7 @@ def load_context(listen: MetricsListen, now: float) -> ssl.SSLContext:
     except InputError as error:
         raise _wrong("metrics.key", f"{listen.key}: {error}") from error
     except ssl.SSLError as error:
-        why = f"{listen.key} is no private key, or not that of {listen.certificate}"
+        why = f"{listen.key} is not a private key, or not that of {listen.certificate}"
         raise _wrong("metrics.key", f"{why} ({error.reason or error})") from error
     if listen.clients is not None:
         try:

@@ -1,7 +1,7 @@
 """Sealed HTTP transport: one request and its reply, or its stream of replies. Used by ``ApiClient``.
 
 It retries, because the cluster may be restarting; all requests can be repeated without harm. Every attempt is sealed
-anew, because a request id is valid for one request. Safe for several threads: each exchange has its own connection.
+again, because a request id is valid for one request. Safe for several threads: each exchange has its own connection.
 """
 
 from __future__ import annotations

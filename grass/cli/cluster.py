@@ -161,7 +161,7 @@ def clean(invocation: Invocation, yes: bool, outputs: bool) -> Exit:
     """Delete all finished jobs and their logs. Files in GRASS_OUTPUT stay, unless --outputs is given."""
     client = invocation.client()
     ended = [job["id"] for job in client.jobs(all=True) if JobState(job["state"]).ended]
-    question = f"Delete {len(ended)} ended jobs with their logs{' and outputs' if outputs else ''}?"
+    question = f"Delete {len(ended)} finished jobs with their logs{' and outputs' if outputs else ''}?"
     if ended and not yes and not invocation.output.ask(question):
         return _unchanged(invocation)
     deleted = [job_id for job_id in ended if _delete(client, job_id)]

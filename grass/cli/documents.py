@@ -53,7 +53,7 @@ def sources_of(file: Path) -> list[Source]:
 
 
 def sources_in(content: bytes, name: str, folder: Path, file_name: str = "") -> list[Source]:
-    """Return what the content of a file says. ``name``: for messages. ``file_name``: empty for what is no file."""
+    """Return what the content of a file says. ``name``: for messages. ``file_name``: empty for other content."""
     from grass.manifest import script
     from grass.manifest.document import read_documents
     from grass.manifest.sent import sent_of

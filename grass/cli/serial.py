@@ -31,7 +31,7 @@ def csv_text(titles: Sequence[str], rows: Sequence[Sequence[str]], *, header: bo
 
 
 def rows_of(data: Any) -> Rows:
-    """Return a column per key. A value that is no plain text or number is JSON."""
+    """Return a column per key. A value that is not a plain text or number is JSON."""
     items = [item if isinstance(item, Mapping) else {"value": item} for item in _items(data)]
     titles = list(dict.fromkeys(key for item in items for key in item))
     return titles, [[_cell(item.get(title)) for title in titles] for item in items]

@@ -73,7 +73,7 @@ class Pattern(ParamType):
         except (re.error, OverflowError, RecursionError, FutureWarning, DeprecationWarning) as error:
             from grass.manifest.document import show_text
 
-            self.fail(f"{show_text(value)} is no regular expression: {error}", param, ctx)
+            self.fail(f"{show_text(value)} is not a regular expression: {error}", param, ctx)
         return value
 
 

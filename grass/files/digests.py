@@ -22,12 +22,12 @@ def digests(
 ) -> dict[str, str]:
     """Return ``sha256:…`` of each file by its name; ``N bytes, modified T`` (wall seconds) beyond ``MOST_BYTES``.
 
-    What is no regular file below ``folder`` is left out. ``folders``: also the files of the folders among the names.
+    What is not a regular file below ``folder`` is left out. ``folders``: also the files of the folders among the names.
     ``may_read``: is asked with the path below ``folder`` of what is read, whichever links lead there.
     """
     found: dict[str, str] = {}
     present = [name for name in names if os.path.lexists(os.path.join(folder, name))]  # noqa: PTH118 (at each start)
-    if not present:  # most words of most commands are no files here
+    if not present:  # most words of most commands are not files here
         return found
     left = MOST_BYTES
     root = Path(os.path.realpath(folder))

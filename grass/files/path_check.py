@@ -9,7 +9,7 @@ With ``--user NAME JOB``, the path must also be one that this user may reach, in
 (``-``: of none). With ``--viewer NAME``, the transfer must be a pull. Here that is for the message only: the kernel
 keeps the transfer of such a user to the folders (``landlock``), and rsync's daemon is read-only for a viewer.
 
-The module is started anew for each transfer, so it must import little. It runs isolated (``-I``), because its working
+The module is started again for each transfer, so it must import little. It runs isolated (``-I``), because its working
 folder may be the share.
 """
 

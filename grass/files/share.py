@@ -147,7 +147,7 @@ def add_image(share: Path, name: str, entry: ImageEntry) -> ImageEntry:
 
 
 def incoming(user: str) -> str:
-    """Return the folder of the share that receives the parts of images of a user who is no administrator.
+    """Return the folder of the share that receives the parts of images of a user who is not an administrator.
 
     So that nobody can replace a part that belongs to another image.
     """

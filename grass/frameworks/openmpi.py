@@ -5,7 +5,7 @@ folder of TMPDIR that is named after the machine, so several tasks of one node e
 ``deepspeed`` and ``registry``.
 
 Left alone, ranks also try the bridges of container engines, which have the same addresses on every machine, and wait
-for ever for an answer. So they get the network that contains the addresses of the job's tasks.
+forever for an answer. So they get the network that contains the addresses of the job's tasks.
 """
 
 from __future__ import annotations

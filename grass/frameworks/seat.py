@@ -89,7 +89,7 @@ def library_folder(folder: str) -> str:
 
 def alias(member: Member) -> str:
     """Return the host name by which launchers know a member. A later attempt has another one: Horovod excludes a host
-    for ever once it failed. Open MPI cuts names at the first dot, so it contains none."""
+    forever once it failed. Open MPI cuts names at the first dot, so it contains none."""
     return f"{member.task.replace('.', '-')}-{member.attempt}"
 
 

@@ -59,7 +59,7 @@ def of_lines(text: str) -> list[str]:
 
 
 def of_json(text: str) -> list[str]:
-    """Return the items of a JSON list; an item that is no text as compact JSON. Raises Wrong."""
+    """Return the items of a JSON list; an item that is not text as compact JSON. Raises Wrong."""
     try:
         items = json.loads(text)
     except (ValueError, RecursionError) as error:

@@ -1,7 +1,7 @@
 """Writes a job as a native document. ``parse_job`` of the document returns an equal job (a property test). Pure.
 
 Used by ``grass apply --dry-run`` and ``grass export``. What has its default is left out. The folder of the file and the
-variables of the submitting shell are no part of a document.
+variables of the submitting shell are not a part of a document.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ _SCRIPT = re.compile(r"-[aefhuvx]*c[aefhuvx]*")
 
 
 def first_program(command: str | tuple[str, ...]) -> str:
-    """Return the first word of a command, without ``exec`` and variables before it. Empty: that is no plain word, or
+    """Return the first word of a command, without ``exec`` and variables before it. Empty: that is not a plain word, or
     the command sets its own PATH. A script of ``sh -c`` is a command, too.
     """
     words = list(command) if isinstance(command, tuple) else _words(command)

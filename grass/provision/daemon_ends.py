@@ -52,7 +52,7 @@ def _read(paths: Iterable[Path]) -> Iterator[tuple[Path, DaemonEnd]]:
             with suppress(OSError):
                 path.unlink()
         except OSError:
-            continue  # gone, or unreadable, now or for ever: the reader must go on with the others
+            continue  # gone, or unreadable, now or forever: the reader must go on with the others
 
 
 def _of_systemd(text: str) -> DaemonEnd:

@@ -73,7 +73,7 @@ def task_redis(config: ClusterConfig, server: str) -> tuple[str, ...]:
 def supervisord_conf(config: ClusterConfig, redis: list[str], umask: int) -> str:
     """Return supervisord's configuration. All daemons start at once, and each waits for its own requirements.
 
-    ``umask``: the user's umask, for the tasks. ``startsecs=0``: a daemon that ends is started again at once, for ever.
+    ``umask``: the user's umask, for the tasks. ``startsecs=0``: a daemon that ends is started again at once, forever.
     With any other value, supervisord counts ends in quick succession, waits a second longer after each, and finally
     gives up. A cluster whose daemon was killed a few times must not lose this daemon. The cost is one start per second
     while a daemon cannot run at all.

@@ -239,7 +239,7 @@ def _own(config: ClusterConfig, user: str, text: str, *, removes: bool = False) 
 def _check_job(config: ClusterConfig, user: str, job: str, path: str) -> None:
     known = _store(config).run(job) if is_job_id(job) else None
     if known is None or known.user != user:
-        raise NotAllowedError(f"{path}: is no output of a job of user {user}")
+        raise NotAllowedError(f"{path}: is not an output of a job of user {user}")
 
 
 def _check_image(config: ClusterConfig, user: str, name: str) -> None:

@@ -55,7 +55,7 @@ def check_address(host: str) -> None:
 def _no_address(host: str) -> str:
     if host.startswith("127."):
         return f"{host} does not work here: set the loopback up (`ip link set lo up; ip addr add 127.0.0.1/8 dev lo`)"
-    return f"{host} is no address of this machine"
+    return f"{host} is not an address of this machine"
 
 
 def holder(port: int) -> str:

@@ -29,7 +29,7 @@ _NAME_OF = {module: name for name, module in MODULES.items()}
 
 @dataclass(frozen=True)
 class Process:
-    """A process. ``start`` in clock ticks since boot; pid and ``start`` together identify one process for ever."""
+    """A process. ``start`` in clock ticks since boot; pid and ``start`` together identify one process forever."""
 
     name: str
     pid: int

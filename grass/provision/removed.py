@@ -49,7 +49,7 @@ def _wait(path: Path) -> None:
 
 
 def _is_gone(path: Path) -> bool:
-    """Return whether the path is gone. An error of the file system is no proof of that."""
+    """Return whether the path is gone. An error of the file system does not prove that."""
     try:
         path.stat()
     except FileNotFoundError:

@@ -48,7 +48,7 @@ def _end_containers(config: ClusterConfig, forever: bool) -> None:
 
 
 def end_orphans(config: ClusterConfig) -> None:
-    """End the processes that a dead supervisord left running, so that the next supervisord can start everything anew.
+    """End the processes that a dead supervisord left running, so that the next supervisord can start everything again.
 
     The shepherd itself stays, because it is the parent of the tasks; only its guard is ended. The next guard waits for
     that shepherd, and takes over when the shepherd ends.

@@ -179,7 +179,7 @@ _READS = (
 )
 _EVALS = "+eval +evalsha +script|load"
 _NODE_COMMANDS = "+hget +hgetall +xread +xrange +xrevrange +xadd +xdel +publish +subscribe +unsubscribe"
-"""No script: a node could keep the server busy with one for ever."""
+"""No script: a node could keep the server busy with one forever."""
 _TASK_VALUES = "+get +set +del +watch +pttl"
 """For the values that tasks of a job share."""
 _API_WRITES = "+set +setex +hset +hdel +xadd +zadd"

@@ -32,7 +32,7 @@ class RedisBackend(RedisServer):
 
     def apply(self, ops: list[Op], guards: list[Guard] | None = None) -> int:
         step = packed_step(ops, guards or [])
-        self._check_room()
+        self._check_size()
         with translated():
             if not self._digest:
                 self._digest = str(self._ask("SCRIPT", "LOAD", APPLY))
@@ -43,7 +43,7 @@ class RedisBackend(RedisServer):
 
     def append(self, ops: list[Op], hints: Sequence[Op] = ()) -> None:
         commands = [command_of(op) for op in (*ops, *hints)]
-        self._check_room()
+        self._check_size()
         with translated():
             if len(ops) == 1:  # atomic by itself; this is most reports
                 answer = self._ask_all(commands)[0]
@@ -58,12 +58,12 @@ class RedisBackend(RedisServer):
                 raise refused[0]
 
     def put(self, key: str, value: str, seconds: int, channel: str) -> None:
-        self._check_room()
+        self._check_size()
         with translated():
             self._ask_and_tell(channel, key, "SET", key, value, "EX", seconds)
 
     def put_if(self, key: str, value: str, seconds: int, old: str | None, channel: str) -> bool:
-        self._check_room()
+        self._check_size()
         with translated():
             if old is None:
                 return self._ask_and_tell(channel, key, "SET", key, value, "EX", seconds, "NX") is not None

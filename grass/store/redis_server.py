@@ -32,7 +32,7 @@ class RedisServer(RedisLink):
 
     def set_user(self, name: str, rules: list[str]) -> None:
         """Create or replace a user and save it in the server's ACL file. Needs the rights of ``admin``."""
-        self._check_room()
+        self._check_size()
         with translated():
             self._ask("ACL", "SETUSER", name, *rules)
             self._ask("ACL", "SAVE")

@@ -22,7 +22,7 @@ DAEMONS = (
     "node-agent",
     "node-api-server",
 )
-"""Those that send their log. The shepherd depends on nothing, and redis and supervisord are no programs of Grass."""
+"""Those that send their log. The shepherd depends on nothing, and redis and supervisord are not programs of Grass."""
 LONGEST = 16_384
 """Characters of one entry. The rest is cut."""
 

@@ -76,7 +76,7 @@ class OperationRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     generation: int | None = None
     """The generation of the membership that it committed last."""
     added: tuple[str, ...] = ()
-    """Tasks that join, or start anew."""
+    """Tasks that join, or start again."""
     removed: tuple[str, ...] = ()
     """Tasks that leave."""
     number: int = 0
@@ -107,7 +107,7 @@ class OperationRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 
     @property
     def cancellable(self) -> bool:
-        """Whether it can be cancelled: it waits, or its new tasks are no members yet."""
+        """Whether it can be cancelled: it waits, or its new tasks are not members yet."""
         joins = self.state in (OperationState.RESERVING, OperationState.STARTING)
         return self.state is OperationState.WAITING or (joins and self.kind is OperationKind.SCALE)
 

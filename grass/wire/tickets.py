@@ -132,7 +132,7 @@ class ReplaceTask(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", t
 
 
 class CancelOperation(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="operation-cancel"):
-    """Cancel an operation that waits, or whose new tasks are no members yet."""
+    """Cancel an operation that waits, or whose new tasks are not members yet."""
 
     job_id: str
     id: str

@@ -83,7 +83,7 @@ class ComponentRun:
     """Moving average of a task's seconds, for the backlog."""
     holes: frozenset[int] = _NONE
     joining: frozenset[int] = _NONE
-    """New tasks that are no members yet: their operation has not committed them. They count in ``size``."""
+    """New tasks that are not members yet: their operation has not committed them. They count in ``size``."""
     entering: tuple[int, ...] = ()
     """Those of ``joining`` that were never placed. They are placed once no other task of the component waits."""
     released: dict[int, TaskRecord] | None = None

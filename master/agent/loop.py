@@ -153,7 +153,7 @@ class MasterAgent:
         try:
             found = self._floods.judge(self._store.report_sizes(), self._accounts.crowded(), now)
             if self._store.mend_wakeups(wall()):
-                log.warning("the wake-up stream was damaged by a node; it was made anew")
+                log.warning("a node damaged the wake-up stream; it was created again")
             if removed := self._accounts.bound_shared(self._spaces):
                 log.error("%d values that tasks share were removed: more than jobs may have, or of no job", removed)
         except UnreachableError:

@@ -1,6 +1,6 @@
 """From the memory to the planner's input (``planning/model.py``). Pure.
 
-Only what ``PlannerCache`` lists as stale is made anew. Called by ``placement``, ``preview`` and ``fairness``.
+Only what ``PlannerCache`` lists as stale is made again. Called by ``placement``, ``preview`` and ``fairness``.
 """
 
 from __future__ import annotations

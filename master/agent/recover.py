@@ -1,7 +1,7 @@
 """Rebuilds the master-agent's memory from the store. Commits are atomic, so nothing has to be repaired.
 
 Called by the loop at the start, and after a round that failed. ``Loaded`` reads jobs from the store while they are
-iterated, which may fail; the caller then begins anew.
+iterated, which may fail; the caller then begins again.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ def _job(cluster: Cluster, loaded: LoadedJob, agenda: Agenda, now: _Now) -> JobR
 
 
 def _operations(run: JobRun, loaded: LoadedJob, agenda: Agenda, now: _Now) -> None:
-    """Take over operations. After a reboot, a deadline is counted anew: time before it cannot be measured."""
+    """Take over operations. After a reboot, a deadline starts again: time before it cannot be measured."""
     for operation in sorted(loaded.operations.values(), key=lambda each: each.number):
         if operation.deadline is not None:
             drains = operation.state is OperationState.DRAINING

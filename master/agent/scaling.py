@@ -111,7 +111,7 @@ def cut_off(step: Step, run: JobRun) -> None:
 
 
 def undo(step: Step, run: JobRun, operation: OperationRecord, outcome: Outcome, message: str) -> None:
-    """Remove the new tasks that are no members yet. Members are not touched."""
+    """Remove the new tasks that are not members yet. Members are not touched."""
     component = run.components[operation.component or ""]
     gone = sorted(component.joining, reverse=True)
     if operation.partial and operation.generation is not None and outcome is not Outcome.CANCELLED:
@@ -281,7 +281,7 @@ def _named(component: ComponentRun, named: Sequence[str]) -> tuple[set[int], str
     for text in named:
         key = TaskKey.parse(text)
         if key.index >= component.end or key.index in component.holes:
-            return set(), f"{text}: there is no such task any more"
+            return set(), f"{text}: the task does not exist any more"
         found.add(key.index)
     return found, ""
 

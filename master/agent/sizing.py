@@ -22,7 +22,7 @@ def extend(component: ComponentRun, count: int) -> None:
 
 
 def join(component: ComponentRun, count: int) -> list[int]:
-    """Add tasks that join: they are no members before their operation commits them. Return their indexes."""
+    """Add tasks that join: they are not members before their operation commits them. Return their indexes."""
     materialise(component, component.end)
     filled = sorted(component.holes)[:count]
     added = [*filled, *range(component.end, component.end + count - len(filled))]
@@ -99,7 +99,7 @@ def materialise(component: ComponentRun, end: int) -> None:
 
 
 def _trim(component: ComponentRun) -> None:
-    """Drop holes at the end, so that they are no holes."""
+    """Drop holes at the end, so that they are not holes."""
     while component.end - 1 in component.holes:
         component.holes -= {component.end - 1}
     component.next_index = min(component.next_index, component.end)

@@ -1,6 +1,6 @@
 """Records the planner's reasons why jobs wait, where they changed. Called by ``placement``. Pure.
 
-Numbers in a reason change whenever a task ends. Writing a long queue anew each time would cost too much, so only a few
+Numbers in a reason change whenever a task ends. Writing a long queue again each time would cost too much, so only a few
 texts are updated at once, the others a little later, and a queue of many thousands is reviewed only at times.
 """
 

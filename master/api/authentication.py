@@ -135,7 +135,7 @@ class Authenticator:
         return _without_session(opened, None, method, target)
 
     def admit(self, caller: Caller, *, reads: bool, takes_id: bool) -> None:
-        """Check freshness, and that the request is no replay.
+        """Check freshness, and that the request is not a replay.
 
         ``reads``: the call changes nothing. ``takes_id``: the handler stores the request id in its own step.
         Raises NotAllowedError for a disabled user, StaleRequestError (both answered encrypted) or EnvelopeError.

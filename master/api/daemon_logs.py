@@ -71,7 +71,7 @@ def stream_logs(call: Call) -> Pieces:
     folder, wanted, follow = folder_of(call.api.config), Wanted.of(call.query), call.query["follow"]
     after = call.query["after"]
     if after is not None and not _POSITION.fullmatch(after):
-        raise InputError(f"query parameter after: {after!r} is no position in the log")
+        raise InputError(f"query parameter after: {after!r} is not a position in the log")
     if not folder.is_dir():
         raise NotFoundError(
             "the collector of this cluster keeps no logs of daemons, as a fluentd of your own does not; "

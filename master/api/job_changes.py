@@ -84,7 +84,7 @@ def _file(call: Call, record: JobRecord) -> JobFile | None:
 
 
 def stop_tasks(call: Call, record: JobRecord, names: tuple[str, ...], grace: float | None) -> None:
-    """File a ticket that stops tasks of an active job. Raises for a name that is no active task of it."""
+    """File a ticket that stops tasks of an active job. Raises for a name that is not an active task of it."""
     if len(names) > MOST_TASKS:
         raise InputError(f"tasks: at most {MOST_TASKS} names, got {len(names)}; name their component")
     if record.state.ended:

@@ -177,7 +177,7 @@ JOB_ROUTES: tuple[Route, ...] = (
         "operations.cancel",
         "DELETE /v1/jobs/{job}/operations/{operation}",
         WRITE,
-        "Cancel an operation that waits, or a scale-out whose new tasks are no members yet",
+        "Cancel an operation that waits, or a scale-out whose new tasks are not members yet",
         views.OperationView,
     ),
     Route(
@@ -302,7 +302,7 @@ JOB_ROUTES: tuple[Route, ...] = (
         "schedules.delete",
         "DELETE /v1/schedules/{schedule}",
         WRITE,
-        "Remove a schedule that is no active batch; its jobs stay",
+        "Remove a schedule that is not an active batch; its jobs stay",
         views.ScheduleView,
     ),
 )

@@ -1,6 +1,6 @@
 """`POST /v1/jobs/{job}/logs`: streams the log of a job, once or continuously. A client can resume after any piece.
 
-The server does not search for patterns: a regular expression may take for ever, so it runs on the client's machine.
+The server does not search for patterns: a regular expression may take forever, so it runs on the client's machine.
 Used by ``jobs``.
 """
 

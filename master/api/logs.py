@@ -1,7 +1,7 @@
 """Reads the logs of a job, once or continuously. File access only. Used by ``log_stream``.
 
 Lines of all tasks are merged by time. Memory is one buffer per task, ``BUFFERS`` bytes in all, and incomplete lines.
-A job that never printed anything has no lines, which is no error.
+A job that never printed anything has no lines, which is not an error.
 """
 
 from __future__ import annotations

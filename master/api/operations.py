@@ -105,7 +105,7 @@ def wait_for_operation(call: Call, job: str, operation: str) -> OperationWaited:
 
 
 def cancel_operation(call: Call, job: str, operation: str) -> OperationView:
-    """Cancel an operation that waits, or new members that are no members yet."""
+    """Cancel an operation that waits, or new members that are not members yet."""
     record = find_job(call, job)
     found = _find(call, record, operation)
     if not found.unfinished:
@@ -178,7 +178,7 @@ def _check_scaling(call: Call, record: JobRecord, wanted: OperationRequest) -> N
     for task in wanted.remove:
         key = _task(record, task)
         if key.component != component.name:
-            raise InputError(f"remove: {task} is no task of {component.name}")
+            raise InputError(f"remove: {task} is not a task of {component.name}")
     try:
         check_removal(spec, component.name, wanted.remove)
     except SizeError as error:
@@ -209,7 +209,7 @@ def _task(record: JobRecord, text: str) -> TaskKey:
     try:
         key = TaskKey.parse(text)
     except UndecodableError as error:
-        raise InputError(f"job {record.name}: {text!r} is no task; write COMPONENT.INDEX") from error
+        raise InputError(f"job {record.name}: {text!r} is not a task; write COMPONENT.INDEX") from error
     part = record.components.get(key.component)
     if part is None or key.index not in part.indexes:
         raise NotFoundError(f"job {record.name}: no task {text}; `grass job show {record.name}` lists its tasks")

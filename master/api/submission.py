@@ -107,7 +107,7 @@ def _files(files: dict[str, str]) -> dict[str, str]:
 
 
 def _checked_file(file: JobFile | None) -> JobFile | None:
-    """Return the file, or None for an empty one. Raises InputError for what is no text, or too long."""
+    """Return the file, or None for an empty one. Raises InputError for what is not text, or too long."""
     if file is None:
         return None
     try:

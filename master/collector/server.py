@@ -119,7 +119,7 @@ class Connection(asyncio.Protocol):
             log.error("cannot write: %s; the sender tries again", error)
             broken = True
         except UnreachableError as error:
-            log.warning("cannot tell whose records these are: %s; the sender tries again", error)
+            log.warning("cannot find the owner of these records: %s; the sender tries again", error)
             broken = True
         if acks:
             self._transport.write(b"".join(acks))

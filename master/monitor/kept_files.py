@@ -2,8 +2,8 @@
 
 To a user belong ``data/NAME/`` and the folders of the user's jobs. A walk through all files is avoided: a folder of a
 job that has ended is measured once more and then remembered, and the others only of users who may have changed
-something since: whose jobs were active, who pushed or removed files, or who exceed a limit. Everything is measured anew
-after an hour. A measurement takes at most a twentieth of the time. Used by ``__main__``.
+something since: whose jobs were active, who pushed or removed files, or who exceed a limit. Everything is measured
+again after an hour. A measurement takes at most a twentieth of the time. Used by ``__main__``.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ class PageServer:
                 except OSError:
                     continue  # the peer is gone
                 except Exception:  # a node may report figures that the page cannot show
-                    log.exception("a page of metrics failed; the next one is made anew")
+                    log.exception("a page of metrics failed; the next request makes a new one")
 
     def _answer(self, connection: socket.socket) -> None:
         question = b""

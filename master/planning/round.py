@@ -198,7 +198,7 @@ class Round:
     def _orders(self, gang: list[Demand]) -> Iterator[list[Demand]]:
         """Yield the orders in which to try a gang: largest tasks first; then least spare capacity first.
 
-        This is no search: a gang of several components may fit in a way that neither order finds.
+        This is not a search: a gang of several components may fit in a way that neither order finds.
         """
         largest = sorted(gang, key=_size, reverse=True)
         yield largest
@@ -243,7 +243,7 @@ class Round:
             in_order = len(self._reserved) == len(self.starts)  # otherwise this job would overtake a job
             self.starts[job.id] = reserver.starts
             most = len(self.table) // NODES_PER_RESERVATION or int(reserver.idle)
-            known = reserver.starts is not None  # otherwise users with less past use might wait for ever
+            known = reserver.starts is not None  # otherwise users with less past use might wait forever
             if known and (job.reservation_rank is not None or (in_order and len(self._reserved) < most)):
                 self._reserved.append(job.id)
             for demand, count, _ in left:

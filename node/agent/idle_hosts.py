@@ -61,7 +61,7 @@ class IdleHosts:
 
 
 def _is_host(template: LaunchTemplate | None) -> bool:
-    """Return whether launchers start their programs in the attempt, and it is no launcher itself."""
+    """Return whether launchers start their programs in the attempt, and it is not a launcher itself."""
     if template is None or template.framework is None or template.framework.name.value not in OVER_SSH:
         return False
     return first_program(template.command) not in LAUNCHERS[template.framework.name.value]

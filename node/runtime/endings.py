@@ -62,7 +62,7 @@ class Endings:
         self._selector = selector
         self._note = note
         self.on_other: Callable[[int, int], None] = lambda *_: None
-        """Called with pid and status, as from wait(), of each reaped child that is no attempt's first process."""
+        """Called with pid and status, as from wait(), of each reaped child that is not an attempt's first process."""
         self.on_end: Callable[[Attempt], None] = lambda *_: None
         """Called with each attempt that was spawned, before its end is in the journal."""
         self.memory = SharedMemory()

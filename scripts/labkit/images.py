@@ -69,7 +69,9 @@ class Images:
         The file is kept as well.
         """
         if not re.fullmatch(r"[a-z][a-z0-9-]{0,60}", name):
-            raise LabError(f"{name!r} is no name for an image: lower-case letters, digits and dashes, a letter first")
+            raise LabError(
+                f"{name!r} is not a name for an image: lower-case letters, digits and dashes, a letter first"
+            )
         tar = self.folder / f"{name}-{_digest(self._tasks + chr(0).join(requirements))}.tar"
         if not tar.exists():
             say(f"making the task image {name} with {', '.join(requirements)}")

@@ -50,7 +50,7 @@ class Lab:
 
     def __init__(self, name: str = "lab", home: Path | None = None) -> None:
         if not re.fullmatch(r"[a-z][a-z0-9-]{0,30}", name):
-            raise LabError(f"{name!r} is no name for a lab: lower-case letters, digits and dashes, a letter first")
+            raise LabError(f"{name!r} is not a name for a lab: lower-case letters, digits and dashes, a letter first")
         self.name = name
         self.home = home or lab_home()
         self.folder = self.home / "labs" / name
@@ -215,7 +215,7 @@ def _check(names: list[str], nodes: int, variants: Mapping[str, str]) -> None:
         if name not in names:
             raise LabError(f"there is no host {name!r} to be {variant!r}; there are: {', '.join(names)}")
         if variant not in VARIANTS:
-            raise LabError(f"{variant!r} is no variant of a host; there are: {', '.join(VARIANTS)}")
+            raise LabError(f"{variant!r} is not a variant of a host; there are: {', '.join(VARIANTS)}")
 
 
 def labs(home: Path) -> list[str]:

@@ -48,7 +48,7 @@ def test_training_goes_from_two_to_three_to_two_workers_and_a_lost_one_is_replac
     # a new worker takes the state of the others
     node.wait_out(launcher, "worker-0-1 is rank 0 of 3 at a later step")
     node.wait_out(launcher, "worker-2-1 is rank 2 of 3 at a later step")
-    # Horovod excludes the host of a killed worker for ever; the next attempt is another host
+    # Horovod excludes the host of a killed worker forever; the next attempt is another host
     os.kill(node.pid(two), signal.SIGKILL)
     node.ended(two)
     node.tell("worker", [(0, 1), (2, 1)])

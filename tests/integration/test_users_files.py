@@ -108,11 +108,11 @@ def test_a_user_reaches_the_output_of_own_jobs(server: FilesServer, share: Path,
     transfers.pull(ann, f"jobs/{own}", tmp_path / "out", print)
     assert (tmp_path / "out" / "out").read_text() == own
     for path in (f"jobs/{other}", f"jobs/{other}/out", "jobs/nothing", "jobs/../x"):
-        with pytest.raises(GrassError, match=r"is no output of a job of user ann|leaves the share"):
+        with pytest.raises(GrassError, match=r"is not an output of a job of user ann|leaves the share"):
             permitted(server.config, record("ann"), RemoveFiles(path, recursive=True))
     for named in ([], ann.rsync_options(f"jobs/{own}"), ann.rsync_options(f"jobs/{other}")):
         said = raw(ann, *named, "-r", f"::data/./jobs/{other}/", str(tmp_path / "out")).stderr
-        assert "did not name this job" in said or "is no output of a job of user ann" in said
+        assert "did not name this job" in said or "is not an output of a job of user ann" in said
     assert (tmp_path / "out" / "out").read_text() == own
     ann.ask(RemoveFiles(f"jobs/{own}", recursive=True))
     assert sorted(path.name for path in (share / "jobs").iterdir()) == [other]

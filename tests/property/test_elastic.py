@@ -156,7 +156,7 @@ class Life:
             assert (spec.min or 1) <= part["replicas"] <= (spec.max or 10)
             assert part["replicas"] % spec.unit == 0
             scalings = [each for each in self.world.api.operations(self.job_id) if each.component == name]
-            if part["joining"]:  # size and outcome agree: new tasks that are no members have their operation
+            if part["joining"]:  # size and outcome agree: new tasks that are not members have their operation
                 assert any(each.unfinished and each.added for each in scalings), (part, scalings)
         running = (
             AttemptKey.parse(key) for node in self.world.nodes.values() if node.connected for key in node.running

@@ -68,9 +68,9 @@ def test_every_link_in_the_documents_leads_to_a_file(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "docs" / "internals").glob("*.md")), ids=lambda path: path.name)
-def test_a_line_of_the_internals_has_at_most_120_characters_unless_it_is_a_row_of_a_table(path: Path) -> None:
+def test_a_line_of_the_internals_has_at_most_120_characters(path: Path) -> None:
     lines = enumerate(path.read_text().splitlines(), 1)
-    assert [number for number, line in lines if len(line) > 120 and not line.startswith("|")] == []
+    assert [number for number, line in lines if len(line) > 120] == []
 
 
 def test_every_image_of_the_guide_is_shown() -> None:

@@ -27,17 +27,6 @@ def test_a_patched_constant_is_found() -> None:
     assert not patches_a_constant(f'    {call}(sys, "stdin", text)')
 
 
-def test_lines_of_the_internals_fit_on_a_screen() -> None:
-    pages = [*(ROOT / "docs" / "internals").glob("*.md")]
-    assert pages
-    assert [
-        f"{page.name}:{number}"
-        for page in pages
-        for number, line in enumerate(page.read_text().splitlines(), 1)
-        if len(line) > 120
-    ] == []
-
-
 def test_each_module_that_the_documents_name_exists() -> None:
     pages = [ROOT / "CONTRIBUTING.md", ROOT / "README.md", *ROOT.glob("docs/**/*.md")]
     named = {name: str(page) for page in pages for name in MODULE.findall(page.read_text())}

@@ -58,7 +58,7 @@ def test_state_is_where_the_environment_says(monkeypatch: pytest.MonkeyPatch, tm
 
 @pytest.mark.parametrize("name", ["", "Lab", "1a", "a b", "a/b", "../x", "x" * 40])
 def test_a_name_that_could_not_be_a_folder_or_a_container_is_refused(name: str, tmp_path: Path) -> None:
-    with pytest.raises(LabError, match="is no name for a lab"):
+    with pytest.raises(LabError, match="is not a name for a lab"):
         Lab(name, tmp_path)
 
 

@@ -73,5 +73,5 @@ def test_bad_values_name_their_path(document: dict[str, Any], problem: str) -> N
 
 
 def test_a_request_to_scale_is_no_job() -> None:
-    with pytest.raises(ManifestError, match="kind: a ScaleIn is no job; `grass apply` applies it"):
+    with pytest.raises(ManifestError, match="kind: a ScaleIn is not a job; `grass apply` applies it"):
         parse_job(scale(toDelete={"count": 1}))

@@ -144,10 +144,10 @@ def test_wrong_files_are_refused_with_the_path_of_the_setting(authority: Authori
         "metrics.certificate: /nowhere: cannot be read (No such file": replace(listen, certificate="/nowhere"),
         "metrics.clients: /nowhere: cannot be read": replace(listen, clients="/nowhere"),
         f"metrics.certificate: {text} has no certificate": replace(listen, certificate=text),
-        f"metrics.key: {other[1]} is no private key, or not that of {listen.certificate}": replace(
+        f"metrics.key: {other[1]} is not a private key, or not that of {listen.certificate}": replace(
             listen, key=other[1]
         ),
-        f"metrics.key: {text} is no private key": replace(listen, key=text),
+        f"metrics.key: {text} is not a private key": replace(listen, key=text),
         f"metrics.key: {locked[1]}: is encrypted": replace(listen, certificate=locked[0], key=locked[1]),
         f"metrics.clients: {text} has no certificate": replace(listen, clients=text),
     }

@@ -225,7 +225,7 @@ def test_those_who_are_alone_on_their_switch_leave_first() -> None:
         ({"delta": -2}, "w: the size must be at least 1, got 0"),
         ({"size": -1}, "w: the size must be at least 1, got -1"),
         ({"remove": ["w.0", "w.1"]}, "w: the size must be at least 1, got 0"),
-        ({"remove": ["w.7"]}, "w.7: there is no such task any more"),
+        ({"remove": ["w.7"]}, "w.7: the task does not exist any more"),
         ({"size": 1, "remove": ["w.0", "w.1"]}, "w: tasks to remove: 2, but the size goes from 2 to 1"),
         ({}, "w: give a size, such as 3, +1 or -1, or tasks to remove"),
     ],

@@ -11,7 +11,7 @@ from grass.model.job import Component, Job
 _NO_PART = frozenset(
     {"name", "command", "base", "shell", "components", "success", "fail_fast", "dialect", "carried", "files"}
 )
-"""Fields that every writer reads, and those that are no part of a file."""
+"""Fields that every writer reads, and those that are not a part of a file."""
 _PLAIN_COMPONENT = Component("", "")
 _PLAIN_JOB = Job("", {}, ())
 _KEYS = {"entries": "from", "enough": "success"}

@@ -52,7 +52,7 @@ def read_job(fields: Fields, warnings: list[str], *, name: str | None = None) ->
     kind = _read_kind(fields)
     if kind not in JOBS:
         if kind:
-            fields.problems.add("kind", f"a {kind} is no job; `grass apply` applies it to the job that it names")
+            fields.problems.add("kind", f"a {kind} is not a job; `grass apply` applies it to the job that it names")
         fields.problems.check()
     fields.raw("status")
     notes = Notes()

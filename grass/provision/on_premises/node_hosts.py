@@ -16,7 +16,7 @@ from grass.provision.provisioner import NodeRequest
 def wanted_hosts(request: NodeRequest, master: Login) -> list[HostSettings]:
     """Return the hosts that the request names. Missing parts of a login are taken from the master's.
 
-    Raises InputError: an argument is no host, or names the same host twice.
+    Raises InputError: an argument is not a host, or names the same host twice.
     """
     key = str(Path(request.key).absolute()) if request.key else master.key
     login = replace(master, port=22, key=key)

@@ -119,7 +119,7 @@ def install(wheels: list[Path], target: Path, site: Path) -> None:
 
 
 def compile_here(target: Path, site: Path) -> None:
-    """Compile. A file that does not compile is no failure: nothing imports it."""
+    """Compile. A file that does not compile is not a failure: nothing imports it."""
     jobs = "0" if (os.cpu_count() or 1) > 2 else "1"  # on two cores, the start of the workers costs what they save
     command = [str(target / "bin" / "python"), "-m", "compileall", "-q", "-j", jobs, str(site)]
     subprocess.run(command, stdout=subprocess.DEVNULL, check=False, close_fds=False)  # the child inherits a lock

@@ -70,7 +70,7 @@ class Groups:
         )
 
     def set(self, group: str, memory: int, cpu: int) -> None:
-        """Set the limits of a group anew: an end of the shepherd's unit takes those of version 2 away."""
+        """Set the limits of a group again: an end of the shepherd's unit takes those of version 2 away."""
         with raised():
             for folder, file, value in self.limits(memory, cpu):
                 _write(f"{folder}/{group}/{file}", value)

@@ -4,7 +4,7 @@ A client sends three descriptors with ``["beside", key, argv, env, tty]`` and ge
 code, message]``, later ``["ended", status]``. It may send ``["signal", number]``, and ``["kill"]``, which kills the
 session of the command, as its disconnection does. ``["remove", keys]`` removes scratch folders of ended attempts,
 ``["remove_jobs", ids]`` what is left of jobs; both are answered with an empty list. ``["give", key, user]`` makes the
-account of a user, and a scratch folder of it for a container, which is no attempt of the shepherd; the answer is
+account of a user, and a scratch folder of it for a container, which is not an attempt of the shepherd; the answer is
 ``["account", uid]`` or ``["failed", code, message]``. Used by ``node.runtime.shepherd``.
 """
 
@@ -96,7 +96,7 @@ class IsolationService:
     def _given(self, key: str, user: str) -> list[object]:
         try:
             if key in self._attempts or self._ended_scratch(key) is None:
-                raise CannotStartError(NOT_EXECUTABLE, f"cannot start: {key!r} is no attempt of a container")
+                raise CannotStartError(NOT_EXECUTABLE, f"cannot start: {key!r} is not an attempt of a container")
             return ["account", self._tasks.give(key, user)]
         except CannotStartError as error:
             return ["failed", error.code, str(error)]

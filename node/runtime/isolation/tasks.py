@@ -81,7 +81,7 @@ class IsolatedTasks:
         account = self._accounts.of(launch.user)
         job_id = job_of(key)
         if not is_job_id(job_id):
-            raise CannotStartError(NOT_EXECUTABLE, f"cannot start: {job_id!r} is no id of a job")
+            raise CannotStartError(NOT_EXECUTABLE, f"cannot start: {job_id!r} is not the id of a job")
         namespace = self._views.of(job_id, launch)
         _give(scratch, account.uid)
         own = {"HOME": scratch, "USER": account.name, "LOGNAME": account.name, **env}

@@ -31,7 +31,7 @@ _ENV = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
 
 
 class _Kept(NamedTuple):
-    """``made_of``: a namespace is made anew when this has changed."""
+    """``made_of``: a namespace is made again when this has changed."""
 
     namespace: int
     made_of: tuple[object, ...]
