@@ -7,16 +7,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from grass.atomic_file import replace_file
 from grass.model.mode import LOCAL
 
 _FILE = "mode"
 
 
 def write_mode(folder: Path, mode: str) -> None:
-    """Write the mode. The file is replaced as a whole: a reader sees the old file or the new one."""
-    draft = folder / f"{_FILE}.new"
-    draft.write_text(mode + "\n")
-    draft.replace(folder / _FILE)
+    replace_file(folder / _FILE, mode + "\n")
 
 
 def read_mode(folder: Path) -> str | None:

@@ -170,8 +170,7 @@ def _task(record: JobRecord, spec: Job, name: str) -> TaskKey:
         message = f"job {record.name}: {name!r} is neither a task nor a component; it has {known}"
         raise NotFoundError(message) from error
     part = record.components.get(key.component)
-    if part is None or key.index >= part.replicas + len(part.holes) or key.index in part.holes:
-        ends = {each: now.replicas + len(now.holes) for each, now in record.components.items()}
-        has = ", ".join(f"{each}.0 to {each}.{end - 1}" for each, end in ends.items())
+    if part is None or key.index >= part.end or key.index in part.holes:
+        has = ", ".join(f"{each}.0 to {each}.{now.end - 1}" for each, now in record.components.items())
         raise NotFoundError(f"job {record.name}: no task {name}; it has {has}")
     return key
