@@ -7,13 +7,14 @@ are those of ``grass.model.feasibility``. While no node is known, nothing is sai
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import fields, replace
 
 from grass.errors import Problem
 from grass.frameworks.programs import needed_of_node
 from grass.model import feasibility
 from grass.model.amounts import show_memory
 from grass.model.feasibility import some
-from grass.model.job import NODE_LEVEL, Component, GpuNeed, Job
+from grass.model.job import NODE_LEVEL, PLAIN_CONTAINER, Component, Container, GpuNeed, Job
 from grass.model.lifecycle import NodeState
 from grass.model.resources import Resources
 from grass.model.runtime import RuntimeName
@@ -88,6 +89,8 @@ def _of_component(component: Component, facts: _Facts) -> Iterator[tuple[str, st
     if component.image is not None and component.runtime != RuntimeName.PROCESS and not facts.docker:
         what = "its tasks run as processes" if component.runtime is None else "its tasks wait until a node has one"
         yield "image", f"no node has a container engine; {what}"
+        if component.runtime is None and (ignored := _of_container(component.container)):
+            yield "container", f"ignored, because its tasks run as processes: {some(ignored)}"
     if component.framework is not None and facts.programs is not None:
         for program in needed_of_node(component):
             if program not in facts.programs:
@@ -99,6 +102,13 @@ def _of_component(component: Component, facts: _Facts) -> Iterator[tuple[str, st
         yield "resources.gpu", f"no node has a GPU of this model or memory; the cluster has {have}"
     elif (message := never_fits(component.resources, facts.totals)) is not None:
         yield "resources", message
+
+
+def _of_container(container: Container) -> list[str]:
+    """Return the settings that count in a container only. An empty entrypoint is what a process has anyway."""
+    known = replace(container, entrypoint=container.entrypoint or None)
+    names = [each.name for each in fields(known)]
+    return [name for name in names if getattr(known, name) != getattr(PLAIN_CONTAINER, name)]
 
 
 def never_fits(needs: Resources, totals: Sequence[Resources]) -> str | None:

@@ -49,6 +49,22 @@ def said(component: str, job: str = "priority: 0", nodes: list[dict[str, Any]] =
 
 
 @pytest.mark.parametrize(
+    ("container", "ignored"),
+    [
+        ("{mounts: ['/data:/d'], shm: 1GiB}", ["shm, mounts"]),
+        ("{entrypoint: [tini]}", ["entrypoint"]),
+        ("{entrypoint: []}", []),
+        ("{network: host}", []),
+    ],
+)
+def test_settings_of_containers_are_named_if_no_node_has_an_engine(container: str, ignored: list[str]) -> None:
+    found = said(f"image: i, container: {container}")
+    why = "components.x.container: ignored, because its tasks run as processes: "
+    assert found[1:] == [why + each for each in ignored]
+    assert len(said(f"image: i, runtime: docker, container: {container}")) == 1
+
+
+@pytest.mark.parametrize(
     ("component", "message"),
     [
         ("where: {arch: riscv}", "components.x.where.arch: no node has arch: riscv; nodes have arm64, x86_64"),
