@@ -135,6 +135,7 @@ def remove(step: Step, run: JobRun, component: ComponentRun, indexes: Sequence[i
     """Make tasks leave their component. ``drain``: those on a node are not told to stop yet."""
     name = component.spec.name
     reason = Reason(ReasonCode.RELEASED, f"removed from {name}, which was scaled in")
+    sizing.join_no_more(component, frozenset(indexes))
     for index in indexes:
         task = component.tasks.get(index)
         if task is not None and task.state is TaskState.LOST:

@@ -37,10 +37,16 @@ def join(component: ComponentRun, count: int) -> list[int]:
     return added
 
 
+def join_no_more(component: ComponentRun, indexes: frozenset[int]) -> None:
+    """Let tasks that will be removed join no more. All at once: one by one, each would cost a copy of the others."""
+    component.joining -= indexes
+    component.entering = tuple(index for index in component.entering if index not in indexes)
+
+
 def retire(component: ComponentRun, index: int) -> TaskRecord | None:
     """Remove a task from its component. Return its record if it is still on a node, so that it must be stopped.
 
-    A LOST task must have been given up before.
+    A LOST task must have been given up before, and a task that joins must join no more.
     """
     if index >= component.next_index:
         if (
@@ -60,7 +66,6 @@ def retire(component: ComponentRun, index: int) -> TaskRecord | None:
     task.ready, task.released = False, True
     component.size -= 1
     component.holes |= {index}
-    component.joining -= {index}
     _trim(component)
     if task.state.on_node:
         component.leaving += 1
@@ -78,9 +83,7 @@ def forget(component: ComponentRun, index: int) -> None:
 
 
 def _wait_no_more(component: ComponentRun, index: int, task: TaskRecord) -> None:
-    if index in component.entering:
-        component.entering = tuple(each for each in component.entering if each != index)
-    elif index in component.requeued:
+    if index in component.requeued:
         component.take_back(index)
     elif task.state is TaskState.PENDING and task.not_before is not None:
         component.backoff -= 1

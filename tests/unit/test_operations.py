@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -98,6 +99,21 @@ def test_a_scale_out_without_room_times_out_and_touches_no_member() -> None:
     assert asked.outcome(name) == "TIMED_OUT"
     assert "1 of 1 new tasks were not ready in time" in asked.show(name)["message"]
     assert (size(world), members(world), world.running()) == (2, before, ["j-1/w.0/1", "j-1/w.1/1"])
+
+
+def test_the_cost_to_undo_a_scale_out_grows_with_its_size_and_not_with_the_square() -> None:
+    def cost(size: int) -> float:
+        world = nodes(1)
+        world.submit(elastic(replicas=1, min=1, max=100_000))
+        operations = Operations(world)
+        asked = operations.scale(size, deadline=5.0)
+        begun = time.process_time()
+        world.advance(6)
+        assert operations.outcome(asked) == "TIMED_OUT"
+        return time.process_time() - begun
+
+    cost(100)
+    assert cost(16_000) < 8 * cost(4_000)
 
 
 def test_new_tasks_start_together_unless_a_part_is_enough() -> None:
