@@ -40,7 +40,10 @@ def ssh_server(folder: Path, options: str = "", settings: str = "") -> Iterator[
     held.bind(("127.0.0.1", 0))
     port = held.getsockname()[1]
     config = folder / "sshd_config"
+    # SHLVL: Debian's bash reads the ~/.bashrc of whoever runs the tests for each command over SSH, unless it is a
+    # shell in a shell. Such a file may start programs that cost more than the command.
     config.write_text(
+        f"SetEnv SHLVL=1\n"
         f"Port {port}\nListenAddress 127.0.0.1\nHostKey {folder}/host\nPidFile none\nUsePAM no\nStrictModes no\n"
         f"AuthorizedKeysFile {authorized}\nSubsystem sftp internal-sftp\n{settings}\n"
     )
