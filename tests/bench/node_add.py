@@ -1,11 +1,14 @@
 """`grass node add`: prepared hosts of a lab (`scripts/lab`) become READY nodes, one at a time and all at once; no peer.
 
 The hosts have the packages that a node needs, and nothing of Grass: the bundle is fetched, installed and removed in
-every round. ``GRASS_LAB=NAME`` takes a lab that is up; otherwise one is made, which takes minutes the first time.
+every round. ``GRASS_LAB=NAME`` takes a lab that is up; otherwise one is made, which takes minutes the first time. With
+``GRASS_BENCH_HOME=FOLDER``, the nodes join the cluster of this GRASS_HOME, whose master is in that lab, and the cluster
+stays.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 import time
@@ -25,8 +28,11 @@ def main() -> None:
     options = parser.parse_args()
     with session_lab(options.nodes) as lab, tempfile.TemporaryDirectory(prefix="grass-bench-") as home:
         (site := Path(home) / "site").mkdir()
-        cluster = Cluster(lab, install(site), Path(home) / "home", settings(lab, name="bench"))
-        cluster.created()
+        given = Path(os.environ["GRASS_BENCH_HOME"]) if os.environ.get("GRASS_BENCH_HOME") else None
+        name = next((given / "clusters").iterdir()).name if given else "bench"
+        cluster = Cluster(lab, install(site), given or Path(home) / "home", settings(lab, name=name))
+        if given is None:
+            cluster.created()
         hosts = [f"ops@{lab.hosts[f'n{number}'].address}" for number in range(1, options.nodes + 1)]
         try:
             found = [figures.Figure("one", [_seconds(cluster, hosts[:1]) for _ in range(options.rounds)], "s")]
@@ -34,7 +40,8 @@ def main() -> None:
                 taken = [_seconds(cluster, hosts) for _ in range(options.rounds)]
                 found.append(figures.Figure(f"{len(hosts)} at once", taken, "s"))
         finally:
-            cluster.grass("delete", "--force", "bench")
+            if given is None:
+                cluster.grass("delete", "--force", "bench")
     figures.report(options, "node add of prepared hosts", found, "one at most 20 s, four at once at most 40 s")
 
 

@@ -18,17 +18,10 @@ from tests.support.waiting import wait_until
 REFUSED, UNREACHABLE = 2, 3
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _as_new_for_others(running_lab: SessionLab) -> Iterator[None]:
-    yield
-    for host in ("master", "n1", "n2", "n3"):
-        running_lab.reset(host)
-
-
 @pytest.fixture(scope="module")
 def standing(running_lab: SessionLab, site: Path, tmp_path_factory: pytest.TempPathFactory) -> Cluster:
     """A cluster whose master is n3, made from MARO's file, for those who only look at it."""
-    running_lab.reset("n3")
+    running_lab.renew("n3")
     address = running_lab.hosts["n3"].address
     of_maro = {
         "mode": "grass/on-premises",
@@ -50,14 +43,14 @@ def standing(running_lab: SessionLab, site: Path, tmp_path_factory: pytest.TempP
 @pytest.fixture
 def cluster(lab: SessionLab, site: Path, tmp_path: Path) -> Cluster:
     """On a master that is as new."""
-    lab.reset("master")
+    lab.renew("master")
     return Cluster(lab, site, tmp_path / "home", settings(lab))
 
 
 @pytest.fixture(scope="module")
 def unchanged(running_lab: SessionLab) -> list[str]:
     """What n2, a master that is as new, holds."""
-    running_lab.reset("n2")
+    running_lab.renew("n2")
     return holds(running_lab, "n2")
 
 
@@ -78,7 +71,7 @@ def steps(said: str) -> dict[str, str]:
 
 def test_a_plan_names_every_step_and_changes_nothing(refused: Cluster) -> None:
     cluster = refused
-    cluster.lab.reset("n1")  # other tests leave a node there, which cannot join again
+    cluster.lab.renew("n1")  # other tests leave a node there, which cannot join again
     away, near = {"address": "10.255.255.1", "ssh": {"port": 1}}, {"address": cluster.lab.hosts["n1"].address}
     cluster.settings["nodes"] = [{**near, "name": "first"}, away]
     done = cluster.create("--plan", "-o", "json")
@@ -189,15 +182,13 @@ def test_what_an_interrupted_create_left_can_be_deleted(cluster: Cluster) -> Non
     assert holds(cluster.lab) == before
 
 
-def test_a_step_a_daemon_and_a_way_to_the_api_that_fail_are_named_and_the_next_create_goes_on(
-    cluster: Cluster,
-) -> None:
-    a_step_that_fails_and_a_daemon_that_does_not_start_are_named(cluster)
+def test_a_way_to_the_api_and_a_host_key_that_fail_are_named_and_the_next_create_goes_on(cluster: Cluster) -> None:
     an_api_that_a_firewall_hides_is_said_to_be_that_and_is_reached_through_ssh(cluster)
     another_host_key_is_refused_with_what_to_check(cluster)
 
 
-def a_step_that_fails_and_a_daemon_that_does_not_start_are_named(cluster: Cluster) -> None:
+@pytest.mark.nightly  # test_on_premises_steps.py has steps that fail; the test before goes on after such a create
+def test_a_step_that_fails_and_a_daemon_that_does_not_start_are_named(cluster: Cluster) -> None:
     broken = "/etc/systemd/system/grass-samba@.service.d"
     cluster.lab.ssh("master", "mkdir -p /etc/systemd/system/grass@.target")  # where a file has to go
     done = cluster.create()
@@ -253,6 +244,7 @@ def test_a_wrong_sudo_password_is_refused_before_anything_is_changed(refused: Cl
     assert none.returncode == REFUSED and "--ask-become-pass" in none.stderr
 
 
+@pytest.mark.nightly  # test_join.py has the password of sudo in every run, test_on_premises_master.py the mount
 def test_sudo_with_a_password_works_and_a_mount_that_is_there_takes_the_place_of_the_share_and_stays(
     cluster: Cluster,
 ) -> None:
@@ -311,7 +303,7 @@ def test_the_user_of_maros_file_owns_the_cluster(standing: Cluster) -> None:
 
 def test_nodes_of_the_file_join_and_one_that_does_not_answer_keeps_the_cluster_until_force(cluster: Cluster) -> None:
     """That nodes leave with the cluster: ``test_interrupted``."""
-    cluster.lab.reset("n1")
+    cluster.lab.renew("n1")
     before = holds(cluster.lab)
     cluster.settings["nodes"] = [
         {"address": cluster.lab.hosts["n1"].address, "name": "first", "labels": {"disk": "nvme"}}

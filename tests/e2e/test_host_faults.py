@@ -163,6 +163,7 @@ def test_after_a_power_loss_a_node_mounts_the_share_and_its_tasks_start_again(
     assert attempts(client, "power") == expected
 
 
+@pytest.mark.nightly  # in each run the master loses power for long, and again with all nodes
 def test_a_reboot_of_the_master_costs_no_task_and_no_line(cluster: Cluster, client: ApiClient) -> None:
     before = started(client, job("reboot"))
     host = cluster.lab.hosts["master"]
@@ -308,6 +309,7 @@ def test_a_node_without_an_engine_offers_processes_only_and_says_so(cluster: Clu
     client.wait("nowhere", timeout=20)
 
 
+@pytest.mark.nightly  # test_docker_runtime.py has other containers beside its own in every run
 def test_containers_of_others_are_never_touched(cluster: Cluster, client: ApiClient) -> None:
     started(client, job("among"))  # brings the image
     host = cluster.lab.hosts["n1"]

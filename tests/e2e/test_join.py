@@ -21,6 +21,7 @@ import yaml
 from grass.api.client import ApiClient
 from grass.api.invitation import parse_token
 from grass.entropy import request_id
+from tests.support.bench_run import figures
 from tests.support.capture import captured
 from tests.support.lab import SessionLab
 from tests.support.on_premises import Cluster, holds, settings
@@ -42,8 +43,7 @@ SLEEPERS = {
 @pytest.fixture(scope="module")
 def cluster(running_lab: SessionLab, site: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """A master; its nodes come and go with the tests."""
-    for host in ("master", "n1", "n2"):
-        running_lab.reset(host)
+    running_lab.renew("master", "n1", "n2")
     made = Cluster(running_lab, site, tmp_path_factory.mktemp("join"), settings(running_lab, name="joins"))
     made.created()
     yield made
@@ -356,12 +356,17 @@ def test_a_plan_names_the_steps_and_makes_no_token_no_node_and_no_file(cluster: 
     assert holds(cluster.lab, "n1") == before
 
 
-def test_nodes_are_entered_drained_rebooted_and_given_up(cluster: Cluster, client: ApiClient) -> None:
+def test_nodes_are_entered_and_given_up(cluster: Cluster, client: ApiClient) -> None:
     joined(cluster, client, "n1", "n2")
     a_shell_and_commands_run_as_whoever_added_the_node_with_its_host_key_checked(cluster)
+    a_node_whose_machine_is_away_is_left_for_force(cluster, client)
+
+
+@pytest.mark.nightly  # in every run, test_work.py drains nodes, and test_host_faults.py kills and starts them
+def test_nodes_are_drained_and_rebooted(cluster: Cluster, client: ApiClient) -> None:
+    joined(cluster, client, "n1", "n2")
     a_node_is_cordoned_drained_during_a_job_and_opened_again(cluster, client)
     the_share_comes_back_after_a_reboot_of_the_node(cluster, client)
-    a_node_whose_machine_is_away_is_left_for_force(cluster, client)
 
 
 def a_shell_and_commands_run_as_whoever_added_the_node_with_its_host_key_checked(cluster: Cluster) -> None:
@@ -490,6 +495,15 @@ def test_maros_join_file_is_taken_as_it_is(cluster: Cluster, client: ApiClient, 
     assert set(view["runtimes"]) == {"process", "docker"}
 
 
+@pytest.mark.usefixtures("empty")
+def test_the_bench_of_joining_nodes_prints_its_figures(cluster: Cluster) -> None:
+    """The other benches are in ``tests/integration/test_benches.py``."""
+    given = {"GRASS_LAB": cluster.lab.name, "GRASS_BENCH_HOME": str(cluster.home)}
+    found = figures("node_add", "--rounds", "1", "--nodes", "1", seconds=300, **given)
+    assert [(figure["name"], figure["unit"], len(figure["samples"])) for figure in found] == [("one", "s", 1)]
+
+
+@pytest.mark.nightly  # other hosts join and leave in the same way in every run; unit tests have what the two share
 @pytest.mark.usefixtures("empty")
 def test_the_master_host_is_a_node_too_and_stays_the_master_when_that_leaves(
     cluster: Cluster, client: ApiClient

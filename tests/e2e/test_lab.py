@@ -1,4 +1,7 @@
-"""The lab itself: hosts that behave as machines do. What the other end-to-end tests rely on is proven here."""
+"""The lab itself: hosts that behave as machines do. What the other end-to-end tests rely on is proven here.
+
+An ordinary run has what the others would not show by themselves.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,11 @@ from tests.support.waiting import wait_until
 
 CONNECTS = "import socket, sys; socket.create_connection((sys.argv[1], 22), timeout=2).close()"
 NODES = ("n1", "n2", "n3")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _as_new(running_lab: SessionLab) -> None:
+    running_lab.renew("master", *NODES)
 
 
 def reaches(host: Host, other: str) -> bool:
@@ -39,6 +47,7 @@ def test_every_host_runs_systemd_with_an_identity_of_its_own(lab: SessionLab) ->
         assert len({host.sh(f"cat {own}") for host in hosts}) == 4, own
 
 
+@pytest.mark.nightly  # test_create.py and test_join.py log in and use sudo as both users in every run
 def test_the_key_opens_root_and_both_users_and_sudo_asks_one_of_them_for_a_password(lab: SessionLab) -> None:
     assert lab.key_file.stat().st_mode & 0o777 == 0o600
     assert lab.ssh("n1", "id", "-un").stdout == "root\n"
@@ -49,6 +58,7 @@ def test_the_key_opens_root_and_both_users_and_sudo_asks_one_of_them_for_a_passw
     assert lab.ssh("n1", "sudo", "-S", "id", "-un", user="grass-admin", text_in="wrong\n").code != 0
 
 
+@pytest.mark.nightly  # test_work.py runs containers in every run
 def test_the_engine_inside_a_host_runs_containers_within_limits(lab: SessionLab) -> None:
     lab.load_image("n1", lab.busybox_image_tar)
     limited = ["docker", "run", "--rm", "--network", "host", "--cpus", "0.5", "--memory", "64m"]
@@ -62,6 +72,7 @@ def _limit_files() -> tuple[str, str]:
     return "/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/cpu.max"
 
 
+@pytest.mark.nightly  # test_work.py runs containers in every run
 def test_a_python_program_runs_in_a_container_and_is_killed_beyond_its_memory(lab: SessionLab) -> None:
     lab.load_image("n1", lab.task_image_tar)
     limited = ["docker", "run", "--rm", "--network", "host", "--memory", "64m", "--memory-swap", "64m", "lab-python"]
@@ -70,7 +81,7 @@ def test_a_python_program_runs_in_a_container_and_is_killed_beyond_its_memory(la
     assert n1.attempt(*limited, "python", "-c", "held = bytearray(200 << 20)").code == 137
 
 
-@pytest.mark.nightly  # test_work.py trains with such an image in every run
+@pytest.mark.nightly
 def test_a_task_image_is_made_with_packages_that_hold_compiled_code(lab: SessionLab) -> None:
     lab.load_image("n1", lab.image_with("lab-numpy", "numpy"))
     program = "import numpy; print(int(numpy.linalg.det(numpy.eye(3)) * 7))"
@@ -86,6 +97,7 @@ read only = no
 """
 
 
+@pytest.mark.nightly  # each cluster of test_work.py and test_host_faults.py mounts one in every run
 def test_a_samba_share_is_mounted_on_another_host_to_read_and_write(lab: SessionLab) -> None:
     master, node = lab.hosts["master"], lab.hosts["n1"]
     try:
@@ -121,6 +133,7 @@ def test_a_host_that_is_cut_off_runs_on_alone_and_comes_back_with_its_address(la
     assert n2.sh("stat -c %Y /proc/1") == started
 
 
+@pytest.mark.nightly  # all machines of test_host_faults.py lose power in every run
 def test_a_kill_takes_processes_and_containers_and_leaves_the_disks(lab: SessionLab) -> None:
     n3 = lab.hosts["n3"]
     lab.load_image("n3", lab.busybox_image_tar)
@@ -134,6 +147,7 @@ def test_a_kill_takes_processes_and_containers_and_leaves_the_disks(lab: Session
     assert reaches(lab.hosts["n1"], n3.address) and n3.address in n3.sh("ip -4 -brief address")
 
 
+@pytest.mark.nightly  # test_create.py reboots a master in every run
 def test_a_reboot_ends_services_in_order_and_changes_the_boot_id_only(lab: SessionLab) -> None:
     n3 = lab.hosts["n3"]
     marker = "systemd-run --unit=marker --property='ExecStop=/bin/sh -c \"echo in-order > /root/stopped\"' sleep 1000"

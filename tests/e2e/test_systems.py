@@ -73,7 +73,7 @@ def add(cluster: Cluster, host: str, *options: str) -> subprocess.CompletedProce
     return cluster.grass("node", "add", f"ops@{cluster.lab.hosts[host].address}", *options, "-o", "json")
 
 
-@pytest.mark.nightly  # the digits are learned on one release in test_work.py
+@pytest.mark.nightly  # containers of three nodes run on one release in test_work.py
 def test_digits_are_learned_on_two_releases_of_debian_and_what_was_installed_for_it_goes_again(
     systems: SessionLab, site: Path, tmp_path: Path
 ) -> None:

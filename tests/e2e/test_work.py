@@ -18,6 +18,7 @@ from tests.support.lab import SessionLab
 from tests.support.mpi_job import assert_over, start_ranks
 from tests.support.on_premises import Cluster
 from tests.support.three_nodes import (
+    BUSYBOX,
     NODES,
     assert_complete,
     attempts,
@@ -54,6 +55,35 @@ def push_image(cluster: Cluster, file: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_containers_on_three_nodes_read_a_pushed_folder_and_what_they_write_is_pulled(
+    cluster: Cluster, client: ApiClient, tmp_path: Path
+) -> None:
+    (tmp_path / "sets" / "deep").mkdir(parents=True)
+    (tmp_path / "sets" / "deep" / "word").write_text("pushed\n")
+    sent = cluster.grass("data", "push", str(tmp_path / "sets"), "sets")
+    assert sent.returncode == 0, sent.stderr
+    listed = json.loads(cluster.grass("data", "list", "sets/deep", "-o", "json").stdout)
+    assert [entry["name"].rsplit("/", 1)[-1] for entry in listed] == ["word"]
+    word = "/data/sets/deep/word"  # a mount shows what is new within a second
+    command = (
+        f'until [ -e {word} ]; do sleep 0.1; done; cat {word}; echo "of $GRASS_NODE" > "$GRASS_OUTPUT/$GRASS_INDEX"'
+    )
+    part = {"command": command, "image": BUSYBOX, "replicas": 3, "spread": "node", "container": {"data": "/data"}}
+    file = tmp_path / "reads.yml"
+    file.write_text(json.dumps({"name": "reads", "components": {"c": {**part, "resources": {"cpu": 0.05}}}}))
+    done = cluster.grass("job", "start", str(file))
+    assert done.returncode == 0, done.stderr
+    assert client.wait("reads", timeout=120)["state"] == "SUCCEEDED", client.why("reads")
+    nodes = {f"c.{task['index']}": task["node"] for task in client.tasks("reads")}
+    assert set(nodes.values()) == set(NODES)
+    assert lines(client, "reads") == {(task, 1): ["pushed"] for task in nodes}
+    pulled = cluster.grass("job", "pull", "reads", "--to", str(tmp_path / "back"))
+    assert pulled.returncode == 0, pulled.stderr
+    written = {f"c.{path.name}": path.read_text() for path in (tmp_path / "back").iterdir()}
+    assert written == {task: f"of {node}\n" for task, node in nodes.items()}
+
+
+@pytest.mark.nightly  # the test before has such containers; scripts/demo trains the digits in every run
 def test_the_digits_are_learned_by_containers_on_three_nodes(
     cluster: Cluster, client: ApiClient, tmp_path: Path
 ) -> None:
@@ -222,6 +252,7 @@ def test_nothing_new_comes_to_a_cordoned_node_and_what_runs_there_goes_on(cluste
     assert cluster.grass("node", "uncordon", "n2").returncode == 0
 
 
+@pytest.mark.nightly  # tests/integration/test_dashboard.py does the same with one node in every run
 def test_the_dashboard_starts_a_job_whose_tasks_turn_green_on_all_nodes_and_drains_a_node(
     cluster: Cluster, client: ApiClient
 ) -> None:

@@ -64,7 +64,7 @@ SHARING = ("array_throughput", "end_latency", "executor", "grass_run", "job_list
 """Benches that need no cluster of their own: how long the one that they take has run changes their figures."""
 
 OTHERS = {"container_start", "dashboard", "node_idle", "trace", "node_add", "scale_torch"}
-"""Below; the last one, which needs hosts, in ``tests/e2e/test_benches.py``."""
+"""Below; the last one, which needs hosts, in ``tests/e2e/test_join.py``."""
 
 
 def check(bench: str, arguments: list[str], expected: dict[str, str], **environment: str) -> None:

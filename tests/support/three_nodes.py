@@ -42,7 +42,7 @@ def three_nodes(
     ``site``: Grass. ``prepare`` is called when the hosts are up. ``switches``: node → its topology path.
     ``mounts``: folders of the nodes that containers may mount.
     """
-    _reset(lab, *(host for host in HOSTS if lab.hosts[host].attempt("test", "-e", "/opt/grass").code == 0))
+    lab.renew(*HOSTS)
     prepare()
     nodes: list[dict[str, Any]] = [{"address": lab.hosts[node].address, "name": node} for node in NODES]
     for node in nodes:
