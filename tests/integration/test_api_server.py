@@ -337,32 +337,32 @@ def test_more_connections_than_the_server_holds_push_out_the_oldest_of_the_same_
             sock.close()
 
 
-@pytest.mark.parametrize(
-    ("request_text", "status"),
-    [
-        (b"POST /v1/jobs HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nZZ\r\nabc\r\n", 411),
-        (b"POST /v1/jobs HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n-1\r\nabc\r\n", 411),
-        (b"POST /v1/jobs HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3;" + b"x" * 9000 + b"\r\nabc\r\n", 411),
-        (b"POST /v1/jobs HTTP/1.1\r\nContent-Length: ZZ\r\n\r\n", 400),
-        (b"POST /v1/jobs HTTP/1.1\r\nContent-Length: 99999999\r\n\r\n", 413),
-        (b"GET /v1/jobs HTTP/1.1\r\nX: " + b"x" * 40_000 + b"\r\n\r\n", 431),
-        (b"GET /v1/jobs HTTP/1.1\r\nX: " + b"x" * 9_000 + b"\r\n\r\n", 400),
-        (b"get\t/v1/jobs\r\n\r\n", 400),
-        (b"GET /v1/jobs HTTP/9.9\r\n\r\n", 400),
-        (b"GET /v1/jobs HTTP/1.1\r\nBad Header: x\r\n\r\n", 400),
-    ],
-)
-def test_what_is_no_request_gets_a_4xx_and_one_line_of_log(server: Server, request_text: bytes, status: int) -> None:
+NO_REQUESTS = [
+    (b"POST /v1/jobs HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nZZ\r\nabc\r\n", 411),
+    (b"POST /v1/jobs HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n-1\r\nabc\r\n", 411),
+    (b"POST /v1/jobs HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3;" + b"x" * 9000 + b"\r\nabc\r\n", 411),
+    (b"POST /v1/jobs HTTP/1.1\r\nContent-Length: ZZ\r\n\r\n", 400),
+    (b"POST /v1/jobs HTTP/1.1\r\nContent-Length: 99999999\r\n\r\n", 413),
+    (b"GET /v1/jobs HTTP/1.1\r\nX: " + b"x" * 40_000 + b"\r\n\r\n", 431),
+    (b"GET /v1/jobs HTTP/1.1\r\nX: " + b"x" * 9_000 + b"\r\n\r\n", 400),
+    (b"get\t/v1/jobs\r\n\r\n", 400),
+    (b"GET /v1/jobs HTTP/9.9\r\n\r\n", 400),
+    (b"GET /v1/jobs HTTP/1.1\r\nBad Header: x\r\n\r\n", 400),
+]
+
+
+def test_what_is_no_request_gets_a_4xx_and_one_line_of_log(server: Server) -> None:
     server.client().status()
-    with socket.create_connection(("127.0.0.1", server.config.master.api_port)) as peer:
-        peer.sendall(request_text)
-        peer.settimeout(10)
-        answer = b""
-        while data := peer.recv(4096):
-            answer += data
-    assert int(answer.split()[1]) == status
-    lines = [line for line in server.log.read_text().splitlines() if "refused" in line]
-    assert len(lines) == 1 and "Traceback" not in server.log.read_text()
+    for number, (request_text, status) in enumerate(NO_REQUESTS, start=1):
+        with socket.create_connection(("127.0.0.1", server.config.master.api_port)) as peer:
+            peer.sendall(request_text)
+            peer.settimeout(10)
+            answer = b""
+            while data := peer.recv(4096):
+                answer += data
+        assert int(answer.split()[1]) == status, request_text
+        lines = [line for line in server.log.read_text().splitlines() if "refused" in line]
+        assert len(lines) == number and "Traceback" not in server.log.read_text(), request_text
 
 
 def test_refusals_cannot_fill_the_log(server: Server) -> None:
