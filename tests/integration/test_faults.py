@@ -1,4 +1,4 @@
-"""What must survive: each daemon is killed in the middle of 200 running tasks, and the machine's clock jumps."""
+"""What must survive: each daemon is killed in the middle of many running tasks, and the machine's clock jumps."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ import pytest
 
 from grass.api.client import ApiClient
 from grass.provision import local
+from tests.support.examples import chosen
 from tests.support.needs import require
 
-TASKS = 200
+TASKS = chosen(200)
 DAEMONS = [
     "redis",
     "collector",
@@ -57,7 +58,7 @@ def until(true: Any, seconds: float, what: str) -> float:
 
 
 def marking(folder: Path, name: str, seconds: str) -> dict[str, Any]:
-    """200 tasks that each leave one line in a file of their own, and end with a code of their own."""
+    """Tasks that each leave one line in a file of their own, and end with a code of their own."""
     command = (
         f'echo "$GRASS_ATTEMPT" >> {folder}/$GRASS_INDEX; echo "task $GRASS_INDEX"; sleep {seconds}; '
         "exit $((GRASS_INDEX % 3))"
@@ -67,7 +68,7 @@ def marking(folder: Path, name: str, seconds: str) -> dict[str, Any]:
 
 
 PATIENCE = 30.0
-"""Seconds for the answer of an API that starts again while 200 tasks run. How soon it is back is tested by itself."""
+"""Seconds for the answer of an API that starts again while many tasks run. How soon it is back is tested by itself."""
 
 
 @pytest.mark.parametrize("daemon", KILLED)

@@ -19,6 +19,7 @@ from node.runtime import proc
 from node.runtime.process.client import Patience, ProcessRuntime
 from tests.integration.test_node_api import TOKEN, _status
 from tests.support.example_run import free_port
+from tests.support.examples import chosen
 from tests.support.node_run import NodeRun
 from tests.support.shepherd_run import ShepherdRun
 from tests.support.waiting import wait_until
@@ -120,11 +121,11 @@ def test_more_callers_than_a_hung_shepherd_has_room_for_do_not_block_its_client(
 
 
 def test_a_shepherd_that_is_busy_but_answers_is_left_alone(shepherd: ShepherdRun) -> None:
-    before = shepherd.shepherd_pid()
+    before, count = shepherd.shepherd_pid(), chosen(1500)
     shepherd.launch("j-1/c", ["/bin/true"])
-    keys = [f"j-1/c.{index}/1" for index in range(1500)]
+    keys = [f"j-1/c.{index}/1" for index in range(count)]
     shepherd.start("j-1/c", *keys)
-    shepherd.wait(lambda: sum(each.ended is not None for each in shepherd.known.values()) == 1500, 60)
+    shepherd.wait(lambda: sum(each.ended is not None for each in shepherd.known.values()) == count, 60)
     assert shepherd.shepherd_pid() == before
 
 
