@@ -50,7 +50,11 @@ def test_each_page_with_a_program_is_run() -> None:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("page", PRINTED)
+@pytest.mark.parametrize(
+    "page",
+    # test_executor.py and test_examples.py have what this page runs, and scripts/demo its longest job, in every run
+    [pytest.param(each, marks=pytest.mark.nightly if each == "docs/guide/python.md" else ()) for each in PRINTED],
+)
 def test_the_python_examples_of_a_page_run_as_written(grass: Grass, tmp_path: Path, page: str) -> None:
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     simulate = tmp_path / "simulate"

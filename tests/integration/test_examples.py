@@ -60,6 +60,7 @@ def test_a_worker_that_was_killed_joins_again_where_it_was(digits: ExampleRun) -
     assert int(joins[1]) >= 3
 
 
+@pytest.mark.nightly  # the restart after exit code 64 is in tests/scenario/exit_codes.txt
 def test_training_that_misses_the_target_fails_and_asks_for_no_restart(digits: ExampleRun) -> None:
     start_server(digits, 2)
     workers = [digits.start("digits", "worker.py", "worker", index, 2, EPOCHS="0") for index in range(2)]

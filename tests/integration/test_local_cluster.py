@@ -206,6 +206,7 @@ def own_redis(tmp_path: Path) -> Iterator[tuple[int, str]]:
     process.wait()
 
 
+@pytest.mark.nightly  # test_own_redis.py does the same in every run
 def test_a_redis_of_your_own_serves_a_cluster_and_gets_rid_of_its_keys(make: Make, own_redis: tuple[int, str]) -> None:
     port, password = own_redis
     settings = Settings(redis=RedisSettings(False, "127.0.0.1", port, password))
