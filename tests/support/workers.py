@@ -56,7 +56,9 @@ FIRST = (
     "tests/integration/test_supervision.py",
     "tests/long/",
     "tests/integration/",
+    "tests/contract/test_client.py",
     "tests/property/",
+    "tests/contract/",
 )
 """Groups, or beginnings of their names, in starting order: the longest groups first; otherwise one of them would run
 alone at the end.
