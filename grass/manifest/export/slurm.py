@@ -55,12 +55,12 @@ def _alone(part: Component) -> list[str]:
 
 
 def _together(parts: list[Component]) -> list[str]:
-    lines = []
+    lines = ["started="]
     for at, part in enumerate(parts):
         shell = "; ".join(['export GRASS_INDEX="$SLURM_PROCID"', *_environment(part), f"exec {_command(part)}"])
         options = " ".join((f"--het-group={at}", f"--ntasks={part.replicas}", *_of_each_task(part)))
-        lines.append(f"srun {options} bash -c {shlex.quote(shell)} &")
-    return [*lines, 'for each in $(jobs -p); do wait "$each"; done']
+        lines += [f"srun {options} bash -c {shlex.quote(shell)} &", 'started="$started $!"']
+    return [*lines, 'for each in $started; do wait "$each"; done']
 
 
 def _environment(part: Component) -> list[str]:
