@@ -1,8 +1,8 @@
 """Control groups of isolated attempts: limits of memory and of processes, cores by weight. Used by ``tasks``.
 
 Each attempt has a group in the shepherd's own one, which systemd delegates to it. A starter makes the group, enters it
-in advance, because entering can take 20 ms, and sets the limits when it gets its order (``starter``). So the name of a
-group begins with the pid of its starter, and an attempt's group is known once it was started.
+in advance, because entering can take 20 ms, and sets the limits when it gets its request (``starter``). So the name of
+a group begins with the pid of its starter, and an attempt's group is known once it was started.
 
 Version 1 has a tree for each controller, version 2 one tree for all, in which a group with processes of its own limits
 no groups below it: there the shepherd moves into a group of its own beside them. The cores of a node are shared by

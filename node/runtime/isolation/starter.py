@@ -1,9 +1,9 @@
 """Starters: processes made in advance, each of which starts one isolated task and ends. Run by ``starters``, as root.
 
-``python -m node.runtime.isolation.starter LINE ORDERS LOCK [FOLDER…]`` is the source of starters; the first three
+``python -m node.runtime.isolation.starter LINE REQUESTS LOCK [FOLDER…]`` is the source of starters; the first three
 words are descriptors. To make a starter, and to free its memory, takes several times as long as to use it, so it
 happens before and after a start. A number on LINE says how many to make. They are children of the shepherd, not of
-their source, and wait for an order on ORDERS, which the kernel gives to one of them. It becomes the account, starts
+their source, and wait for a request on REQUESTS, which the kernel gives to one of them. It becomes the account, starts
 the task by posix_spawn, and ends, whereby the task becomes a child of the shepherd, which is a subreaper. The source
 is small, and does nothing else, so that its memory is copied quickly. All end with the shepherd. LOCK is the
 shepherd's: the next one starts only when none of them is left on the way to its task (``guard.hold``). In each FOLDER
@@ -31,12 +31,12 @@ _CLONE_PARENT = 0x00008000
 _CLONE_NEWNS = 0x00020000
 _DESCRIPTORS = 6
 TAKEN, STARTED, FAILED = b"t", b"s", b"f"
-"""Said by a starter when it has the order, with its own pid and a line end, and then one of these: with the pid of the
-task and the name of its control group, or with exit code and message."""
+"""Said by a starter when it has the request, with its own pid and a line end, and then one of these: with the pid of
+the task and the name of its control group, or with exit code and message."""
 _libc = ctypes.PyDLL(None, use_errno=True)  # keeps the interpreter's lock, which a copy of this process has too
 
 
-class Order(NamedTuple):
+class StartRequest(NamedTuple):
     """What to become. ``limits``: of its control group (``groups.Limit``)."""
 
     uid: int
@@ -54,13 +54,13 @@ class _CloneArguments(ctypes.Structure):
     ]
 
 
-def main(line: int, orders: int, lock: int, folders: Sequence[str]) -> None:
-    for descriptor in (line, orders, lock):
+def main(line: int, requests: int, lock: int, folders: Sequence[str]) -> None:
+    for descriptor in (line, requests, lock):
         os.set_inheritable(descriptor, False)
     for number in DEFAULTS:
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
-    control, source = socket.socket(fileno=line), socket.socket(fileno=orders)
+    control, source = socket.socket(fileno=line), socket.socket(fileno=requests)
     while wanted := control.recv(64):
         for _ in range(int(wanted)):
             pid = _copy()
@@ -79,7 +79,7 @@ def _copy() -> int:
 
 
 def _start(source: socket.socket, folders: Sequence[str]) -> NoReturn:
-    """Wait for an order, start its task, and end. What came of it is written to the first descriptor with the order."""
+    """Wait for a request, start its task, and end. The outcome is written to the first descriptor of the request."""
     report = -1
     try:
         group = _enter_group(folders)
@@ -89,10 +89,10 @@ def _start(source: socket.socket, folders: Sequence[str]) -> NoReturn:
             os._exit(0)
         report, written, namespace, *streams = descriptors
         os.write(report, TAKEN + b"%d\n" % os.getpid())  # ends this process if the shepherd gave up
-        order = Order(*marshal.loads(_content(written)))  # noqa: S302 (of the shepherd)
-        for folder, file, value in order.limits:
+        request = StartRequest(*marshal.loads(_content(written)))  # noqa: S302 (of the shepherd)
+        for folder, file, value in request.limits:
             _limit(f"{folder}/{group}/{file}", value)
-        pid = _spawn(order, namespace, streams)
+        pid = _spawn(request, namespace, streams)
         os.write(report, STARTED + b"%d %s" % (pid, group.encode()))
     except CannotStartError as error:
         os.write(report, FAILED + marshal.dumps((error.code, str(error))))
@@ -104,9 +104,9 @@ def _start(source: socket.socket, folders: Sequence[str]) -> NoReturn:
 
 
 def _rehearse() -> None:
-    """Copy the memory that an order will need, so that this takes no time then."""
-    order = Order(0, 0, 0, "/", ["sh"], {"PATH": "/bin"})
-    loaded = Order(*marshal.loads(marshal.dumps(tuple(order))))  # noqa: S302
+    """Copy the memory that a request will need, so that this takes no time then."""
+    request = StartRequest(0, 0, 0, "/", ["sh"], {"PATH": "/bin"})
+    loaded = StartRequest(*marshal.loads(marshal.dumps(tuple(request))))  # noqa: S302
     find_program(loaded.argv[0], loaded.env)
     _limit("/no/such/file", "0")
     _checked(0, "nothing")
@@ -117,22 +117,22 @@ def _content(descriptor: int) -> bytes:
     return os.pread(descriptor, size, 0)
 
 
-def _spawn(order: Order, namespace: int, streams: Sequence[int]) -> int:
+def _spawn(request: StartRequest, namespace: int, streams: Sequence[int]) -> int:
     """Take on the rights of an account, in the namespace of its job, and start the program; return its pid. What the
     account may not enter, the task does not start in. Raises CannotStartError, OSError."""
     _checked(_libc.setns(namespace, _CLONE_NEWNS), "setns")
     for number, descriptor in enumerate(streams):
         os.dup2(descriptor, number)
-    os.umask(order.umask)
+    os.umask(request.umask)
     os.setgroups([])
-    os.setresgid(order.gid, order.gid, order.gid)
-    os.setresuid(order.uid, order.uid, order.uid)
-    enter_folder(order.cwd)
-    program = find_program(order.argv[0], order.env)
+    os.setresgid(request.gid, request.gid, request.gid)
+    os.setresuid(request.uid, request.uid, request.uid)
+    enter_folder(request.cwd)
+    program = find_program(request.argv[0], request.env)
     try:
-        return os.posix_spawn(program, order.argv, order.env, setsid=True)
+        return os.posix_spawn(program, request.argv, request.env, setsid=True)
     except (OSError, ValueError, TypeError) as error:
-        raise cannot_start(order.argv[0], program, error) from error
+        raise cannot_start(request.argv[0], program, error) from error
 
 
 def _enter_group(folders: Sequence[str]) -> str:

@@ -18,16 +18,16 @@ from node.runtime import proc
 from node.runtime.adoption import MARK
 from node.runtime.isolation import processes
 from node.runtime.isolation.privilege import become_root
-from node.runtime.isolation.starter import FAILED, STARTED, Order
+from node.runtime.isolation.starter import FAILED, STARTED, StartRequest
 from node.runtime.spawn import NOT_EXECUTABLE, CannotStartError
 
 KEPT = 4
 """Starters that wait. Each has about 1 MB of memory of its own."""
 _AGAIN = 1.0
-"""Seconds after which another starter is asked for, if none took the order: those that waited may have been killed."""
+"""Seconds after which another starter is made, if none took the request: those that waited may have been killed."""
 _LOOK = 0.05
-"""Seconds after which the shepherd looks whether a starter that has the order was stopped: another task of its user may
-do that."""
+"""Seconds after which the shepherd looks whether a starter that has the request was stopped: another task of its user
+may do that."""
 _TRIES = 3
 _PATIENCE = 15.0
 """Seconds until a start fails: no starter took it, or the one that did is stuck, as on a dead mount. Less than the
@@ -43,7 +43,7 @@ class Starters:
     def __init__(self, lock: int, folders: Sequence[str] = ()) -> None:
         self._lock = lock
         self._folders = folders
-        self._orders: socket.socket | None = None
+        self._requests: socket.socket | None = None
         self._line: socket.socket | None = None
         self._waiting = 0
 
@@ -53,38 +53,40 @@ class Starters:
             with suppress(CannotStartError, OSError):
                 self._ask(KEPT - self._waiting)
 
-    def start(self, order: Order, namespace: int, streams: Sequence[int]) -> tuple[int, str]:
+    def start(self, request: StartRequest, namespace: int, streams: Sequence[int]) -> tuple[int, str]:
         """Start a program as a session of its own; return its pid and its control group. ``streams``: its first three.
 
         Raises CannotStartError.
         """
-        written = os.memfd_create("order")
+        written = os.memfd_create("request")
         try:
             with open(written, "wb", buffering=0, closefd=False) as file:
-                file.write(marshal.dumps(tuple(order)))
+                file.write(marshal.dumps(tuple(request)))
             deadline = clock.steady() + _PATIENCE
             for _ in range(_TRIES):
-                if said := self._sent(written, namespace, streams, order, deadline):
+                if said := self._sent(written, namespace, streams, request, deadline):
                     return _read(said)
-                self._close()  # nobody took the order, so it can be sent again
+                self._close()  # nobody took the request, so it can be sent again
         except (OSError, ValueError) as error:
             raise CannotStartError(NOT_EXECUTABLE, f"cannot start: {error}") from error
         finally:
             os.close(written)
-        raise CannotStartError(NOT_EXECUTABLE, "cannot start: no process took the order; the node may lack memory")
+        raise CannotStartError(NOT_EXECUTABLE, "cannot start: no process took the request; the node may lack memory")
 
-    def _sent(self, written: int, namespace: int, streams: Sequence[int], order: Order, deadline: float) -> bytes:
-        """Send the order, which is in ``written``; return what came of it. Empty: nobody took it."""
+    def _sent(
+        self, written: int, namespace: int, streams: Sequence[int], request: StartRequest, deadline: float
+    ) -> bytes:
+        """Send the request, which is in ``written``; return what came of it. Empty: nobody took it."""
         if self._waiting < 1:
             self._ask(KEPT)
-        assert self._orders is not None
+        assert self._requests is not None
         reader, writer = os.pipe2(os.O_CLOEXEC)
         try:
-            socket.send_fds(self._orders, [b"o"], [writer, written, namespace, *streams])
+            socket.send_fds(self._requests, [b"o"], [writer, written, namespace, *streams])
             os.close(writer)
             writer = -1
             self._waiting -= 1
-            return _ended(self._result(reader, deadline), reader, order)
+            return _ended(self._result(reader, deadline), reader, request)
         except (BrokenPipeError, ConnectionResetError):  # all starters and their source were killed
             return b""
         finally:
@@ -94,7 +96,7 @@ class Starters:
 
     def _result(self, report: int, deadline: float) -> bytes:
         """Read what a starter says, until it has started the task, has failed, or says no more. Empty: nobody took the
-        order."""
+        request."""
         poll = select.poll()
         poll.register(report, select.POLLIN)
         said = b""
@@ -126,18 +128,18 @@ class Starters:
 
     def _close(self) -> None:
         """End the source and the starters that wait."""
-        for line in (self._line, self._orders):
+        for line in (self._line, self._requests):
             if line is not None:
                 line.close()
-        self._line = self._orders = None
+        self._line = self._requests = None
         self._waiting = 0
 
     def _make_source(self, count: int) -> None:
         mine, line = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with line:
             mine.send(b"%d" % count)
-            sender, orders = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-            passed = [line.fileno(), orders.fileno(), self._lock]
+            sender, requests = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            passed = [line.fileno(), requests.fileno(), self._lock]
 
             def prepare() -> processes.Program:
                 become_root()
@@ -147,9 +149,9 @@ class Starters:
                 words = [sys.executable, "-m", _PROGRAM, *map(str, passed), *self._folders]
                 return processes.Program(sys.executable, words, environment.whole_environment())
 
-            with orders:
+            with requests:
                 processes.fork(prepare)
-        self._line, self._orders, self._waiting = mine, sender, count
+        self._line, self._requests, self._waiting = mine, sender, count
 
 
 def _starter(said: bytes) -> int:
@@ -166,8 +168,8 @@ def _is_stopped(starter: int) -> bool:
     return any(stat.state in "Tt" for stat in stats if stat)
 
 
-def _ended(said: bytes, report: int, order: Order) -> bytes:
-    """End a starter that has said all, or does not go on; return what it said. It acts as the account of its order,
+def _ended(said: bytes, report: int, request: StartRequest) -> bytes:
+    """End a starter that has said all, or does not go on; return what it said. It acts as the account of its request,
     whose tasks may stop it at any moment: also when it has started a task, whose end nobody would see then."""
     if not said:
         return b""
@@ -183,16 +185,16 @@ def _ended(said: bytes, report: int, order: Order) -> bytes:
     if poll.poll(0):
         said += os.read(report, 1 << 16)  # it was late only
     if not _outcome(said):
-        _end_children(order)
+        _end_children(request)
     return said
 
 
-def _end_children(order: Order) -> None:
+def _end_children(request: StartRequest) -> None:
     """End the child of an ended starter, whether it is the task already or not: nobody observes it, and it may hold the
     shepherd's lock. One that is just between the two is left to ``upkeep``."""
     for pid in proc.children(os.getpid()):
-        if proc.owner(pid) == order.uid and (
-            _PROGRAM.encode() in proc.read(f"/proc/{pid}/cmdline") or proc.environment(pid, MARK) == order.env[MARK]
+        if proc.owner(pid) == request.uid and (
+            _PROGRAM.encode() in proc.read(f"/proc/{pid}/cmdline") or proc.environment(pid, MARK) == request.env[MARK]
         ):
             proc.kill(pid)
 

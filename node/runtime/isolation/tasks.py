@@ -19,7 +19,7 @@ from node.runtime.isolation import groups, processes
 from node.runtime.isolation.accounts import Accounts
 from node.runtime.isolation.groups import Groups
 from node.runtime.isolation.privilege import become_root, raised
-from node.runtime.isolation.starter import Order
+from node.runtime.isolation.starter import StartRequest
 from node.runtime.isolation.starters import Starters
 from node.runtime.isolation.views import Views
 from node.runtime.out_of_memory import out_of_memory
@@ -90,8 +90,8 @@ class IsolatedTasks:
             streams += [os.open(self._folders.path(key, name), _OUTPUT, 0o600) for name in ("stdout", "stderr")]
             memory, cpu = self._groups.memory(launch.memory), launch.cpu
             limits = self._groups.limits(memory, cpu)
-            order = Order(account.uid, self._group, UMASK, launch.cwd or scratch, launch.argv, own, limits)
-            pid, attempt.group = self._starters.start(order, namespace, streams)
+            request = StartRequest(account.uid, self._group, UMASK, launch.cwd or scratch, launch.argv, own, limits)
+            pid, attempt.group = self._starters.start(request, namespace, streams)
             attempt.memory, attempt.cpu = memory, cpu
             return pid
         except OSError as error:
