@@ -252,7 +252,6 @@ def test_nothing_new_comes_to_a_cordoned_node_and_what_runs_there_goes_on(cluste
     assert cluster.grass("node", "uncordon", "n2").returncode == 0
 
 
-@pytest.mark.nightly  # tests/integration/test_dashboard.py does the same with one node in every run
 def test_the_dashboard_starts_a_job_whose_tasks_turn_green_on_all_nodes_and_drains_a_node(
     cluster: Cluster, client: ApiClient
 ) -> None:
