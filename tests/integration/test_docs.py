@@ -288,6 +288,8 @@ def test_the_files_of_a_page_are_started_as_written(grass: Grass, tmp_path: Path
             finally:
                 reader("job", "stop", job, "--grace", "0")
                 reader("job", "wait", job)
+    for schedule in reader.json("schedule", "list"):
+        reader.good("schedule", "delete", schedule["name"])
 
 
 def became(grass: Grass, job: str, state: str, reason: str = "") -> None:

@@ -299,7 +299,7 @@ def test_an_account_is_given_to_no_attempt_of_a_process_and_to_no_other_path(she
     path = shepherd.config.socket("shepherd")
     run(shepherd, "given/a.0/1", "true")
     for key in ("given/a.0/1", "../../x", "../x.0/1", "given/a.0/1/.."):
-        with pytest.raises(CannotStartError, match="no attempt of a container"):
+        with pytest.raises(CannotStartError, match="is not an attempt of a container"):
             ask_account(path, key, "ann")
     with pytest.raises(CannotStartError, match="cannot have an account"):
         ask_account(path, "given/a.1/1", "not a name")
