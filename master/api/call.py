@@ -109,6 +109,11 @@ class Call:
     in_turn: bool = False
     """Whether the handler holds a turn of the user until it returns."""
 
+    def check_admitted(self) -> None:
+        """To be called while an answer waits. Raises NotAllowedError: the caller no longer has the rights of before."""
+        if not self.api.authenticator.still_admits(self.caller):
+            raise NotAllowedError(_NOT_ADMITTED)
+
     @contextmanager
     def waiting(self) -> Iterator[bool]:
         """Yield whether the request may wait. If not, answer with what is known now; the client asks again."""
@@ -158,8 +163,10 @@ Pieces = Generator[msgspec.Struct, None, None]
 """What a stream handler returns: one object per encrypted line. Closed when the client disconnects."""
 PiecesToEnd = Generator[msgspec.Struct, None, msgspec.Struct]
 """As ``Pieces``, with the last object as its return value. Other streams end with an empty object."""
-HEARTBEAT = 2.0
-"""Seconds after which an idle stream sends an empty piece, so that each side notices when the other is gone."""
+HEARTBEAT = 0.75
+"""Seconds after which an idle stream sends an empty piece: each side notices when the other is gone, and what a
+disabled user waits for ends within a second."""
+_NOT_ADMITTED = "the user was disabled or removed, or its role or key changed"
 _Stream = Generator[msgspec.Struct, None, msgspec.Struct | None]
 Handler = Callable[..., Any]  # (call, **path parameters) → Struct, Reply or Pieces
 
@@ -267,7 +274,7 @@ def _while_admitted(authenticator: Authenticator, caller: Caller, pieces: _Strea
         while True:
             piece, last = _next(pieces)
             if not authenticator.still_admits(caller):
-                raise NotAllowedError("the user was disabled or removed, or its role or key changed")
+                raise NotAllowedError(_NOT_ADMITTED)
             if last:
                 return piece
             yield piece

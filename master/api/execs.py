@@ -23,7 +23,7 @@ from grass.wire.task_record import TaskRecord
 from master.api.call import Api, Call, Handler, Reply
 from master.api.job_changes import find_job
 from master.api.node_client import call_node, read_output
-from master.api.node_sessions import PAUSE, find_node, split_name
+from master.api.node_sessions import PAUSE, ending, find_node, split_name
 from master.api.registry import noun_blueprint
 
 
@@ -65,7 +65,9 @@ def output(call: Call, job: str, task: str, session: str) -> ExecOutput:
     with call.waiting() as granted:
         if not granted:
             return ExecOutput((), after, None, PAUSE)
-        answer = read_output(call.api.config, find_node(call, node), f"/v1/exec/{name}/output?after={after}")
+        path = f"/v1/exec/{name}/output?after={after}"
+        with ending(call, node, f"/v1/exec/{name}"):
+            answer = read_output(call.api.config, find_node(call, node), path, call.check_admitted)
     return ExecOutput(answer["chunks"], answer["next"], answer["code"], 0.0)
 
 

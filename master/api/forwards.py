@@ -24,7 +24,7 @@ from grass.wire.task_record import TaskRecord
 from master.api.call import Api, Call, Handler, Reply
 from master.api.job_changes import find_job
 from master.api.node_client import call_node, read_output
-from master.api.node_sessions import PAUSE, find_node, split_name
+from master.api.node_sessions import PAUSE, ending, find_node, split_name
 from master.api.registry import noun_blueprint
 
 
@@ -63,7 +63,9 @@ def output(call: Call, job: str, forward: str) -> ForwardOutput:
     with call.waiting() as granted:
         if not granted:
             return ForwardOutput((), after, False, PAUSE)
-        answer = read_output(call.api.config, find_node(call, node), f"/v1/forward/{name}/output?after={after}")
+        path = f"/v1/forward/{name}/output?after={after}"
+        with ending(call, node, f"/v1/forward/{name}"):
+            answer = read_output(call.api.config, find_node(call, node), path, call.check_admitted)
     chunks = tuple((number, data) for number, data in answer["chunks"])
     return ForwardOutput(chunks, answer["next"], answer["over"], 0.0)
 

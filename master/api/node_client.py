@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import http.client
 import json
+import select
+import socket
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from grass import tls
 from grass.api.bounded_body import read_body
 from grass.api.error_reply import error_of
 from grass.api.node_token import node_token
+from grass.clock import steady
 from grass.config import ClusterConfig, Secrets
 from grass.errors import CertificateError, NodeUnreachableError
 from grass.network_address import network_address
@@ -24,6 +28,8 @@ SECONDS = 8.0
 """Time for an answer that does not wait at the node."""
 OUTPUT_SECONDS = 28.0
 """Time for output: longer than a request for it waits at the node."""
+LOOK_SECONDS = 0.5
+"""Time between looks at whether the user may still have the answer that is awaited."""
 AT_ONCE = 12
 """Calls to nodes at once, besides those for output, so that hung nodes block only this many threads."""
 BUSY_SECONDS = 0.25
@@ -48,19 +54,31 @@ def call_node(config: ClusterConfig, record: NodeRecord, method: str, path: str,
         _running.release()
 
 
-def read_output(config: ClusterConfig, record: NodeRecord, path: str) -> Any:
-    """As ``call_node``, for a call that waits at the node. The caller must have a waiting slot."""
-    return _call(config, record, "GET", path, None, OUTPUT_SECONDS)
+def read_output(config: ClusterConfig, record: NodeRecord, path: str, check: Callable[[], None]) -> Any:
+    """As ``call_node``, for a call that waits at the node. The caller must have a waiting slot.
+
+    ``check``: is called every ``LOOK_SECONDS``, and before the answer is returned; what it raises ends the wait."""
+    answer = _call(config, record, "GET", path, None, OUTPUT_SECONDS, check)
+    check()
+    return answer
 
 
-def _call(config: ClusterConfig, record: NodeRecord, method: str, path: str, body: Any, seconds: float) -> Any:
+def _call(
+    config: ClusterConfig,
+    record: NodeRecord,
+    method: str,
+    path: str,
+    body: Any,
+    seconds: float,
+    check: Callable[[], None] | None = None,
+) -> Any:
     name, address = record.name, node_address(record)
     if address is None:
         raise NodeUnreachableError(
             f"node {name}: the address of its API is not known yet; try again once the node is READY"
         )
     try:
-        status, answer = _exchange(config, record, method, path, body, seconds)
+        status, answer = _exchange(config, record, method, path, body, seconds, check)
     except _FAILURES as error:
         raise NodeUnreachableError(
             f"node {name}: the master cannot reach it at {address} ({_why(error)}); check that it is up, and that its "
@@ -94,7 +112,13 @@ def node_address(record: NodeRecord) -> str | None:
 
 
 def _exchange(
-    config: ClusterConfig, record: NodeRecord, method: str, path: str, body: Any, seconds: float
+    config: ClusterConfig,
+    record: NodeRecord,
+    method: str,
+    path: str,
+    body: Any,
+    seconds: float,
+    check: Callable[[], None] | None = None,
 ) -> tuple[int, Any]:
     secret = Secrets.load(config.home).node_token
     token = secret if record.name == config.master.own_node else node_token(secret, record.name, record.digest)
@@ -106,10 +130,20 @@ def _exchange(
             connection.sock = tls.wrap(connection.sock, config.tls_files, node_identity(config.name, record.name))
         connection.sock.settimeout(seconds)
         connection.request(method, path, None if body is None else json.dumps(body), headers)
+        if check is not None:
+            _await_answer(connection.sock, seconds, check)
         response = connection.getresponse()
         return response.status, json.loads(read_body(response, seconds))
     finally:
         connection.close()
+
+
+def _await_answer(connection: socket.socket, seconds: float, check: Callable[[], None]) -> None:
+    """Return when the answer begins, or after ``seconds``."""
+    until, poll = steady() + seconds, select.poll()
+    poll.register(connection, select.POLLIN)
+    while steady() < until and not poll.poll(LOOK_SECONDS * 1000):
+        check()
 
 
 def _why(error: Exception) -> str:

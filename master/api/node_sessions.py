@@ -5,10 +5,14 @@ Used by ``execs``, ``forwards`` and ``joins``.
 
 from __future__ import annotations
 
-from grass.errors import NotFoundError
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from grass.errors import GrassError, NotAllowedError, NotFoundError
 from grass.model.key_text import opened_parts
 from grass.wire.node_record import NodeRecord
 from master.api.call import Call
+from master.api.node_client import call_node
 
 PAUSE = 0.5
 """Seconds after which a client asks again for output, if too many requests wait already."""
@@ -28,3 +32,14 @@ def find_node(call: Call, name: str) -> NodeRecord:
     if record is None:
         raise NotFoundError(f"node {name}: not found; it was removed from the cluster")
     return record
+
+
+@contextmanager
+def ending(call: Call, node: str, path: str) -> Iterator[None]:
+    """End what is open at ``path`` of the node, if the user loses the right to it inside of the context."""
+    try:
+        yield
+    except NotAllowedError:
+        with suppress(GrassError):  # the node ends it by itself after a minute without a call
+            call_node(call.api.config, find_node(call, node), "DELETE", path)
+        raise

@@ -26,6 +26,7 @@ def wait_for_node(call: Call, name: str) -> NodeWaited:
         until = steady() + (call.query["timeout"] if granted else 0.0)
         while True:
             changed.clear()
+            call.check_admitted()
             record = call.api.store.node(name)
             mark, left = node_mark(record), until - steady()
             if mark != seen or left <= 0 or call.api.feed.closed:

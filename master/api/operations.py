@@ -29,7 +29,7 @@ from grass.wire.tickets import (
     SuspendJob,
 )
 from grass.wire.views import OperationsView, OperationView, OperationWaited
-from master.api.call import Api, Call, Handler, Reply
+from master.api.call import HEARTBEAT, Api, Call, Handler, Reply
 from master.api.feed import PAUSE
 from master.api.job_changes import CHANGE_SECONDS, find_job
 from master.api.query import checked_id, parse_duration
@@ -97,11 +97,12 @@ def wait_for_operation(call: Call, job: str, operation: str) -> OperationWaited:
         until = steady() + (call.query["timeout"] if granted else 0.0)
         while True:
             changed.clear()
+            call.check_admitted()
             found = _find(call, record, operation)
             left = until - steady()
             if not found.unfinished or left <= 0 or call.api.feed.closed:
                 return OperationWaited(operation_view(found), 0.0 if granted else PAUSE)
-            changed.wait(left)
+            changed.wait(min(left, HEARTBEAT))
 
 
 def cancel_operation(call: Call, job: str, operation: str) -> OperationView:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import shutil
 import threading
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -27,6 +29,7 @@ from grass.wire.tickets import StopJob, StopSchedule, Ticket
 from master.api.app import api_of
 from tests.support.api_world import ApiWorld, api_world
 from tests.support.rsa_keys import public_jwk, write_key
+from tests.support.waiting import wait_until
 
 JOB = {"name": "work", "components": {"main": {"command": "true"}}}
 
@@ -175,6 +178,21 @@ def test_the_open_stream_of_a_disabled_user_ends(world: ApiWorld, root: ApiClien
     thread.join(10)
     assert ended.is_set()
     assert "what eve must not see" not in seen
+
+
+def test_a_waiting_call_of_a_disabled_user_ends_within_a_second(world: ApiWorld, root: ApiClient) -> None:
+    world.backend.apply([("HSET", world.keys.nodes, "n1", '{"name": "n1", "state": "READY"}')])
+    root.set_user_role("ann", "admin")
+    ann = world.client("ann")
+    seen = ann.watch_node("n1", None)["mark"]
+    with ThreadPoolExecutor(1) as threads:
+        waits = threads.submit(ann.watch_node, "n1", seen, 20.0)
+        wait_until(lambda: api_of(world.app).waiting_slots.taken == 1, 5, "the call")
+        disabled = time.monotonic()
+        root.disable_user("ann")
+        with pytest.raises(NotAllowedError, match="disabled"):
+            waits.result(20)
+        assert time.monotonic() - disabled < 1
 
 
 def test_the_jobs_and_schedules_of_a_removed_user_end_on_request(world: ApiWorld, root: ApiClient) -> None:

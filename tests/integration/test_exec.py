@@ -9,12 +9,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from grass.api.client import ApiClient
-from grass.errors import ConflictError, InputError, NotFoundError
+from grass.api.login import log_in
+from grass.api.login_invitation import parse_invitation
+from grass.errors import ConflictError, InputError, NotAllowedError, NotFoundError
+from node.runtime import proc
 from tests.support.local_cluster import LocalCluster
 from tests.support.waiting import wait_until
 
@@ -53,6 +57,45 @@ def test_a_command_runs_beside_the_task_with_its_environment_and_its_exit_code_c
     assert b"".join(data for stream, data in pieces if stream == "stdout") == b"green held.w.0\n"
     assert b"".join(data for stream, data in pieces if stream == "stderr") == b"oh\n"
     assert run.code == 7
+
+
+def test_calls_of_a_disabled_user_end_within_a_second_and_so_does_the_command(
+    cluster: LocalCluster, client: ApiClient, tmp_path: Path
+) -> None:
+    log_in(parse_invitation(client.add_user("ann")["invitation"]), tmp_path / "clusters" / "lab")
+    script = ["sh", "-c", "echo up; exec sleep 301.5"]
+    with ApiClient("lab", home=tmp_path) as ann, ThreadPoolExecutor(4) as threads:
+        ann.start({"name": "of-ann", "components": {"w": {"command": "echo up; exec sleep 300"}}}, cwd="/")
+        wait_until(lambda: ann.tasks("of-ann", "w")[0]["state"] == "RUNNING", seconds=20)
+        streams = {
+            "output of a command": ann.execute("of-ann", "w.0", script).output(),
+            "logs": ann.logs("of-ann", follow=True),
+            "events": ann.events(follow=True),
+            "changes": ann.changes(),
+        }
+        for stream in streams.values():
+            next(stream)
+        ends = {what: threads.submit(refused_at, stream) for what, stream in streams.items()}
+        wait_until(lambda: len(commands_of("301.5")) == 1, 10, "the command")
+        client.status()
+        disabled = time.monotonic()
+        client.disable_user("ann")
+        took = {what: end.result(30) - disabled for what, end in ends.items()}
+        assert all(0 < seconds < 1 for seconds in took.values()), took
+        wait_until(lambda: not commands_of("301.5"), 5, "the end of the command")
+    assert client.tasks("of-ann", "w")[0]["state"] == "RUNNING"  # her job goes on
+    client.remove_user("ann", stop_jobs=True)
+    assert client.wait("of-ann", timeout=20)["state"] == "STOPPED"
+
+
+def refused_at(stream: Iterator[object]) -> float:
+    with pytest.raises(NotAllowedError, match="disabled"):
+        list(stream)
+    return time.monotonic()
+
+
+def commands_of(word: str) -> list[int]:
+    return [pid for pid in proc.processes() if proc.read(f"/proc/{pid}/cmdline") == f"sleep\0{word}\0".encode()]
 
 
 def test_input_reaches_it_however_much_that_is(client: ApiClient) -> None:

@@ -20,7 +20,7 @@ def test_whoever_waits_is_told_at_once_how_the_job_is(wanted: bool) -> None:
 def test_who_does_not_watch_is_told_nothing_more_than_that_the_server_is_there() -> None:
     progress = Progress(False)
     progress.piece(record(), 100.0)
-    assert progress.piece(record(state="RUNNING"), 101.0) is None
+    assert progress.piece(record(state="RUNNING"), 100.5) is None
     assert progress.piece(record(state="RUNNING"), 100.0 + HEARTBEAT) == KeepAlive()
     assert progress.piece(record(state="RUNNING"), 100.1 + HEARTBEAT) is None
 
@@ -31,12 +31,12 @@ def test_counts_and_reasons_are_told_now_and_then(change: dict[str, Any]) -> Non
     progress.piece(record(), 100.0)
     assert progress.piece(record(**change), 100.0 + INTERVAL / 2) is None
     assert progress.piece(record(**change), 100.0 + INTERVAL) is not None
-    assert progress.piece(record(**change), 101.0) is None
+    assert progress.piece(record(**change), 100.5) is None
 
 
 def test_a_change_of_state_is_told_at_once_and_what_nobody_sees_never() -> None:
     progress = Progress(True)
     progress.piece(record(), 100.0)
-    assert progress.piece(record(warnings=["w"]), 101.0) is None
+    assert progress.piece(record(warnings=["w"]), 100.5) is None
     moved = progress.piece(record(state="RUNNING"), 101.0)
     assert moved is not None and moved == WaitedView(job_view(record(state="RUNNING")))
