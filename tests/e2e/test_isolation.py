@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 from grass.api.client import ApiClient
 from grass.errors import WaitTimeoutError
+from tests.support import stolen_host
 from tests.support.lab import SessionLab
 from tests.support.on_premises import Cluster, holds, settings
 from tests.support.three_nodes import BUSYBOX, finish, lines
@@ -18,6 +22,8 @@ from tests.support.waiting import wait_until
 pytestmark = pytest.mark.nightly  # tests/integration/test_isolated_tasks.py tries the same on one machine in each run
 
 NODES = ("master", "n1")
+DIGITS = Path(__file__).parents[2] / "examples" / "digits"
+PROGRAM = Path(stolen_host.__file__)
 UIDS = range(58_000, 60_000)
 
 
@@ -217,6 +223,95 @@ def test_a_range_with_an_account_of_the_machine_is_refused_and_leaving_removes_t
         assert not left, left
     finally:
         cluster.created()  # n1 joins again: other tests need it
+
+
+def test_two_users_learn_the_digits_at_once_and_neither_sees_files_of_the_other(
+    cluster: Cluster, admin: ApiClient, theirs: Cluster, other: ApiClient, tmp_path: Path
+) -> None:
+    image = cluster.grass("image", "push", "--file", str(cluster.lab.image_with("digits", "numpy", "scikit-learn")))
+    assert image.returncode == 0, image.stderr
+    people = {
+        str(client.status()["user"]): (machine, client) for machine, client in ((cluster, admin), (theirs, other))
+    }
+    for user, (machine, client) in people.items():
+        sent = machine.grass("data", "push", str(DIGITS), f"data/{user}/digits")
+        assert sent.returncode == 0, sent.stderr
+        client.start(digits(user))
+    ids = {user: client.job(f"digits-{user}")["id"] for user, (_, client) in people.items()}
+    for user, (machine, client) in people.items():
+        view = client.wait(f"digits-{user}", timeout=400)
+        assert view["state"] == "SUCCEEDED", (view, client.tasks(f"digits-{user}"))
+        printed = lines(client, f"digits-{user}")
+        assert "test accuracy" in "\n".join(printed["server.0", 1])
+        assert set(printed["look.0", 1]) <= {f"/data/data/{user}", "/data/data/shared", f"/data/jobs/{ids[user]}"}
+        assert f"/data/data/{user}" in printed["look.0", 1] and f"/data/jobs/{ids[user]}" in printed["look.0", 1]
+        pulled = machine.grass("job", "pull", f"digits-{user}", "--to", str(tmp_path / user))
+        assert pulled.returncode == 0 and (tmp_path / user / "model.npz").exists(), pulled.stderr
+    [(first, _), (second, (machine, client))] = people.items()
+    for path in (f"data/{first}/digits", f"jobs/{ids[first]}"):
+        refused = machine.grass("data", "pull", path, str(tmp_path / "no"))
+        assert refused.returncode != 0 and not (tmp_path / "no").exists(), (second, refused)
+    theirs_are = f"$GRASS_DATA/data/{first}/digits/model.py $GRASS_DATA/jobs/{ids[first]}/model.npz"
+    assert said(client, "peek", f"exec 2>/dev/null; cat {theirs_are}", "n1") == ["code 1"]
+
+
+def digits(user: str) -> dict[str, Any]:
+    """Return the example, from the user's own folder, for two workers, with a task that lists what it sees."""
+    job: dict[str, Any] = yaml.safe_load((DIGITS / "job-containers.yml").read_text())
+    parts = job["components"]
+    for name in ("server", "worker"):
+        parts[name]["command"] = ["python3", f"/data/data/{user}/digits/{name}.py"]
+    parts["server"]["env"]["WORKERS"] = "2"
+    parts["worker"] = {key: value for key, value in parts["worker"].items() if key != "spread"} | {"replicas": 2}
+    listed = "exec 2>/dev/null; ls -d /data/data/* /data/jobs/* /data/logs/* /data/images/*; true"
+    parts["look"] = {**parts["server"], "command": ["sh", "-c", listed]}
+    parts["look"] = {key: parts["look"][key] for key in ("image", "command", "container")} | {"resources": {"cpu": 0.1}}
+    return {**job, "name": f"digits-{user}", "components": parts, "success": ["worker", "look"]}
+
+
+BOMBS = {
+    "files": "mkdir $GRASS_OUTPUT/d; i=0; while : > $GRASS_OUTPUT/d/$i; do i=$((i+1)); done",
+    "lines": "seq 20000000; sleep 600",
+}
+
+
+@pytest.mark.parametrize("bomb", BOMBS)
+def test_a_bomb_of_one_user_delays_no_start_of_another(admin: ApiClient, other: ApiClient, bomb: str) -> None:
+    small = {"cwd": "/", "where": {"host": "n1"}, "resources": {"cpu": 0.02, "memory": "256MiB"}}
+    part = {**small, "command": f"echo up; exec 2>/dev/null; {BOMBS[bomb]}", "grace": "1s"}
+    other.start({"name": f"bomb-{bomb}", "components": {"t": part}})
+    wait_until(lambda: bool(other.tasks(f"bomb-{bomb}")[0]["started"]), 60, "the bomb")
+    seconds, names = [], [f"beside-{bomb}-{number}" for number in range(100)]
+    for name in names:
+        begun = time.monotonic()
+        admin.start({"name": name, "components": {"t": {**small, "command": "echo whole"}}})
+        seconds.append(time.monotonic() - begun)
+    for name in names:
+        assert admin.wait(name, timeout=120)["state"] == "SUCCEEDED", admin.why(name)
+        assert lines(admin, name)["t.0", 1] == ["whole"]
+    assert other.job(f"bomb-{bomb}")["state"] == "RUNNING"  # it went on all the time
+    assert sorted(seconds)[-2] < 1, seconds  # the 99th of 100
+    other.stop(f"bomb-{bomb}")
+    assert other.wait(f"bomb-{bomb}", timeout=60)["state"] == "STOPPED"
+
+
+def test_root_on_a_node_harms_no_other_node_with_all_that_is_in_its_folder(admin: ApiClient, cluster: Cluster) -> None:
+    lab, home = cluster.lab, "/var/lib/grass/clusters/apart"
+    part = {"command": "echo honest; exec sleep 600", "cwd": "/", "where": {"host": "master"}}
+    admin.start({"name": "robbed", "components": {"t": part}})
+    wait_until(lambda: bool(lines(admin, "robbed")), 60, "the victim")
+    address = lab.hosts["master"].address
+    there = [f"{home}/cluster.json", f"http://{address}:51812", f"master={address}:51813", admin.job("robbed")["id"]]
+    done = lab.hosts["n1"].run("/opt/grass/venv/bin/python", "-", *there, text_in=PROGRAM.read_text())
+    found = json.loads(done.stdout)
+    assert found.pop("read its own orders") == stolen_host.DONE  # so that this can fail
+    assert found.pop("forge a line of a task of another node") in ("sent", stolen_host.REFUSED)
+    assert len(found) > 10 and set(found.values()) == {stolen_host.REFUSED}, found
+    live = admin.execute("robbed", "t.0", ["sh", "-c", "exit 3"])
+    assert not list(live.output()) and live.code == 3  # the other node works as before
+    assert lines(admin, "robbed")["t.0", 1] == ["honest"]
+    admin.stop("robbed")
+    assert admin.wait("robbed", timeout=30)["state"] == "STOPPED"
 
 
 @pytest.mark.parametrize("node", NODES)

@@ -1,6 +1,6 @@
 """A user who prints, submits or makes files as much as possible: nothing is lost, and jobs of others start as before.
 
-Bombs of processes are in ``test_task_limits.py``, and in ``tests/e2e/test_isolation.py``: they need limits.
+``tests/e2e/test_isolation.py`` tries two of them on hosts. Bombs of processes are in ``test_task_limits.py``.
 """
 
 from __future__ import annotations
