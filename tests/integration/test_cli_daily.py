@@ -204,7 +204,7 @@ def test_the_shell_completes_components_and_tasks(grass: Grass, folder: Path) ->
         ("grass job logs complete main.", tasks),
         ("grass job logs complete --component main.", tasks),
         ("grass job stop complete main.", tasks),
-        ("grass job stop complete main.0 m", {"main"}),
+        ("grass job stop complete main.0 mai", {"main"}),
         ("grass job exec complete.m", {f"complete.{task}" for task in tasks}),
     ):
         shell = {"_GRASS_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}

@@ -25,6 +25,7 @@ from node.runtime.attempts import Folders
 from node.runtime.isolation import privilege
 from node.runtime.isolation.accounts import Accounts
 from node.runtime.isolation.starters import KEPT
+from node.runtime.isolation.view import data_folders
 from node.runtime.process.beside import OfShepherd
 from node.runtime.process.client import ask, ask_account
 from node.runtime.process.execution import ProcessExecution
@@ -215,9 +216,10 @@ def in_container(
     """Run a script as an attempt in a container; return its end and what it printed."""
     job_id = key.partition("/")[0]
     output = run.config.data_dir / "jobs" / job_id
-    output.mkdir(exist_ok=True)
-    shutil.chown(output, "nobody", "nogroup")  # as the master makes it
-    output.chmod(0o775)
+    for folder in (output, *map(Path, data_folders(str(run.config.data_dir), user))):
+        folder.mkdir(exist_ok=True)
+        shutil.chown(folder, "nobody", "nogroup")  # as master and node make it, which do not run as root
+        folder.chmod(0o775)
     env = {"GRASS_OUTPUT": str(output), "GRASS_DATA": str(run.config.data_dir)}
     ended = run.run(f"exec 2>&1; {script}", key, user=user, env=env, **options)
     return ended, run.stdout(key).splitlines()
