@@ -63,8 +63,8 @@ SHORT = {
 SHARING = ("array_throughput", "end_latency", "executor", "grass_run", "job_list", "logs", "memory", "scale")
 """Benches that need no cluster of their own: how long the one that they take has run changes their figures."""
 
-OTHERS = {"container_start", "dashboard", "node_idle", "trace", "node_add", "scale_torch"}
-"""Below; the last one, which needs hosts, in ``tests/e2e/test_join.py``."""
+OTHERS = {"container_start", "dashboard", "node_idle", "trace", "node_add", "isolated_job", "scale_torch"}
+"""Below; those that need hosts, in ``tests/e2e``."""
 
 
 def check(bench: str, arguments: list[str], expected: dict[str, str], **environment: str) -> None:

@@ -1,0 +1,89 @@
+"""Submit until the first instruction of the task, with and without isolation of users, in turns. No peer.
+
+Two clusters on hosts of a lab (`scripts/lab`): one with `isolation: user`, one with `isolation: none`. Each has one
+node, its master's own, where the share is a local folder; with ``--remote``, a host that mounts the share. Every
+start is the first one of its job on the node, so a view is made for it. The task prints the clock, which all hosts of a
+lab share. ``GRASS_LAB=NAME`` takes a lab that is up; otherwise one is made, which takes minutes the first time.
+`isolated_start.py` measures the shepherd's part alone.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+import tempfile
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+import figures
+from local_cluster import one_task
+
+from grass.api.client import ApiClient
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from tests.support.lab import SessionLab, session_lab
+from tests.support.on_premises import Cluster, install, settings
+
+COMMAND = ["/bin/date", "+%s.%N"]
+
+
+def main() -> None:
+    parser = figures.arguments(__doc__, rounds=40)
+    parser.add_argument("--remote", action="store_true", help="the node is another host than the master")
+    options = parser.parse_args()
+    taken: dict[str, list[float]] = {"user": [], "none": []}
+    with (
+        session_lab(3 if options.remote else 1) as lab,
+        tempfile.TemporaryDirectory(prefix="grass-bench-") as folder,
+        ExitStack() as stack,
+    ):
+        (site := Path(folder) / "site").mkdir()
+        installed = install(site)
+        nodes = {"master": "n1", "n2": "n3"} if options.remote else {"master": "master", "n1": "n1"}
+        hosts = dict(zip(taken, nodes.items(), strict=True))
+        clients = {
+            isolation: _created(lab, installed, Path(folder), isolation, hosts[isolation], stack) for isolation in taken
+        }
+        for number in range(-2, options.rounds):
+            for isolation, client in clients.items():
+                time.sleep(0.5 + random.uniform(0.0, 0.1))  # as in start_latency.py
+                milliseconds = _start(client)
+                if number >= 0:  # the first two warm up
+                    taken[isolation].append(milliseconds)
+    isolated, plain = (figures.Figure(f"isolation: {name}", samples, "ms") for name, samples in taken.items())
+    bar = "p50 with isolation at most 1.3 × that without"
+    figures.report(options, "start of a job with isolation", [isolated, plain, figures.ratio(isolated, plain)], bar)
+
+
+def _created(
+    lab: SessionLab, site: Path, folder: Path, isolation: str, hosts: tuple[str, str], stack: ExitStack
+) -> ApiClient:
+    """Create a cluster of a master and a node. Leaving the stack deletes it."""
+    master, node = (lab.hosts[name] for name in hosts)
+    chosen = settings(lab, isolation, name=isolation)
+    chosen["master"] = {"hostname": hosts[0], "address": master.address}
+    cluster = Cluster(lab, site, folder / "home", chosen)
+    stack.callback(cluster.grass, "delete", "--force", isolation)
+    cluster.created()
+    added = cluster.grass("node", "add", f"ops@{node.address}", GRASS_CLUSTER=isolation)
+    if added.returncode:
+        raise SystemExit(added.stderr)
+    client = ApiClient(isolation, home=cluster.home)
+    stack.callback(client.close)
+    return client
+
+
+def _start(client: ApiClient) -> float:
+    submitted = time.time()
+    name = client.start(one_task("bench-isolation", COMMAND))["name"]
+    view = client.wait(name, 30)
+    if view["state"] != "SUCCEEDED":
+        raise SystemExit(f"the job {name} of the bench is {view['state']}: {view['reason']}")
+    lines = [record["text"] for record in client.logs(name, follow=True)]
+    return 1000 * (float(lines[0]) - submitted)
+
+
+if __name__ == "__main__":
+    main()
