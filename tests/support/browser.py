@@ -12,10 +12,13 @@ from tests.support.needs import require
 WAIT = 20_000
 """Milliseconds until a condition counts as never met."""
 
-_LOADED = """({ ready: document.readyState, hidden: document.hidden, now: performance.now(),
+_LOADED = """() => ({ ready: document.readyState, hidden: document.hidden, now: performance.now(),
   files: performance.getEntriesByType("resource").map((file) =>
     [file.name.split("/").pop(), file.responseStatus, file.requestStart, file.responseEnd].join(" ")) })"""
-"""What a page that did not begin has loaded, and when."""
+"""What a page has loaded, and when."""
+
+_ANSWER = 3_000
+"""Milliseconds that a page gets to say what it shows, after its test failed. It may never answer."""
 
 _NETWORK_CHANGED = "net::ERR_NETWORK_CHANGED"
 """A request was dropped because an interface of this machine appeared or went, as those of other tests do."""
@@ -73,6 +76,20 @@ def visit(page: Any, address: str) -> None:
     raise AssertionError(f"{address}: the network of this machine changes all the time")
 
 
+def run_script(page: Any, script: str, argument: Any = None) -> Any:
+    """Return what a script gives, as `page.evaluate`, but wait no longer than the page's limit for an answer."""
+    return page.locator(":root").evaluate(f"(_, argument) => ({script})", argument)
+
+
+def _shown(page: Any) -> str:
+    root = page.locator(":root")
+    try:
+        loaded = root.evaluate(_LOADED, timeout=_ANSWER)
+        return f"It has loaded {loaded}, and shows {root.inner_html(timeout=_ANSWER):.20000}"
+    except playwright_errors().Error as error:
+        return f"It does not say what it shows: {error}"
+
+
 @contextmanager
 def tab(context: Any, link: str, allowed: tuple[str, ...] = ()) -> Iterator[Any]:
     """Yield a page at ``link``. Afterwards, fail for what the page did wrong."""
@@ -81,12 +98,13 @@ def tab(context: Any, link: str, allowed: tuple[str, ...] = ()) -> Iterator[Any]
     page.on("console", lambda message: message.type in ("error", "warning") and wrong.append(message.text))
     page.on("request", lambda request: request.url.startswith(origin) or wrong.append(f"foreign: {request.url}"))
     try:
-        visit(page, link)
         try:
+            visit(page, link)
             page.wait_for_selector("#top nav")
-        except playwright_errors().TimeoutError as error:
-            raise AssertionError(f"{page.evaluate(_LOADED)}, said {wrong}, shows {page.content()!r}") from error
-        yield page
+            yield page
+        except BaseException as error:
+            error.add_note(f"The page said {wrong}. {_shown(page)}")
+            raise
         found = [each for each in wrong if not any(part in each for part in (_NETWORK_CHANGED, *allowed))]
         assert found == [], found
     finally:
