@@ -35,7 +35,7 @@ from grass.errors import NotFoundError
 from grass.files.access import access_to
 from grass.files.browse import SharedFiles
 from grass.manifest.settings import OfferedResources, Settings
-from tests.support.browser import chromium, opened, tab, tabs
+from tests.support.browser import chromium, opened, run_script, tab, tabs
 from tests.support.local_cluster import LocalCluster
 from tests.support.nvml import StubDriver
 from tests.support.waiting import wait_until
@@ -103,12 +103,12 @@ def page(context: Any, link: str) -> Iterator[Any]:
 
 
 def to(page: Any, address: str) -> None:
-    page.evaluate("address => { location.hash = address }", address)
+    run_script(page, "location.hash = argument", address)
 
 
 def until(page: Any, condition: str, what: str = "") -> None:
     """Wait for a condition in the page. The page's policy forbids playwright to poll it there."""
-    wait_until(lambda: page.evaluate(condition), what=what or condition)
+    wait_until(lambda: run_script(page, condition), what=what or condition)
 
 
 def answer(link: str, path: str, method: str = "GET", body: str | None = None, **headers: str) -> tuple[int, str]:
@@ -386,6 +386,19 @@ REDRAWN = """import(document.querySelector('script[type=module]').src.replace('a
 """Has the page drawn again, as it is each second."""
 
 
+SCROLLED_UP = """new Promise((done) => {
+  [...document.querySelectorAll('.filters button')].find((each) => each.textContent === 'Times').onclick();
+  let frames = 0;
+  const count = () => {
+    frames += 1;
+    if (frames === 2) document.querySelector('.log').scrollTop = 7;
+    if (frames < 8) requestAnimationFrame(count); else done();
+  };
+  requestAnimationFrame(count);
+})"""
+"""Has the log drawn anew, which takes it to its end in some frames, and scrolls up meanwhile."""
+
+
 def test_hostile_lines_of_a_log_are_shown_and_not_run(page: Any, client: ApiClient, tmp_path: Path) -> None:
     script = tmp_path / "hostile.py"
     script.write_text(HOSTILE)
@@ -406,7 +419,7 @@ def test_hostile_lines_of_a_log_are_shown_and_not_run(page: Any, client: ApiClie
         "the end of the log to be in view",
     )
     page.focus("input[aria-label='Filter lines']")
-    page.evaluate("document.querySelector('.log').scrollTop = 7")
+    page.evaluate(SCROLLED_UP)  # while it goes to the end
     page.evaluate(REDRAWN)
     assert page.evaluate("document.querySelector('.log').scrollTop") == 7
     assert page.evaluate("document.activeElement.getAttribute('aria-label')") == "Filter lines"

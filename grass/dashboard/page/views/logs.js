@@ -94,8 +94,13 @@ export class LogPane {
 
   atEnd() {
     if (!this.options.follow) return;
-    let frames = 5; // lines get their height when they come into view
-    const scroll = () => { this.list.scrollTop = this.list.scrollHeight; frames -= 1; if (frames) requestAnimationFrame(scroll); };
+    const { list } = this, unseen = () => list.scrollHeight - list.clientHeight - list.scrollTop;
+    let frames = 5, at = 0; // lines get their height when they come into view
+    const scroll = () => {
+      if (list.scrollTop < at && unseen() > 2) return; // somebody scrolled up meanwhile
+      list.scrollTop = list.scrollHeight; at = list.scrollTop; frames -= 1;
+      if (frames) requestAnimationFrame(scroll);
+    };
     requestAnimationFrame(scroll);
   }
 
