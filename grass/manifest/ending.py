@@ -5,9 +5,10 @@ Used by ``native``.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
-from grass.manifest import placement, quantities, values
+from grass.manifest import job_checks, placement, quantities, values
 from grass.manifest.fields import Fields
 from grass.manifest.restart import least_backoff
 from grass.model.ending import NO_JOB_RESTART, Clean, Ending, Enough, JobRestart
@@ -18,9 +19,10 @@ MOST_RESTARTS = 1_000_000
 _DEFAULT_LIMIT = 3
 
 
-def read_ending(fields: Fields, warnings: list[str]) -> tuple[tuple[str, ...], Ending]:
-    """Return the components that must succeed (empty: the file names none), and how the job ends."""
-    success, enough = _read_success(fields)
+def read_ending(fields: Fields, warnings: list[str], components: Collection[str]) -> tuple[tuple[str, ...], Ending]:
+    """Return the components that must succeed (empty: the file names none), and how the job ends. ``components``: all
+    of the job."""
+    success, enough = _read_success(fields, tuple(components))
     return success, Ending(
         clean=fields.read("clean", values.one_of(Clean), Clean.RUNNING),
         ttl=fields.read("ttl", quantities.duration_or_zero, None),
@@ -30,10 +32,10 @@ def read_ending(fields: Fields, warnings: list[str]) -> tuple[tuple[str, ...], E
     )
 
 
-def _read_success(fields: Fields) -> tuple[tuple[str, ...], dict[str, Enough]]:
+def _read_success(fields: Fields, components: tuple[str, ...]) -> tuple[tuple[str, ...], dict[str, Enough]]:
     content = fields.raw("success")
     if isinstance(content, dict):
-        return _read_rules(fields)
+        return _read_rules(fields, components)
     if content == []:
         fields.problems.add(fields.at("success"), "must not be empty; without it, every component must succeed")
     if not isinstance(content, (list, tuple)):
@@ -44,15 +46,18 @@ def _read_success(fields: Fields) -> tuple[tuple[str, ...], dict[str, Enough]]:
     return placement.different(fields, fields.at("success"), content, values.component_name), {}
 
 
-def _read_rules(fields: Fields) -> tuple[tuple[str, ...], dict[str, Enough]]:
+def _read_rules(fields: Fields, components: tuple[str, ...]) -> tuple[tuple[str, ...], dict[str, Enough]]:
     section = fields.section("success")
     assert section is not None
     rules: dict[str, Enough] = {}
     for name, content in section.entries():
+        if components and name not in components:
+            fields.problems.add(section.at(name), job_checks.unknown_component(name, components, fields.problems))
         rules[name] = section.parsed(section.at(name), values.one_of(Enough), content, Enough.ALL)
     if not rules:
         fields.problems.add(section.path, "must not be empty; without it, every component must succeed")
-    return tuple(rules), {name: rule for name, rule in rules.items() if rule is not Enough.ALL}
+    known = tuple(name for name in rules if name in components)  # the others have their problem
+    return known, {name: rules[name] for name in known if rules[name] is not Enough.ALL}
 
 
 def _read_restart(fields: Fields, warnings: list[str]) -> JobRestart:

@@ -29,9 +29,7 @@ def check(job: Job, path: str, problems: Problems) -> None:
     names = tuple(job.components)
     for number, name in enumerate(job.success):
         if name not in job.components:
-            where = join(path, "success")
-            where = join(where, name) if name in job.ending.enough else f"{where}[{number}]"
-            problems.add(where, unknown_component(name, names, problems))
+            problems.add(f"{join(path, 'success')}[{number}]", unknown_component(name, names, problems))
     for component in job.components.values():
         _check_dependencies(component, job, names, path, problems)
         where = join(join(path, "components"), component.name)

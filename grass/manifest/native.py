@@ -84,7 +84,7 @@ def read_job(fields: Fields, warnings: list[str], *, name: str | None = None) ->
     called = fields.require("name", values.name, "") if name is None else name
     waits_for = after.read_after(fields)
     after.refuse_itself(fields, called, waits_for)
-    success, how_it_ends = ending.read_ending(fields, warnings)
+    success, how_it_ends = ending.read_ending(fields, warnings, components)
     return Job(
         name=called,
         components=components,

@@ -330,6 +330,8 @@ def test_a_document_of_the_wrong_shape_is_refused(document: Any, problem: str) -
     [
         ("sucess: [x]", "sucess: unknown key; did you mean `success`?"),
         ("success: [z]", "success[0]: unknown component; the job has x"),
+        ("success: {z: all}", "success.z: unknown component; the job has x"),
+        ("success: {x: all, z: any}", "success.z: unknown component; the job has x"),
         ("success: [x, x]", "success[1]: `x` is named twice"),
         ("success: []", "success: must not be empty; without it, every component must succeed"),
         ("success: x", 'success: must be a list of components, or COMPONENT: all, any or index0; got "x"'),
