@@ -101,6 +101,21 @@ class ExecSession(msgspec.Struct, frozen=True):
     """``NODE:ID``: for the output, the input and the end of the command."""
 
 
+class RefusedRequest(msgspec.Struct, frozen=True):
+    """Why a request was refused. ``code``: of the class in ``grass.errors``."""
+
+    code: str
+    message: str
+
+
+class Refusal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Answer to a request that was refused. Without a valid token, it has neither generation nor epoch."""
+
+    error: RefusedRequest
+    generation: int | None = None
+    epoch: int | None = None
+
+
 class SharedValue(msgspec.Struct, frozen=True, array_like=True):
     """A value in the store, under ``shared:<space>:<key>``."""
 

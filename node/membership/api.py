@@ -11,10 +11,10 @@ from typing import NamedTuple
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from grass.api.task_token import bearer, check
-from grass.errors import InputError, NotFoundError, UndecodableError
+from grass.errors import GrassError, InputError, NotFoundError, UndecodableError
 from grass.model.key_text import opened_parts
 from grass.wire.keys import AttemptKey
-from grass.wire.membership_api import KEY_CHANGE, LONGEST_WAIT, TASK_EXEC, Left, Pulse, World
+from grass.wire.membership_api import KEY_CHANGE, LONGEST_WAIT, TASK_EXEC, Left, Pulse, Refusal, RefusedRequest, World
 from node.membership.forwarding import Forwarding
 from node.membership.memberships import Memberships
 from node.membership.shared_values import SharedValues
@@ -68,13 +68,29 @@ class Api:
 
     def answer(self, request: Request) -> object:
         """Return the answer. Raises GrassError."""
-        key, token = bearer(request.authorization)
-        check(self._memberships.secret(key.job_id), key, token)
-        call = Call(request, key, token)
+        call = Call(request, *self._checked(request))
         try:
             return self._route(call)
         except UndecodableError as error:
             raise InputError(f"the body: {error}") from error
+
+    def refusal(self, error: GrassError, request: Request | None) -> Refusal:
+        """Return the answer to a request that failed. None: it could not be read."""
+        why = RefusedRequest(error.code, str(error))
+        try:
+            key, _ = self._checked(request) if request is not None else (None, "")
+        except GrassError:
+            key = None
+        if key is None:
+            return Refusal(error=why)
+        world = self._memberships.world(key, -1, 0)
+        return Refusal(error=why, generation=world.generation, epoch=world.epoch)
+
+    def _checked(self, request: Request) -> tuple[AttemptKey, str]:
+        """Return who asks, and the token. Raises NotAllowedError."""
+        key, token = bearer(request.authorization)
+        check(self._memberships.secret(key.job_id), key, token)
+        return key, token
 
     def _route(self, call: Call) -> object:
         match call.method, call.path.split("/")[1:]:

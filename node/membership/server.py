@@ -73,6 +73,7 @@ class Server:
 
     def _handle(self, peer: socket.socket, address: tuple[str, int], raw: bytes) -> Answered:
         """Answer one request. Runs in a thread of its own."""
+        request: Request | None = None
         try:
             request = _parsed(raw)
             if not self._free.acquire(blocking=False):
@@ -82,11 +83,14 @@ class Server:
             finally:
                 self._free.release()
         except GrassError as error:
-            status, body = _refusal(error)
+            status, body = self._refusal(error, request)
         except Exception:  # a request must not end the node-agent
             log.exception("internal error: a request of a task failed")
-            status, body = _refusal(GrassError("internal error; see the node-agent's log"))
+            status, body = self._refusal(GrassError("internal error; see the node-agent's log"), request)
         return Answered(False, _reply(status, body.encode()))
+
+    def _refusal(self, error: GrassError, request: Request | None) -> tuple[int, str]:
+        return error.http_status, encode(self._api.refusal(error, request))
 
 
 class _OneThreadEach(Executor):
@@ -115,10 +119,6 @@ def _parsed(raw: bytes) -> Request:
     if head.problem:
         raise InputError(f"the request: {head.problem}")
     return Request(head.command, head.path, head.headers.get("Authorization", ""), head.rfile.read())
-
-
-def _refusal(error: GrassError) -> tuple[int, str]:
-    return error.http_status, encode({"error": {"code": error.code, "message": str(error)}})
 
 
 def _reply(status: int, body: bytes) -> bytes:

@@ -8,6 +8,7 @@ import threading
 from concurrent.futures import Future
 from contextlib import ExitStack
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from json import loads
 from pathlib import Path
 
 import pytest
@@ -258,6 +259,21 @@ def test_an_unknown_host_or_route_is_not_found(tasks: Tasks) -> None:
         tasks.ask("GET", "/v1/other")
     with pytest.raises(NotFoundError):
         tasks.ask("GET", "/v1/exec/n9:abcdefgh/output")
+
+
+def test_a_refusal_has_generation_and_epoch_for_who_may_know_them(tasks: Tasks) -> None:
+    serving = server.Server(tasks.config, tasks.api)
+    serving.start()
+    ask = "GET /v1/world?wait=x HTTP/1.1\r\nAuthorization: Bearer TOKEN\r\n\r\n"
+    try:
+        told, unknown, broken = (
+            loads(said(serving, each).partition(b"\r\n\r\n")[2])
+            for each in (ask.replace("TOKEN", task_token(SECRET, KEYS[0])), ask, "GET\r\n\r\n")
+        )
+    finally:
+        serving.stop()
+    assert (told["generation"], told["epoch"], told["error"]["code"]) == (1, 7, "bad-input")
+    assert unknown.keys() == broken.keys() == {"error"}
 
 
 def test_a_job_cannot_write_keys_without_end(tmp_path: Path) -> None:
