@@ -170,8 +170,7 @@ class ComponentRun:
             self.next_index += 1
             self.skipped -= 1
         if self.next_index >= self.end:
-            index, *others = self.entering
-            self.entering = tuple(others)
+            index, self.entering = self.entering[0], self.entering[1:]
             return index
         index = self.next_index
         self.next_index += 1

@@ -246,9 +246,7 @@ def _task(
         launch.preempted += task.preempted is not None
         if component.spec.timeout is not None:
             launch.until = now.at + component.spec.timeout + component.spec.grace
-    if task.state is TaskState.PENDING and index in component.joining and task.not_before is None:
-        component.entering = (*component.entering, index)
-    elif task.state is TaskState.LOST or (task.state is TaskState.PENDING and task.not_before is None):
+    if task.state is TaskState.LOST or (_waits(task) and index not in component.joining):
         heapq.heappush(component.requeued, index)
     elif task.state is TaskState.PENDING and task.not_before is not None:
         component.backoff += 1
@@ -262,6 +260,11 @@ def _carry_no_more(component: ComponentRun, index: int) -> None:
         component.counts[TaskState.PENDING] += 1
 
 
+def _waits(task: TaskRecord) -> bool:
+    """Return whether a task waits for nothing but its turn."""
+    return task.state is TaskState.PENDING and task.not_before is None
+
+
 def _finish_component(component: ComponentRun, state: JobState) -> None:
     assigned = [
         index for index, task in component.tasks.items() if not task.released and (task.attempt or not task.state.ended)
@@ -272,10 +275,9 @@ def _finish_component(component: ComponentRun, state: JobState) -> None:
     missing = set(range(component.next_index)) - set(component.tasks) - component.holes
     for index in sorted(missing):  # they were never assigned, and later ones were: new members, mostly
         component.tasks[index] = component.blank(index)
-        if index in component.joining:
-            component.entering = (*component.entering, index)
-        else:
+        if index not in component.joining:
             heapq.heappush(component.requeued, index)
+    component.entering = tuple(index for index in sorted(component.joining) if _waits(component.tasks[index]))
     if state is JobState.STOPPING:
         never = component.counts[TaskState.PENDING]
         component.counts[TaskState.PENDING] = 0

@@ -15,6 +15,8 @@ from grass.model.job import Component, Job, Ready, Restart, RestartOn
 from grass.model.resources import Resources
 from grass.model.sizes import scaling_warning
 from grass.wire import codec
+from master.agent.agenda import Agenda
+from master.agent.recover import rebuild
 from tests.support.said import report
 from tests.support.world import World
 
@@ -114,6 +116,23 @@ def test_the_cost_to_undo_a_scale_out_grows_with_its_size_and_not_with_the_squar
 
     cost(100)
     assert cost(16_000) < 8 * cost(4_000)
+
+
+def test_the_cost_of_a_takeover_amid_a_scale_out_grows_with_its_size_and_not_with_the_square() -> None:
+    def cost(size: int) -> float:
+        world = nodes(1)
+        job = world.submit(elastic(replicas=1, min=1, max=100_000))
+        Operations(world).scale(size, deadline=600.0)
+        world.round()
+        begun = time.process_time()
+        found = rebuild(world.store.load(), Agenda(), world.now, world.boot)
+        spent = time.process_time() - begun
+        part = next(iter(found.jobs[job].components.values()))
+        assert part.entering == tuple(range(1, size))
+        return spent
+
+    cost(100)
+    assert cost(32_000) < 8 * cost(8_000)
 
 
 def test_new_tasks_start_together_unless_a_part_is_enough() -> None:
