@@ -17,6 +17,7 @@ from pathlib import Path
 from grass import clock
 from grass.environment import grass_home
 from grass.errors import GrassError, InputError
+from grass.model.resources import DEVICE
 from grass.provision import machine, ports, processes, registry, runtime_folder
 from grass.provision.provisioner import Finding, Session
 from grass.store import embedded
@@ -169,27 +170,14 @@ def _clock() -> list[Finding]:
 
 def _gpu() -> list[Finding]:
     """Check the GPUs. A machine without devices passes; devices without the driver's library do not."""
-    devices = machine.gpus()
+    devices = machine.gpus() // DEVICE
     if devices == 0:
         return [Finding("gpu", True, "no NVIDIA device: jobs that ask for gpu will wait")]
-    problem = _nvml_problem()
+    _, problem = machine.nvml_devices()
     message = f"{devices} device(s)" + (f", but NVML fails: {problem}" if problem else "")
     return [
         Finding("gpu", not problem, message, "install the NVIDIA driver's libnvidia-ml (in a container: the toolkit)")
     ]
-
-
-def _nvml_problem() -> str:
-    import ctypes
-
-    try:
-        nvml = ctypes.CDLL("libnvidia-ml.so.1")
-    except OSError as error:
-        return str(error)
-    code = nvml.nvmlInit_v2()
-    if code == 0:
-        nvml.nvmlShutdown()
-    return f"code {code}" if code else ""
 
 
 def _existing_parent(path: Path) -> Path:

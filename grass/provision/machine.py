@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
 import resource
+import threading
 from pathlib import Path
 
 import psutil
 
 from grass.errors import InputError
+from grass.machine_memory import usable_memory
 from grass.manifest.settings import OfferedResources
 from grass.model.resources import DEVICE, Resources
 
 _GROUP = Path("/sys/fs/cgroup")
+_DRIVER = 10.0
+"""Seconds for the driver to count its devices. One that was asleep takes some."""
 
 
 def offered(wish: OfferedResources) -> Resources:
     """Return the resources in the settings. Each missing resource defaults to all that the machine has."""
     return Resources(
         cpu=cpu() if wish.cpu is None else wish.cpu,
-        memory=memory() if wish.memory is None else wish.memory,
+        memory=usable_memory() if wish.memory is None else wish.memory,
         gpu=gpus() if wish.gpu is None else wish.gpu,
     )
 
@@ -32,15 +37,37 @@ def cpu() -> int:
     return min(cores, int(quota[1]) * 1000 // int(quota[2])) if quota else cores
 
 
-def memory() -> int:
-    total = int(psutil.virtual_memory().total)
-    limit = _read(_GROUP / "memory.max").strip()
-    return min(total, int(limit)) if limit.isdigit() else total
-
-
 def gpus() -> int:
-    """Return the thousandths of GPUs that this process can see; in a container, only the passed devices count."""
-    return DEVICE * sum(re.fullmatch(r"nvidia\d+", path.name) is not None for path in Path("/dev").iterdir())
+    """Return the thousandths of GPUs that this process can see; in a container, only the passed devices count.
+
+    The driver's library counts them where it works; otherwise the devices in ``/dev`` count.
+    """
+    known, _ = nvml_devices()
+    if known is None:
+        known = sum(re.fullmatch(r"nvidia\d+", path.name) is not None for path in Path("/dev").iterdir())
+    return DEVICE * known
+
+
+def nvml_devices() -> tuple[int | None, str]:
+    """Return how many devices NVML counts; None, and why: it cannot. A call to a lost driver may never return."""
+    found: list[tuple[int | None, str]] = []
+    asking = threading.Thread(target=lambda: found.append(_ask_nvml()), daemon=True)
+    asking.start()
+    asking.join(_DRIVER)
+    return found[0] if found else (None, "the driver does not answer")
+
+
+def _ask_nvml() -> tuple[int | None, str]:
+    try:
+        nvml = ctypes.CDLL("libnvidia-ml.so.1")
+    except OSError as error:
+        return None, str(error)
+    count = ctypes.c_uint()
+    if code := nvml.nvmlInit_v2():
+        return None, f"code {code}"
+    code = nvml.nvmlDeviceGetCount_v2(ctypes.byref(count))
+    nvml.nvmlShutdown()
+    return (None, f"code {code}") if code else (count.value, "")
 
 
 PROCESSES = 64

@@ -17,6 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from grass.errors import GrassError
+from grass.machine_memory import usable_memory
 from grass.private_file import write_private
 from grass.share import shared
 from grass.store.keys import Keys
@@ -136,9 +137,8 @@ def write_files(
     conf, acl = folder / "redis.conf", folder / "users.acl"
     joined = _joined(acl, prefix, node, server.version)
     write_private(acl, acl_text(prefix=prefix, node=node, passwords=passwords, version=server.version) + joined)
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     text = conf_text(
-        folder=folder, socket=socket, acl_file=acl, version=server.version, memory=memory, tcp=tcp, tls=tls
+        folder=folder, socket=socket, acl_file=acl, version=server.version, memory=usable_memory(), tcp=tcp, tls=tls
     )
     write_private(conf, text)
     return Files(conf, acl)
@@ -154,7 +154,7 @@ def conf_text(
     tcp: tuple[str, int] | None = None,
     tls: TlsFiles | None = None,
 ) -> str:
-    """Return the server's configuration. ``memory``: bytes of the machine."""
+    """Return the server's configuration. ``memory``: bytes that the programs of this machine may use."""
     port = _port_text(*tcp, tls) if tcp else "port 0"
     listen = f"{port}\nunixsocket {_quoted(socket)}\nunixsocketperm 700"
     template = shared("deploy/redis/redis.conf").read_text()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import getpass
 import os
+import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -44,6 +46,18 @@ def test_a_machine_without_a_driver_has_no_devices() -> None:
     assert gpu.devices("libno-such-driver.so.1") == []
     [lost] = gpu.sample([GpuDevice(0)], [], "libno-such-driver.so.1")
     assert "is gone" in (lost.error or "")
+
+
+def test_a_new_cluster_offers_the_gpus_that_the_driver_counts(driver: StubDriver) -> None:
+    def offered() -> int:
+        argv = [sys.executable, "-c", "from grass.provision import machine; print(machine.gpus())"]
+        return int(subprocess.run(argv, env=driver.env, capture_output=True, check=True).stdout)
+
+    assert offered() == 4000
+    driver.set(count=0)
+    assert offered() == 0
+    driver.set(init=9)
+    assert offered() == 1000 * sum(re.fullmatch(r"nvidia\d+", each.name) is not None for each in Path("/dev").iterdir())
 
 
 def test_a_sample_of_each_device(driver: StubDriver) -> None:

@@ -1,0 +1,41 @@
+"""How much memory the programs of this machine, or of this container, may use. Used by ``machine`` and ``embedded``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path, PurePosixPath
+
+_GROUPS = Path("/sys/fs/cgroup")
+_OWN = Path("/proc/self/cgroup")
+
+
+def usable_memory(groups: Path = _GROUPS, own: Path = _OWN) -> int:
+    """Return the bytes of the machine, or of the smallest limit of a control group that this process is in.
+
+    ``groups``: where control groups are mounted, of version 1 or 2. ``own``: names those of this process.
+    """
+    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return min([machine, *_limits(groups, own)])
+
+
+def _limits(groups: Path, own: Path) -> Iterator[int]:
+    for file in _files(groups, own):
+        with suppress(OSError, ValueError):  # there is none, or it says `max`
+            yield int(file.read_text())
+
+
+def _files(groups: Path, own: Path) -> Iterator[Path]:
+    """Yield where limits may be. In a container, ``own`` may name groups that only the host sees; the root is there."""
+    yield groups / "memory.max"
+    yield groups / "memory/memory.limit_in_bytes"
+    with suppress(OSError):
+        for line in own.read_text().splitlines():
+            _, kinds, path = line.split(":", 2)
+            inner = PurePosixPath(path)
+            for group in (inner, *inner.parents):
+                if kinds == "":
+                    yield groups / str(group).lstrip("/") / "memory.max"
+                elif kinds == "memory":
+                    yield groups / "memory" / str(group).lstrip("/") / "memory.limit_in_bytes"

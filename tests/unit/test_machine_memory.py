@@ -1,0 +1,37 @@
+"""How much memory programs may use: of the machine, or of a control group's limit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from grass.machine_memory import usable_memory
+
+MIB = 1 << 20
+MACHINE = usable_memory(Path("/nowhere"), Path("/nowhere"))
+
+
+def made(folder: Path, own: str, files: dict[str, str]) -> int:
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(f"{text}\n")
+    (folder / "own").write_text(own)
+    return usable_memory(folder, folder / "own")
+
+
+@pytest.mark.parametrize(
+    ("own", "files", "expected"),
+    [
+        ("0::/\n", {"memory.max": str(512 * MIB)}, 512 * MIB),
+        ("0::/\n", {"memory.max": "max"}, MACHINE),
+        ("0::/a/b\n", {"memory.max": "max", "a/memory.max": str(64 * MIB), "a/b/memory.max": str(96 * MIB)}, 64 * MIB),
+        ("4:memory:/\n", {"memory/memory.limit_in_bytes": str(256 * MIB)}, 256 * MIB),
+        ("4:memory:/docker/x\n0::/\n", {"memory/memory.limit_in_bytes": str(256 * MIB)}, 256 * MIB),
+        ("4:memory:/a\n", {"memory/memory.limit_in_bytes": str(2**63 - 4096)}, MACHINE),
+        ("4:memory:/a\n", {"memory/a/memory.limit_in_bytes": str(32 * MIB)}, 32 * MIB),
+        ("0::/\n", {}, MACHINE),
+    ],
+)
+def test_the_smallest_limit_counts(tmp_path: Path, own: str, files: dict[str, str], expected: int) -> None:
+    assert made(tmp_path, own, files) == expected
