@@ -94,5 +94,7 @@ def test_docker_compose_reads_an_exported_job(tmp_path: Path) -> None:
     read = yaml.safe_load(ran.stdout)["services"]
     assert read["server"]["command"] == ["/bin/sh", "-c", 'echo "$$HOME"'], json.dumps(read)
     assert read["server"]["deploy"]["restart_policy"] == {"condition": "on-failure", "max_attempts": 3}
-    assert read["client"]["depends_on"] == {"server": {"condition": "service_healthy"}}
-    assert read["client"]["deploy"]["replicas"] == 2
+    for index in range(2):
+        client = read[f"client-{index}"]
+        assert client["depends_on"] == {"server": {"condition": "service_healthy"}}
+        assert client["environment"] == {"GRASS_INDEX": str(index)}

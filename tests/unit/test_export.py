@@ -116,10 +116,33 @@ def test_a_compose_file_has_a_service_per_component() -> None:
     assert services["server"]["command"] == ["/bin/sh", "-c", 'serve "$$HOST"']
     assert services["server"]["healthcheck"] == {"test": ["CMD", "test", "-e", "up"]}
     assert services["server"]["deploy"]["resources"]["limits"] == {"cpus": "0.5", "memory": str(1 << 30)}
-    assert services["client"]["depends_on"] == {"server": {"condition": "service_healthy"}}
-    assert services["client"]["deploy"] == {"replicas": 3, "resources": {"limits": {"cpus": "1"}}}
+    client = services["client-2"]
+    assert services.keys() == {"server", "client-0", "client-1", "client-2"}
+    assert client["environment"] == {"GRASS_INDEX": "2"}
+    assert client["depends_on"] == {"server": {"condition": "service_healthy"}}
+    assert client["deploy"] == {"resources": {"limits": {"cpus": "1"}}}
     assert exported.missing == ("components.client.timeout",)
     assert exported.needed == ("components.client.image",)
+
+
+@pytest.mark.parametrize("other", [{"replicas": 65}, {"replicas": 2, "beside": "w-1"}])
+def test_tasks_that_compose_cannot_tell_apart_are_named(other: dict[str, Any]) -> None:
+    beside = {other.pop("beside", "v"): {"command": "x", "image": "i", "depends_on": {"w": "running"}}}
+    exported = FORMATS["compose"](job(w={"command": "x", "image": "i", **other}, **beside))
+    services = yaml.safe_load(exported.text)["services"]
+    assert services["w"]["deploy"]["replicas"] == other["replicas"] and "environment" not in services["w"]
+    assert exported.missing == ("components.w.replicas (tasks get no GRASS_INDEX)",)
+
+
+def test_a_service_waits_for_each_task_of_a_component() -> None:
+    parts = {
+        "w": {"command": "x", "replicas": 2, "image": "i", "container": {"network": "bridge"}},
+        "v": {"command": "x", "depends_on": {"w": "succeeded"}},
+    }
+    services = yaml.safe_load(FORMATS["compose"](job(**parts)).text)["services"]
+    ended = {"condition": "service_completed_successfully"}
+    assert services["v"]["depends_on"] == {"w-0": ended, "w-1": ended}
+    assert [services[name]["networks"] for name in ("w-0", "w-1")] == [{"default": {"aliases": ["w"]}}] * 2
 
 
 def test_a_compose_file_waits_only_for_health_that_is_checked() -> None:

@@ -1,8 +1,14 @@
-"""Writes a job as a Compose file: one service per component. Used by ``formats``."""
+"""Writes a job as a Compose file. Used by ``formats``.
+
+A component is a service. Compose does not tell replicas apart, so a component of several tasks becomes one service per
+task, with its `GRASS_INDEX`. In a network, they share the component's name as their host name, as replicas do. A large
+component stays one service with replicas, which have no index.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from grass.manifest import yaml_text
 from grass.manifest.document import Document
@@ -10,6 +16,8 @@ from grass.manifest.export.lacking import Exported, missing
 from grass.model.job import DEFAULT_GRACE, NO_RESTART, Component, Condition, Job, Restart, RestartOn
 
 _WRITTEN = ("replicas", "resources", "depends_on", "env", "cwd", "restart", "grace", "image", "container", "ready")
+MOST_SERVICES = 64
+"""Tasks of a component that become a service each."""
 _OTHER = re.compile("[^a-z0-9_-]")
 """What the name of a Compose project cannot have."""
 _CONDITIONS = {
@@ -20,39 +28,67 @@ _CONDITIONS = {
 
 
 def write(job: Job) -> Exported:
-    services = {name: _service(job, part) for name, part in job.components.items()}
+    tasks = {name: _names(job, part) for name, part in job.components.items()}
+    services = {
+        service: _service(job, part, tasks, index)
+        for name, part in job.components.items()
+        for index, service in enumerate(tasks[name])
+    }
     document = {"name": _OTHER.sub("-", job.name.lower()), "services": services}
     needed = tuple(f"components.{name}.image" for name, part in job.components.items() if part.image is None)
     lost = [
         f"components.{name}.ready" for name, part in job.components.items() if part.ready and part.ready.command is None
     ]
     lost += [key for part in job.components.values() for key in _lost_of_restart(part)]
+    lost += [
+        f"components.{name}.replicas (tasks get no GRASS_INDEX)"
+        for name in job.components
+        if _is_whole(job, name, tasks)
+    ]
     if job.success != tuple(job.components):
         lost.append("success")
     return Exported(yaml_text.write(document), (*missing(job, (), _WRITTEN), *lost), needed)
 
 
-def _service(job: Job, part: Component) -> Document:
+def _names(job: Job, part: Component) -> tuple[str, ...]:
+    """Return the names of a component's services."""
+    each = tuple(f"{part.name}-{index}" for index in range(min(part.replicas, MOST_SERVICES + 1)))
+    is_one = part.replicas == 1 or len(each) > MOST_SERVICES or not job.components.keys().isdisjoint(each)
+    return (part.name,) if is_one else each
+
+
+def _is_whole(job: Job, name: str, tasks: Mapping[str, tuple[str, ...]]) -> bool:
+    """Return whether the tasks of a component are replicas of one service."""
+    return job.components[name].replicas > 1 and len(tasks[name]) == 1
+
+
+def _service(job: Job, part: Component, tasks: Mapping[str, tuple[str, ...]], index: int) -> Document:
+    """``tasks``: component → its services. ``index``: of the service among them."""
     command = ["/bin/sh", "-c", part.command] if isinstance(part.command, str) else list(part.command)
+    is_whole, is_split = _is_whole(job, part.name, tasks), len(tasks[part.name]) > 1
+    given_index = {} if is_whole else {"GRASS_INDEX": str(index)}
     own, container = part.ready.command if part.ready else None, part.container
     found: Document = {
         "image": part.image,
         "entrypoint": list(container.entrypoint) if container.entrypoint is not None else None,
         "command": [_escaped(word) for word in command],
-        "environment": {name: _escaped(value) for name, value in part.env.items()},
+        "environment": {name: _escaped(value) for name, value in part.env.items()} | given_index,
         "working_dir": part.cwd,
         "user": container.user,
         "shm_size": container.shm,
         "network_mode": "host" if container.network == "host" else None,
+        "networks": {"default": {"aliases": [part.name]}} if is_split and container.network != "host" else None,
         "ulimits": dict(container.ulimits),
         "volumes": [f"{each.source}:{each.target}{':ro' if each.read_only else ''}" for each in container.mounts],
         "depends_on": {
-            name: {"condition": _condition(job.components[name], each)} for name, each in part.depends_on.items()
+            service: {"condition": _condition(job.components[name], each)}
+            for name, each in part.depends_on.items()
+            for service in tasks[name]
         },
         "healthcheck": {"test": _test(own)} if own else None,
         "restart": part.restart.policy.value if part.restart.policy is not RestartOn.NEVER else None,
         "stop_grace_period": f"{part.grace:g}s" if part.grace != DEFAULT_GRACE else None,
-        "deploy": _deploy(part),
+        "deploy": _deploy(part, is_whole),
     }
     given = {name: value for name, value in found.items() if value not in (None, {}, [])}
     return {**given, "entrypoint": []} if container.entrypoint == () else given
@@ -74,11 +110,11 @@ def _escaped(text: str) -> str:
     return text.replace("$", "$$")
 
 
-def _deploy(part: Component) -> Document:
+def _deploy(part: Component, is_whole: bool) -> Document:
     amounts = part.resources
     limits: Document = {"cpus": f"{amounts.cpu / 1000:g}"} if amounts.cpu else {}
     limits |= {"memory": str(amounts.memory)} if amounts.memory else {}
-    found: Document = {"replicas": part.replicas} if part.replicas != 1 else {}
+    found: Document = {"replicas": part.replicas} if is_whole else {}
     resources: Document = {"limits": limits} if limits else {}
     if amounts.gpu:
         device = {"driver": "nvidia", "count": -(-amounts.gpu // 1000), "capabilities": ["gpu"]}
