@@ -103,6 +103,7 @@ class Pages:
         client, now = self._client, clock.wall()
         job = client.job(asked.job_id, specification=False)
         usage = client.job_usage(job["id"], first=_CURVES)
+        job = {**job, "usage": usage["totals"]}  # with what running tasks have used so far
         histories = read_histories(client, job, usage, now)
         curves = curve_lines(histories, client.job_metrics(job["id"]), asked.width)
         count = sum(part["replicas"] for part in job["components"].values())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pty
 import queue
+import re
 import select
 import shutil
 import signal
@@ -101,6 +102,7 @@ def test_the_cluster_is_shown_and_a_job_with_its_log_is_a_key_away(grass: Grass)
         assert "q quit" in text.splitlines()[-1]
         shown.press(b"\r")
         shown.until(lambda text: "details of counts" in text and "t.0 memory" in text)
+        shown.until(lambda text: re.search(r"Used +[\d.]+s cpu, .* memory at the peak", text))  # while its tasks run
         loss = ["t.0", "loss", "3", "3", "▁▅█"]
         shown.until(lambda text: loss in [line.split() for line in text.splitlines()])
         shown.press(b"j" * 60)
