@@ -1,7 +1,7 @@
 """The events of one run of a job. Used by the dashboard and by `grass report`.
 
-An event names its job. The name is free for another run as soon as the job has ended, so the times of the run select
-its events.
+The name of a job is free for another run as soon as it has ended. So the id selects the events of a run, and its times
+select the events that an older Grass recorded without the id.
 """
 
 from __future__ import annotations
@@ -21,11 +21,17 @@ def events_of_run(client: ApiClient, job: View, limit: int) -> list[View]:
     """Return the newest ``limit`` events of a run, oldest first, from its submission to its end."""
     name, begin, end = job["name"], job["submitted"], job["ended"]
     if end is None:
-        return list(client.events(job=name, limit=limit, since=begin))
+        return [event for event in client.events(job=name, limit=limit, since=begin) if _is_of(event, job)]
     found: list[View] = []
     before: str | None = f"{int((end + _CLOCKS_DIFFER) * 1000)}-0"
     while before is not None and len(found) < limit:
         page = client.older_events(before, limit, name, since=begin)
-        found = [*(event for event in page["events"] if begin <= event["time"] <= end), *found]
+        found = [*(event for event in page["events"] if _is_of(event, job)), *found]
         before = page["before"]
     return found[-limit:]
+
+
+def _is_of(event: View, job: View) -> bool:
+    if event.get("run"):
+        return bool(event["run"] == job["id"])
+    return bool(job["submitted"] <= event["time"] and (job["ended"] is None or event["time"] <= job["ended"]))

@@ -102,7 +102,7 @@ class ApiStore:
             ("HSET", keys.names, job.name, job_id),
             ("XADD", keys.tickets, 0, "body", encode(StartJob(job, record))),
             *moved(keys, user, record.submitted, job_id, None, record.state),
-            logged(keys, EventRecord(wall(), EventKind.JOB_SUBMITTED, submitted, user, job.name)),
+            logged(keys, EventRecord(wall(), EventKind.JOB_SUBMITTED, submitted, user, job.name, run=job_id)),
         ]
         if file is not None:
             ops.append(("HSET", keys.job_files, job_id, encode(file)))
@@ -265,12 +265,13 @@ class ApiStore:
         message: str,
         *,
         job: str = "",
+        run: str = "",
         task: str = "",
         node: str = "",
         at: float | None = None,
     ) -> None:
-        """``at``: when it happened, in seconds since the epoch; None: now."""
-        event = EventRecord(wall() if at is None else at, kind.value, message, user, job, task, node)
+        """``job``, ``run``: name and id of a job. ``at``: when it happened, in seconds since the epoch; None: now."""
+        event = EventRecord(wall() if at is None else at, kind.value, message, user, job, task, node, run=run)
         self._backend.apply([logged(self._keys, event)])
 
     def horizon(self) -> float:

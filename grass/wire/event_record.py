@@ -25,6 +25,8 @@ class EventRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     schedule: str = ""
     by: str = ""
     """Name of the job for which this happened: the one that preempts."""
+    run: str = ""
+    """Id of the job, whose name another run may have later."""
 
 
 EVENT_RECORD: Form[EventRecord] = Form(EventRecord)

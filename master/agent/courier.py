@@ -192,7 +192,8 @@ class Courier:
                 self._backend.apply([("HDEL", self._keys.notifications, item.id)])
                 return
         said = f"notification {each.id} ({each.event.kind}): given up after {each.tries + 1} tries; {why}"
-        event = EventRecord(wall(), EventKind.NOTIFICATION_FAILED, said, job=each.event.job, node=each.event.node)
+        about = each.event
+        event = EventRecord(wall(), EventKind.NOTIFICATION_FAILED, said, job=about.job, node=about.node, run=about.run)
         self._backend.apply(
             [
                 ("HDEL", self._keys.notifications, each.id),

@@ -31,7 +31,7 @@ def isolate(step: Step, work: Work, error: BaseException) -> None:
     if work.kind == "settle" and run.state in (JobState.RUNNING, JobState.STOPPING):
         run.reason = left.reason
     step.touch_job(run)
-    step.event(EventKind.JOB_SET_ASIDE, f"{run.name}: {left.reason.message}", job=run.name)
+    step.event(EventKind.JOB_SET_ASIDE, f"{run.name}: {left.reason.message}", job=run.name, run=run.id)
 
 
 def retry_isolated(step: Step) -> None:

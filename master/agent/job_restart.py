@@ -46,7 +46,7 @@ def start_again(step: Step, run: JobRun) -> None:
     if run.last_deadline is not None:  # it may have passed while tasks were being stopped
         step.agenda.add(run.last_deadline.at, "deadline", run.id)
     step.touch_job(run)
-    step.event(EventKind.JOB_RESTARTS, f"job {run.name}: {text}", job=run.name)
+    step.event(EventKind.JOB_RESTARTS, f"job {run.name}: {text}", job=run.name, run=run.id)
     step.changes.plan = True
 
 

@@ -43,7 +43,7 @@ def begin(step: Step, run: JobRun) -> None:
     run.reason = None
     run.started = step.wall if run.started is None else run.started
     job_end.start_clock(step, run)
-    step.event(EventKind.JOB_RUNNING, f"job {run.name}: running", job=run.name)
+    step.event(EventKind.JOB_RUNNING, f"job {run.name}: running", job=run.name, run=run.id)
 
 
 def stop(step: Step, run: JobRun, user: str, grace: float | None) -> None:
@@ -212,7 +212,7 @@ def _end(step: Step, run: JobRun) -> None:
     job_dependencies.ended(step, run)
     text = f"job {run.name}: {state.value.lower()}" + (f"; {reason.message}" if reason else "")
     kind = EventKind(f"job-{state.value.lower()}")
-    step.event(kind, text, job=run.name)
+    step.event(kind, text, job=run.name, run=run.id)
     notifications.job_ended(step, run, kind, text)
     if (command := notifications.submit_command(step, run)) is not None:
         admit(step, command)

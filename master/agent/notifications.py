@@ -33,7 +33,7 @@ def job_ended(step: Step, run: JobRun, kind: str, message: str) -> None:
         return
     found = Notification(
         id=f"{run.id}:end",
-        event=EventRecord(step.wall, kind, message, job=run.name),
+        event=EventRecord(step.wall, kind, message, job=run.name, run=run.id),
         record=told(job_record(run)),
         webhook=on_end.webhook,
         secret=on_end.secret,
@@ -55,7 +55,7 @@ def submit_command(step: Step, run: JobRun) -> JobRun | None:
         return None
     if job.name in step.cluster.live:
         text = f"job {run.name}: its on_end command was left out, because job {job.name} is active"
-        step.event(EventKind.NOTIFICATION_FAILED, text, job=run.name)
+        step.event(EventKind.NOTIFICATION_FAILED, text, job=run.name, run=run.id)
         return None
     job_id = f"{job.name}-{hashlib.sha256(run.id.encode()).hexdigest()[:8]}"
     command = JobRun.new(job, first_record(job, job_id=job_id, user=run.user, now=step.wall))

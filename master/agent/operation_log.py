@@ -25,7 +25,9 @@ def file(step: Step, run: JobRun, operation: OperationRecord, seconds: float | N
     if seconds is not None:
         numbered = change(step, run, numbered, deadline=step.later(seconds))
     _keep(step, run, numbered)
-    step.event(EventKind.OPERATION_FILED, f"job {run.name}: {said(numbered)} filed", operation.author, job=run.name)
+    step.event(
+        EventKind.OPERATION_FILED, f"job {run.name}: {said(numbered)} filed", operation.author, job=run.name, run=run.id
+    )
     return numbered
 
 
@@ -69,7 +71,7 @@ def end(
         **fields,
     )
     text = f"job {run.name}: {said(ended)}: {outcome.value}; {message}"
-    step.event(EventKind.OPERATION_ENDED, text, operation.author, job=run.name)
+    step.event(EventKind.OPERATION_ENDED, text, operation.author, job=run.name, run=run.id)
     _forget_old(step, run)
     return ended
 

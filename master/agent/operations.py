@@ -71,7 +71,7 @@ def cancel(step: Step, run: JobRun, ticket: CancelOperation) -> None:
             text = (
                 f"job {run.name}: operation {operation.id} is {operation.state.value}; it cannot be cancelled any more"
             )
-            step.event(EventKind.OPERATION_NOT_CANCELLED, text, ticket.user, job=run.name)
+            step.event(EventKind.OPERATION_NOT_CANCELLED, text, ticket.user, job=run.name, run=run.id)
         case _:
             assert_never(operation.state)
 

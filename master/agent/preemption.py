@@ -79,7 +79,7 @@ def announce(step: Step, evictions: list[Eviction]) -> None:
         for_whom = f"job {other.name}" if other.user == victim.user else "a job of higher priority"
         tasks = "1 task is" if count == 1 else f"{count} tasks are"
         message = f"job {name}: {tasks} being preempted for {for_whom}, and will be placed again"
-        step.event(EventKind.JOB_PREEMPTED, message, job=name, by=other.name)
+        step.event(EventKind.JOB_PREEMPTED, message, job=name, run=victim.id, by=other.name)
 
 
 def _preempt(step: Step, run: JobRun, component: ComponentRun, index: int, reason: Reason, user: str = "") -> None:

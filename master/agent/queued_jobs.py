@@ -22,20 +22,20 @@ def change(step: Step, run: JobRun, ticket: QueuedTicket) -> None:
     if run.state is not JobState.QUEUED and not suspended:
         kind = ticket.__struct_config__.tag
         text = f"ticket {kind}: refused; job {run.name} is {run.state.value}"
-        step.event(EventKind.TICKET_REFUSED, text, ticket.user, job=run.name)
+        step.event(EventKind.TICKET_REFUSED, text, ticket.user, job=run.name, run=run.id)
         return
     match ticket:
         case HoldJob(user=user):
             run.held = user
-            step.event(EventKind.JOB_HELD, f"job {run.name}: held until it is released", user, job=run.name)
+            step.event(EventKind.JOB_HELD, f"job {run.name}: held until it is released", user, job=run.name, run=run.id)
         case ReleaseJob(user=user):
             run.held = None
-            step.event(EventKind.JOB_RELEASED, f"job {run.name}: released", user, job=run.name)
+            step.event(EventKind.JOB_RELEASED, f"job {run.name}: released", user, job=run.name, run=run.id)
         case SetPriority(user=user, priority=priority):
             before, run.job = run.job.priority, replace(run.job, priority=priority)
             step.changes.respecified[run.id] = run
             text = f"job {run.name}: priority {priority} instead of {before}"
-            step.event(EventKind.JOB_PRIORITY_CHANGED, text, user, job=run.name)
+            step.event(EventKind.JOB_PRIORITY_CHANGED, text, user, job=run.name, run=run.id)
         case _:
             assert_never(ticket)
     step.changes.plan = True

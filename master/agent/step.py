@@ -88,6 +88,7 @@ class Step:
         user: str = "",
         *,
         job: str = "",
+        run: str = "",
         node: str = "",
         schedule: str = "",
         task: str = "",
@@ -95,9 +96,9 @@ class Step:
     ) -> None:
         """Record an event. ``message``: `<object>: <what happened>; <what happens next or what to do>`.
 
-        ``by``: the job for which it happened.
+        ``job``, ``run``: name and id of a job. ``by``: the job for which it happened.
         """
-        event = EventRecord(self.wall, kind.value, message, user, job, task, node, schedule, by)
+        event = EventRecord(self.wall, kind.value, message, user, job, task, node, schedule, by, run)
         self.changes.events.append(event)
         if self.limits.notify is not None and event.kind in self.limits.notify.kinds:
             source = f"{self.boot}:{self.now!r}:{len(self.changes.events)}:{event.kind}:{message}"

@@ -314,7 +314,7 @@ def _lose_leaving(step: Step, run: JobRun, component: ComponentRun, index: int, 
 
 def _tell(step: Step, run: JobRun, component: ComponentRun, index: int, kind: EventKind, text: str) -> None:
     name = f"{component.spec.name}.{index}"
-    step.event(kind, f"task {run.name}.{name}: {text}", job=run.name, task=name)
+    step.event(kind, f"task {run.name}.{name}: {text}", job=run.name, run=run.id, task=name)
 
 
 def _exit_reason(step: Step, component: ComponentRun, task: TaskRecord) -> Reason:

@@ -99,7 +99,7 @@ def stop_tasks(call: Call, record: JobRecord, names: tuple[str, ...], grace: flo
             raise ConflictError(f"task {name}: already {known[key].state.value}; nothing to stop")
     said = names[0] if len(names) == 1 else f"{len(names)} tasks"
     text = f"job {record.name}: stop of {said} requested"
-    call.api.store.log_event(EventKind.TASK_STOP_REQUESTED, call.user, text, job=record.name)
+    call.api.store.log_event(EventKind.TASK_STOP_REQUESTED, call.user, text, job=record.name, run=record.id)
     call.api.store.ticket(StopTasks(record.id, call.user, names, grace))
 
 

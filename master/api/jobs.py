@@ -157,7 +157,7 @@ def stop_job(call: Call, job: str) -> JobView:
         stop_tasks(call, record, tuple(wanted.tasks), grace)
     elif not record.state.ended:
         store, name = call.api.store, record.name
-        store.log_event(EventKind.JOB_STOP_REQUESTED, call.user, f"job {name}: stop requested", job=name)
+        store.log_event(EventKind.JOB_STOP_REQUESTED, call.user, f"job {name}: stop requested", job=name, run=record.id)
         store.ticket(StopJob(record.id, call.user, grace))
     return job_view(record)
 
@@ -169,7 +169,11 @@ def delete_job(call: Call, job: str) -> Reply:
     if not record.state.ended:
         raise ConflictError(f"job {name}: still active; stop it first with `grass job stop {name}`")
     store.log_event(
-        EventKind.JOB_DELETE_REQUESTED, call.user, f"job {name} ({record.id}): deletion requested", job=name
+        EventKind.JOB_DELETE_REQUESTED,
+        call.user,
+        f"job {name} ({record.id}): deletion requested",
+        job=name,
+        run=record.id,
     )
     store.ticket(DeleteJob(record.id, call.user))
     until = steady() + DELETE_SECONDS

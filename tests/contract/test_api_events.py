@@ -80,11 +80,15 @@ def test_a_run_has_its_own_events_and_not_those_of_the_next_run_with_its_name(tm
             for time, kind in zip(times, ("job-submitted", "job-running", "job-failed"), strict=True):
                 put(world, EventRecord(time, kind, "", "bob", job="j"))
         client = world.client("bob")
-        ended = {"name": "j", "submitted": second[0], "ended": second[-1]}
-        active = {"name": "j", "submitted": third[0], "ended": None}
+        ended = {"id": "j-2", "name": "j", "submitted": second[0], "ended": second[-1]}
+        active = {"id": "j-3", "name": "j", "submitted": third[0], "ended": None}
         for run, times in ((ended, second), (active, third)):
             assert [event["time"] for event in events_of_run(client, run, 10)] == list(times)
         assert [event["time"] for event in events_of_run(client, ended, 2)] == list(second[1:])
+        at = now + 12.5  # after the end of the second run, while the third one might already go on
+        for run in ("j-2", "j-3"):
+            put(world, EventRecord(at, "notification-failed", run, "bob", job="j", run=run))
+        assert events_of_run(client, ended, 1)[0]["message"] == "j-2"
 
 
 def test_pages_of_a_user_have_nothing_of_jobs_of_others(world: ApiWorld) -> None:

@@ -39,6 +39,7 @@ def test_restarts_and_the_last_failure_of_a_task_are_events_and_many_restarts_ar
         "message": "task j.t.0: ended with exit code 3",
         "job": "j",
         "task": "t.0",
+        "run": "j-1",
     }
 
 

@@ -62,8 +62,9 @@ export function eventsView(_, query) {
   };
 }
 
-// An event names its job, not the run: the run that went on at that time, if this tab knows it.
-function runAt(name, time) {
+// The run that an event is of. One of an older Grass names only the job: the run at that time, if this tab knows it.
+function runOf({ run, job: name, time }) {
+  if (run) return run;
   const runs = [...cluster.jobs.values()].filter((job) => job.name === name);
   return runs.find((job) => job.submitted <= time && time <= (job.ended ?? Infinity))?.id || name;
 }
@@ -72,5 +73,5 @@ export function eventList(events) {
   return h("div", events.map((event) => h("div.event", { "data-key": event.id },
     h("span.soft.nowrap", instant(event.time)), h("span.mono", event.kind),
     h("span.message", event.message, " ", h("span.soft", event.user ? `by ${event.user} ` : "",
-      event.job ? ["· ", jobLink(runAt(event.job, event.time), event.job), " "] : "", event.node ? ["· ", nodeLink(event.node)] : "")))));
+      event.job ? ["· ", jobLink(runOf(event), event.job), " "] : "", event.node ? ["· ", nodeLink(event.node)] : "")))));
 }
