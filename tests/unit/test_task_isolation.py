@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
@@ -22,6 +24,7 @@ from grass.wire.launch import LaunchTemplate
 from node.agent.conditions import without_isolation
 from node.agent.environment import launch
 from node.runtime.isolation.accounts import Accounts, comment
+from node.runtime.isolation.share_folder import make_writable
 from node.runtime.isolation.view import HIDDEN, Job, Node, arguments, data_folders, of_job
 from node.runtime.spawn import CannotStartError
 
@@ -237,3 +240,20 @@ def test_an_isolated_process_gets_its_user_and_nothing_of_the_daemons_account() 
     isolated = launch(replace(config, node=NodeConfig(isolate=UIDS)), template, base)
     assert (isolated.user, isolated.awaited) == ("ann", ("j-0",))
     assert isolated.env["PATH"] == "/bin" and not {"HOME", "USER"} & set(isolated.env)
+
+
+def test_a_folder_for_tasks_is_made_once_and_also_in_a_share_without_modes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: str, mode: int) -> None:
+        raise PermissionError(f"{path}: this file system has no modes")
+
+    mine, theirs = tmp_path / "mine", tmp_path / "of-the-master"
+    theirs.mkdir()
+    theirs.chmod(0o700)
+    for folder in (mine, mine, theirs):
+        make_writable(str(folder))
+    assert [each.stat().st_mode & 0o777 for each in (mine, theirs)] == [0o775, 0o700]
+    monkeypatch.setattr(os, "chmod", refuse)
+    make_writable(str(tmp_path / "without-modes"))
+    assert (tmp_path / "without-modes").is_dir()

@@ -15,6 +15,7 @@ from grass.files.rights import DATA, own_folders
 from grass.model.job import Mount
 from node.mounts import mount_of
 from node.runtime.docker.engine_json import Request
+from node.runtime.isolation.share_folder import make_writable
 from node.runtime.isolation.view import COVERED, OF_GRASS, data_folders
 from node.runtime.protocol import Launch
 from node.runtime.spawn import NOT_EXECUTABLE, CannotStartError
@@ -24,7 +25,6 @@ _SEALED = ("images", "logs")
 _NO_LINKS = ("cifs", "smb3", "fuse")
 """Kinds of mounts in which no task can make a link: as Grass mounts the share of its master."""
 _COVER = {"SizeBytes": 1 << 16, "Mode": 0o755}
-_OUTPUT_MODE = 0o775
 
 
 def bind(source: str, target: str, read_only: bool) -> Request:
@@ -75,17 +75,10 @@ def make_folders(config: ClusterConfig, launch: Launch, job_id: str) -> None:
     """Make the folders of the share on which an isolated container has mounts. May wait for it. Raises OSError."""
     for name in COVERED:
         (config.data_dir / name).mkdir(exist_ok=True)
-    for folder in map(Path, data_folders(str(config.data_dir), launch.user)):
-        _make_writable(folder)
-    output = config.data_dir / "jobs" / job_id
+    for folder in data_folders(str(config.data_dir), launch.user):
+        make_writable(folder)
     if _has_output(launch):
-        _make_writable(output)
-
-
-def _make_writable(folder: Path) -> None:
-    if not folder.is_dir():
-        folder.mkdir(exist_ok=True)
-        folder.chmod(_OUTPUT_MODE)  # the group is that of all accounts
+        make_writable(f"{config.data_dir}/jobs/{job_id}")
 
 
 def _view(config: ClusterConfig, launch: Launch, job_id: str, target: str, *, read_only: bool) -> list[Request]:

@@ -20,6 +20,7 @@ from grass.files.rights import DATA
 from node.mounts import Changes, device, lines_at
 from node.runtime.isolation import processes, view
 from node.runtime.isolation.privilege import become_root, raised
+from node.runtime.isolation.share_folder import make_writable
 from node.runtime.protocol import Launch
 from node.runtime.spawn import NOT_EXECUTABLE, NOT_FOUND, CannotStartError, find_program
 
@@ -203,25 +204,17 @@ class Views:
                 os.chmod(path, 0o1777)  # noqa: PTH101, S103 (as /tmp is; seen by one job)
         output = f"{self._share}/jobs/{job_id}" if "GRASS_OUTPUT" in launch.env else None
         if output:
-            _make_writable(output)
+            make_writable(output)
         data = view.data_folders(self._share, launch.user)
         for folder in data if output else ():
             with suppress(OSError):  # the task starts without it
-                _make_writable(folder)
+                make_writable(folder)
         awaited = _paths(f"{self._share}/jobs", launch.awaited)
         return view.Job(own, read, tmp, var_tmp, output, awaited, data, launch.read_only_data)
 
 
 def _paths(folder: str, names: Sequence[str]) -> tuple[str, ...]:
     return tuple(f"{folder}/{name}" for name in names if name and "/" not in name and not name.startswith("."))
-
-
-def _make_writable(folder: str) -> None:
-    """Make a folder in the share in which tasks may write, unless the master's was first."""
-    with suppress(FileExistsError):
-        os.mkdir(folder)  # noqa: PTH102
-        with suppress(OSError):  # a share may know no modes
-            os.chmod(folder, 0o775)  # noqa: PTH101, S103 (the group is that of all accounts)
 
 
 def _identity(path: str) -> tuple[int, int]:
