@@ -94,7 +94,7 @@ def _used_if_usable(name: str) -> Iterator[None]:
 def delete(
     invocation: Invocation, name: str | None, yes: bool, force: bool, packages: bool, ask_become_pass: bool
 ) -> Exit:
-    """Delete a cluster with its jobs, logs and processes, and everything that was installed for it on its hosts.
+    """Delete a cluster with its jobs, logs and processes. Also removes what was installed for it on its hosts.
 
     On a terminal, asks for confirmation if neither NAME nor --yes is given.
     """

@@ -19,7 +19,7 @@ from grass.wire.daemon_line import DAEMONS
 
 @click.group(cls=Group)
 def cluster() -> None:
-    """Look at the cluster's own programs. For administrators."""
+    """Inspect the daemons of the cluster. For administrators."""
 
 
 @cluster.command("logs", cls=Command)
@@ -34,7 +34,7 @@ def cluster() -> None:
 def logs(
     invocation: Invocation, daemon: str | None, node: str | None, follow: bool, since: float | None, tail: int
 ) -> None:
-    """Show what the daemons of master and nodes logged, in the order in which it reached the collector.
+    """Show the logs of the daemons of master and nodes. They are in the order in which they reached the collector.
 
     DAEMON is one of master-agent, master-api-server, monitor, collector, node-agent and node-api-server.
     """

@@ -36,7 +36,7 @@ def push(invocation: Invocation, local: Path, remote: str, copy_links: bool) -> 
     """Send LOCAL to the share, as REMOTE.
 
     The content of a folder goes into the folder REMOTE; a file becomes REMOTE, or goes into it when it ends in a slash.
-    What is there and unchanged is skipped, and what was cut off goes on, so the same command may be repeated.
+    Unchanged files are skipped and interrupted ones continue, so the same command may be repeated.
     Symbolic links stay links. Links that point outside of LOCAL are refused, unless --copy-links is given.
     """
     begun = clock.steady()

@@ -37,7 +37,7 @@ _READ = 16_384
 )
 @pass_invocation
 def execute(invocation: Invocation, task: str, command: Sequence[str], wants_input: bool, wants_terminal: bool) -> int:
-    """Run a command next to a running task: in its folder with its environment, or in its container.
+    """Run a command beside a running task. It runs in the task's folder with its environment, or in its container.
 
     TASK is JOB.COMPONENT.INDEX, such as train.worker.3. Exits with the command's exit code. `-it` opens a terminal.
     """

@@ -19,9 +19,9 @@ _REDACTED = "[REDACTED]"
 @click.option("--to", "format", type=click.Choice(list(FORMATS)), default="native", show_default=True)
 @pass_invocation
 def export(invocation: Invocation, name: str, format: str) -> None:
-    """Write the job NAME as a file: of Grass, et-operator, KubeDL, Docker Compose, or Slurm's sbatch.
+    """Write the job NAME as a file. It is for Grass, et-operator, KubeDL, Docker Compose, or Slurm's sbatch.
 
-    What has no counterpart there is listed on stderr. Secrets in environments read `[REDACTED]`.
+    What that system cannot express is listed on stderr. Secrets in environments are shown as `[REDACTED]`.
     """
     from grass.wire.job_record import JOB as FORM
 

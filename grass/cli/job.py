@@ -56,7 +56,7 @@ def job() -> None:
 @click.argument("file", type=click.Path(path_type=Path))
 @pass_invocation
 def plan(invocation: Invocation, file: Path) -> None:
-    """Show where the job in FILE would run if it were started now, or why it would wait.
+    """Show where the job in FILE would run now, or why it would wait.
 
     Changes nothing and reserves nothing: other jobs may start first.
     """
@@ -74,7 +74,7 @@ def plan(invocation: Invocation, file: Path) -> None:
 @click.option("--file", "as_file", is_flag=True, help="Only its file, as it was written.")
 @pass_invocation
 def show(invocation: Invocation, name: str, tasks_shown: str, as_file: bool) -> None:
-    """Show one job in detail: its tasks, failed ones first, and what it runs. Secrets read `[REDACTED]`.
+    """Show one job in detail: its tasks, failed ones first, and what it runs. Secrets are shown as `[REDACTED]`.
 
     `--file` prints the job file or script as its user wrote it. A job that was not started from a file gets one that
     starts the same job.
@@ -122,7 +122,7 @@ def _show_file(invocation: Invocation, name: str) -> None:
 @click.argument("name", type=JOB)
 @pass_invocation
 def explain(invocation: Invocation, name: str) -> None:
-    """Explain why a job or a part of it does not run or has failed, and what would change that."""
+    """Explain why a job or a part of it does not run or has failed. Also says what would change that."""
     from grass.cli import why
 
     client = invocation.client()

@@ -32,7 +32,7 @@ def rerun(invocation: Invocation, name: str, failed: bool) -> None:
 @click.argument("name", type=JOB)
 @pass_invocation
 def hold(invocation: Invocation, name: str) -> None:
-    """Start nothing of a queued job until it is released."""
+    """Hold a queued job: none of its tasks starts until it is released."""
     _show(invocation, invocation.client().hold(name), "held")
 
 

@@ -29,7 +29,8 @@ Difference = tuple[str, Any, Any]
 @click.argument("second", type=JOB)
 @pass_invocation
 def diff(invocation: Invocation, first: str, second: str) -> None:
-    """Show what differs between two runs: specification, files, nodes; image, GPU driver, result, time of each task.
+    """Show what differs between two runs. Compares specification, files and nodes, and each task's image, GPU driver,
+    result and time.
 
     Versions are those with which the tasks ran; labels and devices of nodes are those of now.
 

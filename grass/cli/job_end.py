@@ -33,7 +33,7 @@ Done = tuple["View", Sequence[str]]
 )
 @pass_invocation
 def stop(invocation: Invocation, names: tuple[str, ...], tag: tuple[str, ...], grace: float | None) -> int:
-    """Stop jobs, or only some tasks of one job: send TERM to their processes, and KILL after the grace period.
+    """Stop jobs, or only some tasks of one job. Sends TERM to their processes, and KILL after the grace period.
 
     Tasks that are stopped do not start again; the rest of the job goes on. For a job that is being stopped already,
     prints what the job waits for. Words after the first JOB mean its components and tasks, if it has these.

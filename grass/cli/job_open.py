@@ -24,7 +24,7 @@ from grass.errors import InputError
 def open_page(
     invocation: Invocation, name: str, part: Part | None, port: str | None, local_port: int | None, browser: bool
 ) -> None:
-    """Make the web page of a job's task appear on this machine, until Ctrl-C or until the task ends.
+    """Forward the web page of a task to this machine. Ends with Ctrl-C, or when the task ends.
 
     Prints the address. The data goes through the encrypted API; no port of the nodes is opened. Works for any protocol
     over TCP, not only for pages.

@@ -43,7 +43,7 @@ _SIGNED = {"ignore_unknown_options": True}
 _DEADLINE = click.option(
     "--deadline", type=DURATION_OR_ZERO, metavar="DURATION", help="How long tasks may take to leave by themselves."
 )
-_REASON = click.option("--reason", metavar="TEXT", default="", help="Why, for the list of operations.")
+_REASON = click.option("--reason", metavar="TEXT", default="", help="Reason, for the list of operations.")
 _WAIT = click.option("--wait", is_flag=True, help="Wait until the operation has ended.")
 
 
@@ -52,7 +52,7 @@ _WAIT = click.option("--wait", is_flag=True, help="Wait until the operation has 
 @click.argument("component", type=PART)
 @click.argument("size", type=Size(), required=False, metavar="[N|+N|-N]")
 @click.option("--remove", type=PART, multiple=True, metavar="TASK", help="A task that leaves first. May be repeated.")
-@click.option("--partial", "partial_", is_flag=True, help="Be content with a part of the new tasks.")
+@click.option("--partial", "partial_", is_flag=True, help="Accept as many new tasks as fit.")
 @click.option(
     "--deadline",
     type=DURATION_OR_ZERO,
@@ -119,7 +119,7 @@ def resume(invocation: Invocation, name: str, reason: str, wait: bool) -> Exit:
 @_WAIT
 @pass_invocation
 def restart(invocation: Invocation, name: str, deadline: float | None, reason: str, wait: bool) -> Exit:
-    """Stop all tasks of a job and start all of them again, also those that have ended."""
+    """Stop all tasks of a job, and start all of them again. This includes tasks that have ended."""
     return _shown(invocation, invocation.client().restart(name, deadline, reason), wait)
 
 
@@ -156,7 +156,7 @@ def replace(
 @click.option("--cancel", metavar="ID", help="Cancel an operation that waits, or a scale-out that is not complete.")
 @pass_invocation
 def operations(invocation: Invocation, name: str, cancel: str | None) -> None:
-    """List the operations on a job: who changed its size or moved its tasks, and what came of it."""
+    """List the operations on a job. Each shows who changed its size or moved its tasks, and the result."""
     client = invocation.client()
     if cancel is not None:
         _show(invocation, client.cancel_operation(name, cancel))

@@ -20,7 +20,7 @@ _TASKS_SHOWN = 20
 @click.option("--tasks", "tasks_shown", metavar="N|all", default=str(_TASKS_SHOWN), show_default=True)
 @pass_invocation
 def usage(invocation: Invocation, name: str, tasks_shown: str) -> None:
-    """Show what a job and its tasks used so far: CPU time, peak memory, GPUs, bytes, energy.
+    """Show what a job and its tasks have used so far. This is CPU time, peak memory, GPUs, bytes and energy.
 
     Of many tasks, those that used most CPU time are shown.
     """

@@ -40,7 +40,7 @@ def join(
     rootless: bool,
     **given: Any,
 ) -> None:
-    """Make this machine a node of a cluster, and wait until its self-test has passed.
+    """Make this machine a node of a cluster. Waits until the node's self-test has passed.
 
     MASTER is HOST or HOST:PORT; it overrides the address in the token. FILE is a join file, Grass's or MARO's. Needs
     root or sudo. After an interruption, run the same command again to continue.

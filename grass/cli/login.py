@@ -22,7 +22,7 @@ from grass.model.names import MAX_NAME, NAME_RULE, is_name
 @click.option("--rotate", is_flag=True, help="Replace this machine's key of the cluster by a new one.")
 @pass_invocation
 def login(invocation: Invocation, invitation: str | None, name: str | None, rotate: bool) -> None:
-    """Log in to a cluster with an INVITATION from its administrator (`grass user add`).
+    """Log in to a cluster with an INVITATION. An administrator of the cluster makes it with `grass user add`.
 
     Makes a key pair on this machine; the private key never leaves it. INVITATION may be `-` to read it from stdin,
     which keeps it out of the shell's history. Run it again after an interruption.

@@ -75,7 +75,7 @@ def cordon(invocation: Invocation, name: str) -> None:
 @click.argument("name", type=NODE)
 @pass_invocation
 def uncordon(invocation: Invocation, name: str) -> None:
-    """Let a node take tasks again, after `cordon` or `drain`; also clears errors of its GPUs."""
+    """Let a node take tasks again, after `cordon` or `drain`. Also clears errors of its GPUs."""
     from grass.cli.node_wait import until
 
     def open_again(view: View | None) -> bool:
@@ -94,7 +94,7 @@ def uncordon(invocation: Invocation, name: str) -> None:
 @click.option("--timeout", type=DURATION, metavar="DURATION", help="How long to wait; the drain continues.")
 @pass_invocation
 def drain(invocation: Invocation, name: str, deadline: float | None, timeout: float | None) -> None:
-    """Drain a node: place no new tasks there, and wait until its running tasks have ended."""
+    """Place no new tasks on a node, and wait until its tasks have ended."""
     from grass.cli.node_wait import until
 
     client = invocation.client()

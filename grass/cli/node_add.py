@@ -39,7 +39,7 @@ def add(
     plan: bool,
     **given: Any,
 ) -> int:
-    """Add machines to the cluster as nodes, over SSH, and wait until the self-test of each has passed.
+    """Add machines to the cluster as nodes, over SSH. Waits until the self-test of each has passed.
 
     After an interruption, run the same command again to continue. Passwords are asked for, or taken from
     GRASS_SSH_PASSWORD and GRASS_BECOME_PASSWORD.

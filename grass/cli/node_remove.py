@@ -39,7 +39,7 @@ def remove(
     packages: bool,
     yes: bool,
 ) -> int:
-    """Remove nodes from the cluster, with everything that joining made on their machines.
+    """Remove nodes from the cluster. Also removes what joining made on their machines.
 
     The machines are reached as `grass node add` reached them. On a machine that joined by itself, run `grass leave`
     afterwards. The join tokens with which they joined are revoked: make new ones to let the machines join again.

@@ -21,7 +21,7 @@ from grass.errors import InputError
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 @pass_invocation
 def ssh(invocation: Invocation, name: str, command: Sequence[str]) -> None:
-    """Open a shell on a node's machine, or run one command there; exits with its exit code.
+    """Open a shell on a node's machine, or run one command there. Exits with its exit code.
 
     Several words of CMD are passed as they are; a single word is a line for the remote shell. Logs in as `grass node
     add` did, and checks the host key that was pinned then. A machine that joined by itself is reached with your own

@@ -30,7 +30,7 @@ _EVENTS = 1_000
 @click.option("--to", "path", type=click.Path(path_type=Path), metavar="FILE", help="A new file. [default: ID.html]")
 @pass_invocation
 def report(invocation: Invocation, name: str, path: Path | None) -> None:
-    """Write all about a job to one HTML file: timeline, curves, events, tasks, job file, environment.
+    """Write a report on a job to one HTML file. It has the timeline, curves, events, tasks, job file and environment.
 
     The file needs no network and runs no script. Secrets are not in it.
     """

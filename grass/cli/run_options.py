@@ -79,12 +79,16 @@ def _options() -> list[click.Parameter]:
     counted = click.IntRange(1, 100_000)
     return [
         click.Option(["--name"], metavar="NAME", help="The job's name. [default: run-XXXXXXXX]"),
-        click.Option(["--cpu"], type=Written("cores", "cpu"), metavar="CORES", help="Cores, 1 or 0.5. [default: 1]"),
+        click.Option(
+            ["--cpu"], type=Written("cores", "cpu"), metavar="CORES", help="Cores per task, such as 0.5. [default: 1]"
+        ),
         click.Option(["--memory"], type=size, metavar="SIZE", help="Memory, such as 512MiB."),
-        click.Option(["--gpu"], type=Written("devices", "gpu"), metavar="N", help="Devices, or a share such as 0.25."),
+        click.Option(
+            ["--gpu"], type=Written("devices", "gpu"), metavar="N", help="GPUs per task, or a share such as 0.25."
+        ),
         click.Option(["--disk"], type=size, metavar="SIZE", help="Scratch space."),
         click.Option(["--image"], metavar="IMAGE", help="Run in a container of this image."),
-        click.Option(["--runtime"], type=click.Choice(RUNTIMES), help="How to run."),
+        click.Option(["--runtime"], type=click.Choice(RUNTIMES), help="Runtime of the tasks."),
         click.Option(["--replicas"], type=counted, metavar="N", help="Number of tasks."),
         click.Option(["--parallelism"], type=counted, metavar="N", help="Most tasks at once."),
         click.Option(["--array"], metavar="1-10,17", help="One task per number, in GRASS_ENTRY."),
@@ -111,7 +115,7 @@ def _options() -> list[click.Parameter]:
         click.Option(["--timeout"], type=duration, metavar="DURATION", help="Stop the job after this time."),
         click.Option(["--priority"], type=click.IntRange(0, 1000), metavar="N", help="Higher goes first."),
         click.Option(["--after"], metavar="JOB", multiple=True, help="Start once this job has succeeded."),
-        click.Option(["--tag"], metavar="NAME=VALUE", multiple=True, help="A note, to find the job by."),
+        click.Option(["--tag"], metavar="NAME=VALUE", multiple=True, help="A label by which to find the job."),
         click.Option(
             ["--set", "settings"],
             metavar="KEY=VALUE",

@@ -78,7 +78,7 @@ def stop(invocation: Invocation, name: str) -> None:
 @click.argument("name", type=SCHEDULE)
 @pass_invocation
 def pause(invocation: Invocation, name: str) -> None:
-    """Let a cron rule start nothing until it is resumed. Its current run continues."""
+    """Pause a cron rule: it starts nothing until it is resumed. Its current run continues."""
     _confirm(invocation, invocation.client().pause_schedule(name))
 
 
@@ -86,7 +86,7 @@ def pause(invocation: Invocation, name: str) -> None:
 @click.argument("name", type=SCHEDULE)
 @pass_invocation
 def resume(invocation: Invocation, name: str) -> None:
-    """Let a paused cron rule go on. Times that passed meanwhile are left out."""
+    """Resume a paused cron rule. Start times that have passed are skipped."""
     _confirm(invocation, invocation.client().resume_schedule(name))
 
 

@@ -49,7 +49,7 @@ _STYLES = {"head": curses.A_BOLD, "selected": curses.A_REVERSE, "dim": curses.A_
 @click.option("--sort", type=click.Choice(SORTS), default="state", show_default=True, help="Order of the jobs.")
 @pass_invocation
 def top(invocation: Invocation, once: bool, sort: str) -> None:
-    """Show nodes and jobs, live: q quits, Enter shows a job, l its logs, s sorts, x stops it."""
+    """Show nodes and jobs, live. Keys: q quits, Enter shows a job, l its logs, s sorts, x stops the job."""
     client = invocation.client()
     if once:
         state = State(disks=client.status().get("disks", ()))
