@@ -25,7 +25,7 @@ class TlsSocket(ssl.SSLSocket):
     """A connection over TLS that also works where a plain non-blocking socket is expected.
 
     What TLS must read or write first shows as BlockingIOError. The handshake of a server is a part of its first
-    ``recv``. Read 16 KiB at once: a shorter ``recv`` could leave bytes that no ``select`` tells of.
+    ``recv``. Read 16 KiB at once: a shorter ``recv`` could leave bytes that ``select`` does not report.
     """
 
     @property

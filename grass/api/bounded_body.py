@@ -1,4 +1,4 @@
-"""The body of an answer over HTTP, within bounds: a node that was taken over must not fill the memory of who asks it.
+"""The body of an answer over HTTP, within bounds: a node that was taken over must not fill the memory of its caller.
 
 Used by ``master.api.node_client`` and ``node.membership.forwarding``.
 """

@@ -110,7 +110,7 @@ def new_key() -> str:
 
 
 def request_for(key: str) -> str:
-    """Return the request (PEM) for a certificate of a key (PEM). It names nobody: the master knows who asks."""
+    """Return the request (PEM) for a certificate of a key (PEM). It names nobody: the master knows the caller."""
     private = _private_key(key)
     return (
         x509.CertificateSigningRequestBuilder()

@@ -84,9 +84,9 @@ class ApiClient(OperationCalls, ScheduleCalls, EventCalls, NodeCalls, UserCalls,
     ) -> None:
         self.close()
 
-    def on_away(self, tell: Callable[[str], object]) -> None:
-        """Have ``tell`` called with a sentence when a call that waits or follows waits for the API to come back."""
-        self._transport.on_away = tell
+    def on_away(self, report: Callable[[str], object]) -> None:
+        """Have ``report`` called with a sentence when a call that waits or follows waits for the API to come back."""
+        self._transport.on_away = report
 
     def close(self) -> None:
         """Close the connections. The client can still be used; it opens new ones."""
@@ -347,7 +347,7 @@ class ApiClient(OperationCalls, ScheduleCalls, EventCalls, NodeCalls, UserCalls,
         )
 
     def status(self) -> View:
-        """Return the cluster's name and version, who asks, and the numbers of jobs and nodes by state. Raises
+        """Return the cluster's name and version, the calling user, and the numbers of jobs and nodes by state. Raises
         UnreachableError."""
         return self._get("/v1/status")
 

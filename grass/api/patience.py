@@ -19,7 +19,7 @@ _SHORTEST = 0.2
 class Patience:
     """The retry policy of one exchange. ``timeout``, ``wait``: seconds; see ``TIMEOUT`` and ``Transport.call``.
 
-    ``resumed``: the server has answered before. ``steady``: tells the time.
+    ``resumed``: the server has answered before. ``steady``: the clock.
     """
 
     def __init__(self, timeout: float, wait: float, resumed: bool, steady: Callable[[], float] = clock.steady) -> None:

@@ -116,7 +116,7 @@ def wait_for_job(
                     if on_progress is not None:
                         on_progress(view)
                     if clock.steady() - asked > _SLOW:
-                        break  # the buffered views are old: ask for the present one
+                        break  # the buffered views are old: request the present one
         except StreamCutError:
             pause = _CUT
         if view is not None and JobState(view["state"]).ended:

@@ -21,7 +21,7 @@ def job_secret(master_secret: str, job_id: str) -> str:
 
 
 def shared_space(secret: str) -> str:
-    """Return the name under which the tasks of a job share values. Only who knows the job's ``secret`` can tell it."""
+    """Return the name under which the tasks of a job share values. Computing it needs the job's ``secret``."""
     return hmac.digest(secret.encode(), b"shared values", "sha256").hex()[:32]
 
 

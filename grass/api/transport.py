@@ -153,7 +153,7 @@ class Transport:
     def _patiently(
         self, attempt_once: Callable[[Patience], _T], wait: float, changes: bool = False, resumed: bool = False
     ) -> _T:
-        patience, told = Patience(self._timeout, wait, resumed), False
+        patience, reported = Patience(self._timeout, wait, resumed), False
         while True:
             try:
                 return attempt_once(patience)
@@ -172,8 +172,8 @@ class Transport:
             except (UnreachableError, OSError) as error:
                 if not patience.goes_on(error):
                     self._give_up(error, changes and patience.arrived)
-                if resumed and not told and self.on_away is not None and patience.waited > _SILENT:
-                    told = True
+                if resumed and not reported and self.on_away is not None and patience.waited > _SILENT:
+                    reported = True
                     self.on_away(self._text("does not answer; waiting for it to come back"))
 
     def _give_up(self, error: Exception, may_change: bool) -> NoReturn:

@@ -60,7 +60,7 @@ Document = JobDocument | ScaleDocument
 @click.option("--dry-run", is_flag=True, help="Print the jobs as Grass's own job files, and start nothing.")
 @pass_invocation
 def apply(invocation: Invocation, files: Sequence[Path], strict: bool, dry_run: bool) -> None:
-    """Apply the documents in each FILE. They are job files of Grass, MARO, et-operator (TrainingJob) or KubeDL (MarsJob).
+    """Apply the documents in each FILE: job files of Grass, MARO, et-operator (TrainingJob) and KubeDL (MarsJob).
 
     A ScaleIn or ScaleOut of et-operator files an operation on the job that it names (`grass job operations`).
 

@@ -95,10 +95,10 @@ def _facts(content: Content, now: float) -> str:
         ("Report made", show_instant(now)),
     ]
     rows.append(("Used", show_used((content.usage or {}).get("totals"))))
-    return _table((), (f"<th>{_text(name)}</th><td>{_text(value)}</td>" for name, value in rows if _said(value)))
+    return _table((), (f"<th>{_text(name)}</th><td>{_text(value)}</td>" for name, value in rows if _is_known(value)))
 
 
-def _said(value: object) -> bool:
+def _is_known(value: object) -> bool:
     return value not in (None, "", NOTHING)
 
 
@@ -199,7 +199,7 @@ def _table(head: Sequence[str], rows: Iterable[str]) -> str:
 
 
 def _cells(*values: object) -> str:
-    return "".join(f"<td>{_text(value if _said(value) else '')}</td>" for value in values)
+    return "".join(f"<td>{_text(value if _is_known(value) else '')}</td>" for value in values)
 
 
 def _kind(state: str) -> str:

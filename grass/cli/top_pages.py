@@ -68,7 +68,7 @@ class Pages:
         self._calls.put(asked)
 
     def look_at_disks(self) -> None:
-        """Have the disks of the master read, which the change feed does not tell."""
+        """Have the disks of the master read, which the change feed does not contain."""
         self._calls.put(None)
 
     def act(self, action: Action, job: View) -> None:

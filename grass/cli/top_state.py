@@ -33,7 +33,7 @@ class State:
     store: View | None = None
     """Why the store refuses writes; None: it accepts them."""
     disks: Sequence[View] = ()
-    """Those of the master. The feed does not tell them."""
+    """Those of the master. The feed does not contain them."""
 
     def apply(self, piece: View) -> None:
         """Take one piece of the feed."""

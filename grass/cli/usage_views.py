@@ -100,7 +100,7 @@ def _row(task: View) -> list[str]:
 
 
 def figures(now: View) -> Sequence[tuple[str, str]]:
-    """Return what a node uses now that its heartbeat does not tell. ``now``: the sample of a *node usage view*."""
+    """Return what a node uses now, without what its heartbeat has. ``now``: the sample of a *node usage view*."""
     found = [
         ("Network", f"{show_memory(now['network_sent'])}/s sent, {show_memory(now['network_received'])}/s received"),
     ]

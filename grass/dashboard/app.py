@@ -124,7 +124,7 @@ class Pages:
         return response
 
     def me(self) -> Response:
-        """Answer what the page may offer. The cluster is not asked, so that a page opens without it."""
+        """Answer what the page may offer. This needs no call of the cluster, so that a page opens without it."""
         return jsonify(self._offered())
 
     def _offered(self) -> Offered:

@@ -38,7 +38,7 @@ class MergedFeed:
         self._single: Piece = {}
 
     def add(self, piece: Piece) -> None:
-        """Merge one piece. A piece that only tells the time is not news."""
+        """Merge one piece. A piece that has only the time is not news."""
         if piece.get("snapshot"):
             lasting = {name: self._single[name] for name in _LASTING if name in self._single}
             self._clear(snapshot=True)

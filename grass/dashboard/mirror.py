@@ -1,6 +1,6 @@
 """Follows the change feed once for all open tabs. A tab gets the whole state first, then what is new for it.
 
-One thread per mirror reads from the cluster. It survives a cluster that goes away, and tells the tabs about it. Used by
+One thread per mirror reads from the cluster. It survives a cluster that goes away, and informs the tabs. Used by
 ``app``.
 """
 

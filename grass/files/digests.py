@@ -1,6 +1,6 @@
 """Digests of files that a job names, for `grass job diff`. Used by the client for its folder, by the API for the share.
 
-The work is bounded, because a job may name a data set: of larger files only the size and the time are told.
+The work is bounded, because a job may name a data set: of larger files only the size and the time are recorded.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def digests(
     """Return ``sha256:…`` of each file by its name; ``N bytes, modified T`` (wall seconds) beyond ``MOST_BYTES``.
 
     What is not a regular file below ``folder`` is left out. ``folders``: also the files of the folders among the names.
-    ``may_read``: is asked with the path below ``folder`` of what is read, whichever links lead there.
+    ``may_read``: is called with the path below ``folder`` of each file that is read, whichever links lead there.
     """
     found: dict[str, str] = {}
     present = [name for name in names if os.path.lexists(os.path.join(folder, name))]  # noqa: PTH118 (at each start)
@@ -86,5 +86,5 @@ def _opened(descriptor: int) -> Path:
 
 
 def _without_waiting(path: str, flags: int) -> int:
-    """Open as told, but without waiting for the other end of a pipe."""
+    """Open the file, but without waiting for the other end of a pipe."""
     return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)

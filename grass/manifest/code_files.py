@@ -35,7 +35,7 @@ def shared_names(job: Job) -> tuple[str, ...]:
     """Return the paths below ``$GRASS_DATA`` that may be files or folders which commands name.
 
     Those are what follows ``$GRASS_DATA/``, and words of a component whose ``cwd`` is relative to the share. The paths
-    are normalised, so that a caller can tell folders that are not the user's; the share as a whole is left out.
+    are normalised, so that a caller can recognise folders that are not the user's; the share as a whole is left out.
     """
     literal = (
         word

@@ -37,7 +37,7 @@ def read_on_end(fields: Fields) -> OnEnd | None:
 
 
 def read_notify(fields: Fields) -> Notify | None:
-    """Read whom the cluster tells about its events; None: nobody."""
+    """Read who is notified of the events of the cluster; None: nobody."""
     section = fields.section("notify")
     if section is None:
         return None

@@ -1,4 +1,4 @@
-"""Whom to tell what happened: ``on_end`` of a job, ``notify`` of the cluster's settings. Pure.
+"""Who is notified of what happened: ``on_end`` of a job, ``notify`` of the cluster's settings. Pure.
 
 Used by ``job``, ``policy``, ``grass.manifest.notify`` and ``master.agent.courier``.
 """
@@ -32,7 +32,7 @@ DEFAULT_KINDS = tuple(
 class Notify:
     """``command``: run on the master's host. ``secret_file``: a file there; its content signs the webhook's body.
 
-    ``kinds``: of the events that are told.
+    ``kinds``: of the events that cause a notification.
     """
 
     webhook: str | None = None

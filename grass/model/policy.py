@@ -48,7 +48,7 @@ class ClusterPolicy:
     ``space`` and ``files`` limit what a user keeps in the share (``SPACE``); the others, all running tasks of the user.
     """
     notify: Notify | None = None
-    """Who is told about events of the cluster."""
+    """Who is notified of events of the cluster."""
     metrics: MetricsListen | None = None
     """Where `/metrics` is served over TLS, besides the API's own port."""
     usage_half_life: float = 86_400.0

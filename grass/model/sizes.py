@@ -67,13 +67,13 @@ def check_size(component: Component, size: int) -> None:
 
 
 def scaling_warning(component: Component) -> str:
-    """Return what to tell a user who scales a component without bounds, or with a framework that cannot follow."""
+    """Return warnings for a user who scales a component without bounds, or with a framework that cannot follow."""
     framework = component.framework
     if framework is None:
         unbounded = "has neither `min` nor `max` nor a framework; new tasks wait for resources like all others"
         return "" if component.elastic else unbounded
     found = [] if component.elastic else ["has neither `min` nor `max`, so every size is accepted"]
     if framework.name in _AT_START:
-        hint = "`grass job restart` tells all tasks the new one"
-        found.append(f"framework {framework.name.value} tells a task the size only when it starts; {hint}")
+        hint = "`grass job restart` gives all tasks the new one"
+        found.append(f"framework {framework.name.value} gives a task the size only when it starts; {hint}")
     return "; ".join(found)

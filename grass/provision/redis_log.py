@@ -45,7 +45,7 @@ class Damage:
     """Damage of a log.
 
     ``file`` can be read up to the byte ``good`` of ``size``; ``words``: the error text of redis' tool. ``size`` 0: the
-    tool does not tell the position, and cannot repair the file.
+    tool does not report the position, and cannot repair the file.
     """
 
     file: Path
@@ -141,7 +141,7 @@ def find_damage(server: Path, folder: Path) -> Damage | None:
     files = list(_ANALYZED.finditer(said))
     if code == 0:
         return None
-    if not files or files[-1]["good"] == files[-1]["size"]:  # a base file: the tool does not tell the file's size
+    if not files or files[-1]["good"] == files[-1]["size"]:  # a base file: the tool does not report the file's size
         return Damage(log, 0, 0, said.rstrip().rpartition("\n")[2])
     last = files[-1]
     file = log.parent / last["name"] if last["name"] else log

@@ -49,7 +49,7 @@ def watch_supervisor(config: ClusterConfig, *, first: bool) -> None:
 
 
 def _watch(config: ClusterConfig, first: bool) -> None:
-    log.warning("%s; restarting it", _until_gone(config, first))
+    log.warning("%s; restarting it", wait_until_gone(config, first))
     if not first:
         clock.sleep(SECOND)
     while True:
@@ -60,7 +60,7 @@ def _watch(config: ClusterConfig, first: bool) -> None:
         clock.sleep(AGAIN)
 
 
-def _until_gone(config: ClusterConfig, first: bool) -> str:
+def wait_until_gone(config: ClusterConfig, first: bool) -> str:
     """Wait until supervisord is gone or hangs, and return the problem."""
     parent = os.getppid()
     try:

@@ -113,7 +113,7 @@ class Watchdog:
                 os.kill(pid, signal.SIGKILL)
 
     def reap(self) -> tuple[int | None, int | None]:
-        """Reap as supervisord does, and keep the status: its events do not tell signals."""
+        """Reap as supervisord does, and keep the status: its events do not name signals."""
         pid, status = self._reap()
         if pid:
             self._statuses = {pid: status}

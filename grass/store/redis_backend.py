@@ -60,13 +60,13 @@ class RedisBackend(RedisServer):
     def put(self, key: str, value: str, seconds: int, channel: str) -> None:
         self._check_size()
         with translated():
-            self._ask_and_tell(channel, key, "SET", key, value, "EX", seconds)
+            self._ask_and_publish(channel, key, "SET", key, value, "EX", seconds)
 
     def put_if(self, key: str, value: str, seconds: int, old: str | None, channel: str) -> bool:
         self._check_size()
         with translated():
             if old is None:
-                return self._ask_and_tell(channel, key, "SET", key, value, "EX", seconds, "NX") is not None
+                return self._ask_and_publish(channel, key, "SET", key, value, "EX", seconds, "NX") is not None
             connection = self._new_connection()  # of its own: WATCH is state of a connection
             try:
                 connection.send_packed_command(connection.pack_commands([("WATCH", key), ("GET", key)]))
@@ -81,7 +81,7 @@ class RedisBackend(RedisServer):
 
     def delete(self, key: str, channel: str) -> bool:
         with translated():
-            return bool(self._ask_and_tell(channel, key, "DEL", key))
+            return bool(self._ask_and_publish(channel, key, "DEL", key))
 
     def seconds_left(self, key: str) -> float | None:
         with translated():

@@ -94,10 +94,10 @@ class RedisLink:
         self._idle.append(connection)
         return answer
 
-    def _ask_and_tell(self, channel: str, key: str, *command: Any) -> Any:
+    def _ask_and_publish(self, channel: str, key: str, *command: Any) -> Any:
         """Send a command, and the key to a channel, in one piece: nobody can miss the message of a change."""
-        answer, told = self._ask_all([command, ("PUBLISH", channel, key)])
-        for each in (answer, told):
+        answer, published = self._ask_all([command, ("PUBLISH", channel, key)])
+        for each in (answer, published):
             if isinstance(each, ResponseError):
                 raise each
         return answer

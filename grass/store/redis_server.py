@@ -1,4 +1,4 @@
-"""What a redis server is asked about itself: users, connections, memory, figures. Nothing here reads or writes the keys
+"""Administration of a redis server: users, connections, memory, figures. Nothing here reads or writes the keys
 of a cluster. Most calls need the rights of the user ``admin``.
 
 Used by ``connect`` and ``redis_backend``.
@@ -69,13 +69,13 @@ class RedisServer(RedisLink):
             return tuple(int(part) for part in said.split("."))
 
     def figures(self) -> dict[str, float]:
-        """Return what the server tells of itself that is worth watching: memory, clients, commands, its file."""
+        """Return those of the server's own figures that are worth watching: memory, clients, commands, its file."""
         with translated():
-            told = self._redis.info()
-        return {name: float(told[name]) for name in _FIGURES if isinstance(told.get(name), (int, float))}
+            info = self._redis.info()
+        return {name: float(info[name]) for name in _FIGURES if isinstance(info.get(name), (int, float))}
 
     def durability(self) -> dict[str, str]:
-        """Return the server's settings ``appendonly`` and ``appendfsync``; empty if it refuses to tell."""
+        """Return the server's settings ``appendonly`` and ``appendfsync``; empty if it refuses to report them."""
         try:
             with translated():
                 return cast("dict[str, str]", self._redis.config_get("append*"))

@@ -23,7 +23,7 @@ AT_ONCE = 16
 class SharedStore:
     """For many threads. Every method raises UnreachableError while redis is away.
 
-    ``space``: of a job (``grass.api.task_token.shared_space``). Nodes without a part of the job cannot tell it."""
+    ``space``: of a job (``grass.api.task_token.shared_space``). Nodes without a part of the job cannot compute it."""
 
     def __init__(self, backend: Backend, keys: Keys) -> None:
         self._backend = backend

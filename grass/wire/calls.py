@@ -264,7 +264,7 @@ class UserKey(Call, frozen=True):
 
 
 class Login(Call, frozen=True):
-    """Turn an invitation into a key. Unsigned: the secret proves who asks."""
+    """Turn an invitation into a key. Unsigned: the secret proves who calls."""
 
     user: str
     secret: str

@@ -53,7 +53,7 @@ class LaunchTemplate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     entries: tuple[str, ...] = ()
     """The entry of each task, by index. Empty: the tasks have none."""
     awaited: dict[str, str] = {}
-    """Name of a job that the job waited for → id of its run. Their output folders are told to tasks."""
+    """Name of a job that the job waited for → id of its run. Tasks get the paths of their output folders."""
     user: str = ""
     """Whose job it is. Nodes that isolate users run its processes under an account of theirs."""
     read_only_data: bool = False

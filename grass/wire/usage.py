@@ -3,7 +3,7 @@
 Written by node-agents every 2 s. Read by the monitor, which keeps histories (``usage_history``), and by the API, which
 shows the newest sample. The master-agent reads only the totals, in the event ``ended``.
 
-A figure is None, or absent, if its source does not tell it. Rates are averages since the previous sample.
+A figure is None, or absent, if its source does not report it. Rates are averages since the previous sample.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class TaskTotals(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     energy: float = 0.0
     """Joules of GPUs and CPU packages."""
     partial: bool = False
-    """Whether the energy lacks a source: CPU packages or GPUs that do not tell their power."""
+    """Whether the energy lacks a source: CPU packages or GPUs that do not report their power."""
     unmeasured: int = 0
     """Attempts without known usage, for example those of a lost node."""
 

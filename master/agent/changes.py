@@ -262,5 +262,5 @@ def _desired_operations(change: NodeChange, node: NodeRun, keys: Keys, ops: list
         ops += [("HDEL", keys.membership(node.name), *without)] if without else []
         ops += [("HDEL", keys.addresses(node.name), *gone)] if gone else []
     node.change += 1
-    told = structs.replace(wire, membership={}, memberships=tuple(wire.membership))
-    ops.append(("XADD", keys.changes(node.name), CHANGES_KEPT, "number", str(node.change), "body", encode(told)))
+    sent = structs.replace(wire, membership={}, memberships=tuple(wire.membership))
+    ops.append(("XADD", keys.changes(node.name), CHANGES_KEPT, "number", str(node.change), "body", encode(sent)))

@@ -1,4 +1,4 @@
-"""Isolation of work on which deciding failed: set it aside, tell users, and try it again later. No I/O.
+"""Isolation of work on which deciding failed: set it aside, inform users, and try it again later. No I/O.
 
 Called by the loop and by ``placement`` when they catch an error. The state is in ``set_aside.py``.
 """

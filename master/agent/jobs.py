@@ -138,7 +138,7 @@ def remove(step: Step, run: JobRun) -> None:
         step.touch_job(run)
         return
     for follower in job_dependencies.followers(step, run):
-        _settle_dependencies(step, follower)  # while it can still be told how this job ended
+        _settle_dependencies(step, follower)  # while the end of this job is still known
     name, latest = run.name, step.cluster.latest
     del step.cluster.jobs[run.id]
     if latest.get(name) == run.id:

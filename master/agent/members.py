@@ -1,4 +1,4 @@
-"""Memberships: which tasks of a component work together, in which order, and which nodes are told. No I/O.
+"""Memberships: which tasks of a component work together, in which order, and which nodes receive them. No I/O.
 
 The reactor sends them once per round, after everything else was decided, so that a membership is always committed with
 the change that caused it. ``recover`` rebuilds the members from the tasks for that reason.

@@ -34,14 +34,14 @@ def job_ended(step: Step, run: JobRun, kind: str, message: str) -> None:
     found = Notification(
         id=f"{run.id}:end",
         event=EventRecord(step.wall, kind, message, job=run.name, run=run.id),
-        record=told(job_record(run)),
+        record=without_other_jobs(job_record(run)),
         webhook=on_end.webhook,
         secret=on_end.secret,
     )
     step.changes.notifications[found.id] = found
 
 
-def told(record: JobRecord) -> JobRecord:
+def without_other_jobs(record: JobRecord) -> JobRecord:
     """Return the record without what it waited for: that may name jobs of other users."""
     parts = {name: replace(part, reason=None) for name, part in record.components.items()}
     reason = None if record.reason is not None and record.reason.code in _NAMING else record.reason

@@ -1,8 +1,8 @@
 """Makes events of daemons that ended without being told to. A thread of the API server.
 
 supervisord, or on hosts systemd, notes such ends in files, because it must not wait for the store. Each file is removed
-once its event is in the log, so an end is told also if it was the API server's, or the store's. An event may be told
-twice, after a crash. Started by ``server``.
+once its event is in the log, so an end is recorded also if it was the API server's, or the store's. An event may be
+recorded twice, after a crash. Started by ``server``.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ def _watch(home: Path, store: ApiStore) -> None:
     never = threading.Event()
     while not never.wait(EVERY):
         try:
-            tell(home, store)
+            record_ends(home, store)
         except UnreachableError:
             continue  # the files stay
-        except Exception:  # this thread must not end: later ends would not be told
+        except Exception:  # this thread must not end: later ends would not be recorded
             log.exception("an end of a daemon cannot be written into the event log")
 
 
-def tell(home: Path, store: ApiStore) -> None:
+def record_ends(home: Path, store: ApiStore) -> None:
     """Write one event for each end that waits. Raises UnreachableError; the ends that were not written stay."""
     for path, end in noted(home):
         store.log_event(EventKind.DAEMON_ENDED, "", sentence(end), at=end.time)

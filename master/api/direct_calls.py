@@ -54,7 +54,7 @@ def unknown(error: HTTPException) -> Response:
 
 
 def away(_: Exception) -> Response:
-    """The same while the store does not answer, which nobody can help who asks without a session."""
+    """The same while the store does not answer, which a caller without a session cannot help."""
     return Response("the store does not answer\n", 503, mimetype="text/plain")
 
 

@@ -58,7 +58,7 @@ class Server(BaseApplication):  # type: ignore[misc]
         start_master_log(self._config, "master-api-server")
         secrets = Secrets.load(self._config.home)
         store = ApiStore(open_backend(self._config, secrets, "api"), Keys(self._config.key_prefix))
-        with suppress(UnreachableError):  # a server that starts while the store is away has no one to tell
+        with suppress(UnreachableError):  # a server that starts while the store is away cannot write its event
             store.log_event(EventKind.API_STARTED, "", f"master-api-server: started, version {__version__}")
         watch_daemon_ends(Path(self._config.home), store)
         app = create_app(self._config, store)

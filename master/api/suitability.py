@@ -1,6 +1,6 @@
 """Finds what parts of a job no node satisfies today: warnings at submission, errors with ``strict``. Pure.
 
-Such a job is accepted and waits with the planner's reason; the warning tells its user at once. Sentences about nodes
+Such a job is accepted and waits with the planner's reason; its user gets the warning at once. Sentences about nodes
 are those of ``grass.model.feasibility``. While no node is known, nothing is said. Used by ``submission``.
 """
 

@@ -157,9 +157,9 @@ def _curves(call: Call, key: str, subject: str = "") -> Curves:
     since = until - POINTS * level.step if query["since"] is None else min(query["since"], until)
     chunks: list[Chunk] = call.api.store.history.curve(key, level, since, until, subject)
     start, values = join(level, chunks, since, until)
-    return Curves(start, float(level.step), {name: tuple(_told(curve)) for name, curve in values.items()})
+    return Curves(start, float(level.step), {name: tuple(_rounded(curve)) for name, curve in values.items()})
 
 
-def _told(curve: Iterable[float]) -> Iterable[float | None]:
+def _rounded(curve: Iterable[float]) -> Iterable[float | None]:
     """Yield the values as exactly as they are kept. None: unknown."""
     return (float(f"{value:.4g}") if value == value else None for value in curve)

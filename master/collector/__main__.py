@@ -63,7 +63,7 @@ Make = Callable[[Storage, Dropped, Journal], Connection]
 
 def _of_nodes(config: ClusterConfig) -> Make:
     """Return what makes a connection of a node. Each node's key is derived from its token, as the node does."""
-    from grass.store.connect import open_backend  # imported here: --open asks no store, and needs no client of it
+    from grass.store.connect import open_backend  # imported here: --open uses no store, and needs no client of it
 
     secrets = Secrets.load(config.home)
     owners = Owners(open_backend(config, secrets, "api"), Keys(config.key_prefix))

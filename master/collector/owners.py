@@ -1,7 +1,7 @@
 """Which node may send the output of which attempt, from the store. Used for connections of nodes, over TCP.
 
 A node may send what its own attempts print, of jobs that exist: the newest attempt of a task, or an earlier one that
-the store still knows.
+the store still is_member.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ REMEMBERED = 65_536
 REFUSED_SECONDS = 1.0
 """For so long a refusal is remembered, so that a flood costs no reads of the store."""
 MOST_FOREIGN = 100
-"""Records of other nodes' attempts that a node may send before the master-agent is told. A sound node sends none."""
+"""Records of other nodes' attempts that a node may send before a ticket reports it. A sound node sends none."""
 
 
 class Verdict(Enum):
@@ -50,7 +50,7 @@ class Owners:
         self._known: OrderedDict[tuple[str, Target, int], tuple[Verdict, float]] = OrderedDict()
         self._foreign: Counter[str] = Counter()
 
-    def knows(self, node: str) -> bool:
+    def is_member(self, node: str) -> bool:
         """Whether the node belongs to the cluster."""
         return self.joined(node) is not None
 

@@ -211,12 +211,12 @@ class NodeConnection(Connection):
         return received[unpacker.tell() :]
 
     def _identify(self, message: object) -> tuple[str, bytes]:
-        """Return node and salt. Raises ValueError unless it is a node of the cluster that knows its key."""
+        """Return node and salt. Raises ValueError unless it is a node of the cluster that is_member its key."""
         node, salt, proof = handshake.ping_of(message)
         if self._cluster is not None and self._certified() != node_identity(self._cluster, node):
             raise ValueError(f"the certificate is of {self._certified()}, not of {node}")
         expected = handshake.digest(salt, node, self._nonce, self._key_of(node))
-        if not hmac.compare_digest(proof.encode(), expected.encode()) or not self._owners.knows(node):
+        if not hmac.compare_digest(proof.encode(), expected.encode()) or not self._owners.is_member(node):
             raise ValueError("unknown node, or another key")
         return node, salt
 

@@ -88,8 +88,8 @@ def _nodes(now: Snapshot) -> Iterator[Metric]:
         yield _gauge(f"node_{name}", about, ["node"], ((labels, float(f)) for labels, f in rows if f is not None))
     ports = [(node, port) for node, each in now.samples.items() for port in each.sample.node.rdma]
     for name in ("sent", "received"):
-        told = (([node, port.port], float(getattr(port, name))) for node, port in ports)
-        yield _gauge(f"node_rdma_{name}", "Bytes per second of an RDMA port", ["node", "port"], told)
+        values = (([node, port.port], float(getattr(port, name))) for node, port in ports)
+        yield _gauge(f"node_rdma_{name}", "Bytes per second of an RDMA port", ["node", "port"], values)
 
 
 _OF_NODE = {
@@ -124,8 +124,8 @@ def _gpus(now: Snapshot) -> Iterator[Metric]:
     ]
     for name, about in _OF_GPU.items():
         rows = (([node, str(gpu.id)], getattr(gpu, name)) for node, gpu in devices)
-        told = ((labels, float(figure)) for labels, figure in rows if figure is not None)
-        yield _gauge(f"gpu_{name}", about, ["node", "gpu"], told)
+        values = ((labels, float(figure)) for labels, figure in rows if figure is not None)
+        yield _gauge(f"gpu_{name}", about, ["node", "gpu"], values)
     faults = (([node, str(gpu.id)], float(gpu.error is not None)) for node, gpu in devices)
     yield _gauge("gpu_lost", "1 if the device does not answer", ["node", "gpu"], faults)
 
@@ -144,8 +144,8 @@ _OF_TASK = {
 def _tasks(now: Snapshot) -> Iterator[Metric]:
     for name, about in _OF_TASK.items():
         rows = ((_labels(node, task), getattr(task, name)) for node, task in now.running)
-        told = ((labels, float(figure)) for labels, figure in rows if figure is not None)
-        yield _gauge(f"task_{name}", about, ["job", "task", "node"], told)
+        values = ((labels, float(figure)) for labels, figure in rows if figure is not None)
+        yield _gauge(f"task_{name}", about, ["job", "task", "node"], values)
 
 
 def _labels(node: str, task: TaskSample) -> list[str]:

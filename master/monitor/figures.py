@@ -35,16 +35,16 @@ _PART = [("gpus" if name == "gpu" else name, name) for name in _OF_TASK]
 
 
 def of_node(sample: NodeSample) -> dict[str, float]:
-    found = _told(sample, _NODE)
+    found = _known(sample, _NODE)
     for gpu in sample.gpus:
-        found |= _told(gpu, _of_gpu(gpu.id))
+        found |= _known(gpu, _of_gpu(gpu.id))
     for port in sample.rdma:
         found |= _sound({f"rdma.{port.port}.sent": port.sent, f"rdma.{port.port}.received": port.received})
     return found
 
 
 def of_task(sample: TaskSample) -> dict[str, float]:
-    return _told(sample, _TASK)
+    return _known(sample, _TASK)
 
 
 def part_of_job(sample: TaskSample) -> dict[str, float]:
@@ -52,7 +52,7 @@ def part_of_job(sample: TaskSample) -> dict[str, float]:
 
     ``of_task`` has percent of what the task has, which does not add up.
     """
-    found = _told(sample, _PART)
+    found = _known(sample, _PART)
     if "gpu" in found:
         found["gpu"] *= 100
     return found
@@ -84,7 +84,7 @@ def of_cluster(samples: Iterable[NodeSample], nodes: Iterable[NodeRecord], tasks
     return _sound(found)
 
 
-def _told(sample: object, names: Iterable[tuple[str, str]]) -> dict[str, float]:
+def _known(sample: object, names: Iterable[tuple[str, str]]) -> dict[str, float]:
     """``names``: attribute and name of each figure."""
     return {
         name: float(figure)

@@ -1,4 +1,4 @@
-"""Measures what the users' files in the share take, if quotas limit that, and tells the master-agent.
+"""Measures what the users' files in the share take, if quotas limit that, and reports it to the master-agent.
 
 To a user belong ``data/NAME/`` and the folders of the user's jobs. A walk through all files is avoided: a folder of a
 job that has ended is measured once more and then remembered, and the others only of users who may have changed

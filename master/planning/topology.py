@@ -19,7 +19,7 @@ from master.planning.node_table import Floats, Ints, Mask
 
 
 class Topology:
-    """``allocations``: of all tasks that have resources; asked only for jobs with such constraints."""
+    """``allocations``: of all tasks that have resources; called only for jobs with such constraints."""
 
     def __init__(self, free_table: FreeTable, allocations: Iterable[Allocation]) -> None:
         self._free_table = free_table

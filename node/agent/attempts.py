@@ -188,7 +188,7 @@ def port_in_use(ports: Mapping[str, int]) -> int | None:
             try:
                 probe.bind(("", port))
             except PermissionError:
-                continue  # below 1024: only the task itself can tell
+                continue  # below 1024: only the task itself can check
             except OSError:
                 return port
     return None

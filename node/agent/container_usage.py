@@ -1,6 +1,6 @@
 """What a container uses, from the kernel's control groups (versions 1 and 2), which docker's own figures come from.
 
-Called by the usage sampler. A figure that cannot be read keeps what the container's processes told.
+Called by the usage sampler. A figure that cannot be read keeps the value of the container's processes.
 """
 
 from __future__ import annotations

@@ -166,10 +166,10 @@ def _sample(nvml: Any, device: GpuDevice, own: _Own) -> GpuSample:
         )
         return GpuSample(
             id=device.id,
-            utilisation=_if_told(nvml, lambda: int(nvml.nvmlDeviceGetUtilizationRates(handle).gpu)),
+            utilisation=_if_supported(nvml, lambda: int(nvml.nvmlDeviceGetUtilizationRates(handle).gpu)),
             memory_used=int(nvml.nvmlDeviceGetMemoryInfo(handle).used),
-            temperature=_if_told(nvml, lambda: int(nvml.nvmlDeviceGetTemperature(handle, _TEMPERATURE_OF_GPU))),
-            ecc=_if_told(nvml, lambda: int(nvml.nvmlDeviceGetTotalEccErrors(handle, _UNCORRECTED, _SINCE_BOOT))),
+            temperature=_if_supported(nvml, lambda: int(nvml.nvmlDeviceGetTemperature(handle, _TEMPERATURE_OF_GPU))),
+            ecc=_if_supported(nvml, lambda: int(nvml.nvmlDeviceGetTotalEccErrors(handle, _UNCORRECTED, _SINCE_BOOT))),
             processes=processes,
             busy=next((each.user for each in processes if not each.ours), None),
         )
@@ -186,7 +186,7 @@ def _usages(nvml: Any, known: Sequence[GpuDevice], samples: Iterable[GpuSample],
                 yield GpuUsage(id=device.id, error=str(error))
 
 
-def _if_told(nvml: Any, question: Callable[[], int]) -> int | None:
+def _if_supported(nvml: Any, question: Callable[[], int]) -> int | None:
     """Return the answer; None if the device does not support the question."""
     try:
         return question()

@@ -1,6 +1,6 @@
 """The figures of a GPU for the usage stream: power, clocks, NVLink. Called by ``gpu``, in its thread, for each device.
 
-Each figure may be missing: drivers and models tell different ones. NVML's module is an argument, because only ``gpu``
+Each figure may be missing: drivers and models report different ones. NVML's module is an argument, because only ``gpu``
 may import it.
 """
 
@@ -51,9 +51,11 @@ class Meter:
             memory_total=device.memory or None,
             power=None if drawn is None else round(drawn, 1),
             temperature=sample.temperature,
-            clock=_told(nvml, lambda: int(nvml.nvmlDeviceGetClockInfo(handle, _SM))),
-            memory_clock=_told(nvml, lambda: int(nvml.nvmlDeviceGetClockInfo(handle, _MEMORY))),
-            ecc_corrected=_told(nvml, lambda: int(nvml.nvmlDeviceGetTotalEccErrors(handle, _CORRECTED, _SINCE_BOOT))),
+            clock=_supported(nvml, lambda: int(nvml.nvmlDeviceGetClockInfo(handle, _SM))),
+            memory_clock=_supported(nvml, lambda: int(nvml.nvmlDeviceGetClockInfo(handle, _MEMORY))),
+            ecc_corrected=_supported(
+                nvml, lambda: int(nvml.nvmlDeviceGetTotalEccErrors(handle, _CORRECTED, _SINCE_BOOT))
+            ),
             ecc=sample.ecc,
             nvlink_sent=_rate(before and before.sent, now.sent, seconds),
             nvlink_received=_rate(before and before.received, now.received, seconds),
@@ -61,7 +63,7 @@ class Meter:
 
 
 def _counts(nvml: Any, handle: Any, at: float) -> _Counts:
-    millijoules = _told(nvml, lambda: int(nvml.nvmlDeviceGetTotalEnergyConsumption(handle)))
+    millijoules = _supported(nvml, lambda: int(nvml.nvmlDeviceGetTotalEnergyConsumption(handle)))
     sent, received = _nvlink(nvml, handle)
     return _Counts(at, None if millijoules is None else millijoules / 1000, sent, received)
 
@@ -69,7 +71,7 @@ def _counts(nvml: Any, handle: Any, at: float) -> _Counts:
 def _nvlink(nvml: Any, handle: Any) -> tuple[int | None, int | None]:
     """Return the bytes sent and received over all links. The driver counts KiB."""
     wanted = [(_NVLINK_SENT, _ALL_LINKS), (_NVLINK_RECEIVED, _ALL_LINKS)]
-    values = _told(nvml, lambda: nvml.nvmlDeviceGetFieldValues(handle, wanted))
+    values = _supported(nvml, lambda: nvml.nvmlDeviceGetFieldValues(handle, wanted))
     if values is None:
         return None, None
     sent, received = (
@@ -81,11 +83,11 @@ def _nvlink(nvml: Any, handle: Any) -> tuple[int | None, int | None]:
 
 def _watts(nvml: Any, handle: Any) -> float | None:
     """Return the power at this moment, for devices without a counter of energy, and for the first sample."""
-    milliwatts = _told(nvml, lambda: int(nvml.nvmlDeviceGetPowerUsage(handle)))
+    milliwatts = _supported(nvml, lambda: int(nvml.nvmlDeviceGetPowerUsage(handle)))
     return None if milliwatts is None else milliwatts / 1000
 
 
-def _told(nvml: Any, question: Callable[[], _T]) -> _T | None:
+def _supported(nvml: Any, question: Callable[[], _T]) -> _T | None:
     try:
         return question()
     except nvml.NVMLError:

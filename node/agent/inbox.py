@@ -1,4 +1,4 @@
-"""What other threads of the node-agent tell its loop. They fill the inbox at any time; the loop empties it.
+"""Messages from other threads of the node-agent to its loop. They fill the inbox at any time; the loop empties it.
 
 Used by ``loop``.
 """

@@ -429,5 +429,5 @@ class NodeAgent:
 
     def _hello(self) -> Hello:
         programs = self._programs.now()
-        versions = {**self._versions.now(), **control_groups.told(self._config.node_dir)}
+        versions = {**self._versions.now(), **control_groups.limits(self._config.node_dir)}
         return hello(self._config, self._gpus, self._probe, self._blocked_by, programs, versions)

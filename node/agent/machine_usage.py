@@ -45,7 +45,7 @@ class Interval(msgspec.Struct, frozen=True):
     busy: float
     """Core seconds."""
     energy: float | None
-    """Joules of all CPU packages. None: they do not tell, or not to this user."""
+    """Joules of all CPU packages. None: they are not reported, or not to this user."""
 
 
 class MachineUsage:

@@ -51,13 +51,13 @@ class TaskRedis:
         threading.Thread(target=lambda: asyncio.run(self._serve()), name="task-redis", daemon=True).start()
 
     async def _serve(self) -> None:
-        told = False
+        logged = False
         while True:
             try:
                 server = await asyncio.start_server(self._forward, "127.0.0.1", self._port, limit=_PIECE)
             except OSError as error:
-                if not told:
-                    told = True
+                if not logged:
+                    logged = True
                     log.error("task_redis: cannot listen at localhost:%d (%s); trying again", self._port, error)
                 await asyncio.sleep(_AGAIN)
                 continue

@@ -22,7 +22,7 @@ LONGEST_GAP = 2.0
 
 class GpuShare(msgspec.Struct, frozen=True):
     """What an attempt has of the node's GPUs. ``devices``: (device id, thousandths of it). ``memory``: of its
-    processes, None if the driver does not tell."""
+    processes, None if the driver does not report it."""
 
     devices: tuple[tuple[int, int], ...] = ()
     memory: int | None = None
@@ -58,7 +58,7 @@ class UsageLedger:
         cpu, read, written = max(0.0, used.cpu - before.cpu), used.read - before.read, used.written - before.written
         account.joules_per_core_second = _ratio(interval.energy, interval.busy)
         cpu_joules = min(interval.energy or 0.0, cpu * (account.joules_per_core_second or 0.0))
-        busy, asked, told = _gpu_use(share, gpus)
+        busy, asked, reported = _gpu_use(share, gpus)
         account.gpus_busy, account.gpu_watts = busy, _gpu_power(share, gpus) or 0.0
         account.at = now
         joules = cpu_joules + account.gpu_watts * interval.seconds
@@ -77,8 +77,8 @@ class UsageLedger:
             key=key,
             cpu=round(cpu / interval.seconds, 3),
             memory=used.memory,
-            gpu=round(100 * busy / asked, 1) if told else None,
-            gpus=round(busy, 3) if told else None,
+            gpu=round(100 * busy / asked, 1) if reported else None,
+            gpus=round(busy, 3) if reported else None,
             gpu_memory=share.memory,
             read=max(0, round(read / interval.seconds)),
             written=max(0, round(written / interval.seconds)),
@@ -135,20 +135,20 @@ def _closed(account: _Account, spent: Spent | None, now: float) -> TaskTotals:
 
 
 def _gpu_use(share: GpuShare, gpus: Mapping[int, GpuUsage]) -> tuple[float, float, bool]:
-    """Return the devices in use, the devices it has (each by its share), and whether the driver tells the use."""
+    """Return the devices in use, the devices it has (each by its share), and whether the driver reports the use."""
     busy = asked = 0.0
-    told = False
+    reported = False
     for device, thousandths in share.devices:
         utilisation = gpus[device].utilisation if device in gpus else None
         asked += thousandths / 1000
         if utilisation is not None:
-            told = True
+            reported = True
             busy += utilisation / 100 * thousandths / 1000
-    return busy, asked, told and asked > 0
+    return busy, asked, reported and asked > 0
 
 
 def _gpu_power(share: GpuShare, gpus: Mapping[int, GpuUsage]) -> float | None:
-    """Return the watts of its shares; None if a device does not tell its power."""
+    """Return the watts of its shares; None if a device does not report its power."""
     watts = 0.0
     for device, thousandths in share.devices:
         power = gpus[device].power if device in gpus else None

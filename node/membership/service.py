@@ -1,4 +1,4 @@
-"""Memberships on this node as the node-agent uses them: it tells what changed, and asks what an attempt gets."""
+"""Memberships on this node as the node-agent uses them: it reports what changed, and requests what an attempt gets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the kernel's control groups (versions 1 and 2) of a process are, and what the shepherd tells of them.
+"""Where the kernel's control groups (versions 1 and 2) of a process are, and which of them limit tasks.
 
 Used by ``shepherd``, ``node.agent.container_usage``, ``node.agent.loop`` and ``node.runtime.isolation.groups``.
 """
@@ -13,18 +13,19 @@ from grass.atomic_file import replace_file
 ROOT = "/sys/fs/cgroup"
 CONTROLLERS = ("memory", "cpu", "pids")
 """Those that limit tasks."""
-_TOLD = "limits"
+_LIMITS = "limits"
 """In the node's folder, where users are isolated: which limits processes have, in words for people."""
 
 
-def tell(node_dir: Path, words: str) -> None:
-    replace_file(node_dir / _TOLD, words)
+def write_limits(node_dir: Path, words: str) -> None:
+    """Publish which limits tasks have. Called by the shepherd."""
+    replace_file(node_dir / _LIMITS, words)
 
 
-def told(node_dir: Path) -> dict[str, str]:
-    """Return what the shepherd told, as an addition to the node's versions. Empty: nothing."""
+def limits(node_dir: Path) -> dict[str, str]:
+    """Return what the shepherd wrote, as an addition to the node's versions. Empty: nothing."""
     with suppress(OSError):
-        return {"limits": (node_dir / _TOLD).read_text()}
+        return {"limits": (node_dir / _LIMITS).read_text()}
     return {}
 
 

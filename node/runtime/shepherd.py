@@ -159,7 +159,7 @@ class Shepherd:
             case ["launch", str(name), argv, env, cwd, grace, width, *owner]:
                 user, awaited, *read_only = owner or ("", ())
                 launch = Launch(argv, env, cwd, grace, width, user=user, awaited=tuple(awaited))
-                if before := self._launches.get(name):  # its limits hold until they are told again: attempts may wait
+                if before := self._launches.get(name):  # its limits hold until new ones come: attempts may wait
                     launch = launch._replace(cpu=before.cpu, memory=before.memory)
                 self._launches[name] = launch._replace(read_only_data=read_only == [True])
                 self._queue += self._limits.set_width(name, width)
@@ -321,7 +321,7 @@ def main(path: str) -> int:
         limits = groups.find()  # called by the guard, whose children belong to its group
     config.node_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     if limits is not None:
-        control_groups.tell(config.node_dir, limits.told())
+        control_groups.write_limits(config.node_dir, limits.describe())
     lock = str(config.node_dir / "shepherd.lock")
 
     def live(keeper: guard.Keeper) -> int:

@@ -52,12 +52,14 @@ def test_controllers_that_the_unit_does_not_have_limit_nothing(unit: Path) -> No
     limited = Groups(found, unified=True, memory=GIB)
     assert limited.memory(64 << 20) == 0
     assert [file for _, file, _ in limited.limits(0, 500)] == ["cpu.weight", "pids.max"]
-    assert limited.told() == "cpu, pids (no control groups of this machine for memory)"
+    assert limited.describe() == "cpu, pids (no control groups of this machine for memory)"
     assert (
-        Groups({}, unified=True, memory=GIB).told() == "none: no control groups of this machine for memory, cpu, pids"
+        Groups({}, unified=True, memory=GIB).describe()
+        == "none: no control groups of this machine for memory, cpu, pids"
     )
     assert (
-        Groups(dict.fromkeys(control_groups.CONTROLLERS, "x"), unified=True, memory=GIB).told() == "memory, cpu, pids"
+        Groups(dict.fromkeys(control_groups.CONTROLLERS, "x"), unified=True, memory=GIB).describe()
+        == "memory, cpu, pids"
     )
 
 
@@ -92,6 +94,6 @@ def test_the_next_shepherd_sets_limits_again_and_reads_what_the_kernel_did(unit:
     assert (own / "memory.max").read_text() == str(GIB) and (own / "cpu.weight").read_text() == "200"
     limited.set("gone", GIB, 2000)  # its attempt has just ended
     assert not limited.ran_out_of_memory("12-34")
-    for told, ran_out in (("oom 1\noom_kill 0\n", False), ("oom 3\noom_kill 2\n", True)):
-        (own / "memory.events").write_text(told)
+    for describe, ran_out in (("oom 1\noom_kill 0\n", False), ("oom 3\noom_kill 2\n", True)):
+        (own / "memory.events").write_text(describe)
         assert limited.ran_out_of_memory("12-34") is ran_out

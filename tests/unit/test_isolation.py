@@ -29,7 +29,7 @@ from grass.wire.tickets import PlanJob, StartSchedule, StopJob
 from grass.wire.version import PROTOCOL
 from master.agent.isolation import isolate, retry_isolated
 from master.agent.loop import MasterAgent
-from master.agent.set_aside import Work
+from master.agent.set_aside import SetAsideWork, Work
 from master.planning.decide import decide
 from master.planning.model import Placement, Plan, View
 from tests.support.said import report
@@ -153,6 +153,16 @@ def test_what_was_set_aside_is_tried_again_when_something_changes_and_not_before
     life.end("stays-1/t.0/1")
     life.until(lambda: life.runs("bad") and life.job("bad").state is JobState.RUNNING)
     assert life.job("bad").reason is None
+
+
+def test_work_is_tried_again_after_its_wait_and_only_once_something_has_changed() -> None:
+    aside, work = SetAsideWork(), Work("plan", "bad-1")
+    left = aside.add(work, DefectError(), 100.0)
+    assert aside.take_due(left.until + 3600) == []
+    aside.epoch += 1
+    assert aside.take_due(left.until - 0.1) == []
+    assert aside.take_due(left.until) == [work] and work not in aside
+    assert aside.add(work, DefectError(), 200.0).until - 200 == 2 * (left.until - 100)
 
 
 def test_a_job_that_is_set_aside_can_be_stopped(life: Life) -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
+from node import share_mount
 from node.mounts import Changes, Mounted, lines_at, mount_of, mount_point
 from tests.support.needs import require_root
 
@@ -38,3 +39,12 @@ def test_a_change_of_the_mounts_is_seen(tmp_path: Path) -> None:
     finally:
         subprocess.run(["umount", str(tmp_path)], check=True)
     assert changes.seen()
+
+
+def test_rclone_encodes_no_dot_and_no_space_so_that_it_makes_no_folder_beside_the_share() -> None:
+    """As `Dot`, it takes the share's own folder for a file name, and makes a folder named U+FF0E."""
+    share = share_mount.Share("lab", "10.0.0.1", 51445, "/srv/grass/lab", "/etc/x", "/cache", "/stage", "root")
+    words = share_mount.command(share)
+    encoded = words[words.index("--smb-encoding") + 1].split(",")
+    assert {"Slash", "Colon", "InvalidUtf8"} <= set(encoded)
+    assert not {"Dot", "RightPeriod", "RightSpace"} & set(encoded)

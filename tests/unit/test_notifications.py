@@ -1,4 +1,4 @@
-"""What is told after the end of a job, and that no receiver of it can harm the master-agent."""
+"""What is without_other_jobs after the end of a job, and that no receiver of it can harm the master-agent."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from grass.wire.job_record import ComponentRecord, JobRecord
 from grass.wire.notification import NOTIFICATION, Notification
 from master.agent.courier import Courier
 from master.agent.deliveries import OWN, SENDERS, Deliveries, Waiting
-from master.agent.notifications import told
+from master.agent.notifications import without_other_jobs
 from master.agent.step import Limits
 from master.agent.webhook import NotAcceptedError, RefusedError, post
 from master.api.views import specification
@@ -395,8 +395,8 @@ def test_the_record_that_is_told_names_no_job_of_another_user() -> None:
     behind = Reason(ReasonCode.BEHIND, "starts after job first", {"job": "first-1"})
     stopped = Reason(ReasonCode.USER_STOPPED, "stopped by ann")
     record = replace_struct(record_of("ann"), reason=stopped, components={"t": ComponentRecord(1, {}, behind)})
-    assert told(record).reason == stopped and "first" not in encode(told(record))
-    assert told(replace_struct(record, reason=behind)).reason is None
+    assert without_other_jobs(record).reason == stopped and "first" not in encode(without_other_jobs(record))
+    assert without_other_jobs(replace_struct(record, reason=behind)).reason is None
 
 
 @pytest.mark.parametrize("url", ["http://[1::2::3]/", "http://example.org:99999/"])

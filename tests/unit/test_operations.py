@@ -306,9 +306,9 @@ def test_a_component_without_bounds_gets_more_tasks_that_wait_like_others() -> N
         ({"framework": "torchrun"}, "has neither `min` nor `max`, so every size is accepted"),
         (
             {"framework": "torch"},
-            "has neither `min` nor `max`, so every size is accepted; framework torch tells a task",
+            "has neither `min` nor `max`, so every size is accepted; framework torch gives a task",
         ),
-        ({"framework": "tf", "ports": ["tf"], "max": 3}, "framework tf tells a task the size only when it starts; "),
+        ({"framework": "tf", "ports": ["tf"], "max": 3}, "framework tf gives a task the size only when it starts; "),
         ({"framework": "torchrun", "max": 3}, ""),
         ({"max": 3}, ""),
     ],

@@ -24,6 +24,7 @@ from grass.manifest.settings import OfferedResources, PortSettings, RedisSetting
 from grass.provision import daemons, layout, local, machine, ports, processes, runtime_folder
 from grass.provision.doctor import doctor
 from grass.provision.filelock import cluster_lock
+from grass.provision.revival import wait_until_gone
 from tests.support.needs import require_root
 
 
@@ -351,3 +352,13 @@ def test_deleting_something_that_is_no_clusters_name_touches_nothing(tmp_path: P
     with pytest.raises(NotFoundError):
         local.status(name, tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["clusters", "precious"]
+
+
+def test_a_daemon_whose_supervisord_ended_before_it_looked_notices_that_at_once(tmp_path: Path) -> None:
+    """The parent of this process is no supervisord, as the parent of such a daemon is not. That parent never ends."""
+    config = ClusterConfig("c", "local", str(tmp_path), str(tmp_path))
+    found: list[str] = []
+    watch = threading.Thread(target=lambda: found.append(wait_until_gone(config, first=False)), daemon=True)
+    watch.start()
+    watch.join(20)
+    assert found == ["supervisord was gone before this daemon looked"]

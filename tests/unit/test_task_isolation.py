@@ -19,7 +19,7 @@ from grass.model.reasons import ReasonCode
 from grass.model.runtime import RuntimeName
 from grass.provision.on_premises import node_design, node_paths, node_steps
 from grass.provision.on_premises.facts import Facts, Python, parse
-from grass.provision.on_premises.steps import Put
+from grass.provision.on_premises.steps import Put, Run
 from grass.wire.launch import LaunchTemplate
 from node.agent.conditions import without_isolation
 from node.agent.environment import launch
@@ -164,6 +164,15 @@ def test_a_machine_with_bubblewrap_and_a_free_range_is_fit() -> None:
     [put] = [action for action in steps if isinstance(action, Put) and action.target.endswith("isolated.conf")]
     assert put.target == "/etc/systemd/system/grass-shepherd@lab.service.d/isolated.conf"
     assert "/etc/systemd/system/grass-shepherd@lab.service.d" in node_steps.made(FACTS, design, PATHS).folders
+
+
+def test_a_node_gets_the_command_grass_on_path_where_no_other_program_has_its_name() -> None:
+    steps = node_steps.before_claim(designed(), PATHS, ["http://m1:51812"], "0" * 64)
+    [step] = [step for step in steps if step.name == "make `grass` a command there"]
+    assert step.actions == (Run(("ln", "-s", "/opt/grass/venv/bin/grass", "/usr/local/bin/grass")),)
+    assert "/usr/local/bin/grass" in node_steps.made(FACTS, designed(), PATHS).files
+    taken = replace(FACTS, paths=frozenset({"/usr/local/bin/grass"}))
+    assert "/usr/local/bin/grass" not in node_steps.made(taken, designed(taken), PATHS).files
 
 
 def test_a_node_with_an_engine_offers_isolated_containers() -> None:

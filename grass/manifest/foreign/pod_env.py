@@ -16,7 +16,7 @@ _INSTEAD = {
     "status.hostIP": "GRASS_ADDRESSES",
     "metadata.labels['job-name']": "GRASS_JOB",
 }
-"""Field of a pod → the variable or file of Grass that tells the same."""
+"""Field of a pod → the variable or file of Grass that has the same value."""
 
 
 def read_env(fields: Fields) -> dict[str, str]:

@@ -19,7 +19,7 @@ VERSIONS = ("kai.alibabacloud.com/v1alpha1",)
 COMPONENT = "worker"
 DEFAULT_TIMEOUT = 60.0
 """Seconds, as in et-operator."""
-_SCRIPT = "is not supported; Grass itself tells the launcher about its workers"
+_SCRIPT = "is not supported; Grass itself gives the launcher the list of its workers"
 _LIMIT = "ignored, as et-operator does"
 _ENV = "ignored; the variables are those of a script"
 

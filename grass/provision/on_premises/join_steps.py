@@ -142,7 +142,7 @@ def steps_after_claim(
     new_node: bool = True,
     share: ShareServer | None = None,
 ) -> Iterator[Step]:
-    """Return the steps after the claim, which tells the share. ``share``: the expected share, for a plan.
+    """Return the steps after the claim, whose answer names the share. ``share``: the expected share, for a plan.
     ``bundle``, ``again``, ``new_node``: as of ``start_step``."""
     share = own.share or share
     if design.mount is not None and share is not None:

@@ -88,7 +88,8 @@ def _say_goodbye(own: Own, cluster: str, name: str, force: bool, timeout: float 
         if not force:
             raise _with_advice(error, name) from error
         progress(
-            f"{name}: the master was not told ({error}); an administrator should run `grass node remove --force {name}`"
+            f"{name}: the master could not be informed ({error}); an administrator should run "
+            f"`grass node remove --force {name}`"
         )
 
 

@@ -25,7 +25,7 @@ def may_be_damaged(daemons: Sequence[DaemonState], now: float) -> bool:
 
 
 def log_damage(host: Host, path: str, check: Sequence[str] = _CHECK) -> str:
-    """Return what is damaged and what to do. Empty: the log is whole, or the host cannot be asked.
+    """Return what is damaged and what to do. Empty: the log is whole, or the host cannot be reached.
 
     ``path``: of the cluster's ``cluster.json`` on the host. ``check``: the command that gets it.
     """

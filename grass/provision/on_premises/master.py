@@ -187,7 +187,7 @@ def _samba_step(config: ClusterConfig) -> Step:
     folder = samba_folder(config.name)
     check = '[ "$(sha256sum < "$1/secrets.json")" = "$(cat "$2/known" 2>/dev/null)" ] && [ -s "$2/passdb.tdb" ]'
     return Step(
-        "tell samba the password of the share",
+        "set the password of the share in samba",
         (Run(("sh", "-c", script, "samba", f"{VENV}/bin/python", say, config.home, conf, user, folder)),),
         Run(("sh", "-c", check, "check", config.home, folder)),
     )

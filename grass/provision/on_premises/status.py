@@ -1,4 +1,4 @@
-"""States of a master's daemons, and damage of its redis' log, asked over SSH. Used by ``provisioner``."""
+"""States of a master's daemons, and damage of its redis' log, read over SSH. Used by ``provisioner``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WORDS = {"active": "RUNNING", "reloading": "RUNNING", "activating": "STARTING",
 
 
 class MasterState(NamedTuple):
-    """``error``: why the master could not be asked, or empty. ``problems``: faults, each with what to do."""
+    """``error``: why the master could not be reached, or empty. ``problems``: faults, each with what to do."""
 
     daemons: tuple[DaemonState, ...] = ()
     error: str = ""

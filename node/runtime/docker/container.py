@@ -68,7 +68,7 @@ class Container:
         self.prepared: float | None = None
         """Wall time at which its image was there, if it had to wait for the image."""
         self.waited = False
-        """Whether users were told that it waits for its image."""
+        """Whether users were informed that it waits for its image."""
         self.signalled = False
         """Whether Grass sent it a signal."""
 

@@ -1,7 +1,7 @@
 """The docker runtime: attempts as containers, for the node-agent's (or any) single-threaded loop.
 
 Its threads only wait for the engine. State that must survive this process is in the containers: their labels name the
-attempt, their state tells how it ended. Their logs, which the engine keeps, are copied into the attempt's files; after
+attempt, their state shows how it ended. Their logs, which the engine keeps, are copied into the attempt's files; after
 a restart copying resumes at the size of these files. ``forget`` removes the container. The parts: ``event_stream``,
 ``starts``, ``output``, ``ends`` and ``images``, driven by the ``reactor``.
 

@@ -43,7 +43,7 @@ class ImageSource(Protocol):
 
 
 class LaterError(GrassError):
-    """The image is not available at the moment; the user was told."""
+    """The image is not available at the moment; the user was informed."""
 
 
 Made = Answer | GrassError | None
@@ -164,7 +164,7 @@ class Starts:
         """In a thread. Report why the attempt waits. Its start time counts from when it has its image."""
         attempt.since, attempt.waited = clock.steady(), True
         reason = Reason(code, message)
-        self._reactor.starters.tell(lambda: self._reactor.publish(Waiting(attempt.key, reason)))
+        self._reactor.starters.report(lambda: self._reactor.publish(Waiting(attempt.key, reason)))
 
 
 def why_not(error: GrassError) -> tuple[int, Reason]:

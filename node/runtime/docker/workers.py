@@ -36,7 +36,7 @@ class Workers:
             thread.start()
         self._queue.put((question, then))
 
-    def tell(self, then: Callable[[], None]) -> None:
+    def report(self, then: Callable[[], None]) -> None:
         """Call ``then`` in the loop, before the result. Called in one of the threads."""
         self._open += 1
         self._results.append((lambda _: then(), None))

@@ -55,7 +55,7 @@ class Groups:
             return 0
         return max(LEAST_MEMORY, min(asked or self._most_memory, self._most_memory))
 
-    def told(self) -> str:
+    def describe(self) -> str:
         """Return which limits tasks have, for people."""
         missing = [name for name in control_groups.CONTROLLERS if name not in self._folders]
         lacks = f"no control groups of this machine for {', '.join(missing)}" if missing else ""

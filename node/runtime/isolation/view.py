@@ -42,7 +42,7 @@ class Node(NamedTuple):
 
 
 class Job(NamedTuple):
-    """Folders of a job. ``own``: of its attempts. ``read``: what the node-agent tells them. ``tmp``, ``var_tmp``: in
+    """Folders of a job. ``own``: of its attempts. ``read``: files of the node-agent for them. ``tmp``, ``var_tmp``: in
     place of the machine's. ``output``: in the share; None: it has none. ``awaited``: outputs that it may read.
     ``data``: folders of the share that its user also reaches with `grass data`."""
 
