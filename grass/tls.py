@@ -143,8 +143,8 @@ def _loaded(context: ssl.SSLContext, files: TlsFiles) -> ssl.SSLContext:
             path.read_bytes()
         except OSError as error:
             raise CertificateError(
-                f"{path}: cannot be read ({error.strerror}); {_CURE}: without this host's certificate nothing in the "
-                "cluster answers it"
+                f"{path}: cannot be read ({error.strerror}); {_CURE}: without its certificate, this host cannot reach "
+                "the rest of the cluster"
             ) from error
     try:
         context.load_verify_locations(files.authority)

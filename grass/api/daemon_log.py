@@ -1,8 +1,8 @@
-"""The log of a daemon: on standard error, as ever, and to the collector, so that `grass cluster logs` shows it.
+"""The log of a daemon: on standard error as usual, and sent to the collector, so that `grass cluster logs` shows it.
 
 The daemon never waits for the collector. Entries pass through a bounded queue to a thread, which sends them with
 fluent-logger. While the collector is away, the queue fills; later entries are dropped and counted. What the collector
-had received but not stored when it was killed is lost as well: standard error has everything. Used by ``master`` and
+had received but not stored when it was killed is lost as well. Standard error has everything. Used by ``master`` and
 ``node``.
 """
 
@@ -65,7 +65,8 @@ def _log_failure(
 
 
 class Shipping(logging.Handler):
-    """Sends entries to the collector at ``address``. ``name``, ``key``: of this node, if they are asked for."""
+    """Sends entries to the collector at ``address``. ``name``, ``key``: of this node, if the
+    collector asks for them."""
 
     def __init__(self, tag: str, address: Address, name: str = "", key: str = "", most: int = MOST_WAITING) -> None:
         super().__init__()

@@ -211,8 +211,8 @@ def access_in(folder: Path) -> ShareAccess:
         return LocalShare(ClusterConfig.load(folder / "cluster.json").data_dir)
     except FileNotFoundError:
         raise NotFoundError(
-            f"cluster {folder.name}: nothing here says how to reach its files; the machine that created it can, "
-            "and on several hosts everybody after `grass login`; `grass login --rotate` adds the key for files"
+            f"cluster {folder.name}: this machine has no access to its files; use the machine that created it, or, "
+            "if the cluster is on several hosts, `grass login` (`grass login --rotate` adds the key for files)"
         ) from None
 
 

@@ -249,7 +249,7 @@ def read_index(share: Path) -> Index:
     except UndecodableError as error:
         raise ConflictError(
             f"{share}/images/index.json, the list of images in the share, is damaged ({error}); remove that file there "
-            "and push the images again (what they consist of is there, and not sent again)"
+            "and push the images again (their parts are in the share, and are not sent again)"
         ) from error
 
 

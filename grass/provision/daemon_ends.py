@@ -1,8 +1,8 @@
-"""Ends of daemons that nobody asked for, kept until they are in the cluster's event log.
+"""Unexpected ends of daemons, kept in files until they are in the cluster's event log.
 
 On a local cluster supervisord writes them (``watchdog``): it can neither block nor reach the store. On hosts systemd
 does (``ExecStopPost`` in ``deploy/systemd``). The API server takes those of its machine, a node-agent those of its
-node.
+node. Used by ``watchdog``, ``master.api.daemon_ends`` and ``node.agent.redis_threads``.
 """
 
 from __future__ import annotations

@@ -50,9 +50,9 @@ if TYPE_CHECKING:
     from grass.store.api_store import ApiStore
 
 _LOOK = 0.5
-"""Seconds between two looks whether the user still may."""
+"""Seconds between two checks of the user's rights."""
 _COUNT = 0.02
-"""Seconds between two looks at what a transfer under a quota has written. For so long it may exceed the quota."""
+"""Seconds between two checks of what a transfer under a quota has written. It may exceed the quota for so long."""
 _GRACE = 0.5
 """Seconds between TERM and KILL."""
 _PROGRAMS = ("/usr", "/bin", "/lib", "/lib32", "/lib64", "/etc/ld.so.cache", "/etc/passwd", "/etc/group", "/dev/null")

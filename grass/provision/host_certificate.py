@@ -90,7 +90,7 @@ def renew(config: ClusterConfig, now: float) -> bool:
         master = _MASTER.decode(_master_file(config.tls_files).read_text())
     except (OSError, UndecodableError) as error:
         raise CertificateError(
-            f"{_master_file(config.tls_files)}: cannot be read; `grass node add` or `grass join` again mends it"
+            f"{_master_file(config.tls_files)}: cannot be read; run `grass node add` or `grass join` again to repair it"
         ) from error
     key, token = certificates.new_key(), Secrets.load(config.home).node_token
     client = open_join_client(Invitation(master.urls, master.key, "", cluster=config.name))

@@ -45,7 +45,7 @@ def design(settings: Settings, cluster_home: Path, before: ClusterConfig | None)
     redis = _redis(settings.redis, cluster_home)
     if before is not None and redis != before.redis:
         raise ConflictError(
-            f"cluster {settings.name} exists with another redis, where all its state is; "
+            f"cluster {settings.name} already exists, and its state is in another redis; "
             f"`grass delete {settings.name}` removes it"
         )
     node = before.node if before else NodeConfig(name="local")

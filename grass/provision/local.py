@@ -232,7 +232,7 @@ def _wait_ready(config: ClusterConfig, secrets: Secrets, since: float) -> None:
     except readiness.NotReadyError as error:
         raise readiness.NotReadyError(
             f"cluster {config.name} was started, but {error} after {readiness.PATIENCE:g} s; `grass status` shows its "
-            f"daemons, {config.home}/log has what they said, and `grass delete {config.name}` ends it"
+            f"daemons, {config.home}/log has their output, and `grass delete {config.name}` ends it"
         ) from error
 
 

@@ -94,7 +94,7 @@ class Supervisor:
         try:
             return self._call(method)
         except xmlrpc.client.Fault as fault:
-            raise OSError(f"supervisord refuses, it shuts down: {fault.faultString}") from fault
+            raise OSError(f"supervisord refuses, because it shuts down: {fault.faultString}") from fault
 
     def _tell(self, method: str, *arguments: Any) -> None:
         try:
@@ -111,7 +111,7 @@ class Supervisor:
             reply = connection.getresponse()
             (value,), _ = xmlrpc.client.loads(reply.read())
         except (http.client.HTTPException, ExpatError, ValueError) as error:
-            raise OSError(f"supervisord answers nonsense: {error}") from error
+            raise OSError(f"supervisord sent an invalid reply: {error}") from error
         finally:
             connection.close()
         return value

@@ -74,8 +74,8 @@ def stream_logs(call: Call) -> Pieces:
         raise InputError(f"query parameter after: {after!r} is not a position in the log")
     if not folder.is_dir():
         raise NotFoundError(
-            "the collector of this cluster keeps no logs of daemons, as a fluentd of your own does not; "
-            "they are in the journal of each host: journalctl -u 'grass-*'"
+            "this cluster uses fluentd as its collector, which keeps no logs of daemons; see the journal of each host "
+            "(journalctl -u 'grass-*')"
         )
     if after is None:
         lines, after = tail(folder, wanted, call.query["limit"])

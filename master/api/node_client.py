@@ -90,7 +90,7 @@ def _call(
         case dict() if status < 300:
             return answer
     raise NodeUnreachableError(
-        f"node {name}: its API at {address} answered with status {status} and nothing that Grass knows"
+        f"node {name}: its API at {address} answered with status {status}, which is no reply of Grass"
     )
 
 

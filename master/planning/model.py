@@ -306,8 +306,8 @@ class Plan:
     leaves resources idle meanwhile, so a job keeps its reservation until the job starts.
 
     ``Reason.details`` may have ``nodes`` (``grass.model.feasibility.NodeGroup``), ``fits`` (the resources with which
-    one task would start now), ``starts_with`` (the same in words) and ``starts_in`` (seconds; only if time limits
-    tell).
+    one task would start now), ``starts_with`` (the same in words) and ``starts_in`` (seconds; only if it is
+    known from time limits).
     """
 
     placements: list[Placement] = field(default_factory=list)

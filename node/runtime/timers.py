@@ -1,4 +1,4 @@
-"""Calls to make at a steady time. Used by single-threaded loops."""
+"""Calls to make at a steady time. Used by the loops of ``shepherd``, ``docker.reactor`` and ``node.agent.loop``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 
 class Timers:
-    """Calls at steady times. For one thread."""
+    """Calls at steady times, the earliest first. Not safe for several threads."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[float, int, Callable[[], None]]] = []

@@ -74,7 +74,7 @@ def test_supervisord_reads_its_configuration_wherever_the_cluster_lies(tmp_path:
 def test_another_redis_is_refused_because_the_state_is_in_the_old_one(tmp_path: Path) -> None:
     before = config_in(tmp_path)
     own = RedisSettings(embedded=False, host="localhost", port=7000)
-    with pytest.raises(ConflictError, match="exists with another redis"):
+    with pytest.raises(ConflictError, match="its state is in another redis"):
         layout.design(Settings(redis=own), tmp_path, before)
 
 

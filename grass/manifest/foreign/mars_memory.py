@@ -34,7 +34,7 @@ def _read(section: Fields, notes: Notes, *, old: bool) -> dict[str, Option]:
         section.problems.add(section.at("spillDirs"), f"must have at most {MAX_FOLDERS} folders, got {len(folders)}")
     section.done()
     if size is not None and percentage is not None:
-        notes.add(section.at("workerCachePercentage"), "ignored; workerCacheSize is set, and wins")
+        notes.add(section.at("workerCachePercentage"), "ignored, because workerCacheSize is set")
     if lock_free is not None and not old:
         notes.add(section.at("lockFreeFileIO"), "ignored by Mars 0.7 and later, which have no such option")
     found: dict[str, Option | None] = {

@@ -154,8 +154,8 @@ def _complete(host: Host, facts: Facts, offer: Offer, invitation: Invitation, ow
     name = offer.name or own.name or facts.hostname
     if own.node_token and own.name and offer.name not in (None, own.name):
         raise ConflictError(
-            f"{facts.hostname} is the node {own.name} of cluster {invitation.cluster} already; `grass leave` there "
-            "comes first"
+            f"{facts.hostname} is the node {own.name} of cluster {invitation.cluster} already; run `grass leave` "
+            "there first"
         )
     own.name, own.urls, own.key = name, list(invitation.urls), invitation.key
     address = offer.address or _way_to(host, facts, name, invitation)
