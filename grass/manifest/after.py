@@ -9,11 +9,9 @@ from typing import Any
 
 from grass.manifest import values
 from grass.manifest.fields import Fields
-from grass.manifest.placement import MAX_ITEMS, one_word
-from grass.model.job import After
+from grass.manifest.placement import MAX_ITEMS
+from grass.model.job import After, AfterState
 from grass.model.names import MAX_NAME
-
-STATES = ("succeeded", "ended")
 
 _LONGEST = MAX_NAME + 1 + 8
 """Longest id of a run: the name, ``-`` and 8 characters."""
@@ -49,7 +47,7 @@ def _read_one_after(fields: Fields, path: str, item: Any) -> After:
     section = Fields(item, path, fields.problems)
     after = After(
         section.require("job", job_or_id, "", "is missing; name the job to wait for"),
-        section.read("state", one_word(STATES), "succeeded"),
+        section.read("state", values.one_of(AfterState), AfterState.SUCCEEDED),
     )
     section.done()
     return after

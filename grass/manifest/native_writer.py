@@ -41,7 +41,7 @@ def job_document(job: Job) -> Document:
         gang=_gang(job),
         place=_place(job),
         together=_level(job.together),
-        after=[{"job": each.job, "state": each.state} for each in job.after],
+        after=[{"job": each.job, "state": each.state.value} for each in job.after],
         tags=dict(job.tags),
         on_end=_on_end(job),
     )

@@ -204,12 +204,19 @@ class Component:
                 put(self, name, _EMPTY)
 
 
+class AfterState(str, Enum):
+    """What a job to wait for must have reached."""
+
+    SUCCEEDED = "succeeded"
+    ENDED = "ended"
+
+
 @dataclass(frozen=True, slots=True)
 class After:
-    """A job to wait for, by name or id, and the state it must reach: ``succeeded`` or ``ended``."""
+    """A job to wait for, by name or id, and the state that it must reach."""
 
     job: str
-    state: str = "succeeded"
+    state: AfterState = AfterState.SUCCEEDED
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ Called by ``jobs``, ``planner_view``, ``preview`` and ``recover``.
 
 from __future__ import annotations
 
-from grass.model.job import After
+from grass.model.job import After, AfterState
 from grass.model.lifecycle import JobState
 from grass.model.reasons import Reason, ReasonCode
 from master.agent.state import Cluster, JobRun
@@ -36,9 +36,9 @@ def reason(step: Step, run: JobRun) -> Reason | None:
         if position in run.met:
             continue
         other = find(step, run, after)
-        aim = "succeeds" if after.state == "succeeded" else "ends"
+        aim = "succeeds" if after.state is AfterState.SUCCEEDED else "ends"
         now = "no such job exists yet" if other is None else f"that job is {other.state.value}"
-        details = {"job": after.job, "state": after.state}
+        details = {"job": after.job, "state": after.state.value}
         return Reason(ReasonCode.AFTER, f"waits until job {after.job} {aim}; {now}", details)
     return None
 
@@ -70,7 +70,7 @@ def note_met(step: Step, run: JobRun) -> Reason | None:
         other = None if position in run.met else find(step, run, after)
         if other is None or not other.state.ended:
             continue
-        if after.state == "succeeded" and other.state is not JobState.SUCCEEDED:
+        if after.state is AfterState.SUCCEEDED and other.state is not JobState.SUCCEEDED:
             how = f"{other.state.value} and deleted" if other.delete else other.state.value
             message = f"cannot start: it waited until job {after.job} succeeds, but that job is {how}"
             details = {"job": other.id, "state": other.state.value}

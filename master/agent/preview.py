@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from grass.model.job import Condition, Job
+from grass.model.job import AfterState, Condition, Job
 from grass.model.lifecycle import JobState
 from grass.model.reasons import Reason, ReasonCode
 from grass.wire.job_record import first_record
@@ -113,7 +113,7 @@ def _after(step: Step, run: JobRun) -> Reason | None:
         other = job_dependencies.find(step, run, after)
         if other is None or not other.state.ended:
             continue
-        if after.state == "succeeded" and other.state is not JobState.SUCCEEDED:
+        if after.state is AfterState.SUCCEEDED and other.state is not JobState.SUCCEEDED:
             message = f"could never start: it waits until job {after.job} succeeds, but that job is {other.state.value}"
             return Reason(ReasonCode.AFTER_FAILED, message, {"job": other.id, "state": other.state.value})
         run.met |= {position}

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grass.model.ending import Clean, Ending, Enough, JobRestart
-from grass.model.job import After, Component, Condition, Job, Restart, RestartOn
+from grass.model.job import After, AfterState, Component, Condition, Job, Restart, RestartOn
 from grass.model.lifecycle import JobState
 from grass.model.reasons import ReasonCode
 from grass.model.resources import Resources
@@ -50,7 +50,7 @@ def random_job(dice: random.Random, number: int) -> Job:
     gang = () if any(part.depends_on for part in components.values()) or dice.random() < 0.7 else tuple(names)
     if gang:
         components = {name: replace(part, parallelism=None) for name, part in components.items()}
-    after = (After(f"job{dice.randrange(25)}", dice.choice(["succeeded", "ended"])),) if dice.random() < 0.15 else ()
+    after = (After(f"job{dice.randrange(25)}", dice.choice(list(AfterState))),) if dice.random() < 0.15 else ()
     return Job(
         f"job{number}",
         components,

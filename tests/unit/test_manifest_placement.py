@@ -6,7 +6,7 @@ import pytest
 
 from grass.errors import ManifestError
 from grass.manifest import parse_job, parse_schedule, read_document
-from grass.model.job import NODE_LEVEL, After, Component, GpuNeed, Job, Policy
+from grass.model.job import NODE_LEVEL, After, AfterState, Component, GpuNeed, Job, Policy
 from grass.model.matrix import combination, environment
 from grass.model.resources import Resources
 
@@ -206,8 +206,8 @@ def test_a_gang_cannot_have_some_of_its_tasks_at_a_time() -> None:
     [
         ("after: b", (After("b"),)),
         ("after: b-0123abcd", (After("b-0123abcd"),)),
-        ("after: {job: b, state: ended}", (After("b", "ended"),)),
-        ("after: [b, {job: c, state: ended}]", (After("b"), After("c", "ended"))),
+        ("after: {job: b, state: ended}", (After("b", AfterState.ENDED),)),
+        ("after: [b, {job: c, state: ended}]", (After("b"), After("c", AfterState.ENDED))),
         (f"after: {'n' * 63}-0123abcd", (After(f"{'n' * 63}-0123abcd"),)),
     ],
 )
