@@ -1,4 +1,4 @@
-"""What the dashboard's dialog to start a job does: reads a file as `grass job start` does. For ``dashboard``.
+"""What the dashboard's dialog to start a job does: reads a file as `grass job start` does.
 
 Used by ``dashboard``.
 """

@@ -56,7 +56,7 @@ def sources_in(content: bytes, name: str, folder: Path, file_name: str = "") -> 
     """Return what the content of a file says. ``name``: for messages. ``file_name``: empty for other content."""
     from grass.manifest import script
     from grass.manifest.document import read_documents
-    from grass.manifest.sent import sent_of
+    from grass.manifest.sent_data import sent_of
 
     if script.is_script(content):
         return [_script(name, folder, content, file_name)]
@@ -74,7 +74,7 @@ def _script(source: str, folder: Path, content: bytes, file_name: str) -> Source
     """Return the job of a script. Raises InputError for `#GRASS` lines that say nothing that `grass run` knows."""
     from grass.cli import run_options
     from grass.manifest import Wrong, script
-    from grass.manifest.sent import sent_of
+    from grass.manifest.sent_data import sent_of
 
     try:
         text = content.decode()

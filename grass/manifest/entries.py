@@ -1,7 +1,7 @@
 """Arrays from data: ``from:`` of a component gives each task one entry. Pure.
 
 The client reads the named file and sends its entries (``with_entries``), because the cluster cannot read it. Used by
-``native``, ``sent`` and ``grass.api.document_data``.
+``native``, ``sent_data`` and ``grass.api.document_data``.
 """
 
 from __future__ import annotations

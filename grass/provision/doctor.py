@@ -85,7 +85,7 @@ def _strays() -> list[Finding]:
             f"cluster {path.parent.name}",
             False,
             f"its folder {path.parent} was removed, but processes {', '.join(str(one.pid) for one in found)} still run",
-            f"{sys.executable} -m grass.provision.removed {path}",
+            f"{sys.executable} -m grass.provision.removed_folder {path}",
         )
         for path, found in sorted(processes.strays().items())
     ]

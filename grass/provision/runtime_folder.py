@@ -1,6 +1,6 @@
 """Folder of a cluster's sockets: short enough for the kernel, and owned by this user alone.
 
-Used by ``doctor``, ``layout``, ``local`` and ``removed``.
+Used by ``doctor``, ``layout``, ``local`` and ``removed_folder``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """End of a cluster's processes, in order, in any state of the cluster: tasks and daemons first, redis last.
 
-Used by ``local``, ``removed`` and ``shutdown``.
+Used by ``local``, ``removed_folder`` and ``shutdown``.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from grass.config import ClusterConfig, Secrets
 from grass.errors import StaleLeaseError
 from grass.provision.certificate_renewal import start_renewal
 from grass.provision.redis_watch import watch_redis
-from grass.provision.removed import end_if_removed, watch_folder
+from grass.provision.removed_folder import end_if_removed, watch_folder
 from grass.provision.revival import watch_supervisor
 from grass.provision.shutdown import request_shutdown
 from grass.store.accounts import Accounts, MemoryAccounts, RedisAccounts

@@ -26,7 +26,11 @@ def file(step: Step, run: JobRun, operation: OperationRecord, seconds: float | N
         numbered = change(step, run, numbered, deadline=step.later(seconds))
     _keep(step, run, numbered)
     step.event(
-        EventKind.OPERATION_FILED, f"job {run.name}: {said(numbered)} filed", operation.author, job=run.name, run=run.id
+        EventKind.OPERATION_FILED,
+        f"job {run.name}: {describe(numbered)} filed",
+        operation.author,
+        job=run.name,
+        run=run.id,
     )
     return numbered
 
@@ -70,7 +74,7 @@ def end(
         deadline=None,
         **fields,
     )
-    text = f"job {run.name}: {said(ended)}: {outcome.value}; {message}"
+    text = f"job {run.name}: {describe(ended)}: {outcome.value}; {message}"
     step.event(EventKind.OPERATION_ENDED, text, operation.author, job=run.name, run=run.id)
     _forget_old(step, run)
     return ended
@@ -81,7 +85,7 @@ def unfinished(run: JobRun) -> list[OperationRecord]:
     return [each for each in run.operations.values() if each.unfinished]
 
 
-def said(operation: OperationRecord) -> str:
+def describe(operation: OperationRecord) -> str:
     """Return what an operation does, for events."""
     what = operation.component or "the job"
     match operation.kind:

@@ -1,4 +1,4 @@
-"""Names of what is open on a node for a client, ``NODE:ID``. For ``execs`` (commands beside tasks) and ``forwards``.
+"""Names of what is open on a node for a client, ``NODE:ID``: commands beside tasks, and forwards.
 
 Used by ``execs``, ``forwards`` and ``joins``.
 """

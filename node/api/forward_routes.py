@@ -1,6 +1,4 @@
-"""The routes of ``forwards``: connections to a port of a task. Added to the application by ``app``.
-
-Used by ``app``.
+"""The routes of ``forwards``: connections to a port of a task. Used by ``app``.
 
 POST   /v1/forward {"key", "port"}                        {"id"}: ready for connections to this port of the attempt
 GET    /v1/forward/<id>/output?after=N                    wait up to 20 s for more:

@@ -1,4 +1,4 @@
-"""Commands beside a process, started either here or, where users are isolated, by the shepherd. For ``execution``.
+"""Commands beside a process, started either here or, where users are isolated, by the shepherd.
 
 Used by ``execution`` and ``kind``.
 """

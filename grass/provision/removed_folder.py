@@ -1,7 +1,7 @@
 """End of a local cluster whose folder was removed while it ran. Later, no command could find or end its processes.
 
-The master-agent calls ``watch_folder``. ``python -m grass.provision.removed CLUSTER_JSON`` does the work in a separate
-process, because it also ends the caller. The module must touch nothing while a cluster exists at that path.
+The master-agent calls ``watch_folder``. ``python -m grass.provision.removed_folder CLUSTER_JSON`` does the work in a
+separate process, because it also ends the caller. The module must touch nothing while a cluster exists at that path.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def _is_gone(path: Path) -> bool:
 
 def _end_apart(path: Path) -> None:
     """Start the work through a shell, so that it is not a child of this process. There is no folder for a log."""
-    command = [sys.executable, "-m", "grass.provision.removed", str(path)]
+    command = [sys.executable, "-m", "grass.provision.removed_folder", str(path)]
     nowhere = subprocess.DEVNULL
     words = ["/bin/sh", "-c", '"$@" &', "sh", *command]
     subprocess.run(words, stdin=nowhere, stdout=nowhere, stderr=nowhere, cwd="/", start_new_session=True, check=True)

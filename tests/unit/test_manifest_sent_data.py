@@ -8,7 +8,7 @@ import pytest
 
 from grass.api.document_data import with_data
 from grass.cli.documents import sources_of
-from grass.manifest.sent import sent_of
+from grass.manifest.sent_data import sent_of
 
 FOREIGN = {
     "apiVersion": "kai.alibabacloud.com/v1alpha1",
