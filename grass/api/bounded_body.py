@@ -8,6 +8,7 @@ from __future__ import annotations
 from http.client import HTTPResponse
 
 from grass import clock
+from grass.model.amounts import show_memory
 
 MOST = 16 << 20
 """Bytes. The longest answer of a sound node is the last words of a forward: 8 MiB, encoded in base64."""
@@ -25,7 +26,7 @@ def read_body(response: HTTPResponse, seconds: float, most: int = MOST) -> bytes
         pieces.append(piece)
         size += len(piece)
         if size > most:
-            raise OSError(f"its answer has more than {most >> 20} MiB")
+            raise OSError(f"its answer has more than {show_memory(most)}")
         if clock.steady() > until:
             raise TimeoutError(f"its answer took longer than {seconds:g} s")
     return b"".join(pieces)

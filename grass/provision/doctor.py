@@ -17,6 +17,7 @@ from pathlib import Path
 from grass import clock
 from grass.environment import grass_home
 from grass.errors import GrassError, InputError
+from grass.model.amounts import show_memory
 from grass.model.resources import DEVICE
 from grass.provision import machine, ports, processes, registry, runtime_folder
 from grass.provision.provisioner import Finding, Session
@@ -148,8 +149,9 @@ def _path_length(base: Path) -> list[Finding]:
 def _disk(base: Path) -> list[Finding]:
     folder = _existing_parent(base)
     free = shutil.disk_usage(folder).free
-    message = f"{free / (1 << 30):.1f} GiB free for {base}"
-    return [Finding("disk", free >= _LEAST_DISK, message, "free at least 1 GiB: `grass clean` removes finished jobs")]
+    message = f"{show_memory(free)} free for {base}"
+    fix = f"free at least {show_memory(_LEAST_DISK)}: `grass clean` removes finished jobs"
+    return [Finding("disk", free >= _LEAST_DISK, message, fix)]
 
 
 def _shared_memory() -> list[Finding]:
@@ -159,7 +161,7 @@ def _shared_memory() -> list[Finding]:
     if not usable:
         return [Finding("shared memory", False, "/dev/shm cannot be written", fix)]
     free = shutil.disk_usage(folder).free
-    return [Finding("shared memory", free >= 64 << 20, f"{free >> 20} MiB free in /dev/shm", fix)]
+    return [Finding("shared memory", free >= 64 << 20, f"{show_memory(free)} free in /dev/shm", fix)]
 
 
 def _clock() -> list[Finding]:

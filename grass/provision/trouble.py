@@ -10,6 +10,7 @@ from pathlib import Path
 
 from grass import disk
 from grass.config import ClusterConfig
+from grass.model.amounts import show_memory
 from grass.provision import processes, redis_log
 from grass.provision.daemons import SUPERVISOR
 from grass.provision.provisioner import DaemonState
@@ -31,7 +32,7 @@ def trouble(
     found += _supervision(name, daemons, tasks)
     if free < disk.FULL:
         found.append(
-            f"the disk of {home} is full ({free >> 20} MiB free); the cluster goes on by itself once there is space"
+            f"the disk of {home} is full ({show_memory(free)} free); the cluster goes on by itself once there is space"
         )
     return found
 

@@ -26,6 +26,7 @@ from redis.retry import Retry
 
 from grass import disk
 from grass.errors import NotAllowedError, StoreFullError, StoreRefusesError, UnreachableError
+from grass.model.amounts import show_memory
 from grass.tls import wrap
 from grass.tls_files import TlsFiles
 
@@ -122,7 +123,7 @@ class RedisLink:
         if self._folder is not None and disk.is_full(self._folder):
             raise StoreFullError(
                 f"the store refuses writes: the disk of {self._folder} is full "
-                f"({disk.free(self._folder) >> 20} MiB free); free some space, and the cluster continues by itself"
+                f"({show_memory(disk.free(self._folder))} free); free some space, and the cluster continues by itself"
             )
 
     def _new_connection(self) -> Any:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
+from grass.model.amounts import show_memory
+
 MOST_WAITING = 50_000
 """Reports of one node that wait. A node-agent puts many events into one report."""
 MOST_BYTES = 256 * 1024 * 1024
@@ -45,7 +47,7 @@ class Floods:
         found |= {node: f"it sent {count} reports within {WINDOW:g} s" for node, count in self._taken()}
         for node, (entries, size) in waiting.items():
             if entries > MOST_WAITING or size > MOST_BYTES:
-                found[node] = f"it left {entries} reports ({size >> 20} MiB) in the store"
+                found[node] = f"it left {entries} reports ({show_memory(size)}) in the store"
         return found
 
     def _taken(self) -> list[tuple[str, int]]:

@@ -325,6 +325,6 @@ def test_a_task_has_the_limits_that_it_asked_for(admin: ApiClient, node: str) ->
     [*groups, last] = lines(admin, f"hog-{node}")["t.0", 1]
     assert view["state"] == "FAILED" and last == "Killed", (task, groups, last)
     assert (
-        "the kernel killed a process of it that used more memory than its limit of 64 MiB" in task["reason"]["message"]
+        "the kernel killed a process of it that used more memory than its limit of 64MiB" in task["reason"]["message"]
     )
     assert len(groups) == 3 and all("/grass-shepherd@apart.service/" in group for group in groups), groups

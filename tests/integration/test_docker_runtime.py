@@ -90,7 +90,7 @@ def test_limits_are_the_engines(run: DockerRun) -> None:
 def test_who_needs_more_memory_than_its_limit_is_told_so(run: DockerRun) -> None:
     ended = run.run(["dd", "if=/dev/zero", "of=/dev/null", "bs=200M", "count=5"], memory=32 << 20)
     assert ended.signal == signal.SIGKILL and ended.code is None
-    assert ended.reason and "more memory than its limit of 32 MiB" in ended.reason.message
+    assert ended.reason and "more memory than its limit of 32MiB" in ended.reason.message
 
 
 def test_an_entrypoint_comes_before_the_command(run: DockerRun) -> None:

@@ -67,7 +67,7 @@ def test_a_task_that_needs_more_memory_than_it_asked_for_is_killed_and_told_so(s
     ended = run(shepherd, "hog/a.0/1", HOG, memory=64 * MIB)
     assert (ended.code, ended.signal) == (None, signal.SIGKILL)
     assert ended.reason is not None and ended.reason.code is ReasonCode.SIGNAL
-    assert ended.reason.message == "killed by the kernel: it used more memory than its limit of 64 MiB"
+    assert ended.reason.message == "killed by the kernel: it used more memory than its limit of 64MiB"
     child = run(shepherd, "hog/a.1/1", "python3 -c 'x = bytearray(200 << 20)'; exit 3", memory=64 * MIB)
     assert child.code == 3 and child.reason is not None and child.reason.code is ReasonCode.EXIT_CODE
     assert "exit code 3, after the kernel killed a process of it" in child.reason.message
@@ -92,7 +92,7 @@ def test_a_launch_that_is_defined_again_keeps_its_limits_until_it_gets_new_ones(
 def test_the_memory_of_a_job_is_counted_for_each_attempt_with_what_left_its_session(shepherd: ShepherdRun) -> None:
     script = "setsid env -i /usr/bin/python3 -c 'x = bytearray(200 << 20)'; exit 7"
     ended = run(shepherd, "session/a.0/1", script, memory=64 * MIB)
-    assert ended.code == 7 and ended.reason is not None and "its limit of 64 MiB" in ended.reason.message
+    assert ended.code == 7 and ended.reason is not None and "its limit of 64MiB" in ended.reason.message
 
 
 def test_cores_are_shared_by_what_tasks_asked_for(shepherd: ShepherdRun) -> None:
@@ -180,7 +180,7 @@ def test_the_next_shepherd_knows_the_limits_and_removes_what_the_last_one_prepar
     shepherd.relist()
     (shepherd.path("next/a.0/1", "scratch") / "go").touch()
     ended = shepherd.ended("next/a.0/1")
-    assert ended.reason is not None and "its limit of 64 MiB" in ended.reason.message
+    assert ended.reason is not None and "its limit of 64MiB" in ended.reason.message
     start(shepherd, "next/a.1/1", "exec sleep 60")  # while a task runs, there is housekeeping
     wait_until(lambda: not [name for name in before if (own["memory"].parent / name).exists()], 10, "the sweep")
     shepherd.runtime.stop([Stop("next/a.1/1", 1.0)])

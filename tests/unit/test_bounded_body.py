@@ -56,7 +56,7 @@ def dripping(peer: socket.socket) -> None:
         peer.sendall(b" ")
 
 
-@pytest.mark.parametrize(("answer", "why"), [(endless, "more than 1 MiB"), (dripping, "longer than 0.3 s")])
+@pytest.mark.parametrize(("answer", "why"), [(endless, "more than 1MiB"), (dripping, "longer than 0.3 s")])
 def test_a_body_ends_at_a_size_and_at_a_time(answer: Callable[[socket.socket], object], why: str) -> None:
     with answering(answer) as port:
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)

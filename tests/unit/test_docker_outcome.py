@@ -22,7 +22,7 @@ def test_a_code_is_a_code_and_one_of_a_shell_is_a_signal() -> None:
 
 def test_who_was_killed_for_memory_is_told_its_limit() -> None:
     seen = outcome(state(ExitCode=137, OOMKilled=True), Past(memory=64 << 20))
-    assert seen.signal == 9 and "limit of 64 MiB" in str(seen.reason) and "by the kernel" in str(seen.reason)
+    assert seen.signal == 9 and "limit of 64MiB" in str(seen.reason) and "by the kernel" in str(seen.reason)
     guessed = outcome(state(ExitCode=137), Past(memory=64 << 20))
     assert "probably" in str(guessed.reason)
     assert outcome(state(ExitCode=137), Past(memory=64 << 20, signalled=True)).reason is None

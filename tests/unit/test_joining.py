@@ -132,7 +132,7 @@ def test_docker_is_installed_only_where_it_is_wanted_missing_and_allowed() -> No
     [
         (replace(FACTS, systemd=False), "systemd does not run there"),
         (replace(FACTS, pythons=(Python((3, 9, 1), "p"),)), r"no Python of 3\.10 or newer \(found: 3\.9\.1\)"),
-        (replace(FACTS, disk_free=1 << 20), "only 1 MiB are free"),
+        (replace(FACTS, disk_free=1 << 20), "only 1MiB are free"),
         (replace(FACTS, listeners=(Listener("0.0.0.0", 51813, "nginx"),)), "taken by nginx"),
         (replace(FACTS, addresses=(("eth0", "10.9.9.9"),)), "it has no address"),
         (replace(FACTS, fuse=False, cifs=False), "neither cifs nor FUSE"),

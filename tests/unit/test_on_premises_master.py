@@ -154,7 +154,7 @@ def test_with_a_tunnel_the_api_listens_inside_only() -> None:
         ({"systemd": False}, {}, "systemd does not run there"),
         ({"pythons": (Python((3, 8, 1), "/p"),)}, {}, "no Python of 3.10 or newer (found: 3.8.1)"),
         ({"libc": ("", (0, 0))}, {}, "its C library is unknown"),
-        ({"disk_free": 5 << 20}, {}, "only 5 MiB are free"),
+        ({"disk_free": 5 << 20}, {}, "only 5MiB are free"),
         ({}, {"collector": "fluentd"}, "needs fluentd, fluent-package or td-agent (there is none)"),
         (
             {},

@@ -47,4 +47,4 @@ def test_a_daemon_that_was_stopped_by_hand_is_named() -> None:
 
 def test_a_full_disk_is_named() -> None:
     [message] = said(daemon("redis", "RUNNING"), free=disk.FULL - 1)
-    assert message.startswith(f"the disk of {HOME} is full (15 MiB free)")
+    assert message.startswith(f"the disk of {HOME} is full (16MiB free)")

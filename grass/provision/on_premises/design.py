@@ -10,6 +10,7 @@ from grass.errors import ConflictError, InputError
 from grass.manifest.isolation import IsolationSettings
 from grass.manifest.on_premises import ApiWay, Collector, OnPremises
 from grass.manifest.settings import Settings
+from grass.model.amounts import show_memory
 from grass.model.isolation import Isolation, UidRange
 from grass.network_address import host_and_port, network_address, wildcard
 from grass.provision.layout import ruled
@@ -114,7 +115,7 @@ def _problems(facts: Facts, machines: OnPremises, python: Python | None) -> Iter
     if facts.libc[0] not in ("glibc", "musl"):
         yield "its C library is unknown; Grass brings compiled packages for glibc and musl"
     if 0 < facts.disk_free < _LEAST_DISK:
-        yield f"only {facts.disk_free >> 20} MiB are free; at least 1 GiB is needed"
+        yield f"only {show_memory(facts.disk_free)} are free; at least {show_memory(_LEAST_DISK)} is needed"
     if machines.fluentd_image is not None:
         yield from _imageless(facts, machines.fluentd_image)
     elif machines.collector is Collector.FLUENTD and _fluentd(facts) is None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from grass.errors import ConflictError, InputError
 from grass.manifest.join_file import Offer
+from grass.model.amounts import show_memory
 from grass.model.isolation import UidRange
 from grass.model.runtime import RuntimeName
 from grass.provision.on_premises import mount, node_accounts, offers
@@ -97,7 +98,7 @@ def _problems(facts: Facts, offer: Offer, paths: NodePaths, joined: bool) -> Ite
     if facts.python is None:
         yield facts.no_python()
     if 0 < facts.disk_free < _LEAST_DISK:
-        yield f"only {facts.disk_free >> 20} MiB are free in /opt, /var/lib or /srv; at least 512 MiB are needed"
+        yield f"only {show_memory(facts.disk_free)} are free in /opt, /var/lib or /srv; at least 512MiB are needed"
     listener = facts.listens(offer.address or "", offer.api_port)
     if listener is not None and not joined:
         who = listener.program or "another program"
