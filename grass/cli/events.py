@@ -44,14 +44,15 @@ def events(
         invocation.output.record(Result(event, partial(event_lines, event), [str(event["id"])], rows))
 
 
-_COLUMNS = ("time", "kind", "message", "user", "job", "task", "node", "schedule", "by", "id")
+_COLUMNS = ("time", "kind", "message", "user", "job", "task", "node", "schedule", "by", "address", "id")
 """Of CSV. An event has only those that apply to it."""
 
 
 def event_lines(event: Mapping[str, Any], _: int | None) -> list[str]:
     """Return one line for the event. Never cut the line: users search it with grep as often as they read it."""
     subject = " ".join(str(event[key]) for key in ("job", "task", "node") if event.get(key))
-    who = f" (by {event['user']})" if event.get("user") else ""
+    where = f" from {event['address']}" if event.get("address") else ""
+    who = f" (by {event['user']}{where})" if event.get("user") else ""
     who += f" (for job {event['by']})" if event.get("by") else ""
     parts = [show_instant(event["time"]), f"{event['kind']:<20}", subject, event.get("message") or ""]
     return [cells.clean("  ".join(part for part in parts if part).rstrip() + who)]

@@ -34,6 +34,7 @@ class EventKind(str, Enum):
     EXEC = "exec"
     FORWARD = "forward"
     IMAGE_PUSHED = "image-pushed"
+    IMAGE_REMOVED = "image-removed"
     NODE_JOINING = "node-joining"
     NODE_READY = "node-ready"
     NODE_SILENT = "node-silent"

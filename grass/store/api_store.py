@@ -76,6 +76,7 @@ class ApiStore:
         rerun_of: str | None = None,
         file: JobFile | None = None,
         sighting: Sighting,
+        address: str = "",
     ) -> bool:
         """Write specification, file, first record, name, ticket and the request's id in one durable step.
 
@@ -102,7 +103,10 @@ class ApiStore:
             ("HSET", keys.names, job.name, job_id),
             ("XADD", keys.tickets, 0, "body", encode(StartJob(job, record))),
             *moved(keys, user, record.submitted, job_id, None, record.state),
-            logged(keys, EventRecord(wall(), EventKind.JOB_SUBMITTED, submitted, user, job.name, run=job_id)),
+            logged(
+                keys,
+                EventRecord(wall(), EventKind.JOB_SUBMITTED, submitted, user, job.name, run=job_id, address=address),
+            ),
         ]
         if file is not None:
             ops.append(("HSET", keys.job_files, job_id, encode(file)))
@@ -268,10 +272,12 @@ class ApiStore:
         run: str = "",
         task: str = "",
         node: str = "",
+        address: str = "",
         at: float | None = None,
     ) -> None:
         """``job``, ``run``: name and id of a job. ``at``: when it happened, in seconds since the epoch; None: now."""
-        event = EventRecord(wall() if at is None else at, kind.value, message, user, job, task, node, run=run)
+        when = wall() if at is None else at
+        event = EventRecord(when, kind.value, message, user, job, task, node, run=run, address=address)
         self._backend.apply([logged(self._keys, event)])
 
     def horizon(self) -> float:

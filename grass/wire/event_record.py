@@ -27,6 +27,8 @@ class EventRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     """Name of the job for which this happened: the one that preempts."""
     run: str = ""
     """Id of the job, whose name another run may have later."""
+    address: str = ""
+    """From where the user asked for it: the peer of the API call."""
 
 
 EVENT_RECORD: Form[EventRecord] = Form(EventRecord)

@@ -24,6 +24,8 @@ class DrainRecord(NamedTuple):
     """When its tasks are stopped. None: they run to their end."""
     remove: bool
     """Whether it leaves the cluster once it is empty."""
+    address: str = ""
+    """From where the user asked for it."""
 
 
 class NodeRecord(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,6 +15,13 @@ from grass.wire.codec import Form
 from grass.wire.job_record import JobRecord
 
 
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """What a call of the API asked for."""
+
+    address: str = ""
+    """From where: the peer of the call. Events that the ticket causes repeat it. Empty if unknown."""
+
+
 class StartJob(msgspec.Struct, frozen=True, tag_field="kind", tag="start"):
     """Queue an accepted job."""
 
@@ -23,7 +30,7 @@ class StartJob(msgspec.Struct, frozen=True, tag_field="kind", tag="start"):
     """The job's first record, as it was stored with this ticket."""
 
 
-class StopJob(msgspec.Struct, frozen=True, tag_field="kind", tag="stop"):
+class StopJob(Asked, frozen=True, tag_field="kind", tag="stop"):
     """Stop all tasks of a job, and end it."""
 
     id: str
@@ -33,7 +40,7 @@ class StopJob(msgspec.Struct, frozen=True, tag_field="kind", tag="stop"):
     """Seconds between TERM and KILL; None: those of the components."""
 
 
-class StopTasks(msgspec.Struct, frozen=True, tag_field="kind", tag="stop-tasks"):
+class StopTasks(Asked, frozen=True, tag_field="kind", tag="stop-tasks"):
     """Stop tasks of a job. They do not start again; the rest of the job goes on."""
 
     id: str
@@ -43,21 +50,21 @@ class StopTasks(msgspec.Struct, frozen=True, tag_field="kind", tag="stop-tasks")
     grace: float | None = None
 
 
-class HoldJob(msgspec.Struct, frozen=True, tag_field="kind", tag="hold"):
+class HoldJob(Asked, frozen=True, tag_field="kind", tag="hold"):
     """Start nothing of a queued job until it is released."""
 
     id: str
     user: str
 
 
-class ReleaseJob(msgspec.Struct, frozen=True, tag_field="kind", tag="release"):
+class ReleaseJob(Asked, frozen=True, tag_field="kind", tag="release"):
     """Let a job that was held start again."""
 
     id: str
     user: str
 
 
-class SetPriority(msgspec.Struct, frozen=True, tag_field="kind", tag="set-priority"):
+class SetPriority(Asked, frozen=True, tag_field="kind", tag="set-priority"):
     """Change the priority of a queued job."""
 
     id: str
@@ -65,14 +72,14 @@ class SetPriority(msgspec.Struct, frozen=True, tag_field="kind", tag="set-priori
     priority: int
 
 
-class DeleteJob(msgspec.Struct, frozen=True, tag_field="kind", tag="delete"):
+class DeleteJob(Asked, frozen=True, tag_field="kind", tag="delete"):
     """Stop the job if it is active, then delete it and its logs."""
 
     id: str
     user: str
 
 
-class ScaleJob(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="scale"):
+class ScaleJob(Asked, frozen=True, kw_only=True, tag_field="kind", tag="scale"):
     """File an operation on a component: change its size. The fields are those of ``calls.OperationRequest``."""
 
     job_id: str
@@ -91,7 +98,7 @@ class ScaleJob(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag=
     reason: str = ""
 
 
-class SuspendJob(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="suspend"):
+class SuspendJob(Asked, frozen=True, kw_only=True, tag_field="kind", tag="suspend"):
     """File an operation: stop all tasks of the job, and release its resources until it is resumed."""
 
     job_id: str
@@ -101,7 +108,7 @@ class SuspendJob(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", ta
     reason: str = ""
 
 
-class ResumeJob(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="resume"):
+class ResumeJob(Asked, frozen=True, kw_only=True, tag_field="kind", tag="resume"):
     """File an operation: queue a suspended job again."""
 
     job_id: str
@@ -110,7 +117,7 @@ class ResumeJob(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag
     reason: str = ""
 
 
-class RestartJob(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="restart"):
+class RestartJob(Asked, frozen=True, kw_only=True, tag_field="kind", tag="restart"):
     """File an operation: stop all tasks, and start the whole job again from its beginning."""
 
     job_id: str
@@ -120,7 +127,7 @@ class RestartJob(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", ta
     reason: str = ""
 
 
-class ReplaceTask(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="replace"):
+class ReplaceTask(Asked, frozen=True, kw_only=True, tag_field="kind", tag="replace"):
     """File an operation: stop a task, and start it again on another node."""
 
     job_id: str
@@ -131,7 +138,7 @@ class ReplaceTask(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", t
     reason: str = ""
 
 
-class CancelOperation(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="operation-cancel"):
+class CancelOperation(Asked, frozen=True, kw_only=True, tag_field="kind", tag="operation-cancel"):
     """Cancel an operation that waits, or whose new tasks are not members yet."""
 
     job_id: str
@@ -139,21 +146,21 @@ class CancelOperation(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind
     user: str
 
 
-class StartSchedule(msgspec.Struct, frozen=True, tag_field="kind", tag="schedule-start"):
+class StartSchedule(Asked, frozen=True, tag_field="kind", tag="schedule-start"):
     """Start a schedule."""
 
     schedule: Schedule
     user: str
 
 
-class StopSchedule(msgspec.Struct, frozen=True, tag_field="kind", tag="schedule-stop"):
+class StopSchedule(Asked, frozen=True, tag_field="kind", tag="schedule-stop"):
     """Stop a schedule: a cron rule starts no more runs, and the jobs of a batch are stopped."""
 
     name: str
     user: str
 
 
-class PauseSchedule(msgspec.Struct, frozen=True, tag_field="kind", tag="schedule-pause"):
+class PauseSchedule(Asked, frozen=True, tag_field="kind", tag="schedule-pause"):
     """Let a cron rule start nothing until it is resumed. Its present run goes on."""
 
     name: str
@@ -162,7 +169,7 @@ class PauseSchedule(msgspec.Struct, frozen=True, tag_field="kind", tag="schedule
     """Id of the request, as in the next two tickets: a ticket with a known one has no effect. "": none."""
 
 
-class ResumeSchedule(msgspec.Struct, frozen=True, tag_field="kind", tag="schedule-resume"):
+class ResumeSchedule(Asked, frozen=True, tag_field="kind", tag="schedule-resume"):
     """Let a paused schedule start jobs again."""
 
     name: str
@@ -170,7 +177,7 @@ class ResumeSchedule(msgspec.Struct, frozen=True, tag_field="kind", tag="schedul
     request: str = ""
 
 
-class RunSchedule(msgspec.Struct, frozen=True, tag_field="kind", tag="schedule-run"):
+class RunSchedule(Asked, frozen=True, tag_field="kind", tag="schedule-run"):
     """Start a cron rule's job now, or the jobs of a finished batch again."""
 
     name: str
@@ -178,7 +185,7 @@ class RunSchedule(msgspec.Struct, frozen=True, tag_field="kind", tag="schedule-r
     request: str = ""
 
 
-class DeleteSchedule(msgspec.Struct, frozen=True, tag_field="kind", tag="schedule-delete"):
+class DeleteSchedule(Asked, frozen=True, tag_field="kind", tag="schedule-delete"):
     """Remove a schedule. Its jobs stay."""
 
     name: str
@@ -203,7 +210,7 @@ class NodeOffer(msgspec.Struct, frozen=True):
     runtimes: tuple[str, ...] = PROCESSES_ONLY
 
 
-class JoinNode(msgspec.Struct, frozen=True, tag_field="kind", tag="node-join"):
+class JoinNode(Asked, frozen=True, tag_field="kind", tag="node-join"):
     """Create the node's record (JOINING) and its redis user."""
 
     name: str
@@ -213,28 +220,28 @@ class JoinNode(msgspec.Struct, frozen=True, tag_field="kind", tag="node-join"):
     node: NodeOffer = NodeOffer()
 
 
-class CordonNode(msgspec.Struct, frozen=True, tag_field="kind", tag="node-cordon"):
+class CordonNode(Asked, frozen=True, tag_field="kind", tag="node-cordon"):
     """Place no new tasks there."""
 
     node: str
     user: str
 
 
-class UncordonNode(msgspec.Struct, frozen=True, tag_field="kind", tag="node-uncordon"):
+class UncordonNode(Asked, frozen=True, tag_field="kind", tag="node-uncordon"):
     """End cordon and drain, and accept the present errors of its devices."""
 
     node: str
     user: str
 
 
-class DrainNode(msgspec.Struct, frozen=True, tag_field="kind", tag="node-drain"):
+class DrainNode(Asked, frozen=True, tag_field="kind", tag="node-drain"):
     node: str
     user: str
     deadline: float | None = None
     """Seconds from now after which its tasks are stopped and placed elsewhere. None: they run to their end."""
 
 
-class RemoveNode(msgspec.Struct, frozen=True, tag_field="kind", tag="node-remove"):
+class RemoveNode(Asked, frozen=True, tag_field="kind", tag="node-remove"):
     """Drain the node, and remove it from the cluster when it is empty."""
 
     node: str
@@ -264,16 +271,17 @@ JobTicket = StopJob | StopTasks | DeleteJob | QueuedTicket
 ScheduleChange = PauseSchedule | ResumeSchedule | RunSchedule | DeleteSchedule
 ScheduleTicket = StartSchedule | StopSchedule | ScheduleChange
 OperationTicket = ScaleJob | SuspendJob | ResumeJob | RestartJob | ReplaceTask
-Ticket = (
-    StartJob
-    | JobTicket
+AskedTicket = (
+    JobTicket
     | OperationTicket
     | CancelOperation
     | ScheduleTicket
-    | PlanJob
     | JoinNode
-    | NodeTicket
-    | KeptFiles
+    | CordonNode
+    | UncordonNode
+    | DrainNode
+    | RemoveNode
 )
+Ticket = StartJob | AskedTicket | PlanJob | SuspectNode | KeptFiles
 
 TICKET: Form[Ticket] = Form(Ticket)

@@ -71,7 +71,7 @@ def drain(step: Step, node: NodeRun, user: str, deadline: float | None) -> None:
     """Empty the node. ``deadline``: seconds until its tasks are stopped; None: never. A second drain changes it."""
     remove_ = node.drain is not None and node.drain.remove
     moment = None if deadline is None else step.later(deadline)
-    _begin(step, node, Drain(user, moment, remove_))
+    _begin(step, node, Drain(user, moment, remove_, step.asked.get(user, "")))
     text = "its tasks run to their end" if deadline is None else f"tasks that still run in {deadline:g} s are moved"
     step.event(EventKind.NODE_DRAIN, f"node {node.name}: draining; {text}", user, node=node.name)
 
@@ -79,7 +79,7 @@ def drain(step: Step, node: NodeRun, user: str, deadline: float | None) -> None:
 def remove(step: Step, node: NodeRun, user: str, force: bool) -> None:
     """Remove the node once it is empty; with ``force`` at once, and its tasks are placed elsewhere."""
     before = node.drain
-    _begin(step, node, Drain(user, before.deadline if before else None, remove=True))
+    _begin(step, node, Drain(user, before.deadline if before else None, remove=True, address=step.asked.get(user, "")))
     if force:
         _lose(step, node)
         _leave(step, node)
@@ -132,7 +132,7 @@ def _lose(step: Step, node: NodeRun) -> None:
 
 
 def _leave(step: Step, node: NodeRun) -> None:
-    cluster, name, user = step.cluster, node.name, node.drain.user if node.drain else ""
+    cluster, name, by = step.cluster, node.name, node.drain or Drain("")
     for key in node.launches:
         cluster.jobs[key.job_id].nodes.pop(name, None)
         cluster.cache.launch_changed(name, key)
@@ -147,5 +147,5 @@ def _leave(step: Step, node: NodeRun) -> None:
     step.changes.desired.pop(name, None)
     step.changes.left.append(name)
     step.changes.accounts[name] = None
-    step.event(EventKind.NODE_REMOVED, f"node {name}: removed from the cluster", user, node=name)
+    step.event(EventKind.NODE_REMOVED, f"node {name}: removed from the cluster", by.user, node=name, address=by.address)
     step.changes.plan = True

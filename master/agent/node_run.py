@@ -57,11 +57,13 @@ class DeviceRun:
 
 @dataclass(slots=True)
 class Drain:
-    """``deadline``: when the node's tasks are stopped (None: never). ``remove``: it leaves the cluster when empty."""
+    """``deadline``: when the node's tasks are stopped (None: never). ``remove``: it leaves the cluster when empty.
+    ``address``: from where the user asked for it."""
 
     user: str
     deadline: Moment | None = None
     remove: bool = False
+    address: str = ""
 
 
 @dataclass(slots=True)

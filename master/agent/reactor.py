@@ -176,6 +176,13 @@ def _settle_one(step: Step, run: JobRun) -> None:
 
 
 def _ticket(step: Step, entry_id: str, ticket: Ticket) -> None:
+    if not isinstance(ticket, (StartJob, PlanJob, SuspectNode, KeptFiles)):
+        step.asked = {ticket.user: ticket.address}
+    _take_ticket(step, entry_id, ticket)
+    step.asked = {}
+
+
+def _take_ticket(step: Step, entry_id: str, ticket: Ticket) -> None:
     cluster = step.cluster
     match ticket:
         case StartJob(job=job, record=record):

@@ -97,5 +97,5 @@ def node_record(node: NodeRun) -> NodeRecord:
         conditions=node.conditions,
         forgiven=node.forgiven,
         quarantine={number: device.quarantine for number, device in sorted(node.devices.items()) if device.quarantine},
-        drain=None if drain is None else DrainRecord(drain.user, drain.deadline, drain.remove),
+        drain=None if drain is None else DrainRecord(drain.user, drain.deadline, drain.remove, drain.address),
     )

@@ -141,11 +141,11 @@ def _node(cluster: Cluster, record: NodeRecord, agenda: Agenda, now: _Now, chang
     nodes.offer_devices(node)
     nodes.update_devices(node)
     if record.drain is not None:
-        user, deadline, remove = record.drain
+        user, deadline, remove, address = record.drain
         if deadline is not None:
             deadline = Moment(now.of(deadline, now.at), now.boot)
             agenda.add(deadline.at, "drain", node.name)
-        node.drain = Drain(user, deadline, remove)
+        node.drain = Drain(user, deadline, remove, address)
         cluster.leaving.add(node.name)
     return node
 

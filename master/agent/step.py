@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from grass.model.event_kind import EventKind
@@ -60,6 +60,8 @@ class Step:
     """Tasks that this round may still assign. A gang is never divided, and may bring this below 0."""
     work: Work | None = None
     """What is being done now, to be set aside if it raises. None: something that cannot be set aside."""
+    asked: Mapping[str, str] = field(default_factory=dict)
+    """The user whose ticket is being handled → from where it came, for events of this user."""
     errors: list[Exception] = field(default_factory=list)
     """Errors of the planner that were handled in this round, for the loop to log."""
 
@@ -93,12 +95,17 @@ class Step:
         schedule: str = "",
         task: str = "",
         by: str = "",
+        address: str = "",
     ) -> None:
         """Record an event. ``message``: `<object>: <what happened>; <what happens next or what to do>`.
 
-        ``job``, ``run``: name and id of a job. ``by``: the job for which it happened.
+        ``job``, ``run``: name and id of a job. ``by``: the job for which it happened. ``address``: from where the user
+        asked for it, if in an earlier ticket.
         """
-        event = EventRecord(self.wall, kind.value, message, user, job, task, node, schedule, by, run)
+        origin = address or self.asked.get(user, "")
+        event = EventRecord(
+            self.wall, kind.value, message, user, job, task, node, schedule, by, run=run, address=origin
+        )
         self.changes.events.append(event)
         if self.limits.notify is not None and event.kind in self.limits.notify.kinds:
             source = f"{self.boot}:{self.now!r}:{len(self.changes.events)}:{event.kind}:{message}"

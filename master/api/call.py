@@ -33,11 +33,13 @@ from grass.errors import (
     UndecodableError,
     UnreachableError,
 )
+from grass.model.event_kind import EventKind
 from grass.store.api_store import ApiStore
 from grass.store.job_index import EVERYBODY
 from grass.wire import calls
 from grass.wire.codec import Form, builtins
 from grass.wire.error_views import ErrorBody, ErrorView, ProblemView
+from grass.wire.tickets import AskedTicket
 from grass.wire.views import KeepAlive
 from master.api.authentication import Authenticator, Caller, StaleRequestError
 from master.api.feed import Feed
@@ -108,6 +110,27 @@ class Call:
     """Of the peer. Empty if unknown."""
     in_turn: bool = False
     """Whether the handler holds a turn of the user until it returns."""
+
+    def log_event(
+        self,
+        kind: EventKind,
+        message: str,
+        *,
+        user: str = "",
+        job: str = "",
+        run: str = "",
+        task: str = "",
+        node: str = "",
+    ) -> None:
+        """Record what the caller did, and from where. ``user``: who it was, if the request is unsigned.
+
+        ``job``, ``run``: name and id of a job."""
+        who = self.user or user
+        self.api.store.log_event(kind, who, message, job=job, run=run, task=task, node=node, address=self.address)
+
+    def ticket(self, ticket: AskedTicket) -> None:
+        """File a ticket of the caller. The events that it causes say from where it came."""
+        self.api.store.ticket(structs.replace(ticket, address=self.address))
 
     def check_admitted(self) -> None:
         """To be called while an answer waits. Raises NotAllowedError: the caller no longer has the rights of before."""

@@ -54,9 +54,7 @@ def start(call: Call, job: str, task: str) -> Reply:
     key = f"{record.id}/{task}/{found.attempt}"
     answer = _node(call, found.node, "POST", "", {"key": key, "argv": request.argv, "tty": request.tty, **size})
     what = f"task {record.name}.{task}: command `{request.argv[0]}` run beside it"
-    call.api.store.log_event(
-        EventKind.EXEC, call.user, what, job=record.name, run=record.id, task=task, node=found.node
-    )
+    call.log_event(EventKind.EXEC, what, job=record.name, run=record.id, task=task, node=found.node)
     return Reply(ExecStarted(opened_name(found.node, answer["id"]), found.node, found.attempt), 201)
 
 

@@ -52,9 +52,7 @@ def start(call: Call, job: str) -> Reply:
     attempt = str(AttemptKey(record.id, component.name, key.index, task.attempt))
     answer = _node(call, task.node, "POST", "", {"key": attempt, "port": task.ports[port]})
     what = f"task {record.name}.{key}: port {port} opened to the machine of {call.user}"
-    call.api.store.log_event(
-        EventKind.FORWARD, call.user, what, job=record.name, run=record.id, task=str(key), node=task.node
-    )
+    call.log_event(EventKind.FORWARD, what, job=record.name, run=record.id, task=str(key), node=task.node)
     return Reply(ForwardStarted(opened_name(task.node, answer["id"]), str(key), task.node, port), 201)
 
 

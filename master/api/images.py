@@ -38,10 +38,7 @@ def sign(call: Call) -> Reply:
     _check_owner(call, name)
     known = None if request.programs is None else tuple(each for each in KNOWN if each in request.programs)
     call.api.store.images.write(name, SignedImage(request.digest, call.user, known))
-    where = f"; from {call.address}" if call.address else ""
-    call.api.store.log_event(
-        EventKind.IMAGE_PUSHED, call.user, f"image {name}: pushed, digest {request.digest[:12]}{where}"
-    )
+    call.log_event(EventKind.IMAGE_PUSHED, f"image {name}: pushed, digest {request.digest[:12]}")
     return Reply(ImageView(name, request.digest, call.user), 201)
 
 
@@ -51,6 +48,7 @@ def forget(call: Call) -> ImageView:
     if known is None:
         raise NotFoundError(f"image {name}: not found; `grass image list` lists all images")
     call.api.store.images.forget(name)
+    call.log_event(EventKind.IMAGE_REMOVED, f"image {name}: removed")
     return ImageView(name, known.digest, known.user)
 
 

@@ -70,6 +70,7 @@ def rerun(call: Call, job: str) -> Reply:
         rerun_of=record.id,
         file=_file(call, record),
         sighting=sighting,
+        address=call.address,
     )
     if not fresh and (known := store.run(job_id)) is not None and known.user != call.user:
         raise ConflictError(f"job id {job_id}: taken by another user's job; choose another id")
@@ -99,13 +100,13 @@ def stop_tasks(call: Call, record: JobRecord, names: tuple[str, ...], grace: flo
             raise ConflictError(f"task {name}: already {known[key].state.value}; nothing to stop")
     said = names[0] if len(names) == 1 else f"{len(names)} tasks"
     text = f"job {record.name}: stop of {said} requested"
-    call.api.store.log_event(EventKind.TASK_STOP_REQUESTED, call.user, text, job=record.name, run=record.id)
-    call.api.store.ticket(StopTasks(record.id, call.user, names, grace))
+    call.log_event(EventKind.TASK_STOP_REQUESTED, text, job=record.name, run=record.id)
+    call.ticket(StopTasks(record.id, call.user, names, grace))
 
 
 def hold(call: Call, job: str) -> Reply:
     record = _queued(call, job, "held back")
-    call.api.store.ticket(HoldJob(record.id, call.user))
+    call.ticket(HoldJob(record.id, call.user))
     return _changed(call, record, lambda now: now.held is not None)
 
 
@@ -113,7 +114,7 @@ def release(call: Call, job: str) -> Reply:
     record = find_job(call, job)
     if record.held is None or record.state not in WAITING:
         raise ConflictError(f"job {record.name}: not held; it is {record.state.value}")
-    call.api.store.ticket(ReleaseJob(record.id, call.user))
+    call.ticket(ReleaseJob(record.id, call.user))
     return _changed(call, record, lambda now: now.held is None)
 
 
@@ -122,7 +123,7 @@ def set_priority(call: Call, job: str) -> Reply:
     if not 0 <= priority <= MAX_PRIORITY:
         raise InputError(f"priority: must be between 0 and {MAX_PRIORITY}, got {priority}")
     record = _queued(call, job, "given another priority")
-    call.api.store.ticket(SetPriority(record.id, call.user, priority))
+    call.ticket(SetPriority(record.id, call.user, priority))
     return _changed(call, record, lambda now: now.priority == priority)
 
 

@@ -72,8 +72,17 @@ def start_job(call: Call) -> Reply:
     trace.mark("API: manifest read")
     sighting = call.caller.sighting
     assert sighting is not None  # a route of sessions
-    user, file = call.user, accepted.file
-    fresh = store.submit(job, job_id=job_id, user=user, now=now, warnings=warnings, file=file, sighting=sighting)
+    user, file, address = call.user, accepted.file, call.address
+    fresh = store.submit(
+        job,
+        job_id=job_id,
+        user=user,
+        now=now,
+        warnings=warnings,
+        file=file,
+        sighting=sighting,
+        address=address,
+    )
     trace.mark("API: stored")
     if not fresh:
         known = store.job(job_id)
@@ -156,9 +165,10 @@ def stop_job(call: Call, job: str) -> JobView:
     if wanted.tasks:
         stop_tasks(call, record, tuple(wanted.tasks), grace)
     elif not record.state.ended:
-        store, name = call.api.store, record.name
-        store.log_event(EventKind.JOB_STOP_REQUESTED, call.user, f"job {name}: stop requested", job=name, run=record.id)
-        store.ticket(StopJob(record.id, call.user, grace))
+        call.log_event(
+            EventKind.JOB_STOP_REQUESTED, f"job {record.name}: stop requested", job=record.name, run=record.id
+        )
+        call.ticket(StopJob(record.id, call.user, grace))
     return job_view(record)
 
 
@@ -168,14 +178,10 @@ def delete_job(call: Call, job: str) -> Reply:
     store, name = call.api.store, record.name
     if not record.state.ended:
         raise ConflictError(f"job {name}: still active; stop it first with `grass job stop {name}`")
-    store.log_event(
-        EventKind.JOB_DELETE_REQUESTED,
-        call.user,
-        f"job {name} ({record.id}): deletion requested",
-        job=name,
-        run=record.id,
+    call.log_event(
+        EventKind.JOB_DELETE_REQUESTED, f"job {name} ({record.id}): deletion requested", job=name, run=record.id
     )
-    store.ticket(DeleteJob(record.id, call.user))
+    call.ticket(DeleteJob(record.id, call.user))
     until = steady() + DELETE_SECONDS
     with call.api.feed.listen(name) as changed:
         while steady() < until and not call.api.feed.closed:

@@ -85,9 +85,8 @@ def make_token(call: Call) -> Reply:
     token = JoinToken(name, uses, call.user, now + seconds)
     call.api.store.join_tokens.issue(secret_digest(secret), token, now)
     invitation = _invitation(call, secret)
-    where = f"; from {call.address}" if call.address else ""
-    what = f"join token for {name or 'any machine'}: made; {uses} use(s), valid for {seconds:.0f} s{where}"
-    call.api.store.log_event(EventKind.JOIN_TOKEN, call.user, what)
+    what = f"join token for {name or 'any machine'}: made; {uses} use(s), valid for {seconds:.0f} s"
+    call.log_event(EventKind.JOIN_TOKEN, what)
     return Reply(JoinTokenView(invitation.token(), token.expires, uses, name), 201)
 
 
@@ -104,8 +103,7 @@ def revoke_token(call: Call, token: str) -> JoinTokenRow:
     revoked = tokens.revoke(found[0], now) if found else None
     if revoked is None:
         raise NotFoundError(f"join token {token}: not found; `grass node token --list` lists all tokens")
-    where = f"; from {call.address}" if call.address else ""
-    call.api.store.log_event(EventKind.JOIN_TOKEN, call.user, f"join token {token}: revoked{where}")
+    call.log_event(EventKind.JOIN_TOKEN, f"join token {token}: revoked")
     return _row(found[0], revoked, now)
 
 
@@ -167,7 +165,8 @@ def join(call: Call) -> Reply:
     if request.check:
         return Reply(_terms_of(call, request))
     if not _is_node_already(api.store.node(request.name), request):
-        ticket = JoinNode(request.name, secret_digest(request.password), token.by, enrolment.node_offer(request))
+        offer = enrolment.node_offer(request)
+        ticket = JoinNode(request.name, secret_digest(request.password), token.by, offer, address=call.address)
         api.store.join_tokens.use(digest, request.join_id, ticket, now)
         _wait_until_known(api, request)
         api.store.join_tokens.joined(request.join_id, request.name)
@@ -206,7 +205,7 @@ def leave(call: Call, node: str) -> NodeWaited:
     _check_node_token(call, node)
     record = call.api.store.node(node)
     if record is not None and record.state is not NodeState.LEFT:
-        call.api.store.ticket(RemoveNode(node, f"node {node}", call.read(NodeProof).force))
+        call.ticket(RemoveNode(node, f"node {node}", call.read(NodeProof).force))
     return wait_for_node(call, node)
 
 

@@ -15,7 +15,7 @@ from grass.store.join_tokens import token_id
 from grass.wire.calls import Drain, NodeRemoval
 from grass.wire.node_record import NodeRecord
 from grass.wire.node_views import NodeAccepted, NodesView, NodeView, NodeWaited
-from grass.wire.tickets import CordonNode, DrainNode, NodeTicket, RemoveNode, UncordonNode
+from grass.wire.tickets import CordonNode, DrainNode, RemoveNode, UncordonNode
 from master.api.call import Api, Call, Handler, Reply
 from master.api.node_wait import node_mark, wait_for_node
 from master.api.query import parse_duration
@@ -79,14 +79,14 @@ def remove(call: Call, node: str) -> Reply:
         )
     for digest in call.api.store.join_tokens.revoke_used_by(node, call.api.wall()):
         what = f"join token {token_id(digest)}: revoked, because node {node}, which joined with it, is being removed"
-        call.api.store.log_event(EventKind.JOIN_TOKEN, call.user, what, node=node)
+        call.log_event(EventKind.JOIN_TOKEN, what, node=node)
     return _ticket(call, RemoveNode(node, call.user, force))
 
 
-def _ticket(call: Call, ticket: NodeTicket) -> Reply:
+def _ticket(call: Call, ticket: CordonNode | UncordonNode | DrainNode | RemoveNode) -> Reply:
     """Send the ticket. The reply has the node's mark before the change, from which the client can wait."""
     record = _find(call, ticket.node)
-    call.api.store.ticket(ticket)
+    call.ticket(ticket)
     return Reply(NodeAccepted(node_view(record), node_mark(record)), 202)
 
 

@@ -63,7 +63,7 @@ def file_operation(call: Call, job: str) -> Reply:
         raise InputError(f"reason: must be at most {LONGEST_REASON} characters long, got {len(wanted.reason)}")
     ticket = _ticket(call, record, wanted, name)
     warnings = _warnings(call, record, wanted)
-    call.api.store.ticket(ticket)
+    call.ticket(ticket)
     until = steady() + CHANGE_SECONDS
     with call.api.feed.listen(record.name) as changed:
         while True:
@@ -114,7 +114,7 @@ def cancel_operation(call: Call, job: str, operation: str) -> OperationView:
         raise ConflictError(f"operation {found.id}: already {outcome}; nothing to cancel")
     if not found.cancellable:
         raise ConflictError(f"operation {found.id}: is {found.state.value}; it cannot be cancelled any more")
-    call.api.store.ticket(CancelOperation(job_id=record.id, id=found.id, user=call.user))
+    call.ticket(CancelOperation(job_id=record.id, id=found.id, user=call.user))
     until = steady() + CHANGE_SECONDS
     with call.api.feed.listen(record.name) as changed:
         while True:

@@ -87,7 +87,7 @@ def start_schedule(call: Call) -> Reply:
         if submission.retry and before.user == call.user and before.spec == parsed.schedule:
             return Reply(schedule_view(before, warnings), 201)  # the reply to the first try was lost
         raise ConflictError(f"schedule {name}: {before.state.value} already; stop it with `grass schedule stop {name}`")
-    call.api.store.ticket(StartSchedule(parsed.schedule, call.user))
+    call.ticket(StartSchedule(parsed.schedule, call.user))
     record = _await_change(call, name, before)
     if record is None:
         return Reply(schedule_view(first_record(parsed.schedule, call.user), warnings), 202)
@@ -97,7 +97,7 @@ def start_schedule(call: Call) -> Reply:
 def stop_schedule(call: Call, schedule: str) -> ScheduleView:
     record = find_schedule(call, schedule)
     if record.goes_on:
-        call.api.store.ticket(StopSchedule(schedule, call.user))
+        call.ticket(StopSchedule(schedule, call.user))
         record = _await_change(call, schedule, record) or record
     return schedule_view(record)
 
@@ -139,7 +139,7 @@ def delete_schedule(call: Call, schedule: str) -> Reply:
     if record.kind is ScheduleKind.BATCH and record.state is ScheduleState.ACTIVE:
         stop = f"grass schedule stop {schedule}"
         raise ConflictError(f"schedule {schedule}: its jobs are active; stop them first with `{stop}`")
-    call.api.store.ticket(DeleteSchedule(schedule, call.user))
+    call.ticket(DeleteSchedule(schedule, call.user))
     until = steady() + APPEAR_SECONDS
     with call.api.feed.listen() as changed:
         while steady() < until and not call.api.feed.closed:
@@ -163,7 +163,7 @@ def _check_cron(record: ScheduleRecord, state: ScheduleState) -> None:
 
 
 def _change(call: Call, record: ScheduleRecord, ticket: ScheduleChange) -> Reply:
-    call.api.store.ticket(ticket)
+    call.ticket(ticket)
     changed = _await_change(call, record.name, record)
     return Reply(schedule_view(record), 202) if changed is None else Reply(schedule_view(changed))
 

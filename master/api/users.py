@@ -165,10 +165,10 @@ def _stop_work(call: Call, user: str) -> int:
     store = call.api.store
     for schedule in store.schedules():
         if schedule.user == user and schedule.state is ScheduleState.ACTIVE:
-            store.ticket(StopSchedule(schedule.name, call.user))
+            call.ticket(StopSchedule(schedule.name, call.user))
     jobs = store.job_index.newest([(*BEGUN, *WAITING)], user, _MOST_STOPPED, None)
     for job in jobs:
-        store.ticket(StopJob(job, call.user, None))
+        call.ticket(StopJob(job, call.user, None))
     return len(jobs)
 
 
@@ -177,8 +177,7 @@ def _fate(call: Call, stopped: int) -> str:
 
 
 def _log(call: Call, kind: EventKind, user: str, what: str) -> None:
-    where = f"; from {call.address}" if call.address else ""
-    call.api.store.log_event(kind, call.user or user, f"user {user}: {what}{where}")
+    call.log_event(kind, f"user {user}: {what}", user=user)
 
 
 def _view(call: Call, record: UserRecord, stopped: int = 0) -> UserView:

@@ -57,7 +57,7 @@ from master.api import node_client
 from master.api.route import Access
 from master.api.routes import ROUTES
 from node.api.app import create_app as node_app
-from tests.contract.test_api_replies import Checked
+from tests.contract.test_api_replies import Checked, of_nobody_knows_where
 from tests.support.api_world import ApiWorld, api_world
 from tests.support.rsa_keys import public_jwk
 from tests.support.shapes import faults
@@ -559,7 +559,12 @@ def test_a_node_leaves_by_itself(world: ApiWorld) -> None:
     asked = join_client(world.client("root").join_token()["token"])
     with Agent(world) as agent:
         asked.leave("n1", node_token("master-secret", "n1"))
-        wait_until(lambda: agent.taken == [("node-remove", {"node": "n1", "user": "node n1", "force": False})])
+        wait_until(
+            lambda: (
+                agent.taken
+                == [("node-remove", {"address": "127.0.0.1", "node": "n1", "user": "node n1", "force": False})]
+            )
+        )
 
 
 def test_a_removed_node_does_not_come_back_with_the_token_that_it_has(world: ApiWorld) -> None:
@@ -585,6 +590,7 @@ def test_administrators_change_nodes_and_the_client_keeps_to_the_document(
     client.cordon("n1"), client.uncordon("n1"), client.drain("n1", 5.0), client.watch_node("n1", None)
     client.remove_node("n1"), client.join_token()
     assert checked.found == []
+    assert of_nobody_knows_where(world) == []
     assert checked.seen == {
         *(f"nodes.{verb}" for verb in ("cordon", "uncordon", "drain", "wait", "remove")),
         "joins.token",

@@ -196,6 +196,7 @@ def test_the_client_and_the_server_keep_to_the_document(world: ApiWorld) -> None
         removing.result(10)
     list(client.events(limit=100)), next(client.changes()), client.shares()
     assert checked.found == []
+    assert of_nobody_knows_where(world) == []
     away = {f"nodes.{verb}" for verb in ("wait", "cordon", "uncordon", "drain", "remove")}  # test_api_joins
     assert checked.seen == operations_but("joins", "exec", "forward", "session", *ADMINISTERED) - away
 
@@ -237,6 +238,7 @@ def test_changes_of_jobs_users_and_images_keep_to_the_document(
     client.users(), client.set_user_role("vera", "viewer"), client.rotate_user("vera")
     client.disable_user("vera", stop_jobs=True), client.enable_user("vera"), client.remove_user("vera")
     assert checked.found == []
+    assert of_nobody_knows_where(world) == []
     away = {"users.login", "users.key"}  # test_api_users
     assert checked.seen - {"jobs.start"} == {route.operation for route in ROUTES if route.noun in ADMINISTERED} - away
 
@@ -249,6 +251,15 @@ def tickets(world: ApiWorld) -> set[str]:
     return {body["kind"] for body in ticket_bodies(world)}
 
 
+def of_nobody_knows_where(world: ApiWorld) -> list[str]:
+    """Return the kinds of tickets and of events of users that do not say from where they came."""
+    asked = [body for body in ticket_bodies(world) if body["kind"] not in ("start", "plan")]  # these cause no event
+    done = [event for event in world.client("root").events() if event.get("user") and event["message"] != PLANTED]
+    assert asked and done
+    return [each["kind"] for each in (*asked, *done) if each.get("address") != "127.0.0.1"]
+
+
+PLANTED = "m"
 SPEC = Schedule("s", ScheduleKind.CRON, (parse_job(JOB).job,), "0 3 * * *")
 
 
@@ -257,7 +268,7 @@ def put_schedule(world: ApiWorld, state: str, runs: int = 0, requests: Sequence[
     record = {"name": "s", "state": state, "kind": "cron", "user": "ann", "cron": "0 3 * * *", "time_zone": "UTC"}
     rest = {"next": 1.0, "last": None, "jobs": [], "reason": None, "spec": SPEC, "pending": False, "runs": runs}
     rest["requests"] = list(requests)
-    event = {"time": 1.0, "kind": "schedule-started", "user": "ann", "message": "m", "schedule": "s"}
+    event = {"time": 1.0, "kind": "schedule-started", "user": "ann", "message": PLANTED, "schedule": "s"}
     world.backend.apply(
         [
             ("HSET", world.keys.schedules, "s", pack({**record, **rest})),

@@ -37,6 +37,24 @@ def test_a_node_that_joins_has_a_user_before_it_has_a_record_and_one_that_leaves
     assert world.job("j")["restarts"] == 0
 
 
+def test_events_of_a_changed_node_say_who_asked_and_from_where_also_after_a_takeover() -> None:
+    world = World()
+    joined(world, "n1")
+    world.submit(Job("j", {"t": Component("t", "x")}, ("t",)))
+    for kind, address in (
+        ("cordon", "10.0.0.1"),
+        ("uncordon", "10.0.0.2"),
+        ("drain", "10.0.0.3"),
+        ("remove", "10.0.0.4"),
+    ):
+        world.ticket(f"node-{kind}", node="n1", address=address)
+    world.takeover()
+    world.ticket("stop", id="j-1", user="bob", address="10.0.0.5")
+    said = {event["kind"]: (event["user"], event.get("address")) for event in world.events() if event.get("user")}
+    expected = {"cordoned": "10.0.0.1", "uncordoned": "10.0.0.2", "drain": "10.0.0.3", "removed": "10.0.0.4"}
+    assert {kind: said[f"node-{kind}"] for kind in expected} == {kind: ("ann", at) for kind, at in expected.items()}
+
+
 @pytest.mark.parametrize(("name", "digest"), [("n 1", DIGEST), ("n1", "no digest"), ("*", DIGEST), ("n1", "")])
 def test_what_cannot_become_a_redis_user_does_not_join(name: str, digest: str) -> None:
     world = World()
