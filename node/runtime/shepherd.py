@@ -280,6 +280,7 @@ class Shepherd:
         self._housekeeping = False
         self._folders.make_ahead()
         if self._tasks:
+            self._tasks.end_bombs()
             self._tasks.sweep(self._endings.mains.values())
         if self._upkeep.round():
             self._keep_house_soon()

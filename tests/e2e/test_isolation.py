@@ -269,16 +269,32 @@ def digits(user: str) -> dict[str, Any]:
     return {**job, "name": f"digits-{user}", "components": parts, "success": ["worker", "look"]}
 
 
+FORKS = """exec python3 -ISc '
+import os
+while True:
+    try:
+        os.fork()
+    except OSError:
+        pass
+'"""
+"""Each process forks for ever, also while that fails: it ends only when it is killed."""
+MEMORY = {"forks": "4GiB"}
+"""A process takes some 200 KiB of the kernel's memory. With less, the limit of memory would end the bomb."""
 BOMBS = {
     "files": "mkdir $GRASS_OUTPUT/d; i=0; while : > $GRASS_OUTPUT/d/$i; do i=$((i+1)); done",
     "lines": "seq 20000000; sleep 600",
+    "forks": FORKS,
 }
 
 
 @pytest.mark.parametrize("bomb", BOMBS)
-def test_a_bomb_of_one_user_delays_no_start_of_another(admin: ApiClient, other: ApiClient, bomb: str) -> None:
+def test_a_bomb_of_one_user_delays_no_start_of_another(
+    admin: ApiClient, other: ApiClient, cluster: Cluster, bomb: str
+) -> None:
     small = {"cwd": "/", "where": {"host": "n1"}, "resources": {"cpu": 0.02, "memory": "256MiB"}}
     part = {**small, "command": f"echo up; exec 2>/dev/null; {BOMBS[bomb]}", "grace": "1s"}
+    part["resources"] = {"cpu": 0.02, "memory": MEMORY.get(bomb, "256MiB")}
+    part["restart"] = {"limit": "unlimited", "backoff": "100ms"}  # a bomb that is killed comes again
     other.start({"name": f"bomb-{bomb}", "components": {"t": part}})
     wait_until(lambda: bool(other.tasks(f"bomb-{bomb}")[0]["started"]), 60, "the bomb")
     seconds, names = [], [f"beside-{bomb}-{number}" for number in range(100)]
@@ -291,8 +307,12 @@ def test_a_bomb_of_one_user_delays_no_start_of_another(admin: ApiClient, other: 
         assert lines(admin, name)["t.0", 1] == ["whole"]
     assert other.job(f"bomb-{bomb}")["state"] == "RUNNING"  # it went on all the time
     assert sorted(seconds)[-2] < 1, seconds  # the 99th of 100
+    ends = [str(attempt["reason"]) for attempt in other.attempts(f"bomb-{bomb}")[:-1]]
+    assert bool(ends) == (bomb == "forks") and all("reached its limit of 8,192 processes" in end for end in ends), ends
     other.stop(f"bomb-{bomb}")
     assert other.wait(f"bomb-{bomb}", timeout=60)["state"] == "STOPPED"
+    left = "ps -eo user:32 --no-headers | grep ^grass-u || true"
+    wait_until(lambda: not cluster.lab.hosts["n1"].sh(left), 10, "the end of all its processes")
 
 
 def test_root_on_a_node_harms_no_other_node_with_all_that_is_in_its_folder(admin: ApiClient, cluster: Cluster) -> None:

@@ -125,6 +125,29 @@ def test_a_fork_bomb_ends_with_its_task_and_others_start_meanwhile(shepherd: She
     wait_until(lambda: not folder.exists(), 10, "the end of all its processes")
 
 
+def test_a_fork_bomb_that_never_gives_up_is_killed_and_told_so(shepherd: ShepherdRun) -> None:
+    forks = "import os\nwhile True:\n  try: os.fork()\n  except OSError: pass"
+    start(shepherd, "forks/a.0/1", f"until [ -e $HOME/go ]; do sleep 0.05; done; exec python3 -ISc '{forks}'")
+    folder = group(shepherd.started("forks/a.0/1").pid)["pids"]
+    (folder / "pids.max").write_text("100")
+    (shepherd.path("forks/a.0/1", "scratch") / "go").touch()
+    ended = shepherd.ended("forks/a.0/1")
+    assert ended.signal == signal.SIGKILL and ended.reason is not None and ended.reason.code is ReasonCode.SIGNAL
+    assert "reached its limit of 8,192 processes, and went on trying to start more" in ended.reason.message
+    wait_until(lambda: not folder.exists(), 10, "the end of all its processes")
+    assert run(shepherd, "beside/a.2/1", "echo fine", "ben").code == 0
+
+
+def test_a_task_that_meets_its_limit_of_processes_now_and_then_goes_on(shepherd: ShepherdRun) -> None:
+    tries = "import os\nfor _ in range(500):\n  try: os.fork() or os._exit(0)\n  except OSError: pass"
+    script = f"until [ -e $HOME/go ]; do sleep 0.05; done; python3 -ISc '{tries}'; sleep 2; exit 6"
+    start(shepherd, "few/a.0/1", script)
+    folder = group(shepherd.started("few/a.0/1").pid)["pids"]
+    (folder / "pids.max").write_text("4")
+    (shepherd.path("few/a.0/1", "scratch") / "go").touch()
+    assert shepherd.ended("few/a.0/1").code == 6
+
+
 def test_what_hides_from_its_session_ends_with_its_task(shepherd: ShepherdRun) -> None:
     script = "setsid env -i sh -c 'trap \"\" TERM; sleep 71.5 & wait' & echo up; sleep 0.2; exit 0"
     start(shepherd, "hide/a.0/1", script)

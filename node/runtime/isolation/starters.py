@@ -10,7 +10,7 @@ import os
 import select
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from grass import clock, environment
@@ -38,10 +38,12 @@ _PROGRAM = "node.runtime.isolation.starter"
 
 
 class Starters:
-    """``lock``: descriptor of the shepherd's lock. ``folders``: of control groups."""
+    """``lock``: descriptor of the shepherd's lock. ``folders``: of control groups. ``on_wait``: called now and then
+    while a start is slow, which the shepherd's loop waits for."""
 
-    def __init__(self, lock: int, folders: Sequence[str] = ()) -> None:
+    def __init__(self, lock: int, folders: Sequence[str], on_wait: Callable[[], None]) -> None:
         self._lock = lock
+        self._on_wait = on_wait
         self._folders = folders
         self._requests: socket.socket | None = None
         self._line: socket.socket | None = None
@@ -101,7 +103,10 @@ class Starters:
         poll.register(report, select.POLLIN)
         said = b""
         while True:
-            if poll.poll((_LOOK if said else _AGAIN) * 1000):
+            ready = poll.poll((_LOOK if said else _AGAIN) * 1000)
+            if not ready:
+                self._on_wait()
+            if ready:
                 part = os.read(report, 1 << 16)
                 said += part
                 if not part or _outcome(said)[:1] == STARTED:  # a write of this size is whole

@@ -10,9 +10,11 @@ import termios
 from collections.abc import Callable, Iterable, Sequence
 from selectors import BaseSelector
 
+from grass import clock
 from grass.config import ClusterConfig
 from grass.model.key_text import job_of
 from grass.model.names import is_job_id
+from grass.model.reasons import Reason, ReasonCode
 from node.runtime import proc
 from node.runtime.attempts import Attempt, Folders
 from node.runtime.isolation import groups, processes
@@ -28,6 +30,13 @@ from node.runtime.spawn import NOT_EXECUTABLE, CannotStartError, enter_folder, f
 
 MOST_PROCESSES = 2 * groups.MOST_PROCESSES
 """Processes and threads of one user on this node: a fork bomb must leave some to others."""
+_FORK_BOMB = Reason(
+    ReasonCode.SIGNAL,
+    f"killed: it reached its limit of {groups.MOST_PROCESSES:,} processes, and went on trying to start more",
+    {"signal": signal.SIGKILL.value},
+)
+_LOOK = 0.5
+"""Seconds between two looks for fork bombs."""
 UMASK = 0o002
 """Files in the share belong to the group of the daemons, which may need to change or remove them."""
 _OUTPUT = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
@@ -54,14 +63,18 @@ class IsolatedTasks:
         self._accounts = Accounts(config.name, config.node.isolate, group)
         self._uids = config.node.isolate
         running: dict[str, list[int]] = {}
+        self._grouped: dict[str, Attempt] = {}
+        """Attempts in a control group that have not ended."""
+        self._looked = 0.0
         for attempt in attempts:
             if attempt.pid is not None and attempt.main_ended is None and attempt.ended is None:
                 running.setdefault(job_of(attempt.key), []).append(attempt.pid)
                 attempt.group = attempt.group or limits.of(attempt.pid)
                 limits.set(attempt.group, attempt.memory, attempt.cpu)
+                self._grouped[attempt.key] = attempt
         self._views = Views(config, folders.root, selector, running)
         self._groups = limits
-        self._starters = Starters(lock, limits.roots)
+        self._starters = Starters(lock, limits.roots, self.end_bombs)
         processes.forbid_new_rights()
         _limit_processes()
 
@@ -93,6 +106,7 @@ class IsolatedTasks:
             request = StartRequest(account.uid, self._group, UMASK, launch.cwd or scratch, launch.argv, own, limits)
             pid, attempt.group = self._starters.start(request, namespace, streams)
             attempt.memory, attempt.cpu = memory, cpu
+            self._grouped[key] = attempt
             return pid
         except OSError as error:
             raise CannotStartError(NOT_EXECUTABLE, f"cannot make its output files: {error}") from error
@@ -140,10 +154,21 @@ class IsolatedTasks:
         """Kill what is left of an ended attempt, whatever session it is in; add why, if it had no memory left."""
         if not attempt.group:
             return
+        self._grouped.pop(attempt.key, None)
         failed = attempt.signal == signal.SIGKILL or attempt.code
         if failed and attempt.reason is None and self._groups.ran_out_of_memory(attempt.group):
             attempt.reason = out_of_memory(attempt.memory, attempt.code).to_wire()
         self._groups.end(attempt.group)
+
+    def end_bombs(self) -> None:
+        """Kill the attempts that start processes beyond their limit for ever. To be called often."""
+        if clock.steady() < self._looked + _LOOK:
+            return
+        self._looked = clock.steady()
+        for attempt in self._grouped.values():
+            if self._groups.is_fork_bomb(attempt.group):
+                attempt.reason = attempt.reason or _FORK_BOMB.to_wire()
+                self._groups.end(attempt.group)
 
     def sweep(self, attempts: Iterable[Attempt]) -> None:
         """Remove what killed starters left. ``attempts``: those that have not ended."""
