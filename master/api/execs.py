@@ -23,7 +23,7 @@ from grass.wire.task_record import TaskRecord
 from master.api.call import Api, Call, Handler, Reply
 from master.api.job_changes import find_job
 from master.api.node_client import call_node, read_output
-from master.api.node_sessions import PAUSE, ending, find_node, split_name
+from master.api.node_sessions import PAUSE, ending, find_node, opened, split_name
 from master.api.registry import noun_blueprint
 
 
@@ -53,6 +53,7 @@ def start(call: Call, job: str, task: str) -> Reply:
     size = {name: value for name in ("rows", "cols") if (value := getattr(request, name)) is not None}
     key = f"{record.id}/{task}/{found.attempt}"
     answer = _node(call, found.node, "POST", "", {"key": key, "argv": request.argv, "tty": request.tty, **size})
+    opened(call, found.node, f"/v1/exec/{answer['id']}")
     what = f"task {record.name}.{task}: command `{request.argv[0]}` run beside it"
     call.log_event(EventKind.EXEC, what, job=record.name, run=record.id, task=task, node=found.node)
     return Reply(ExecStarted(opened_name(found.node, answer["id"]), found.node, found.attempt), 201)
@@ -84,6 +85,7 @@ def close(call: Call, job: str, task: str, session: str) -> NoContent:
     find_job(call, job)
     node, name = split_name("exec session", session)
     _node(call, node, "DELETE", f"/{name}")
+    call.api.opened.discard(node, f"/v1/exec/{name}")
     return NoContent()
 
 

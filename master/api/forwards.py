@@ -24,7 +24,7 @@ from grass.wire.task_record import TaskRecord
 from master.api.call import Api, Call, Handler, Reply
 from master.api.job_changes import find_job
 from master.api.node_client import call_node, read_output
-from master.api.node_sessions import PAUSE, ending, find_node, split_name
+from master.api.node_sessions import PAUSE, ending, find_node, opened, split_name
 from master.api.registry import noun_blueprint
 
 
@@ -51,6 +51,7 @@ def start(call: Call, job: str) -> Reply:
         raise ConflictError(f"task {record.name}.{key}: has no port {port} yet; try again once it runs")
     attempt = str(AttemptKey(record.id, component.name, key.index, task.attempt))
     answer = _node(call, task.node, "POST", "", {"key": attempt, "port": task.ports[port]})
+    opened(call, task.node, f"/v1/forward/{answer['id']}")
     what = f"task {record.name}.{key}: port {port} opened to the machine of {call.user}"
     call.log_event(EventKind.FORWARD, what, job=record.name, run=record.id, task=str(key), node=task.node)
     return Reply(ForwardStarted(opened_name(task.node, answer["id"]), str(key), task.node, port), 201)
@@ -90,6 +91,7 @@ def close(call: Call, job: str, forward: str) -> NoContent:
     find_job(call, job)
     node, name = split_name("forward", forward)
     _node(call, node, "DELETE", f"/{name}")
+    call.api.opened.discard(node, f"/v1/forward/{name}")
     return NoContent()
 
 

@@ -27,6 +27,7 @@ from grass.wire.tickets import StopJob, StopSchedule
 from grass.wire.user_views import FilesOffer, OwnKeyView, UserInvitation, UsersView, UserView
 from master.api import enrolment
 from master.api.call import Api, Call, Handler, Reply
+from master.api.node_sessions import end_opened
 from master.api.registry import noun_blueprint
 
 log = logging.getLogger("master.api")
@@ -76,6 +77,7 @@ def set_role(call: Call, user: str) -> UserView:
 def disable_user(call: Call, user: str) -> UserView:
     """Refuse all calls of the user from now on."""
     record = user_files.change_user(_folder(call), user, disabled=True)
+    end_opened(call, user)
     _accept_files_keys(call)
     _revoke_tokens(call, user)
     stopped = _stop_work(call, user)
@@ -101,6 +103,7 @@ def rotate_key(call: Call, user: str) -> Reply:
 def remove_user(call: Call, user: str) -> UserView:
     record = user_files.find_user(_folder(call), user)
     user_files.change_user(_folder(call), user, disabled=True)  # the file goes last, so that this can be repeated
+    end_opened(call, user)
     _revoke_tokens(call, user)
     stopped = _stop_work(call, user)
     user_files.remove_user(_folder(call), user)

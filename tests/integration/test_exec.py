@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pty
 import select
@@ -11,6 +12,8 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from socket import create_connection
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -23,6 +26,14 @@ from tests.support.local_cluster import LocalCluster
 from tests.support.waiting import wait_until
 
 GRASS = Path(sys.executable).parent / "grass"
+GREET = """
+import os, socket
+server, open_ones = socket.create_server(("127.0.0.1", int(os.environ["GRASS_PORT_WEB"]))), []
+while True:
+    open_ones.append(server.accept()[0])
+    open_ones[-1].sendall(b"up")
+"""
+"""Says a word on each connection, and keeps it open."""
 JOB = {
     "name": "held",
     "components": {
@@ -86,6 +97,36 @@ def test_calls_of_a_disabled_user_end_within_a_second_and_so_does_the_command(
     assert client.tasks("of-ann", "w")[0]["state"] == "RUNNING"  # her job goes on
     client.remove_user("ann", stop_jobs=True)
     assert client.wait("of-ann", timeout=20)["state"] == "STOPPED"
+
+
+def test_what_a_disabled_user_has_open_ends_within_a_second_also_while_no_call_waits_for_it(
+    cluster: LocalCluster, client: ApiClient, tmp_path: Path
+) -> None:
+    log_in(parse_invitation(client.add_user("eva")["invitation"]), tmp_path / "clusters" / "lab")
+    part = {"command": ["python3", "-c", GREET], "ports": ["web"], "web": "web", "ready": {"port": "web"}}
+    with ApiClient("lab", home=tmp_path) as eva, ThreadPoolExecutor(1) as threads:
+        eva.start({"name": "of-eva", "components": {"w": part}}, cwd="/")
+        wait_until(lambda: eva.tasks("of-eva", "w")[0]["ready"], 20, "the page")
+        eva.execute("of-eva", "w.0", ["sh", "-c", "exec sleep 302.5"])
+        wait_until(lambda: len(commands_of("302.5")) == 1, 10, "the command")
+        forwarding = eva.forward("of-eva", "w")
+        serving = threads.submit(forwarding.serve)
+        with contextlib.closing(forwarding), create_connection(("127.0.0.1", port_of(forwarding.url)), 10) as browser:
+            browser.sendall(b"?")
+            assert browser.recv(2) == b"up"
+            disabled = time.monotonic()
+            client.disable_user("eva")
+            wait_until(lambda: not commands_of("302.5"), 1, "the end of the command")
+            while browser.recv(1 << 16):
+                pass
+            assert time.monotonic() - disabled < 1
+        with pytest.raises(NotAllowedError, match="disabled"):
+            serving.result(30)
+    client.remove_user("eva", stop_jobs=True)
+
+
+def port_of(url: str) -> int:
+    return urlsplit(url).port or 0
 
 
 def refused_at(stream: Iterator[object]) -> float:
