@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import pty
+import signal
 import sys
 from contextlib import suppress
 
@@ -16,6 +17,7 @@ KEYS = {"ctrl-c": "\x03"}
 def press(text: str, keys: str, command: list[str]) -> int:
     child, ours = pty.fork()
     if child == 0:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # as at a terminal, also where the tests run in the background
         os.execvp(command[0], command)
     shown, pressed = "", False
     with suppress(OSError):  # how the end of a terminal shows on Linux
