@@ -346,7 +346,7 @@ class NodeAgent:
 
     def _resume_waiting(self, known: Mapping[str, Observed]) -> None:
         """Define the launches of waiting attempts again: an earlier agent may have held them back, or not."""
-        waiting = [key for key, attempt in known.items() if attempt.pid is None and attempt.ended is None]
+        waiting = [key for key, attempt in known.items() if attempt.started is None and attempt.ended is None]
         for name in {launch_key(key) for key in waiting}:
             if template := self._reconciliation.launches.get(name):
                 self._starts.define(name, template)

@@ -89,7 +89,8 @@ class Spent(NamedTuple):
 class Observed(NamedTuple):
     """One attempt as the runtime knows it.
 
-    ``ended`` None: it has not ended. ``pid`` None: it did not start. ``started`` and ``ended`` are wall seconds,
+    ``ended`` None: it has not ended. ``started`` None: it did not start. ``pid`` None: it did not start, or its
+    container was over before the engine was asked for its process. ``started`` and ``ended`` are wall seconds,
     ``since`` is the steady time of the start. ``code`` and ``signal`` are both None if the end is unknown (``reason``
     says so) or if it was stopped before it started.
     """
