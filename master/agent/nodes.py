@@ -228,7 +228,9 @@ def move(step: Step, node: NodeRun, state: NodeState, reason: Reason | None) -> 
     check_node(node.state, state)
     node.state, node.reason = state, reason
     text = f"node {node.name}: {state.value}" + (f"; {reason.message}" if reason else "")
-    step.event(EventKind(f"node-{state.value.lower()}"), text, node=node.name)
+    drain = node.drain if state in (NodeState.DRAINING, NodeState.DRAINED) else None
+    who, address = (drain.user, drain.address) if drain else ("", "")
+    step.event(EventKind(f"node-{state.value.lower()}"), text, who, node=node.name, address=address)
     step.touch_node(node)
 
 

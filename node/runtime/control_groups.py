@@ -1,6 +1,7 @@
 """Where the kernel's control groups (versions 1 and 2) of a process are, and which of them limit tasks.
 
-Used by ``shepherd``, ``node.agent.container_usage``, ``node.agent.loop`` and ``node.runtime.isolation.groups``.
+Used by ``shepherd``, ``docker.container``, ``isolation.groups``, ``node.agent.container_usage`` and
+``node.agent.loop``.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from grass.atomic_file import replace_file
+from node.runtime import proc
 
 ROOT = "/sys/fs/cgroup"
 CONTROLLERS = ("memory", "cpu", "pids")
@@ -27,6 +29,12 @@ def limits(node_dir: Path) -> dict[str, str]:
     with suppress(OSError):
         return {"limits": (node_dir / _LIMITS).read_text()}
     return {}
+
+
+def of_processes(pid: int) -> str:
+    """Return the folder that limits the processes of this one. Empty: it has ended."""
+    found = folders(proc.read(f"/proc/{pid}/cgroup").decode(errors="replace"))
+    return found.get("pids") or found.get("", "")
 
 
 def folders(text: str, root: str = ROOT) -> dict[str, str]:

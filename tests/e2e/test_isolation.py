@@ -82,7 +82,9 @@ def said(client: ApiClient, name: str, script: str, node: str) -> list[str]:
 def test_a_task_runs_under_an_account_of_its_user_and_uses_the_share(
     admin: ApiClient, cluster: Cluster, node: str, tmp_path: Path
 ) -> None:
-    script = "id -u; id -Gn; echo result > $GRASS_OUTPUT/found; echo all > $GRASS_DATA/from-$GRASS_NODE; whoami"
+    script = (
+        "id -u; id -Gn; echo result > $GRASS_OUTPUT/found; echo all > $GRASS_DATA/data/shared/from-$GRASS_NODE; whoami"
+    )
     printed = said(admin, f"who-{node}", script, node)
     assert len(printed) == 4, printed
     uid, groups, name, code = printed
@@ -90,7 +92,7 @@ def test_a_task_runs_under_an_account_of_its_user_and_uses_the_share(
     assert f"grass-u{uid}" in cluster.lab.hosts[node].sh("getent passwd")
     pulled = cluster.grass("job", "pull", f"who-{node}", "--to", str(tmp_path / "out"))
     assert pulled.returncode == 0 and (tmp_path / "out" / "found").read_text() == "result\n", pulled.stderr
-    done = cluster.grass("data", "remove", f"from-{node}")
+    done = cluster.grass("data", "remove", f"data/shared/from-{node}")
     assert done.returncode == 0, done.stderr
 
 
@@ -115,6 +117,7 @@ def test_an_attacker_among_the_users_gets_nothing(
         "other job folder": f"cat $GRASS_DATA/jobs/{job_id}/s",
         "logs": f"cat $GRASS_DATA/logs/{job_id}/*",
         "images": "touch $GRASS_DATA/images/x && ls $GRASS_DATA/images/index.json",
+        "beside data": "touch $GRASS_DATA/x || mkdir $GRASS_DATA/y",
         "docker": "ls /run/docker.sock || docker ps",
         "shepherd": "ls /run/grass/apart/shepherd.sock",
         "environment": f"cat /proc/{victim}/environ",
@@ -138,7 +141,8 @@ def test_a_container_has_the_rights_of_its_user_and_sees_no_other_job(
     tries = {
         "own output": "echo found > $GRASS_OUTPUT/found",
         "own scratch": "touch $HOME/x",
-        "data": "echo all > $GRASS_DATA/from-container && cat /all/from-container",
+        "data": "echo all > $GRASS_DATA/data/shared/from-box && cat /all/data/shared/from-box",
+        "beside data": "touch $GRASS_DATA/x || touch /all/x",
         "other job folder": f"cat $GRASS_DATA/jobs/{prey}/s || cat /all/jobs/{prey}/s",
         "logs": f"ls $GRASS_DATA/logs/{prey} || ls /all/logs/{prey}",
         "images": "ls $GRASS_DATA/images/index.json || touch /all/images/x",

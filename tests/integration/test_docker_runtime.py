@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import docker
 import pytest
@@ -91,6 +92,22 @@ def test_who_needs_more_memory_than_its_limit_is_told_so(run: DockerRun) -> None
     ended = run.run(["dd", "if=/dev/zero", "of=/dev/null", "bs=200M", "count=5"], memory=32 << 20)
     assert ended.signal == signal.SIGKILL and ended.code is None
     assert ended.reason and "more memory than its limit of 32MiB" in ended.reason.message
+
+
+def test_a_fork_bomb_that_never_gives_up_is_killed_and_told_so() -> None:
+    require_engine()
+    with DockerRun(mounts=("/usr",)) as run:
+        of_host = {"/usr": "/usr", "/usr/lib": "/lib", "/usr/lib64": "/lib64"}  # perl, and what it is linked with
+        mounts = tuple(Mount(source, target, True) for source, target in of_host.items() if Path(source).is_dir())
+        wait = "until [ -e $GRASS_SCRATCH/go ]; do sleep 0.05; done"
+        run.start(f"{wait}; exec perl -e 'fork while 1'", container={"mounts": mounts})
+        run.runs()
+        [made] = run.containers()
+        subprocess.run(["docker", "update", "--pids-limit", "100", made["Id"]], check=True, stdout=subprocess.DEVNULL)
+        (run.path("scratch") / "go").touch()
+        ended = run.ended()
+        assert ended.signal == signal.SIGKILL and ended.reason is not None
+        assert "reached its limit of 16,384 processes, and went on trying to start more" in ended.reason.message
 
 
 def test_an_entrypoint_comes_before_the_command(run: DockerRun) -> None:

@@ -139,25 +139,26 @@ def test_tasks_of_a_job_share_their_temporary_files_and_no_other_job_sees_them(s
     assert not Path("/dev/shm/x").exists()
 
 
-def test_read_only_data_leaves_the_jobs_own_folders_writable(shepherd: ShepherdRun) -> None:
+def test_tasks_read_what_is_beside_the_folders_of_users_and_write_their_own(shepherd: ShepherdRun) -> None:
     sets = shepherd.config.data_dir / "sets"
     sets.mkdir()
     sets.chmod(0o777)
+    (sets / "one").write_text("image\n")
 
     def written(job: str, *, read_only: bool) -> list[str]:
         of_users = " ".join(f"{sets.parent}/data/{folder}/{job}" for folder in ("ann", "shared"))
         places = (
             f"for each in {sets}/{job} {of_users} $GRASS_OUTPUT/x $HOME/x /tmp/x; do touch $each && echo $each; done"
         )
-        script = f"( mount -o remount,rw {sets.parent}; {places} ) 2>/dev/null"
+        script = f"cat {sets}/one; ( mount -o remount,rw {sets.parent}; {places}; mv {sets} {sets}2 ) 2>/dev/null"
         start(shepherd, f"{job}/a.0/1", script, read_only=read_only)
         shepherd.ended(f"{job}/a.0/1")
         return shepherd.stdout(f"{job}/a.0/1").split()
 
-    assert written("writes", read_only=False)[0] == f"{sets}/writes"
-    assert written("reads", read_only=True)[0].endswith("/jobs/reads/x")
-    assert [shepherd.stdout(f"{job}/a.0/1").count("\n") for job in ("writes", "reads")] == [6, 3]
-    assert [path.name for path in sets.iterdir()] == ["writes"]
+    assert written("writes", read_only=False)[:2] == ["image", f"{sets.parent}/data/ann/writes"]
+    assert written("reads", read_only=True)[1].endswith("/jobs/reads/x")
+    assert [shepherd.stdout(f"{job}/a.0/1").count("\n") for job in ("writes", "reads")] == [6, 4]
+    assert [path.name for path in sets.iterdir()] == ["one"]
 
 
 def test_an_attacker_reaches_nothing_of_the_node_and_of_others(shepherd: ShepherdRun) -> None:

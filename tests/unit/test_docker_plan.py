@@ -106,7 +106,7 @@ def test_an_isolated_container_sees_its_own_job_in_the_share_only(tmp_path: Path
     config, share = replace(ISOLATED, share=str(tmp_path)), str(tmp_path)
     body = isolated(config, SEEN._replace(awaited=("before-1", "gone-1")), data="/d")
     assert mounts_of(body)[:9] == [
-        ("bind", "/d", share, False),
+        ("bind", "/d", share, True),
         ("tmpfs", "/d/logs", None, False),
         ("tmpfs", "/d/images", None, False),
         ("tmpfs", "/d/jobs", None, False),

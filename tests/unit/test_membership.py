@@ -52,6 +52,7 @@ def test_events_of_a_changed_node_say_who_asked_and_from_where_also_after_a_take
     world.ticket("stop", id="j-1", user="bob", address="10.0.0.5")
     said = {event["kind"]: (event["user"], event.get("address")) for event in world.events() if event.get("user")}
     expected = {"cordoned": "10.0.0.1", "uncordoned": "10.0.0.2", "drain": "10.0.0.3", "removed": "10.0.0.4"}
+    expected["draining"] = expected["drain"]
     assert {kind: said[f"node-{kind}"] for kind in expected} == {kind: ("ann", at) for kind, at in expected.items()}
 
 

@@ -127,6 +127,7 @@ def test_a_view_covers_what_belongs_to_grass_and_shows_the_share_without_its_fol
     share = options.index(("--bind", NODE.share))
     for name in ("logs", "images", "jobs", "data"):
         assert options.index(("--tmpfs", f"{NODE.share}/{name}")) > share
+    assert options.index(("--remount-ro", NODE.share)) > share
     assert not [word for word in words if word.startswith(NODE.home) or word.startswith(NODE.runtime_dir)]
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from grass import clock
 from grass.model.reasons import Reason
+from node.runtime import control_groups
 from node.runtime.docker import plan
 from node.runtime.docker.engine_json import Answer
 from node.runtime.docker.outcome import wall
@@ -20,6 +21,7 @@ class Container:
     __slots__ = (
         "code",
         "ended",
+        "group",
         "id",
         "image",
         "key",
@@ -51,6 +53,8 @@ class Container:
         self.id: str | None = None
         self.image = ""
         self.pid: int | None = None
+        self.group = ""
+        """Folder of its control group of processes; empty: not known."""
         self.started: float | None = None
         self.since: float | None = None
         self.stopping = False
@@ -83,6 +87,7 @@ class Container:
         self.id, self.image = inspected["Id"], inspected["Image"]
         self.starting = False
         self.pid = state["Pid"] or None
+        self.group = control_groups.of_processes(self.pid) if self.pid else ""
         self.started = wall(state["StartedAt"]) or clock.wall()
         self.memory = inspected["HostConfig"]["Memory"]
         self.same_boot = labels.get(plan.BOOT) == clock.boot_id()

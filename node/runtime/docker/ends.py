@@ -69,6 +69,10 @@ class Ends:
         self._reactor.at(attempt.kill_at, lambda: self._kill(attempt, signal.SIGKILL))
         self._reactor.wake()
 
+    def kill(self, attempt: Container, reason: Reason) -> None:
+        attempt.reason = attempt.reason or reason
+        self._kill(attempt, signal.SIGKILL)
+
     def remove(self, container: str) -> None:
         self._reactor.removers.ask(functools.partial(self._engine.remove, container), self._on_removed)
 

@@ -27,6 +27,7 @@ from node.runtime.docker.engine_json import Answer
 from node.runtime.docker.event_stream import EventStream
 from node.runtime.docker.reactor import Reactor
 from node.runtime.docker.starts import ImageSource, LaterError, Made, Starts, why_not
+from node.runtime.fork_bombs import ForkBombs, why_killed
 from node.runtime.parallelism import ParallelismLimits
 from node.runtime.protocol import Launch, Listed, RuntimeEvent, Start, Stop, Waiting
 from node.runtime.spawn import CannotStartError
@@ -35,6 +36,8 @@ _LAST_WORDS = 3.0
 """Seconds that a closing runtime waits for requests in progress."""
 _IMAGE_RETRY = 2.0
 """Seconds until the next attempt to get an image that is not available at the moment."""
+_LOOK = 1.0
+"""Seconds between two looks for fork bombs, while containers run."""
 _ENGINE_AWAY = Reason(ReasonCode.RUNTIME, "waits for the container engine of its node, which does not answer")
 
 
@@ -54,6 +57,9 @@ class DockerRuntime:
         self._events = EventStream(engine, self._reactor, self._on_engine_up, self._on_engine_down, self._on_died)
         self._starts = Starts(config, engine, folders, self._reactor, images)
         self._ends = Ends(config, engine, folders, self._reactor, self._events, self._attempts, self._on_end)
+        self._bombs = ForkBombs()
+        self._looks = False
+        """Whether the next look for fork bombs is planned."""
 
     # called by the node-agent
 
@@ -97,6 +103,7 @@ class DockerRuntime:
             attempt = self._attempts.get(key)
             if attempt is not None and attempt.ended is not None:
                 del self._attempts[key]
+                self._bombs.forget(attempt.group)
                 if attempt.id is not None:
                     self._ends.remove(attempt.id)
 
@@ -174,6 +181,18 @@ class DockerRuntime:
         self._ends.output.open(attempt)
         if attempt.stopping:
             self._ends.stop(attempt)
+        if not self._looks:
+            self._looks = True
+            self._reactor.after(_LOOK, self._end_bombs)
+
+    def _end_bombs(self) -> None:
+        running = [attempt for attempt in self._attempts.values() if attempt.runs]
+        for attempt in running:
+            if attempt.group and self._bombs.is_one(attempt.group):
+                self._ends.kill(attempt, why_killed(plan.MOST_PROCESSES))
+        self._looks = bool(running)
+        if running:
+            self._reactor.after(_LOOK, self._end_bombs)
 
     # starting, and continuing after an end
 

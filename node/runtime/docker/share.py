@@ -1,8 +1,9 @@
 """The mounts by which a container sees the share. Pure, except that it looks up mounts and folders.
 
 Where users are isolated, a container sees of the share what a process does (``node.runtime.isolation.view``): no files
-of other users in ``data/``, its own job's folder, and those of the jobs that its job waited for. No later mount of the
-host reaches it, because a new mount of the share would cover what hides the rest. Used by ``plan`` and ``starts``.
+of other users in ``data/``, its own job's folder, and those of the jobs that its job waited for. It reads what is
+beside them. No later mount of the host reaches it, because a new mount of the share would cover what hides the rest.
+Used by ``plan`` and ``starts``.
 """
 
 from __future__ import annotations
@@ -63,7 +64,10 @@ def shared(config: ClusterConfig, launch: Launch, job_id: str, mount: Mount) -> 
                 "its place; leave out the mount, and use the folder in $GRASS_DATA"
             )
             raise CannotStartError(NOT_EXECUTABLE, message)
-        read_only = read_only or (launch.read_only_data and parts[:2] != own)
+        if parts[:2] != own:
+            read_only = read_only or launch.read_only_data or parts[0] != DATA
+            if parts[0] != DATA and not Path(folder).is_dir():
+                raise CannotStartError(NOT_EXECUTABLE, f"cannot start: the share has no folder {mount.source}")
     try:
         Path(folder).mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -84,7 +88,7 @@ def make_folders(config: ClusterConfig, launch: Launch, job_id: str) -> None:
 def _view(config: ClusterConfig, launch: Launch, job_id: str, target: str, *, read_only: bool) -> list[Request]:
     """Return the mounts of what an isolated container may see. The engine orders them by depth."""
     jobs = config.data_dir / "jobs"
-    shown = [bind(str(config.data_dir), target, read_only)]
+    shown = [bind(str(config.data_dir), target, True)]
     shown += [_cover(f"{target}/{name}") for name in COVERED]
     shown += _of_user(config, launch, f"{target}/{DATA}", read_only)
     if _has_output(launch):

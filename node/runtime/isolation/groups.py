@@ -17,15 +17,13 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 
 from node.runtime import control_groups, proc
+from node.runtime.fork_bombs import ForkBombs
 from node.runtime.isolation.privilege import raised
 
 Limit = tuple[str, str, str]
 """Folder that holds the groups, file of a group, and what is written to it."""
 MOST_PROCESSES = 8_192
 """Processes and threads of one attempt: half of those of a user, so that a fork bomb leaves some to other tasks."""
-MOST_REFUSED = 1_000
-"""Processes that an attempt may try to start in vain between two looks. Each try copies a process in the kernel, and
-thousands that try again and again hold up the forks of everybody on the machine for a minute and more."""
 LEAST_MEMORY = 6 << 20
 """Bytes. With less, the process that starts the task would be killed."""
 RESERVE = 256 << 20
@@ -50,8 +48,7 @@ class Groups:
         self._folders = dict(folders)
         self._unified = unified
         self._most_memory = memory - max(RESERVE, memory // RESERVED)
-        self._refused: dict[str, int] = {}
-        """Group → processes that could not start in it, when it was last looked at."""
+        self._bombs = ForkBombs()
         self.roots: tuple[str, ...] = tuple(dict.fromkeys(folders.values()))
 
     def memory(self, asked: int) -> int:
@@ -104,23 +101,15 @@ class Groups:
         return any(line.startswith("oom_kill ") and line != "oom_kill 0" for line in lines)
 
     def is_fork_bomb(self, group: str) -> bool:
-        """Return whether the group has reached its limit of processes, and still tries to start them. To be asked about
-        once a second."""
+        """To be asked about once a second."""
         folder = self._folders.get("pids")
-        if folder is None:
-            return False
-        words = proc.read(f"{folder}/{group}/pids.events").decode().split()
-        refused = int(words[words.index("max") + 1]) if "max" in words else 0
-        before = self._refused.get(group, 0)
-        if refused:
-            self._refused[group] = refused
-        return refused - before > MOST_REFUSED
+        return folder is not None and self._bombs.is_one(f"{folder}/{group}")
 
     def end(self, group: str) -> None:
         """Kill what is left in a group, and remove it. What the kernel holds up is left to ``sweep``."""
-        self._refused.pop(group, None)
         with raised():
             if pids := self._folders.get("pids"):
+                self._bombs.forget(f"{pids}/{group}")
                 _write(f"{pids}/{group}/pids.max", "0")  # so that it has no new processes
             for root in self.roots:
                 for _ in range(_ROUNDS):

@@ -99,11 +99,10 @@ def private_mounts() -> None:
     _checked(_libc.mount(b"proc", b"/proc", b"proc", flags, b"hidepid=2"), "mount /proc")
 
 
-def show(namespace: int, folders: Sequence[Shown], read_only: Sequence[str]) -> None:
+def show(namespace: int, folders: Sequence[Shown]) -> None:
     """Show folders of this process's mount namespace in another one, where no task runs yet. Needs the rights of root.
 
-    A folder that is missing here is left out. ``read_only``: mounts there that become so, without those below them.
-    Raises OSError.
+    A folder that is missing here is left out. Raises OSError.
     """
     own = os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
     trees: list[tuple[int, Shown]] = []
@@ -123,9 +122,6 @@ def show(namespace: int, folders: Sequence[Shown], read_only: Sequence[str]) -> 
                 flags = _MS_NOSUID | _MS_NODEV | (_MS_RDONLY if each.read_only else 0)
                 _checked(_libc.mount(None, target, None, _MS_REMOUNT | _MS_BIND | flags, None), f"mount {each.target}")
                 _checked(_libc.mount(None, target, None, _MS_PRIVATE, None), f"mount {each.target}")
-            for path in read_only:
-                flags = _MS_NOSUID | _MS_NODEV | _MS_RDONLY | _MS_REMOUNT | _MS_BIND
-                _checked(_libc.mount(None, path.encode(), None, flags, None), f"mount {path}")
         finally:
             enter(own)
     finally:

@@ -14,9 +14,9 @@ from grass import clock
 from grass.config import ClusterConfig
 from grass.model.key_text import job_of
 from grass.model.names import is_job_id
-from grass.model.reasons import Reason, ReasonCode
 from node.runtime import proc
 from node.runtime.attempts import Attempt, Folders
+from node.runtime.fork_bombs import why_killed
 from node.runtime.isolation import groups, processes
 from node.runtime.isolation.accounts import Accounts
 from node.runtime.isolation.groups import Groups
@@ -30,11 +30,6 @@ from node.runtime.spawn import NOT_EXECUTABLE, CannotStartError, enter_folder, f
 
 MOST_PROCESSES = 2 * groups.MOST_PROCESSES
 """Processes and threads of one user on this node: a fork bomb must leave some to others."""
-_FORK_BOMB = Reason(
-    ReasonCode.SIGNAL,
-    f"killed: it reached its limit of {groups.MOST_PROCESSES:,} processes, and went on trying to start more",
-    {"signal": signal.SIGKILL.value},
-)
 _LOOK = 0.5
 """Seconds between two looks for fork bombs."""
 UMASK = 0o002
@@ -167,7 +162,7 @@ class IsolatedTasks:
         self._looked = clock.steady()
         for attempt in self._grouped.values():
             if self._groups.is_fork_bomb(attempt.group):
-                attempt.reason = attempt.reason or _FORK_BOMB.to_wire()
+                attempt.reason = attempt.reason or why_killed(groups.MOST_PROCESSES).to_wire()
                 self._groups.end(attempt.group)
 
     def sweep(self, attempts: Iterable[Attempt]) -> None:

@@ -100,6 +100,7 @@ def _mounts(node: Node) -> Iterator[tuple[str, ...]]:
     yield "--bind", node.share, node.share
     for name in COVERED:
         yield "--perms", "0755", "--tmpfs", f"{node.share}/{name}"
+    yield "--remount-ro", node.share  # the share itself, not what is mounted below it
 
 
 def _covers(node: Node) -> list[str]:

@@ -131,7 +131,7 @@ class Views:
             self._jobs[job_id] = _Kept(namespace, made_of)
             folders = view.of_job(self._node, self._job(job_id, launch, own, read))
             with raised():
-                processes.show(namespace, folders, [self._share] if launch.read_only_data else [])
+                processes.show(namespace, folders)
             return namespace
         except OSError as error:
             self.forget(job_id)

@@ -72,6 +72,6 @@ function runOf({ run, job: name, time }) {
 export function eventList(events) {
   return h("div", events.map((event) => h("div.event", { "data-key": event.id },
     h("span.soft.nowrap", instant(event.time)), h("span.mono", event.kind),
-    h("span.message", event.message, " ", h("span.soft", event.user ? `by ${event.user} ` : "",
+    h("span.message", event.message, " ", h("span.soft", event.user ? `by ${event.user} ${event.address ? `from ${event.address} ` : ""}` : "",
       event.job ? ["· ", jobLink(runOf(event), event.job), " "] : "", event.node ? ["· ", nodeLink(event.node)] : "")))));
 }
