@@ -5,16 +5,18 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
+import redis
 
 from grass.config import Secrets
 from grass.errors import ConflictError, NotFoundError
 from grass.manifest.settings import PortSettings, Settings
 from grass.provision import daemons, local
+from grass.store.connect import open_backend
 from tests.support.local_cluster import LocalCluster
 from tests.support.processes import alive
 
@@ -100,16 +102,40 @@ def test_work_that_comes_before_the_idle_shut_down_does_keeps_the_cluster(cluste
     assert set(cluster.states().values()) == {"RUNNING"} and alive(sleeper)
 
 
-def test_daemons_and_tasks_have_no_secret_in_their_environment_or_arguments(
+def test_no_secret_is_in_environments_arguments_logs_or_the_store_and_files_with_one_are_for_their_owner_only(
     cluster: LocalCluster, sleeper: int
 ) -> None:
-    secrets = Secrets.load(cluster.config.home)
-    words = [word.encode() for word in (*secrets.redis.values(), secrets.node_token)]
+    home, secrets = Path(cluster.config.home), Secrets.load(cluster.config.home)
+    keys = [path.read_text().splitlines()[2] for path in (home / "master" / "key.pem", home / "client" / "user.pem")]
+    words = [word.encode() for word in (*secrets.redis.values(), secrets.node_token, *keys)]
+    for path in (path for path in home.rglob("*") if path.is_file()):
+        if any(word in path.read_bytes() for word in words):
+            assert path.stat().st_mode & 0o077 == 0 and path.suffix != ".log", path
+            assert not any(path.is_relative_to(folder) for folder in (home / "logs", cluster.config.data_dir)), path
+    with closing(open_backend(cluster.config, secrets, "admin")) as store:
+        kept = dict(everything(store._redis))
+        assert any("sleeper" in value for value in kept.values())
+        assert not [key for key, value in kept.items() if any(word.decode() in value for word in words)]
     for pid in [*cluster.pids(), sleeper]:
         with suppress(FileNotFoundError, ProcessLookupError):  # what a daemon forked may have ended
             for file in ("environ", "cmdline"):
                 text = Path(f"/proc/{pid}/{file}").read_bytes()
                 assert not any(word in text for word in words)
+
+
+def everything(store: redis.Redis) -> Iterator[tuple[str, str]]:
+    """Return each key with all that is kept there, as text."""
+    read: dict[str, Callable[[str], object]] = {
+        "string": store.get,
+        "hash": store.hgetall,
+        "stream": store.xrange,
+        "set": store.smembers,
+        "zset": lambda key: store.zrange(key, 0, -1),
+        "list": lambda key: store.lrange(key, 0, -1),
+        "none": lambda _: None,  # it was removed meanwhile
+    }
+    for key in map(str, store.scan_iter()):
+        yield key, repr(read[store.type(key)](key))
 
 
 def test_a_port_that_the_settings_ask_for_and_somebody_has_is_refused(cluster: LocalCluster) -> None:
