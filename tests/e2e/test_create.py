@@ -135,9 +135,14 @@ def test_the_share_is_for_whoever_has_its_password_and_speaks_smb3(standing: Clu
     assert code == 0 and "from-n1" in said, said
     owner = standing.lab.ssh("n3", "stat", "-c", "%U", "/srv/grass/stands/data/from-n1").stdout
     assert owner.strip() == "grass"
-    for change in ("put /etc/hostname images/x", "mkdir logs/x", "rename images data/images", "rename logs data/logs"):
-        code, said = client("-c", f"'{change}'")
-        assert code != 0 and "NT_STATUS_MEDIA_WRITE_PROTECTED" in said, (change, said)
+    assert client("-c", "'mkdir own; rename own data/own'") == (0, "")
+    for change, error in (
+        ("put /etc/hostname images/x", "MEDIA_WRITE_PROTECTED"),
+        ("mkdir logs/x", "MEDIA_WRITE_PROTECTED"),
+        ("rename images data/images", "ACCESS_DENIED"),
+        ("rename logs data/logs", "ACCESS_DENIED"),
+    ):
+        assert f"NT_STATUS_{error}" in (said := client("-c", f"'{change}'")[1]), (change, said)
     assert {"images", "logs"} <= set(standing.lab.ssh("n3", "ls", "/srv/grass/stands").stdout.split())
     assert client("-c", "ls", secret="wrong")[0] != 0
     assert client("-N", "-c", "ls", secret="")[0] != 0
