@@ -45,7 +45,7 @@ def probe(config: ClusterConfig, gpus: Sequence[int], seconds: float = SECONDS, 
     shared = config.share is not None and collector.ok
     checks = [_share(config, shared, seconds), collector, *_promised(config, gpus)]
     gpus = gpus if config.node.gpu is None else gpus[: _devices(config.node.gpu)]
-    checks += [_task(name, config, gpus, seconds) for name in config.node.runtimes]
+    checks += [trial_task(name, config, gpus, seconds) for name in config.node.runtimes]
     result = Probe(all(check.ok for check in checks), tuple(checks))
     if result.passed:
         remember(config, result)
@@ -150,7 +150,7 @@ def _collector(config: ClusterConfig, seconds: float, key: str) -> ProbeCheck:
     return ProbeCheck("log collector", False, f"no log collector answered at {endpoint} for {seconds:g} s: {advice}")
 
 
-def _task(name: str, config: ClusterConfig, gpus: Sequence[int], seconds: float) -> ProbeCheck:
+def trial_task(name: str, config: ClusterConfig, gpus: Sequence[int], seconds: float) -> ProbeCheck:
     """Run a task in this runtime that prints a random text, and check its output and exit code."""
     said = request_id()
     try:

@@ -20,6 +20,7 @@ from grass import clock
 from grass.model.isolation import ContainerRights, ContainerUser, UidRange
 from grass.provision.on_premises import node_accounts
 from grass.provision.on_premises.steps import Run
+from node.agent.probe import trial_task
 from node.runtime import proc
 from node.runtime.attempts import Folders
 from node.runtime.isolation import privilege
@@ -30,7 +31,7 @@ from node.runtime.process.beside import OfShepherd
 from node.runtime.process.client import ask, ask_account
 from node.runtime.process.execution import ProcessExecution
 from node.runtime.process.kind import ProcessKind
-from node.runtime.protocol import Launch, Observed, Stop
+from node.runtime.protocol import PROBE_USER, Launch, Observed, Stop
 from node.runtime.spawn import CannotStartError
 from tests.support.docker_run import DockerRun
 from tests.support.engine import require_engine
@@ -41,8 +42,8 @@ from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(120)
 
-UIDS = UidRange(57_990, 57_992)
-"""Apart from the default range, and small: the fourth user gets no account."""
+UIDS = UidRange(57_990, 57_993)
+"""Apart from the default range, and small: the fifth user gets no account, with that of trials."""
 
 
 @pytest.fixture(scope="module")
@@ -119,9 +120,9 @@ def test_codes_and_signals_are_those_of_the_task(shepherd: ShepherdRun) -> None:
     assert reason is not None and "cannot have an account" in reason.message
 
 
-def test_the_fourth_user_of_three_ids_is_told_so(shepherd: ShepherdRun) -> None:
-    for user in ("ann", "Mallory.2nd", "carl"):
-        run(shepherd, f"full-{user}/a.0/1", "true", user)
+def test_the_fifth_user_of_four_ids_is_told_so(shepherd: ShepherdRun) -> None:
+    for number, user in enumerate(("ann", "Mallory.2nd", "carl", PROBE_USER)):
+        run(shepherd, f"full-{number}/a.0/1", "true", user)
     start(shepherd, "full/a.0/1", "true", "dora")
     reason = shepherd.ended("full/a.0/1").reason
     assert reason is not None and f"no user id in {UIDS} is free" in reason.message
@@ -224,6 +225,12 @@ def in_container(
     env = {"GRASS_OUTPUT": str(output), "GRASS_DATA": str(run.config.data_dir)}
     ended = run.run(f"exec 2>&1; {script}", key, user=user, env=env, **options)
     return ended, run.stdout(key).splitlines()
+
+
+def test_the_trial_container_of_a_node_writes_to_the_share_and_leaves_nothing_there(containers: DockerRun) -> None:
+    found = trial_task("docker", containers.config, (), 30)
+    assert found.ok, found.message
+    assert not [*(containers.config.data_dir / "data" / "shared").glob(".probe*")]
 
 
 def test_an_attacker_in_a_container_reaches_nothing_of_the_node_and_of_others(

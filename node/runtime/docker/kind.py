@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from grass.config import ClusterConfig
 from grass.errors import GrassError, UnreachableError
+from grass.files.rights import DATA, SHARED
 from grass.model.runtime import RuntimeName
 from node.runtime.docker.container_check import ContainerCheck
 from node.runtime.docker.execution import ContainerExecution, running_container
@@ -60,7 +61,8 @@ class DockerKind:
         from node.runtime.docker.engine import Engine
         from node.runtime.docker.runtime import DockerRuntime
 
-        share = f".probe-{config.node.name}-{said[:8]}"
+        folder = f"{DATA}/{SHARED}/" if config.node.isolate else ""  # where tasks may write
+        share = f"{folder}.probe-{config.node.name}-{said[:8]}"
         device = "; ls /dev/nvidia[0-9]* >/dev/null || exit 3" if gpus else ""
         script = f"echo {said}; echo {said} > $GRASS_DATA/{share} && rm $GRASS_DATA/{share} || exit 2{device}"
         try:

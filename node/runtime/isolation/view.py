@@ -82,9 +82,10 @@ def of_job(node: Node, job: Job) -> list[Shown]:
 
 
 def data_folders(share: str, user: str) -> tuple[str, ...]:
-    """Return the folders of the share for users that tasks of this user see: their own, and that of all. None for what
-    is no name of a user."""
-    return tuple(f"{share}/{folder}" for folder in rights.own_folders(user)) if is_user_name(user) else ()
+    """Return the folders of the share for users that tasks of this user see: their own, and that of all. Only that of
+    all for what is no name of a user, as in the trial of a node."""
+    folders = rights.own_folders(user) if is_user_name(user) else (f"{rights.DATA}/{rights.SHARED}",)
+    return tuple(f"{share}/{folder}" for folder in folders)
 
 
 def _mounts(node: Node) -> Iterator[tuple[str, ...]]:
