@@ -8,6 +8,7 @@ import logging
 import os
 import select
 import socket
+import ssl
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -26,7 +27,7 @@ from grass.wire.daemon_line import tag_of
 from grass.wire.keys import TaskKey
 from master.collector.owners import MOST_FOREIGN
 from node.agent.forward import Link, Signal
-from tests.support.certificates import cluster_files
+from tests.support.certificates import answer, client_of, cluster_files
 from tests.support.collector_run import JOB, KEYS, Collector, block, key_of, send
 from tests.support.waiting import wait_until
 
@@ -78,6 +79,18 @@ def test_over_tls_a_node_sends_as_itself_and_neither_as_another_nor_in_plain_tex
         own.authority.write_bytes(authority)
         assert send(collector, stop, "n1", tag, block(2, "again\n", len(large) + 5), files=own)
         assert "last" in collector.text() and "again" in collector.text() and "FORGED" not in collector.text()
+    finally:
+        collector.close()
+
+
+def test_the_collector_refuses_a_node_that_speaks_tls_1_2(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    files = cluster_files(tmp_path / "files", "test", "n1")
+    collector = Collector(tmp_path, files)
+    try:
+        old = client_of(files.nodes["n1"], ssl.TLSVersion.TLSv1_2)
+        assert "HELO" in answer(collector.address, client_of(files.nodes["n1"]))
+        assert "HELO" not in answer(collector.address, old)
+        wait_until(lambda: "handshake refused (TLS: UNSUPPORTED_PROTOCOL)" in caplog.text)
     finally:
         collector.close()
 

@@ -30,7 +30,7 @@ from master.api.node_client import call_node, why_unreachable
 from node.membership import revoked
 from node.membership.forwarding import Forwarding
 from node.membership.memberships import Memberships
-from tests.support.certificates import ClusterFiles, cluster_files
+from tests.support.certificates import ClusterFiles, answer, client_of, cluster_files
 from tests.support.example_run import free_port
 from tests.support.waiting import wait_until
 
@@ -125,6 +125,12 @@ def test_plain_http_gets_no_answer(node: Node) -> None:
     with socket.create_connection(("127.0.0.1", node.config.node.api_port), 10) as peer:
         peer.sendall(f"GET /v1/status HTTP/1.1\r\nAuthorization: Bearer {TOKEN}\r\n\r\n".encode())
         assert b"HTTP" not in peer.recv(1000)
+
+
+def test_a_peer_that_speaks_tls_1_2_is_refused(node: Node) -> None:
+    address, files = ("127.0.0.1", node.config.node.api_port), node.files.nodes["n2"]
+    assert answer(address, client_of(files), b"GET / HTTP/1.1\r\n\r\n").startswith("HTTP/1.1 4")
+    assert "alert protocol version" in answer(address, client_of(files, ssl.TLSVersion.TLSv1_2))
 
 
 def test_a_certificate_that_has_expired_is_refused(node: Node, tmp_path: Path) -> None:

@@ -1,7 +1,9 @@
-"""Certificates for tests: an authority that signs them, as files."""
+"""Certificates for tests: an authority that signs them, as files, and clients that a server should refuse."""
 
 from __future__ import annotations
 
+import socket
+import ssl
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -84,3 +86,30 @@ def cluster_files(folder: Path, cluster: str, *nodes: str) -> ClusterFiles:
     for node in nodes:
         files.nodes[node] = files.add(folder, node)
     return files
+
+
+def client_of(files: TlsFiles | None, newest: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3) -> ssl.SSLContext:
+    """Return a client that takes any server. ``files``: the certificate that it shows; None: it shows none."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.maximum_version = newest
+    if files is not None:
+        context.load_cert_chain(files.host)
+    return context
+
+
+def answer(address: tuple[str, int], client: ssl.SSLContext | None, words: bytes = b"") -> str:
+    """Return what a server says to these words, or how it refuses. ``client`` None: without TLS.
+
+    Whoever is refused with TLS 1.3 reads it after the handshake. Without words, no reset can overtake it.
+    """
+    try:
+        with socket.create_connection(address, 10) as plain:
+            if client is None:
+                plain.sendall(words)
+                return plain.recv(1000).decode("latin-1")
+            with client.wrap_socket(plain) as secure:
+                secure.sendall(words)
+                return secure.recv(1000).decode("latin-1")
+    except OSError as error:
+        return str(error)

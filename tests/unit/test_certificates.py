@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import socket
+import ssl
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,8 +19,8 @@ from grass.api import certificates, master_certificate
 from grass.config import ClusterConfig
 from grass.errors import CertificateError, InputError
 from grass.provision import certificate_renewal, host_certificate
-from grass.tls import ServerContext, client_context
-from grass.tls_files import TlsFiles
+from grass.tls import ServerContext, client_context, wrap
+from grass.tls_files import TlsFiles, node_identity
 from tests.support.certificates import NOW, ClusterFiles, cluster_files
 
 AT = NOW.timestamp()
@@ -130,3 +133,20 @@ def test_a_node_makes_its_key_and_speaks_tls_once_its_certificate_is_installed(
 
 def test_a_host_without_certificates_has_nothing_to_renew(tmp_path: Path) -> None:
     assert not host_certificate.renew(ClusterConfig("x", "test", str(tmp_path), str(tmp_path)), AT)
+
+
+def test_a_client_refuses_a_server_that_speaks_tls_1_2_only(files: ClusterFiles) -> None:
+    own = files.nodes["n1"]
+
+    def speak(*versions: ssl.TLSVersion) -> str | None:
+        server = ServerContext(own).current()
+        server.minimum_version, server.maximum_version = versions
+        near, far = socket.socketpair()
+        with ThreadPoolExecutor(1) as pool:
+            serving = pool.submit(server.wrap_socket, far, server_side=True)
+            with wrap(near, own, node_identity("x", "n1")) as secure, serving.result(10):
+                return secure.version()
+
+    assert speak(ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3) == "TLSv1.3"
+    with pytest.raises(ssl.SSLError, match=r"(?i)protocol.version"):
+        speak(ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_2)
