@@ -83,6 +83,20 @@ def test_over_tls_a_node_sends_as_itself_and_neither_as_another_nor_in_plain_tex
         collector.close()
 
 
+def test_a_node_sends_nothing_to_a_collector_whose_certificate_has_expired(
+    tmp_path: Path, stop: Signal, caplog: pytest.LogCaptureFixture
+) -> None:
+    files = cluster_files(tmp_path / "files", "test", "n1")
+    files.renew_master(days=500)
+    collector = Collector(tmp_path, files)
+    try:
+        tag, own = f"grass.{JOB}.worker.0", files.nodes["n1"]
+        assert not send(collector, stop, "n1", tag, block(2, "early\n"), files=own)
+        assert "certificate has expired" in caplog.text and collector.text() == ""
+    finally:
+        collector.close()
+
+
 def test_the_collector_refuses_a_node_that_speaks_tls_1_2(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     files = cluster_files(tmp_path / "files", "test", "n1")
     collector = Collector(tmp_path, files)

@@ -138,6 +138,18 @@ def test_a_certificate_that_has_expired_is_refused(node: Node, tmp_path: Path) -
         node.call(node.files.add(tmp_path, "n2", days=40), "/v1/status")
 
 
+def test_a_node_whose_certificate_has_expired_is_not_called(node: Node) -> None:
+    folder = Path(node.config.home).parent
+    node.files.add(folder, "n1", days=40)
+    try:
+        assert "certificate has expired" in (why_unreachable(node.master, node.record) or "")
+        with pytest.raises(ssl.SSLError, match="certificate has expired"):
+            node.call(node.files.nodes["n2"], "/v1/tasks/exec/none/output")
+    finally:
+        node.files.add(folder, "n1")
+    assert why_unreachable(node.master, node.record) is None
+
+
 def test_a_certificate_of_another_authority_is_refused_on_both_sides(node: Node, tmp_path: Path) -> None:
     foreign = cluster_files(tmp_path, "x", "n2").nodes["n2"]
     with pytest.raises(ssl.SSLError, match="certificate verify failed"):

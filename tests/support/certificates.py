@@ -77,6 +77,11 @@ class ClusterFiles:
         certificates.install(made, key, *signed)
         return made
 
+    def renew_master(self, days: float = 0) -> None:
+        """Give the master a certificate that was made ``days`` ago."""
+        self.master.host.unlink()
+        master_certificate.make(self.config, NOW.timestamp() - days * 86_400)
+
 
 def cluster_files(folder: Path, cluster: str, *nodes: str) -> ClusterFiles:
     home = str(folder / "master")
