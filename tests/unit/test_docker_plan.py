@@ -9,6 +9,7 @@ import pytest
 from grass.config import ClusterConfig, NodeConfig
 from grass.model.isolation import UIDS, ContainerRights, ContainerUser
 from grass.model.job import Container, Mount
+from node.runtime.docker import share
 from node.runtime.docker.plan import allowed, request, with_rights
 from node.runtime.protocol import Launch, Start
 from node.runtime.spawn import CannotStartError
@@ -185,3 +186,22 @@ def test_mounts_of_the_share_uncover_nothing(tmp_path: Path) -> None:
     with pytest.raises(CannotStartError, match="could put a link in its place"):  # this share is no cifs or FUSE mount
         mounted("/sets")
     assert not (tmp_path / "sets").exists()
+
+
+@pytest.mark.parametrize("kind", ["cifs", "smb3", "fuse.rclone"])
+def test_a_folder_beside_those_of_users_is_mounted_read_only_and_never_made(tmp_path: Path, kind: str) -> None:
+    config = replace(ISOLATED, share=str(tmp_path))
+    (tmp_path / "sets").mkdir()
+
+    def mounted(source: str) -> tuple[str, bool]:
+        [found] = share.shared(config, SEEN, "train-1", Mount(source, "/x", shared=True), kind)
+        return found["Source"], found["ReadOnly"]
+
+    assert mounted("/sets") == (f"{tmp_path}/sets", True)
+    for source in ("/data/ann/new", "/data/shared/new", "/jobs/train-1/new"):
+        assert mounted(source) == (f"{tmp_path}{source}", False)
+        assert (tmp_path / source[1:]).is_dir()
+    for missing in ("/gone", "/sets/gone"):
+        with pytest.raises(CannotStartError, match=f"the share has no folder {missing}"):
+            mounted(missing)
+        assert not (tmp_path / missing[1:]).exists()

@@ -53,12 +53,12 @@ def test_a_folder_of_the_share_is_made_and_never_outside_of_it(tmp_path: Path) -
     config = ClusterConfig("c", "local", str(tmp_path), "/r")
     (tmp_path / "data").mkdir()
     launch = Launch(["true"], {}, None, 5.0)
-    [made] = share.shared(config, launch, "j-1", Mount("/a/b", "/dst", shared=True))
+    [made] = share.shared(config, launch, "j-1", Mount("/a/b", "/dst", shared=True), "ext4")
     assert (made["Source"], made["Target"]) == (str(tmp_path / "data/a/b"), "/dst")
     assert (tmp_path / "data/a/b").is_dir()
     (tmp_path / "data/link").symlink_to("/etc")
     with pytest.raises(CannotStartError, match="leads out of the share"):
-        share.shared(config, launch, "j-1", Mount("/link", "/dst", shared=True))
+        share.shared(config, launch, "j-1", Mount("/link", "/dst", shared=True), "ext4")
 
 
 @pytest.mark.parametrize(

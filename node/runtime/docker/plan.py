@@ -17,6 +17,7 @@ from grass.model.isolation import ContainerUser, account_name
 from grass.model.job import Mount
 from grass.model.key_text import job_of
 from grass.wire.keys import AttemptKey
+from node.mounts import mount_of
 from node.runtime.docker import share
 from node.runtime.docker.engine_json import Request
 from node.runtime.protocol import Launch, Start
@@ -180,7 +181,8 @@ def _mounts(config: ClusterConfig, start: Start, launch: Launch, scratch: str) -
         yield share.bind(api, api, True)
     for each in launch.container.mounts:
         if each.shared:
-            yield from share.shared(config, launch, job_of(start.key), each)
+            kind = mount_of(config.data_dir).kind
+            yield from share.shared(config, launch, job_of(start.key), each, kind)
         else:
             yield share.bind(allowed(each, config.node.mounts), each.target, each.read_only)
 

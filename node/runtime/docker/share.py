@@ -40,10 +40,10 @@ def mounts(config: ClusterConfig, launch: Launch, job_id: str) -> list[Request]:
     return [_whole(config, target), *_sealed(config, target)]
 
 
-def shared(config: ClusterConfig, launch: Launch, job_id: str, mount: Mount) -> list[Request]:
+def shared(config: ClusterConfig, launch: Launch, job_id: str, mount: Mount, kind: str) -> list[Request]:
     """Return the mounts for a folder of the share that a job names; make it if it is missing.
 
-    Raises CannotStartError.
+    ``kind``: of the mount of the share on this node. Raises CannotStartError.
     """
     share = os.path.realpath(config.data_dir)
     folder = os.path.realpath(share + mount.source)
@@ -58,7 +58,7 @@ def shared(config: ClusterConfig, launch: Launch, job_id: str, mount: Mount) -> 
             return [_cover(mount.target), *_of_user(config, launch, mount.target, read_only or launch.read_only_data)]
         if _is_of_others(parts, launch.user) and parts[:2] != own:
             raise CannotStartError(NOT_EXECUTABLE, f"cannot start: {mount.source} of the share is not for tasks")
-        if parts != own and _may_be_replaced(config):
+        if parts != own and _may_be_replaced(kind):
             message = (
                 f"cannot start: this node cannot mount {mount.source} of the share, because a task could put a link in "
                 "its place; leave out the mount, and use the folder in $GRASS_DATA"
@@ -116,9 +116,9 @@ def _has_output(launch: Launch) -> bool:
     return "GRASS_OUTPUT" in launch.env
 
 
-def _may_be_replaced(config: ClusterConfig) -> bool:
+def _may_be_replaced(kind: str) -> bool:
     """Return whether a task can replace a folder by a link, between our look at it and the engine's."""
-    return mount_of(config.data_dir).kind.split(".")[0] not in _NO_LINKS
+    return kind.split(".")[0] not in _NO_LINKS
 
 
 def _whole(config: ClusterConfig, target: str) -> Request:
