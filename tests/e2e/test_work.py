@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import ssl
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,8 +13,11 @@ from pathlib import Path
 import pytest
 
 from grass.api.client import ApiClient
+from grass.config import ClusterConfig
 from grass.files.access import access_to
+from grass.network_address import host_and_port
 from tests.support.browser import chromium, opened
+from tests.support.certificates import answer, client_of, cluster_files
 from tests.support.lab import SessionLab
 from tests.support.mpi_job import assert_over, start_ranks
 from tests.support.on_premises import Cluster
@@ -180,6 +184,33 @@ def test_the_redis_for_tasks_shows_the_renewed_certificate_of_the_master(cluster
     master.run(*python, "-m", "grass.provision.host_certificate", "renew", f"{home}/cluster.json")
     shown = master.run(*python, "-c", SHOWN, home).stdout.strip()
     assert shown and shown in master.sh(f"cat {home}/tls/host.pem")
+
+
+@pytest.mark.parametrize("which", ["store", "for tasks"])
+def test_redis_of_the_master_refuses_who_speaks_no_tls_1_3_or_shows_no_valid_certificate_of_the_cluster(
+    cluster: Cluster, tmp_path: Path, which: str
+) -> None:
+    master, home = cluster.lab.hosts["master"], f"/var/lib/grass/clusters/{cluster.name}"
+    config = ClusterConfig.parse(master.sh(f"cat {home}/cluster.json"))
+    assert config.redis.host and config.redis.port and config.task_redis_server
+    store = (config.redis.host, config.redis.port)
+    address = store if which == "store" else host_and_port(config.task_redis_server)
+    foreign = cluster_files(tmp_path / "foreign", cluster.name, "n1").nodes["n1"]
+    signing = cluster_files(tmp_path / "own", cluster.name)
+    for name in ("ca.key", "ca.pem"):
+        (signing.master.folder / name).write_text(master.sh(f"cat {home}/tls/{name}"))
+    own, expired = signing.add(tmp_path, "n1"), signing.add(tmp_path / "expired", "n1", days=40)
+    assert answer(address, client_of(own), b"PING\r\n").startswith("-NOAUTH")
+    plain = answer(address, None, b"PING\r\n")
+    assert not plain.startswith(("-", "+")) and "timed out" not in plain, plain
+    refused = {
+        "protocol version": client_of(own, ssl.TLSVersion.TLSv1_2),
+        "certificate required": client_of(None),
+        "unknown ca": client_of(foreign),
+        "certificate expired": client_of(expired),
+    }
+    for why, client in refused.items():
+        assert f"alert {why}" in answer(address, client)
 
 
 def test_a_link_that_a_task_puts_into_the_share_opens_nothing_of_the_master_to_the_files_key(
