@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 from grass.config import ClusterConfig
-from grass.errors import ConflictError, InputError
+from grass.errors import CertificateError, ConflictError, InputError
 from grass.hosts import LocalHost
 from grass.manifest import Settings, parse_settings
 from grass.model.isolation import UIDS
 from grass.provision.on_premises import facts as facts_module
-from grass.provision.on_premises import record, requirements
+from grass.provision.on_premises import on_host, record, requirements
 from grass.provision.on_premises.bundle import Bundle
 from grass.provision.on_premises.design import design
 from grass.provision.on_premises.facts import Facts, Listener, Python, parse
@@ -31,7 +31,10 @@ from grass.provision.on_premises.removal import removal_steps
 from grass.provision.on_premises.requirements import Target, meant
 from grass.provision.on_premises.steps import Call, Put, Run, plan_lines
 from grass.share import shared
+from grass.store.embedded import find_server
+from grass.wire.codec import encode
 from tests.support.needs import require, require_root
+from tests.support.rsa_keys import public_jwk
 
 PEER = "10.0.0.10"
 HOST_KEY = "ssh-ed25519 AAAA"
@@ -118,6 +121,33 @@ def test_a_master_that_lost_half_of_its_authority_is_left_as_it_is() -> None:
     half = replace(DEBIAN, config=before, paths=frozenset({f"{before.home}/tls/ca.pem"}))
     with pytest.raises(InputError, match=r"nothing was changed(.|\n)*tls/ca\.key is missing; restore it from a backup"):
         design(settings(), half, PEER, HOST_KEY)
+
+
+@pytest.mark.parametrize("name", ["ca.key", "ca.pem"])
+def test_a_master_without_half_of_its_authority_is_not_set_up_again_but_without_all_of_it_gets_a_new_one(
+    tmp_path: Path, name: str
+) -> None:
+    home, tls = tmp_path / "home", tmp_path / "home" / "tls"
+    home.mkdir()
+    found = design(settings(), DEBIAN, PEER, HOST_KEY).config
+    config = replace(found, home=str(home), share=str(tmp_path / "share"), files=None)
+    setup = on_host.MasterSetup(config, "ann", public_jwk("ann"), str(find_server().path), None, "0" * 64)
+    text = encode(setup)
+
+    def files() -> dict[Path, bytes]:
+        return {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+
+    assert on_host.main(text) == 0
+    made = files()
+    assert on_host.main(text) == 0 and files() == made
+    (tls / name).unlink()
+    left = files()
+    with pytest.raises(CertificateError, match=f"{name}: not found; restore the file from a backup"):
+        on_host.main(text)
+    assert files() == left
+    shutil.rmtree(tls)
+    assert on_host.main(text) == 0
+    assert (tls / "ca.pem").read_bytes() != made[tls / "ca.pem"]
 
 
 def test_only_servers_with_tls_are_taken_from_the_facts() -> None:
