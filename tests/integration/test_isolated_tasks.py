@@ -7,6 +7,7 @@ import pwd
 import select
 import shutil
 import signal
+import socket
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -162,7 +163,7 @@ def test_tasks_read_what_is_beside_the_folders_of_users_and_write_their_own(shep
     assert [path.name for path in sets.iterdir()] == ["one"]
 
 
-def test_an_attacker_reaches_nothing_of_the_node_and_of_others(shepherd: ShepherdRun) -> None:
+def test_an_attacker_reaches_nothing_of_the_node_and_of_others(shepherd: ShepherdRun, service: Path) -> None:
     share, home = shepherd.config.data_dir, shepherd.folder
     script = f"echo secret > {share}/data/ann/s; echo secret > $HOME/s; echo secret > /tmp/s; exec sleep 60"
     start(shepherd, "victim/a.0/1", script, TOKEN="planted")
@@ -185,7 +186,7 @@ def test_an_attacker_reaches_nothing_of_the_node_and_of_others(shepherd: Shepher
         "own output": f"cat {home}/node/attempts/evil/a.0.1.stdout",
         "tmp": f"cat {home}/node/views/victim/tmp/s /proc/{victim}/root/tmp/s",
         "job folder": f"ls {home}/data/jobs/victim",
-        "engine": "ls /run/docker.sock /var/run/docker.sock",
+        "engine": f"ls /run/docker.sock || ls /var/run/docker.sock || ls {service}",
         "environment": f"cat /proc/{victim}/environ",
         "command line": f"cat /proc/{victim}/cmdline",
         "files": f"ls /proc/{victim}/fd /proc/{victim}/cwd/",
@@ -202,6 +203,19 @@ def test_an_attacker_reaches_nothing_of_the_node_and_of_others(shepherd: Shepher
     assert victim is not None and alive(victim)
     shepherd.runtime.stop([Stop("victim/a.0/1", 1.0)])
     assert shepherd.ended("victim/a.0/1").signal == signal.SIGTERM
+
+
+@pytest.fixture
+def service() -> Iterator[Path]:
+    """A socket of a service of the machine, as that of an engine is, to which everybody may connect."""
+    path = Path(f"/run/grass-test-{os.getpid()}.sock")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        try:
+            path.chmod(0o666)
+            yield path
+        finally:
+            path.unlink()
 
 
 @pytest.fixture
@@ -253,7 +267,7 @@ def test_an_attacker_in_a_container_reaches_nothing_of_the_node_and_of_others(
         "images": f"touch {share}/images/x",
         "scratch": f"ls {home}/node/attempts/prey",
         "secrets": f"cat {home}/secrets.json || ls {home}/shepherd.sock",
-        "engine": "ls /run/docker.sock /var/run/docker.sock",
+        "engine": "ls /run/docker.sock || ls /var/run/docker.sock",
         "processes": f"kill -0 {victim} || ls /proc/{victim}",
         "uncover": f"umount {share}/jobs || umount -l {share}",
         "owner": "chown 0 $HOME/mine || touch /bin/x || cat /proc/1/root/etc/shadow",
@@ -287,7 +301,7 @@ def test_root_in_a_container_whose_image_may_choose_its_user_reaches_nothing_of_
         "data of ann": f"cat {share}/data/ann/of-ann || touch {share}/data/ann/x",
         "job folder": f"ls {share}/jobs/quarry",
         "logs and images": f"ls {share}/logs/quarry {share}/images/index.json",
-        "secrets": f"cat {home}/secrets.json || ls {home}/shepherd.sock /run/docker.sock",
+        "secrets": f"cat {home}/secrets.json || ls {home}/shepherd.sock || ls /run/docker.sock",
         "processes": f"kill -0 {victim} || ls /proc/{victim}",
         "uncover": f"umount {share}/data || umount -l {share} || mount -t tmpfs none /mnt",
         "devices": "mknod /tmp/d b 8 0 || cat /proc/kcore || echo 1 > /proc/sys/kernel/panic",

@@ -24,10 +24,10 @@ from node.runtime.docker.engine import SOCKET, Engine, answers
 from tests.support.needs import missing, require, require_root
 from tests.support.waiting import wait_until
 
-IMAGE = "grass-test-busybox:2"
+IMAGE = "grass-test-busybox:3"
 _BUSYBOX = Path("/bin/busybox")
 _COMMANDS = ["sh", "sleep", "echo", "cat", "printf", "head", "tr", "id", "df", "rm", "ls", "touch", "mkdir", "dd"]
-_COMMANDS += ["yes", "stty", "env", "nc", "true", "wget", "chown"]
+_COMMANDS += ["yes", "stty", "env", "nc", "true", "wget", "chown", "mount", "umount", "mknod"]
 
 
 def require_engine() -> None:
