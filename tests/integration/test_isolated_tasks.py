@@ -170,6 +170,7 @@ def test_an_attacker_reaches_nothing_of_the_node_and_of_others(shepherd: Shepher
     victim = shepherd.started("victim/a.0/1").pid
     wait_until(lambda: shepherd.path("victim/a.0/1", "scratch").joinpath("s").exists(), 10, "the victim's file")
     assert (share / "data" / "ann" / "s").read_text() == "secret\n"
+    files = log, index, beside = planted(share, "victim")
     of_ann, renamed = f"{share}/data/ann", f"{share}/d && mv {share}/d {share}/data"
     tries = {
         "own data": f"touch {share}/data/Mallory.2nd/mine && touch {share}/data/shared/for-all",
@@ -186,6 +187,10 @@ def test_an_attacker_reaches_nothing_of_the_node_and_of_others(shepherd: Shepher
         "own output": f"cat {home}/node/attempts/evil/a.0.1.stdout",
         "tmp": f"cat {home}/node/views/victim/tmp/s /proc/{victim}/root/tmp/s",
         "job folder": f"ls {home}/data/jobs/victim",
+        "beside data": f"cat {beside}",
+        "change beside data": f"echo x >> {beside} || touch {beside}.x",
+        "log": f"cat {log} || echo x >> {log}",
+        "images": f"cat {index} || echo x >> {index} || touch {index}.x",
         "engine": f"ls /run/docker.sock || ls /var/run/docker.sock || ls {service}",
         "environment": f"cat /proc/{victim}/environ",
         "command line": f"cat /proc/{victim}/cmdline",
@@ -198,11 +203,32 @@ def test_an_attacker_reaches_nothing_of_the_node_and_of_others(shepherd: Shepher
     }
     script = "; ".join(f"( {attack} ) >/dev/null 2>&1 && echo '{name}'" for name, attack in tries.items())
     ended, printed = run(shepherd, "evil/a.0/1", f"{script}; echo over", "Mallory.2nd")
-    assert printed == ["own data", "own file", "over"] and ended.code == 0
+    assert printed == ["own data", "own file", "beside data", "over"] and ended.code == 0
+    assert all(map(is_untouched, files))
     assert {path.name for path in (share / "data").iterdir()} <= {"Mallory.2nd", "ann", "carl", "shared"}
     assert victim is not None and alive(victim)
     shepherd.runtime.stop([Stop("victim/a.0/1", 1.0)])
     assert shepherd.ended("victim/a.0/1").signal == signal.SIGTERM
+
+
+def planted(share: Path, job: str) -> tuple[Path, Path, Path]:
+    """Return a log of a job, the list of images, and a file beside `data/`. Their modes let everybody change them."""
+    files = (share / "logs" / job / "a.0.jsonl", share / "images" / "index.json", share / "beside" / "one")
+    for file in files:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.parent.chmod(0o777)
+        file.write_text("planted")
+        file.chmod(0o666)
+    return files
+
+
+def changing(log: Path, index: Path) -> str:
+    """Return a script that tries to change these and says nothing: it may write into what covers them."""
+    return f"( echo x >> {index}; touch {index}.x; mkdir {log.parent}; echo x >> {log}; touch {log}.x ) 2>/dev/null"
+
+
+def is_untouched(file: Path) -> bool:
+    return file.read_text() == "planted" and [*file.parent.iterdir()] == [file]
 
 
 @pytest.fixture
@@ -255,16 +281,17 @@ def test_an_attacker_in_a_container_reaches_nothing_of_the_node_and_of_others(
     start(shepherd, "prey/a.0/1", script)
     victim = shepherd.started("prey/a.0/1").pid
     wait_until(lambda: (share / "jobs" / "prey" / "s").exists(), 10, "the victim's files")
-    (share / "logs").mkdir(exist_ok=True)
-    (share / "logs" / "prey").write_text("a log")
+    files = log, index, beside = planted(share, "prey")
     tries = {
         "own output": "touch $GRASS_OUTPUT/mine",
         "own scratch": "touch $HOME/mine",
         "own data": f"touch {share}/data/Mallory.2nd/boxed && touch {share}/data/shared/boxed",
         "data of ann": f"cat {share}/data/ann/prey || touch {share}/data/ann/x || touch {share}/data/x",
         "job folder": f"ls {share}/jobs/prey || touch {share}/jobs/x",
-        "logs": f"cat {share}/logs/prey || touch {share}/logs/x",
-        "images": f"touch {share}/images/x",
+        "beside data": f"cat {beside}",
+        "change beside data": f"echo x >> {beside} || touch {beside}.x",
+        "log": f"cat {log}",
+        "images": f"cat {index}",
         "scratch": f"ls {home}/node/attempts/prey",
         "secrets": f"cat {home}/secrets.json || ls {home}/shepherd.sock",
         "engine": "ls /run/docker.sock || ls /var/run/docker.sock",
@@ -273,10 +300,12 @@ def test_an_attacker_in_a_container_reaches_nothing_of_the_node_and_of_others(
         "owner": "chown 0 $HOME/mine || touch /bin/x || cat /proc/1/root/etc/shadow",
     }
     script = "; ".join(f"( {attack} ) >/dev/null 2>&1 && echo '{name}'" for name, attack in tries.items())
+    script += f"; {changing(log, index)}"
     facts = "id -u; id -g; grep -E 'CapBnd|NoNewPrivs|Seccomp:' /proc/self/status | tr -d '\\t'"
     ended, printed = in_container(containers, "evil2/a.0/1", f"{script}; {facts}", "Mallory.2nd")
-    uid, group, *status = printed[3:]
-    assert printed[:3] == ["own output", "own scratch", "own data"] and ended.code == 0
+    uid, group, *status = printed[4:]
+    assert printed[:4] == ["own output", "own scratch", "own data", "beside data"] and ended.code == 0
+    assert all(map(is_untouched, files))
     assert (share / "data" / "ann" / "prey").read_text() == "secret\n"
     assert pwd.getpwuid(int(uid)).pw_gecos == "Grass test Mallory.2nd"
     assert int(group) == pwd.getpwnam("nobody").pw_gid
@@ -295,25 +324,31 @@ def test_root_in_a_container_whose_image_may_choose_its_user_reaches_nothing_of_
     start(shepherd, "quarry/a.0/1", script)
     victim = shepherd.started("quarry/a.0/1").pid
     wait_until(lambda: (share / "jobs" / "quarry" / "s").exists(), 10, "the victim's files")
+    files = log, index, beside = planted(share, "quarry")
     tries = {
         "own output": "touch $GRASS_OUTPUT/mine",
         "own data": f"touch {share}/data/Mallory.2nd/by-root",
         "data of ann": f"cat {share}/data/ann/of-ann || touch {share}/data/ann/x",
         "job folder": f"ls {share}/jobs/quarry",
-        "logs and images": f"ls {share}/logs/quarry {share}/images/index.json",
+        "beside data": f"cat {beside}",
+        "change beside data": f"echo x >> {beside} || touch {beside}.x",
+        "log": f"cat {log}",
+        "images": f"cat {index}",
         "secrets": f"cat {home}/secrets.json || ls {home}/shepherd.sock || ls /run/docker.sock",
         "processes": f"kill -0 {victim} || ls /proc/{victim}",
         "uncover": f"umount {share}/data || umount -l {share} || mount -t tmpfs none /mnt",
         "devices": "mknod /tmp/d b 8 0 || cat /proc/kcore || echo 1 > /proc/sys/kernel/panic",
     }
     attack = "; ".join(f"( {each} ) >/dev/null 2>&1 && echo '{name}'" for name, each in tries.items())
+    attack += f"; {changing(log, index)}"
     rights = ContainerRights(ContainerUser.IMAGE, ("CHOWN", "SETUID"))
     config = replace(shepherd.config, node=replace(shepherd.config.node, containers=rights))
     with DockerRun(config=config) as root:
         facts = "id -u; grep -E 'CapBnd|NoNewPrivs|Seccomp:' /proc/self/status | tr -d '\t'"
         ended, printed = in_container(root, "evil3/a.0/1", f"{attack}; {facts}", "Mallory.2nd")
     chown_and_setuid = f"CapBnd:{1 << 0 | 1 << 7:016x}"
-    assert printed == ["own output", "own data", "0", chown_and_setuid, "NoNewPrivs:1", "Seccomp:2"]
+    assert all(map(is_untouched, files))
+    assert printed == ["own output", "own data", "beside data", "0", chown_and_setuid, "NoNewPrivs:1", "Seccomp:2"]
     assert ended.code == 0 and victim is not None and alive(victim)
     shepherd.runtime.stop([Stop("quarry/a.0/1", 1.0)])
     shepherd.ended("quarry/a.0/1")
