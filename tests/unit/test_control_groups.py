@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from node.runtime import control_groups
+from grass import clock
+from node.runtime import control_groups, proc
 from node.runtime.isolation import groups
 from node.runtime.isolation.groups import Groups
 
@@ -97,3 +99,20 @@ def test_the_next_shepherd_sets_limits_again_and_reads_what_the_kernel_did(unit:
     for describe, ran_out in (("oom 1\noom_kill 0\n", False), ("oom 3\noom_kill 2\n", True)):
         (own / "memory.events").write_text(describe)
         assert limited.ran_out_of_memory("12-34") is ran_out
+
+
+def test_a_group_whose_starter_is_gone_is_removed_also_when_another_process_has_its_pid(tmp_path: Path) -> None:
+    began = proc.stat(os.getpid())
+    assert began is not None
+    waits, reused, gone = (f"{pid}-{int(made * 1e9)}" for pid, made in starters(began.start))
+    for name in (waits, reused, gone, "used", f"{os.getpid()}-of-others"):
+        (tmp_path / name).mkdir()
+    Groups({"memory": str(tmp_path)}, unified=False, memory=GIB).sweep({"used"})
+    assert {path.name for path in tmp_path.iterdir()} == {waits, "used", f"{os.getpid()}-of-others"}
+
+
+def starters(began: float) -> list[tuple[int, float]]:
+    """Return pid and time of three groups: of this process, of one before it with its pid, of one that ended."""
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    return [(os.getpid(), clock.steady()), (os.getpid(), began - 1), (ended.pid, clock.steady())]

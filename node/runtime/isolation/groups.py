@@ -123,8 +123,10 @@ class Groups:
         for root in self.roots:
             with raised(), suppress(OSError):
                 for group in os.listdir(root):  # noqa: PTH208
-                    starter = group.partition("-")[0]
-                    if starter.isdigit() and group not in used and not os.path.exists(f"/proc/{starter}"):  # noqa: PTH110
+                    starter, _, made = group.partition("-")
+                    if not (starter.isdigit() and made.isdigit()) or group in used:
+                        continue
+                    if not _is_there(int(starter), int(made) / 1e9):
                         with suppress(OSError):  # it has processes
                             os.rmdir(f"{root}/{group}")  # noqa: PTH106
 
@@ -186,6 +188,13 @@ def _files_of_version_2(memory: int, cpu: int) -> dict[str, Sequence[tuple[str, 
         "cpu": [("cpu.weight", str(min(10_000, max(1, (cpu or CORE) * 100 // CORE))))],
         "pids": [("pids.max", str(MOST_PROCESSES))],
     }
+
+
+def _is_there(starter: int, made: float) -> bool:
+    """Return whether the process is there that made a group at this steady time. Another may have its pid by now: a
+    fork bomb uses up all pids within a second."""
+    found = proc.stat(starter)
+    return found is not None and found.start <= made
 
 
 def _kill_all(processes: str) -> bool:
