@@ -22,13 +22,15 @@ class ForkBombs:
         self._refused: dict[str, int] = {}
 
     def is_one(self, group: str) -> bool:
-        """Return whether this is a group of a fork bomb. ``group``: its folder with ``pids.events``. To be asked about
-        once a second."""
+        """Return whether this is a group of a fork bomb. ``group``: its folder with ``pids.events``. To be asked every
+        second or half second.
+
+        The first look tells nothing: the kernel counts since the group was made, which may be long ago.
+        """
         words = proc.read(f"{group}/pids.events").decode().split()
         refused = int(words[words.index("max") + 1]) if "max" in words else 0
-        before = self._refused.get(group, 0)
-        if refused:
-            self._refused[group] = refused
+        before = self._refused.get(group, refused)
+        self._refused[group] = refused
         return refused - before > MOST_REFUSED
 
     def forget(self, group: str) -> None:

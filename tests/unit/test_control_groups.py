@@ -10,6 +10,7 @@ import pytest
 
 from grass import clock
 from node.runtime import control_groups, proc
+from node.runtime.fork_bombs import MOST_REFUSED, ForkBombs
 from node.runtime.isolation import groups
 from node.runtime.isolation.groups import Groups
 
@@ -116,3 +117,12 @@ def starters(began: float) -> list[tuple[int, float]]:
     ended = subprocess.Popen(["true"])
     ended.wait()
     return [(os.getpid(), clock.steady()), (os.getpid(), began - 1), (ended.pid, clock.steady())]
+
+
+def test_processes_that_a_group_was_refused_before_it_was_looked_at_make_it_no_fork_bomb(tmp_path: Path) -> None:
+    """An agent that was restarted finds what the kernel counted in days."""
+    bombs, refused = ForkBombs(), 0
+    for more, is_one in ((10 * MOST_REFUSED, False), (MOST_REFUSED, False), (MOST_REFUSED + 1, True)):
+        refused += more
+        (tmp_path / "pids.events").write_text(f"max {refused}\n")
+        assert bombs.is_one(str(tmp_path)) is is_one
