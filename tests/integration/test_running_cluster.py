@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -108,8 +109,8 @@ def test_no_secret_is_in_environments_arguments_logs_or_the_store_and_files_with
     home, secrets = Path(cluster.config.home), Secrets.load(cluster.config.home)
     keys = [path.read_text().splitlines()[2] for path in (home / "master" / "key.pem", home / "client" / "user.pem")]
     words = [word.encode() for word in (*secrets.redis.values(), secrets.node_token, *keys)]
-    for path in (path for path in home.rglob("*") if path.is_file()):
-        if any(word in path.read_bytes() for word in words):
+    for path, content in files(home):
+        if any(word in content for word in words):
             assert path.stat().st_mode & 0o077 == 0 and path.suffix != ".log", path
             assert not any(path.is_relative_to(folder) for folder in (home / "logs", cluster.config.data_dir)), path
     with closing(open_backend(cluster.config, secrets, "admin")) as store:
@@ -121,6 +122,14 @@ def test_no_secret_is_in_environments_arguments_logs_or_the_store_and_files_with
             for file in ("environ", "cmdline"):
                 text = Path(f"/proc/{pid}/{file}").read_bytes()
                 assert not any(word in text for word in words)
+
+
+def files(folder: Path) -> Iterator[tuple[Path, bytes]]:
+    """Return each file below a folder in which daemons make and remove some meanwhile, with its content."""
+    for path in (Path(place, name) for place, _, names in os.walk(folder) for name in names):
+        with suppress(FileNotFoundError):
+            if path.is_file():
+                yield path, path.read_bytes()
 
 
 def everything(store: redis.Redis) -> Iterator[tuple[str, str]]:
