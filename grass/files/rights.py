@@ -10,11 +10,13 @@ from __future__ import annotations
 from grass.files import paths
 
 DATA, SHARED = "data", "shared"
+OF_ALL = f"{DATA}/{SHARED}"
+"""The folder in which all users may write."""
 
 
 def own_folders(user: str) -> tuple[str, ...]:
     """Return the folders in which the user may write."""
-    return f"{DATA}/{user}", f"{DATA}/{SHARED}"
+    return f"{DATA}/{user}", OF_ALL
 
 
 def refusal(user: str, path: str) -> str:

@@ -33,8 +33,13 @@ def limits(node_dir: Path) -> dict[str, str]:
 
 def of_processes(pid: int) -> str:
     """Return the folder that limits the processes of this one. Empty: it has ended."""
-    found = folders(proc.read(f"/proc/{pid}/cgroup").decode(errors="replace"))
+    found = of_process(pid)
     return found.get("pids") or found.get("", "")
+
+
+def of_process(pid: int) -> dict[str, str]:
+    """Return controller → folder of a process. Empty: it has ended."""
+    return folders(proc.read(f"/proc/{pid}/cgroup").decode(errors="replace"))
 
 
 def folders(text: str, root: str = ROOT) -> dict[str, str]:

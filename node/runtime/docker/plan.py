@@ -179,9 +179,10 @@ def _mounts(config: ClusterConfig, start: Start, launch: Launch, scratch: str) -
     if "GRASS_API" in launch.env:  # the folder: the socket in it is new after each restart of the node-agent
         api = os.path.dirname(launch.env["GRASS_API"])  # noqa: PTH120
         yield share.bind(api, api, True)
-    for each in launch.container.mounts:
+    mounts = launch.container.mounts
+    kind = mount_of(config.data_dir).kind if any(each.shared for each in mounts) else ""
+    for each in mounts:
         if each.shared:
-            kind = mount_of(config.data_dir).kind
             yield from share.shared(config, launch, job_of(start.key), each, kind)
         else:
             yield share.bind(allowed(each, config.node.mounts), each.target, each.read_only)

@@ -79,7 +79,7 @@ class Groups:
 
     def of(self, pid: int) -> str:
         """Return the name of the group of a process; empty: it is in none of these."""
-        found = control_groups.folders(proc.read(f"/proc/{pid}/cgroup").decode(errors="replace"))
+        found = control_groups.of_process(pid)
         for controller, root in self._folders.items():
             folder, _, group = found.get("" if self._unified else controller, "").rpartition("/")
             return group if folder == root and group != _LEAF else ""
@@ -101,7 +101,7 @@ class Groups:
         return any(line.startswith("oom_kill ") and line != "oom_kill 0" for line in lines)
 
     def is_fork_bomb(self, group: str) -> bool:
-        """To be asked about once a second."""
+        """Return whether it is to be killed (``ForkBombs.is_one``)."""
         folder = self._folders.get("pids")
         return folder is not None and self._bombs.is_one(f"{folder}/{group}")
 
@@ -134,7 +134,7 @@ class Groups:
 def find() -> Groups:
     """Return the groups below that of this process, as far as this system has them. Called with the rights of root."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    own = control_groups.folders(proc.read("/proc/self/cgroup").decode(errors="replace"))
+    own = control_groups.of_process(os.getpid())
     trees = {name: own[name] for name in control_groups.CONTROLLERS if name in own}
     unified = not trees and "" in own
     with raised():

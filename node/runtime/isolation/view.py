@@ -84,7 +84,7 @@ def of_job(node: Node, job: Job) -> list[Shown]:
 def data_folders(share: str, user: str) -> tuple[str, ...]:
     """Return the folders of the share for users that tasks of this user see: their own, and that of all. Only that of
     all for what is no name of a user, as in the trial of a node."""
-    folders = rights.own_folders(user) if is_user_name(user) else (f"{rights.DATA}/{rights.SHARED}",)
+    folders = rights.own_folders(user) if is_user_name(user) else (rights.OF_ALL,)
     return tuple(f"{share}/{folder}" for folder in folders)
 
 
