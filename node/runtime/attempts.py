@@ -5,6 +5,7 @@ Used by this package, ``node.agent`` and ``node.membership``.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import stat
@@ -15,6 +16,7 @@ from grass.model.key_text import attempt_parts, job_of
 from node.runtime.frames import WireReason
 
 _MOST_SPARE = 64
+_MOST_TRIES = 100
 _NEW_MODE = stat.S_IFDIR | 0o700
 _ATTEMPT_FILE = re.compile(r"([^/]+)/([^/]+)\.([0-9]+)\.[a-z]+")
 
@@ -127,7 +129,11 @@ class Folders:
         return "/".join(match.groups()) if match else None
 
     def make(self, key: str) -> str:
-        """Make the scratch folder of an attempt and return it."""
+        """Make the scratch folder of an attempt and return it. Raises OSError.
+
+        The shepherd and the node-agent make folders of one job at the same time, and the node-agent removes the job's
+        folder while it is empty. A folder may thus be gone, or be another one, between two steps.
+        """
         scratch = self.scratch(key)
         if self.made_ahead and not os.path.exists(self.job(key)) and self._take_ahead(key):  # noqa: PTH110
             return scratch
@@ -137,13 +143,16 @@ class Folders:
                 if _is_as_new(spare):
                     os.rename(spare, scratch)  # noqa: PTH104 (the hot path)
                     return scratch
-        try:
-            os.mkdir(scratch, 0o700)  # noqa: PTH102
-        except FileNotFoundError:
-            os.makedirs(scratch, 0o700, exist_ok=True)  # noqa: PTH103
-        except FileExistsError:
-            pass
-        return scratch
+        for _ in range(_MOST_TRIES):
+            try:
+                os.mkdir(scratch, 0o700)  # noqa: PTH102
+            except FileNotFoundError:
+                os.makedirs(self.job(key), exist_ok=True)  # noqa: PTH103
+            except FileExistsError:
+                return scratch
+            else:
+                return scratch
+        raise FileNotFoundError(errno.ENOENT, "another process removes its folder again and again", self.job(key))
 
     def make_ahead(self) -> None:
         """Make the folder of the next job that starts here: renaming it then takes a fraction of the time.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import stat
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from node.agent.environment import addresses_path
@@ -35,6 +37,21 @@ def test_the_first_attempt_of_a_job_gets_the_folders_that_were_made_ahead(tmp_pa
     folders.make_ahead()
     second = Path(folders.make("j-1/w.1/1"))
     assert second.parent == scratch.parent and (tmp_path / "attempts/.next").exists(), "that is for a new job"
+
+
+def test_shepherd_and_node_agent_make_the_folder_of_one_job_at_the_same_time(tmp_path: Path) -> None:
+    both, jobs = threading.Barrier(2), [f"j-{number}" for number in range(200)]
+    shepherd, agent = Folders(str(tmp_path)), Folders(str(tmp_path))
+
+    def make(folders: Folders, task: str, job: str) -> Path:
+        both.wait()
+        return Path(folders.make(f"{job}/{task}/1"))
+
+    with ThreadPoolExecutor() as threads:
+        for job in jobs:
+            shepherd.make_ahead()
+            made = [threads.submit(make, shepherd, "p.0", job), threads.submit(make, agent, "c.0", job)]
+            assert all(each.result().is_dir() for each in made)
 
 
 def test_what_a_killed_process_made_ahead_is_removed_or_left_alone(tmp_path: Path) -> None:
