@@ -124,5 +124,5 @@ def _gpu(gpu: View, view: View) -> str:
     if now.get("ecc"):
         parts.append(f"{now['ecc']} ECC errors")
     if now.get("busy"):
-        parts.append(f"used by {now['busy']}, who is not a task")
+        parts.append(f"used by {now['busy']}, not by a task of this cluster")
     return ", ".join(part for part in parts if part)

@@ -28,7 +28,7 @@ _NEXT = {
     ReasonCode.JOB_LIMIT: "starts when a running job ends",
     ReasonCode.NO_NODES: "starts when a node is READY; see `grass node list`",
     ReasonCode.TOO_LARGE: "cannot start: request less, or add a larger node",
-    ReasonCode.NO_FREE_RESOURCES: "starts when running tasks end and free enough resources",
+    ReasonCode.NO_FREE_RESOURCES: "starts when enough resources are free, for example because tasks end",
     ReasonCode.DEPENDS_ON: "starts when the component it depends on reaches that state",
     ReasonCode.BACKOFF: "restarts by itself after the wait",
     ReasonCode.PARALLELISM: "starts when another task of this component ends",

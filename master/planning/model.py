@@ -40,6 +40,13 @@ class Device:
         return not (self.busy or self.quarantine)
 
     @property
+    def withheld(self) -> str:
+        """Return why tasks do not get the device, in words; empty: they may get it."""
+        if self.quarantine:
+            return f"gpu {self.id} is in quarantine: {self.quarantine}"
+        return f"gpu {self.id} is used by {self.busy}, not by a task of this cluster" if self.busy else ""
+
+    @property
     def offered(self) -> int:
         """Free thousandths that a task may use."""
         return self.free if self.usable else 0
@@ -96,11 +103,9 @@ class Node:
         return tuple((device.model, device.memory) for device in self.by_id)
 
     @cached_property
-    def quarantine(self) -> str:
-        """Return the devices in quarantine, and why, in words; empty: none."""
-        return "; ".join(
-            f"gpu {device.id} is in quarantine: {device.quarantine}" for device in self.by_id if device.quarantine
-        )
+    def withheld(self) -> str:
+        """Return the devices that tasks do not get, and why, in words; empty: none."""
+        return "; ".join(device.withheld for device in self.by_id if device.withheld)
 
     @cached_property
     def packed_devices(self) -> bytes:

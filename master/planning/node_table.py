@@ -163,18 +163,18 @@ class NodeTable:
             self._masks[key] = found
         return found
 
-    def quarantined(self, need: Need) -> Ints:
-        """Return how many devices of each node match a need, but are in quarantine."""
-        counts: Ints = (self._quarantine & self.usable_devices(need)).sum(axis=1)
+    def withheld(self, need: Need) -> Ints:
+        """Return how many devices of each node match a need, but are in quarantine or used by other programs."""
+        counts: Ints = (self._withheld & self.usable_devices(need)).sum(axis=1)
         return counts
 
     @cached_property
-    def _quarantine(self) -> Mask:
-        quarantined: Mask = np.zeros(self.devices.shape, np.bool_)
+    def _withheld(self) -> Mask:
+        withheld: Mask = np.zeros(self.devices.shape, np.bool_)
         for index, node in enumerate(self.nodes):
-            if node.quarantine:
-                quarantined[index, : len(node.by_id)] = [bool(device.quarantine) for device in node.by_id]
-        return quarantined
+            if node.withheld:
+                withheld[index, : len(node.by_id)] = [not device.usable for device in node.by_id]
+        return withheld
 
     def domains(self, level: int) -> tuple[Ints, list[tuple[str, ...]]]:
         """Return the topology at one level: the domain number of each node, and the domains in the order of names.

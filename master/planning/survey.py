@@ -54,9 +54,9 @@ class Survey:
         for name, short in self.shortages:
             found = rest & table.open & (short > 0)
             if name == "gpu" and found.any():
-                quarantined = found & (short <= table.quarantined(self.need) * DEVICE)
-                groups += self._alike(quarantined, lambda node: node.quarantine)
-                found, rest = found & ~quarantined, rest & ~quarantined
+                withheld = found & (short <= table.withheld(self.need) * DEVICE)
+                groups += self._alike(withheld, lambda node: node.withheld)
+                found, rest = found & ~withheld, rest & ~withheld
             if found.any():
                 nearest = int(np.argmin(np.where(found, short, np.iinfo(np.int64).max)))
                 text = f"not enough {name}"

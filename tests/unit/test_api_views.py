@@ -97,7 +97,7 @@ def test_why_groups_tasks_that_wait_for_the_same_reason() -> None:
         ("a", "PENDING", 2),
     ]
     assert answer["groups"][0]["next"] is None
-    assert answer["groups"][1]["next"] == "starts when running tasks end and free enough resources"
+    assert answer["groups"][1]["next"] == "starts when enough resources are free, for example because tasks end"
 
 
 def test_a_running_task_that_is_not_ready_is_among_the_reasons() -> None:

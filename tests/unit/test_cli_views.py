@@ -387,7 +387,7 @@ def test_a_node_page_shows_each_device_and_who_else_uses_it() -> None:
     view = node(gpus=gpus, usage={"gpus": [now]}, labels={"rack": "a"}, path=["r1", "s2"], runtimes=["process"])
     lines = dict(line.split("  ", 1) for line in node_page(view, NOW, None))
     assert lines["Gpu 0"].strip() == (
-        "NVIDIA A100, 10GiB of 40GiB, 87% busy, 61 °C, 2 ECC errors, used by carol, who is not a task"
+        "NVIDIA A100, 10GiB of 40GiB, 87% busy, 61 °C, 2 ECC errors, used by carol, not by a task of this cluster"
     )
     assert lines["Labels"].strip() == "rack=a"
     assert lines["Topology"].strip() == "r1/s2"

@@ -102,6 +102,8 @@ def test_a_device_that_others_use_takes_nothing_and_kinds_are_told_apart() -> No
     assert [placement.devices for placement in plan.placements] == [(((2, 1000),),)]
     code, _ = why(nodes, job(1, tasks(gpu=1, kind=GpuNeed("H100"))))
     assert code is ReasonCode.CONSTRAINTS
+    said = "waits for free resources: n1: gpu 0 is used by eve, not by a task of this cluster"
+    assert why(nodes, job(1, tasks(gpu=1, kind=GpuNeed("a100", 50 * GIB)))) == (ReasonCode.NO_FREE_RESOURCES, said)
 
 
 @pytest.mark.parametrize(
