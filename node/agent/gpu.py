@@ -17,7 +17,7 @@ import psutil
 from grass import clock
 from grass.wire.gpu import GpuDevice, GpuProcess, GpuSample
 from grass.wire.usage import GpuUsage
-from node.agent.gpu_usage import Meter
+from node.agent.gpu_usage import GpuReading, Meter
 from node.runtime import proc
 
 EVERY = 2.0
@@ -60,9 +60,7 @@ class GpuWatch:
         self._known = known
         self._overdue = overdue
         self._roots = roots
-        self._samples: tuple[GpuSample, ...] = ()
-        self._usages: tuple[GpuUsage, ...] = ()
-        self._meter = Meter()
+        self._reading = GpuReading()
         self._at = clock.steady()
         self._stop = threading.Event()
 
@@ -75,49 +73,66 @@ class GpuWatch:
         """Stop without waiting: the driver may never return."""
         self._stop.set()
 
-    def samples(self) -> tuple[GpuSample, ...]:
-        """Return the newest sample of each device."""
-        silence = clock.steady() - self._at
-        if self._known and silence > self._overdue:
-            return _all_lost(self._known, f"the driver has not answered for {self._overdue:g} s")
-        return self._samples
-
-    def usages(self) -> tuple[GpuUsage, ...]:
-        """Return the newest figures of each device, for the usage stream."""
-        lost = {sample.id: sample.error for sample in self.samples() if sample.error}
-        known = {usage.id: usage for usage in self._usages}
-        devices = [GpuUsage(id=device.id, error=lost.get(device.id)) for device in self._known]
-        return tuple(known[each.id] if each.id in known and each.error is None else each for each in devices)
+    def reading(self) -> GpuReading:
+        """Return the newest figures of each device."""
+        samples, usages, metered = self._reading
+        if self._known and clock.steady() - self._at > self._overdue:
+            samples = _all_lost(self._known, f"the driver has not answered for {self._overdue:g} s")
+        lost = {sample.id: sample.error for sample in samples if sample.error}
+        figures = {usage.id: usage for usage in usages if usage.id not in lost}
+        devices = (figures.get(each.id) or GpuUsage(id=each.id, error=lost.get(each.id)) for each in self._known)
+        return GpuReading(samples, tuple(devices), metered)
 
     def _run(self) -> None:
+        reader = GpuReader(self._known)
         while not self._stop.is_set():
-            self._samples, self._usages = measure(self._known, self._roots(), self._meter)
+            self._reading = reader.read(self._roots())
             self._at = clock.steady()
             self._stop.wait(EVERY)
 
 
-def sample(known: Sequence[GpuDevice], roots: Iterable[int], library: str = LIBRARY) -> tuple[GpuSample, ...]:
-    """Sample each known device once; a device that does not answer has an ``error``. Opens and closes the driver."""
-    return measure(known, roots, Meter(), library)[0]
+class GpuReader:
+    """Reads devices through NVML, which stays open: to open it takes 20 ms of processor time.
 
+    It is closed while a device does not answer or has errors. So an administrator can reset that device, and the driver
+    finds it again.
+    """
 
-def measure(
-    known: Sequence[GpuDevice], roots: Iterable[int], meter: Meter, library: str = LIBRARY
-) -> tuple[tuple[GpuSample, ...], tuple[GpuUsage, ...]]:
-    """Return the samples, and the figures of the devices that answer."""
-    nvml = _nvml(library)
-    if nvml is None:
-        return _all_lost(known, f"{library} is gone"), ()
-    try:
-        nvml.nvmlInit()
-    except nvml.NVMLError as error:
-        return _all_lost(known, f"the driver does not work: {error}"), ()
-    try:
+    def __init__(self, known: Sequence[GpuDevice], meter: Meter | None = None, library: str = LIBRARY) -> None:
+        self._known = known
+        self._meter = meter or Meter()
+        self._library = library
+        self._nvml: Any = None
+        """NVML's Python module, while it is open."""
+
+    def read(self, roots: Iterable[int]) -> GpuReading:
+        """A device that does not answer has a sample with an ``error``, and no figures."""
+        why = "" if self._nvml else self._open()
+        if why:
+            return GpuReading(_all_lost(self._known, why), (), self._meter.metered())
         own = _Own(roots)
-        samples = tuple(_sample(nvml, device, own) for device in known)
-        return samples, tuple(_usages(nvml, known, samples, meter))
-    finally:
-        _quietly(nvml, nvml.nvmlShutdown)
+        samples = tuple(_sample(self._nvml, device, own) for device in self._known)
+        usages = tuple(_usages(self._nvml, self._known, samples, self._meter))
+        if any(sample.error or sample.ecc for sample in samples):
+            self.close()
+        return GpuReading(samples, usages, self._meter.metered())
+
+    def close(self) -> None:
+        if self._nvml:
+            _quietly(self._nvml, self._nvml.nvmlShutdown)
+            self._nvml = None
+
+    def _open(self) -> str:
+        """Return why it cannot be opened; empty: it is open."""
+        nvml = _nvml(self._library)
+        if nvml is None:
+            return f"{self._library} is gone"
+        try:
+            nvml.nvmlInit()
+        except nvml.NVMLError as error:
+            return f"the driver does not work: {error}"
+        self._nvml = nvml
+        return ""
 
 
 def _nvml(library: str) -> Any:
@@ -167,7 +182,7 @@ def _sample(nvml: Any, device: GpuDevice, own: _Own) -> GpuSample:
         return GpuSample(
             id=device.id,
             utilisation=_if_supported(nvml, lambda: int(nvml.nvmlDeviceGetUtilizationRates(handle).gpu)),
-            memory_used=int(nvml.nvmlDeviceGetMemoryInfo(handle).used),
+            memory_used=int(_memory(nvml, handle).used),
             temperature=_if_supported(nvml, lambda: int(nvml.nvmlDeviceGetTemperature(handle, _TEMPERATURE_OF_GPU))),
             ecc=_if_supported(nvml, lambda: int(nvml.nvmlDeviceGetTotalEccErrors(handle, _UNCORRECTED, _SINCE_BOOT))),
             processes=processes,
@@ -175,6 +190,14 @@ def _sample(nvml: Any, device: GpuDevice, own: _Own) -> GpuSample:
         )
     except nvml.NVMLError as error:
         return GpuSample(device.id, error=str(error))
+
+
+def _memory(nvml: Any, handle: Any) -> Any:
+    """Return the memory of a device. The second version does not count what the driver keeps for itself as used."""
+    try:
+        return nvml.nvmlDeviceGetMemoryInfo(handle, version=nvml.nvmlMemory_v2)
+    except (nvml.NVMLError_FunctionNotFound, nvml.NVMLError_NotSupported):
+        return nvml.nvmlDeviceGetMemoryInfo(handle)
 
 
 def _usages(nvml: Any, known: Sequence[GpuDevice], samples: Iterable[GpuSample], meter: Meter) -> Iterator[GpuUsage]:

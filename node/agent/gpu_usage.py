@@ -1,4 +1,6 @@
-"""The figures of a GPU for the usage stream: power, clocks, NVLink. Called by ``gpu``, in its thread, for each device.
+"""The figures of a GPU for the usage stream: power, clocks, NVLink; and its sums, from which tasks get their part.
+
+``Meter`` is called by ``gpu``, in its thread, for each device. ``Metered`` is what the ledger reads.
 
 Each figure may be missing: drivers and models report different ones. NVML's module is an argument, because only ``gpu``
 may import it.
@@ -6,7 +8,7 @@ may import it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 from grass import clock
@@ -19,6 +21,34 @@ _SM, _MEMORY = 1, 2
 _NVLINK_SENT, _NVLINK_RECEIVED = 138, 139
 _ALL_LINKS = 0xFFFFFFFF
 _TYPE_UNSIGNED_LONG_LONG = 3
+
+
+class Metered(NamedTuple):
+    """What a device used up to the steady time ``at``: sums since the first reading.
+
+    ``watts`` and ``busy`` (the share of the time in which a kernel ran, 0 to 1) are averages over the last ``seconds``.
+    None: the device does not report it.
+    """
+
+    at: float
+    seconds: float = 0.0
+    watts: float | None = None
+    busy: float | None = None
+    joules: float = 0.0
+    kernel_seconds: float = 0.0
+
+    def next(self, at: float, watts: float | None, busy: float | None) -> Metered:
+        seconds = at - self.at
+        joules, kernel = self.joules + (watts or 0.0) * seconds, self.kernel_seconds + (busy or 0.0) * seconds
+        return Metered(at, seconds, watts, busy, joules, kernel)
+
+
+class GpuReading(NamedTuple):
+    """The devices at one time: for the heartbeat, for the usage stream, and for the ledger, by device id."""
+
+    samples: tuple[GpuSample, ...] = ()
+    usages: tuple[GpuUsage, ...] = ()
+    metered: Mapping[int, Metered] = {}
 
 
 class _Counts(NamedTuple):
@@ -36,6 +66,11 @@ class Meter:
     def __init__(self, steady: Callable[[], float] = clock.steady) -> None:
         self._steady = steady
         self._before: dict[int, _Counts] = {}
+        self._metered: dict[int, Metered] = {}
+
+    def metered(self) -> dict[int, Metered]:
+        """Return the sums of each device that has answered."""
+        return self._metered.copy()
 
     def read(self, nvml: Any, handle: Any, device: GpuDevice, sample: GpuSample) -> GpuUsage:
         """Return the figures of a device that answers."""
@@ -44,6 +79,8 @@ class Meter:
         seconds = now.at - before.at if before else 0.0
         joules = _growth(before and before.energy, now.energy)
         drawn = joules / seconds if joules is not None and seconds > 0 else _watts(nvml, handle)
+        busy = None if sample.utilisation is None else sample.utilisation / 100
+        self._metered[device.id] = self._metered.get(device.id, Metered(now.at)).next(now.at, drawn, busy)
         return GpuUsage(
             id=device.id,
             utilisation=sample.utilisation,

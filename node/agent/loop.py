@@ -25,12 +25,11 @@ from grass.model.reasons import Reason, ReasonCode
 from grass.store.node_store import Desired, NodeStore, Revoked
 from grass.store.shared_store import SharedStore
 from grass.wire.desired import DesiredChange
-from grass.wire.gpu import GpuDevice, GpuSample
+from grass.wire.gpu import GpuDevice
 from grass.wire.heartbeat import Heartbeat
 from grass.wire.hello import Hello, Probe
 from grass.wire.keys import LaunchKey
 from grass.wire.task_events import Drained, Ready, Started, TaskEvent, Waiting
-from grass.wire.usage import GpuUsage
 from node.agent import environment, folders
 from node.agent.attempts import Attempts, LogShipper, ended_event, not_started_event
 from node.agent.conditions import Conditions, together
@@ -45,7 +44,7 @@ from node.agent.redis_threads import Changes, Reports
 from node.agent.starts import Starts
 from node.agent.stuck_tasks import StuckTasks
 from node.agent.usage import Usage, hello
-from node.agent.usage_sampler import Running, UsageSampler
+from node.agent.usage_sampler import FirstProcess, Running, UsageSampler
 from node.agent.versions import Versions
 from node.membership import revoked
 from node.membership.late_files import LateFiles
@@ -96,12 +95,13 @@ class NodeAgent:
         self._blocked_by: tuple[Reason, ...] = ()
         """Why nothing starts now."""
         self._own_figures = OwnFigures()
-        self._sampler = UsageSampler(config.node_dir, self._running, self._gpu_use, store.usage, self._own_figures)
+        reading = self._watch.reading
+        self._sampler = UsageSampler(config.node_dir, self._running, reading, store.usage, self._own_figures)
         self._stuck = StuckTasks()
         self._cannot_end: dict[str, Reason] = {}
         """Attempts that did not end after KILL, as of the last heartbeat."""
-        self._pids: dict[str, int] = {}
-        """Of running attempts."""
+        self._started: dict[str, FirstProcess] = {}
+        """The running attempts."""
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._stopping = False
         self._timers = Timers()
@@ -287,16 +287,17 @@ class NodeAgent:
         key = attempt.key
         entry = self._reconciliation.entries.get(key)
         if attempt.ended is not None:
-            self._pids.pop(key, None)
+            self._started.pop(key, None)
             self._stuck.ended(key)
             sizes = self._attempts.ended(attempt)
             self._reconciliation.ended(key)
             if entry is not None:
                 software = environment.software(attempt, entry, self._gpus, self._machine)
-                self._events.append(ended_event(attempt, sizes, self._sampler.ended(key, attempt.spent), software))
+                used = self._sampler.ended(key, attempt.spent, entry.gpus, attempt.since)
+                self._events.append(ended_event(attempt, sizes, used, software))
             return
         if attempt.pid is not None:
-            self._pids[key] = attempt.pid
+            self._started[key] = FirstProcess(attempt.pid, clock.steady() if attempt.since is None else attempt.since)
         if (
             attempt.stopping and entry is not None and entry.stop_grace is not None
         ):  # an earlier agent may have stopped it
@@ -397,22 +398,22 @@ class NodeAgent:
     def _roots(self) -> list[int]:
         """Return the pids whose descendants belong to tasks: each task, and the process that adopts their orphans."""
         commands = chain.from_iterable(task_commands.pids(self._config).values())
-        return [*self._pids.copy().values(), *commands, *self._runtime.roots()]
+        return [*(each.pid for each in self._started.copy().values()), *commands, *self._runtime.roots()]
 
     def _running(self) -> dict[str, Running]:
         """Return the running attempts. Called by the sampler's thread."""
         entries = self._reconciliation.entries
-        desired = ((key, pid, entries.get(key)) for key, pid in self._pids.copy().items())
+        desired = ((key, first, entries.get(key)) for key, first in self._started.copy().items())
         commands = task_commands.pids(self._config)
         return {
-            key: Running(pid, entry.gpus, commands.get(key, ())) for key, pid, entry in desired if entry is not None
+            key: Running(first, entry.gpus, commands.get(key, ())) for key, first, entry in desired if entry is not None
         }
 
-    def _gpu_use(self) -> tuple[tuple[GpuSample, ...], tuple[GpuUsage, ...]]:
-        return self._watch.samples(), self._watch.usages()
-
     def _check_stuck(self) -> None:
-        before, self._cannot_end = self._cannot_end, self._stuck.look(self._pids)
+        before, self._cannot_end = (
+            self._cannot_end,
+            self._stuck.look({key: first.pid for key, first in self._started.items()}),
+        )
         for key, reason in self._cannot_end.items():
             if before.get(key) != reason:
                 self._events.append(Waiting(key, reason))
@@ -425,7 +426,7 @@ class NodeAgent:
         self._timers.at(clock.steady() + HEARTBEAT, self._beat)
 
     def _heartbeat(self) -> Heartbeat:
-        return Heartbeat(self._usage.sample(self._watch.samples()), self._blocked_by, self._programs.now())
+        return Heartbeat(self._usage.sample(self._watch.reading().samples), self._blocked_by, self._programs.now())
 
     def _hello(self) -> Hello:
         programs = self._programs.now()

@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 from msgspec import structs
@@ -23,12 +24,13 @@ from grass.atomic_file import replace_file
 from grass.errors import GrassError, UndecodableError
 from grass.wire.codec import Form, encode
 from grass.wire.gpu import GpuSample
-from grass.wire.usage import GpuUsage, TaskSample, TaskTotals, UsageSample
+from grass.wire.usage import TaskSample, TaskTotals, UsageSample
 from node.agent import container_usage
+from node.agent.gpu_usage import GpuReading
 from node.agent.machine_usage import MachineUsage
 from node.agent.own_figures import OwnFigures
 from node.agent.task_processes import TaskProcesses, Used, disk_bytes
-from node.agent.usage_ledger import GpuShare, UsageLedger
+from node.agent.usage_ledger import TaskGpus, UsageLedger
 from node.runtime.protocol import Spent
 
 EVERY = 2.0
@@ -38,11 +40,18 @@ _TOTALS: Form[dict[str, TaskTotals]] = Form(dict[str, TaskTotals])
 log = logging.getLogger(__name__)
 
 
+class FirstProcess(NamedTuple):
+    """Of an attempt. ``since``: the steady time of its start."""
+
+    pid: int
+    since: float
+
+
 class Running(msgspec.Struct, frozen=True):
     """A running attempt: its first process, (device id, thousandths) of the GPUs that are allocated to it, and the
     first process of each command that a launcher runs in it."""
 
-    pid: int
+    first: FirstProcess
     gpus: tuple[tuple[int, int], ...] = ()
     commands: Sequence[int] = ()
 
@@ -59,14 +68,14 @@ class Container(msgspec.Struct):
 class UsageSampler:
     """``running``: the running attempts, by key; may be called in any thread. ``send`` writes a sample to redis.
 
-    ``gpus`` returns the newest samples of the devices: those of the heartbeat, and those of this stream.
+    ``gpus`` returns the newest figures of the devices.
     """
 
     def __init__(
         self,
         folder: Path,
         running: Callable[[], Mapping[str, Running]],
-        gpus: Callable[[], tuple[tuple[GpuSample, ...], tuple[GpuUsage, ...]]],
+        gpus: Callable[[], GpuReading],
         send: Callable[[UsageSample], None],
         own: OwnFigures,
     ) -> None:
@@ -107,10 +116,15 @@ class UsageSampler:
         with self._lock:
             self._ledger.keep_only(keys)
 
-    def ended(self, key: str, spent: Spent | None) -> TaskTotals | None:
-        """Return what an attempt used that has ended."""
+    def ended(
+        self, key: str, spent: Spent | None, gpus: tuple[tuple[int, int], ...] = (), since: float | None = None
+    ) -> TaskTotals | None:
+        """Return what an attempt used that has ended. ``gpus``: as in ``Running``. ``since``: steady time of its start;
+        None: not known."""
+        now = clock.steady()
+        devices = TaskGpus(gpus, now if since is None else since, self._gpus().metered)
         with self._lock:
-            return self._ledger.close(key, spent, clock.steady())
+            return self._ledger.close(key, spent, devices, now)
 
     def forget(self, keys: list[str]) -> None:
         """Forget attempts whose end the master has noted."""
@@ -147,34 +161,33 @@ class UsageSampler:
         self._broken = False
 
     def _sample(self, machine: MachineUsage) -> None:
-        samples, gpus = self._gpus()
+        samples, gpus, metered = self._gpus()
         running = self._running()
         used = self._measure(running)
         node, interval = machine.sample(gpus)
         memory = _gpu_memory(samples, self._processes.owners)
-        by_id = {gpu.id: gpu for gpu in gpus}
         tasks: list[TaskSample] = []
-        now = clock.steady()
         with self._lock:
             still = self._running()
             for key, attempt in running.items():
                 if key in still:  # otherwise it ended meanwhile, and its account is closed
-                    share = GpuShare(attempt.gpus, memory.get(key, 0 if attempt.gpus else None))
-                    tasks.append(self._ledger.add(key, used[key], interval, share, by_id, now))
+                    used_memory = memory.get(key, 0 if attempt.gpus else None)
+                    devices = TaskGpus(attempt.gpus, attempt.first.since, metered, used_memory)
+                    tasks.append(self._ledger.add(key, used[key], interval, devices))
             totals = self._ledger.totals()
         self._store(totals)
         self._write(UsageSample(round(clock.wall(), 3), node, tuple(tasks), self._own.take()))
 
     def _measure(self, running: Mapping[str, Running]) -> dict[str, Used]:
         commands = {pid: key for key, attempt in running.items() for pid in attempt.commands}
-        used = self._processes.scan({key: attempt.pid for key, attempt in running.items()}, commands)
+        used = self._processes.scan({key: attempt.first.pid for key, attempt in running.items()}, commands)
         for key in [key for key in self._containers if key not in running]:
             self._leave(key)
         self._processes_only &= running.keys()
         for key, attempt in running.items():
             if key in self._processes_only:
                 continue
-            container = self._containers.get(key) or self._enter(key, attempt.pid)
+            container = self._containers.get(key) or self._enter(key, attempt.first.pid)
             if container is not None:
                 container.used = container_usage.measure(container.groups, used[key])
                 used[key] = container.used

@@ -29,8 +29,9 @@ from grass.wire.usage import GpuUsage, NodeSample, TaskSample, TaskTotals, Usage
 from grass.wire.usage_history import LEVELS, Chunk, field
 from master.monitor import figures as kept
 from master.monitor.monitor import EVERY, WRITE_EVERY, Monitor
+from node.agent.gpu_usage import GpuReading
 from node.agent.own_figures import OwnFigures
-from node.agent.usage_sampler import Running, UsageSampler
+from node.agent.usage_sampler import FirstProcess, Running, UsageSampler
 from tests.support.redis_server import RedisServer
 
 GPUS, CORES = 8, 64
@@ -143,9 +144,11 @@ def sampling(tasks: int, rounds: int) -> list[float]:
     """Return the share of a core, in percent, that the samples of a node with so many tasks need."""
     with tempfile.TemporaryDirectory() as folder:
         started = [subprocess.Popen(["sleep", "600"]) for _ in range(tasks)]
-        running = {f"job-00000001/w.{index}/1": Running(task.pid) for index, task in enumerate(started)}
+        running = {
+            f"job-00000001/w.{index}/1": Running(FirstProcess(task.pid, 0.0)) for index, task in enumerate(started)
+        }
         sampler = UsageSampler(
-            Path(folder), lambda: running, lambda: ((), ()), lambda made: (encode(made), None)[1], OwnFigures()
+            Path(folder), lambda: running, GpuReading, lambda made: (encode(made), None)[1], OwnFigures()
         )
         from node.agent.machine_usage import MachineUsage
 

@@ -44,7 +44,7 @@ def test_a_driver_that_does_not_work_offers_no_devices(driver: StubDriver) -> No
 
 def test_a_machine_without_a_driver_has_no_devices() -> None:
     assert gpu.devices("libno-such-driver.so.1") == []
-    [lost] = gpu.sample([GpuDevice(0)], [], "libno-such-driver.so.1")
+    [lost] = gpu.GpuReader([GpuDevice(0)], library="libno-such-driver.so.1").read([]).samples
     assert "is gone" in (lost.error or "")
 
 
@@ -62,7 +62,7 @@ def test_a_new_cluster_offers_the_gpus_that_the_driver_counts(driver: StubDriver
 
 def test_a_sample_of_each_device(driver: StubDriver) -> None:
     driver.set(_1_util=57, _1_temp=71, _1_used=5 << 30, _1_ecc=2)
-    samples = driver.ask(f"gpu.sample({KNOWN}, [])")
+    samples = driver.ask(f"gpu.GpuReader({KNOWN}).read([]).samples")
     assert samples[1] == {
         "id": 1,
         "utilisation": 57,
@@ -78,7 +78,8 @@ def test_a_sample_of_each_device(driver: StubDriver) -> None:
 
 def test_the_figures_of_a_device_for_the_usage_stream(driver: StubDriver) -> None:
     driver.set(_1_util=57, _1_power=250_500, _1_clock=1980, _1_used=5 << 30, _2_fails=15)
-    _, figures = driver.ask("gpu.measure([gpu.GpuDevice(i, 'u', 'n', 80 << 30) for i in range(3)], [], gpu.Meter())")
+    known = "[gpu.GpuDevice(index, 'u', 'n', 80 << 30) for index in range(3)]"
+    figures = driver.ask(f"gpu.GpuReader({known}).read([]).usages")
     assert [each["id"] for each in figures] == [0, 1]
     expected = {"utilisation": 57, "power": 250.5, "clock": 1980, "memory_clock": 1000, "memory": 5 << 30}
     assert expected.items() <= figures[1].items()
@@ -88,19 +89,31 @@ def test_the_figures_of_a_device_for_the_usage_stream(driver: StubDriver) -> Non
 def test_power_and_traffic_of_a_device_are_averages_of_its_counters(driver: StubDriver) -> None:
     driver.set(_0_energy=1_000_000, _0_power=1, _0_nvlinksent=100, _0_nvlinkreceived=5)
     twice = (
-        "(lambda meter, times: [gpu.measure([gpu.GpuDevice(0)], [], meter)[1],"
-        f" open({str(driver.state)!r}, 'a').write('0.energy 1600000\\n0.nvlinksent 4100\\n'),"
-        " gpu.measure([gpu.GpuDevice(0)], [], meter)[1]])(gpu.Meter(iter([10.0, 12.0]).__next__), 2)"
+        "(lambda reader: [reader.read([]).usages,"
+        f" open({str(driver.state)!r}, 'a').write('0.energy 1600000\\n0.nvlinksent 4100\\n'), reader.read([]).usages])"
+        "(gpu.GpuReader([gpu.GpuDevice(0)], gpu.Meter(iter([10.0, 12.0]).__next__)))"
     )
     [first], _, [second] = driver.ask(twice)
     assert first["power"] == 0.0 and "nvlink_sent" not in first
     assert second["power"] == 300.0 and second["nvlink_sent"] == 2000 << 10 and second["nvlink_received"] == 0
 
 
+def test_what_the_driver_keeps_for_itself_is_not_memory_in_use(driver: StubDriver) -> None:
+    driver.set(_0_used=5 << 30, _0_reserved=1 << 30)
+    assert driver.ask(f"gpu.GpuReader({KNOWN}).read([]).samples")[0]["memory_used"] == 4 << 30
+
+
+@pytest.mark.parametrize(("errors", "calls"), [(0, "o"), (2, "ococ")])
+def test_the_driver_stays_open_while_its_devices_are_well(driver: StubDriver, errors: int, calls: str) -> None:
+    driver.set(_0_ecc=errors)
+    driver.ask("(lambda reader: [reader.read([]).usages, reader.read([]).usages])(gpu.GpuReader([gpu.GpuDevice(0)]))")
+    assert driver.calls() == calls
+
+
 def test_a_process_that_is_not_ours_makes_a_device_busy_with_its_owner(driver: StubDriver) -> None:
     with subprocess.Popen(["sleep", "100"]) as task:
         driver.set(_0_pid=task.pid, _0_pidmemory=7, _3_pid=os.getppid())
-        ours, *_, foreign = driver.ask(f"gpu.sample({KNOWN}, [{os.getpid()}])")
+        ours, *_, foreign = driver.ask(f"gpu.GpuReader({KNOWN}).read([{os.getpid()}]).samples")
         task.kill()
     assert ours["processes"] == [{"pid": task.pid, "user": getpass.getuser(), "memory": 7, "ours": True}]
     assert ours["busy"] is None
@@ -110,15 +123,15 @@ def test_a_process_that_is_not_ours_makes_a_device_busy_with_its_owner(driver: S
 def test_a_device_that_is_lost_is_reported_and_the_others_go_on(driver: StubDriver) -> None:
     driver.set(_2_fails=15)
     known = "[gpu.GpuDevice(index) for index in range(4)]"
-    samples = driver.ask(f"gpu.sample({known}, [])")
+    samples = driver.ask(f"gpu.GpuReader({known}).read([]).samples")
     assert [sample["error"] for sample in samples] == [None, None, "GPU is lost", None]
     driver.set(init=15)
-    assert all("does not work" in sample["error"] for sample in driver.ask(f"gpu.sample({known}, [])"))
+    assert all("does not work" in sample["error"] for sample in driver.ask(f"gpu.GpuReader({known}).read([]).samples"))
 
 
 def test_a_driver_that_hangs_is_reported_by_its_silence() -> None:
     watch = gpu.GpuWatch([GpuDevice(0)], list, overdue=-1.0)
-    [lost] = watch.samples()
+    [lost] = watch.reading().samples
     assert "has not answered" in (lost.error or "")
 
 
@@ -126,7 +139,7 @@ def test_a_device_that_is_lost_at_the_start_is_listed_all_the_same(driver: StubD
     driver.set(_1_fails=15)
     found = driver.ask(KNOWN)
     assert [device["uuid"] for device in found] == ["GPU-stub-0", "", "GPU-stub-2", "GPU-stub-3"]
-    assert driver.ask(f"gpu.sample({KNOWN}, [])")[1]["error"] == "GPU is lost"
+    assert driver.ask(f"gpu.GpuReader({KNOWN}).read([]).samples")[1]["error"] == "GPU is lost"
 
 
 @pytest.mark.needs_redis

@@ -38,6 +38,10 @@ class StubDriver:
         new.write_text("".join(f"{names[name]} {value}\n" for name, value in self.values.items()))
         new.replace(self.state)
 
+    def calls(self) -> str:
+        """Return ``o`` for each time that the driver was opened, and ``c`` for each time that it was closed."""
+        return self.state.with_suffix(".calls").read_text()
+
     def ask(self, expression: str) -> Any:
         """Return the value, through JSON, of an expression with ``gpu`` in a process that uses this driver."""
         program = f"from grass.wire.codec import encode; from node.agent import gpu; print(encode({expression}))"

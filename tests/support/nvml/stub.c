@@ -7,6 +7,7 @@
 enum { OK = 0, INVALID = 2, NOT_SUPPORTED = 3, SMALL = 7 };
 
 struct memory { unsigned long long total, free, used; };
+struct memory_v2 { unsigned int version; unsigned long long total, reserved, free, used; };
 struct rates { unsigned int gpu, memory; };
 struct process { unsigned int pid; unsigned long long used; unsigned int gpu_instance, compute_instance; };
 
@@ -29,9 +30,18 @@ static long long of(void *device, const char *name, long long otherwise) {
 
 #define DEVICE_OR_ERROR(device) do { int e = (int)of(device, "fails", 0); if (e) return e; } while (0)
 
-int nvmlInitWithFlags(unsigned int flags) { (void)flags; return (int)value("init", 0); }
-int nvmlInit_v2(void) { return (int)value("init", 0); }
-int nvmlShutdown(void) { return OK; }
+static void note(const char *what) {
+    char path[4096];
+    snprintf(path, sizeof path, "%s.calls", getenv("NVIDIA_STUB"));
+    FILE *file = fopen(path, "a");
+    if (!file) return;
+    fputs(what, file);
+    fclose(file);
+}
+
+int nvmlInitWithFlags(unsigned int flags) { (void)flags; note("o"); return (int)value("init", 0); }
+int nvmlInit_v2(void) { return nvmlInitWithFlags(0); }
+int nvmlShutdown(void) { note("c"); return OK; }
 const char *nvmlErrorString(int code) { return code == 15 ? "GPU is lost" : "an error of the stub"; }
 int nvmlDeviceGetCount_v2(unsigned int *count) { *count = (unsigned int)value("count", 0); return OK; }
 
@@ -63,6 +73,17 @@ int nvmlDeviceGetMemoryInfo(void *device, struct memory *memory) {
     memory->total = 80ULL << 30;
     memory->used = (unsigned long long)of(device, "used", 0);
     memory->free = memory->total - memory->used;
+    return OK;
+}
+
+int nvmlDeviceGetMemoryInfo_v2(void *device, struct memory_v2 *memory) {
+    DEVICE_OR_ERROR(device);
+    long long reserved = of(device, "reserved", -1);
+    if (reserved < 0) return NOT_SUPPORTED;
+    memory->total = 80ULL << 30;
+    memory->reserved = (unsigned long long)reserved;
+    memory->used = (unsigned long long)of(device, "used", 0) - memory->reserved;
+    memory->free = memory->total - memory->reserved - memory->used;
     return OK;
 }
 
