@@ -14,12 +14,14 @@ import pytest
 
 from grass.model.isolation import UidRange
 from grass.model.reasons import ReasonCode
-from node.runtime import control_groups, proc
+from node.runtime import proc
 from node.runtime.frames import pack
 from node.runtime.isolation import groups
 from node.runtime.process.beside import OfShepherd
 from node.runtime.protocol import Observed, Stop
+from tests.support import own_group
 from tests.support.needs import require, require_root
+from tests.support.own_group import of_process as group
 from tests.support.processes import alive
 from tests.support.shepherd_run import ENV, ShepherdRun
 from tests.support.waiting import wait_until
@@ -33,7 +35,7 @@ HOG = "exec python3 -c 'x = bytearray(200 << 20); print(len(x))'"
 def shepherd() -> Iterator[ShepherdRun]:
     require_root()
     require(shutil.which("bwrap") is not None, "bubblewrap")
-    require(Path(control_groups.ROOT, "memory", "cgroup.procs").exists(), "control groups of version 1")
+    own_group.require_limits()
     try:
         with ShepherdRun(UIDS) as run:
             run.connect()
@@ -54,13 +56,6 @@ def start(shepherd: ShepherdRun, key: str, script: str, user: str = "ann", cpu: 
 def run(shepherd: ShepherdRun, key: str, script: str, user: str = "ann", cpu: int = 0, memory: int = 0) -> Observed:
     start(shepherd, key, script, user, cpu, memory)
     return shepherd.ended(key)
-
-
-def group(pid: int | None) -> dict[str, Path]:
-    """Return controller → folder of the group of a process."""
-    assert pid is not None
-    found = control_groups.folders(proc.read(f"/proc/{pid}/cgroup").decode())
-    return {name: Path(found[name]) for name in control_groups.CONTROLLERS}
 
 
 def test_a_task_that_needs_more_memory_than_it_asked_for_is_killed_and_told_so(shepherd: ShepherdRun) -> None:
@@ -99,10 +94,11 @@ def test_cores_are_shared_by_what_tasks_asked_for(shepherd: ShepherdRun) -> None
     for index, cpu in enumerate((500, 2000, 0)):
         start(shepherd, f"cores/a.{index}/1", "exec sleep 60", cpu=cpu)
     folders = [group(shepherd.started(f"cores/a.{index}/1").pid) for index in range(3)]
-    assert [int((each["cpu"] / "cpu.shares").read_text()) for each in folders] == [512, 2048, 1024]
+    shares = [int((each["cpu"] / own_group.CPU_SHARE).read_text()) for each in folders]
+    assert shares == ([50, 200, 100] if own_group.UNIFIED else [512, 2048, 1024])
     assert {int((each["pids"] / "pids.max").read_text()) for each in folders} == {groups.MOST_PROCESSES}
     machine = int(Path("/proc/meminfo").read_text().split()[1]) << 10
-    limit = int((folders[0]["memory"] / "memory.limit_in_bytes").read_text())
+    limit = int((folders[0]["memory"] / own_group.MEMORY_LIMIT).read_text())
     assert 0.9 * machine < limit < machine
     shepherd.runtime.stop([Stop(f"cores/a.{index}/1", 1.0) for index in range(3)])
     for index in range(3):
@@ -161,14 +157,19 @@ def test_a_task_cannot_lift_its_limits_or_leave_its_group(shepherd: ShepherdRun)
     victim = "exec sleep 60"
     start(shepherd, "victim/a.0/1", victim, "ben")
     theirs = group(shepherd.started("victim/a.0/1").pid)
+    memory, kind = ("", "cgroup2") if own_group.UNIFIED else ("/memory", "cgroup -o memory")
+    own = (
+        "$(sed -n s/.*:://p /proc/self/cgroup)" if own_group.UNIFIED else "$(sed -n s/.*:memory://p /proc/self/cgroup)"
+    )
     tries = {
-        "lift": "cd /sys/fs/cgroup/memory$(sed -n s/.*:memory://p /proc/self/cgroup); echo -1 > memory.limit_in_bytes",
-        "leave": "echo $$ > /sys/fs/cgroup/memory/cgroup.procs",
-        "leave in a namespace": "unshare -UrmC sh -c 'echo $$ > /sys/fs/cgroup/memory/cgroup.procs'",
-        "make": "d=$(sed -n 's/.*:pids://p' /proc/self/cgroup); mkdir /sys/fs/cgroup/pids$d/own",
+        "lift": f"echo 9999999999 > /sys/fs/cgroup{memory}{own}/{own_group.MEMORY_LIMIT}",
+        "leave": f"echo $$ > /sys/fs/cgroup{memory}/cgroup.procs",
+        "leave in a namespace": f"unshare -UrmC sh -c 'echo $$ > /sys/fs/cgroup{memory}/cgroup.procs'",
+        "make": f"mkdir /sys/fs/cgroup{memory}{own}/own",
         "enter": f"echo $$ > {theirs['memory']}/cgroup.procs",
-        "freeze": f"mkdir /sys/fs/cgroup/freezer/x || echo 0 > {theirs['pids']}/pids.max",
-        "mount": "unshare -UrmC sh -c 'mount -t cgroup -o memory none /mnt && echo $$ > /mnt/cgroup.procs'",
+        "limit another": f"echo 0 > {theirs['pids']}/pids.max",
+        "freeze": f"echo 1 > {theirs['memory']}/cgroup.freeze || mkdir /sys/fs/cgroup/freezer/x",
+        "mount": f"unshare -UrmC sh -c 'mount -t {kind} none /mnt && echo $$ > /mnt/cgroup.procs'",
     }
     script = "; ".join(f"( {attack} ) >/dev/null 2>&1 && echo '{name}'" for name, attack in tries.items())
     ended = run(shepherd, "evil/a.0/1", f"{script}; {HOG}", memory=64 * MIB)

@@ -19,6 +19,7 @@ from node.runtime import proc
 from node.runtime.attempts import Folders
 from node.runtime.process.client import ProcessRuntime
 from node.runtime.protocol import Launch, Listed, Observed, Start, Stop
+from tests.support import own_group
 
 ENV = {"PATH": os.environ.get("PATH", os.defpath)}
 
@@ -76,10 +77,13 @@ class ShepherdRun:
             self.log.close()
         text = self.log_text()
         shutil.rmtree(self.folder)
+        own_group.remove(self.folder.name)
         assert "Traceback" not in text, text
 
     def start_daemon(self) -> None:
         command = [sys.executable, "-m", "node.runtime.shepherd", str(self.config.path)]
+        if self.config.node.isolate is not None:
+            command = own_group.alone(command, self.folder.name)
         self.guard = subprocess.Popen(command, stderr=self.log, stdin=subprocess.DEVNULL)
 
     def end_daemon(self) -> None:
