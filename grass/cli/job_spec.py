@@ -6,7 +6,6 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from grass.cli.job_columns import show_tags
 from grass.cli.job_views import View
 from grass.cli.table import pairs
 from grass.model.amounts import show_amount, show_span
@@ -72,7 +71,7 @@ def _resources(resources: View) -> list[str]:
 
 
 def _pairs(values: Mapping[str, Any]) -> str:
-    return "" if not values else show_tags({key: str(value) for key, value in values.items()}).replace(",", ", ")
+    return ", ".join(f"{key}={_cut(str(value))}" for key, value in values.items())
 
 
 def _cut(text: str) -> str:

@@ -13,6 +13,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9_./+-]+")
 _SHELL = re.compile(r"(?:.*/)?(?:ba|da|a|k|z)?sh")
 _SCRIPT = re.compile(r"-[aefhuvx]*c[aefhuvx]*")
 """Options after which a shell reads a script. A login shell (``-l``) chooses a PATH of its own."""
+_SEVERAL = re.compile(r"[;&|\n`]|\$\(")
 
 
 def first_program(command: str | tuple[str, ...]) -> str:
@@ -20,9 +21,24 @@ def first_program(command: str | tuple[str, ...]) -> str:
     the command sets its own PATH. A script of ``sh -c`` is a command, too.
     """
     words = list(command) if isinstance(command, tuple) else _words(command)
-    if len(words) > 2 and _SHELL.fullmatch(words[0]) and _SCRIPT.fullmatch(words[1]):
-        words = _words(words[2])
+    script = _script(words)
+    words = words if script is None else _words(script)
     return words[0] if words and _PLAIN.fullmatch(words[0]) else ""
+
+
+def starts_several(command: str | tuple[str, ...]) -> bool:
+    """Return whether a shell may start more than one program for a command."""
+    words = list(command) if isinstance(command, tuple) else _words(command)
+    script = _script(words)
+    if script is None:
+        script = command if isinstance(command, str) else ""
+    return _SEVERAL.search(script.strip()) is not None
+
+
+def _script(words: list[str]) -> str | None:
+    """Return the script of ``sh -c``; None: the words are another command."""
+    given = len(words) > 2 and _SHELL.fullmatch(words[0]) and _SCRIPT.fullmatch(words[1])
+    return words[2] if given else None
 
 
 def _words(text: str) -> list[str]:

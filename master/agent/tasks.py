@@ -13,7 +13,7 @@ from grass.model.event_kind import EventKind
 from grass.model.exhaustive import assert_never
 from grass.model.job import EXIT_DO_NOT_RESTART, EXIT_STOP_JOB, RestartOn
 from grass.model.lifecycle import JobState, TaskState
-from grass.model.program import first_program
+from grass.model.program import first_program, starts_several
 from grass.model.reasons import Reason, ReasonCode
 from grass.wire.keys import AttemptKey
 from grass.wire.task_events import Drained, Ended, Ready, Started, TaskEvent, Waiting
@@ -331,11 +331,13 @@ def _exit_reason(step: Step, component: ComponentRun, task: TaskRecord) -> Reaso
 
 
 def _hint(step: Step, component: ComponentRun, task: TaskRecord) -> str:
-    """Say what a shell means with exit code 127, and which program the command starts."""
-    program = first_program(component.spec.command)
+    """Say what a shell means with exit code 127, and which program the command starts if it starts only one."""
+    spec, node = component.spec, step.cluster.nodes.get(task.node or "")
+    program = first_program(spec.command)
     if task.exit_code != NOT_FOUND or not program:
         return ""
-    spec, node = component.spec, step.cluster.nodes.get(task.node or "")
+    if starts_several(spec.command):
+        return ": a program was not found; the task's log names it"
     in_container = spec.image is not None and spec.runtime != "process" and (node is None or "docker" in node.runtimes)
     where = f"in image {spec.image}" if in_container else f"of node {task.node}"
     return f": a program was not found; its command starts {program}, which must be on the PATH {where}"

@@ -46,6 +46,12 @@ def test_the_specification_names_command_resources_and_environment() -> None:
     assert job.components["w"].env["TOKEN"] == "t"
 
 
+def test_values_of_the_environment_are_shown_as_they_are_and_long_ones_cut() -> None:
+    env = {"NVIDIA_REQUIRE_CUDA": "cuda>=13.0 brand=tesla,driver>=535", "LONG": "x" * 1000}
+    shown = "\n".join(spec_lines(builtins(specification(parse_job(document(env=env)).job)), None))
+    assert "cuda>=13.0 brand=tesla,driver>=535" in shown and "…" in shown and "x" * 300 not in shown
+
+
 def test_the_specification_names_the_sizes_of_an_elastic_component_and_its_framework() -> None:
     options = {"name": "mars", "spillDirs": ["/a", "/b"], "nodeTimeout": 5, "role": "worker"}
     for component, expected in (

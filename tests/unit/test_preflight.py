@@ -13,7 +13,7 @@ from grass.frameworks.programs import LAUNCHERS
 from grass.frameworks.registry import FRAMEWORKS
 from grass.model.framework import Framework, FrameworkName
 from grass.model.job import Component, Container, Job, Mount
-from grass.model.program import first_program
+from grass.model.program import first_program, starts_several
 from grass.model.resources import Resources
 from grass.store.signed_images import SignedImage
 from grass.wire.node_record import NodeRecord
@@ -46,6 +46,22 @@ from tests.support.world import World
 )
 def test_the_first_program_of_a_command(command: str | tuple[str, ...], program: str) -> None:
     assert first_program(command) == program
+
+
+@pytest.mark.parametrize(
+    ("command", "several"),
+    [
+        ("exec torchrun train.py --name $NAME\n", False),
+        (("echo", "a;b"), False),
+        (("sh", "-c", "exec ./solve"), False),
+        (("bash", "-c", "echo begin; ./solve"), True),
+        ("./prepare && ./solve", True),
+        ("./solve $(nproc)", True),
+        ("./prepare\n./solve", True),
+    ],
+)
+def test_whether_a_command_starts_several_programs(command: str | tuple[str, ...], several: bool) -> None:
+    assert starts_several(command) is several
 
 
 def job(command: str | tuple[str, ...], path: Path, **more: Any) -> Job:
@@ -202,6 +218,10 @@ def test_exit_code_127_names_the_program_and_where_it_is_missing(tmp_path: Path)
     world.submit(job("torchrun train.py", tmp_path, image="torch:2"), run=2)
     world.end("j-2/w.0/1", code=127)
     assert world.tasks("j-2")["w.0"]["reason"]["message"].endswith("on the PATH in image torch:2")
+    world.submit(job("cd /x; torchrun train.py", tmp_path), run=3)
+    world.end("j-3/w.0/1", code=127)
+    said = world.tasks("j-3")["w.0"]["reason"]["message"]
+    assert said == "ended with exit code 127: a program was not found; the task's log names it"
     plain = World()  # whose node has no container engine
     plain.add_node("n1", cpu=1, runtimes=["process"])
     plain.submit(job("torchrun train.py", tmp_path, image="torch:2"))
