@@ -104,6 +104,8 @@ class GpuReader:
         self._library = library
         self._nvml: Any = None
         """NVML's Python module, while it is open."""
+        self._turn = -1
+        """Index of the device whose counter of energy was read last: one at each time, because that is slow."""
 
     def read(self, roots: Iterable[int]) -> GpuReading:
         """A device that does not answer has a sample with an ``error``, and no figures."""
@@ -112,7 +114,8 @@ class GpuReader:
             return GpuReading(_all_lost(self._known, why), (), self._meter.metered())
         own = _Own(roots)
         samples = tuple(_sample(self._nvml, device, own) for device in self._known)
-        usages = tuple(_usages(self._nvml, self._known, samples, self._meter))
+        self._turn = (self._turn + 1) % max(1, len(self._known))
+        usages = tuple(self._usages(samples))
         if any(sample.error or sample.ecc for sample in samples):
             self.close()
         return GpuReading(samples, usages, self._meter.metered())
@@ -121,6 +124,16 @@ class GpuReader:
         if self._nvml:
             _quietly(self._nvml, self._nvml.nvmlShutdown)
             self._nvml = None
+
+    def _usages(self, samples: Sequence[GpuSample]) -> Iterator[GpuUsage]:
+        nvml = self._nvml
+        for index, (device, sampled) in enumerate(zip(self._known, samples, strict=True)):
+            if sampled.error is None:
+                try:
+                    handle = nvml.nvmlDeviceGetHandleByIndex(device.id)
+                    yield self._meter.read(nvml, handle, device, sampled, exact=index == self._turn)
+                except nvml.NVMLError as error:
+                    yield GpuUsage(id=device.id, error=str(error))
 
     def _open(self) -> str:
         """Return why it cannot be opened; empty: it is open."""
@@ -198,15 +211,6 @@ def _memory(nvml: Any, handle: Any) -> Any:
         return nvml.nvmlDeviceGetMemoryInfo(handle, version=nvml.nvmlMemory_v2)
     except (nvml.NVMLError_FunctionNotFound, nvml.NVMLError_NotSupported):
         return nvml.nvmlDeviceGetMemoryInfo(handle)
-
-
-def _usages(nvml: Any, known: Sequence[GpuDevice], samples: Iterable[GpuSample], meter: Meter) -> Iterator[GpuUsage]:
-    for device, sampled in zip(known, samples, strict=True):
-        if sampled.error is None:
-            try:
-                yield meter.read(nvml, nvml.nvmlDeviceGetHandleByIndex(device.id), device, sampled)
-            except nvml.NVMLError as error:
-                yield GpuUsage(id=device.id, error=str(error))
 
 
 def _if_supported(nvml: Any, question: Callable[[], int]) -> int | None:

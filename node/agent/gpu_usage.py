@@ -26,8 +26,8 @@ _TYPE_UNSIGNED_LONG_LONG = 3
 class Metered(NamedTuple):
     """What a device used up to the steady time ``at``: sums since the first reading.
 
-    ``watts`` and ``busy`` (the share of the time in which a kernel ran, 0 to 1) are averages over the last ``seconds``.
-    None: the device does not report it.
+    ``seconds``: since the reading before. ``watts`` and ``busy`` (the share of the time in which a kernel ran, 0 to 1):
+    at this reading. None: the device does not report it.
     """
 
     at: float
@@ -37,10 +37,11 @@ class Metered(NamedTuple):
     joules: float = 0.0
     kernel_seconds: float = 0.0
 
-    def next(self, at: float, watts: float | None, busy: float | None) -> Metered:
+    def next(self, at: float, watts: float | None, busy: float | None, joules: float | None = None) -> Metered:
+        """``joules``: in this interval; None: by the watts."""
         seconds = at - self.at
-        joules, kernel = self.joules + (watts or 0.0) * seconds, self.kernel_seconds + (busy or 0.0) * seconds
-        return Metered(at, seconds, watts, busy, joules, kernel)
+        used = (watts or 0.0) * seconds if joules is None else joules
+        return Metered(at, seconds, watts, busy, self.joules + used, self.kernel_seconds + (busy or 0.0) * seconds)
 
 
 class GpuReading(NamedTuple):
@@ -51,42 +52,65 @@ class GpuReading(NamedTuple):
     metered: Mapping[int, Metered] = {}
 
 
-class _Counts(NamedTuple):
-    """Counters of one device: joules, and bytes over all NVLinks. ``at``: steady seconds."""
+class _Links(NamedTuple):
+    """Bytes over all NVLinks of one device, since it was started. None: it does not count them."""
 
-    at: float
-    energy: float | None
-    sent: int | None
-    received: int | None
+    sent: int | None = None
+    received: int | None = None
+
+
+class _Energy:
+    """The energy of one device: its counter whenever that is read, and its watts in between."""
+
+    def __init__(self) -> None:
+        self._counter: float | None = None
+        self._estimated = 0.0
+        """Joules since the counter was read."""
+
+    def used(self, seconds: float, watts: float | None, counter: float | None) -> float | None:
+        """Return the joules of an interval, and what is missing of earlier ones. None: the device reports nothing."""
+        before, estimated = self._counter, self._estimated
+        joules = None if watts is None else watts * seconds
+        if counter is None:
+            self._estimated += joules or 0.0
+            return joules
+        self._counter, self._estimated = counter, 0.0
+        return joules if before is None or counter < before else max(0.0, counter - before - estimated)
 
 
 class Meter:
-    """Remembers the counters of the last call, from which rates and the average power are computed."""
+    """Remembers the counters of the last call, from which rates and sums are computed.
+
+    To read the counter of energy takes 4 ms of processor time (H200), everything else together 0.1 ms. So it is read
+    only if ``exact``, and corrects what was estimated since the time before.
+    """
 
     def __init__(self, steady: Callable[[], float] = clock.steady) -> None:
         self._steady = steady
-        self._before: dict[int, _Counts] = {}
+        self._links: dict[int, _Links] = {}
+        self._energy: dict[int, _Energy] = {}
         self._metered: dict[int, Metered] = {}
 
     def metered(self) -> dict[int, Metered]:
         """Return the sums of each device that has answered."""
         return self._metered.copy()
 
-    def read(self, nvml: Any, handle: Any, device: GpuDevice, sample: GpuSample) -> GpuUsage:
+    def read(self, nvml: Any, handle: Any, device: GpuDevice, sample: GpuSample, *, exact: bool) -> GpuUsage:
         """Return the figures of a device that answers."""
-        before, now = self._before.get(device.id), _counts(nvml, handle, self._steady())
-        self._before[device.id] = now
-        seconds = now.at - before.at if before else 0.0
-        joules = _growth(before and before.energy, now.energy)
-        drawn = joules / seconds if joules is not None and seconds > 0 else _watts(nvml, handle)
+        at = self._steady()
+        before = self._metered.get(device.id, Metered(at))
+        links, links_before = _nvlink(nvml, handle), self._links.get(device.id, _Links())
+        watts, counter = _watts(nvml, handle), _joules(nvml, handle) if exact else None
+        joules = self._energy.setdefault(device.id, _Energy()).used(at - before.at, watts, counter)
         busy = None if sample.utilisation is None else sample.utilisation / 100
-        self._metered[device.id] = self._metered.get(device.id, Metered(now.at)).next(now.at, drawn, busy)
+        now = self._metered[device.id] = before.next(at, watts, busy, joules)
+        self._links[device.id] = links
         return GpuUsage(
             id=device.id,
             utilisation=sample.utilisation,
             memory=sample.memory_used,
             memory_total=device.memory or None,
-            power=None if drawn is None else round(drawn, 1),
+            power=None if watts is None else round(watts, 1),
             temperature=sample.temperature,
             clock=_supported(nvml, lambda: int(nvml.nvmlDeviceGetClockInfo(handle, _SM))),
             memory_clock=_supported(nvml, lambda: int(nvml.nvmlDeviceGetClockInfo(handle, _MEMORY))),
@@ -94,32 +118,31 @@ class Meter:
                 nvml, lambda: int(nvml.nvmlDeviceGetTotalEccErrors(handle, _CORRECTED, _SINCE_BOOT))
             ),
             ecc=sample.ecc,
-            nvlink_sent=_rate(before and before.sent, now.sent, seconds),
-            nvlink_received=_rate(before and before.received, now.received, seconds),
+            nvlink_sent=_rate(links_before.sent, links.sent, now.seconds),
+            nvlink_received=_rate(links_before.received, links.received, now.seconds),
         )
 
 
-def _counts(nvml: Any, handle: Any, at: float) -> _Counts:
+def _joules(nvml: Any, handle: Any) -> float | None:
     millijoules = _supported(nvml, lambda: int(nvml.nvmlDeviceGetTotalEnergyConsumption(handle)))
-    sent, received = _nvlink(nvml, handle)
-    return _Counts(at, None if millijoules is None else millijoules / 1000, sent, received)
+    return None if millijoules is None else millijoules / 1000
 
 
-def _nvlink(nvml: Any, handle: Any) -> tuple[int | None, int | None]:
+def _nvlink(nvml: Any, handle: Any) -> _Links:
     """Return the bytes sent and received over all links. The driver counts KiB."""
     wanted = [(_NVLINK_SENT, _ALL_LINKS), (_NVLINK_RECEIVED, _ALL_LINKS)]
     values = _supported(nvml, lambda: nvml.nvmlDeviceGetFieldValues(handle, wanted))
     if values is None:
-        return None, None
+        return _Links()
     sent, received = (
         None if each.nvmlReturn or each.valueType != _TYPE_UNSIGNED_LONG_LONG else int(each.value.ullVal) << 10
         for each in values
     )
-    return sent, received
+    return _Links(sent, received)
 
 
 def _watts(nvml: Any, handle: Any) -> float | None:
-    """Return the power at this moment, for devices without a counter of energy, and for the first sample."""
+    """Return the power: an average over a second where the device has one, otherwise that of this moment."""
     milliwatts = _supported(nvml, lambda: int(nvml.nvmlDeviceGetPowerUsage(handle)))
     return None if milliwatts is None else milliwatts / 1000
 
@@ -131,10 +154,6 @@ def _supported(nvml: Any, question: Callable[[], _T]) -> _T | None:
         return None
 
 
-def _growth(before: float | None, now: float | None) -> float | None:
-    return None if before is None or now is None or now < before else now - before
-
-
 def _rate(before: int | None, now: int | None, seconds: float) -> int | None:
-    grown = _growth(before, now)
+    grown = None if before is None or now is None or now < before else now - before
     return None if grown is None or seconds <= 0 else round(grown / seconds)

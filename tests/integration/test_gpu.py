@@ -86,16 +86,35 @@ def test_the_figures_of_a_device_for_the_usage_stream(driver: StubDriver) -> Non
     assert not {"power", "ecc", "nvlink_sent"} & figures[0].keys()  # it does not tell
 
 
-def test_power_and_traffic_of_a_device_are_averages_of_its_counters(driver: StubDriver) -> None:
-    driver.set(_0_energy=1_000_000, _0_power=1, _0_nvlinksent=100, _0_nvlinkreceived=5)
+def test_traffic_of_a_device_is_the_average_of_its_counters(driver: StubDriver) -> None:
+    driver.set(_0_nvlinksent=100, _0_nvlinkreceived=5)
     twice = (
         "(lambda reader: [reader.read([]).usages,"
-        f" open({str(driver.state)!r}, 'a').write('0.energy 1600000\\n0.nvlinksent 4100\\n'), reader.read([]).usages])"
+        f" open({str(driver.state)!r}, 'a').write('0.nvlinksent 4100\\n'), reader.read([]).usages])"
         "(gpu.GpuReader([gpu.GpuDevice(0)], gpu.Meter(iter([10.0, 12.0]).__next__)))"
     )
     [first], _, [second] = driver.ask(twice)
-    assert first["power"] == 0.0 and "nvlink_sent" not in first
-    assert second["power"] == 300.0 and second["nvlink_sent"] == 2000 << 10 and second["nvlink_received"] == 0
+    assert "nvlink_sent" not in first
+    assert second["nvlink_sent"] == 2000 << 10 and second["nvlink_received"] == 0
+
+
+@pytest.mark.parametrize(
+    ("devices", "joules"),
+    [(1, [0.0, 600.0, 600.0]), (2, [0.0, 2 * 200.0, 600.0])],  # of two devices, each counter is read every other time
+)
+def test_energy_is_that_of_the_counter_and_estimated_in_between(
+    driver: StubDriver, devices: int, joules: list[float]
+) -> None:
+    driver.set(_0_energy=1_000_000, _0_power=200_000, _1_energy=0, _1_power=0)
+    times = [each for second in (10.0, 12.0, 14.0) for each in [second] * devices]
+    thrice = (
+        "(lambda reader: [reader.read([]).metered[0].joules,"
+        f" open({str(driver.state)!r}, 'a').write('0.energy 1600000\\n') * 0.0,"
+        " reader.read([]).metered[0].joules, reader.read([]).metered[0].joules])"
+        f"(gpu.GpuReader([gpu.GpuDevice(index) for index in range({devices})], gpu.Meter(iter({times}).__next__)))"
+    )
+    first, _, second, third = driver.ask(thrice)
+    assert [first, second, third] == joules
 
 
 def test_what_the_driver_keeps_for_itself_is_not_memory_in_use(driver: StubDriver) -> None:
