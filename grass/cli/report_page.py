@@ -61,7 +61,7 @@ def page(content: Content, now: float) -> str:
         f"<h1>{_text(title)} <span class={_kind(job['state'])!r}>{_text(job['state'])}</span></h1>",
         _facts(content, now),
         "<h2>Timeline</h2>" + _timeline(content, now) + _legend(),
-        _curves(content),
+        _curves(content, now),
         _repeated(content),
         _section("Events", ("time", "kind", "message", "user"), (_event(one) for one in content.events)),
         _tasks(content, now),
@@ -130,12 +130,14 @@ def _legend() -> str:
     return "<p>From the submission on. Green: succeeded; red: failed or lost; grey: stopped; blue: running.</p>"
 
 
-def _curves(content: Content) -> str:
+def _curves(content: Content, now: float) -> str:
     found: list[str] = []
+    started, ended = content.job["started"], content.job["ended"]
+    begin, end = now if started is None else started, now if ended is None else ended
     for one in (content.metrics or {}).get("curves", ())[:40]:
         found.append(curve(f"{cells.clean(one['task'])}: {cells.clean(one['name'])}", one["steps"], one["values"]))
     for task, history in content.histories.items():
-        found += curves_of(history, task)
+        found += curves_of(history, task, begin, end)
     return f'<h2>Curves</h2><div class="curves">{"".join(found)}</div>' if any(found) else ""
 
 

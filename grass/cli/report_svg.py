@@ -97,13 +97,17 @@ def curve(
     return f"<figure><figcaption>{_text(title)}</figcaption>{_svg(80, text + drawn, title, CURVE_WIDTH)}</figure>"
 
 
-def curves_of(history: Mapping[str, Any], title: str) -> list[str]:
-    """Return the curves of a usage history (``Curves``), from zero on. What was never used is left out."""
-    found = []
+def curves_of(history: Mapping[str, Any], title: str, begin: float, end: float) -> list[str]:
+    """Return the curves of a usage history (``Curves``), from zero on. What was never used is left out.
+
+    ``begin`` and ``end``: the wall times that are drawn, the same for all tasks of a job.
+    """
+    found, start, step = [], history["start"], history["step"]
     for name, show in _USAGE.items():
-        values = history["curves"].get(name) or ()
+        every = enumerate(history["curves"].get(name) or ())
+        points = [(start + at * step, value) for at, value in every if begin - step < start + at * step <= end]
+        xs, values = [x for x, _ in points], [value for _, value in points]
         if any(values) or (name in _ALWAYS and any(value is not None for value in values)):
-            xs = [history["start"] + at * history["step"] for at in range(len(values))]
             found.append(curve(f"{title}: {name.replace('_', ' ')}", xs, values, 0.0, show))
     return found
 
@@ -119,6 +123,7 @@ _USAGE: Mapping[str, Callable[[float], str]] = {
     "gpu_memory": _size,
     "read": lambda value: f"{_size(value)}/s",
     "written": lambda value: f"{_size(value)}/s",
+    "power": lambda value: f"{value:.3g} W",
 }
 """Curve → how its values are shown."""
 _ALWAYS = ("cpu", "memory")

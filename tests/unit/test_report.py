@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from grass.cli.report_page import Content, page
-from grass.cli.report_svg import curve
+from grass.cli.report_svg import CURVE_WIDTH, curve
 from tests.support.browser import chromium
 
 STATUS = {"cluster": "lab", "mode": "grass/local", "version": "0.1"}
@@ -105,7 +105,7 @@ def test_a_report_runs_nothing_and_refers_to_nothing_outside() -> None:
         attempts=[task(0, task=HOSTILE), task(0, task=HOSTILE, attempt=2)],
         events=[{"time": 1e9, "kind": HOSTILE, "message": HOSTILE}],
         metrics={"curves": [{"task": HOSTILE, "name": HOSTILE, "steps": [1, 2], "values": [1.0, 2.0]}]},
-        histories={HOSTILE: {"start": 0, "step": 2, "curves": {"cpu": [1.0, None, 3.0]}}},
+        histories={HOSTILE: {"start": 1e9, "step": 2, "curves": {"cpu": [1.0, None, 3.0]}}},
     )
     text = page(hostile, 1e9 + 500)
     checker = checked(text)
@@ -120,7 +120,7 @@ def test_a_report_shows_result_timeline_curves_attempts_events_and_specification
     events = [{"time": 1e9, "kind": "job-submitted", "message": "j submitted", "user": "ann"}]
     attempts = [task(0, exit_code=3, ended=1e9 + 2), task(0, attempt=2, started=1e9 + 3)]
     usage = {"totals": None, "tasks": []}
-    history = {"t.0": {"start": 0, "step": 2, "curves": {"memory": [1.0, 2.0, 4.0]}}}
+    history = {"t.0": {"start": 1e9, "step": 2, "curves": {"memory": [1.0, 2.0, 4.0]}}}
     metrics = {"curves": [{"task": "t.0", "name": "loss", "steps": [1, 2, 3], "values": [3.0, 2.0, 1.0]}]}
     given = content(1, events=events, attempts=attempts, usage=usage, histories=history, metrics=metrics)
     text = page(given, 1e9 + 500)
@@ -131,15 +131,23 @@ def test_a_report_shows_result_timeline_curves_attempts_events_and_specification
 
 def test_usage_is_drawn_from_zero_on_with_its_unit_and_without_what_was_never_used() -> None:
     curves = {"cpu": [0.0, 0.0], "memory": [1 << 30, 2 << 30], "gpu": [0.0, 0.0], "written": [0.0, 1 << 20]}
-    text = page(content(1, histories={"t.0": {"start": 0, "step": 2, "curves": curves}}), 1e9 + 500)
+    text = page(content(1, histories={"t.0": {"start": 1e9, "step": 2, "curves": curves}}), 1e9 + 500)
     assert [name for name in curves if f"t.0: {name}" in text] == ["cpu", "memory", "written"]
     for said in (">2GiB<", ">0B<", ">1MiB/s<", ">0B/s<", ">0 cores<"):
         assert said in text, said
+    later = {"cpu": [2.0, *[1.0] * 50, *[None] * 400], "power": [None, 700.0, *[None] * 448]}
+    text = page(content(1, histories={"t.0": {"start": 1e9, "step": 2, "curves": later}}), 1e9 + 900)
+    assert ">700 W<" in text and f"L{CURVE_WIDTH}.0" in text, "the job's last point is at the right edge"
+
+
+def test_what_was_never_used_is_a_line_at_the_bottom() -> None:
+    curves = {"cpu": [0.0, 0.0]}
+    text = page(content(1, histories={"t.0": {"start": 1e9, "step": 2, "curves": curves}}), 1e9 + 500)
     assert "76.0L" in text  # a cpu that was never used is a line at the bottom
 
 
 def test_a_browser_without_network_shows_a_report(tmp_path: Path) -> None:
-    history = {"start": 0, "step": 2, "curves": {"memory": [1.0, 2.0, 4.0]}}
+    history = {"start": 1e9, "step": 2, "curves": {"memory": [1.0, 2.0, 4.0]}}
     tasks = [task(index, task=f"a-component-with-a-long-name.{index}") for index in range(300)]
     file = tmp_path / "report.html"
     file.write_text(page(content(0, tasks=tasks, attempts=tasks, histories={"t.0": history}), 1e9 + 500))
