@@ -1,6 +1,6 @@
 """The columns of `grass job list`: name → title, layout and text. Pure. Other parts add columns here.
 
-Used by ``job_list`` and ``job_spec``.
+Used by ``job_list``.
 """
 
 from __future__ import annotations

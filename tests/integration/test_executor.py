@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import os
+import shutil
 import signal
 import threading
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from grass import Client, Executor
 from grass.errors import InputError, TaskDiedError
 from tests.integration.test_cli import Grass
 from tests.integration.test_cli import grass as command
+from tests.support.needs import require
 
 __all__ = ["command"]
 
@@ -57,6 +59,7 @@ def test_a_killed_task_is_an_error_that_names_its_job(client: Client) -> None:
 
 
 def test_a_job_is_an_object_with_typed_views(client: Client, tmp_path: Path) -> None:
+    require(shutil.which("rsync") is not None, "rsync")
     script = "echo '<hello>'; echo 1 > $GRASS_OUTPUT/result"
     job = client.submit({"name": "object", "components": {"main": {"command": script, "replicas": 1}}}, cwd=tmp_path)
     view = job.wait(30)

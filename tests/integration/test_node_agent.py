@@ -213,7 +213,7 @@ def freezer() -> Iterator[Path]:
 
 
 def test_a_task_that_the_kernel_does_not_let_go_is_told_and_its_node_takes_no_others(
-    node: NodeRun, freezer: Path
+    freezer: Path, node: NodeRun
 ) -> None:
     node.start("sleep 100 & wait", ONE)
     child = node.event(ONE, Started).pid

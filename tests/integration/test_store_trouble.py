@@ -109,12 +109,18 @@ def test_a_full_disk_gives_74_and_nothing_crashes(tmp_path: Path) -> None:
         shutil.rmtree(home)
 
 
-def damaged(cluster: LocalCluster) -> Path:
-    """The cluster is stopped, and a command in the middle of redis' log is no command any more."""
+def stopped(cluster: LocalCluster) -> Path:
+    """Stop the cluster. Return redis' log: the newest part, or, of a server before 7.0, the only file."""
     subprocess.run([sys.executable, "-m", "grass.provision.shutdown", str(cluster.config.path)], check=True)
     [log] = [*(Path(cluster.config.home) / "redis").glob("**/*.incr.aof")] or [
         Path(cluster.config.home) / "redis" / "appendonly.aof"
     ]
+    return log
+
+
+def damaged(cluster: LocalCluster) -> Path:
+    """The cluster is stopped, and a command in the middle of redis' log is no command any more."""
+    log = stopped(cluster)
     content = bytearray(log.read_bytes())
     at = content.rindex(b"\r\n*", 0, len(content) // 2) + 2
     content[at : at + 1] = b"?"
@@ -166,9 +172,7 @@ def test_repair_of_a_log_that_is_whole_changes_nothing(cluster: LocalCluster) ->
 
 def test_an_incomplete_last_command_is_no_damage(cluster: LocalCluster) -> None:
     """As a power cut leaves it: redis cuts it off by itself."""
-    subprocess.run([sys.executable, "-m", "grass.provision.shutdown", str(cluster.config.path)], check=True)
-    [log] = (Path(cluster.config.home) / "redis").glob("**/*.incr.aof")
-    with log.open("ab") as file:
+    with stopped(cluster).open("ab") as file:
         file.write(b"*3\r\n$3\r\nSET\r\n$1\r\na")
     assert grass(cluster, "create").returncode == 0
     assert not redis_log.damage(cluster.config)

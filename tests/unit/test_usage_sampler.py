@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from grass.wire.usage import UsageSample
+from node.agent.gpu_usage import GpuReading
 from node.agent.own_figures import OwnFigures
 from node.agent.task_processes import disk_bytes
 from node.agent.usage_sampler import UsageSampler
@@ -20,10 +21,10 @@ def test_a_sample_that_fails_is_said_once_and_the_next_one_is_taken(
     problems: list[Exception | None] = [ValueError("a strange device"), ValueError("a strange device"), None]
     sent: list[UsageSample] = []
 
-    def gpus() -> tuple[tuple[()], tuple[()]]:
+    def gpus() -> GpuReading:
         if problem := problems.pop(0):
             raise problem
-        return (), ()
+        return GpuReading()
 
     sampler = UsageSampler(tmp_path, dict, gpus, sent.append, OwnFigures())
     for _ in range(4):
