@@ -16,10 +16,14 @@ from pathlib import Path
 
 from grass.atomic_file import replace_file
 from grass.config import ClusterConfig
+from grass.entropy import request_id
 from grass.errors import UnreachableError
 from node.agent.environment import addresses_path
 from node.runtime.attempts import Folders
 from node.runtime.process.client import ask
+
+_REMOVED = ".removed-"
+"""How the names begin of folders of jobs that are being removed."""
 
 log = logging.getLogger(__name__)
 
@@ -56,17 +60,28 @@ def _open_folder(folder: str) -> None:
 def attempts_on_disk(config: ClusterConfig) -> set[str]:
     """Return the keys of all attempts that have files."""
     folders = Folders(str(config.node_dir / "attempts"))
-    found = (folders.key_of(str(path)) for path in Path(folders.root).glob("*/*"))
+    found = (folders.key_of(path) for job in _paths(folders.root) for path in _paths(job))
     return {key for key in found if key is not None}
+
+
+def _paths(folder: str) -> list[str]:
+    """Return what is in a folder. Nothing if it is a file, or was removed since it was seen."""
+    try:
+        return [f"{folder}/{name}" for name in os.listdir(folder)]  # noqa: PTH208
+    except (FileNotFoundError, NotADirectoryError):
+        return []
 
 
 def job_ids(config: ClusterConfig) -> list[str]:
     """Return the ids of all jobs that have a folder."""
-    return [path.name for path in (config.node_dir / "jobs").glob("*")]
+    return [path.name for path in (config.node_dir / "jobs").glob("*") if not path.name.startswith(_REMOVED)]
 
 
 class Removal:
-    """Remove files in a separate thread: a scratch folder may hold a million of them."""
+    """Remove files in a separate thread: a scratch folder may hold a million of them.
+
+    ``start`` also lets it remove what an earlier agent did not get to.
+    """
 
     def __init__(self, config: ClusterConfig) -> None:
         self._folders = Folders(str(config.node_dir / "attempts"))
@@ -77,14 +92,21 @@ class Removal:
         self._thread = threading.Thread(target=self._run, name="removal", daemon=True)
 
     def start(self) -> None:
+        left = [str(path) for path in self._jobs.glob(f"{_REMOVED}*")]
+        self._queue.put(lambda: self._remove_jobs([], left))
         self._thread.start()
 
     def attempts(self, keys: list[str]) -> None:
         self._queue.put(lambda: self._remove_attempts(keys))
 
     def jobs(self, job_ids: list[str]) -> None:
-        """Remove the folders of jobs that have nothing left on this node."""
-        self._queue.put(lambda: self._remove_jobs(job_ids))
+        """Remove the folders of jobs that have nothing left on this node.
+
+        They are renamed at once, in the caller's thread: a job may be back before they are removed, and then it has
+        another folder.
+        """
+        renamed = [path for job_id in job_ids if (path := self._renamed(job_id))]
+        self._queue.put(lambda: self._remove_jobs(job_ids, renamed))
 
     def stop(self) -> None:
         self._queue.put(None)
@@ -107,9 +129,20 @@ class Removal:
             with contextlib.suppress(OSError):
                 os.rmdir(job_folder)  # noqa: PTH106
 
-    def _remove_jobs(self, job_ids: list[str]) -> None:
-        for job_id in job_ids:
-            _remove_folder(str(self._jobs / job_id))
+    def _renamed(self, job_id: str) -> str | None:
+        folder, removed = f"{self._jobs}/{job_id}", f"{self._jobs}/{_REMOVED}{request_id()}"
+        try:
+            os.rename(folder, removed)  # noqa: PTH104 (in the loop)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            log.warning("%s: cannot be removed: %s", folder, error)
+            return None
+        return removed
+
+    def _remove_jobs(self, job_ids: list[str], renamed: list[str]) -> None:
+        for folder in renamed:
+            _remove_folder(folder)
         if self._isolated:
             self._tell_shepherd("remove_jobs", job_ids)
 
@@ -151,5 +184,7 @@ def _try_harder(function: Callable[..., object], path: str, problem: object) -> 
             shutil.rmtree(path, ignore_errors=True)
         else:
             function(path)
+    except FileNotFoundError:
+        return
     except OSError as error:
         log.warning("%s: cannot be removed: %s", path, error)

@@ -147,7 +147,8 @@ class Folders:
             try:
                 os.mkdir(scratch, 0o700)  # noqa: PTH102
             except FileNotFoundError:
-                os.makedirs(self.job(key), exist_ok=True)  # noqa: PTH103
+                with suppress(FileExistsError):  # another process made it, and removed it again
+                    os.makedirs(self.job(key), exist_ok=True)  # noqa: PTH103
             except FileExistsError:
                 return scratch
             else:

@@ -21,6 +21,7 @@ from grass import clock
 from grass.model.isolation import ContainerRights, ContainerUser, UidRange
 from grass.provision.on_premises import node_accounts
 from grass.provision.on_premises.steps import Run
+from node.agent.folders import Removal
 from node.agent.probe import trial_task
 from node.runtime import proc
 from node.runtime.attempts import Folders
@@ -463,6 +464,33 @@ def test_files_of_users_are_removed_by_the_shepherd_only_when_their_attempt_has_
     ask(path, "remove_jobs", ["rest", "..", "../node"])
     wait_until(lambda: not scratch.exists() and not views.exists(), 10, "the removal")
     assert Path(Folders(str(shepherd.config.node_dir / "attempts")).root).exists()
+
+
+def test_a_job_that_is_back_keeps_its_temporary_files_and_has_none_from_before(shepherd: ShepherdRun) -> None:
+    path = shepherd.config.socket("shepherd")
+    start(shepherd, "back/a.0/1", "touch /tmp/kept; exec sleep 60")
+    shepherd.started("back/a.0/1")
+    wait_until((shepherd.config.node_dir / "views" / "back" / "tmp" / "kept").exists, 10, "its file")
+    ask(path, "remove_jobs", ["back"])
+    assert run(shepherd, "back/a.1/1", "ls /tmp")[1] == ["kept"], "it came late: the job is back"
+    shepherd.runtime.stop([Stop("back/a.0/1", 1.0)])
+    shepherd.ended("back/a.0/1")
+    for number in range(10):
+        ask(path, "remove_jobs", ["back"])
+        ended, printed = run(shepherd, f"back/b.{number}/1", "ls -A /tmp; cd /tmp && seq 3000 | xargs touch")
+        assert (ended.code, ended.reason, printed) == (0, None, [])
+    ask(path, "remove_jobs", ["back"])
+    wait_until(lambda: not list((shepherd.config.node_dir / "views").glob("*back*")), 10, "the removal")
+
+
+def test_the_folder_of_a_job_goes_with_the_files_of_its_last_attempt(shepherd: ShepherdRun) -> None:
+    run(shepherd, "last/a.0/1", "cd $HOME && seq 1000 | xargs touch")
+    shepherd.runtime.forget(["last/a.0/1"])
+    removal = Removal(shepherd.config)
+    removal.start()
+    removal.attempts(["last/a.0/1"])
+    removal.stop()
+    wait_until(lambda: not (shepherd.config.node_dir / "attempts" / "last").exists(), 10, "the removal")
 
 
 def test_the_shepherd_writes_its_files_as_the_user_of_the_daemons(shepherd: ShepherdRun) -> None:

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from node.agent.environment import addresses_path
-from node.agent.folders import make_addresses, write_addresses
+from node.agent.folders import Removal, attempts_on_disk, job_ids, make_addresses, write_addresses
 from node.runtime.attempts import Folders
 from tests.support.shepherd_run import cluster_config
 
@@ -64,3 +64,54 @@ def test_what_a_killed_process_made_ahead_is_removed_or_left_alone(tmp_path: Pat
     again = Folders(str(tmp_path / "attempts"))
     again.make_ahead()
     assert list(Path(again.make("j-2/w.0/1")).iterdir()) == []
+
+
+def test_a_job_that_is_back_keeps_its_files_while_those_of_before_are_removed(tmp_path: Path) -> None:
+    config = cluster_config(tmp_path)
+    removal = Removal(config)
+    removal.start()
+    for job_id in (f"j-{number}" for number in range(100)):
+        write_addresses(config, job_id, "before")
+        (Path(addresses_path(config, job_id)).parent / "components" / "w").mkdir(parents=True)
+        removal.jobs([job_id])
+        write_addresses(config, job_id, "now")
+        make_addresses(config, job_id)
+    removal.stop()
+    folders = list((config.node_dir / "jobs").iterdir())
+    assert {path.name for path in folders} == set(job_ids(config)) and len(folders) == 100
+    assert {tuple(each.name for each in folder.iterdir()) for folder in folders} == {("addresses",)}
+    assert all((folder / "addresses").read_text() == "now" for folder in folders)
+
+
+def test_what_a_killed_agent_did_not_remove_of_jobs_is_removed_by_the_next(tmp_path: Path) -> None:
+    config = cluster_config(tmp_path)
+    write_addresses(config, "stays", "")
+    write_addresses(config, ".removed-1", "")
+    assert job_ids(config) == ["stays"]
+    removal = Removal(config)
+    removal.start()
+    removal.stop()
+    assert [path.name for path in (config.node_dir / "jobs").iterdir()] == ["stays"]
+
+
+def test_attempts_on_disk_are_found_while_folders_of_jobs_go(tmp_path: Path) -> None:
+    config = cluster_config(tmp_path)
+    attempts, begun, done = config.node_dir / "attempts", threading.Event(), threading.Event()
+    Folders(str(attempts)).make("stays/w.0/1")
+    (attempts / "file").touch()
+
+    def make_and_remove() -> None:
+        while not done.is_set():
+            for number in range(5):
+                (attempts / f"goes-{number}").mkdir()
+                (attempts / f"goes-{number}").rmdir()
+            begun.set()
+
+    with ThreadPoolExecutor() as threads:
+        other = threads.submit(make_and_remove)
+        begun.wait()
+        try:
+            assert all(attempts_on_disk(config) == {"stays/w.0/1"} for _ in range(3000))
+        finally:
+            done.set()
+        other.result()

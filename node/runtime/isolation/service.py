@@ -3,15 +3,16 @@
 A client sends three descriptors with ``["beside", key, argv, env, tty]`` and gets ``["beside", pid]`` or ``["failed",
 code, message]``, later ``["ended", status]``. It may send ``["signal", number]``, and ``["kill"]``, which kills the
 session of the command, as its disconnection does. ``["remove", keys]`` removes scratch folders of ended attempts,
-``["remove_jobs", ids]`` what is left of jobs; both are answered with an empty list. ``["give", key, user]`` makes the
-account of a user, and a scratch folder of it for a container, which is not an attempt of the shepherd; the answer is
-``["account", uid]`` or ``["failed", code, message]``. Used by ``node.runtime.shepherd``.
+``["remove_jobs", ids]`` what is left of jobs without attempts that run or wait. Both are answered with an empty list.
+``["give", key, user]`` makes the account of a user, and a scratch folder of it for a container, which is not an attempt
+of the shepherd; the answer is ``["account", uid]`` or ``["failed", code, message]``. Used by ``node.runtime.shepherd``.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 
 from grass.model.key_text import job_of
 from grass.model.names import is_job_id
@@ -41,6 +42,8 @@ class IsolationService:
         self._reply = reply
         self._commands: dict[int, Client] = {}
         """Pid of each running command → its client."""
+        self._removals: dict[int, set[str]] = {}
+        """Pid of each removal of scratch folders → the folders of their jobs."""
 
     def take(self, client: Client, message: Message) -> bool:
         """Handle a message. Return False if it is none of these."""
@@ -53,19 +56,26 @@ class IsolationService:
             case ["kill"]:
                 self._kill(client)
             case ["remove", keys]:
-                self._tasks.remove([path for key in keys if (path := self._ended_scratch(key))])
+                self._remove(keys)
                 self._reply(client, ["list", []])
             case ["give", str(key), str(user)]:
                 self._reply(client, self._given(key, user))
             case ["remove_jobs", job_ids]:
-                self._tasks.remove_jobs(job_ids)
+                here = {job_of(key) for key, attempt in self._attempts.items() if attempt.ended is None}
+                self._tasks.remove_jobs([job_id for job_id in job_ids if job_id not in here])
                 self._reply(client, ["list", []])
             case _:
                 return False
         return True
 
     def reaped(self, pid: int, status: int) -> None:
-        """Tell the client of a child that was reaped, if it was a command. ``status``: as from wait()."""
+        """Tell the client of a child that was reaped, if it was a command. ``status``: as from wait().
+
+        After a removal, the folders of jobs go, too, that are empty now: the node-agent could not remove them before.
+        """
+        for folder in self._removals.pop(pid, ()):
+            with suppress(OSError):
+                os.rmdir(folder)  # noqa: PTH106
         client = self._commands.pop(pid, None)
         if client is not None:
             self._reply(client, ["ended", status])
@@ -92,6 +102,11 @@ class IsolationService:
                 os.close(descriptor)
         self._commands[pid] = client
         self._reply(client, ["beside", pid])
+
+    def _remove(self, keys: list[str]) -> None:
+        ended = {scratch: self._folders.job(key) for key in keys if (scratch := self._ended_scratch(key))}
+        if ended:
+            self._removals[self._tasks.remove(list(ended))] = set(ended.values())
 
     def _given(self, key: str, user: str) -> list[object]:
         try:

@@ -169,17 +169,17 @@ class IsolatedTasks:
         """Remove what killed starters left. ``attempts``: those that have not ended."""
         self._groups.sweep({attempt.group for attempt in attempts})
 
-    def remove(self, paths: Sequence[str]) -> None:
-        """Remove folders with files of any account, in a process of its own."""
-        if paths:
-            self._as_root(["/bin/rm", "-rf", "--one-file-system", "--", *paths])
+    def remove(self, paths: Sequence[str]) -> int:
+        """Remove folders with files of any account, in a process of its own, whose pid is returned."""
+        return self._as_root(["/bin/rm", "-rf", "--one-file-system", "--", *paths])
 
     def remove_jobs(self, job_ids: Sequence[str]) -> None:
-        """Forget the views of jobs, and remove their temporary files."""
-        known = [job_id for job_id in job_ids if is_job_id(job_id)]
-        for job_id in known:
+        """Forget the views of jobs, and remove their temporary files. A job that is back meanwhile gets new ones."""
+        for job_id in filter(is_job_id, job_ids):
             self._views.forget(job_id)
-        self.remove([path for path in map(self._views.tmp, known) if os.path.lexists(path)])
+            self._views.put_aside(job_id)
+        if paths := self._views.aside():
+            self.remove(paths)
 
     def _program(
         self,

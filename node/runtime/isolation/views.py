@@ -26,6 +26,8 @@ from node.runtime.spawn import NOT_EXECUTABLE, NOT_FOUND, CannotStartError, find
 
 _READY = ["/bin/sh", "-c", "echo $$; read line"]
 """Printed once the namespace is made: the pid of a process in it."""
+_ASIDE = ".removed-"
+"""How the names begin of folders of temporary files that are being removed."""
 _RETRY = 5.0
 """Seconds after which a spare namespace is tried again that could not be made."""
 _ENV = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
@@ -163,6 +165,19 @@ class Views:
     def tmp(self, job_id: str) -> str:
         """Return the folder of a job's temporary files."""
         return f"{self._config.node_dir}/views/{job_id}"
+
+    def put_aside(self, job_id: str) -> None:
+        """Rename the folder of a job's temporary files, so that the next task of the job gets another one."""
+        tmp = self.tmp(job_id)
+        with suppress(OSError):  # the job has none here
+            os.rename(tmp, f"{os.path.dirname(tmp)}/{_ASIDE}{int(clock.steady() * 1e9)}-{job_id}")  # noqa: PTH104, PTH120
+
+    def aside(self) -> list[str]:
+        """Return the folders of temporary files that are to be removed, also those that an earlier shepherd left."""
+        folder = os.path.dirname(self.tmp("any"))  # noqa: PTH120
+        with suppress(FileNotFoundError):
+            return [f"{folder}/{name}" for name in os.listdir(folder) if name.startswith(_ASIDE)]  # noqa: PTH208
+        return []
 
     def make_spare(self) -> None:
         """Begin to make the namespace for the next job, unless there is one."""
