@@ -20,6 +20,7 @@ from node.runtime.docker.images import Images
 from node.runtime.protocol import Stop
 from tests.support.docker_run import ONE, DockerRun
 from tests.support.engine import image_files, require_engine
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -155,6 +156,19 @@ def test_on_a_full_disk_the_image_that_was_not_used_for_longest_goes_and_those_i
         assert all(engine.image(name) for name in (names[0], names[1], names[3]))
     finally:
         engine.remove(held)
+
+
+def test_an_image_that_was_removed_after_it_was_prepared_is_loaded_again(share: Share, engine: Engine) -> None:
+    name = share.push("1")
+    provider = Images(engine, share.folder, share.folder.parent / "state.json", look_again=())
+    with DockerRun(images=provider) as run:
+        assert run.run("true", image=name).code == 0
+        run.runtime.forget([ONE])
+        wait_until(lambda: not run.containers())
+        engine.remove_image(name)
+        assert run.run("true", "j-1/c.1/1", image=name).code == 0
+        ended = run.run("true", "j-1/c.2/1", image=f"{share.name}:none")
+        assert (ended.code, "grass image push" in ended.reason.message) == (127, True)
 
 
 @pytest.mark.parametrize("ill", [lambda path: path.symlink_to(path.name), Path.mkdir], ids=["no look", "no read"])

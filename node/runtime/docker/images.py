@@ -158,6 +158,11 @@ class Images:
             return False
         return True
 
+    def gone(self, image: str) -> bool:
+        """Take the news that the engine does not have the image. Return whether it had: somebody has removed it, or the
+        start of another image did, because the disk is nearly full. ``prepare`` loads it again."""
+        return self._current.pop(image, None) is not None
+
     def missing(self, image: str) -> NotFoundError:
         """Return the error for an image that neither the engine nor the share has."""
         message = f"image {image} is neither on this node nor in the share; run `grass image push {image}`"

@@ -39,6 +39,7 @@ class ImageSource(Protocol):
     """
 
     def prepare(self, image: str, say: Callable[[str], None]) -> None: ...
+    def gone(self, image: str) -> bool: ...
     def missing(self, image: str) -> GrassError: ...
 
 
@@ -85,12 +86,7 @@ class Starts:
         self._prepare(attempt, image)
         if attempt.stopping:
             return None
-        try:
-            made = self._create(name, body)
-        except NotFoundError:
-            if self._images is None:
-                raise
-            raise self._images.missing(image) from None
+        made = self._created(attempt, name, body, image)
         try:
             self._engine.start(made)
             return self._engine.inspect(made)
@@ -110,6 +106,21 @@ class Starts:
                 raise LaterError from error
         if attempt.waited:
             attempt.prepared = clock.wall()
+
+    def _created(self, attempt: Container, name: str, body: Request, image: str) -> str:
+        """Create the container. If its image was removed since it was prepared, prepare it once more."""
+        try:
+            return self._create(name, body)
+        except NotFoundError:
+            if self._images is None:
+                raise
+            if not self._images.gone(image):
+                raise self._images.missing(image) from None
+        self._prepare(attempt, image)
+        try:
+            return self._create(name, body)
+        except NotFoundError:
+            raise self._images.missing(image) from None
 
     def _create(self, name: str, body: Request) -> str:
         """Create the container. One of the same name is left from a lost start; it is removed first."""
