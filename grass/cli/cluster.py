@@ -206,5 +206,6 @@ def select_cluster(name: str) -> None:
 def deselect_cluster(name: str) -> None:
     """Select no cluster, if this one was selected."""
     current = environment.grass_home() / "current"
-    if current.is_file() and current.read_text().strip() == name:
-        current.unlink()
+    with suppress(FileNotFoundError):  # no cluster was selected, or another command has just deselected it
+        if current.is_file() and current.read_text().strip() == name:
+            current.unlink()

@@ -18,6 +18,7 @@ from typing import IO, Protocol, cast
 
 import msgspec
 
+from grass.atomic_file import replace_file
 from grass.config import ClusterConfig
 from grass.environment import cluster_home
 from grass.errors import (
@@ -94,7 +95,7 @@ class FilesAccess(msgspec.Struct, frozen=True):
     known_hosts: str
 
     def save(self, client_dir: Path) -> None:
-        (client_dir / PROFILE).write_text(indented(self))
+        replace_file(client_dir / PROFILE, indented(self))
 
 
 FILES_ACCESS: Form[FilesAccess] = Form(FilesAccess)

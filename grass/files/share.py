@@ -14,7 +14,7 @@ import os
 import shutil
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -41,7 +41,10 @@ from grass.files.operations import (
 )
 from grass.model.exhaustive import assert_never
 from grass.model.names import is_digest, is_image_name
+from grass.tree_removal import remove_tree
 from grass.wire.codec import indented
+
+_TYPES = {stat.S_IFLNK: FileType.LINK, stat.S_IFDIR: FileType.FOLDER}
 
 
 def carry_out(share: Path, operation: AnyOperation) -> object:
@@ -75,7 +78,10 @@ def list_files(share: Path, path: str) -> list[FileEntry]:
         raise NotFoundError(f"there is no {path!r} in the share")
     if not target.is_dir():
         return [_entry(target)]
-    shown = (_entry(each) for each in target.iterdir() if not each.name.startswith("."))
+    shown: list[FileEntry] = []
+    for each in target.iterdir():
+        with suppress(FileNotFoundError):  # a task has just removed it
+            shown += [_entry(each)] if not each.name.startswith(".") else []
     return sorted(shown, key=lambda entry: entry.name)
 
 
@@ -116,7 +122,7 @@ def remove_files(share: Path, path: str, recursive: bool) -> RemovedFiles:
     elif not target.is_dir():
         raise NotFoundError(f"there is no {path!r} in the share")
     elif recursive:
-        shutil.rmtree(target)
+        remove_tree(target)
     elif any(target.iterdir()):
         raise ConflictError(f"{path!r} is a folder with files in it; --recursive removes it with them")
     else:
@@ -201,7 +207,7 @@ def _inside(share: Path, path: str, *, follow: bool = False) -> Path:
 
 def _entry(path: Path) -> FileEntry:
     status = path.lstat()
-    kind = FileType.LINK if path.is_symlink() else FileType.FOLDER if path.is_dir() else FileType.FILE
+    kind = _TYPES.get(stat.S_IFMT(status.st_mode), FileType.FILE)
     return FileEntry(path.name, kind, status.st_size, status.st_mtime, oct(status.st_mode & 0o7777)[2:])
 
 

@@ -32,9 +32,9 @@ def existing(cluster_home: Path) -> ClusterConfig | None:
     path = cluster_home / "cluster.json"
     try:
         json.loads(path.read_text())
+        return ClusterConfig.load(path)  # gone, if the cluster is deleted at this moment
     except (FileNotFoundError, json.JSONDecodeError):
         return None
-    return ClusterConfig.load(path)
 
 
 def design(settings: Settings, cluster_home: Path, before: ClusterConfig | None) -> ClusterConfig:

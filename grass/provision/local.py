@@ -6,7 +6,6 @@ Used by ``registry`` and ``revival``.
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -40,6 +39,7 @@ from grass.provision.supervision import CannotSuperviseError, Supervisor
 from grass.store.connect import open_backend
 from grass.store.keys import Keys
 from grass.store.redis_backend import RedisBackend
+from grass.tree_removal import remove_tree
 
 if TYPE_CHECKING:
     from grass.api.client import ApiClient
@@ -70,8 +70,8 @@ class LocalProvisioner(Provisioner):
         return Deleted(self._session.name)
 
     def status(self) -> ClusterStatus:
-        states = status(self._session.name, self._session.home)
-        config = ClusterConfig.load(self._session.folder / "cluster.json")
+        config = _existing(self._session.name, self._session.home)
+        states = _states(config)
         return ClusterStatus(config.master.url, tuple(states), tuple(trouble.look(config, states)))
 
     def findings(self) -> list[Finding]:
@@ -315,13 +315,13 @@ def _remove_files(config: ClusterConfig) -> None:
 
 def _remove_tree(folder: Path) -> None:
     """Remove a folder, even if tasks made parts of it unwritable."""
-    if folder.exists():
-        for path, inner, _ in os.walk(folder):
-            for name in inner:  # before the walk enters these folders
-                below = Path(path) / name
-                if not below.is_symlink():
+    for path, inner, _ in os.walk(folder):
+        for name in inner:  # before the walk enters these folders
+            below = Path(path) / name
+            if not below.is_symlink():
+                with suppress(FileNotFoundError):  # a `grass` command has just removed it
                     below.chmod(0o700)
-        shutil.rmtree(folder)
+    remove_tree(folder)
 
 
 def status(name: str, home: Path | None = None) -> list[DaemonState]:
@@ -331,10 +331,17 @@ def status(name: str, home: Path | None = None) -> list[DaemonState]:
     unsupervised (`grass create` takes it over), STOPPED for the others. ``start``: wall seconds, null when the daemon
     does not run.
     """
-    base = home or grass_home()
+    return _states(_existing(name, home or grass_home()))
+
+
+def _existing(name: str, base: Path) -> ClusterConfig:
     config = layout.existing(cluster_home(name, base)) if name in _names(base) else None
     if config is None:
         raise NotFoundError(f"there is no cluster {name}; {_others(base)}")
+    return config
+
+
+def _states(config: ClusterConfig) -> list[DaemonState]:
     return _supervised(config) or _orphaned(config)
 
 

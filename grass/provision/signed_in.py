@@ -5,7 +5,6 @@ It runs elsewhere: its hosts and files are its administrators' matter, so every 
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NoReturn
 
@@ -21,6 +20,7 @@ from grass.provision.provisioner import (
     Provisioner,
     Session,
 )
+from grass.tree_removal import remove_tree
 
 if TYPE_CHECKING:
     from grass.api.client import ApiClient
@@ -57,7 +57,7 @@ class SignedInProvisioner(Provisioner):
 
     def forget(self) -> None:
         """Remove the user's key and session from this machine. The cluster knows the user still."""
-        shutil.rmtree(self._session.folder)
+        remove_tree(self._session.folder)
 
     def _refuse(self, advice: str = "") -> NoReturn:
         raise InputError(

@@ -6,7 +6,6 @@ result names the hosts that keep files of Grass. Called by ``provisioner``.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -24,6 +23,7 @@ from grass.provision.on_premises.node_add import remember
 from grass.provision.on_premises.removal import removal_steps
 from grass.provision.on_premises.steps import run_steps
 from grass.provision.provisioner import Deleted, Session
+from grass.tree_removal import remove_tree
 
 AT_ONCE = 5
 _GONE_SECONDS = 10.0
@@ -44,7 +44,7 @@ def delete(session: Session, *, force: bool, packages: bool) -> Deleted:
         machines = load_machines(session.name, session.home)
         # without machines: an interrupted call left only the folder to remove
         left = _delete_hosts(session, machines, force, packages) if machines is not None else {}
-        shutil.rmtree(session.folder)
+        remove_tree(session.folder)
     return Deleted(session.name, left)
 
 
