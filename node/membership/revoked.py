@@ -37,19 +37,29 @@ class Revoked:
         self._config = config
         self._path = _file(config)
         self._lock = threading.Lock()
-        self._changed = -1
+        self._read: tuple[int, int] | None = None
         self._at: dict[str, float] = {}
         """By the name in the certificate."""
 
     def refuses(self, peer: str, since: float) -> bool:
         """Whether the certificate of ``peer``, made at ``since``, is from before its removal."""
         with self._lock:
-            changed = self._path.stat().st_mtime_ns if self._path.exists() else -1
-            if changed != self._changed:
+            there = _edition(self._path)
+            if there != self._read:
                 cluster = self._config.name
                 self._at = {node_identity(cluster, node): at for node, at in _read(self._path).items()}
-                self._changed = changed
+                self._read = there
             return since <= self._at.get(peer, -1.0)
+
+
+def _edition(path: Path) -> tuple[int, int] | None:
+    """Return what differs after each change, also of two within one tick of the kernel's clock: each is another file.
+    None: there is no file."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_ino, found.st_mtime_ns
 
 
 def _file(config: ClusterConfig) -> Path:

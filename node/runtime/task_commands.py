@@ -29,6 +29,14 @@ class TaskCommand(msgspec.Struct, frozen=True):
     """Its first process, which leads a session. None: it is in a container, like all that it starts."""
     start: float
     """Of that process, so that a later one with the same pid is not taken for it."""
+    served_since: float = 0.0
+    """Start of the server, for the same reason."""
+
+    @property
+    def served(self) -> bool:
+        """Whether its server is there."""
+        server = proc.stat(self.server)
+        return server is not None and server.start == self.served_since
 
 
 _FORM: Form[TaskCommand] = Form(TaskCommand)
@@ -36,11 +44,12 @@ _FORM: Form[TaskCommand] = Form(TaskCommand)
 
 def note(config: ClusterConfig, name: str, key: str, pid: int | None) -> None:
     """Write the file of a command that this process has started. On a full disk, the command runs unnoticed."""
-    stat = None if pid is None else proc.stat(pid)
+    stat, own = None if pid is None else proc.stat(pid), proc.stat(os.getpid())
     file = _folder(config) / name
     with suppress(OSError):
         file.parent.mkdir(mode=0o700, exist_ok=True)
-        replace_file(file, encode(TaskCommand(key, os.getpid(), pid, stat.start if stat else 0.0)))
+        noted = TaskCommand(key, os.getpid(), pid, stat.start if stat else 0.0, own.start if own else 0.0)
+        replace_file(file, encode(noted))
 
 
 def drop(config: ClusterConfig, name: str) -> None:
@@ -51,7 +60,7 @@ def drop(config: ClusterConfig, name: str) -> None:
 
 def running(config: ClusterConfig) -> list[TaskCommand]:
     """Return the commands that run."""
-    return [command for _, command in _noted(config) if proc.stat(command.server)]
+    return [command for _, command in _noted(config) if command.served]
 
 
 def pids(config: ClusterConfig) -> dict[str, list[int]]:
@@ -66,7 +75,7 @@ def pids(config: ClusterConfig) -> dict[str, list[int]]:
 def end_abandoned(config: ClusterConfig) -> None:
     """Kill the commands whose server is gone: nobody reads their output, and their launcher gets no answer."""
     for name, command in list(_noted(config)):
-        if proc.stat(command.server) is None:
+        if not command.served:
             leader = None if command.pid is None else proc.stat(command.pid)
             if command.pid is not None and (leader is None or leader.start == command.start):
                 proc.kill_session(command.pid)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from grass import clock
 from grass.api.sealing import Session
 from grass.api.session_file import save_session
 from grass.cli.cluster import deselect_cluster, select_cluster
@@ -18,7 +22,11 @@ from grass.files.access import FILES_ACCESS, PROFILE, FilesAccess
 from grass.files.operations import ListFiles, RemoveFiles
 from grass.files.share import carry_out
 from grass.provision import layout, local
+from grass.tls_files import node_identity
 from grass.tree_removal import remove_tree
+from grass.wire.codec import encode
+from node.membership import revoked
+from node.runtime import task_commands
 from tests.support.shepherd_run import cluster_config
 
 
@@ -104,6 +112,31 @@ def test_two_commands_deselect_a_cluster_at_the_same_time(tmp_path: Path, monkey
             select_cluster("mine")
             deselect_cluster("mine")
     assert not list(tmp_path.iterdir())
+
+
+def test_a_node_that_is_removed_within_a_tick_of_the_clock_after_another_is_refused(tmp_path: Path) -> None:
+    config = cluster_config(tmp_path)
+    path, seen = config.node_dir / "revoked.json", revoked.Revoked(config)
+    assert not seen.refuses(node_identity(config.name, "n1"), 50.0)
+    for node in ("n1", "n2"):
+        revoked.add(config, {node: clock.wall()})
+        os.utime(path, (1e9, 1e9))
+        assert seen.refuses(node_identity(config.name, node), 50.0)
+
+
+def test_a_command_of_a_killed_server_is_ended_also_when_another_process_has_the_servers_pid(tmp_path: Path) -> None:
+    config = cluster_config(tmp_path)
+    sleeps = subprocess.Popen(["sleep", "60"], start_new_session=True)
+    task_commands.note(config, "one", "j-1/c.0/1", sleeps.pid)
+    [command] = task_commands.running(config)
+    assert (command.server, command.pid) == (os.getpid(), sleeps.pid)
+    task_commands.end_abandoned(config)
+    assert sleeps.poll() is None and task_commands.running(config)
+    earlier = msgspec.structs.replace(command, served_since=command.served_since - 1)
+    (tmp_path / "commands" / "one").write_text(encode(earlier))
+    assert not task_commands.running(config)
+    task_commands.end_abandoned(config)
+    assert sleeps.wait(10) == -signal.SIGKILL and not list((tmp_path / "commands").iterdir())
 
 
 def test_a_folder_that_cannot_be_removed_is_an_error(tmp_path: Path) -> None:
