@@ -19,6 +19,7 @@ from grass.store.embedded import NoRedisError, find_server
 from grass.wire.task_events import Ended, Ready, Started, Waiting
 from grass.wire.version import PROTOCOL
 from node.runtime.process.client import ask
+from tests.support.example_run import free_port
 from tests.support.examples import chosen
 from tests.support.needs import missing, require_root
 from tests.support.node_run import NodeRun
@@ -98,9 +99,7 @@ def test_a_port_that_another_program_holds_is_said_to_be_taken(node: NodeRun) ->
 
 
 def test_ready_when_the_port_answers(node: NodeRun) -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     script = """
 import os, socket, time
 server = socket.create_server(("127.0.0.1", int(os.environ["GRASS_PORT_P"])))

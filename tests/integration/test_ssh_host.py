@@ -27,6 +27,7 @@ from grass.hosts import (
 )
 from grass.hosts.ssh import SshAccess, SshHost
 from grass.provision.layout import user_name
+from tests.support.example_run import free_port
 from tests.support.needs import missing
 from tests.support.waiting import wait_until
 
@@ -46,9 +47,7 @@ class Sshd:
         self.key = folder / "user_key"
         (folder / "authorized_keys").write_text(make_key(self.key) + "\n")
         make_key(folder / "host_key")
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        self.port = free_port()
         (folder / "config").write_text(
             f"Port {self.port}\nListenAddress 127.0.0.1\nHostKey {folder}/host_key\nPidFile none\nUsePAM no\n"
             f"AuthorizedKeysFile {folder}/authorized_keys\nStrictModes no\nPasswordAuthentication no\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import socket
 import subprocess
 import sys
@@ -12,10 +13,21 @@ from typing import IO
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
+_PORTS = range(10_000, 20_000)
+"""Below those of tasks, and of the kernel for outgoing connections: any of these could take a port that a test has just
+chosen, before its server listens there."""
+
+
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """Return a port that nobody has. Not by ``random``, which begins alike in all workers of a run."""
+    while True:
+        port = _PORTS[secrets.randbelow(len(_PORTS))]
+        with socket.socket() as probe:
+            try:
+                probe.bind(("", port))
+            except OSError:
+                continue
+            return port
 
 
 class ExampleRun:
