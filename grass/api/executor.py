@@ -7,13 +7,14 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor as StandardExecutor
 from concurrent.futures import Future
+from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from grass.api import call_packing
 from grass.api.call_packing import Call, Outcome
 from grass.entropy import password, run_id
-from grass.errors import InputError, TaskDiedError
+from grass.errors import ConflictError, InputError, NotFoundError, TaskDiedError
 from grass.model.lifecycle import JobState, NodeState
 
 if TYPE_CHECKING:
@@ -124,7 +125,8 @@ class Executor(StandardExecutor):
             gatherer.join()  # it starts the last calls
         if cancel_futures:
             for job_id in list(self._jobs):
-                self._client.stop(job_id)
+                with suppress(ConflictError, NotFoundError):  # it has just ended, and may have been deleted
+                    self._client.stop(job_id)
         if wait:
             for thread in list(self._jobs.values()):
                 thread.join()

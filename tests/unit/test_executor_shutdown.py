@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from grass import Client, Executor
-from grass.errors import ConflictError, TaskDiedError
+from grass.errors import ConflictError, GrassError, NotFoundError, TaskDiedError
 
 
 class Cluster:
@@ -49,6 +49,29 @@ def test_shutdown_waits_for_calls_that_were_not_started_yet_and_stops_them(cance
     cluster.left.set()
     assert done and isinstance(future.exception(20), TaskDiedError)
     assert cluster.stopped == (["j-1"] if cancel else [])
+
+
+@pytest.mark.parametrize("ended", [ConflictError("already SUCCEEDED"), NotFoundError("deleted")])
+def test_shutdown_stops_the_other_jobs_although_one_has_ended_at_this_moment(ended: GrassError) -> None:
+    class Ended(Cluster):
+        def start(self, document: dict[str, Any]) -> dict[str, str]:
+            self.starts = getattr(self, "starts", 0) + 1
+            return {"id": f"j-{self.starts}"}
+
+        def stop(self, job_id: str) -> None:
+            self.stopped.append(job_id)
+            if job_id == "j-1":
+                raise ended
+            self.left.set()
+
+    cluster = Ended(until_stopped=True)
+    executor = Executor(cast("Client", cluster), max_workers=1)
+    results = [executor.map(len, ["x"]), executor.map(len, ["y"])]
+    executor.shutdown(cancel_futures=True)
+    for each in results:
+        with pytest.raises(TaskDiedError):
+            next(each)
+    assert cluster.stopped == ["j-1", "j-2"]
 
 
 def test_a_call_whose_job_started_keeps_its_own_end_when_a_later_job_cannot_start() -> None:
