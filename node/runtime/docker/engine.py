@@ -38,10 +38,12 @@ class Engine:
 
     @property
     def _client(self) -> docker.APIClient:
-        if self._made is None:
+        made = self._made  # another thread may renew it at any moment
+        if made is None:
             url = f"unix://{self.socket}"
-            self._made = docker.APIClient(base_url=url, version="auto", timeout=SECONDS, max_pool_size=_CONNECTIONS)
-        return self._made
+            made = docker.APIClient(base_url=url, version="auto", timeout=SECONDS, max_pool_size=_CONNECTIONS)
+            self._made = made
+        return made
 
     def renew(self) -> None:
         """Negotiate the API's version again: another engine may answer now."""
