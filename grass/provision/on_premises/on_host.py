@@ -16,6 +16,7 @@ import msgspec
 
 from grass import clock
 from grass.api import keyring, master_certificate, user_files
+from grass.atomic_file import replace_file
 from grass.config import ClusterConfig, Secrets
 from grass.entropy import password
 from grass.network_address import host_and_port
@@ -98,7 +99,8 @@ def _redis(config: ClusterConfig, secrets: Secrets, server: Path) -> None:
 def _keys(config: ClusterConfig, asked: MasterSetup) -> None:
     public = Path(config.home) / PUBLIC_KEY
     if not public.exists():
-        public.write_text(json.dumps(keyring.create_master_key(config.master_dir)) + "\n")
+        key = keyring.create_master_key(config.master_dir)
+        replace_file(public, json.dumps(key) + "\n", mode=0o644)  # the next setup keeps what is there, whole or not
     user_files.register_user(config.master_dir, asked.admin, keyring.Role.ADMIN, asked.key, asked.files_key)
 
 
