@@ -77,8 +77,8 @@ class Forwarding:
                 break  # closed
             number += 1
             local = _Local(accepted)
-            with self._lock:
-                self._locals[number] = local
+            if not self._registered(number, local):
+                break
             threading.Thread(target=self._send, args=(number, local), name="forward-send", daemon=True).start()
             threading.Thread(target=self._deliver, args=(number, local), name="forward-deliver", daemon=True).start()
         with self._lock:
@@ -88,6 +88,15 @@ class Forwarding:
         receiver.join(_OUTPUT_SECONDS)
         if self._problem is not None:
             raise self._problem
+
+    def _registered(self, number: int, local: _Local) -> bool:
+        """Close it instead if all others have been told the end already."""
+        with self._lock:
+            if self._closed:
+                local.socket.close()
+                return False
+            self._locals[number] = local
+            return True
 
     def close(self) -> None:
         """End the forward with all its connections."""
