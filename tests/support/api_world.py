@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -28,6 +29,7 @@ from grass.wire.codec import encode as pack
 from grass.wire.operation_record import OperationRecord
 from master.api.app import close_app, create_app
 from master.api.call import WaitLimits
+from tests.support.example_run import listening
 from tests.support.rsa_keys import public_jwk, write_key
 
 
@@ -79,8 +81,10 @@ class ApiWorld:
         self.app = create_app(
             ClusterConfig("local", "local", folder, folder, master=self.master), self.store, waits=self.waits
         )
-        self.server = make_server("127.0.0.1", self.port, self.app, threaded=True)
-        self.port = self.server.server_port
+        own = socket.create_server(("127.0.0.1", self.port), backlog=128) if self.port else listening()
+        with own:
+            self.port = own.getsockname()[1]
+            self.server = make_server("127.0.0.1", self.port, self.app, threaded=True, fd=own.fileno())
         self.thread = threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True)
         self.thread.start()
 

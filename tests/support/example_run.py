@@ -7,6 +7,7 @@ import secrets
 import socket
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
@@ -28,6 +29,13 @@ def free_port() -> int:
             except OSError:
                 continue
             return port
+
+
+def listening() -> socket.socket:
+    """Return a socket that listens at such a port on 127.0.0.1."""
+    while True:
+        with suppress(OSError):  # somebody took it just now
+            return socket.create_server(("127.0.0.1", free_port()), backlog=128)
 
 
 class ExampleRun:
