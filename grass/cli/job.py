@@ -14,6 +14,7 @@ from grass.cli.exits import Exit
 from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.output import Result
 from grass.cli.values import DURATION, JOB, count_or_all
+from grass.model.lifecycle import JobState
 
 _TASKS_SHOWN = 20
 _NAMED = 50
@@ -88,6 +89,8 @@ def show(invocation: Invocation, name: str, tasks_shown: str, as_file: bool) -> 
     most = count_or_all(tasks_shown, "--tasks")
     client = invocation.client()
     view = client.job(name)
+    if not JobState(view["state"]).ended:  # with what running tasks have used so far
+        view["usage"] = client.job_usage(view["id"], first=1, since=clock.wall())["totals"]
     count = sum(part["replicas"] for part in view["components"].values())
     shown = client.tasks(view["id"], first=count if most is None else most)
     names = [task["task"] for task in shown if task["attempt"] > 1]

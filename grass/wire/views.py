@@ -134,7 +134,8 @@ class TaskView(msgspec.Struct, frozen=True, kw_only=True):
     gpus: tuple[tuple[int, int], ...] | None
     """(device id, thousandths of it) of each device."""
     usage: TaskTotals | None
-    """What its ended attempts used together. None: nothing was measured."""
+    """What its attempts used together. None: nothing was measured. In the list of a job's tasks, this includes what the
+    running attempt used so far, 2 s late; in other answers, only attempts that have ended count."""
     software: dict[str, str] | None
     """Of its newest attempt: ``image``, its digest; versions of the GPU ``driver``, ``grass`` and the ``kernel``."""
     values: dict[str, str] | UnsetType = UNSET

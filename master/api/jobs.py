@@ -32,6 +32,7 @@ from master.api.redaction import Redaction
 from master.api.registry import noun_blueprint
 from master.api.shared_files import with_shared_files
 from master.api.submission import accept_job
+from master.api.usage import with_running
 from master.api.views import all_records, counted_tasks, first_tasks, job_view, specification, task_views, with_values
 from master.api.why import why_view
 
@@ -116,7 +117,7 @@ def list_tasks(call: Call, job: str) -> TasksView:
         found = task_views(record, spec, tasks, component)
     else:
         found = first_tasks(record, spec, tasks, component, int(most))
-    return TasksView(tuple(with_values(task, spec) for task in found))
+    return TasksView(tuple(with_values(task, spec) for task in with_running(call, record.id, found)))
 
 
 def explain_job(call: Call, job: str) -> WhyView:

@@ -7,10 +7,11 @@ the histories that the monitor keeps; their last point may be 10 s old. Used by 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 
 from flask import Blueprint
+from msgspec import structs
 
 from grass.errors import NotFoundError, UndecodableError
 from grass.model.key_text import job_of
@@ -31,6 +32,7 @@ from grass.wire.usage_views import (
     TaskTotalsView,
     TaskUsageView,
 )
+from grass.wire.views import TaskView
 from master.api.call import Api, Call, Handler
 from master.api.job_changes import find_job
 from master.api.registry import noun_blueprint
@@ -72,7 +74,7 @@ def node_usage(call: Call, node: str) -> NodeUsageView:
 def job_usage(call: Call, job: str) -> JobUsageView:
     record = find_job(call, job)
     tasks = call.api.store.tasks(record.id)
-    running = _running(call, record.id, tasks.values())
+    running = _running(call, record.id, tasks)
     views = [_task(key, task, running.get(str(key))) for key, task in sorted(tasks.items())]
     most = call.query["first"]
     shown = views if most is None else heapq.nlargest(int(most), views, key=lambda each: _cpu(each.totals))
@@ -89,7 +91,7 @@ def task_usage(call: Call, job: str, task: str) -> TaskUsageView:
     known = call.api.store.some_tasks(record.id, [str(key)]).get(key)
     if known is None:
         raise NotFoundError(f"job {record.name}: task {task} was never assigned to a node, or does not exist")
-    running = _running(call, record.id, [known])
+    running = _running(call, record.id, {key: known})
     history = _curves(call, call.api.store.history.keys.job_history(record.id), str(key))
     return TaskUsageView(record.id, _task(key, known, running.get(str(key))), history)
 
@@ -116,29 +118,39 @@ def _visible(call: Call, tasks: Iterable[TaskSample]) -> tuple[TaskSample, ...]:
     return tuple(task for task in tasks if job_of(task.key) in seen)
 
 
-def _running(call: Call, job_id: str, tasks: Iterable[TaskRecord]) -> dict[str, TaskSample]:
-    """Return task → newest sample of its present attempt, from the nodes on which the tasks are."""
-    attempts = {task.node for task in tasks if task.state.on_node and task.node is not None}
+def with_running(call: Call, job_id: str, tasks: Sequence[TaskView]) -> list[TaskView]:
+    """Return the tasks, each with what its running attempt used so far added to what the earlier ones used."""
+    running = _running(call, job_id, {TaskKey(task.component, task.index): task for task in tasks})
+    return [
+        structs.replace(task, usage=_sum(task.usage, running[task.task].totals)) if task.task in running else task
+        for task in tasks
+    ]
+
+
+def _running(call: Call, job_id: str, tasks: Mapping[TaskKey, TaskRecord | TaskView]) -> dict[str, TaskSample]:
+    """Return task → newest sample of its present attempt, from the nodes on which the tasks are.
+
+    The sample of an attempt that has ended is left out, because the record has what it used."""
+    present = {
+        AttemptKey(job_id, key.component, key.index, task.attempt) for key, task in tasks.items() if task.state.on_node
+    }
     found = {}
-    for node in attempts:
+    for node in {task.node for task in tasks.values() if task.state.on_node and task.node is not None}:
         newest = call.api.store.history.newest(node)
         for sample in newest.sample.tasks if newest else ():
             key = AttemptKey.parse(sample.key)
-            if key.job_id == job_id:
+            if key in present:
                 found[str(key.task)] = sample
     return found
 
 
-def _task(key: TaskKey, task: TaskRecord, sample: TaskSample | None) -> TaskTotalsView:
-    now = sample if sample is not None and task.state.on_node and _attempt(sample) == task.attempt else None
-    totals = task.usage
-    if now is not None:
-        totals = now.totals if totals is None else totals.plus(now.totals)
+def _task(key: TaskKey, task: TaskRecord, now: TaskSample | None) -> TaskTotalsView:
+    totals = task.usage if now is None else _sum(task.usage, now.totals)
     return TaskTotalsView(str(key), task.state, task.attempt, task.node, totals, now)
 
 
-def _attempt(sample: TaskSample) -> int:
-    return AttemptKey.parse(sample.key).attempt
+def _sum(earlier: TaskTotals | None, now: TaskTotals) -> TaskTotals:
+    return now if earlier is None else earlier.plus(now)
 
 
 def _totals(record: JobRecord, running: Iterable[TaskSample]) -> TaskTotals | None:

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -134,6 +134,7 @@ def test_usage_of_a_running_task_and_the_totals_of_many_short_ones(client: ApiCl
     running = start(client, "running", "sleep 1000")
     wait_until(lambda: any(task["now"] for task in client.job_usage(running)["tasks"]), 25)
     [task] = client.job_usage(running)["tasks"]
+    assert client.tasks(running)[0]["usage"]["memory"] > 0
     assert task["now"]["memory"] > 0 and task["now"]["threads"] >= 1 and task["now"]["files"] >= 3
     assert any(task["key"].startswith(running) for task in client.node_usage("local")["tasks"])
     wait_until(lambda: any(client.job_usage(running)["history"]["curves"].get("memory", ())), 25)
@@ -182,12 +183,33 @@ def test_what_does_not_exist(client: ApiClient, worked: str, ask: Any, said: str
         ask(client, worked)
 
 
-def test_the_command_line(cluster: LocalCluster, worked: str) -> None:
-    def grass(*words: str) -> subprocess.CompletedProcess[str]:
+@pytest.fixture
+def grass(cluster: LocalCluster) -> Callable[..., subprocess.CompletedProcess[str]]:
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
         env = {**os.environ, "GRASS_HOME": str(cluster.home)}
         argv = [sys.executable, "-c", "from grass.cli.entry import main; main()", *words]
         return subprocess.run(argv, env=env, capture_output=True, text=True, timeout=30, check=False)
 
+    return run
+
+
+def test_job_show_has_what_running_tasks_used_so_far(client: ApiClient, grass: Callable[..., Any]) -> None:
+    command = f"{sys.executable} -c 'import time\nwhile time.process_time() < 1: pass\ntime.sleep(1000)'"
+    job = start(client, "shown", f'[ "$GRASS_INDEX" = 1 ] || {command}', replicas=2)
+
+    def burnt() -> bool:
+        return any((task["usage"] or {}).get("cpu", 0) > 0.9 for task in client.tasks(job))
+
+    wait_until(burnt, 25)
+    shown = json.loads(grass("job", "show", job, "-o", "json").stdout)
+    assert {task["task"]: task["state"] for task in shown["tasks"]} == {"w.0": "RUNNING", "w.1": "SUCCEEDED"}
+    assert shown["usage"]["cpu"] == pytest.approx(1, abs=0.3)
+    assert sum(task["usage"]["cpu"] for task in shown["tasks"]) == pytest.approx(shown["usage"]["cpu"], abs=0.1)
+    assert "cpu, " in grass("job", "show", job).stdout.partition("Used")[2].partition("\n")[0]
+    client.stop(job, grace=0.1)
+
+
+def test_the_command_line(worked: str, grass: Callable[..., subprocess.CompletedProcess[str]]) -> None:
     shown = grass("job", "usage", worked)
     assert shown.returncode == 0 and "w.0" in shown.stdout and "Peak memory" in shown.stdout, shown.stderr
     assert "Used" in grass("job", "show", worked).stdout
