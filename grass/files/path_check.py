@@ -92,9 +92,9 @@ def main(options: list[str]) -> int:
     words = list(arguments(environ))
     match options:
         case ["--user", user, job] if not said and module == rights.DATA:
-            said = not_theirs(user, job, words)
+            said = f"{rights.NOT_ALLOWED}{wrong}" if (wrong := not_theirs(user, job, words)) else ""
         case ["--viewer", user] if not said and "--sender" not in words:
-            said = f"user {user}: a viewer changes no files"
+            said = f"{rights.NOT_ALLOWED}user {user}: a viewer changes no files"
     if said:
         sys.stdout.write(f"{said}\n")
     return 1 if said else 0

@@ -12,6 +12,8 @@ from grass.files import paths
 DATA, SHARED = "data", "shared"
 OF_ALL = f"{DATA}/{SHARED}"
 """The folder in which all users may write."""
+NOT_ALLOWED = "not allowed: "
+"""How the check before a transfer begins a refusal, so that the other side of rsync knows what it is."""
 
 
 def own_folders(user: str) -> tuple[str, ...]:

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from typing import IO, cast
 
 from grass import clock
-from grass.errors import ConflictError, GrassError, InputError, UnreachableError
+from grass.errors import ConflictError, GrassError, InputError, NotAllowedError, UnreachableError
+from grass.files.rights import NOT_ALLOWED
 
 PARTIAL = ".grass-partial"
 _PIPE = 1 << 20
@@ -32,6 +33,8 @@ OVER_QUOTA = 43
 """Exit code of the server when a transfer ended because of a quota. rsync has none of this number."""
 QUOTA = "quota of user "
 """How the server begins to say so. rsync passes the code on, or ends with 12 if it first sees the server gone."""
+_CHECKED = "pre-xfer exec returned failure"
+"""What rsync's daemon says before the words of the server's own check (``path_check``)."""
 
 
 @dataclass(frozen=True)
@@ -106,9 +109,12 @@ def _progress(stream: IO[bytes]) -> Iterator[Progress]:
 
 def _failure(code: int, what: str, said: str) -> GrassError:
     lines = [line for line in said.splitlines() if line.strip() and not line.startswith("rsync error:")]
+    lines = [line for line in lines if _CHECKED not in line] or lines
     reason = "; ".join(lines[-3:]) or f"rsync ended with {code}"
     if over := [line for line in lines if line.startswith(QUOTA)]:
         return ConflictError(f"{what}: {over[0]}")
+    if refused := [line.removeprefix(NOT_ALLOWED) for line in lines if line.startswith(NOT_ALLOWED)]:
+        return NotAllowedError(f"{what}: {refused[0]}")
     if code in _UNREACHABLE:
         return UnreachableError(f"{what}: the connection to the cluster failed ({reason}); run it again to go on")
     if code in _WRONG:
