@@ -51,7 +51,7 @@ def read_document(content: bytes | str, *, source: str = "", json: bool = False)
     except DocumentFault as fault:
         raise ManifestError([fault.problem], source) from fault
     if not isinstance(value, dict):
-        kind = "empty" if value is None else f"a {type(value).__name__}"
+        kind = {type(None): "empty", list: "a list", str: "text"}.get(type(value), "a single value")
         raise ManifestError([Problem("", f"must be a mapping (KEY: VALUE lines), but is {kind}")], source)
     return value
 

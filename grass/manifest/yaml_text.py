@@ -32,6 +32,11 @@ def _build(text: str, *, several: bool) -> _Builder:
     return builder
 
 
+_QUOTES = "a text that begins with this character needs quotes"
+_BEFORE = {"\t": "a tab; use spaces to indent", "@": _QUOTES, "`": _QUOTES, "%": _QUOTES}
+"""What is wrong if the parser stops before this character: more than it says itself."""
+
+
 def events(text: str) -> Iterator[tuple[str, Any]]:
     """Yield the parser's events with their kinds. Raise DocumentFault with the line."""
     import yaml
@@ -43,7 +48,8 @@ def events(text: str) -> Iterator[tuple[str, Any]]:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
-        raise DocumentFault("", f"{where}is not YAML: {error.problem or error.context}") from error
+        problem = _BEFORE.get(text[mark.index : mark.index + 1] if mark else "") or error.problem or error.context
+        raise DocumentFault("", f"{where}is not YAML: {problem}") from error
     except yaml.YAMLError as error:
         raise DocumentFault("", f"is not YAML: {str(error).splitlines()[0]}") from error
     except UnicodeEncodeError as error:

@@ -71,9 +71,11 @@ def test_a_key_that_stands_twice_is_refused_with_its_path_and_lines() -> None:
     [
         ("a: [1, 2", "is not YAML: did not find expected ',' or ']'"),
         ("a: b: c", "line 1, column 5: is not YAML: mapping values are not allowed in this context"),
+        ("é: 1\n\ta: 1\n", "line 2, column 1: is not YAML: a tab; use spaces to indent"),
+        ("a: @b", "line 1, column 4: is not YAML: a text that begins with this character needs quotes"),
         ("a: 1\n---\nb: 2\n", "line 2: a second document begins; a file must have one document"),
         ("- a\n- b\n", "must be a mapping (KEY: VALUE lines), but is a list"),
-        ("just words", "must be a mapping (KEY: VALUE lines), but is a str"),
+        ("just words", "must be a mapping (KEY: VALUE lines), but is text"),
         ("", "must be a mapping (KEY: VALUE lines), but is empty"),
         (
             "a: !!python/object/apply:os.system [x]",

@@ -215,7 +215,8 @@ def test_every_kind_of_ignored_key_is_one_warning_with_its_paths() -> None:
     ("found", "problem"),
     [
         (document() | {"apiVersion": "kai.alibabacloud.com/v2"}, "apiVersion: unknown version of TrainingJob"),
-        (document() | {"kind": "TFJob"}, 'kind: unknown kind "TFJob"; these are read: TrainingJob (kai.'),
+        (document() | {"kind": "Pod"}, 'kind: unknown kind "Pod"; these are read: TrainingJob (kai.'),
+        (document() | {"kind": "Trainingjob"}, 'kind: unknown kind "Trainingjob"; did you mean `TrainingJob`?'),
         ({"kind": "TrainingJob"}, "apiVersion: is missing"),
         (document(etReplicaSpecs=None), "spec.etReplicaSpecs: is missing; it needs a launcher and a worker"),
         (document(colour="red"), "spec.colour: unknown key"),

@@ -83,7 +83,9 @@ def _read_kind(fields: Fields) -> str:
     kind = fields.require("kind", values.text, "")
     known = "; ".join(f"{name} ({', '.join(versions)})" for name, versions in VERSIONS.items())
     if kind and kind not in VERSIONS:
-        fields.problems.add("kind", f"unknown kind {values.show(kind)}; these are read: {known}")
+        meant = fields.problems.closest(kind, tuple(VERSIONS))
+        hint = f"did you mean `{meant}`?" if meant else f"these are read: {known}"
+        fields.problems.add("kind", f"unknown kind {values.show(kind)}; {hint}")
         return ""
     if kind and version and version not in VERSIONS[kind]:
         expected = " or ".join(VERSIONS[kind])
