@@ -75,7 +75,7 @@ def stream_logs(call: Call) -> Pieces:
     if not folder.is_dir():
         raise NotFoundError(
             "this cluster uses fluentd as its collector, which keeps no logs of daemons; see the journal of each host "
-            "(journalctl -u 'grass-*')"
+            f"(journalctl -u 'grass-*@{call.api.config.name}.service')"
         )
     if after is None:
         lines, after = tail(folder, wanted, call.query["limit"])

@@ -39,5 +39,5 @@ def test_an_administrator_gets_the_newest_and_follows(world: ApiWorld) -> None:
 
 
 def test_a_cluster_whose_collector_keeps_none_says_where_they_are(world: ApiWorld) -> None:
-    with pytest.raises(NotFoundError, match="journalctl"):
+    with pytest.raises(NotFoundError, match=r"journalctl -u 'grass-\*@local\.service'"):
         list(world.client("root").daemon_logs())
