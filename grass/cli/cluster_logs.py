@@ -13,7 +13,7 @@ from grass.cli.amounts import show_instant
 from grass.cli.command import Command, Group
 from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.output import Result
-from grass.cli.values import NODE, SINCE
+from grass.cli.values import NODE, SINCE, Whole
 from grass.wire.daemon_line import DAEMONS
 
 
@@ -27,9 +27,7 @@ def cluster() -> None:
 @click.option("--node", type=NODE, metavar="NAME", help="Only daemons of this node.")
 @click.option("-f", "--follow", is_flag=True, help="Follow new entries.")
 @click.option("--since", type=SINCE, metavar="T", help="Only newer entries: 10m, or 2026-03-01T12:00.")
-@click.option(
-    "--tail", type=click.IntRange(0, 10_000), default=1000, metavar="N", help="The newest N.  [default: 1000]"
-)
+@click.option("--tail", type=Whole(0, 10_000), default=1000, metavar="N", help="The newest N.  [default: 1000]")
 @pass_invocation
 def logs(
     invocation: Invocation, daemon: str | None, node: str | None, follow: bool, since: float | None, tail: int
@@ -38,8 +36,12 @@ def logs(
 
     DAEMON is one of master-agent, master-api-server, monitor, collector, node-agent and node-api-server.
     """
+    some = False
     for line in invocation.client().daemon_logs(daemon, node, follow, tail, since):
+        some = True
         invocation.output.record(Result(line, partial(daemon_lines, line), [str(line["text"])]))
+    if not some and tail:
+        invocation.output.note("no such entries")
 
 
 def daemon_lines(line: Mapping[str, Any], _: int | None) -> list[str]:

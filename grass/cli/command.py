@@ -98,6 +98,27 @@ class Group(click.Group):
         command: click.Command = getattr(importlib.import_module(module), attribute)
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command. Raise UsageError for an unknown name, with the command that the user probably means."""
+        name = args[0]
+        if not name.startswith("-") and self.get_command(ctx, name) is None:
+            meant = self._meant(ctx, name)
+            ctx.fail(f"no such command '{name}'" + (f"; did you mean `{ctx.command_path} {meant}`?" if meant else ""))
+        return super().resolve_command(ctx, args)
+
+    def _meant(self, ctx: click.Context, name: str) -> str:
+        """Return a command of one of its groups with this name, or one of this group with a similar name."""
+        import difflib
+
+        names = self.list_commands(ctx)
+        for each in names:
+            group = self.get_command(ctx, each)
+            if isinstance(group, click.Group) and name in group.list_commands(ctx):
+                return f"{each} {name}"
+        return next(iter(difflib.get_close_matches(name, names, 1)), "")
+
     def _aliased(self, ctx: click.Context, path: str) -> click.Command | None:
         """Return the command that an alias such as ``job list`` stands for."""
         first, _, rest = path.partition(" ")

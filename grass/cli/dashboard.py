@@ -13,14 +13,14 @@ from grass import clock
 from grass.cli.command import Command
 from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.output import Result
-from grass.cli.values import DURATION
+from grass.cli.values import DURATION, Whole
 from grass.errors import InputError
 
 _SHARED_FOR = 12 * 3600.0
 
 
 @click.command(cls=Command)
-@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port to listen on. [default: a free one]")
+@click.option("--port", type=Whole(0, 65535), default=0, help="Port to listen on. [default: a free one]")
 @click.option("--no-browser", is_flag=True, help="Do not open a browser; only print the link.")
 @click.option("--share", is_flag=True, help="Serve a read-only page to other machines, for a wall screen.")
 @click.option("--address", metavar="NAME", help="With --share: name or IP address of this machine, for browsers.")

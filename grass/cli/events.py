@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,7 +13,29 @@ from grass.cli.amounts import show_instant
 from grass.cli.command import Command
 from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.output import Result
-from grass.cli.values import JOB, NODE, SINCE
+from grass.cli.values import JOB, NODE, SINCE, Whole
+from grass.model.event_kind import EventKind
+
+if TYPE_CHECKING:
+    ParamType = click.ParamType[Any]
+else:
+    ParamType = click.ParamType
+
+
+class Kind(ParamType):
+    """A kind of events, or the beginning of some kinds and ``*``."""
+
+    name = "kind"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        kinds = [kind.value for kind in EventKind]
+        if not any(kind.startswith(value[:-1]) if value.endswith("*") else kind == value for kind in kinds):
+            import difflib
+
+            meant = difflib.get_close_matches(value, kinds, 1)
+            hint = f"did you mean `{meant[0]}`?" if meant else f"use some of {', '.join(kinds)}"
+            self.fail(f"unknown kind {value!r}; {hint}", param, ctx)
+        return value
 
 
 @click.command(cls=Command)
@@ -21,11 +43,15 @@ from grass.cli.values import JOB, NODE, SINCE
 @click.option("--job", type=JOB, metavar="NAME", help="Only events of this job.")
 @click.option("--node", type=NODE, metavar="NAME", help="Only events of this node.")
 @click.option("--user", metavar="NAME", help="Only what this user did.")
-@click.option("--kind", multiple=True, metavar="KIND", help="Only events of this kind; `task-*` for all that begin so.")
-@click.option("--since", type=SINCE, metavar="T", help="Only newer events: 10m, or 2026-03-01T12:00.")
 @click.option(
-    "--tail", type=click.IntRange(0, 10_000), default=1000, metavar="N", help="The newest N.  [default: 1000]"
+    "--kind",
+    type=Kind(),
+    multiple=True,
+    metavar="KIND",
+    help="Only events of this kind; `task-*` for all that begin so.",
 )
+@click.option("--since", type=SINCE, metavar="T", help="Only newer events: 10m, or 2026-03-01T12:00.")
+@click.option("--tail", type=Whole(0, 10_000), default=1000, metavar="N", help="The newest N.  [default: 1000]")
 @pass_invocation
 def events(
     invocation: Invocation,
@@ -38,10 +64,13 @@ def events(
     tail: int,
 ) -> None:
     """Show the events of the cluster and who caused them; oldest first."""
-    found = invocation.client().events(follow, job, tail, node, user, kind, since)
-    for event in found:
+    some = False
+    for event in invocation.client().events(follow, job, tail, node, user, kind, since):
+        some = True
         rows = partial(serial.rows_of, {**dict.fromkeys(_COLUMNS), **event})
         invocation.output.record(Result(event, partial(event_lines, event), [str(event["id"])], rows))
+    if not some and tail:
+        invocation.output.note("no such events")
 
 
 _COLUMNS = ("time", "kind", "message", "user", "job", "task", "node", "schedule", "by", "address", "id")

@@ -9,7 +9,7 @@ import click
 from grass.cli.command import Command
 from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.output import Result
-from grass.cli.values import JOB
+from grass.cli.values import JOB, Whole
 
 if TYPE_CHECKING:
     from grass.api.client import View
@@ -46,7 +46,9 @@ def release(invocation: Invocation, name: str) -> None:
 
 @click.command("set", cls=Command)
 @click.argument("name", type=JOB)
-@click.option("--priority", type=int, required=True, metavar="N", help="From 0 to 1000; higher is served first.")
+@click.option(
+    "--priority", type=Whole(0, 1000), required=True, metavar="N", help="From 0 to 1000; higher is served first."
+)
 @pass_invocation
 def set_priority(invocation: Invocation, name: str, priority: int) -> None:
     """Change a queued job."""

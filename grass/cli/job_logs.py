@@ -12,14 +12,14 @@ from grass.cli.command import Command
 from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.job_views import job_reason
 from grass.cli.selection import Parts, jobs_or_parts
-from grass.cli.values import JOB, PART, PART_OR_JOB, PATTERN, SINCE, Part, part_of
+from grass.cli.values import JOB, PART, PART_OR_JOB, PATTERN, SINCE, Part, Whole, part_of
 from grass.errors import InputError
 from grass.model.lifecycle import JobState
 
 if TYPE_CHECKING:
     pass
 
-_LINES = click.IntRange(0, 1_000_000_000)
+_LINES = Whole(0, 1_000_000_000)
 
 
 @click.command("logs", cls=Command)

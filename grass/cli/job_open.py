@@ -10,7 +10,7 @@ import click
 from grass.cli.command import Command
 from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.output import Result
-from grass.cli.values import JOB, PART, Part
+from grass.cli.values import JOB, PART, Part, Whole
 from grass.errors import InputError
 
 
@@ -18,7 +18,7 @@ from grass.errors import InputError
 @click.argument("name", type=JOB)
 @click.argument("part", type=PART, required=False, metavar="[COMPONENT[.INDEX]]")
 @click.option("--port", metavar="NAME", help="The port of the task. [default: the one of its page (`web`)]")
-@click.option("--local-port", type=click.IntRange(1, 65535), metavar="N", help="The port here. [default: a free one]")
+@click.option("--local-port", type=Whole(1, 65535), metavar="N", help="The port here. [default: a free one]")
 @click.option("--browser", is_flag=True, help="Open the page in a browser.")
 @pass_invocation
 def open_page(

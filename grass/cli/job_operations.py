@@ -16,6 +16,7 @@ from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.output import Result
 from grass.cli.values import DURATION_OR_ZERO, JOB, PART, Part, job_and_task
 from grass.errors import ConflictError
+from grass.model.key_text import task_parts
 
 if TYPE_CHECKING:
     from grass.api.client import View
@@ -145,7 +146,10 @@ def replace(
     if task is None:
         name, text = job_and_task(name)
     elif task.index is None:
-        raise click.BadParameter(f"must be a task such as {task.text}.3, got {task.text}", param_hint="TASK")
+        other = f"; the job comes first: {task.text} {name}" if task_parts(name) else ""
+        raise click.BadParameter(
+            f"must be COMPONENT.INDEX, such as worker.3; got {task.text}{other}", param_hint="TASK"
+        )
     else:
         text = task.text
     return _shown(invocation, invocation.client().replace(name, text, deadline, reason), wait)

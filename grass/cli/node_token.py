@@ -14,7 +14,7 @@ from grass.cli.command import Command
 from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.output import Result
 from grass.cli.table import Column, table
-from grass.cli.values import DURATION
+from grass.cli.values import DURATION, Whole
 from grass.errors import InputError
 from grass.model.amounts import show_span
 
@@ -32,9 +32,7 @@ _LIST = (
 @click.command(cls=Command)
 @click.option("--name", metavar="NAME", help="Accept only a node of this name.")
 @click.option("--expires", type=DURATION, default="1h", show_default=True, help="How long the token is valid.")
-@click.option(
-    "--uses", type=click.IntRange(1, 1000), default=1, show_default=True, help="How many machines may join with it."
-)
+@click.option("--uses", type=Whole(1, 1000), default=1, show_default=True, help="How many machines may join with it.")
 @click.option("--list", "listed", is_flag=True, help="List the tokens instead, without their secrets.")
 @click.option("--revoke", metavar="ID", help="Revoke a token instead, by its id in the list. Its nodes stay.")
 @pass_invocation

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from grass.cli.values import Quantity
+from grass.cli.values import Quantity, Whole
 from grass.errors import InputError
 from grass.model.runtime import RUNTIMES, RuntimeName
 
@@ -26,7 +26,7 @@ _OPTIONS = (
         metavar="IP",
         help="Address of the node for other hosts. [default: the one that reaches the master]",
     ),
-    click.option("--api-port", type=click.IntRange(1, 65535), help="Port of the node's API. [default: 51813]"),
+    click.option("--api-port", type=Whole(1, 65535), help="Port of the node's API. [default: 51813]"),
     click.option("--cpu", type=Quantity("cores", "cpu"), help="Offer at most this many cores."),
     click.option("--memory", type=Quantity("size", "memory"), help="Offer at most this much memory."),
     click.option("--gpu", type=Quantity("devices", "devices"), help="Offer at most this many GPUs; 0: none."),

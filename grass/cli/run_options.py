@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from grass.cli.environment_options import environment_options
-from grass.cli.values import Quantity
+from grass.cli.values import Quantity, Whole
 from grass.errors import InputError
 from grass.model.runtime import RUNTIMES
 
@@ -76,7 +76,7 @@ class Written(Quantity):
 
 def _options() -> list[click.Parameter]:
     duration, size = Written("duration", "duration"), Written("size", "memory")
-    counted = click.IntRange(1, 100_000)
+    counted = Whole(1, 100_000)
     return [
         click.Option(["--name"], metavar="NAME", help="The job's name. [default: run-XXXXXXXX]"),
         click.Option(
@@ -113,7 +113,7 @@ def _options() -> list[click.Parameter]:
         click.Option(["--min"], type=counted, metavar="N", help="Fewest tasks that the job runs with."),
         click.Option(["--max"], type=counted, metavar="N", help="Most tasks, for `grass job scale`."),
         click.Option(["--timeout"], type=duration, metavar="DURATION", help="Stop the job after this time."),
-        click.Option(["--priority"], type=click.IntRange(0, 1000), metavar="N", help="Higher goes first."),
+        click.Option(["--priority"], type=Whole(0, 1000), metavar="N", help="Higher goes first."),
         click.Option(["--after"], metavar="JOB", multiple=True, help="Start once this job has succeeded."),
         click.Option(["--tag"], metavar="NAME=VALUE", multiple=True, help="A label by which to find the job."),
         click.Option(

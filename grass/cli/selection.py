@@ -48,17 +48,32 @@ def selected(client: ApiClient, names: Sequence[str], tag: Sequence[str], *, all
 
 
 def jobs_or_parts(client: ApiClient, names: Sequence[str]) -> Parts | None:
-    """Return the parts of the first job that the other words mean; None: all words are jobs. Raises InputError."""
+    """Return the parts of the first job that the other words mean; None: all words are jobs. Raises InputError, and
+    NotFoundError for a word that is neither."""
     if len(names) < 2:
         return None
     first = client.job(names[0], specification=False)
     parts = [word for word in names[1:] if is_part(first["components"], word)]
     if not parts:
+        _check_jobs(client, first, names[1:])
         return None
     if len(parts) < len(names) - 1:
         other = next(word for word in names[1:] if word not in parts)
         raise InputError(f"job {first['name']}: has no {other}; stop other jobs in a command of their own")
     return Parts(names[0], tuple(parts))
+
+
+def _check_jobs(client: ApiClient, first: Mapping[str, Any], names: Sequence[str]) -> None:
+    """Raise NotFoundError for a word that is no job: it may have been meant as a component of the first one."""
+    for name in names:
+        try:
+            client.job(name, specification=False)
+        except NotFoundError as error:
+            has = ", ".join(first["components"])
+            raise NotFoundError(
+                f"{name}: neither a component of job {first['name']}, which has {has}, nor a job; "
+                "`grass job list --all` lists all jobs"
+            ) from error
 
 
 def is_part(components: Mapping[str, Any], word: str) -> bool:

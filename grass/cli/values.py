@@ -51,6 +51,16 @@ class Quantity(ParamType):
             self.fail(str(wrong), param, ctx)
 
 
+class Whole(click.IntRange):
+    """A whole number from ``min`` to ``max``."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter:
+            self.fail(f"must be a whole number from {self.min} to {self.max}, got {value!r}", param, ctx)
+
+
 class Since(ParamType):
     name = "time"
 

@@ -293,6 +293,12 @@ def test_words_after_a_job_mean_its_parts_where_it_has_them(grass: Grass, folder
     grass.good("job", "start", job_file(folder, "parts", "sleep 100", "replicas: 2"))
     mixed = grass("job", "stop", "parts", "main.0", "other")
     assert mixed.returncode == Exit.BAD_INPUT and "job parts: has no other" in mixed.stderr
+    for command in (("stop",), ("logs",)):
+        wrong = grass("job", *command, "parts", "mian")
+        assert wrong.returncode == Exit.BAD_INPUT
+        assert wrong.stderr.startswith("error: mian: neither a component of job parts, which has main, nor a job")
+    swapped = grass("job", "replace", "main.0", "parts")
+    assert swapped.returncode == Exit.BAD_INPUT and "the job comes first: parts main.0" in swapped.stderr
     grass.good("job", "stop", "parts", "--grace", "0")
 
 
@@ -366,5 +372,8 @@ def test_the_logs_of_all_daemons_are_in_one_place(grass: Grass) -> None:
         ("local", "node-api-server"),
     }
     assert "started, version" in grass.good("cluster", "logs", "master-agent")
+    for nothing in (("cluster", "logs", "--node", "nowhere"), ("events", "--node", "nowhere")):
+        done = grass(*nothing)
+        assert (done.returncode, done.stdout) == (0, "") and done.stderr.startswith("no such e")
     refused = grass("cluster", "logs", "redis")
     assert refused.returncode == Exit.BAD_INPUT and "node-agent" in refused.stderr

@@ -100,6 +100,27 @@ def test_bad_usage_exits_with_2_and_a_message_in_either_format(arguments: list[s
         assert set(error) == {"code", "message", "problems"}
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["jobs"], "no such command 'jobs'; did you mean `grass job`?\nsee `grass --help`"),
+        (["job", "strat"], "no such command 'strat'; did you mean `grass job start`?\nsee `grass job --help`"),
+        (["scale", "x"], "no such command 'scale'; did you mean `grass job scale`?"),
+        (["frob"], "no such command 'frob'\nsee `grass --help`"),
+        (["job", "logs", "x", "--tail", "many"], "'--tail': must be a whole number from 0 to 1000000000, got 'many'"),
+        (["dashboard", "--port", "99999"], "'--port': must be a whole number from 0 to 65535, got '99999'"),
+        (["events", "--kind", "job-faild"], "'--kind': unknown kind 'job-faild'; did you mean `job-failed`?"),
+        (["events", "--kind", "pod*"], "'--kind': unknown kind 'pod*'; use some of job-submitted, "),
+        (["job", "set", "x", "--priority", "-1"], "'--priority': must be a whole number from 0 to 1000, got '-1'"),
+    ],
+)
+def test_a_mistyped_command_or_number_is_told_what_would_be_right(
+    arguments: list[str], said: str, tmp_path: Path
+) -> None:
+    done = grass(*arguments, home=tmp_path)
+    assert done.returncode == Exit.BAD_INPUT and said in done.stderr
+
+
 def test_a_tail_longer_than_any_log_is_refused_before_anything_is_asked(tmp_path: Path) -> None:
     done = grass("job", "logs", "x", "--tail", "99999999999999999999", home=tmp_path)
     assert done.returncode == 2
