@@ -37,10 +37,10 @@ def show_shares(call: Call) -> SharesView:
     active = store.runs(store.job_index.newest([BEGUN, WAITING], EVERYBODY, MOST, None))
     past = decayed(store.usage(), clock.steady(), clock.boot_id(), call.api.config.master.usage_half_life)
     shares = _shares(_allocated(call, active), _whole(call), past, active, call.api.config.master)
-    total = {share.user: share.past + share.share for share in shares}
+    by_user = {share.user: share for share in shares}
     waiting = [record for record in active if record.state is JobState.QUEUED]
-    order = sorted(waiting, key=lambda record: (-record.priority, total[record.user], record.submitted))
-    queue = tuple(_queued(call, record, total) for record in order[:QUEUE])
+    order = sorted(waiting, key=lambda record: (-record.priority, _counted(by_user[record.user]), record.submitted))
+    queue = tuple(_queued(call, record, by_user[record.user]) for record in order[:QUEUE])
     return SharesView(tuple(shares), queue)
 
 
@@ -97,11 +97,15 @@ def _shares(
         part = past.get(user, 0.0) / all_past if all_past > 0 else 0.0
         hours, quota = past.get(user, 0.0) / 3600, policy.quotas.get(user, policy.default_quota)
         users.append(UserShare(user, now, part, hours, running[user], waiting[user], dict(amounts), dict(quota)))
-    return sorted(users, key=lambda share: (share.past + share.share, share.user))
+    return sorted(users, key=lambda share: (_counted(share), share.user))
 
 
-def _queued(call: Call, record: JobRecord, total: Mapping[str, float]) -> QueuedView:
-    why = f"priority {record.priority}, share of {record.user} {100 * total[record.user]:.0f} %"
+def _counted(share: UserShare) -> float:
+    return share.past + share.share
+
+
+def _queued(call: Call, record: JobRecord, share: UserShare) -> QueuedView:
+    why = f"priority {record.priority}; {record.user} has {share.share:.0%} now, and had {share.past:.0%} recently"
     if record.held:
         why = f"held by {record.held}"
     job = record.id if call.sees(record.user) else None

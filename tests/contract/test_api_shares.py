@@ -54,6 +54,7 @@ def test_who_has_less_is_first_and_the_queue_is_in_the_order_of_service(world: A
     ]
     assert view["users"][1]["running"] == 1 and view["users"][1]["waiting"] == 2
     assert [each["job"].rpartition("-")[0] for each in view["queue"]] == ["urgent", "b", "a"]
+    assert view["queue"][2]["why"] == "priority 0; ann has 25% now, and had 75% recently"
     lines = share_lines(view, 100)
     assert "bob" in lines[1] and any("priority 9" in line for line in lines)
     seen = world.client("bob").shares()["queue"]
