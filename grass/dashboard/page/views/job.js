@@ -3,7 +3,7 @@
 import { h } from "../dom.js";
 import { ago, amount, clock, duration, instant, percent, plural } from "../format.js";
 import { shape, stateMark, toneOf } from "../glyphs.js";
-import { empty, facts, nodeLink, panel, progress, tabs, tally } from "../parts.js";
+import { cards, empty, facts, nodeLink, panel, progress, tabs, tally } from "../parts.js";
 import { Poll } from "../poll.js";
 import { Feed, ask, cluster, ended, me, settled } from "../state.js";
 import { eventList } from "./events.js";
@@ -73,7 +73,7 @@ export function jobView([id, section = "", task]) {
   function attention(job, tasks) {
     const bad = tasks.filter((each) => each.state === "FAILED" || each.state === "LOST" || each.restarts > 0 || (each.reason && each.state !== "PENDING" && each.state !== "STOPPED" && each.state !== "SUCCEEDED"));
     if (!bad.length) return null;
-    return panel("Tasks that need attention", { key: "attention", end: h("span.soft", plural(bad.length, "task")) }, h("div.scroll", h("table",
+    return panel("Tasks that need attention", { key: "attention", end: h("span.soft", plural(bad.length, "task")) }, cards(h("table",
       h("thead", h("tr", h("th", "Task"), h("th", "State"), h("th", "Reason"), h("th", "Node"), h("th.num", "Restarts"), h("th.num", "Ended"))),
       h("tbody", bad.slice(0, ATTENTION).map((each) => h("tr", { "data-row": true, "data-key": each.task },
         h("td.main", h("a", { href: `#/jobs/${encodeURIComponent(id)}/tasks/${each.task}` }, each.task)), h("td", stateMark(each.state)),
@@ -143,7 +143,7 @@ function describe(each) {
 function head(job) {
   const ran = job.started ? duration((job.ended || clock.now()) - job.started) : null;
   return h("div.head",
-    h("div.title", h("h1", shape(toneOf(job.state)), job.name, h("span.faint.mono", job.id.slice(-8))),
+    h("div.title", h("h1", shape(toneOf(job.state)), h("span", job.name, " ", h("span.faint.mono", job.id.slice(-8)))),
       h("div.line", stateMark(job.state), h("span", `of ${job.user}`), h("span", `submitted ${ago(job.submitted)}`),
         ran ? h("span", ended(job) ? `ran ${ran}` : `running for ${ran}`) : null, job.exit_code === null ? null : h("span", `exit code ${job.exit_code}`),
         job.restarts ? h("span", plural(job.restarts, "restart")) : null, job.schedule ? h("a", { href: "#/schedules" }, `schedule ${job.schedule}`) : null),

@@ -36,7 +36,7 @@ export class LogPane {
     render(this.bar,
       h("select.field", { "aria-label": "Component or task", onchange: (event) => { options.component = event.target.value; this.read(); } },
         h("option", { value: "" }, "All tasks"), this.parts.map((name) => h("option", { value: name, selected: name === options.component }, name))),
-      h("input.field", { type: "search", "aria-label": "Filter lines", placeholder: "Filter; /regular expression/", value: options.text, oninput: (event) => { options.text = event.target.value; this.redraw(); } }),
+      h("input.field", { type: "search", "aria-label": "Filter lines", placeholder: "Words, or /an expression/", value: options.text, oninput: (event) => { options.text = event.target.value; this.redraw(); } }),
       h("select.field", { "aria-label": "Stream", onchange: (event) => { options.stream = event.target.value; this.redraw(); } },
         [["", "Both streams"], ["stdout", "stdout"], ["stderr", "stderr"]].map(([value, text]) => h("option", { value, selected: value === options.stream }, text))),
       h("select.field", { "aria-label": "How many lines", onchange: (event) => { options.tail = Number(event.target.value); this.read(); } },

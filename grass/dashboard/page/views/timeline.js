@@ -1,7 +1,7 @@
 // The phases of every attempt of each task – waiting, image, starting, running, ended by what – in one lane per task.
 
 import { h } from "../dom.js";
-import { clock, duration, instant } from "../format.js";
+import { clock, duration, instant, plural } from "../format.js";
 import { toneOf } from "../glyphs.js";
 import { empty, panel } from "../parts.js";
 
@@ -17,7 +17,7 @@ export function timeline(job, tasks, attempts) {
   const kept = new Map();
   for (const each of attempts || []) kept.set(each.task, [...(kept.get(each.task) || []), each]);
   const bar = (start, end, tone, title) => h("i", { class: tone, title, vars: { "--from": share(start), "--long": `calc(${share(end)} - ${share(start)})` } });
-  return panel("Timeline", { key: "timeline", end: h("span.soft", tasks.length > MOST ? `${MOST} of ${tasks.length} tasks, those that need attention first` : `${tasks.length} tasks`) },
+  return panel("Timeline", { key: "timeline", end: h("span.soft", tasks.length > MOST ? `${MOST} of ${plural(tasks.length, "task")}, those that need attention first` : plural(tasks.length, "task")) },
     h("div.body.legend", LEGEND.map(([tone, text]) => h("span", h("i", { class: `swatch ${tone}` }), text))),
     h("div.lanes", { tabindex: 0 }, shown.map((each) => {
       const ended = each.ended || (each.started ? until : null);
