@@ -10,6 +10,7 @@ import hmac
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+LOOPBACK = "127.0.0.1"
 OPEN = "/open/"
 """Path of the link: followed by the secret."""
 PUBLIC = ("/assets/",)

@@ -23,7 +23,7 @@ class JobFiles(Protocol):
     def start(self, client: ApiClient, name: str, text: str) -> Any: ...
 
 
-def _text(body: Body, name: str) -> str:
+def text_of(body: Body, name: str) -> str:
     value = body.get(name)
     if not isinstance(value, str) or not value:
         raise InputError(f"{name}: must be text, got {value!r}")
@@ -48,37 +48,37 @@ def starting(job_files: JobFiles) -> dict[str, Action]:
     """Return the actions that take a job file: ``text``, and its ``name`` if it was chosen."""
 
     def named(body: Body) -> str:
-        return _text(body, "name") if body.get("name") else ""
+        return text_of(body, "name") if body.get("name") else ""
 
     return {
-        "job-plan": lambda client, body: job_files.plan(client, named(body), _text(body, "text")),
-        "job-start": lambda client, body: job_files.start(client, named(body), _text(body, "text")),
+        "job-plan": lambda client, body: job_files.plan(client, named(body), text_of(body, "text")),
+        "job-start": lambda client, body: job_files.start(client, named(body), text_of(body, "text")),
     }
 
 
 ACTIONS: dict[str, Action] = {
-    "job-stop": lambda client, body: client.stop(_text(body, "job")),
-    "task-stop": lambda client, body: client.stop(_text(body, "job"), tasks=[_text(body, "task")]),
-    "job-rerun": lambda client, body: client.rerun(_text(body, "job")),
-    "job-rerun-failed": lambda client, body: client.rerun(_text(body, "job"), failed=True),
-    "job-hold": lambda client, body: client.hold(_text(body, "job")),
-    "job-release": lambda client, body: client.release(_text(body, "job")),
-    "job-priority": lambda client, body: client.set_priority(_text(body, "job"), _number(body, "priority")),
+    "job-stop": lambda client, body: client.stop(text_of(body, "job")),
+    "task-stop": lambda client, body: client.stop(text_of(body, "job"), tasks=[text_of(body, "task")]),
+    "job-rerun": lambda client, body: client.rerun(text_of(body, "job")),
+    "job-rerun-failed": lambda client, body: client.rerun(text_of(body, "job"), failed=True),
+    "job-hold": lambda client, body: client.hold(text_of(body, "job")),
+    "job-release": lambda client, body: client.release(text_of(body, "job")),
+    "job-priority": lambda client, body: client.set_priority(text_of(body, "job"), _number(body, "priority")),
     "job-scale": lambda client, body: client.scale(
-        _text(body, "job"), _text(body, "component"), _number(body, "size"), deadline=_seconds(body, "deadline")
+        text_of(body, "job"), text_of(body, "component"), _number(body, "size"), deadline=_seconds(body, "deadline")
     ),
-    "job-suspend": lambda client, body: client.suspend(_text(body, "job")),
-    "job-resume": lambda client, body: client.resume(_text(body, "job")),
-    "job-restart": lambda client, body: client.restart(_text(body, "job")),
-    "task-replace": lambda client, body: client.replace(_text(body, "job"), _text(body, "task")),
-    "operation-cancel": lambda client, body: client.cancel_operation(_text(body, "job"), _text(body, "operation")),
-    "job-delete": lambda client, body: client.delete(_text(body, "job")),
-    "node-cordon": lambda client, body: client.cordon(_text(body, "node")),
-    "node-uncordon": lambda client, body: client.uncordon(_text(body, "node")),
-    "node-drain": lambda client, body: client.drain(_text(body, "node"), _seconds(body, "deadline")),
-    "schedule-stop": lambda client, body: client.stop_schedule(_text(body, "schedule")),
-    "schedule-pause": lambda client, body: client.pause_schedule(_text(body, "schedule")),
-    "schedule-resume": lambda client, body: client.resume_schedule(_text(body, "schedule")),
-    "schedule-delete": lambda client, body: client.delete_schedule(_text(body, "schedule")),
-    "schedule-run": lambda client, body: client.run_schedule(_text(body, "schedule")),
+    "job-suspend": lambda client, body: client.suspend(text_of(body, "job")),
+    "job-resume": lambda client, body: client.resume(text_of(body, "job")),
+    "job-restart": lambda client, body: client.restart(text_of(body, "job")),
+    "task-replace": lambda client, body: client.replace(text_of(body, "job"), text_of(body, "task")),
+    "operation-cancel": lambda client, body: client.cancel_operation(text_of(body, "job"), text_of(body, "operation")),
+    "job-delete": lambda client, body: client.delete(text_of(body, "job")),
+    "node-cordon": lambda client, body: client.cordon(text_of(body, "node")),
+    "node-uncordon": lambda client, body: client.uncordon(text_of(body, "node")),
+    "node-drain": lambda client, body: client.drain(text_of(body, "node"), _seconds(body, "deadline")),
+    "schedule-stop": lambda client, body: client.stop_schedule(text_of(body, "schedule")),
+    "schedule-pause": lambda client, body: client.pause_schedule(text_of(body, "schedule")),
+    "schedule-resume": lambda client, body: client.resume_schedule(text_of(body, "schedule")),
+    "schedule-delete": lambda client, body: client.delete_schedule(text_of(body, "schedule")),
+    "schedule-run": lambda client, body: client.run_schedule(text_of(body, "schedule")),
 }

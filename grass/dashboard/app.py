@@ -17,6 +17,7 @@ from functools import cache
 from http import HTTPStatus
 from importlib.resources import files
 from typing import Any
+from urllib.parse import urlsplit
 
 from flask import Flask, Response, jsonify, request
 from werkzeug.exceptions import BadRequestKeyError, HTTPException
@@ -24,13 +25,14 @@ from werkzeug.exceptions import BadRequestKeyError, HTTPException
 import grass
 from grass import clock
 from grass.api.client import ApiClient
-from grass.dashboard.access import OPEN, PageAccess, RefusedError
-from grass.dashboard.actions import ACTIONS, JobFiles, starting
+from grass.dashboard.access import LOOPBACK, OPEN, PageAccess, RefusedError
+from grass.dashboard.actions import ACTIONS, Body, JobFiles, starting, text_of
 from grass.dashboard.files import Files, exactly
 from grass.dashboard.logs import LogWords, log_pieces
 from grass.dashboard.merged_feed import Piece
 from grass.dashboard.mirror import Mirrors
 from grass.dashboard.questions import QUESTIONS
+from grass.dashboard.web_pages import WebPages
 from grass.errors import GrassError, InputError, NotAllowedError, UnreachableError
 from grass.wire.codec import builtins
 
@@ -102,13 +104,16 @@ class Pages:
         self._steady = steady
         self._client = connect()
         self._files = None if shared else files
-        self._actions = {} if shared else {**ACTIONS, **(starting(job_files) if job_files else {})}
+        self._web_pages = WebPages(self._client)
+        own = {**ACTIONS, "page-open": self._open_page, **(starting(job_files) if job_files else {})}
+        self._actions = {} if shared else own
         self._shared = shared
         self.mirrors = Mirrors(connect)
 
     def close(self) -> None:
         """End all streams, and close the connections to the cluster."""
         self.mirrors.close()
+        self._web_pages.close()
         self._client.close()
 
     def check(self) -> None:
@@ -189,6 +194,14 @@ class Pages:
         if self._files is None:
             raise NotAllowedError("files: this page does not show them")
         return self._files
+
+    def _open_page(self, _: ApiClient, body: Body) -> dict[str, str]:
+        """Open the web page of a component. The page is another host for the browser than the dashboard, because a
+        browser sends cookies of a host to all its ports: the task must not get the cookie of the dashboard."""
+        opened = self._web_pages.open(text_of(body, "job"), text_of(body, "component"))
+        port = urlsplit(opened.url).port
+        host = LOOPBACK if request.host.startswith("localhost") else "localhost"
+        return {"url": f"http://{host}:{port}/", "task": opened.task}
 
     def do(self, name: str) -> Response:
         if self._shared:

@@ -76,6 +76,11 @@ def _job_usage(client: ApiClient, words: Words) -> Any:
     return {**answer, "whole": whole, "charts": own_charts(client.job_metrics(words["job"]))}
 
 
+def _pages(client: ApiClient, words: Words) -> Any:
+    """Return the components that publish a web page."""
+    return [name for name, part in client.job(words["job"])["specification"]["components"].items() if part.get("web")]
+
+
 def _events_of_job(client: ApiClient, words: Words) -> Any:
     return events_of_run(client, client.job(words["job"], specification=False), _OF_JOB)
 
@@ -123,6 +128,7 @@ QUESTIONS: dict[str, Question] = {
     "job": Question(lambda client, words: client.job(words["job"], specification=False), shared=True),
     "attempts": Question(lambda client, words: client.attempts(words["job"], words.get("task")), shared=True),
     "specification": Question(lambda client, words: client.job(words["job"])["specification"]),
+    "pages": Question(_pages),
     "file": Question(lambda client, words: client.job_file(words["job"])),
     "events": Question(_events_of_job, shared=True),
     "event-log": Question(_events, shared=True),

@@ -13,15 +13,13 @@ from werkzeug.serving import make_server
 
 from grass import clock
 from grass.api.client import ApiClient
-from grass.dashboard.access import PageAccess
+from grass.dashboard.access import LOOPBACK, PageAccess
 from grass.dashboard.actions import JobFiles
 from grass.dashboard.app import Pages, create_app
 from grass.dashboard.files import Files
 from grass.entropy import password
 from grass.errors import InputError
 from grass.network_address import network_address
-
-LOOPBACK = "127.0.0.1"
 
 
 class DashboardServer:

@@ -575,6 +575,33 @@ def test_a_job_is_scaled_and_its_operation_is_followed(page: Any, client: ApiCli
     client.wait(job_id, timeout=30)
 
 
+SAYS_ITS_COOKIES = """
+import http.server, os
+class Page(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(f"cookies: {self.headers['Cookie']}".encode())
+http.server.HTTPServer(("127.0.0.1", int(os.environ["GRASS_PORT_WEB"])), Page).serve_forever()
+"""
+
+
+def test_the_web_page_of_a_task_is_opened_and_gets_no_cookie_of_the_dashboard(page: Any, client: ApiClient) -> None:
+    program = shlex.join([sys.executable, "-c", SAYS_ITS_COOKIES])
+    job_id = client.start(job("paged", program, ports=["web"], web="web", ready={"port": "web"}))["id"]
+    wait_until(lambda: client.tasks(job_id)[0]["ready"])
+    to(page, f"/jobs/{job_id}")
+    page.click("main button:text-is('Web page')")
+    check_command(page.inner_text(".dialog .command code"))
+    page.click(".dialog footer .primary")
+    with page.expect_popup() as popup:
+        page.click(".dialog a[href^='http://localhost:']")
+    assert popup.value.inner_text("body") == "cookies: None"
+    popup.value.close()
+    client.stop(job_id)
+    client.wait(job_id, timeout=30)
+
+
 def test_the_keyboard_suffices(page: Any, client: ApiClient) -> None:
     client.wait(client.start(job("keyboard", "true"))["id"], timeout=20)
     page.keyboard.press("?")

@@ -21,7 +21,7 @@ const ATTENTION = 25, OFFERED = 200;
 
 export function jobView([id, section = "", task]) {
   const feed = new Feed(id), grids = new Map();
-  let log = null, usage = null, files = null, why = null, events = null, attempts = null, operations = null, specification = null, file = null;
+  let log = null, usage = null, files = null, why = null, events = null, attempts = null, operations = null, specification = null, file = null, pages = null;
   const current = () => feed.jobs.get(id) || [...feed.jobs.values()][0] || cluster.jobs.get(id);
   const view = {
     accepts: ([next]) => next === id,
@@ -33,7 +33,7 @@ export function jobView([id, section = "", task]) {
       if (!job) return h("div.stack", h("h1", id), h("section.panel", empty(feed.known || feed.link.up ? feed.link.message || "This job was deleted, or never existed." : "Loading.")));
       const sections = me.shared ? { "": "Tasks", timeline: "Timeline", operations: "Operations", events: "Events" } : SECTIONS;
       const { files: _, ...others } = sections;
-      return h("div.stack", head(job), tabs(`#/jobs/${encodeURIComponent(id)}`, me.files ? sections : others, section === "tasks" ? "" : section), body(job));
+      return h("div.stack", head(job, pages || []), tabs(`#/jobs/${encodeURIComponent(id)}`, me.files ? sections : others, section === "tasks" ? "" : section), body(job));
     },
   };
 
@@ -113,6 +113,7 @@ export function jobView([id, section = "", task]) {
     const job = current();
     let again = settled(job) ? null : 5;
     try {
+      if (!pages && job?.state === "RUNNING" && me.actions.includes("page-open")) pages = await ask("pages", { job: id });
       if (section === "events") events = await ask("events", { job: id });
       if (section === "operations") operations = await ask("operations", { job: id });
       if (section === "timeline") attempts = await ask("attempts", { job: id });
@@ -140,7 +141,7 @@ function describe(each) {
   return `${each.task}: ${each.state.toLowerCase()}${each.node ? ` on ${each.node}` : ""}${ran}${each.attempt > 1 ? `, attempt ${each.attempt}` : ""}${each.reason ? ` – ${each.reason.message}` : ""}`;
 }
 
-function head(job) {
+function head(job, pages) {
   const ran = job.started ? duration((job.ended || clock.now()) - job.started) : null;
   return h("div.head",
     h("div.title", h("h1", shape(toneOf(job.state)), h("span", job.name, " ", h("span.faint.mono", job.id.slice(-8)))),
@@ -148,7 +149,7 @@ function head(job) {
         ran ? h("span", ended(job) ? `ran ${ran}` : `running for ${ran}`) : null, job.exit_code === null ? null : h("span", `exit code ${job.exit_code}`),
         job.restarts ? h("span", plural(job.restarts, "restart")) : null, job.schedule ? h("a", { href: "#/schedules" }, `schedule ${job.schedule}`) : null),
       job.reason ? h("p.note", job.reason.message) : null),
-    h("div.actions", jobActions(job)),
+    h("div.actions", jobActions(job, pages)),
     h("div", { class: "wide-progress" }, progress(job.counts), tally(job.counts)));
 }
 

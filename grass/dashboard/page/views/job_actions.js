@@ -1,10 +1,11 @@
 // What the user may do with a job. The API checks the rights again.
 
-import { confirm } from "../dialog.js";
+import { close, confirm, open } from "../dialog.js";
 import { h } from "../dom.js";
 import { ended, me } from "../state.js";
 
-export function jobActions(job) {
+// `pages`: the components that publish a web page.
+export function jobActions(job, pages) {
   if (me.role === "viewer") return h("span.soft", me.shared ? "This page is read-only." : "You are a viewer: you can look, and change nothing.");
   if (me.role === "user" && job.user !== me.user) return [];
   const found = [], body = () => ({ job: job.id });
@@ -29,6 +30,10 @@ export function jobActions(job) {
   }
   if (job.state === "SUSPENDED") offer("job-resume", "Resume", { title: `Resume ${job.name}?`, text: "It is queued again.", line: () => `grass job resume ${job.id}`, verb: "Resume" });
   if (job.state === "RUNNING") {
+    for (const component of pages) {
+      offer("page-open", pages.length > 1 ? `Page of ${component}` : "Web page", { title: `Open the web page of ${component}`, text: "A port of the machine on which the dashboard runs leads to it, until the task or `grass dashboard` ends.", verb: "Open",
+        body: () => ({ job: job.id, component }), line: () => `grass job open ${job.id} ${component}`, done: showPage });
+    }
     const names = Object.keys(job.components), first = names.find((name) => job.components[name].generation) || names[names.length - 1];
     offer("job-scale", "Scale", { title: `Scale ${job.name}`, text: "New tasks become members together, once all are ready. Tasks that leave may finish until the deadline.", verb: "Scale",
       fields: [{ name: "component", label: "Component", value: first }, { name: "size", label: "Tasks", value: String(job.components[first].replicas), type: "number", min: 0 }],
@@ -39,6 +44,11 @@ export function jobActions(job) {
   }
   offer("job-stop", "Stop", { title: `Stop ${job.name}?`, text: "Its tasks get TERM, and KILL after their grace.", line: () => `grass job stop ${job.id}`, verb: "Stop job" }, true);
   return found;
+}
+
+function showPage({ url, task }) {
+  open([h("header", h("h1", `The web page of ${task}`)), h("div.body", h("p", h("a", { href: url, target: "_blank", rel: "noopener", autofocus: true }, url))),
+    h("footer", h("button.button", { type: "button", onclick: close }, "Close"))], "Web page");
 }
 
 export function taskActions(job, task) {
