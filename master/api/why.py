@@ -52,6 +52,9 @@ _NEXT = {
 }
 
 
+_ABOVE_QUOTA = "cannot start: request less, or ask an administrator to raise the quota"
+
+
 def why_view(record: JobRecord, job: Job, tasks: Iterable[tuple[TaskView, int]]) -> WhyView:
     """Group the tasks by component, state and reason. ``tasks``: each with the number of tasks like it."""
     first: dict[tuple[str, str, str], TaskView] = {}
@@ -75,5 +78,7 @@ def why_view(record: JobRecord, job: Job, tasks: Iterable[tuple[TaskView, int]])
 def _next(state: TaskState, reason: Reason | None) -> str | None:
     if reason is None:
         return None
+    if reason.code is ReasonCode.QUOTA and reason.details.get("needs", 0) > reason.details.get("quota", 0):
+        return _ABOVE_QUOTA
     waits = state in (TaskState.PENDING, TaskState.LOST)
     return _NEXT.get(reason.code) if waits or reason.code in _DELAYS else None

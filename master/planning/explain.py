@@ -205,10 +205,12 @@ class Explainer:
         count = demand.count if demand.gang else 1
         for name, need in limited_amounts(quota, demand.shape):
             if used[name] + need * count > quota[name]:
-                message = (
-                    f"waits for quota: {job.user} may use {show_amount(name, quota[name])}, "
-                    f"uses {show_amount(name, used[name])}, and this needs {show_amount(name, need * count)}"
-                )
+                most, needs = show_amount(name, quota[name]), show_amount(name, need * count)
+                if need * count > quota[name]:
+                    message = f"needs more than the quota: {job.user} may use {most}, and this needs {needs} at once"
+                else:
+                    uses = show_amount(name, used[name])
+                    message = f"waits for quota: {job.user} may use {most}, uses {uses}, and this needs {needs}"
                 details = {"resource": name, "quota": quota[name], "used": used[name], "needs": need * count}
                 return Reason(ReasonCode.QUOTA, message, details)
         message = f"waits for quota: the rest of {job.user}'s quota is reserved for an earlier job of {job.user}"

@@ -100,6 +100,16 @@ def test_why_groups_tasks_that_wait_for_the_same_reason() -> None:
     assert answer["groups"][1]["next"] == "starts when enough resources are free, for example because tasks end"
 
 
+@pytest.mark.parametrize(
+    ("needs", "advice"), [(4000, "starts when other tasks"), (4001, "cannot start: request less, or ask an admin")]
+)
+def test_a_job_that_needs_more_than_its_quota_is_told_that_waiting_does_not_help(needs: int, advice: str) -> None:
+    reason = {"code": "quota", "message": "m", "details": {"resource": "cpu", "quota": 4000, "needs": needs}}
+    held = record(components={"a": {"reason": reason}, "b": {"reason": reason}})
+    groups = plain(why_view(held, JOB, counted_tasks(held, JOB, {})))["groups"]
+    assert all(group["next"].startswith(advice) for group in groups)
+
+
 def test_a_running_task_that_is_not_ready_is_among_the_reasons() -> None:
     late = {"code": "not-ready", "message": "not ready yet: nothing listens", "details": {}}
     tasks = known("a.1", state="RUNNING", reason=late)

@@ -176,6 +176,8 @@ def test_a_quota_limits_what_a_user_holds_and_keeps_the_turn_of_the_larger_job()
     code, message = why(nodes, *queue[:1], held=(mine,), default_quota=quota)
     assert code is ReasonCode.QUOTA
     assert message == "waits for quota: ann may use 4 cpu, uses 2 cpu, and this needs 3 cpu"
+    _, message = why(nodes, job(1, tasks(1, 6)), default_quota=quota)
+    assert message == "needs more than the quota: ann may use 4 cpu, and this needs 6 cpu at once"
 
 
 def test_new_jobs_of_a_user_who_keeps_too_much_in_the_share_wait() -> None:
