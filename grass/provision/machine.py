@@ -12,11 +12,10 @@ from pathlib import Path
 import psutil
 
 from grass.errors import InputError
-from grass.machine_memory import usable_memory
 from grass.manifest.settings import OfferedResources
 from grass.model.resources import DEVICE, Resources
+from grass.usable_resources import usable_cpu, usable_memory
 
-_GROUP = Path("/sys/fs/cgroup")
 _DRIVER = 10.0
 """Seconds for the driver to count its devices. One that was asleep takes some."""
 
@@ -24,17 +23,10 @@ _DRIVER = 10.0
 def offered(wish: OfferedResources) -> Resources:
     """Return the resources in the settings. Each missing resource defaults to all that the machine has."""
     return Resources(
-        cpu=cpu() if wish.cpu is None else wish.cpu,
+        cpu=usable_cpu() if wish.cpu is None else wish.cpu,
         memory=usable_memory() if wish.memory is None else wish.memory,
         gpu=gpus() if wish.gpu is None else wish.gpu,
     )
-
-
-def cpu() -> int:
-    """Return the thousandths of a core that this process may use: its affinity, and the quota of its container."""
-    cores = len(os.sched_getaffinity(0)) * 1000
-    quota = re.fullmatch(r"(\d+) (\d+)\s*", _read(_GROUP / "cpu.max"))
-    return min(cores, int(quota[1]) * 1000 // int(quota[2])) if quota else cores
 
 
 def gpus() -> int:
@@ -100,10 +92,3 @@ def check_processes() -> None:
             f"this user may start only {max(0, spare)} more processes and threads, and a cluster needs {PROCESSES}; "
             f"raise `ulimit -u` (now {resource.getrlimit(resource.RLIMIT_NPROC)[0]}), or end some"
         )
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text()
-    except OSError:
-        return ""

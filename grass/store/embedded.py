@@ -17,11 +17,11 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from grass.errors import GrassError
-from grass.machine_memory import usable_memory
 from grass.private_file import write_private
 from grass.share import shared
 from grass.store.keys import Keys
 from grass.tls_files import TlsFiles
+from grass.usable_resources import usable_memory
 
 OLDEST = (6, 2)
 """The oldest version with ACL users, key patterns and the fields of `XINFO` that the store uses."""

@@ -14,6 +14,7 @@ from grass import __version__, clock
 from grass.config import ClusterConfig
 from grass.model.reasons import Reason
 from grass.model.resources import DEVICE, Resources
+from grass.usable_resources import usable_cpu, usable_memory
 from grass.wire.gpu import GpuDevice, GpuSample
 from grass.wire.heartbeat import Network, NodeUsage
 from grass.wire.hello import Hello, Probe
@@ -75,12 +76,13 @@ def hello(
     programs: tuple[str, ...] | None = None,
     versions: Mapping[str, str] = {},
 ) -> Hello:
-    """Return the hello. Tasks may use the resources in the settings, by default those of the machine, without the
-    reserve for the system. A node that joined (``probe`` in its settings) offers no more than it has.
+    """Return the hello. Tasks may use the resources in the settings, by default those of the machine (of its container,
+    if it is one), without the reserve for the system. A node that joined (``probe`` in its settings) offers no more
+    than it has.
     """
     node = config.node
     share = mount_of(config.data_dir).kind if config.share is not None else ""
-    cpu, memory, gpu = 1000 * (os.cpu_count() or 1), psutil.virtual_memory().total, DEVICE * len(gpus)
+    cpu, memory, gpu = usable_cpu(), usable_memory(), DEVICE * len(gpus)
     resources = Resources(
         cpu=offered(node.cpu, cpu, joined=node.probe),
         memory=offered(node.memory, memory, joined=node.probe),

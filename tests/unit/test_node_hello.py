@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,7 @@ from grass.wire.gpu import GpuDevice
 from grass.wire.hello import Hello
 from node.agent.labels import found, short_model
 from node.agent.usage import hello
+from tests.support.needs import require_root
 
 GPUS = [GpuDevice(index, name="NVIDIA A100-SXM4-40GB", memory=40 << 30) for index in range(4)]
 
@@ -28,6 +32,31 @@ def test_what_the_settings_do_not_say_is_what_the_machine_has(tmp_path: Path) ->
     assert body.resources.disk > 0
     assert (body.resources.gpu, len(body.gpus)) == (4000, 4)
     assert body.labels["gpu_model"] == "A100" and body.labels["os"] == "linux" and body.labels["arch"]
+
+
+@pytest.fixture
+def limited() -> Iterator[Path]:
+    """A control group of this machine whose programs may use 256 MiB."""
+    require_root()
+    groups = Path("/sys/fs/cgroup/memory")
+    if not groups.is_dir():
+        pytest.skip("needs control groups version 1")
+    folder = groups / f"grass-hello-{os.getpid()}"
+    folder.mkdir()
+    (folder / "memory.limit_in_bytes").write_text(str(256 << 20))
+    yield folder
+    folder.rmdir()
+
+
+@pytest.mark.needs_root
+def test_a_node_in_a_container_offers_the_memory_of_the_container(tmp_path: Path, limited: Path) -> None:
+    program = (
+        "import sys; open(sys.argv[1], 'w').write('0')\n"
+        "from tests.unit.test_node_hello import said\nfrom pathlib import Path\n"
+        "print(said(Path(sys.argv[2])).resources.memory)"
+    )
+    argv = [sys.executable, "-c", program, str(limited / "cgroup.procs"), str(tmp_path)]
+    assert subprocess.run(argv, capture_output=True, text=True, check=True).stdout == f"{256 << 20}\n"
 
 
 def test_zero_devices_are_none_and_fewer_are_the_first(tmp_path: Path) -> None:

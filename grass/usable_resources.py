@@ -1,14 +1,27 @@
-"""How much memory the programs of this machine, or of this container, may use. Used by ``machine`` and ``embedded``."""
+"""How many cores and how much memory the programs of this machine, or of this container, may use.
+
+Used by ``machine`` and ``embedded``, and by ``node.agent.usage``.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
 _GROUPS = Path("/sys/fs/cgroup")
 _OWN = Path("/proc/self/cgroup")
+
+
+def usable_cpu(groups: Path = _GROUPS) -> int:
+    """Return the thousandths of a core that this process may use: its affinity, and the quota of its container."""
+    cores = 1000 * len(os.sched_getaffinity(0))
+    with suppress(OSError):  # there is no quota
+        if quota := re.fullmatch(r"(\d+) (\d+)\s*", (groups / "cpu.max").read_text()):
+            return min(cores, 1000 * int(quota[1]) // int(quota[2]))
+    return cores
 
 
 def usable_memory(groups: Path = _GROUPS, own: Path = _OWN) -> int:

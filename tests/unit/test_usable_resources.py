@@ -1,12 +1,13 @@
-"""How much memory programs may use: of the machine, or of a control group's limit."""
+"""How many cores and how much memory programs may use: those of the machine, or a control group's limit."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
-from grass.machine_memory import usable_memory
+from grass.usable_resources import usable_cpu, usable_memory
 
 MIB = 1 << 20
 MACHINE = usable_memory(Path("/nowhere"), Path("/nowhere"))
@@ -35,3 +36,10 @@ def made(folder: Path, own: str, files: dict[str, str]) -> int:
 )
 def test_the_smallest_limit_counts(tmp_path: Path, own: str, files: dict[str, str], expected: int) -> None:
     assert made(tmp_path, own, files) == expected
+
+
+@pytest.mark.parametrize(("quota", "expected"), [("50000 100000", 500), ("max 100000", None), (None, None)])
+def test_the_quota_of_a_container_bounds_its_cores(tmp_path: Path, quota: str | None, expected: int | None) -> None:
+    if quota is not None:
+        (tmp_path / "cpu.max").write_text(f"{quota}\n")
+    assert usable_cpu(tmp_path) == (expected or 1000 * len(os.sched_getaffinity(0)))
