@@ -7,6 +7,7 @@ A task that was never assigned has no object: a component knows the first index 
 from __future__ import annotations
 
 import heapq
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -84,7 +85,7 @@ class ComponentRun:
     holes: frozenset[int] = _NONE
     joining: frozenset[int] = _NONE
     """New tasks that are not members yet: their operation has not committed them. They count in ``size``."""
-    entering: tuple[int, ...] = ()
+    entering: deque[int] = field(default_factory=deque)
     """Those of ``joining`` that were never placed. They are placed once no other task of the component waits."""
     released: dict[int, TaskRecord] | None = None
     """Index → last record of a removed task, whose attempts must not be numbered again."""
@@ -170,8 +171,7 @@ class ComponentRun:
             self.next_index += 1
             self.skipped -= 1
         if self.next_index >= self.end:
-            index, self.entering = self.entering[0], self.entering[1:]
-            return index
+            return self.entering.popleft()
         index = self.next_index
         self.next_index += 1
         self.tasks[index] = self.blank(index)
@@ -193,7 +193,7 @@ class ComponentRun:
         """Start no more tasks."""
         self.next_index, self.skipped = self.end, 0
         self.requeued.clear()
-        self.entering = ()
+        self.entering.clear()
 
     def put_back(self, index: int) -> None:
         """Let a task start again now."""

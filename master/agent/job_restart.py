@@ -70,7 +70,8 @@ def reset(step: Step, run: JobRun, component: ComponentRun) -> None:
     component.requeued = sorted(begun)
     component.next_index = max((*begun, *component.holes), default=-1) + 1
     component.skipped = sum(1 for index in kept if index >= component.next_index)
-    component.joining, component.entering = frozenset(), ()
+    component.joining = frozenset()
+    component.entering.clear()
     component.reason = component.avoid = None
 
 

@@ -7,6 +7,7 @@ iterated, which may fail; the caller then begins again.
 from __future__ import annotations
 
 import heapq
+from collections import deque
 from dataclasses import dataclass, field
 
 from msgspec import structs
@@ -277,7 +278,7 @@ def _finish_component(component: ComponentRun, state: JobState) -> None:
         component.tasks[index] = component.blank(index)
         if index not in component.joining:
             heapq.heappush(component.requeued, index)
-    component.entering = tuple(index for index in sorted(component.joining) if _waits(component.tasks[index]))
+    component.entering = deque(index for index in sorted(component.joining) if _waits(component.tasks[index]))
     if state is JobState.STOPPING:
         never = component.counts[TaskState.PENDING]
         component.counts[TaskState.PENDING] = 0

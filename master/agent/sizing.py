@@ -6,6 +6,8 @@ on, because reports name attempts. Called by ``scaling`` and ``stopped_tasks``.
 
 from __future__ import annotations
 
+from collections import deque
+
 from grass.model.lifecycle import TaskState
 from grass.wire.task_record import TaskRecord
 from master.agent.component_run import ComponentRun
@@ -33,14 +35,14 @@ def join(component: ComponentRun, count: int) -> list[int]:
     for index in added:
         component.tasks[index] = component.blank(index)
     component.joining |= set(added)
-    component.entering = (*component.entering, *added)
+    component.entering += added
     return added
 
 
 def join_no_more(component: ComponentRun, indexes: frozenset[int]) -> None:
     """Let tasks that will be removed join no more. All at once: one by one, each would cost a copy of the others."""
     component.joining -= indexes
-    component.entering = tuple(index for index in component.entering if index not in indexes)
+    component.entering = deque(index for index in component.entering if index not in indexes)
 
 
 def retire(component: ComponentRun, index: int) -> TaskRecord | None:

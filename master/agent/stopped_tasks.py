@@ -95,7 +95,7 @@ def _stop_one(
 
 def _stop_pending(component: ComponentRun, index: int, task: TaskRecord) -> None:
     if index in component.entering:
-        component.entering = tuple(each for each in component.entering if each != index)
+        component.entering.remove(index)
     elif task.not_before is None:
         component.take_back(index)
     else:

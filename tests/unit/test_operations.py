@@ -133,7 +133,7 @@ def test_the_cost_of_a_takeover_amid_a_scale_out_grows_with_its_size_and_not_wit
         finally:
             gc.enable()
         part = next(iter(found.jobs[job].components.values()))
-        assert part.entering == tuple(range(1, size))
+        assert [*part.entering] == [*range(1, size)]
         return spent
 
     cost(100)
