@@ -65,6 +65,7 @@ class Mirror:
             whole = self._state.whole()
             feed.add({**whole, "time": self._now()} if "time" in whole else whole)
             self._feeds[mailbox] = feed
+            mailbox.closed = self._closed.is_set()
         try:
             yield mailbox
         finally:
@@ -162,6 +163,7 @@ class Mirrors:
         self._lock = threading.Lock()
         self._cluster = Mirror(connect())
         self._jobs: dict[str, Mirror] = {}
+        self._closed = False
         self._closing: list[Mirror] = []
         """Mirrors of jobs that nobody watches any more; their threads end soon."""
 
@@ -183,8 +185,9 @@ class Mirrors:
                     self._closing = [each for each in self._closing if each.running] + [mirror]
 
     def close(self) -> None:
-        """Close all mirrors and wait for their threads."""
+        """Close all mirrors and wait for their threads. A tab that opens later gets a closed mailbox."""
         with self._lock:
+            self._closed = True
             mirrors = [*self._jobs.values(), self._cluster]
         for mirror in mirrors:
             mirror.close()
@@ -192,7 +195,7 @@ class Mirrors:
             mirror.join()
 
     def _mirror(self, job: str | None) -> Mirror:
-        if job is None:
+        if job is None or self._closed:
             return self._cluster
         if job not in self._jobs:
             self._jobs[job] = Mirror(self._connect(), job)

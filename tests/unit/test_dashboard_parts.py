@@ -21,7 +21,7 @@ from grass.dashboard.actions import ACTIONS
 from grass.dashboard.app import asset, edition
 from grass.dashboard.logs import LONGEST, LogWords, shown
 from grass.dashboard.merged_feed import MOST_JOBS, MergedFeed
-from grass.dashboard.mirror import Mirror
+from grass.dashboard.mirror import Mirror, Mirrors
 from grass.dashboard.server import DashboardServer
 from grass.errors import InputError, UnreachableError
 from tests.support.needs import require
@@ -189,6 +189,14 @@ def test_a_mirror_with_a_defect_says_so_and_reads_the_state_again(caplog: pytest
     finally:
         mirror.close()
         mirror.join()
+
+
+def test_a_tab_that_opens_after_the_end_of_the_page_gets_no_news() -> None:
+    mirrors = Mirrors(Defective)  # type: ignore[arg-type]
+    mirrors.close()
+    for job in (None, "j1"):
+        with mirrors.open(job) as tab:
+            assert tab.closed
 
 
 class HourAhead(Defective):
