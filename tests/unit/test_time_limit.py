@@ -15,7 +15,7 @@ def never():
 
 class Slow(Exception):
     def __str__(self):
-        threading.Event().wait(1.1)
+        threading.Event().wait(0.6)
         return "the cause"
 
 def test_1_fails_with_a_report_that_takes_longer_than_the_limit():
@@ -43,9 +43,9 @@ def test_4_passes():
 def test_a_test_that_reaches_its_limit_fails_alone_and_says_why(tmp_path: Path) -> None:
     (tmp_path / "test_limits.py").write_text(_TESTS)
     plugins = ("-p", "tests.support.time_limit", "-p", "no:randomly", "-p", "no:cacheprovider")
-    argv = [sys.executable, "-m", "pytest", *plugins, "--timeout=1", "-n1", "-c/dev/null", "-rfE", str(tmp_path)]
+    argv = [sys.executable, "-m", "pytest", *plugins, "--timeout=0.5", "-n1", "-c/dev/null", "-rfE", str(tmp_path)]
     ran = subprocess.run(argv, capture_output=True, text=True, timeout=50, check=False)
     assert "INTERNALERROR" not in ran.stdout + ran.stderr
     assert "3 failed, 1 passed, 1 error" in ran.stdout, ran.stdout
     assert "Slow: the cause" in ran.stdout and "ValueError: before the fixture" in ran.stdout
-    assert "Failed: Timeout (>1" in ran.stdout, ran.stdout
+    assert "Failed: Timeout (>0.5" in ran.stdout, ran.stdout
