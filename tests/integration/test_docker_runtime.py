@@ -14,14 +14,17 @@ import pytest
 
 from grass.errors import NotFoundError
 from grass.model.job import Mount
+from grass.model.reasons import ReasonCode
 from node.runtime.docker.container_check import ContainerCheck
 from node.runtime.docker.plan import container_name, takeover
 from node.runtime.protocol import Stop
 from tests.support.docker_run import ONE, DockerRun
 from tests.support.engine import IMAGE, OwnEngine, require_bridge, require_engine
 from tests.support.example_run import free_port
+from tests.support.hung_mount import hung_mount
 
 pytestmark = pytest.mark.timeout(120)
+TWO = "j-1/c.1/1"
 
 
 @pytest.fixture
@@ -47,6 +50,19 @@ def test_a_container_sees_the_share_its_scratch_and_the_addresses_as_any_user(ru
     run.run(script, container={"user": "1234"})
     assert run.stdout() == "j.c.0 127.0.0.1 4000\n1234\nno\n"
     assert (run.path("scratch") / "f").read_text() == "here\n"
+
+
+@pytest.mark.needs_root
+def test_containers_that_wait_for_the_share_can_be_stopped_and_start_once_it_is_back(run: DockerRun) -> None:
+    mounts = {"mounts": (Mount("/sets", "/dst", shared=True),)}
+    with hung_mount(run.config.data_dir) as share:
+        run.start("true", container=mounts)
+        run.start("true", TWO, container=mounts)
+        run.runtime.stop([Stop(TWO, 0.0)])
+        share.die()
+        run.ended(TWO)
+        run.wait(lambda: ONE in [each.key for each in run.waiting if each.reason.code is ReasonCode.SHARE])
+    assert run.ended().code == 0
 
 
 NET_RAW, SYS_ADMIN, MKNOD, CHOWN = 13, 21, 27, 0

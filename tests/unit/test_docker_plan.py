@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from grass.config import ClusterConfig, NodeConfig
+from grass.errors import InputError
 from grass.model.isolation import UIDS, ContainerRights, ContainerUser
 from grass.model.job import Container, Mount
 from node.runtime.docker import share
 from node.runtime.docker.plan import allowed, request, with_rights
 from node.runtime.protocol import Launch, Start
-from node.runtime.spawn import CannotStartError
 
 CONFIG = ClusterConfig(name="lab", mode="local", home="/h", runtime_dir="/r", node=NodeConfig(name="n1"))
 LAUNCH = Launch(["train", "--fast"], {"EPOCHS": "5", "GRASS_DATA": "/h/data"}, None, 5.0, runtime="docker", image="i:1")
@@ -83,9 +83,9 @@ def test_only_what_really_lies_in_an_allowed_folder_may_be_mounted(tmp_path: Pat
     assert allowed(Mount(f"{folders[0]}/in", "/x"), folders) == f"{folders[0]}/in"
     assert allowed(Mount(folders[0], "/x"), folders) == folders[0]
     for source in (f"{folders[0]}/out", f"{folders[0]}/../..", "/etc", f"{folders[0]}er"):
-        with pytest.raises(CannotStartError, match="cannot start"):
+        with pytest.raises(InputError, match="this node allows"):
             allowed(Mount(source, "/x"), folders)
-    with pytest.raises(CannotStartError, match="no paths of the host"):
+    with pytest.raises(InputError, match="no paths of the host"):
         allowed(Mount("/etc", "/x"), ())
 
 
@@ -127,7 +127,7 @@ def test_an_isolated_container_runs_under_its_account_unless_the_settings_allow_
     assert body["User"] == "58007:900" and {"HOME=/scratch", "USER=grass-u58007"} <= set(body["Env"])
     home = with_rights(isolated(launch=SEEN._replace(env={"HOME": "/work"})), 58_007, 900)["Env"]
     assert "HOME=/work" in home and "HOME=/scratch" not in home
-    with pytest.raises(CannotStartError, match="under the account of their user, not as 0"):
+    with pytest.raises(InputError, match="under the account of their user, not as 0"):
         isolated(user="0")
     rights = ContainerRights(ContainerUser.IMAGE, ("CHOWN", "SETUID"))
     open_to_root = replace(ISOLATED, node=replace(ISOLATED.node, containers=rights))
@@ -181,9 +181,9 @@ def test_mounts_of_the_share_uncover_nothing(tmp_path: Path) -> None:
         "/images",
         "/link",
     ):
-        with pytest.raises(CannotStartError, match="is not for tasks"):
+        with pytest.raises(InputError, match="is not for tasks"):
             mounted(source)
-    with pytest.raises(CannotStartError, match="could put a link in its place"):  # this share is no cifs or FUSE mount
+    with pytest.raises(InputError, match="could put a link in its place"):  # this share is no cifs or FUSE mount
         mounted("/sets")
     assert not (tmp_path / "sets").exists()
 
@@ -202,6 +202,6 @@ def test_a_folder_beside_those_of_users_is_mounted_read_only_and_never_made(tmp_
         assert mounted(source) == (f"{tmp_path}{source}", False)
         assert (tmp_path / source[1:]).is_dir()
     for missing in ("/gone", "/sets/gone"):
-        with pytest.raises(CannotStartError, match=f"the share has no folder {missing}"):
+        with pytest.raises(InputError, match=f"the share has no folder {missing}"):
             mounted(missing)
         assert not (tmp_path / missing[1:]).exists()

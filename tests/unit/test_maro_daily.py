@@ -10,13 +10,12 @@ import pytest
 from grass.cli.exits import Exit
 from grass.cli.main import execute
 from grass.config import ClusterConfig
-from grass.errors import ManifestError
+from grass.errors import InputError, ManifestError
 from grass.manifest import parse_job, parse_settings
 from grass.manifest.native_writer import job_document
 from grass.model.job import Mount
 from node.runtime.docker import share
 from node.runtime.protocol import Launch
-from node.runtime.spawn import CannotStartError
 
 
 def maro(mode: str = "k8s/aks", target: str = "/data") -> dict[str, Any]:
@@ -57,7 +56,7 @@ def test_a_folder_of_the_share_is_made_and_never_outside_of_it(tmp_path: Path) -
     assert (made["Source"], made["Target"]) == (str(tmp_path / "data/a/b"), "/dst")
     assert (tmp_path / "data/a/b").is_dir()
     (tmp_path / "data/link").symlink_to("/etc")
-    with pytest.raises(CannotStartError, match="leads out of the share"):
+    with pytest.raises(InputError, match="leads out of the share"):
         share.shared(config, launch, "j-1", Mount("/link", "/dst", shared=True), "ext4")
 
 

@@ -1,4 +1,4 @@
-"""Builds the engine's requests for containers. Pure, except that it looks up mounts and resolves links.
+"""Builds the engine's requests for containers. It looks at the folders to mount, so it may wait for the share.
 
 The log driver is ``local``: docker's ``json-file`` replaces bytes that are not UTF-8, and cuts code points in lines
 over 16 KiB. The log is never rotated; the container is removed after the master has noted its end. Used by this
@@ -13,6 +13,7 @@ from pathlib import Path
 
 from grass import clock
 from grass.config import ClusterConfig
+from grass.errors import InputError
 from grass.model.isolation import ContainerUser, account_name
 from grass.model.job import Mount
 from grass.model.key_text import job_of
@@ -21,7 +22,6 @@ from node.mounts import mount_of
 from node.runtime.docker import share
 from node.runtime.docker.engine_json import Request
 from node.runtime.protocol import Launch, Start
-from node.runtime.spawn import NOT_EXECUTABLE, CannotStartError
 
 LABEL = "grass."
 CLUSTER, NODE, ATTEMPT, LAUNCH, BOOT = (LABEL + name for name in ("cluster", "node", "attempt", "launch", "boot"))
@@ -49,7 +49,7 @@ def mine(config: ClusterConfig) -> list[str]:
 def request(config: ClusterConfig, start: Start, launch: Launch, scratch: str, cores: int) -> Request:
     """Return the body of ``POST /containers/create``. ``cores``: the number of this machine's cores.
 
-    Raises CannotStartError for a mount that the node does not allow.
+    Raises InputError for what the node does not allow; OSError: the share does not answer.
     """
     plan = launch.container
     body: Request = {
@@ -99,10 +99,10 @@ def with_rights(body: Request, uid: int | None, group: int) -> Request:
 def _check_user(config: ClusterConfig, user: str) -> None:
     if config.node.isolate is not None and config.node.containers.user is ContainerUser.ACCOUNT:
         message = (
-            f"cannot start: containers of this cluster run under the account of their user, not as {user}; leave out "
+            f"containers of this cluster run under the account of their user, not as {user}; leave out "
             "`container.user`, or ask an administrator for `containers: {user: image}` in the settings"
         )
-        raise CannotStartError(NOT_EXECUTABLE, message)
+        raise InputError(message)
 
 
 def takeover(config: ClusterConfig, image: str, folder: str, user: int, group: int) -> Request:
@@ -194,10 +194,9 @@ def addresses_folder(config: ClusterConfig, key: str) -> str:
 
 
 def allowed(mount: Mount, folders: Sequence[str]) -> str:
-    """Return the resolved source of a mount if it is inside one of ``folders``. Raises CannotStartError otherwise."""
+    """Return the resolved source of a mount if it is inside one of ``folders``. Raises InputError otherwise."""
     real = Path(os.path.realpath(mount.source))
     if any(real.is_relative_to(os.path.realpath(folder)) for folder in folders):
         return str(real)
     where = f"only {', '.join(folders)}" if folders else "no paths of the host"
-    message = f"cannot start: this node allows containers to mount {where}, not {mount.source}"
-    raise CannotStartError(NOT_EXECUTABLE, message)
+    raise InputError(f"this node allows containers to mount {where}, not {mount.source}")

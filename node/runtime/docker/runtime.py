@@ -30,12 +30,11 @@ from node.runtime.docker.starts import ImageSource, LaterError, Made, Starts, wh
 from node.runtime.fork_bombs import ForkBombs, why_killed
 from node.runtime.parallelism import ParallelismLimits
 from node.runtime.protocol import Launch, Listed, RuntimeEvent, Start, Stop, Waiting
-from node.runtime.spawn import CannotStartError
 
 _LAST_WORDS = 3.0
 """Seconds that a closing runtime waits for requests in progress."""
-_IMAGE_RETRY = 2.0
-"""Seconds until the next attempt to get an image that is not available at the moment."""
+_RETRY = 2.0
+"""Seconds until the next try of a start that needs what is not available at the moment, such as its image."""
 _LOOK = 1.0
 """Seconds between two looks for fork bombs, while containers run."""
 _ENGINE_AWAY = Reason(ReasonCode.RUNTIME, "waits for the container engine of its node, which does not answer")
@@ -200,10 +199,7 @@ class DockerRuntime:
         for key in keys:
             attempt = self._attempts[key]
             launch = self._launches.get(attempt.launch)
-            try:
-                self._starts.begin(attempt, launch, functools.partial(self._on_made, attempt))
-            except CannotStartError as error:
-                self._ends.cannot_start(attempt, error.code, error.reason)
+            self._starts.begin(attempt, launch, functools.partial(self._on_made, attempt))
 
     def _on_made(self, attempt: Container, made: Made) -> None:
         attempt.starting = False
@@ -213,12 +209,12 @@ class DockerRuntime:
             del self._attempts[attempt.key]  # the node-agent asks again after the next list
             self._begin(self._limits.leave(attempt.launch, attempt.key))
             self._events.disconnect(str(made))
-        elif isinstance(made, LaterError):
-            self._reactor.after(_IMAGE_RETRY, functools.partial(self._begin_again, attempt))
+        elif isinstance(made, LaterError) and not attempt.stopping:
+            self._reactor.after(_RETRY, functools.partial(self._begin_again, attempt))
+        elif made is None or isinstance(made, LaterError):
+            self._ends.finish(attempt, clock.wall())
         elif isinstance(made, GrassError):
             self._ends.cannot_start(attempt, *why_not(made))
-        elif made is None:
-            self._ends.finish(attempt, clock.wall())
         else:
             attempt.take(made)
             self._reactor.publish(attempt.observed())

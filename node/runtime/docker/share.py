@@ -1,17 +1,19 @@
-"""The mounts by which a container sees the share. Pure, except that it looks up mounts and folders.
+"""The mounts by which a container sees the share. It looks up mounts and folders, so it may wait for the share.
 
 Where users are isolated, a container sees of the share what a process does (``node.runtime.isolation.view``): no files
 of other users in ``data/``, its own job's folder, and those of the jobs that its job waited for. It reads what is
 beside them. No later mount of the host reaches it, because a new mount of the share would cover what hides the rest.
-Used by ``plan`` and ``starts``.
+Used by ``plan`` and ``starts``, in the threads that start containers.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
 from grass.config import ClusterConfig
+from grass.errors import InputError
 from grass.files.rights import DATA, own_folders
 from grass.model.job import Mount
 from node.mounts import mount_of
@@ -19,12 +21,13 @@ from node.runtime.docker.engine_json import Request
 from node.runtime.isolation.share_folder import make_writable
 from node.runtime.isolation.view import COVERED, OF_GRASS, data_folders
 from node.runtime.protocol import Launch
-from node.runtime.spawn import NOT_EXECUTABLE, CannotStartError
 
 _SEALED = ("images", "logs")
 """Folders of the share that tasks read and Grass writes."""
 _NO_LINKS = ("cifs", "smb3", "fuse")
 """Kinds of mounts in which no task can make a link: as Grass mounts the share of its master."""
+_NO_ANSWER = (errno.EIO, errno.ENOTCONN, errno.EHOSTDOWN, errno.ESTALE, errno.ETIMEDOUT)
+"""Errors of a share that is away, and not of the folder that is asked for."""
 _COVER = {"SizeBytes": 1 << 16, "Mode": 0o755}
 
 
@@ -43,12 +46,12 @@ def mounts(config: ClusterConfig, launch: Launch, job_id: str) -> list[Request]:
 def shared(config: ClusterConfig, launch: Launch, job_id: str, mount: Mount, kind: str) -> list[Request]:
     """Return the mounts for a folder of the share that a job names; make it if it is missing.
 
-    ``kind``: of the mount of the share on this node. Raises CannotStartError.
+    ``kind``: of the mount of the share on this node. Raises InputError; OSError: the share does not answer.
     """
     share = os.path.realpath(config.data_dir)
     folder = os.path.realpath(share + mount.source)
     if not Path(folder).is_relative_to(share):
-        raise CannotStartError(NOT_EXECUTABLE, f"cannot start: {mount.source} leads out of the share")
+        raise InputError(f"{mount.source} leads out of the share")
     read_only = mount.read_only
     if config.node.isolate is not None:
         parts, own = Path(folder).relative_to(share).parts, ("jobs", job_id)
@@ -57,22 +60,28 @@ def shared(config: ClusterConfig, launch: Launch, job_id: str, mount: Mount, kin
         if parts == (DATA,):
             return [_cover(mount.target), *_of_user(config, launch, mount.target, read_only or launch.read_only_data)]
         if _is_of_others(parts, launch.user) and parts[:2] != own:
-            raise CannotStartError(NOT_EXECUTABLE, f"cannot start: {mount.source} of the share is not for tasks")
+            raise InputError(f"{mount.source} of the share is not for tasks")
         if parts != own and _may_be_replaced(kind):
             message = (
-                f"cannot start: this node cannot mount {mount.source} of the share, because a task could put a link in "
-                "its place; leave out the mount, and use the folder in $GRASS_DATA"
+                f"this node cannot mount {mount.source} of the share, because a task could put a link in its place; "
+                "leave out the mount, and use the folder in $GRASS_DATA"
             )
-            raise CannotStartError(NOT_EXECUTABLE, message)
+            raise InputError(message)
         if parts[:2] != own:
             read_only = read_only or launch.read_only_data or parts[0] != DATA
             if parts[0] != DATA and not Path(folder).is_dir():
-                raise CannotStartError(NOT_EXECUTABLE, f"cannot start: the share has no folder {mount.source}")
+                raise InputError(f"the share has no folder {mount.source}")
+    _make(folder, mount.source)
+    return [bind(folder, mount.target, read_only)]
+
+
+def _make(folder: str, source: str) -> None:
     try:
         Path(folder).mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise CannotStartError(NOT_EXECUTABLE, f"cannot start: {mount.source} in the share: {error}") from error
-    return [bind(folder, mount.target, read_only)]
+        if error.errno in _NO_ANSWER:
+            raise
+        raise InputError(f"{source} in the share: {error}") from error
 
 
 def make_folders(config: ClusterConfig, launch: Launch, job_id: str) -> None:

@@ -1,4 +1,4 @@
-"""The start of containers: image, folders, container. In threads, because the engine is slow at each step.
+"""The start of containers: image, folders, container. In threads, because engine and share are slow at each step.
 
 Used by ``runtime``.
 """
@@ -44,7 +44,7 @@ class ImageSource(Protocol):
 
 
 class LaterError(GrassError):
-    """The image is not available at the moment; the user was informed."""
+    """What the start needs is not available at the moment; the user was informed."""
 
 
 Made = Answer | GrassError | None
@@ -67,19 +67,17 @@ class Starts:
         self._of_account = node.isolate is not None and node.containers.user is ContainerUser.ACCOUNT
 
     def begin(self, attempt: Container, launch: Launch | None, made: Callable[[Made], None]) -> None:
-        """Start an attempt in a thread; ``made`` is called in the loop. Raises CannotStartError for an invalid
-        request."""
-        assert attempt.start is not None
+        """Start an attempt in a thread; ``made`` is called in the loop."""
         attempt.since = clock.steady()
-        if launch is None:
-            raise CannotStartError(NOT_EXECUTABLE, f"cannot start: the launch {attempt.launch} is not defined")
-        body = plan.request(self._config, attempt.start, launch, self._folders.scratch(attempt.key), self._cores)
         attempt.starting = True
-        self._reactor.starters.ask(functools.partial(self._make, attempt, body, launch), made)
+        self._reactor.starters.ask(functools.partial(self._make, attempt, launch), made)
 
-    def _make(self, attempt: Container, body: Request, launch: Launch) -> Answer | None:
+    def _make(self, attempt: Container, launch: Launch | None) -> Answer | None:
         """In a thread."""
+        if launch is None:
+            raise InputError(f"the launch {attempt.launch} is not defined")
         name, image = plan.container_name(self._config.name, attempt.key), launch.image
+        body = self._request(attempt, launch)
         self._make_folders(attempt.key)
         if self._config.node.isolate is not None:
             body = self._isolated(attempt, body, launch)
@@ -94,6 +92,15 @@ class Starts:
             with suppress(GrassError):
                 self._engine.remove(made)
             raise
+
+    def _request(self, attempt: Container, launch: Launch) -> Request:
+        assert attempt.start is not None
+        scratch = self._folders.scratch(attempt.key)
+        try:
+            return plan.request(self._config, attempt.start, launch, scratch, self._cores)
+        except OSError as error:
+            self._say_waiting(attempt, f"the share does not answer: {error}; trying again", ReasonCode.SHARE)
+            raise LaterError from error
 
     def _prepare(self, attempt: Container, image: str) -> None:
         if self._images is None:
