@@ -381,11 +381,11 @@ def _details(details: dict[str, Any], shape: Shape, after: dict[str, Place], whe
 
 
 def _if_well(place: Place, shape: Shape) -> bool:
-    """Return whether the node has devices in quarantine, and with these devices enough for the shape."""
-    ill = [number for number, device in place.known.items() if device.quarantine]
+    """Return whether the node withholds devices (in quarantine, or used by others), and has enough with them."""
+    withheld = [number for number, device in place.known.items() if device.quarantine or device.busy]
     other = _copy(place)
-    other.devices.update({number: 1000 for number in ill})
-    return bool(ill) and bool(shape.resources.gpu) and other.devices_for(shape) is not None
+    other.devices.update({number: 1000 for number in withheld})
+    return bool(withheld) and bool(shape.resources.gpu) and other.devices_for(shape) is not None
 
 
 def _quota(view: View, plan: Plan, job: QueuedJob, demand: Demand, where: str) -> None:
