@@ -19,6 +19,8 @@ Stream = Literal["stdout", "stderr"]
 
 PROBE_JOB = "grass-probe"
 """The job whose one block a joining node sends, to show that the collector takes it (``node/agent/probe.py``)."""
+DELETED = ".deleted-"
+"""And the id of a job: a folder among the logs, for a while after these were removed. The collector takes no more."""
 
 
 class LogBlock(msgspec.Struct, frozen=True, omit_defaults=True):

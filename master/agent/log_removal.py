@@ -7,35 +7,53 @@ from __future__ import annotations
 
 import shutil
 import threading
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 
+from grass.wire.log_block import DELETED
+
+KEPT = 600.0
+"""Seconds after a removal in which the collector knows of it."""
 _REMOVED = ".removed-"
 
 
 class LogRemoval:
     """``folder``: logs of all jobs. The thread starts with the first removal and goes on to the end of the process."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, steady: Callable[[], float], kept: float = KEPT) -> None:
         self._folder = folder
+        self._steady = steady
+        self._kept = kept
         self._queue: SimpleQueue[Path] = SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="log-removal", daemon=True)
 
     def remove(self, job_id: str) -> None:
-        """Hide the logs of a job at once, and remove them soon. What cannot be removed stays."""
-        logs, removed = self._folder / job_id, self._folder / f"{_REMOVED}{job_id}"
+        """Hide the logs of a job at once, and remove them soon. What cannot be removed stays.
+
+        The collector makes the folder of a job before it looks for the mark, and here it is the other way round: one
+        of both sees what the other made.
+        """
+        logs, removed, mark = (self._folder / f"{prefix}{job_id}" for prefix in ("", _REMOVED, DELETED))
+        with suppress(OSError):  # it is there, or the disk is full, or there are no logs at all
+            mark.mkdir()
+            self._put(mark)
         try:
             logs.rename(removed)
         except FileNotFoundError:
-            return
+            pass  # nothing of it has come
         except OSError:  # there are logs that came late, beside those that are being removed
-            removed = logs
-        self._put(removed)
+            self._put(logs)
+        else:
+            self._put(removed)
 
     def remove_left(self) -> None:
         """Remove what an earlier master-agent did not get to."""
-        for path in self._folder.glob(f"{_REMOVED}*"):
-            self._put(path)
+        for prefix in (_REMOVED, DELETED):
+            for path in self._folder.glob(f"{prefix}*"):
+                self._put(path)
 
     def _put(self, path: Path) -> None:
         self._queue.put(path)
@@ -43,5 +61,20 @@ class LogRemoval:
             self._thread.start()
 
     def _run(self) -> None:
+        marks: deque[tuple[float, Path]] = deque()
         while True:
-            shutil.rmtree(self._queue.get(), ignore_errors=True)
+            try:
+                path = self._queue.get(timeout=max(0.0, marks[0][0] - self._steady()) if marks else None)
+            except Empty:
+                self._forget(marks.popleft()[1])
+                continue
+            if path.name.startswith(DELETED):
+                marks.append((self._steady() + self._kept, path))
+            else:
+                shutil.rmtree(path, ignore_errors=True)
+
+    def _forget(self, mark: Path) -> None:
+        """Remove a mark, and what the collector wrote to a folder that it had just opened when it was removed."""
+        shutil.rmtree(self._folder / f"{_REMOVED}{mark.name.removeprefix(DELETED)}", ignore_errors=True)
+        with suppress(OSError):
+            mark.rmdir()

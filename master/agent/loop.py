@@ -96,7 +96,7 @@ class MasterAgent:
         self._random = random.Random()  # noqa: S311 # for delays, not for secrets
         self._floods = Floods()
         self._folders = OutputFolders(config.data_dir / "jobs", output_mode(config))
-        self._logs = LogRemoval(config.logs_dir)
+        self._logs = LogRemoval(config.logs_dir, steady)
         self._idle_rounds = 0
         self._listened_at = self._steady()
         """Steady time of the last read of messages."""

@@ -25,7 +25,7 @@ from master.collector import journal
 from master.collector.blocks import Block, block_from_record
 from master.collector.owners import Owners, Verdict
 from master.collector.protocol import Decoder, Message, ProtocolError
-from master.collector.storage import Storage, Target
+from master.collector.storage import DeletedError, Storage, Target
 
 GROUP = 1 << 20
 """Bytes of blocks to collect from one message before they are written."""
@@ -81,6 +81,8 @@ def store(message: Message, storage: Storage, dropped: Dropped, admits: Admits |
 def _append(target: Target, blocks: list[Block], storage: Storage, dropped: Dropped) -> None:
     try:
         storage.append(target, blocks)
+    except DeletedError as error:
+        dropped.add("the job was deleted", str(error))
     except OSError as error:
         if error.errno is not None and error.errno not in _PERMANENT:
             raise

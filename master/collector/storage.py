@@ -11,10 +11,12 @@ import os
 import re
 import stat
 from collections import OrderedDict
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from grass.wire.keys import TaskKey
+from grass.wire.log_block import DELETED
 from master.collector.blocks import Block, Key
 from master.collector.scan import scan
 
@@ -26,6 +28,10 @@ _COMPONENT = r"[A-Za-z0-9_][A-Za-z0-9_-]{0,199}"
 _TAG = re.compile(rf"grass\.({_NAME})\.({_COMPONENT})\.([0-9]{{1,9}})")
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+class DeletedError(Exception):
+    """The job of these blocks was deleted."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +83,9 @@ class Storage:
         self._states: OrderedDict[Target, _State] = OrderedDict()
 
     def append(self, target: Target, blocks: list[Block]) -> None:
-        """Append the blocks that are new. They survive any kill when it returns, but not a power cut."""
+        """Append the blocks that are new. They survive any kill when it returns, but not a power cut.
+
+        Raises DeletedError."""
         descriptor = self._open(target)
         try:
             state = self._state(target, descriptor)
@@ -91,14 +99,32 @@ class Storage:
     def _open(self, target: Target) -> int:
         # Tasks can write to the share, so no link is followed, neither as a folder nor as a file.
         try:
-            folder = os.open(self._root / target.job_id, _DIRECTORY)
+            folder = self._folder(target.job_id)
+            try:
+                return os.open(target.file, _FILE, 0o644, dir_fd=folder)
+            finally:
+                os.close(folder)
         except FileNotFoundError:
-            (self._root / target.job_id).mkdir(parents=True, exist_ok=True)
-            folder = os.open(self._root / target.job_id, _DIRECTORY)
+            self._check_deleted(target.job_id)  # while the folder was made or used
+            raise
+
+    def _folder(self, job_id: str) -> int:
+        path = self._root / job_id
         try:
-            return os.open(target.file, _FILE, 0o644, dir_fd=folder)
-        finally:
-            os.close(folder)
+            return os.open(path, _DIRECTORY)
+        except FileNotFoundError:
+            path.mkdir(parents=True, exist_ok=True)
+        try:
+            self._check_deleted(job_id)  # not before: see ``LogRemoval.remove``
+        except DeletedError:
+            with suppress(OSError):
+                path.rmdir()
+            raise
+        return os.open(path, _DIRECTORY)
+
+    def _check_deleted(self, job_id: str) -> None:
+        if os.path.lexists(self._root / f"{DELETED}{job_id}"):
+            raise DeletedError(job_id)
 
     def _state(self, target: Target, descriptor: int) -> _State:
         info = os.fstat(descriptor)
