@@ -25,7 +25,7 @@ from node.agent.forward import Link, Signal
 from node.agent.probe_record import passed, remember
 from node.mounts import mount_point
 from node.runtime.attempts import Folders
-from node.runtime.protocol import Launch, Listed, Observed, Runtime, Start
+from node.runtime.protocol import Launch, Listed, Observed, Runtime, Start, Stop, Waiting
 from node.runtime.registry import kind
 
 JOB = PROBE_JOB
@@ -174,20 +174,26 @@ def trial_task(name: str, config: ClusterConfig, gpus: Sequence[int], seconds: f
 
 
 def _run(runtime: Runtime, start: Start, launch: Launch, seconds: float) -> Observed | None:
-    """Start one attempt and wait for its end; None: it did not end in time. Removes one of an earlier probe first."""
+    """Start one attempt and wait for its end; None: it did not end in time. An earlier probe's is ended first."""
     deadline = clock.steady() + seconds
     asked = False
     while clock.steady() < deadline:
         select.select([runtime], [], [], max(0.01, min(0.1, (runtime.due() or deadline) - clock.steady())))
         for each in runtime.receive():
-            if isinstance(each, Listed) and not asked:
-                asked = True
-                runtime.forget([start.key])
-                runtime.define({start.launch: launch})
-                runtime.start([start])
-            elif isinstance(each, Observed) and each.key == start.key and each.ended is not None:
-                runtime.forget([start.key])
-                return each
+            if isinstance(each, Waiting) or (isinstance(each, Observed) and each.key != start.key):
+                continue
+            known = each.attempts if isinstance(each, Listed) else [each]
+            seen = next((attempt for attempt in known if attempt.key == start.key), None)
+            if seen is not None and seen.ended is None:
+                if not asked:
+                    runtime.stop([Stop(start.key, 0.0)])
+                continue
+            runtime.forget([start.key])
+            if asked and seen is not None:
+                return seen
+            asked = True
+            runtime.define({start.launch: launch})
+            runtime.start([start])
     return None
 
 

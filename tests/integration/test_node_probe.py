@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from grass.wire.hello import ProbeCheck
+from grass.wire.log_block import PROBE_JOB
 from node.agent.gpu import devices
 from node.agent.probe import probe, within
 from node.mounts import mount_point
@@ -51,14 +52,19 @@ class Place:
 
 
 @pytest.fixture
-def place() -> Iterator[Place]:
+def shepherd() -> Iterator[ShepherdRun]:
     with ShepherdRun() as shepherd:
         shepherd.connect()
-        made = Place(shepherd)
-        try:
-            yield made
-        finally:
-            made.close()
+        yield shepherd
+
+
+@pytest.fixture
+def place(shepherd: ShepherdRun) -> Iterator[Place]:
+    made = Place(shepherd)
+    try:
+        yield made
+    finally:
+        made.close()
 
 
 def test_a_node_that_can_do_what_it_offers_passes_once_and_leaves_nothing(place: Place) -> None:
@@ -130,6 +136,14 @@ def test_containers_that_cannot_have_the_share_are_no_runtime(place: Place) -> N
     place.config = replace(place.config, share=f"{place.config.home}/nowhere")
     docker = place.probe("docker")["docker"]
     assert not docker.ok and str(place.config.data_dir) in docker.message
+
+
+def test_a_trial_that_still_hangs_from_an_earlier_probe_is_ended_first(shepherd: ShepherdRun, place: Place) -> None:
+    shepherd.launch("earlier", ["/bin/sleep", "600"])
+    shepherd.start("earlier", f"{PROBE_JOB}/process.0/1")
+    shepherd.started(f"{PROBE_JOB}/process.0/1")
+    place.start_collector()
+    assert place.probe("process")["process"].message == "a task ran"
 
 
 def test_a_trial_task_sees_a_gpu_or_fails(place: Place) -> None:
