@@ -253,19 +253,21 @@ class ApiClient(OperationCalls, ScheduleCalls, EventCalls, NodeCalls, UserCalls,
         stream: str | None = None,
         failed: bool = False,
         joined: bool = False,
+        late: Callable[[], object] = lambda: None,
     ) -> Iterator[View]:
         """Yield the lines of tasks. Raises NotFoundError; InputError for an expression that is not valid.
 
         ``component`` may also name one task, ``worker.3``. ``tail``: the last lines of all tasks together. ``since``:
         wall seconds. ``grep``: a regular expression. ``follow``: until the job has ended and its log is complete.
         ``stream``: only ``stdout`` or ``stderr``. ``failed``: only tasks that have failed so far. ``joined``: a record
-        may have several lines, with newlines between them, which is much faster. No line is lost or repeated when the
+        may have several lines, with newlines between them, which is much faster. ``late``: called at the end if some
+        output of the ended job has not reached the log collector. No line is lost or repeated when the
         API server restarts.
         """
         if component is not None and index is None:
             component, index = _task(component)
         bad = self._failed_tasks(name, component) if failed else None
-        query = LogQuery(component, index, tail, since, grep, follow, stream, bad, joined)
+        query = LogQuery(component, index, tail, since, grep, follow, stream, bad, joined, late)
         return read_logs(self._transport, lambda job: path_of("jobs", job, "logs"), name, query)
 
     def log_batches(

@@ -141,6 +141,8 @@ class LogQuery:
     """Only of these; None: of all."""
     joined: bool = False
     """Whether a record may have several lines: much faster, and only without a pattern."""
+    late: Callable[[], object] = lambda: None
+    """Called at the end if some output has not reached the log collector."""
 
     @property
     def narrows(self) -> bool:
@@ -165,10 +167,17 @@ def read_logs(transport: Transport, path_of: Callable[[str], str], job: str, que
         raise InputError(f"stream: must be stdout or stderr, got {query.stream!r}")
     server_tail = None if query.narrows else query.tail
     body = {"component": query.component, "index": query.index, "since": query.since, "follow": query.follow}
-    pieces = _log_pieces(transport, path_of, job, {**body, "tail": server_tail})
+    pieces = _noticed(_log_pieces(transport, path_of, job, {**body, "tail": server_tail}), query.late)
     if query.tail is None or (query.follow and server_tail is not None):
         return _matching(pieces, pattern, query)
     return _last(pieces, pattern, query)
+
+
+def _noticed(pieces: Iterator[View], late: Callable[[], object]) -> Iterator[View]:
+    for piece in pieces:
+        yield piece
+        if piece.get("late"):
+            late()
 
 
 def read_log_batches(

@@ -64,4 +64,5 @@ def show_logs(
         if job["state"] == JobState.QUEUED:
             output.note(f"{job['name']}: QUEUED ({job_reason(job)})")
         part = component.text if component else None
-        logs.show(output, client.logs(job["id"], part, joined=logs.joined(output), **choice), style)
+        late = logs.late(output, job["name"])
+        logs.show(output, client.logs(job["id"], part, joined=logs.joined(output), late=late, **choice), style)

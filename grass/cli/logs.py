@@ -5,7 +5,7 @@ Used by ``job_logs`` and ``run``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,6 +79,13 @@ def show(output: Output, records: Iterable[Record], style: Style, *, split: bool
             output.record(Result(dict(record), lambda _: []))
         else:
             output.raw(texts.of(record), stderr=split and record["stream"] == "stderr")
+
+
+def late(output: Output, job: str) -> Callable[[], object]:
+    """Return what tells that some output of an ended job is missing."""
+    return lambda: output.warn(
+        f"job {job}: some of its output has not reached the log collector; `grass job logs {job}` shows it later"
+    )
 
 
 def joined(output: Output) -> bool:

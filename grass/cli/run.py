@@ -126,8 +126,10 @@ def _in_pipe(descriptor: int) -> bool:
 def follow(client: ApiClient, output: Output, job_id: str) -> int:
     """Print the job's log until the job has ended. Return the exit code for `grass run`."""
     _until_started(client, output, job_id)
-    style = logs.Style.of(client.job(job_id, specification=False), None, timestamps=False)
-    logs.show(output, client.logs(job_id, follow=True, joined=logs.joined(output)), style, split=True)
+    job = client.job(job_id, specification=False)
+    style = logs.Style.of(job, None, timestamps=False)
+    lines = client.logs(job_id, follow=True, joined=logs.joined(output), late=logs.late(output, job["name"]))
+    logs.show(output, lines, style, split=True)
     ended = client.wait(job_id)
     tasks = client.tasks(job_id, first=1)
     if output.format in (Format.JSON, Format.YAML):

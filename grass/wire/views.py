@@ -290,6 +290,8 @@ class LogPiece(msgspec.Struct, frozen=True):
     """Send it back with the cursor."""
     pause: float | UnsetType = UNSET
     """Seconds after which to ask again, if too many follow already."""
+    late: bool | UnsetType = UNSET
+    """Only in the last piece, and only true: some output has not reached the log collector, and may come later."""
 
 
 class RunView(msgspec.Struct, frozen=True):

@@ -140,8 +140,9 @@ class _Following:
                     if piece.lines or steady() - sent_at > HEARTBEAT:
                         yield piece
                         sent_at = steady()
-                if over and self._nothing_more_comes():
-                    yield self._envelope.of(self._follower.finish(), live=True, is_open=False)
+                if over and ((complete := self._complete()) or steady() - self._moved > api.waits.log_late):
+                    last = self._envelope.of(self._follower.finish(), live=True, is_open=False)
+                    yield last if complete else structs.replace(last, late=True)
                     return
                 if not granted or api.feed.closed:
                     yield structs.replace(self._envelope.of([], live=True), pause=0.0 if granted else PAUSE)
@@ -195,9 +196,6 @@ class _Following:
     def _job_is_over(self) -> bool:
         record = self._call.api.store.job(self._record.id)
         return record is None or record.id != self._record.id or record.state.ended
-
-    def _nothing_more_comes(self) -> bool:
-        return self._complete() or steady() - self._moved > self._call.api.waits.log_late
 
     def _complete(self) -> bool:
         tasks = self._call.api.store.tasks(self._record.id)

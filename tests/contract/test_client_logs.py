@@ -171,6 +171,7 @@ def test_following_ends_when_the_job_has_and_its_log_is_complete(world: ApiWorld
         logs.print_("w.1", "last\nend")
         reading.result(10)
         assert seen == ["one", "two", "last", "end"]
+        assert texts(world.client().logs("j", late=pytest.fail)) == seen
 
 
 def test_following_does_not_wait_for_ever_for_what_a_lost_node_took_along(tmp_path: Path) -> None:
@@ -179,7 +180,9 @@ def test_following_does_not_wait_for_ever_for_what_a_lost_node_took_along(tmp_pa
         logs.print_("w.0", "one\n")
         logs.end_task("w.0", stdout=1000)
         world.end_job(logs.job_id)
-        assert texts(world.client().logs("j", follow=True)) == ["one"]
+        told: list[str] = []
+        assert texts(world.client().logs("j", follow=True, late=lambda: told.append("late"))) == ["one"]
+        assert told == ["late"]
 
 
 def test_following_a_job_that_ended_long_ago_is_reading_it(world: ApiWorld, logs: Logs) -> None:
