@@ -86,12 +86,15 @@ class Page:
     printed: tuple[str, ...] = ()
 
 
+# Stand-ins for programs of the reader: kubectl prints a job that Kubernetes runs, sbatch parses the script.
 PARTS = """
 part() {  # NAME COMMAND KEY: VALUE, …
   printf 'name: %s\ncomponents: {worker: {command: "%s", resources: {cpu: 0.1}, %s}}\n' "$1" "$2" "$3" > "$1-part.yml"
   grass job start "$1-part.yml"
 }
 press() { "$PYTHON" "$PRESS" "$@"; }  # TEXT KEYS COMMAND…
+kubectl() { sed "s/elastic-training/$3/" examples/foreign/training_job.yml; echo 'status: {phase: Running}'; }
+sbatch() { bash -n && echo 'Submitted batch job 1'; }
 grass() {  # what serves or shows until a key is pressed
   case "$1" in
     dashboard) press 'Ctrl-C ends' ctrl-c grass "$@" ;;
@@ -111,7 +114,9 @@ PAGES = {
         between="until grass events | grep -q 'node-agent: ended'; do sleep 0.1; done",
         printed=("node-agent: ended by signal SIGKILL", "main.0  RUNNING        1  local"),
     ),
-    "docs/guide/foreign-files.md": Page(printed=("elastic-training",)),
+    "docs/guide/foreign-files.md": Page(
+        "part sweep 'exit 0' 'replicas: 2'", printed=("train  train-", "scale worker 2 → 3", "Submitted batch job 1")
+    ),
     "docs/guide/jobs.md": Page(
         "echo > simulate.py; grass job start count.yml; part sweep 'exit 1' 'replicas: 2, restart: {policy: never}'",
         "grass job wait sweep || true",

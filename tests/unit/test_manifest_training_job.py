@@ -76,7 +76,7 @@ def test_the_launcher_starts_after_its_workers_and_the_job_succeeds_with_it() ->
 def test_files_of_the_operator_are_replaced_by_those_of_grass() -> None:
     parsed = parse_job(document())
     launcher = parsed.job.components["launcher"]
-    assert launcher.command == ("sh", "-c", "sleep 1; echo the hosts are:; cat ${GRASS_HOSTS}")
+    assert launcher.command == ("sh", "-c", "echo the hosts are:; cat ${GRASS_HOSTS}; sleep 120")
     assert any("/etc/edl/hostfile is replaced by $GRASS_HOSTS" in warning for warning in parsed.warnings)
 
 
