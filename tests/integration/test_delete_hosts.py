@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from grass.hosts import HostUnreachableError
 from grass.manifest.on_premises import HostSettings, Login
 from grass.mode_file import write_mode
 from grass.model.lifecycle import NodeState
 from grass.provision.on_premises.delete import StayedError, delete
 from grass.provision.on_premises.machines import KNOWN_HOSTS, Machines, load_machines
+from grass.provision.on_premises.node_remove import remove_node
 from grass.provision.provisioner import Session
 from grass.wire.codec import encode
 from grass.wire.node_record import NodeRecord
@@ -23,7 +25,7 @@ from tests.support.sshd import SshServer, ssh_server
 from tests.support.waiting import wait_until
 
 ONLY_ID = r'command="case \"$SSH_ORIGINAL_COMMAND\" in id*) exec $SSH_ORIGINAL_COMMAND;; *) exit 9;; esac"'
-CLOSED = HostSettings("127.0.0.1", login=Login(username="root", port=1))
+CLOSED = HostSettings("127.0.0.1", name="n2", login=Login(username="root", port=1))
 
 
 @pytest.fixture
@@ -56,11 +58,24 @@ def reached(sshd: SshServer) -> HostSettings:
 def test_a_node_that_is_away_stops_it_before_another_is_cleaned(world: ApiWorld, sshd: SshServer) -> None:
     said: list[str] = []
     session = opened(world, sshd, said, n1=reached(sshd), n2=CLOSED)
-    with pytest.raises(StayedError, match=r"still exists.*nothing was changed\n  n2: "):
+    with pytest.raises(StayedError, match=r"still exists.*nothing was changed\n  n2: no SSH at "):
         delete(session, force=False, packages=False)
     assert said == []
     gone = delete(session, force=True, packages=False)
     assert list(gone.left) == ["n2"] and "127.0.0.1: nothing of cluster local is there" in said
+
+
+def test_a_node_that_is_away_is_removed_only_by_force(world: ApiWorld, sshd: SshServer) -> None:
+    said: list[str] = []
+    session = opened(world, sshd, said, n2=CLOSED)
+    said_first = (
+        "^nothing was changed, because its machine cannot be cleaned, but --force removes the node anyway: no SSH "
+    )
+    with pytest.raises(HostUnreachableError, match=said_first):
+        remove_node(session, "n2", lambda: said.append("taken out"), force=False, packages=False)
+    assert said == []
+    remove_node(session, "n2", lambda: said.append("taken out"), force=True, packages=False)
+    assert said[-1] == "taken out"
 
 
 def test_a_node_that_joined_by_itself_stops_it_before_another_is_cleaned(world: ApiWorld, sshd: SshServer) -> None:

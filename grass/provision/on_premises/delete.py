@@ -146,7 +146,7 @@ def _clean(session: Session, role: str, settings: HostSettings, packages: bool) 
 
 
 def _text(name: str, left: dict[str, str], done: str) -> str:
-    lines = [f"  {host}: {why}" for host, why in left.items()]
+    lines = [f"  {host}: {why.removeprefix(f'{host}: ')}" for host, why in left.items()]
     return "\n".join(
         [
             f"cluster {name} still exists, because not every host can be cleaned; {done}",

@@ -38,9 +38,10 @@ def _reach(session: Session, name: str, force: bool) -> SshHost | None:
         host.become_root()
     except (HostUnreachableError, AccessRefusedError) as error:
         if not force:
+            why = str(error).removeprefix(f"{host.name}: ")
             raise type(error)(
-                f"nothing was changed, because its machine cannot be cleaned: {error}. Use --force to remove it from "
-                "the cluster anyway"
+                "nothing was changed, because its machine cannot be cleaned, but --force removes the node anyway: "
+                f"{why}"
             ) from error
         session.progress(f"warning: {name}: its machine is not cleaned ({error}); run `grass leave` there")
         return None
