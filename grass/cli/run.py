@@ -28,8 +28,8 @@ from grass.cli.exits import SIGNAL_BASE, Exit
 from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.job_views import View, job_line, job_reason
 from grass.cli.output import Format, Output, OutputClosedError, Result
-from grass.cli.run_options import JobOptions, document_of, run_options
-from grass.errors import GrassError, InputError
+from grass.cli.run_options import JobOptions, as_options, document_of, run_options
+from grass.errors import GrassError, InputError, ManifestError
 from grass.model.lifecycle import JobState
 
 if TYPE_CHECKING:
@@ -74,7 +74,10 @@ def run(
         warn_of_input(invocation.output)
     document = document_of(options.name or entropy.run_id("run"), command, options)
     client, output = invocation.client(), invocation.output
-    job = client.start(document, env=environment_of(env, env_all))
+    try:
+        job = client.start(document, env=environment_of(env, env_all))
+    except ManifestError as error:
+        raise as_options(error, options) from error
     for warning in job["warnings"]:
         output.warn(warning)
     if detach:

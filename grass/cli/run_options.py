@@ -14,7 +14,7 @@ import click
 
 from grass.cli.environment_options import environment_options
 from grass.cli.values import Quantity, Whole
-from grass.errors import InputError
+from grass.errors import InputError, ManifestError, Problem
 from grass.model.runtime import RUNTIMES
 
 if TYPE_CHECKING:
@@ -174,6 +174,24 @@ def document_of(name: str, command: Sequence[str], options: JobOptions) -> Docum
     for setting in options.settings:
         _set(document, part, setting)
     return document
+
+
+_FLAGS = {"from.array": "array", "from.lines": "each-line", "from.json": "each-json", "ports": "port"}
+"""Path in a component → the option that sets it, if its name differs."""
+
+
+def as_options(error: ManifestError, options: JobOptions) -> ManifestError:
+    """Return the error with options in place of the paths that they set. A value of ``--set`` keeps its path."""
+    set_here = {setting.partition("=")[0].partition(".")[0] for setting in options.settings}
+    return ManifestError([Problem(_option(problem.path, set_here), problem.message) for problem in error.problems])
+
+
+def _option(path: str, set_here: set[str]) -> str:
+    inner = path.removeprefix(f"components.{COMPONENT}.")
+    place, key = inner.partition("[")[0], inner.partition(".")[0].partition("[")[0]
+    known = {name.replace("_", "-") for name in JobOptions.__dataclass_fields__}
+    flag = _FLAGS.get(place, key)
+    return f"--{flag}" if flag in known and not {key, "job"} & set_here else path
 
 
 def _set(document: Document, part: Document, setting: str) -> None:

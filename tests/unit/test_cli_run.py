@@ -17,7 +17,7 @@ import pytest
 from grass.cli.main import execute
 from grass.cli.output import Output
 from grass.cli.run import Interrupts, exit_of, warn_of_input
-from grass.cli.run_options import JobOptions, document_of, parsed
+from grass.cli.run_options import JobOptions, as_options, document_of, parsed
 from grass.errors import ManifestError
 from grass.manifest import parse_job
 from grass.model.framework import Framework, FrameworkName
@@ -50,6 +50,25 @@ def test_options_of_restarts_ranks_and_sizes_reach_the_component() -> None:
     assert ranks.gang == ("main",) and ranks.components["main"].framework == Framework(FrameworkName.TORCH)
     plain = document_of("x", ["true"], JobOptions())
     assert plain == {"name": "x", "components": {"main": {"command": ["true"], "resources": {}}}}
+
+
+@pytest.mark.parametrize(
+    ("words", "path"),
+    [
+        ("--array 5-1", "--array"),
+        ("--port 80", "--port"),
+        ("--framework pytorch", "--framework"),
+        ("--min 3 --max 2", "--min"),
+        ("--name 'a b'", "--name"),
+        ("--set grace=soon", "components.main.grace"),
+        ("--set ready.port=web", "components.main.ready.port"),
+    ],
+)
+def test_an_error_names_the_option_that_caused_it(words: str, path: str) -> None:
+    options = parsed(shlex.split(words), "here").options
+    with pytest.raises(ManifestError) as refused:
+        parse_job(document_of(options.name or "try", ["true"], options))
+    assert [problem.path for problem in as_options(refused.value, options).problems] == [path]
 
 
 def test_any_other_key_of_a_job_file_can_be_set() -> None:
