@@ -44,7 +44,6 @@ from grass.wire.views import KeepAlive
 from master.api.authentication import Authenticator, Caller, StaleRequestError
 from master.api.feed import Feed
 from master.api.latencies import Latencies
-from master.api.opened import Opened
 from master.api.pace import Pace
 from master.api.query import Query, parse_query
 from master.api.route import Access, Route
@@ -90,7 +89,6 @@ class Api:
     turns: Turns
     pace: Pace
     latencies: Latencies
-    opened: Opened
     wall: Callable[[], float]
     waits: WaitLimits
 

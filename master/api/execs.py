@@ -52,7 +52,9 @@ def start(call: Call, job: str, task: str) -> Reply:
         raise InputError("argv: must be a list of the command and its arguments")
     size = {name: value for name in ("rows", "cols") if (value := getattr(request, name)) is not None}
     key = f"{record.id}/{task}/{found.attempt}"
-    answer = _node(call, found.node, "POST", "", {"key": key, "argv": request.argv, "tty": request.tty, **size})
+    answer = _node(
+        call, found.node, "POST", "", {"key": key, "argv": request.argv, "tty": request.tty, "user": call.user, **size}
+    )
     opened(call, found.node, f"/v1/exec/{answer['id']}")
     what = f"task {record.name}.{task}: command `{request.argv[0]}` run beside it"
     call.log_event(EventKind.EXEC, what, job=record.name, run=record.id, task=task, node=found.node)
@@ -85,7 +87,6 @@ def close(call: Call, job: str, task: str, session: str) -> NoContent:
     find_job(call, job)
     node, name = split_name("exec session", session)
     _node(call, node, "DELETE", f"/{name}")
-    call.api.opened.discard(node, f"/v1/exec/{name}")
     return NoContent()
 
 

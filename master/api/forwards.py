@@ -50,7 +50,7 @@ def start(call: Call, job: str) -> Reply:
     if port not in task.ports:
         raise ConflictError(f"task {record.name}.{key}: has no port {port} yet; try again once it runs")
     attempt = str(AttemptKey(record.id, component.name, key.index, task.attempt))
-    answer = _node(call, task.node, "POST", "", {"key": attempt, "port": task.ports[port]})
+    answer = _node(call, task.node, "POST", "", {"key": attempt, "port": task.ports[port], "user": call.user})
     opened(call, task.node, f"/v1/forward/{answer['id']}")
     what = f"task {record.name}.{key}: port {port} opened to the machine of {call.user}"
     call.log_event(EventKind.FORWARD, what, job=record.name, run=record.id, task=str(key), node=task.node)
@@ -91,7 +91,6 @@ def close(call: Call, job: str, forward: str) -> NoContent:
     find_job(call, job)
     node, name = split_name("forward", forward)
     _node(call, node, "DELETE", f"/{name}")
-    call.api.opened.discard(node, f"/v1/forward/{name}")
     return NoContent()
 
 

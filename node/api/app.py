@@ -1,10 +1,11 @@
 """The node's internal REST interface, called by the master. A request without the node's token is refused.
 
-    GET  /v1/status                                     the state of this machine and its shepherd
+    GET    /v1/status                                        the state of this machine and its shepherd
+    DELETE /v1/users/<user>                                  end what this Grass user has open here, of both kinds below
 
 A command beside a running attempt, with its folder and environment, or in its container (``sessions.py``):
 
-    POST   /v1/exec {"key", "argv", "tty", "rows", "cols"}   start it: {"id"}
+    POST   /v1/exec {"key", "argv", "user", "tty", "rows", "cols"}   start it: {"id"}
     GET    /v1/exec/<id>/output?after=BYTES                  wait up to 20 s for more:
                                                              {"chunks": [[stream, base64]], "next", "code"}
     POST   /v1/exec/<id>/input {"data": base64, "end": bool} {"taken": bytes}; send the rest again
@@ -79,9 +80,17 @@ def create_app(config: ClusterConfig, token: str, *, abandoned: float = ABANDONE
     def status() -> dict[str, object]:
         return _status(config)
 
-    _add_exec(app, config, Sessions(abandoned))
+    sessions, forwards = Sessions(abandoned), Forwards(abandoned)
+    _add_exec(app, config, sessions)
     add_task_exec(app, config)
-    add_forwards(app, config, Forwards(abandoned))
+    add_forwards(app, config, forwards)
+
+    @app.delete("/v1/users/<user>")
+    def end_user(user: str) -> dict[str, object]:
+        forwards.close_of(user)
+        sessions.close_of(user)
+        return {}
+
     return app
 
 
@@ -93,8 +102,10 @@ def _add_exec(app: Flask, config: ClusterConfig, sessions: Sessions) -> None:
                 isinstance(each, str) and "\0" not in each for each in argv
             ):
                 size = _size(rest) if rest.get("tty") else None
-                return {"id": sessions.open(execute(config, key, argv, size))}
-        raise InputError('the body must be {"key": attempt key, "argv": [string, …], "tty": bool, "rows", "cols"}')
+                return {"id": sessions.open(execute(config, key, argv, size), user=str(rest.get("user", "")))}
+        raise InputError(
+            'the body must be {"key": attempt key, "argv": [string, …], "user", "tty": bool, "rows", "cols"}'
+        )
 
     @app.get("/v1/exec/<name>/output")
     def output(name: str) -> dict[str, object]:

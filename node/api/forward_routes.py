@@ -1,6 +1,6 @@
 """The routes of ``forwards``: connections to a port of a task. Used by ``app``.
 
-POST   /v1/forward {"key", "port"}                        {"id"}: ready for connections to this port of the attempt
+POST   /v1/forward {"key", "port", "user"}                {"id"}: ready for connections to this port of the attempt
 GET    /v1/forward/<id>/output?after=N                    wait up to 20 s for more:
                                                           {"chunks": [[connection, base64 | null]], "next", "over"}
 POST   /v1/forward/<id>/input {"connection", "at", "data": base64, "end"}   {"taken"}; send the rest again
@@ -31,10 +31,10 @@ def add_forwards(app: Flask, config: ClusterConfig, forwards: Forwards) -> None:
     @app.post("/v1/forward")
     def open_forward() -> dict[str, str]:
         match request.get_json():
-            case {"key": str(key), "port": int(port)} if is_attempt_key(key) and 0 < port < 65536:
+            case {"key": str(key), "port": int(port), **rest} if is_attempt_key(key) and 0 < port < 65536:
                 hosts = tuple(dict.fromkeys(("127.0.0.1", config.node.address)))
-                return {"id": forwards.open(hosts, port, _first_process(config, key))}
-        raise InputError('the body must be {"key": attempt key, "port": number}')
+                return {"id": forwards.open(hosts, port, _first_process(config, key), str(rest.get("user", "")))}
+        raise InputError('the body must be {"key": attempt key, "port": number, "user": string}')
 
     @app.get("/v1/forward/<name>/output")
     def forward_output(name: str) -> dict[str, object]:

@@ -53,9 +53,12 @@ class _Connection:
 
 class Forward:
     """``hosts``: addresses on which the task may listen. ``process``: a pidfd of the attempt's first process. The
-    forward ends with this process, and closes the pidfd."""
+    forward ends with this process, and closes the pidfd. ``user``: the Grass user for whom it is."""
 
-    def __init__(self, hosts: Sequence[str], port: int, process: int, abandoned: float = ABANDONED) -> None:
+    def __init__(
+        self, hosts: Sequence[str], port: int, process: int, abandoned: float = ABANDONED, user: str = ""
+    ) -> None:
+        self.user = user
         self._hosts, self._port, self._process, self._patience = hosts, port, process, abandoned
         self._changed = threading.Condition()
         self._connections: dict[int, _Connection] = {}
@@ -111,12 +114,16 @@ class Forward:
             self._finish(number)
             self._look_again()
 
-    def end(self) -> None:
-        """Close all connections, and wait up to five seconds for the thread."""
+    def cancel(self) -> None:
+        """Have all connections closed, without waiting for that."""
         with self._changed:
             self._over = True
             self._changed.notify_all()
             self._look_again()
+
+    def end(self) -> None:
+        """Close all connections, and wait up to five seconds for the thread."""
+        self.cancel()
         self._thread.join(5.0)
 
     def _look_again(self) -> None:
@@ -241,7 +248,7 @@ class Forwards:
         self._forwards: dict[str, Forward] = {}
         self._lock = threading.Lock()
 
-    def open(self, hosts: Sequence[str], port: int, process: int) -> str:
+    def open(self, hosts: Sequence[str], port: int, process: int, user: str = "") -> str:
         """Open a forward, which takes the pidfd ``process``."""
         with self._lock:
             for name in [name for name, each in self._forwards.items() if each.over]:
@@ -250,7 +257,7 @@ class Forwards:
                 os.close(process)
                 raise ConflictError(f"this node already forwards {MOST_FORWARDS} ports; try again in a minute")
             name = request_id()
-            self._forwards[name] = Forward(hosts, port, process, self._abandoned)
+            self._forwards[name] = Forward(hosts, port, process, self._abandoned, user)
         return name
 
     def get(self, name: str) -> Forward:
@@ -265,3 +272,11 @@ class Forwards:
         with self._lock:
             self._forwards.pop(name, None)
         forward.end()
+
+    def close_of(self, user: str) -> None:
+        """Have all forwards of a Grass user ended, without waiting for their end."""
+        with self._lock:
+            names = [name for name, each in self._forwards.items() if each.user == user]
+            ended = [self._forwards.pop(name) for name in names]
+        for forward in ended:
+            forward.cancel()

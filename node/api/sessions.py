@@ -26,7 +26,8 @@ _GLANCE = 0.5
 
 class Session:
     """One command. ``after`` and ``next`` count bytes of output; bytes before ``after`` were received and are
-    dropped. ``on_end`` is called, in a thread, when the command has ended."""
+    dropped. ``on_end`` is called, in a thread, when the command has ended. ``user``: the Grass user who runs it, if it
+    is not a task."""
 
     def __init__(
         self,
@@ -34,7 +35,9 @@ class Session:
         abandoned: float = ABANDONED,
         poll: float = LONGEST_POLL,
         on_end: Callable[[], None] = lambda: None,
+        user: str = "",
     ) -> None:
+        self.user = user
         self._execution = execution
         self._on_end = on_end
         self._patience = abandoned
@@ -98,11 +101,15 @@ class Session:
             if not self._closed:
                 self._execution.signal(number)
 
-    def end(self) -> None:
-        """End the command, and wait up to five seconds for its thread."""
+    def cancel(self) -> None:
+        """Have the command ended, without waiting for its end."""
         self._ending = True
         with self._changed:
             self._changed.notify_all()
+
+    def end(self) -> None:
+        """End the command, and wait up to five seconds for its thread."""
+        self.cancel()
         self._thread.join(5.0)
 
     def _waiting(self) -> int:
@@ -164,9 +171,11 @@ class Sessions:
         self._sessions: dict[str, Session] = {}
         self._lock = threading.Lock()
 
-    def open(self, execution: Execution, name: str = "", on_end: Callable[[], None] = lambda: None) -> str:
+    def open(
+        self, execution: Execution, name: str = "", on_end: Callable[[], None] = lambda: None, user: str = ""
+    ) -> str:
         """Return the name of the new session. ``name``: one that no other session has; otherwise it is made up.
-        ``on_end``: as for ``Session``."""
+        ``on_end``, ``user``: as for ``Session``."""
         with self._lock:
             for name in [name for name, each in self._sessions.items() if each.abandoned and each.over]:
                 del self._sessions[name]
@@ -175,7 +184,7 @@ class Sessions:
                 on_end()
                 raise ConflictError(f"this node already runs {self._most} commands beside tasks; try again in a minute")
             name = name or request_id()
-            self._sessions[name] = Session(execution, self._abandoned, self._poll, on_end)
+            self._sessions[name] = Session(execution, self._abandoned, self._poll, on_end, user)
         return name
 
     def has(self, name: str) -> bool:
@@ -194,3 +203,11 @@ class Sessions:
         with self._lock:
             self._sessions.pop(name, None)
         session.end()
+
+    def close_of(self, user: str) -> None:
+        """Have all sessions of a Grass user ended, without waiting for their end."""
+        with self._lock:
+            names = [name for name, each in self._sessions.items() if each.user == user]
+            ended = [self._sessions.pop(name) for name in names]
+        for session in ended:
+            session.cancel()

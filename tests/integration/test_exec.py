@@ -99,7 +99,7 @@ def test_calls_of_a_disabled_user_end_within_a_second_and_so_does_the_command(
     assert client.wait("of-ann", timeout=20)["state"] == "STOPPED"
 
 
-def test_what_a_disabled_user_has_open_ends_within_a_second_also_while_no_call_waits_for_it(
+def test_what_a_disabled_user_has_open_ends_within_a_second_also_after_a_restart_of_the_api(
     cluster: LocalCluster, client: ApiClient, tmp_path: Path
 ) -> None:
     log_in(parse_invitation(client.add_user("eva")["invitation"]), tmp_path / "clusters" / "lab")
@@ -114,6 +114,8 @@ def test_what_a_disabled_user_has_open_ends_within_a_second_also_while_no_call_w
         with contextlib.closing(forwarding), create_connection(("127.0.0.1", port_of(forwarding.url)), 10) as browser:
             browser.sendall(b"?")
             assert browser.recv(2) == b"up"
+            cluster.restart("master-api-server")
+            client.status()
             disabled = time.monotonic()
             client.disable_user("eva")
             wait_until(lambda: not commands_of("302.5"), 1, "the end of the command")

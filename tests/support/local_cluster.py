@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -106,6 +108,13 @@ class LocalCluster:
         """Return the pid of supervisord or a daemon, while the process runs."""
         [entry] = [entry for entry in local.status(self.settings.name, self.home) if entry.name == daemon]
         return entry.pid if entry.state in ("RUNNING", "ORPHANED") else None
+
+    def restart(self, daemon: str) -> None:
+        """Kill a daemon, and wait until supervisord has started it again."""
+        before = self.pid(daemon)
+        assert before is not None
+        os.killpg(os.getpgid(before), signal.SIGKILL)
+        wait_until(lambda: self.pid(daemon) not in (None, before), 10, f"a new {daemon}")
 
     def pids(self) -> list[int]:
         """Return all processes: supervisord, daemons, tasks."""
