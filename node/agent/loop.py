@@ -26,8 +26,7 @@ from grass.store.node_store import Desired, NodeStore, Revoked
 from grass.store.shared_store import SharedStore
 from grass.wire.desired import DesiredChange
 from grass.wire.gpu import GpuDevice
-from grass.wire.heartbeat import Heartbeat
-from grass.wire.hello import Hello, Probe
+from grass.wire.hello import Probe
 from grass.wire.keys import LaunchKey
 from grass.wire.task_events import Drained, Ready, Started, TaskEvent, Waiting
 from node.agent import environment, folders
@@ -36,20 +35,18 @@ from node.agent.conditions import Conditions, together
 from node.agent.gpu import GpuWatch
 from node.agent.idle_hosts import IdleHosts
 from node.agent.inbox import Checked, Inbox, Left, Shipped
+from node.agent.node_report import NodeReport
 from node.agent.own_figures import OwnFigures
-from node.agent.programs import Programs
 from node.agent.readiness import Readiness, Verdict
 from node.agent.reconcile import Reconciliation, launch_key
 from node.agent.redis_threads import Changes, Reports
 from node.agent.starts import Starts
 from node.agent.stuck_tasks import StuckTasks
-from node.agent.usage import Usage, hello
 from node.agent.usage_sampler import FirstProcess, Running, UsageSampler
-from node.agent.versions import Versions
 from node.membership import revoked
 from node.membership.late_files import LateFiles
 from node.membership.service import Service
-from node.runtime import control_groups, task_commands
+from node.runtime import task_commands
 from node.runtime.protocol import Listed, Observed, Runtime, RuntimeEvent, Stop
 from node.runtime.protocol import Waiting as RuntimeWaiting
 from node.runtime.timers import Timers
@@ -83,15 +80,12 @@ class NodeAgent:
         membership API."""
         self._config = config
         self._alive = alive
-        self._probe = probe
         self._runtime = runtime
         self._gpus = gpus
         self._machine = {"grass": grass.__version__, "kernel": platform.release()}
-        self._usage = Usage(config.node_dir)
         self._watch = GpuWatch(gpus, self._roots)
         self._conditions = Conditions(config, self.wake, mounted)
-        self._programs = Programs(base_env.get("PATH"))
-        self._versions = Versions(config.node.runtimes, gpus)
+        self._report = NodeReport(config, gpus, self._watch, probe, base_env.get("PATH"))
         self._blocked_by: tuple[Reason, ...] = ()
         """Why nothing starts now."""
         self._own_figures = OwnFigures()
@@ -147,18 +141,10 @@ class NodeAgent:
         """Run until ``stop``, then end the threads. Tasks run on."""
         Path(self._config.node_dir).mkdir(mode=0o700, parents=True, exist_ok=True)
         self._conditions.start()
-        self._programs.start()
-        self._versions.start()
+        self._report.start()
         self._blocked_by = self._conditions.now()
         self._starts.hold(bool(self._blocked_by))
-        for part in (
-            self._changes,
-            self._reports,
-            self._shipper,
-            self._removal,
-            self._watch,
-            self._sampler,
-        ):
+        for part in (self._changes, self._reports, self._shipper, self._removal, self._watch, self._sampler):
             part.start()
         try:
             while not self._stopping:
@@ -168,14 +154,10 @@ class NodeAgent:
                     self._take()
                     self._act()
         finally:
-            self._changes.stop()
-            self._service.stop()
-            self._readiness.stop()
-            self._watch.stop()
-            self._sampler.stop()
+            for threads in (self._changes, self._service, self._readiness, self._watch, self._sampler):
+                threads.stop()
             self._conditions.stop()
-            self._programs.stop()
-            self._versions.stop()
+            self._report.stop()
             self._reports.stop(LAST_REPORTS)
             self._shipper.stop()
             self._removal.stop()
@@ -275,7 +257,7 @@ class NodeAgent:
             self._said_hello = True
             self._attempts.resume(known, self._reconciliation.entries)
             self._resume_waiting(known)
-            self._reports.hello(self._hello())
+            self._reports.hello(self._report.hello(self._blocked_by))
             self._beat()
         self._sampler.listed(list(known))
         self._attempts.relisted()
@@ -298,10 +280,8 @@ class NodeAgent:
             return
         if attempt.pid is not None:
             self._started[key] = FirstProcess(attempt.pid, clock.steady() if attempt.since is None else attempt.since)
-        if (
-            attempt.stopping and entry is not None and entry.stop_grace is not None
-        ):  # an earlier agent may have stopped it
-            self._stuck.stop(key, entry.stop_grace)
+        if attempt.stopping and entry is not None and entry.stop_grace is not None:
+            self._stuck.stop(key, entry.stop_grace)  # an earlier agent may have stopped it
         if self._attempts.started(attempt, entry, self._reconciliation.launches.get(launch_key(key))) and entry:
             started = attempt.started or clock.wall()
             software = environment.software(attempt, entry, self._gpus, self._machine)
@@ -330,7 +310,7 @@ class NodeAgent:
     def _on_unreadable(self, problem: str) -> None:
         """In a thread. Send a hello at once, so that the master learns which protocol this node speaks."""
         if problem and not self._unreadable:
-            self._reports.hello(self._hello())
+            self._reports.hello(self._report.hello(self._blocked_by))
         self._unreadable = problem
 
     def _check_conditions(self) -> None:
@@ -343,7 +323,7 @@ class NodeAgent:
         self._starts.hold(bool(self._blocked_by))
         self._report_blocked(self._reconciliation.handed_over())
         if self._said_hello:
-            self._reports.heartbeat(self._heartbeat())
+            self._reports.heartbeat(self._report.heartbeat(self._blocked_by))
 
     def _resume_waiting(self, known: Mapping[str, Observed]) -> None:
         """Define the launches of waiting attempts again: an earlier agent may have held them back, or not."""
@@ -422,13 +402,5 @@ class NodeAgent:
         self._check_stuck()
         self._late_files.again()
         task_commands.end_abandoned(self._config)
-        self._reports.heartbeat(self._heartbeat())
+        self._reports.heartbeat(self._report.heartbeat(self._blocked_by))
         self._timers.at(clock.steady() + HEARTBEAT, self._beat)
-
-    def _heartbeat(self) -> Heartbeat:
-        return Heartbeat(self._usage.sample(self._watch.reading().samples), self._blocked_by, self._programs.now())
-
-    def _hello(self) -> Hello:
-        programs = self._programs.now()
-        versions = {**self._versions.now(), **control_groups.limits(self._config.node_dir)}
-        return hello(self._config, self._gpus, self._probe, self._blocked_by, programs, versions)

@@ -1,7 +1,7 @@
 """Which programs of frameworks processes of this node find on their PATH, for the hello and heartbeats.
 
 Looked for now and then in a thread of its own: somebody may install one, and a folder of the PATH may be on a file
-server that does not answer. Used by ``loop``.
+server that does not answer. Used by ``node_report``.
 """
 
 from __future__ import annotations
