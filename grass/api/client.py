@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from grass import clock, environment
 from grass.api.event_calls import EventCalls
@@ -19,7 +19,7 @@ from grass.api.keyring import load_client
 from grass.api.node_calls import NodeCalls
 from grass.api.operation_calls import OperationCalls
 from grass.api.patience import TIMEOUT
-from grass.api.requests import path_of, quoted
+from grass.api.requests import path_of
 from grass.api.schedule_calls import ScheduleCalls
 from grass.api.streams import (
     LogQuery,
@@ -27,6 +27,7 @@ from grass.api.streams import (
     read_logs,
     wait_for_job,
 )
+from grass.api.task_calls import TaskCalls
 from grass.api.transport import Transport, View
 from grass.api.user_calls import UserCalls
 from grass.entropy import run_id
@@ -35,10 +36,6 @@ from grass.mode_file import is_on_this_machine
 from grass.model.key_text import task_parts
 from grass.model.lifecycle import TaskState
 from grass.wire.codec import builtins
-
-if TYPE_CHECKING:
-    from grass.api.execution import Execution
-    from grass.api.forwarding import Forwarding
 
 __all__ = ["ApiClient", "Document", "View"]
 
@@ -49,7 +46,7 @@ _PAGE = 500
 """Jobs that one request asks for."""
 
 
-class ApiClient(OperationCalls, ScheduleCalls, EventCalls, NodeCalls, UserCalls, FigureCalls, FileCalls):
+class ApiClient(OperationCalls, ScheduleCalls, EventCalls, NodeCalls, UserCalls, FigureCalls, FileCalls, TaskCalls):
     """A cluster, as the user whose keys are in its ``client/`` folder.
 
     ``cluster``: its name (default: ``GRASS_CLUSTER``, what `grass use` chose, the only one). ``home``: default
@@ -304,36 +301,6 @@ class ApiClient(OperationCalls, ScheduleCalls, EventCalls, NodeCalls, UserCalls,
         except NotFoundError:
             return view  # an earlier attempt of this call, or another user, deleted it
         return deleted
-
-    def execute(self, job: str, task: str, argv: Sequence[str], size: tuple[int, int] | None = None) -> Execution:
-        """Run a command beside a running task (``component.index``); ``size``: rows and columns of its terminal.
-
-        Raises ConflictError if the task does not run, NotFoundError.
-        """
-        from grass.api.execution import Execution
-
-        if isinstance(argv, str) or not (isinstance(argv, Sequence) and all(isinstance(word, str) for word in argv)):
-            raise InputError(f"a command must be a list of strings, got {argv!r}")
-        return Execution(self._transport, path_of("jobs", job, "tasks", quoted("task", task), "exec"), argv, size)
-
-    def forward(
-        self,
-        job: str,
-        component: str | None = None,
-        index: int | None = None,
-        *,
-        port: str | None = None,
-        local_port: int = 0,
-    ) -> Forwarding:
-        """Make a port of a running task a port of this machine; call ``serve`` of the result.
-
-        Without a component: the one that publishes a page (``web``). ``local_port``: 0: a free one. Raises
-        ConflictError if the task does not run, NotFoundError.
-        """
-        from grass.api.forwarding import Forwarding
-
-        body: dict[str, object] = {"component": component, "index": index, "port": port}
-        return Forwarding(self._transport, path_of("jobs", job, "forward"), body, local_port)
 
     def start_schedule(self, schedule: Document, *, cwd: str | Path | None = None) -> View:
         """Start a batch of jobs or a cron rule. Return its view, with ``warnings``. Raises ManifestError,
