@@ -34,7 +34,7 @@ def plan_job(call: Call) -> PlanView:
     answer = store.preview(job, call.user, accepted.job_id, patience)
     if answer is None:
         raise MasterAwayError(f"the master-agent did not answer within {patience:g} s; see `grass status`")
-    answer = Redaction(call).plan(answer)
+    answer = Redaction(call).job(answer)
     evictions = tuple(PlanEviction(one.job if call.sees(one.user) else None, one.count) for one in answer.preemptions)
     return PlanView(job.name, answer.reason, answer.components, evictions, tuple(warnings))
 

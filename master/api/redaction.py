@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Literal
+from typing import Literal, TypeVar
 
 from msgspec import structs
 
@@ -20,6 +20,7 @@ from grass.wire.plan_answer import PlanAnswer
 from grass.wire.task_record import TaskRecord
 from master.api.call import Call
 
+_Job = TypeVar("_Job", JobRecord, PlanAnswer)
 _Naming = Literal[ReasonCode.BEHIND, ReasonCode.PREEMPTED, ReasonCode.PREEMPTING]
 """The codes of reasons that may name jobs of other users."""
 
@@ -31,23 +32,12 @@ class Redaction:
         self._all = call.sees(None)
         self._sees: Callable[[str], bool] = cache(lambda job_id: _own(call, job_id))
 
-    def job(self, record: JobRecord) -> JobRecord:
-        """Redact the record of a job, and the reasons of its components."""
+    def job(self, job: _Job) -> _Job:
+        """Redact the record of a job, or the answer to `grass job plan`, with the reasons of its components."""
         if self._all:
-            return record
-        parts = {
-            name: structs.replace(part, reason=self.reason(part.reason)) for name, part in record.components.items()
-        }
-        return structs.replace(record, reason=self.reason(record.reason), components=parts)
-
-    def plan(self, answer: PlanAnswer) -> PlanAnswer:
-        """Redact the answer to `grass job plan`."""
-        if self._all:
-            return answer
-        parts = {
-            name: structs.replace(part, reason=self.reason(part.reason)) for name, part in answer.components.items()
-        }
-        return structs.replace(answer, reason=self.reason(answer.reason), components=parts)
+            return job
+        parts = {name: structs.replace(part, reason=self.reason(part.reason)) for name, part in job.components.items()}
+        return structs.replace(job, reason=self.reason(job.reason), components=parts)
 
     def task(self, record: TaskRecord) -> TaskRecord:
         """Redact the record of a task."""
