@@ -10,15 +10,15 @@ import gc
 
 
 def keep_imported() -> None:
-    """Call it when all is imported: the garbage collector does not scan what exists now, which would delay answers.
+    """Exclude all that exists now from garbage collection, whose scans delay answers. To be called after the imports.
 
-    ``master`` and ``node`` set how rarely it scans the rest.
+    ``master`` and ``node`` set how rarely the rest is scanned.
     """
     gc.freeze()
 
 
 def give_back() -> None:
-    """glibc keeps what was freed between pieces that live on. Other libraries of C have no such call."""
+    """Return freed memory to the system. glibc keeps it otherwise; other libraries of C have no such call."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)
