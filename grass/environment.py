@@ -105,6 +105,11 @@ def cluster_home(name: str, home: Path | None = None) -> Path:
     return (home or grass_home()) / "clusters" / name
 
 
+def clusters(home: Path) -> list[str]:
+    """Return the names of all clusters of a GRASS_HOME, of every mode."""
+    return sorted(path.name for path in (home / "clusters").glob("*") if path.is_dir() and not path.is_symlink())
+
+
 def current_cluster(home: Path | None = None) -> str:
     """Return the default cluster of commands: ``GRASS_CLUSTER``, the choice of `grass use`, or the only one."""
     named = os.environ.get("GRASS_CLUSTER")

@@ -174,7 +174,7 @@ class Cluster(Known):
 
 
 def _clusters(_: Invocation) -> list[str]:
-    return sorted(folder.name for folder in (environment.grass_home() / "clusters").iterdir() if folder.is_dir())
+    return environment.clusters(environment.grass_home())
 
 
 def _running_tasks(invocation: Invocation) -> Iterator[str]:

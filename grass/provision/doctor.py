@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from grass import clock
-from grass.environment import grass_home
+from grass.environment import clusters, grass_home
 from grass.errors import GrassError, InputError
 from grass.model.amounts import show_memory
 from grass.model.resources import DEVICE
@@ -57,7 +57,7 @@ def _guarded(name: str, check: Callable[[], list[Finding]]) -> list[Finding]:
 
 def _clusters(base: Path) -> list[Finding]:
     found = []
-    for name in registry.clusters(base):
+    for name in clusters(base):
         session = Session(name, base, _say_nothing)
         found += _guarded(f"cluster {name}", lambda: registry.for_cluster(session).findings())  # noqa: B023 (called at once)
     return found

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from grass import clock
 from grass.api.metrics_tls import load_context
 from grass.config import ClusterConfig, Secrets
-from grass.environment import cluster_home, grass_home
+from grass.environment import cluster_home, clusters, grass_home
 from grass.errors import ConflictError, GrassError, InputError, NotFoundError, UnreachableError
 from grass.manifest.settings import Settings
 from grass.mode_file import write_mode
@@ -264,7 +264,7 @@ def delete(name: str, *, home: Path | None = None, progress: Progress) -> None:
     """
     base = (home or grass_home()).absolute()
     folder = cluster_home(name, base)
-    if name not in _names(base):  # a name such as `../..` would be a path outside, and is no cluster's name
+    if name not in clusters(base):  # a name such as `../..` would be a path outside, and is no cluster's name
         raise NotFoundError(f"there is no cluster {name}; {_others(base)}")
     with cluster_lock(base, name):
         config = layout.existing(folder)
@@ -283,12 +283,8 @@ def _end(config: ClusterConfig, progress: Progress) -> None:
 
 
 def _others(base: Path) -> str:
-    names = _names(base)
+    names = clusters(base)
     return f"there are: {', '.join(names)}" if names else f"none exists in {base}"
-
-
-def _names(base: Path) -> list[str]:
-    return sorted(path.name for path in (base / "clusters").glob("*") if path.is_dir() and not path.is_symlink())
 
 
 def _endpoint(config: ClusterConfig) -> str:
@@ -335,7 +331,7 @@ def status(name: str, home: Path | None = None) -> list[DaemonState]:
 
 
 def _existing(name: str, base: Path) -> ClusterConfig:
-    config = layout.existing(cluster_home(name, base)) if name in _names(base) else None
+    config = layout.existing(cluster_home(name, base)) if name in clusters(base) else None
     if config is None:
         raise NotFoundError(f"there is no cluster {name}; {_others(base)}")
     return config

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from grass.errors import ConflictError, InputError
@@ -50,8 +49,3 @@ def _provisioner(mode: str, session: Session) -> Provisioner:
     module, _, name = _PROVISIONERS[mode].partition(":")
     make: Callable[[Session], Provisioner] = getattr(importlib.import_module(module), name)
     return make(session)
-
-
-def clusters(home: Path) -> list[str]:
-    """Return the names of all clusters of this GRASS_HOME, of every mode."""
-    return sorted(path.name for path in (home / "clusters").glob("*") if path.is_dir() and not path.is_symlink())

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from grass import environment
 from grass.errors import ConflictError, InputError
 from grass.manifest.join_file import Offer
 from grass.manifest.on_premises import HostSettings, Login
@@ -46,7 +47,7 @@ def test_a_cluster_that_exists_is_managed_by_the_provisioner_that_made_it(tmp_pa
     half.folder.mkdir()
     assert read_mode(half.folder) is None
     assert isinstance(registry.for_cluster(half), LocalProvisioner)
-    assert registry.clusters(tmp_path) == ["half", "lab"]
+    assert environment.clusters(tmp_path) == ["half", "lab"]
 
 
 def test_a_mode_that_this_version_does_not_know_is_said_to_be_one(tmp_path: Path) -> None:
