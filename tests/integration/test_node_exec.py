@@ -139,6 +139,17 @@ def test_one_that_is_closed_or_forgotten_ends(caller: Caller) -> None:
     assert forgotten.code != 0
 
 
+def test_all_that_a_user_runs_ends_at_once_and_nothing_of_others(caller: Caller) -> None:
+    marks = [f"11{number}.{os.getpid()}" for number in range(3)]
+    for mark, user in zip(marks, ("ann", "ann", "bob"), strict=True):
+        caller.start("sleep", mark, user=user)
+    wait_until(lambda: len(sleepers(marks)) == 3, what="three commands")
+    assert caller.client.delete("/v1/users/ann").status_code == 403, "without the node's token"
+    assert caller.client.delete("/v1/users/ann", headers=HEADERS).status_code == 200
+    wait_until(lambda: not sleepers(marks[:2]), what="the end of two")
+    assert len(sleepers(marks[2:])) == 1
+
+
 def test_what_it_began_ends_with_it(caller: Caller) -> None:
     marks = [f"10{number}.{os.getpid()}" for number in range(2)]
     command = caller.start("sh", "-c", f"sleep {marks[0]} & sleep {marks[1]}; true")
