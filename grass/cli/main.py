@@ -49,12 +49,10 @@ _COMMANDS = {
     "doctor": "grass.cli.doctor:doctor",
     "completion": "grass.cli.completion:completion",
 }
-
-
 _NAME_A_CLUSTER = {"use", "delete", "leave", "logout"}
 """Commands whose argument is a cluster."""
-_NOBODYS_INPUT = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
-
+_SYSTEM_FAULTS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
+"""Errors that another command line would not avoid."""
 
 _ALIASES = {"ls": "job list", "ps": "job list", "logs": "job logs"}
 _SECTIONS = {
@@ -141,7 +139,7 @@ def _guarded(invocation: Invocation, arguments: list[str]) -> int:
     except OSError as error:
         output.error(_system_error(error), code="system")
         _show_if_debugging(invocation)
-        return Exit.SYSTEM if error.errno in _NOBODYS_INPUT else Exit.BAD_INPUT
+        return Exit.SYSTEM if error.errno in _SYSTEM_FAULTS else Exit.BAD_INPUT
     except Exception as error:  # noqa: BLE001 the last line of defence: a user never sees a raw traceback
         return _defect(invocation, error)
 

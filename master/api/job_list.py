@@ -41,15 +41,16 @@ class Selection:
     def matches(self, record: JobRecord) -> bool:
         return all(
             name in record.tags and value in (None, record.tags[name]) for name, value in self.tags
-        ) and not self.ends(record)
+        ) and not self.is_too_old(record)
 
     @property
     def words(self) -> list[str]:
-        """Texts that the record of each matching job has. None of a search that ends at a record: it looks at all."""
+        """Texts that each matching record contains: other records need not be decoded. Empty with ``since``, because
+        the search must see the first record that is too old."""
         return [] if self.since is not None else [text for tag in self.tags for text in tag if text is not None]
 
-    def ends(self, record: JobRecord) -> bool:
-        """Return whether this job, and so every older one, is too old."""
+    def is_too_old(self, record: JobRecord) -> bool:
+        """Return whether this job, and so every older one, was submitted before ``since``."""
         return self.since is not None and record.submitted < self.since
 
 
@@ -84,7 +85,7 @@ def select(
     found: list[JobRecord] = []
     for states in groups:
         for record in _newest(store, states, user, before, selection) if len(found) < limit else ():
-            if selection.ends(record):
+            if selection.is_too_old(record):
                 break
             if selection.matches(record):
                 found.append(record)

@@ -1,7 +1,4 @@
-"""A shape in a form that is fast to compare with the free resources of nodes. Used throughout the planner.
-
-Used by this package.
-"""
+"""A shape in a form that is fast to compare with the free resources of nodes. Used by this package."""
 
 from __future__ import annotations
 
