@@ -15,6 +15,7 @@ import signal
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from node.runtime.isolation.system_calls import checked
 from node.runtime.isolation.view import Shown
 from node.runtime.spawn import DEFAULTS, NOT_EXECUTABLE, CannotStartError, cannot_start
 
@@ -37,7 +38,7 @@ class Program(NamedTuple):
 
 def forbid_new_rights() -> None:
     """Make programs unable to get rights by their files (setuid, capabilities), for this process and its children."""
-    _checked(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "prctl")
+    checked(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "prctl")
 
 
 def fork(prepare: Callable[[], Program]) -> int:
@@ -93,10 +94,10 @@ def _tell(writer: int, code: int, message: str) -> None:
 def private_mounts() -> None:
     """Enter a mount namespace of one's own that hears of no later mount of the host, so that none can cover a hidden
     folder. Its /proc shows each user only their own processes, an option that bubblewrap lacks."""
-    _checked(_libc.unshare(_CLONE_NEWNS), "unshare")
-    _checked(_libc.mount(None, b"/", None, _MS_REC | _MS_PRIVATE, None), "mount /")
+    checked(_libc.unshare(_CLONE_NEWNS), "unshare")
+    checked(_libc.mount(None, b"/", None, _MS_REC | _MS_PRIVATE, None), "mount /")
     flags = _MS_NOSUID | _MS_NODEV | _MS_NOEXEC
-    _checked(_libc.mount(b"proc", b"/proc", b"proc", flags, b"hidepid=2"), "mount /proc")
+    checked(_libc.mount(b"proc", b"/proc", b"proc", flags, b"hidepid=2"), "mount /proc")
 
 
 def show(namespace: int, folders: Sequence[Shown]) -> None:
@@ -112,16 +113,16 @@ def show(namespace: int, folders: Sequence[Shown]) -> None:
             if tree >= 0:
                 trees.append((tree, each))
             elif ctypes.get_errno() != errno.ENOENT:
-                _checked(tree, f"open {each.source}")
+                checked(tree, f"open {each.source}")
         enter(namespace)
         try:
             for tree, each in trees:
                 os.makedirs(each.target, 0o755, exist_ok=True)  # noqa: PTH103
                 target = each.target.encode()
-                _checked(_libc.syscall(_MOVE_MOUNT, tree, b"", _HERE, target, _TREE_ITSELF), f"mount {each.target}")
+                checked(_libc.syscall(_MOVE_MOUNT, tree, b"", _HERE, target, _TREE_ITSELF), f"mount {each.target}")
                 flags = _MS_NOSUID | _MS_NODEV | (_MS_RDONLY if each.read_only else 0)
-                _checked(_libc.mount(None, target, None, _MS_REMOUNT | _MS_BIND | flags, None), f"mount {each.target}")
-                _checked(_libc.mount(None, target, None, _MS_PRIVATE, None), f"mount {each.target}")
+                checked(_libc.mount(None, target, None, _MS_REMOUNT | _MS_BIND | flags, None), f"mount {each.target}")
+                checked(_libc.mount(None, target, None, _MS_PRIVATE, None), f"mount {each.target}")
         finally:
             enter(own)
     finally:
@@ -131,7 +132,7 @@ def show(namespace: int, folders: Sequence[Shown]) -> None:
 
 def enter(namespace: int) -> None:
     """Enter a mount namespace by its descriptor."""
-    _checked(_libc.setns(namespace, _CLONE_NEWNS), "setns")
+    checked(_libc.setns(namespace, _CLONE_NEWNS), "setns")
 
 
 def is_of_this_system(namespace: int) -> bool:
@@ -150,9 +151,3 @@ def become(uid: int, gid: int) -> None:
     os.setresgid(gid, gid, gid)
     os.setresuid(uid, uid, uid)
     forbid_new_rights()
-
-
-def _checked(result: int, what: str) -> None:
-    if result != 0:
-        number = ctypes.get_errno()
-        raise OSError(number, f"{what}: {os.strerror(number).lower()}")

@@ -23,6 +23,7 @@ from contextlib import suppress
 from typing import NamedTuple, NoReturn
 
 from grass import clock
+from node.runtime.isolation.system_calls import checked
 from node.runtime.spawn import DEFAULTS, NOT_EXECUTABLE, CannotStartError, cannot_start, enter_folder, find_program
 
 _CLONE3 = 435
@@ -109,7 +110,7 @@ def _rehearse() -> None:
     loaded = StartRequest(*marshal.loads(marshal.dumps(tuple(request))))  # noqa: S302
     find_program(loaded.argv[0], loaded.env)
     _limit("/no/such/file", "0")
-    _checked(0, "nothing")
+    checked(0, "nothing")
 
 
 def _content(descriptor: int) -> bytes:
@@ -120,7 +121,7 @@ def _content(descriptor: int) -> bytes:
 def _spawn(request: StartRequest, namespace: int, streams: Sequence[int]) -> int:
     """Take on the rights of an account, in the namespace of its job, and start the program; return its pid. What the
     account may not enter, the task does not start in. Raises CannotStartError, OSError."""
-    _checked(_libc.setns(namespace, _CLONE_NEWNS), "setns")
+    checked(_libc.setns(namespace, _CLONE_NEWNS), "setns")
     for number, descriptor in enumerate(streams):
         os.dup2(descriptor, number)
     os.umask(request.umask)
@@ -155,12 +156,6 @@ def _write(file: str, value: bytes) -> None:
         os.write(descriptor, value)
     finally:
         os.close(descriptor)
-
-
-def _checked(result: int, what: str) -> None:
-    if result != 0:
-        number = ctypes.get_errno()
-        raise OSError(number, f"{what}: {os.strerror(number).lower()}")
 
 
 if __name__ == "__main__":
