@@ -34,7 +34,7 @@ from master.api.shared_files import with_shared_files
 from master.api.submission import accept_job
 from master.api.usage import with_running
 from master.api.views import all_records, counted_tasks, first_tasks, job_view, specification, task_views, with_values
-from master.api.why import why_view
+from master.api.why import on_silent_nodes, why_view
 
 DELETE_SECONDS = 3.0
 """Time to wait for the deletion: less than a client waits for an answer."""
@@ -125,7 +125,8 @@ def explain_job(call: Call, job: str) -> WhyView:
     spec = call.api.store.spec(record.id)
     if spec is None:
         raise NotFoundError(f"job {record.name}: not found; it is being deleted")
-    return why_view(record, spec, counted_tasks(record, spec, _known(call, record, spec)))
+    tasks = counted_tasks(record, spec, _known(call, record, spec))
+    return why_view(record, spec, on_silent_nodes(tasks, call.api.store.nodes()))
 
 
 def wait_for_job(call: Call, job: str) -> PiecesToEnd:

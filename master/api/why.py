@@ -6,12 +6,16 @@ Used by ``jobs``.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from msgspec import structs
 
 from grass.model.job import Job
-from grass.model.lifecycle import TaskState
+from grass.model.lifecycle import NodeState, TaskState
 from grass.model.reasons import Reason, ReasonCode
 from grass.wire.job_record import JobRecord
+from grass.wire.node_record import NodeRecord
 from grass.wire.views import TaskView, WhyGroup, WhyView
 
 _PROGRESS = (TaskState.ASSIGNED, TaskState.RUNNING, TaskState.SUCCEEDED)
@@ -19,7 +23,7 @@ _PROGRESS = (TaskState.ASSIGNED, TaskState.RUNNING, TaskState.SUCCEEDED)
 
 _DELAYS = (
     *(ReasonCode.NOT_READY, ReasonCode.IMAGE, ReasonCode.DISK, ReasonCode.SHARE, ReasonCode.RUNTIME),
-    ReasonCode.STUCK,
+    *(ReasonCode.STUCK, ReasonCode.NODE_LOST),
 )
 """Reasons that delay a task, or tasks that wait for it, although its state is progress."""
 
@@ -52,7 +56,20 @@ _NEXT = {
 }
 
 
+_SILENT = "its state is known again once the node is heard; see `grass node list`"
 _ABOVE_QUOTA = "cannot start: request less, or ask an administrator to raise the quota"
+
+
+def on_silent_nodes(
+    tasks: Iterable[tuple[TaskView, int]], nodes: Iterable[NodeRecord]
+) -> Iterator[tuple[TaskView, int]]:
+    """Yield the tasks; those that may still run on a node that is silent get its reason."""
+    silent = {node.name: node.reason for node in nodes if node.state is NodeState.SILENT and node.reason is not None}
+    for task, count in tasks:
+        reason = silent.get(task.node or "") if task.state in (TaskState.ASSIGNED, TaskState.RUNNING) else None
+        if reason is not None:
+            reason = replace(reason, message=f"node {task.node}: {reason.message}")
+        yield (task if reason is None else structs.replace(task, reason=reason)), count
 
 
 def why_view(record: JobRecord, job: Job, tasks: Iterable[tuple[TaskView, int]]) -> WhyView:
@@ -80,5 +97,7 @@ def _next(state: TaskState, reason: Reason | None) -> str | None:
         return None
     if reason.code is ReasonCode.QUOTA and reason.details.get("needs", 0) > reason.details.get("quota", 0):
         return _ABOVE_QUOTA
+    if reason.code is ReasonCode.NODE_LOST:
+        return _SILENT if state in _PROGRESS else None
     waits = state in (TaskState.PENDING, TaskState.LOST)
     return _NEXT.get(reason.code) if waits or reason.code in _DELAYS else None

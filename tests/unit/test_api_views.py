@@ -6,7 +6,7 @@ import pytest
 
 from grass.cli.operation_views import what
 from grass.manifest import parse_job
-from grass.model.lifecycle import TaskState
+from grass.model.lifecycle import NodeState, TaskState
 from grass.model.reasons import Reason, ReasonCode
 from grass.wire import codec
 from grass.wire.codec import Form
@@ -15,8 +15,10 @@ from grass.wire.keys import TaskKey
 from grass.wire.moment import Moment
 from grass.wire.operation_record import OperationKind, OperationRecord, OperationState
 from grass.wire.task_record import TaskRecord
+from master.agent.node_run import NodeRun
+from master.agent.records import node_record
 from master.api.views import counted_tasks, first_tasks, job_view, operation_view, task_views
-from master.api.why import why_view
+from master.api.why import on_silent_nodes, why_view
 
 JOB = parse_job({"name": "j", "components": {"a": {"command": "x", "replicas": 3}, "b": {"command": "y"}}}).job
 WAITS = {"code": "no-free-resources", "message": "waits for free resources", "details": {}}
@@ -98,6 +100,21 @@ def test_why_groups_tasks_that_wait_for_the_same_reason() -> None:
     ]
     assert answer["groups"][0]["next"] is None
     assert answer["groups"][1]["next"] == "starts when enough resources are free, for example because tasks end"
+
+
+def test_tasks_on_a_silent_node_are_among_the_reasons() -> None:
+    silent = NodeRun("n1", NodeState.SILENT, Reason(ReasonCode.NODE_LOST, "silent for 9 s; its tasks go on"))
+    nodes = [node_record(silent), node_record(NodeRun("n2", NodeState.READY))]
+    tasks = {**known("a.0", state="RUNNING", node="n1"), **known("a.1", state="RUNNING", node="n2")}
+    found = why_view(record(), JOB, on_silent_nodes(counted_tasks(record(), JOB, tasks), nodes))
+    [group] = [group for group in plain(found)["groups"] if group["state"] == "RUNNING"]
+    assert (group["count"], group["reason"]["message"]) == (1, "node n1: silent for 9 s; its tasks go on")
+    assert group["next"] == "its state is known again once the node is heard; see `grass node list`"
+    lost = known("a.0", state="FAILED", node="n1", reason={"code": "node-lost", "message": "m", "details": {}})
+    [group] = [
+        each for each in plain(why_view(record(), JOB, counted_tasks(record(), JOB, lost)))["groups"] if each["reason"]
+    ]
+    assert (group["state"], group["next"]) == ("FAILED", None)
 
 
 @pytest.mark.parametrize(
