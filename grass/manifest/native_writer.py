@@ -33,7 +33,7 @@ def job_document(job: Job) -> Document:
     document: Document = {"name": job.name}
     document |= _given(
         success=_success(job),
-        timeout=job.timeout,
+        timeout=_time(job.timeout),
         **_ending(job),
         priority=job.priority or None,
         preemptible=job.preemptible or None,
@@ -80,7 +80,7 @@ def component_document(part: Component) -> Document:
         env=dict(part.env),
         cwd=part.cwd,
         restart=_restart(part.restart),
-        timeout=part.timeout,
+        timeout=_time(part.timeout),
         where={label: list(values) for label, values in part.where.items()},
         avoid=list(part.avoid),
         spread=_level(part.spread),
@@ -91,13 +91,29 @@ def component_document(part: Component) -> Document:
         framework=_framework(part.framework),
     )
     if part.grace != DEFAULT_GRACE:
-        document["grace"] = part.grace
+        document["grace"] = _time(part.grace)
     return document
 
 
 def _given(**fields: Any) -> Document:
     """Return the fields that have a value."""
     return {name: value for name, value in fields.items() if value is not None and value != [] and value != {}}
+
+
+def _size(amount: int | None) -> str | int | None:
+    """Return bytes with the largest unit of which they are whole; None for none."""
+    for unit, factor in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if amount and amount % factor == 0:
+            return f"{amount // factor}{unit}"
+    return amount or None
+
+
+def _time(seconds: float | None) -> str | float | None:
+    """Return seconds with the largest unit of which they are whole."""
+    for unit, factor in (("d", 86_400), ("h", 3600), ("m", 60), ("s", 1)):
+        if seconds and seconds % factor == 0:
+            return f"{int(seconds // factor)}{unit}"
+    return seconds
 
 
 def _success(job: Job) -> list[str] | Mapping[str, str] | None:
@@ -108,9 +124,11 @@ def _success(job: Job) -> list[str] | Mapping[str, str] | None:
 
 def _ending(job: Job) -> Document:
     ending = job.ending
-    restart = {"limit": ending.restart.limit, "backoff": ending.restart.backoff} if ending.restart.limit else None
+    restart = (
+        {"limit": ending.restart.limit, "backoff": _time(ending.restart.backoff)} if ending.restart.limit else None
+    )
     clean = None if ending.clean is PLAIN_ENDING.clean else ending.clean.value
-    return {"clean": clean, "ttl": ending.ttl, "deadline": ending.deadline, "restart": restart}
+    return {"clean": clean, "ttl": _time(ending.ttl), "deadline": _time(ending.deadline), "restart": restart}
 
 
 def _gang(job: Job) -> bool | list[str] | None:
@@ -136,9 +154,9 @@ def _resources(part: Component) -> Document | None:
     found: Document = {"cpu": amounts.cpu / 1000}
     gpu: Any = amounts.gpu / 1000 if amounts.gpu % 1000 else amounts.gpu // 1000
     if part.gpu.model or part.gpu.memory:
-        gpu = {"count": gpu, **_given(model=part.gpu.model, memory=part.gpu.memory or None)}
+        gpu = {"count": gpu, **_given(model=part.gpu.model, memory=_size(part.gpu.memory))}
     return found | _given(
-        memory=amounts.memory or None, disk=amounts.disk or None, gpu=gpu or None, custom=dict(amounts.custom)
+        memory=_size(amounts.memory), disk=_size(amounts.disk), gpu=gpu or None, custom=dict(amounts.custom)
     )
 
 
@@ -146,13 +164,13 @@ def _ready(ready: Ready | None) -> Document | None:
     if ready is None:
         return None
     command = list(ready.command) if isinstance(ready.command, tuple) else ready.command
-    return _given(port=ready.port, command=command, log=ready.log, timeout=ready.timeout)
+    return _given(port=ready.port, command=command, log=ready.log, timeout=_time(ready.timeout))
 
 
 def _restart(restart: Restart) -> str | Document | None:
     if restart == NO_RESTART:
         return None
-    found = {"policy": restart.policy.value, "limit": _limit(restart), "backoff": restart.backoff}
+    found = {"policy": restart.policy.value, "limit": _limit(restart), "backoff": _time(restart.backoff)}
     return {**found, "codes": list(restart.codes)} if restart.codes else found
 
 
@@ -165,7 +183,7 @@ def _container(container: Container) -> Document | None:
         return None
     found = _given(
         user=container.user,
-        shm=container.shm,
+        shm=_size(container.shm),
         network=None if container.network == PLAIN_CONTAINER.network else container.network,
         ulimits=dict(container.ulimits),
         mounts=[

@@ -33,7 +33,10 @@ def test_every_foreign_job_of_the_examples_is_accepted(capsys: pytest.CaptureFix
     assert (
         execute(["apply", "--dry-run", *(str(EXAMPLES / f"{name}.yml") for name in ("training_job", "mars_job"))]) == 0
     )
-    assert [document["name"] for document in read_documents(capsys.readouterr().out)] == ["elastic-training", "mars"]
+    training, mars = read_documents(capsys.readouterr().out)
+    assert (training["name"], mars["name"]) == ("elastic-training", "mars")
+    assert training["components"]["worker"]["resources"]["memory"] == "64MiB"
+    assert (mars["ttl"], mars["components"]["worker"]["restart"]["backoff"]) == ("1d", "1s")
 
 
 def test_documents_come_from_files_and_from_standard_input(
