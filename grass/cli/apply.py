@@ -168,6 +168,8 @@ def apply_one(client: ApiClient, invocation: Invocation, each: Document, strict:
             invocation.output.warn(warning)
         return apply_scale.file(client, each.source.name, each.parsed.request)
     source = each.source
+    for warning in source.warnings:
+        invocation.output.warn(warning)
     if source.sends:
         invocation.output.note(f"{source.name}: sends {', '.join(source.sends)} to the cluster")
     with source.named():

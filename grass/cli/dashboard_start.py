@@ -37,7 +37,7 @@ class JobFiles:
             "head": job_plan.head(plan),
             "rows": job_plan.rows(plan),
             "evictions": job_plan.evicted(plan["evictions"]) if plan["evictions"] else "",
-            "warnings": plan["warnings"],
+            "warnings": [*source.warnings, *plan["warnings"]],
             "sends": list(source.sends),
             "folder": str(Path.cwd()) if client.on_this_machine else "",
         }

@@ -31,6 +31,7 @@ class Source:
     env: Mapping[str, str]
     sends: Sequence[str] = ()
     file: tuple[str, str] = ("", "")
+    warnings: Sequence[str] = ()
 
     @contextmanager
     def named(self) -> Iterator[None]:
@@ -91,4 +92,6 @@ def _script(source: str, folder: Path, content: bytes, file_name: str) -> Source
     called = options.name or name or entropy.run_id("script")
     document = run_options.document_of(called, command, options)
     named = [each for each in asked if "=" not in each]
-    return Source(document, source, folder, env, sent_of(document, named, whole_shell=every), (file_name, text))
+    sends, other = sent_of(document, named, whole_shell=every), script.foreign_directive(text)
+    warnings = [f"{source}: {other} lines are ignored; write these options into #GRASS lines"] if other else []
+    return Source(document, source, folder, env, sends, (file_name, text), warnings)

@@ -5,6 +5,7 @@ The text travels inside the command, so that the task needs no file of the submi
 
 from __future__ import annotations
 
+import itertools
 import re
 import shlex
 from base64 import b64encode
@@ -14,6 +15,7 @@ from grass.manifest.values import MAX_ARGUMENT, Wrong
 from grass.model.secrets import redacted
 
 DIRECTIVE = "#GRASS"
+_FOREIGN = ("#SBATCH", "#HQ", "#PBS", "#BSUB")
 MAX_STDIN = 512 << 10
 """Bytes. In base64 they fit into a submission; more belongs into the share."""
 _PIECE = 95 << 10
@@ -38,6 +40,12 @@ def is_script(content: bytes) -> bool:
 def directives(text: str) -> list[str]:
     """Return the words of all `#GRASS` lines before the first command of the script. Raises Wrong."""
     return [word for number, line in _directive_lines(text) for word in _words(number, line)]
+
+
+def foreign_directive(text: str) -> str:
+    """Return the word with which a line before the first command speaks to another scheduler; empty: none does."""
+    head = itertools.takewhile(lambda line: line.startswith("#") or not line.strip(), text.splitlines())
+    return next((word for line in head for word in _FOREIGN if line.startswith(f"{word} ")), "")
 
 
 def without_secrets(text: str) -> str:

@@ -101,6 +101,10 @@ def test_a_script_is_a_job_with_the_options_of_its_directives(grass: Grass, fold
     assert sorted(grass.good("job", "logs", "sweep").splitlines()) == ["main.0 | w 4", "main.1 | w 5"]
     grass.good("job", "wait", "beside")
     assert grass.good("job", "logs", "beside") == "entry 7\n"
+    script.write_text("#!/bin/sh\n#SBATCH --time=10\n#GRASS --cpu 0.1 --name slurms\ntrue\n#SBATCH -n 2\n")
+    other = grass("job", "start", str(script))
+    assert other.returncode == 0
+    assert other.stderr == f"warning: {script}: #SBATCH lines are ignored; write these options into #GRASS lines\n"
     script.write_text("#!/bin/sh\n#GRASS --cpus 1\n")
     refused = grass("job", "start", str(script))
     assert refused.returncode == Exit.BAD_INPUT and f"{script}: #GRASS: No such option" in refused.stderr
