@@ -36,12 +36,17 @@ class Metered(NamedTuple):
     busy: float | None = None
     joules: float = 0.0
     kernel_seconds: float = 0.0
+    last: tuple[float, float] = (0.0, 0.0)
+    """Joules, and seconds with a kernel, since the reading before."""
 
     def next(self, at: float, watts: float | None, busy: float | None, joules: float | None = None) -> Metered:
-        """``joules``: in this interval; None: by the watts."""
+        """``joules``: in this interval; None: by the watts. Between two readings, the mean of both is assumed."""
         seconds = at - self.at
-        used = (watts or 0.0) * seconds if joules is None else joules
-        return Metered(at, seconds, watts, busy, self.joules + used, self.kernel_seconds + (busy or 0.0) * seconds)
+        if joules is None:
+            joules = _mean(self.watts, watts) * seconds
+        kernel = _mean(self.busy, busy) * seconds
+        sums = self.joules + joules, self.kernel_seconds + kernel
+        return Metered(at, seconds, watts, busy, *sums, last=(joules, kernel))
 
 
 class GpuReading(NamedTuple):
@@ -67,15 +72,14 @@ class _Energy:
         self._estimated = 0.0
         """Joules since the counter was read."""
 
-    def used(self, seconds: float, watts: float | None, counter: float | None) -> float | None:
-        """Return the joules of an interval, and what is missing of earlier ones. None: the device reports nothing."""
-        before, estimated = self._counter, self._estimated
-        joules = None if watts is None else watts * seconds
+    def used(self, estimate: float, counter: float | None) -> float:
+        """Return the joules of an interval: ``estimate``, or by the counter, with what is missing of earlier ones."""
         if counter is None:
-            self._estimated += joules or 0.0
-            return joules
+            self._estimated += estimate
+            return estimate
+        before, estimated = self._counter, self._estimated
         self._counter, self._estimated = counter, 0.0
-        return joules if before is None or counter < before else max(0.0, counter - before - estimated)
+        return estimate if before is None or counter < before else max(0.0, counter - before - estimated)
 
 
 class Meter:
@@ -101,7 +105,8 @@ class Meter:
         before = self._metered.get(device.id, Metered(at))
         links, links_before = _nvlink(nvml, handle), self._links.get(device.id, _Links())
         watts, counter = _watts(nvml, handle), _joules(nvml, handle) if exact else None
-        joules = self._energy.setdefault(device.id, _Energy()).used(at - before.at, watts, counter)
+        estimate = _mean(before.watts, watts) * (at - before.at)
+        joules = self._energy.setdefault(device.id, _Energy()).used(estimate, counter)
         busy = None if sample.utilisation is None else sample.utilisation / 100
         now = self._metered[device.id] = before.next(at, watts, busy, joules)
         self._links[device.id] = links
@@ -152,6 +157,11 @@ def _supported(nvml: Any, question: Callable[[], _T]) -> _T | None:
         return question()
     except nvml.NVMLError:
         return None
+
+
+def _mean(before: float | None, now: float | None) -> float:
+    known = [each for each in (before, now) if each is not None]
+    return sum(known) / len(known) if known else 0.0
 
 
 def _rate(before: int | None, now: int | None, seconds: float) -> int | None:

@@ -165,8 +165,8 @@ def _between(before: Metered, now: Metered) -> tuple[float, float]:
 
 def _since(now: Metered, begin: float) -> tuple[float, float]:
     """Return the part of the last interval that lies after ``begin``."""
-    seconds = min(now.seconds, max(0.0, now.at - begin))
-    return (now.watts or 0.0) * seconds, (now.busy or 0.0) * seconds
+    part = min(1.0, max(0.0, now.at - begin) / now.seconds) if now.seconds else 0.0
+    return now.last[0] * part, now.last[1] * part
 
 
 def _gpu_use(gpus: TaskGpus) -> tuple[float, float, bool]:

@@ -78,6 +78,14 @@ def test_a_short_attempt_has_the_kernels_totals_and_its_part_of_the_gpu() -> Non
     assert after_it is not None and (after_it.gpu, after_it.energy) == (0.5, 200.0)
 
 
+def test_between_two_readings_the_mean_of_both_is_assumed() -> None:
+    idle = Metered(0.0).next(2.0, 100.0, 0.0)
+    both = idle.next(4.0, 700.0, 1.0)
+    assert (both.joules - idle.joules, both.kernel_seconds) == (800.0, 1.0)
+    by_the_counter = idle.next(4.0, 700.0, 1.0, 900.0)
+    assert by_the_counter.joules - idle.joules == 900.0 and by_the_counter.last == (900.0, 1.0)
+
+
 def test_a_reading_counts_once_and_none_is_left_out_whenever_samples_are_taken() -> None:
     ledger = UsageLedger()
     for at in (2.0, 2.0, 4.0, 8.0):
