@@ -31,6 +31,8 @@ from node.runtime.registry import kind
 JOB = PROBE_JOB
 SECONDS = 30.0
 """Limit of each check; a machine that takes longer to start one task is unusable."""
+_SPACE = ".probe"
+"""File in the node's folder by which its disk is tried."""
 TO_MOUNT = 10.0
 """Seconds that a known share may take to be mounted again, after a boot."""
 
@@ -154,13 +156,18 @@ def trial_task(name: str, config: ClusterConfig, gpus: Sequence[int], seconds: f
     """Run a task in this runtime that prints a random text, and check its output and exit code."""
     said = request_id()
     try:
+        _try_disk(config.node_dir)
+    except OSError as error:
+        message = f"cannot write in {config.node_dir}: {(error.strerror or '').lower()}; free space on its disk"
+        return ProbeCheck(name, False, message)
+    try:
         runtime, launch, advice = kind(name).trial(config, said, gpus)
     except GrassError as error:
         return ProbeCheck(name, False, str(error))
     key = f"{JOB}/{name}.0/1"
     output = Path(Folders(str(config.node_dir / "attempts")).path(key, "stdout"))
     try:
-        ended = _run(runtime, Start(key, f"{JOB}/{name}", {}, {}, tuple(gpus[:1])), launch, seconds)
+        ended = _run(runtime, Start(key, f"{JOB}/{name}", {}, {}, tuple(gpus[:1])), launch, seconds, output)
     finally:
         runtime.close()
     text = output.read_text(errors="replace") if output.exists() else ""
@@ -173,8 +180,16 @@ def trial_task(name: str, config: ClusterConfig, gpus: Sequence[int], seconds: f
     return ProbeCheck(name, False, f"a trial task (`echo`) failed: {how}; {advice}")
 
 
-def _run(runtime: Runtime, start: Start, launch: Launch, seconds: float) -> Observed | None:
-    """Start one attempt and wait for its end; None: it did not end in time. An earlier probe's is ended first."""
+def _try_disk(node_dir: Path) -> None:
+    """Write a block there: a trial without space for its output only seems to hang. Raises OSError."""
+    node_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    (node_dir / _SPACE).write_bytes(bytes(4096))
+    (node_dir / _SPACE).unlink()
+
+
+def _run(runtime: Runtime, start: Start, launch: Launch, seconds: float, output: Path) -> Observed | None:
+    """Start one attempt and wait for its end; None: it did not end in time. An earlier probe's is ended first, and what
+    that one printed is removed."""
     deadline = clock.steady() + seconds
     asked = False
     while clock.steady() < deadline:
@@ -192,6 +207,7 @@ def _run(runtime: Runtime, start: Start, launch: Launch, seconds: float) -> Obse
             if asked and seen is not None:
                 return seen
             asked = True
+            output.unlink(missing_ok=True)
             runtime.define({start.launch: launch})
             runtime.start([start])
     return None

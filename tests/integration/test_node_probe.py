@@ -139,10 +139,22 @@ def test_containers_that_cannot_have_the_share_are_no_runtime(place: Place) -> N
 
 
 def test_a_trial_that_still_hangs_from_an_earlier_probe_is_ended_first(shepherd: ShepherdRun, place: Place) -> None:
-    shepherd.launch("earlier", ["/bin/sleep", "600"])
-    shepherd.start("earlier", f"{PROBE_JOB}/process.0/1")
-    shepherd.started(f"{PROBE_JOB}/process.0/1")
+    key = f"{PROBE_JOB}/process.0/1"
+    shepherd.launch("earlier", ["/bin/sh", "-c", "echo earlier; exec sleep 600"])
+    shepherd.start("earlier", key)
+    shepherd.started(key)
+    wait_until(lambda: shepherd.stdout(key) == "earlier\n", what="its output")
     place.start_collector()
+    assert place.probe("process")["process"].message == "a task ran"
+
+
+def test_a_full_disk_is_named_and_no_trial_is_started(place: Place) -> None:
+    place.start_collector()
+    tried = place.config.node_dir / ".probe"
+    tried.symlink_to("/dev/full")
+    full = place.probe("process")["process"]
+    assert full.message == f"cannot write in {place.config.node_dir}: no space left on device; free space on its disk"
+    tried.unlink()
     assert place.probe("process")["process"].message == "a task ran"
 
 
