@@ -143,7 +143,17 @@ def test_the_share_is_for_whoever_has_its_password_and_speaks_smb3(standing: Clu
         ("rename logs data/logs", "ACCESS_DENIED"),
     ):
         assert f"NT_STATUS_{error}" in (said := client("-c", f"'{change}'")[1]), (change, said)
-    assert {"images", "logs"} <= set(standing.lab.ssh("n3", "ls", "/srv/grass/stands").stdout.split())
+    kept = "cd /srv/grass/stands && mv images data/ && mv logs data/"
+    refused = standing.lab.ssh("n3", kept.replace(" && mv", "; mv")).stderr
+    assert refused.count("Device or resource busy") == 2, refused
+    samba = "grass-samba@stands.service"
+    away = standing.lab.ssh("n3", f"systemctl stop {samba} && {kept} && systemctl start {samba}")
+    assert away.code == 0, away
+    for change in ("put /etc/hostname images/x", "put /etc/hostname logs/x"):
+        assert "NT_STATUS_MEDIA_WRITE_PROTECTED" in client("-c", f"'{change}'")[1]
+    back = "cd /srv/grass/stands && rmdir images && mv data/images . && cp -a data/logs/. logs && rm -r data/logs"
+    restored = standing.lab.ssh("n3", f"systemctl stop {samba} && {back} && systemctl start {samba}")
+    assert restored.code == 0, restored
     assert client("-c", "ls", secret="wrong")[0] != 0
     assert client("-N", "-c", "ls", secret="")[0] != 0
     assert client("-m", "SMB2", "-c", "ls")[0] != 0
