@@ -110,7 +110,15 @@ def test_who_needs_more_memory_than_its_limit_is_told_so(run: DockerRun) -> None
     assert ended.reason and "more memory than its limit of 32MiB" in ended.reason.message
 
 
-def test_a_fork_bomb_that_never_gives_up_is_killed_and_told_so() -> None:
+@pytest.mark.parametrize(
+    "adopted",
+    [
+        False,
+        pytest.param(True, marks=pytest.mark.nightly),  # in every run, one that the node-agent started itself
+    ],
+)
+def test_a_fork_bomb_that_never_gives_up_is_killed_and_told_so(adopted: bool) -> None:
+    """``adopted``: another node-agent takes over meanwhile, as after the end of the first."""
     require_engine()
     with DockerRun(mounts=("/usr",)) as run:
         of_host = {"/usr": "/usr", "/usr/lib": "/lib", "/usr/lib64": "/lib64"}  # perl, and what it is linked with
@@ -121,6 +129,8 @@ def test_a_fork_bomb_that_never_gives_up_is_killed_and_told_so() -> None:
         [made] = run.containers()
         subprocess.run(["docker", "update", "--pids-limit", "100", made["Id"]], check=True, stdout=subprocess.DEVNULL)
         (run.path("scratch") / "go").touch()
+        if adopted:
+            run.reconnect()
         ended = run.ended()
         assert ended.signal == signal.SIGKILL and ended.reason is not None
         assert "reached its limit of 16,384 processes, and went on trying to start more" in ended.reason.message
