@@ -340,6 +340,46 @@ def test_nodes_of_the_file_join_and_one_that_does_not_answer_keeps_the_cluster_u
     assert holds(cluster.lab) == before
 
 
+@pytest.mark.nightly  # test_on_premises_master.py refuses such a master, and sets up one without the whole folder
+def test_a_master_without_the_key_of_its_authority_is_left_alone_until_it_is_back_or_there_is_to_be_a_new_one(
+    cluster: Cluster,
+) -> None:
+    cluster.lab.renew("n1")
+    node, host, tls = cluster.lab.hosts["n1"], cluster.lab.hosts["master"], "/var/lib/grass/clusters/e2e/tls"
+    folders = f"{tls} /var/lib/grass/installed /etc/grass /etc/systemd/system"
+    written = f"find {folders} -type f -exec sha256sum {{}} + | sort; ls -l /opt/grass"
+
+    def joins_and_works() -> None:
+        added = cluster.grass("node", "add", f"ops@{node.address}")
+        assert added.returncode == 0, added.stderr
+        works()
+
+    def works() -> None:
+        done = cluster.grass("run", "--", "hostname")
+        assert (done.returncode, done.stdout.strip()) == (0, "n1"), done.stderr
+
+    cluster.created()
+    joins_and_works()
+    host.sh(f"mv {tls}/ca.key /root/kept")
+    before = daemons(cluster), host.sh(written)
+    done = cluster.create()
+    assert done.returncode == REFUSED
+    assert "master cannot become the master; nothing was changed" in done.stderr
+    assert f"{tls}/ca.key is missing; restore it from a backup, or remove {tls} to make a new authority" in done.stderr
+    assert (daemons(cluster), host.sh(written)) == before
+    works()
+
+    host.sh(f"mv /root/kept {tls}/ca.key")
+    cluster.created()
+    works()
+
+    host.sh(f"rm -r {tls}")
+    cluster.created()
+    left = cluster.lab.ssh("n1", "grass", "leave", seconds=120)
+    assert left.code == 0, left
+    joins_and_works()
+
+
 def test_a_master_that_lacks_what_may_not_be_installed_is_told_so(refused: Cluster) -> None:
     host = refused.lab.hosts["n2"]
     host.run("mv", "/usr/sbin/smbd", "/usr/sbin/smbd.away")

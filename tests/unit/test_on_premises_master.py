@@ -138,6 +138,7 @@ def test_a_master_without_half_of_its_authority_is_not_set_up_again_but_without_
         return {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
 
     assert on_host.main(text) == 0
+    (home / on_host.STARTED).touch()
     made = files()
     assert on_host.main(text) == 0 and files() == made
     (tls / name).unlink()
@@ -148,6 +149,7 @@ def test_a_master_without_half_of_its_authority_is_not_set_up_again_but_without_
     shutil.rmtree(tls)
     assert on_host.main(text) == 0
     assert (tls / "ca.pem").read_bytes() != made[tls / "ca.pem"]
+    assert not (home / on_host.STARTED).exists(), "daemons with a certificate of the lost authority go on"
 
 
 def test_only_servers_with_tls_are_taken_from_the_facts() -> None:

@@ -2,7 +2,7 @@
 
 A step of `grass create` runs it there, with one JSON object on stdin: ``{"config": cluster.json, "admin": name, "key":
 the admin's public JWK, "redis_server": path, "samba": password or null}``. Secrets and the master's private key are
-created here and must never leave the machine. Existing files stay. No daemon is restarted.
+created here and must never leave the machine. Existing files stay. No daemon is restarted here.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ from grass.wire.codec import Form
 FOLDERS = ("master", "redis", "log", "fluentd")
 SHARE_FOLDERS = ("data", "logs", "images", "jobs")
 PUBLIC_KEY = "master/key.pub.json"
+STARTED = "started"
+"""What the daemons were started from (``services``). Without it, the next step starts all of them again."""
 
 
 class MasterSetup(msgspec.Struct, frozen=True):
@@ -59,7 +61,10 @@ def main(text: str) -> int:
         (config.data_dir / name).mkdir(mode=0o755, parents=True, exist_ok=True)
     secrets = _secrets(config, asked.samba)
     if config.tls:
+        new = not config.tls_files.authority.exists()
         master_certificate.make(config, clock.wall())
+        if new:  # daemons that run still show a certificate of an earlier one
+            (home / STARTED).unlink(missing_ok=True)
     _redis(config, secrets, Path(asked.redis_server))
     if config.task_redis_server is not None:
         host, port = host_and_port(config.task_redis_server)

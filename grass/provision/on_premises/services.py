@@ -10,6 +10,7 @@ from grass.network_address import WILDCARDS, host_and_port, network_address
 from grass.provision.on_premises.design import MasterDesign
 from grass.provision.on_premises.facts import Listener, parse_listeners
 from grass.provision.on_premises.log_damage import log_damage
+from grass.provision.on_premises.on_host import STARTED
 from grass.provision.on_premises.steps import Call, Put, Run, Step
 
 _SHOWN_JOURNAL = 15
@@ -23,7 +24,7 @@ def start_step(design: MasterDesign, reads: Mapping[str, str]) -> Step:
     write into the share.
     """
     config, units = design.config, design.units
-    stamp = f"{config.home}/started"
+    stamp = f"{config.home}/{STARTED}"
     text = "\n".join(f"{unit} {reads[unit]}" for unit in units)
     check = '[ "$(cat "$1" 2>/dev/null)" = "$2" ] || exit 1; shift 2; systemctl is-active --quiet "$@"'
     check += ' && systemctl is-enabled --quiet "$@"'
