@@ -253,6 +253,13 @@ def containers(shepherd: ShepherdRun) -> Iterator[DockerRun]:
         yield run
 
 
+def for_tasks(folder: Path) -> None:
+    """Make a folder of the share as master and node make it, which do not run as root."""
+    folder.mkdir(parents=True, exist_ok=True)
+    shutil.chown(folder, "nobody", "nogroup")
+    folder.chmod(0o775)
+
+
 def in_container(
     run: DockerRun, key: str, script: str, user: str = "ann", **options: Any
 ) -> tuple[Observed, list[str]]:
@@ -260,15 +267,14 @@ def in_container(
     job_id = key.partition("/")[0]
     output = run.config.data_dir / "jobs" / job_id
     for folder in (output, *map(Path, data_folders(str(run.config.data_dir), user))):
-        folder.mkdir(exist_ok=True)
-        shutil.chown(folder, "nobody", "nogroup")  # as master and node make it, which do not run as root
-        folder.chmod(0o775)
+        for_tasks(folder)
     env = {"GRASS_OUTPUT": str(output), "GRASS_DATA": str(run.config.data_dir)}
     ended = run.run(f"exec 2>&1; {script}", key, user=user, env=env, **options)
     return ended, run.stdout(key).splitlines()
 
 
 def test_the_trial_container_of_a_node_writes_to_the_share_and_leaves_nothing_there(containers: DockerRun) -> None:
+    for_tasks(containers.config.data_dir / "data" / "shared")
     found = trial_task("docker", containers.config, (), 30)
     assert found.ok, found.message
     assert not [*(containers.config.data_dir / "data" / "shared").glob(".probe*")]
