@@ -250,7 +250,7 @@ class ApiClient(OperationCalls, ScheduleCalls, EventCalls, NodeCalls, UserCalls,
         stream: str | None = None,
         failed: bool = False,
         joined: bool = False,
-        late: Callable[[], object] = lambda: None,
+        late: Callable[[], object] | None = None,
     ) -> Iterator[View]:
         """Yield the lines of tasks. Raises NotFoundError; InputError for an expression that is not valid.
 

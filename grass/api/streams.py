@@ -141,7 +141,7 @@ class LogQuery:
     """Only of these; None: of all."""
     joined: bool = False
     """Whether a record may have several lines: much faster, and only without a pattern."""
-    late: Callable[[], object] = lambda: None
+    late: Callable[[], object] | None = None
     """Called at the end if some output has not reached the log collector."""
 
     @property
@@ -173,10 +173,10 @@ def read_logs(transport: Transport, path_of: Callable[[str], str], job: str, que
     return _last(pieces, pattern, query)
 
 
-def _noticed(pieces: Iterator[View], late: Callable[[], object]) -> Iterator[View]:
+def _noticed(pieces: Iterator[View], late: Callable[[], object] | None) -> Iterator[View]:
     for piece in pieces:
         yield piece
-        if piece.get("late"):
+        if late is not None and piece.get("late"):
             late()
 
 
