@@ -1,15 +1,18 @@
 """Looks for the programs of frameworks before a job is accepted. Called by ``jobs``, ``schedules`` and ``plan``.
 
-Known here: what the PATH of the submitting shell has on a cluster whose nodes are this machine, and what pushed images
-have. Programs of other nodes are a matter of placement: ``suitability`` warns, and the job waits with the reason.
+Known here: what pushed images have, and, on a cluster whose nodes are this machine, what the PATH of the submitting
+shell and images of the engine have. Programs of other nodes are a matter of placement: ``suitability`` warns, and the
+job waits with the reason.
 """
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 
-from grass.errors import ManifestError, Problem
+from grass.errors import GrassError, ManifestError, Problem
 from grass.frameworks.programs import LAUNCHERS, needed
 from grass.model import feasibility
 from grass.model.image import full_name
@@ -18,40 +21,56 @@ from grass.model.program import first_program
 from grass.model.runtime import RuntimeName
 from grass.store.signed_images import SignedImage
 from grass.wire.node_record import NodeRecord
+from master.api.call import Call
+from master.api.node_client import call_node
 
 
-def check_programs(
-    jobs: Iterable[Job],
-    find_image: Callable[[str], SignedImage | None],
-    nodes: Callable[[], Sequence[NodeRecord]],
-    *,
-    nodes_on_client: bool,
-) -> None:
-    """Raise ManifestError if a component's command starts with a program of its framework that it would not find.
+@dataclass(frozen=True)
+class Places:
+    """Where programs are looked for. ``pushed``: by the image's full name. ``nodes``: their records.
 
-    ``find_image``: by its full name. ``nodes``: called only if a component with an image may run as a process here.
+    ``on_client``: the only node is the client's machine. ``in_engine``: those of some programs that an image of that
+    machine's engine has; None: not known.
     """
+
+    pushed: Callable[[str], SignedImage | None]
+    nodes: Callable[[], Sequence[NodeRecord]]
+    on_client: bool
+    in_engine: Callable[[str, Sequence[str]], Sequence[str] | None] = lambda _, __: None
+
+
+def places_of(call: Call) -> Places:
+    store, config = call.api.store, call.api.config
+
+    def in_engine(image: str, wanted: Sequence[str]) -> Sequence[str] | None:
+        for node in store.nodes():
+            with suppress(GrassError):  # then it is not known
+                asked = {"image": image, "programs": list(wanted)}
+                found: list[str] | None = call_node(config, node, "POST", "/v1/image", asked)["programs"]
+                return found
+        return None
+
+    return Places(store.images.find, store.nodes, config.master.nodes_on_client, in_engine)
+
+
+def check_programs(jobs: Iterable[Job], places: Places) -> None:
+    """Raise ManifestError if a component's command starts with a program of its framework that it would not find."""
     problems = [
         Problem(f"components.{name}.command", problem)
         for job in jobs
         for name, component in job.components.items()
-        if (problem := _missing(component, find_image, nodes, nodes_on_client))
+        if (problem := _missing(component, places))
     ]
     if problems:
         raise ManifestError(list(dict.fromkeys(problems)))
 
 
-def _missing(
-    component: Component,
-    find_image: Callable[[str], SignedImage | None],
-    nodes: Callable[[], Sequence[NodeRecord]],
-    nodes_on_client: bool,
-) -> str:
+def _missing(component: Component, places: Places) -> str:
     if component.framework is None:
         return ""
-    if nodes_on_client and _is_process(component, nodes):
+    if places.on_client and _is_process(component, places.nodes):
         return _missing_here(component, component.framework.name.value)
-    return _missing_in_image(component, component.framework.name.value, find_image) if component.image else ""
+    return _missing_in_image(component, component.framework.name.value, places) if component.image else ""
 
 
 def _is_process(component: Component, nodes: Callable[[], Sequence[NodeRecord]]) -> bool:
@@ -69,17 +88,19 @@ def _missing_here(component: Component, framework: str) -> str:
     return f"{program} is not installed: the task would not find it on its PATH; framework {framework} needs it"
 
 
-def _missing_in_image(component: Component, framework: str, find_image: Callable[[str], SignedImage | None]) -> str:
+def _missing_in_image(component: Component, framework: str, places: Places) -> str:
     assert component.image is not None
     container = component.container
     if component.runtime == RuntimeName.PROCESS or container.entrypoint or container.mounts:
         return ""  # it is not the image alone that decides
-    wanted = needed(component)
-    image = find_image(full_name(component.image)) if wanted else None
-    if image is None or image.programs is None:
-        return ""
-    for program in wanted:
-        if program not in image.programs:
+    wanted, name = needed(component), full_name(component.image)
+    pushed = places.pushed(name) if wanted else None
+    found: Sequence[str] | None = None if pushed is None else pushed.programs
+    if pushed is None and wanted and places.on_client:
+        found = places.in_engine(name, wanted)
+    for program in wanted if found is not None else ():
+        if program not in (found or ()):
             why = feasibility.lacks_program(program, framework)
-            return f"image {component.image} has {why} on its PATH; install it in the image and push it again"
+            advice = "install it in the image" + ("" if pushed is None else " and push it again")
+            return f"image {component.image} has {why} on its PATH; {advice}"
     return ""

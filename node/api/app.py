@@ -2,6 +2,8 @@
 
     GET    /v1/status                                        the state of this machine and its shepherd
     DELETE /v1/users/<user>                                  end what this Grass user has open here, of both kinds below
+    POST   /v1/image {"image", "programs"}                   which of these programs an image of the engine has on its
+                                                             PATH: {"programs": [name] | null}; null: not known
 
 A command beside a running attempt, with its folder and environment, or in its container (``sessions.py``):
 
@@ -33,6 +35,7 @@ from werkzeug.exceptions import HTTPException
 from grass import __version__, clock
 from grass.config import ClusterConfig
 from grass.errors import GrassError, InputError, NotAllowedError, UnreachableError
+from grass.frameworks.programs import KNOWN
 from grass.model.key_text import is_attempt_key
 from grass.serving.worker import PEER, PEER_SINCE
 from grass.tls_files import MASTER, identity
@@ -42,7 +45,7 @@ from node.api.sessions import ABANDONED, Sessions
 from node.api.task_exec import PREFIX, add_task_exec, byte_offset, input_of
 from node.membership.revoked import Revoked
 from node.runtime.process.client import ask
-from node.runtime.registry import execute
+from node.runtime.registry import execute, programs
 
 MOST_BODY = 1 << 16
 """Bytes of a request; input of a command comes in smaller pieces."""
@@ -85,6 +88,8 @@ def create_app(config: ClusterConfig, token: str, *, abandoned: float = ABANDONE
     add_task_exec(app, config)
     add_forwards(app, config, forwards)
 
+    _add_image(app, config)
+
     @app.delete("/v1/users/<user>")
     def end_user(user: str) -> dict[str, object]:
         forwards.close_of(user)
@@ -92,6 +97,15 @@ def create_app(config: ClusterConfig, token: str, *, abandoned: float = ABANDONE
         return {}
 
     return app
+
+
+def _add_image(app: Flask, config: ClusterConfig) -> None:
+    @app.post("/v1/image")
+    def image() -> dict[str, object]:
+        match request.get_json():
+            case {"image": str(name), "programs": [*wanted]} if all(each in KNOWN for each in wanted):
+                return {"programs": programs(config, name, wanted)}
+        raise InputError('the body must be {"image": string, "programs": [name, …]}')
 
 
 def _add_exec(app: Flask, config: ClusterConfig, sessions: Sessions) -> None:

@@ -109,6 +109,12 @@ class RuntimeKind(Protocol):
         """Return the pid of the first process of a running attempt. Raises as ``execute``."""
         ...
 
+    def programs(self, config: ClusterConfig, image: str, wanted: Sequence[str]) -> tuple[str, ...] | None:
+        """Return those of ``wanted`` that a command in an image finds on its PATH. None: that is not known.
+
+        Raises NotFoundError: there is no such image here; or another GrassError."""
+        ...
+
     def inside(self, config: ClusterConfig, key: str, argv: list[str], launch: Launch) -> Inside | None:
         """Return the inside of an attempt, for its readiness check. ``argv`` is empty if the check is not a command.
         None: the check runs on the host."""

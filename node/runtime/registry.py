@@ -7,12 +7,13 @@ A runtime's modules are imported at its first use: containers cost 15 MiB of mem
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from types import MappingProxyType
 from typing import TypeVar
 
 from grass.config import ClusterConfig
-from grass.errors import InputError, NotFoundError, UnreachableError
+from grass.errors import GrassError, InputError, NotFoundError, UnreachableError
 from grass.model.runtime import RuntimeName
 from node.runtime.composite import CompositeRuntime
 from node.runtime.kind import Execution, RuntimeKind, SignedOff
@@ -73,6 +74,16 @@ def execute(config: ClusterConfig, key: str, argv: list[str], size: tuple[int, i
 def pid(config: ClusterConfig, key: str) -> int:
     """Call ``RuntimeKind.pid`` of the runtime that has the attempt."""
     return _of_attempt(config, key, lambda each: each.pid(config, key))
+
+
+def programs(config: ClusterConfig, image: str, wanted: Sequence[str]) -> tuple[str, ...] | None:
+    """Return those of ``wanted`` that a command in an image finds on its PATH. None: that is not known."""
+    for name in config.node.runtimes:
+        with suppress(GrassError):  # the engine has no such image, or does not answer
+            found = kind(name).programs(config, image, wanted)
+            if found is not None:
+                return found
+    return None
 
 
 def _of_attempt(config: ClusterConfig, key: str, call: Callable[[RuntimeKind], Found]) -> Found:

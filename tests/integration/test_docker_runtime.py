@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import docker
@@ -16,10 +17,12 @@ from grass.errors import NotFoundError
 from grass.model.job import Mount
 from grass.model.reasons import ReasonCode
 from node.runtime.docker.container_check import ContainerCheck
+from node.runtime.docker.engine import Engine
+from node.runtime.docker.image_programs import programs_of
 from node.runtime.docker.plan import container_name, takeover
 from node.runtime.protocol import Stop
 from tests.support.docker_run import ONE, DockerRun
-from tests.support.engine import IMAGE, OwnEngine, require_bridge, require_engine
+from tests.support.engine import IMAGE, OwnEngine, image_files, require_bridge, require_engine
 from tests.support.example_run import free_port
 from tests.support.hung_mount import hung_mount
 
@@ -50,6 +53,25 @@ def test_a_container_sees_the_share_its_scratch_and_the_addresses_as_any_user(ru
     run.run(script, container={"user": "1234"})
     assert run.stdout() == "j.c.0 127.0.0.1 4000\n1234\nno\n"
     assert (run.path("scratch") / "f").read_text() == "here\n"
+
+
+def test_programs_of_an_image_are_found_by_its_path_without_starting_anything(run: DockerRun) -> None:
+    def found(image: str) -> tuple[str, ...] | None:
+        return programs_of(engine, image, ("sh", "mpirun", "busybox", "bin"), "grass-test.look")
+
+    with closing(docker.APIClient()) as client, closing(Engine()) as engine:
+        assert found(IMAGE) == ("sh", "busybox")
+        try:
+            for tag, changes in (("path", ["ENV PATH=/opt/none:/"]), ("entry", ["ENTRYPOINT /bin/sh"])):
+                client.import_image_from_data(image_files(), "grass-test-look", tag, changes)
+            engine.create("grass-test.look", {"Image": IMAGE, "Cmd": ["true"]})  # as a look that was killed leaves it
+            assert found("grass-test-look:path") == () and found("grass-test-look:entry") is None
+        finally:
+            for tag in ("path", "entry"):
+                engine.remove_image(f"grass-test-look:{tag}")
+        with pytest.raises(NotFoundError):
+            found("grass-test-look:path")
+        assert not client.containers(all=True, filters={"name": "grass-test.look"})
 
 
 @pytest.mark.needs_root

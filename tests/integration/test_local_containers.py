@@ -11,6 +11,7 @@ from typing import Any
 import docker
 import pytest
 
+from grass.errors import ManifestError
 from grass.files import transfers
 from grass.files.access import access_to
 from grass.manifest.settings import Settings
@@ -58,6 +59,21 @@ def own_cluster() -> Iterator[LocalCluster]:
 def job(name: str, command: str) -> dict[str, object]:
     parts = {"image": IMAGE, "command": command, "replicas": 2}
     return {"name": name, "components": {"box": {**parts, "resources": {"cpu": 0.1, "memory": "64MiB"}}}}
+
+
+def test_a_job_whose_image_in_the_engine_lacks_the_program_of_its_framework_is_refused(cluster: LocalCluster) -> None:
+    def parts(command: str, **more: object) -> dict[str, object]:
+        component = {"image": IMAGE, "framework": "torchrun", "command": command, "resources": {"cpu": 0.1}, **more}
+        return {"name": "launched", "components": {"w": component}}
+
+    with cluster.client() as client:
+        for plan in (client.start, client.plan):
+            with pytest.raises(ManifestError) as refused:
+                plan(parts("torchrun train.py"))
+            said = f"image {IMAGE} has no torchrun (framework torchrun) on its PATH; install it in the image"
+            assert [str(each) for each in refused.value.problems] == [f"components.w.command: {said}"]
+        assert client.start(parts("torchrun train.py", container={"entrypoint": ["echo"]}))["name"] == "launched"
+        assert client.wait("launched", 60)["state"] == "SUCCEEDED"
 
 
 def test_a_container_of_another_user_reads_the_share_and_writes_its_output(cluster: LocalCluster) -> None:

@@ -61,6 +61,13 @@ def test_the_node_at_a_glance(client: FlaskClient) -> None:
     assert (status["node"], status["shepherd"], status["running"], status["ended"]) == ("local", "ok", 0, 1)
 
 
+def test_only_programs_of_frameworks_are_looked_for_in_an_image(client: FlaskClient) -> None:
+    for body in ({"image": "x"}, {"image": 1, "programs": []}, {"image": "x", "programs": ["../etc/shadow"]}, []):
+        assert client.post("/v1/image", headers=HEADERS, json=body).status_code == 400, body
+    wanted = {"image": "x", "programs": ["mpirun", "python3"]}
+    assert client.post("/v1/image", headers=HEADERS, json=wanted).get_json() == {"programs": None}
+
+
 def test_a_shepherd_that_is_away_is_reported(tmp_path: Path) -> None:
     config = ClusterConfig(name="x", mode="local", home=str(tmp_path), runtime_dir=str(tmp_path))
     client = create_app(config, TOKEN).test_client()

@@ -29,6 +29,10 @@ for noisy in ("docker", "urllib3"):
     logging.getLogger(noisy).setLevel(logging.WARNING)
 
 
+_FOLDER = 1 << 31
+"""Of a folder, in the engine's modes of files (Go's)."""
+
+
 class Engine:
     """``socket``: its unix socket. Connects with the first call."""
 
@@ -155,6 +159,17 @@ class Engine:
             return found
 
     # images
+
+    def has_program(self, container: str, path: str) -> bool:
+        """Return whether a container, running or not, has an executable file, or a link, at this absolute path."""
+        try:
+            with _translated():
+                content, found = self._client.get_archive(container, path)
+                content.close()
+        except NotFoundError:
+            return False
+        mode = int(found["mode"])
+        return not mode & _FOLDER and bool(mode & 0o111)
 
     def image(self, name: str) -> Answer:
         """Inspect an image. NotFoundError: the engine has none with that name or id."""

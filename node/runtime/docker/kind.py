@@ -52,6 +52,13 @@ class DockerKind:
         with closing(Engine()) as engine:
             return int(running_container(engine, config, key)["State"]["Pid"])
 
+    def programs(self, config: ClusterConfig, image: str, wanted: Sequence[str]) -> tuple[str, ...] | None:
+        from node.runtime.docker.engine import Engine
+        from node.runtime.docker.image_programs import programs_of
+
+        with closing(Engine()) as engine:
+            return programs_of(engine, image, wanted, f"{config.name}.look")
+
     def inside(self, config: ClusterConfig, key: str, argv: list[str], launch: Launch) -> ContainerCheck:
         return ContainerCheck(config.name, key, argv, own_network=launch.container.network != "host")
 

@@ -85,6 +85,9 @@ class ProcessKind:
                 return attempt.pid
         raise NotFoundError(f"no attempt {key} on this node")
 
+    def programs(self, config: ClusterConfig, image: str, wanted: Sequence[str]) -> tuple[str, ...] | None:
+        return None
+
     def inside(self, config: ClusterConfig, key: str, argv: list[str], launch: Launch) -> IsolatedInside | None:
         return IsolatedInside(config, key, argv) if argv and config.node.isolate else None
 
