@@ -14,7 +14,7 @@ from grass import __version__, clock
 from grass.config import ClusterConfig
 from grass.model.reasons import Reason
 from grass.model.resources import DEVICE, Resources
-from grass.usable_resources import usable_cpu, usable_memory
+from grass.usable_resources import machine_memory, usable_cpu
 from grass.wire.gpu import GpuDevice, GpuSample
 from grass.wire.heartbeat import Network, NodeUsage
 from grass.wire.hello import Hello, Probe
@@ -82,7 +82,7 @@ def hello(
     """
     node = config.node
     share = mount_of(config.data_dir).kind if config.share is not None else ""
-    cpu, memory, gpu = usable_cpu(), usable_memory(), DEVICE * len(gpus)
+    cpu, memory, gpu = usable_cpu(), machine_memory(), DEVICE * len(gpus)
     resources = Resources(
         cpu=offered(node.cpu, cpu, joined=node.probe),
         memory=offered(node.memory, memory, joined=node.probe),

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from grass.config import ClusterConfig, NodeConfig
+from grass.usable_resources import machine_memory
 from grass.wire.gpu import GpuDevice
 from grass.wire.hello import Hello
 from node.agent.labels import found, short_model
@@ -49,14 +50,14 @@ def limited() -> Iterator[Path]:
 
 
 @pytest.mark.needs_root
-def test_a_node_in_a_container_offers_the_memory_of_the_container(tmp_path: Path, limited: Path) -> None:
+def test_limits_of_the_node_agents_own_unit_do_not_bound_what_tasks_get(tmp_path: Path, limited: Path) -> None:
     program = (
         "import sys; open(sys.argv[1], 'w').write('0')\n"
         "from tests.unit.test_node_hello import said\nfrom pathlib import Path\n"
         "print(said(Path(sys.argv[2])).resources.memory)"
     )
     argv = [sys.executable, "-c", program, str(limited / "cgroup.procs"), str(tmp_path)]
-    assert subprocess.run(argv, capture_output=True, text=True, check=True).stdout == f"{256 << 20}\n"
+    assert int(subprocess.run(argv, capture_output=True, text=True, check=True).stdout) == machine_memory()
 
 
 def test_zero_devices_are_none_and_fewer_are_the_first(tmp_path: Path) -> None:

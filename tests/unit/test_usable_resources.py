@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from grass.usable_resources import usable_cpu, usable_memory
+from grass.usable_resources import machine_memory, usable_cpu, usable_memory
 
 MIB = 1 << 20
 MACHINE = usable_memory(Path("/nowhere"), Path("/nowhere"))
@@ -36,6 +36,25 @@ def made(folder: Path, own: str, files: dict[str, str]) -> int:
 )
 def test_the_smallest_limit_counts(tmp_path: Path, own: str, files: dict[str, str], expected: int) -> None:
     assert made(tmp_path, own, files) == expected
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ({}, MACHINE),
+        ({"memory.max": "max"}, MACHINE),
+        ({"memory.max": str(300 * MIB)}, 300 * MIB),
+        ({"memory/memory.limit_in_bytes": str(300 * MIB)}, 300 * MIB),
+        ({"system.slice/a.service/memory.max": str(100 * MIB)}, MACHINE),
+    ],
+)
+def test_the_limit_of_a_container_bounds_what_its_node_offers(
+    tmp_path: Path, files: dict[str, str], expected: int
+) -> None:
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert machine_memory(tmp_path) == expected
 
 
 @pytest.mark.parametrize(("quota", "expected"), [("50000 100000", 500), ("max 100000", None), (None, None)])
