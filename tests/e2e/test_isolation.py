@@ -301,7 +301,10 @@ def test_a_bomb_of_one_user_delays_no_start_of_another(
     part["resources"] = {"cpu": 0.02, "memory": MEMORY.get(bomb, "256MiB")}
     part["restart"] = {"limit": "unlimited", "backoff": "100ms"}  # a bomb that is killed comes again
     other.start({"name": f"bomb-{bomb}", "components": {"t": part}})
-    wait_until(lambda: bool(other.tasks(f"bomb-{bomb}")[0]["started"]), 60, "the bomb")
+    try:
+        wait_until(lambda: bool(other.tasks(f"bomb-{bomb}")[0]["started"]), 60, "the bomb")
+    except AssertionError as late:
+        raise AssertionError(f"{late}: {other.why(f'bomb-{bomb}')}") from late
     seconds, names = [], [f"beside-{bomb}-{number}" for number in range(100)]
     for name in names:
         begun = time.monotonic()

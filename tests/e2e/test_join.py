@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
 
+import psutil
 import pytest
 import yaml
 
@@ -137,6 +138,7 @@ def test_two_machines_are_added_over_ssh_run_a_job_and_leave_nothing(
         assert client.wait("pair", timeout=60)["state"] == "SUCCEEDED"
     assert [(view["name"], view["state"]) for view in views] == [("n1", "READY"), ("n2", "READY")]
     assert all({"process", "docker"} <= set(view["runtimes"]) for view in views)
+    assert all(view["resources"]["memory"] > psutil.virtual_memory().total / 2 for view in views)
     assert not [text for text in (*secrets(cluster, "n1", "n2"), "grass.pair-", "on $GRASS_NODE") if seen.finds(text)]
     said = {piece["text"].strip() for piece in client.logs("pair")}
     assert said <= {"on n1", "on n2"} and said
