@@ -105,9 +105,9 @@ class Meter:
         before = self._metered.get(device.id, Metered(at))
         links, links_before = _nvlink(nvml, handle), self._links.get(device.id, _Links())
         watts, counter = _watts(nvml, handle), _joules(nvml, handle) if exact else None
-        estimate = _mean(before.watts, watts) * (at - before.at)
-        joules = self._energy.setdefault(device.id, _Energy()).used(estimate, counter)
         busy = None if sample.utilisation is None else sample.utilisation / 100
+        estimate, _ = before.next(at, watts, busy).last
+        joules = self._energy.setdefault(device.id, _Energy()).used(estimate, counter)
         now = self._metered[device.id] = before.next(at, watts, busy, joules)
         self._links[device.id] = links
         return GpuUsage(

@@ -390,10 +390,8 @@ class NodeAgent:
         }
 
     def _check_stuck(self) -> None:
-        before, self._cannot_end = (
-            self._cannot_end,
-            self._stuck.look({key: first.pid for key, first in self._started.items()}),
-        )
+        pids = {key: first.pid for key, first in self._started.items()}
+        before, self._cannot_end = self._cannot_end, self._stuck.look(pids)
         for key, reason in self._cannot_end.items():
             if before.get(key) != reason:
                 self._events.append(Waiting(key, reason))
