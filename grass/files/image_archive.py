@@ -18,7 +18,7 @@ from typing import IO, Any, cast
 import msgspec
 
 from grass.errors import InputError, UndecodableError
-from grass.files.image_programs import DEFAULT_PATH, on_path
+from grass.files.image_programs import on_path, path_of
 from grass.files.operations import ImageEntry
 from grass.wire.codec import Form
 
@@ -179,9 +179,8 @@ def _image(one: _Listed, members: Mapping[str, _Member], links: Mapping[str, str
 def _programs(settings: _Settings, layers: list[Path]) -> tuple[str, ...] | None:
     if settings.entrypoint:
         return None
-    path = next((each[5:] for each in settings.env or () if each.startswith("PATH=")), DEFAULT_PATH)
     try:
-        return on_path(path, layers)
+        return on_path(path_of(settings.env), layers)
     except (tarfile.TarError, OSError):  # the engine judges layers
         return None
 

@@ -1,5 +1,5 @@
 """Which programs of frameworks an image has on its PATH, read from its layers when it is pushed. Used by
-``image_archive``.
+``image_archive``, and by ``node.runtime.docker.image_programs``.
 
 So a job whose image lacks the launcher of its framework is refused before it waits for nodes.
 """
@@ -17,6 +17,11 @@ DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _REMOVED, _REMOVED_WITHIN = ".wh.", ".wh..wh..opq"
 """Names by which a layer removes what lower layers have."""
 _MOST_LINKS = 40
+
+
+def path_of(env: Sequence[str] | None) -> str:
+    """Return the PATH of an image with these variables (``NAME=VALUE``)."""
+    return next((each[5:] for each in env or () if each.startswith("PATH=")), DEFAULT_PATH)
 
 
 def on_path(path: str, layers: Sequence[Path]) -> tuple[str, ...]:

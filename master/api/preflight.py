@@ -93,14 +93,17 @@ def _missing_in_image(component: Component, framework: str, places: Places) -> s
     container = component.container
     if component.runtime == RuntimeName.PROCESS or container.entrypoint or container.mounts:
         return ""  # it is not the image alone that decides
-    wanted, name = needed(component), full_name(component.image)
-    pushed = places.pushed(name) if wanted else None
-    found: Sequence[str] | None = None if pushed is None else pushed.programs
-    if pushed is None and wanted and places.on_client:
-        found = places.in_engine(name, wanted)
-    for program in wanted if found is not None else ():
-        if program not in (found or ()):
-            why = feasibility.lacks_program(program, framework)
-            advice = "install it in the image" + ("" if pushed is None else " and push it again")
-            return f"image {component.image} has {why} on its PATH; {advice}"
-    return ""
+    wanted = needed(component)
+    found, advice = _in_image(full_name(component.image), wanted, places) if wanted else (None, "")
+    missing = None if found is None else next((program for program in wanted if program not in found), None)
+    if missing is None:
+        return ""
+    return f"image {component.image} has {feasibility.lacks_program(missing, framework)} on its PATH; {advice}"
+
+
+def _in_image(image: str, wanted: Sequence[str], places: Places) -> tuple[Sequence[str] | None, str]:
+    """Return which of these programs an image has (None: not known), and what to do if one is missing."""
+    pushed = places.pushed(image)
+    if pushed is not None:
+        return pushed.programs, "install it in the image and push it again"
+    return places.in_engine(image, wanted) if places.on_client else None, "install it in the image"

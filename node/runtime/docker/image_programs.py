@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from grass.errors import ConflictError
-from grass.files.image_programs import DEFAULT_PATH
+from grass.files.image_programs import path_of
 from node.runtime.docker.engine import Engine
 
 
@@ -22,8 +22,7 @@ def programs_of(engine: Engine, image: str, wanted: Sequence[str], container: st
     settings = engine.image(image)["Config"] or {}
     if settings.get("Entrypoint"):
         return None
-    path = next((each[5:] for each in settings.get("Env") or () if each.startswith("PATH=")), DEFAULT_PATH)
-    folders = [folder for folder in path.split(":") if folder]
+    folders = [folder for folder in path_of(settings.get("Env")).split(":") if folder]
     body = {"Image": image, "Cmd": ["true"], "NetworkDisabled": True}
     try:
         made = engine.create(container, body)
