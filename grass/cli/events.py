@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -13,13 +13,8 @@ from grass.cli.amounts import show_instant
 from grass.cli.command import Command
 from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.output import Result
-from grass.cli.values import JOB, NODE, SINCE, Whole
+from grass.cli.values import JOB, NODE, SINCE, ParamType, Whole
 from grass.model.event_kind import EventKind
-
-if TYPE_CHECKING:
-    ParamType = click.ParamType[Any]
-else:
-    ParamType = click.ParamType
 
 
 class Kind(ParamType):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -15,9 +15,6 @@ from grass.cli.selection import Parts, jobs_or_parts
 from grass.cli.values import JOB, PART, PART_OR_JOB, PATTERN, SINCE, Part, Whole, part_of
 from grass.errors import InputError
 from grass.model.lifecycle import JobState
-
-if TYPE_CHECKING:
-    pass
 
 _LINES = Whole(0, 1_000_000_000)
 

@@ -14,16 +14,12 @@ from grass.cli.command import Command
 from grass.cli.exits import Exit
 from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.output import Result
-from grass.cli.values import DURATION_OR_ZERO, JOB, PART, Part, job_and_task
+from grass.cli.values import DURATION_OR_ZERO, JOB, PART, ParamType, Part, job_and_task
 from grass.errors import ConflictError
 from grass.model.key_text import task_parts
 
 if TYPE_CHECKING:
     from grass.api.client import View
-
-    ParamType = click.ParamType[Any]
-else:
-    ParamType = click.ParamType
 
 
 class Size(ParamType):

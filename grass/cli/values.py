@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     ParamType = click.ParamType[Any]
 else:
     ParamType = click.ParamType
+    """The base of these types. Only newer versions of click know it as generic."""
 
 
 @dataclass(frozen=True)
