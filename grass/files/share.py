@@ -80,8 +80,9 @@ def list_files(share: Path, path: str) -> list[FileEntry]:
         return [_entry(target)]
     shown: list[FileEntry] = []
     for each in target.iterdir():
-        with suppress(FileNotFoundError):  # a task has just removed it
-            shown += [_entry(each)] if not each.name.startswith(".") else []
+        if not each.name.startswith("."):
+            with suppress(FileNotFoundError):  # a task has just removed it
+                shown.append(_entry(each))
     return sorted(shown, key=lambda entry: entry.name)
 
 
