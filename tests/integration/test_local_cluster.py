@@ -57,6 +57,17 @@ def grass_create(home: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(words, env=env, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
+def remove_folder(cluster: LocalCluster) -> set[int]:
+    """Remove the folder of a cluster that runs. Return its processes, which are stopped: none wrote there meanwhile."""
+    stopped: set[int] = set()
+    while more := set(cluster.pids()) - stopped:
+        for pid in more:
+            os.kill(pid, signal.SIGSTOP)
+        stopped |= more
+    shutil.rmtree(cluster.home / "clusters")
+    return stopped
+
+
 def until_started(creating: subprocess.Popen[str]) -> None:
     assert creating.stderr is not None
     for line in creating.stderr:
@@ -94,8 +105,10 @@ def test_a_cluster_whose_folder_is_removed_ends_with_its_tasks(make: Make, tmp_p
     cluster = make()
     task = cluster.start_sleeper(tmp_path / "marks")
     pids = [*cluster.pids(), task]
-    shutil.rmtree(cluster.home / "clusters")
+    for pid in remove_folder(cluster):
+        os.kill(pid, signal.SIGCONT)
     wait_until(lambda: not any(alive(pid) for pid in pids), 40, "the end of all its processes")
+    assert not (cluster.home / "clusters").exists()
 
 
 def test_the_doctor_finds_what_runs_on_without_its_folder_and_create_ends_it(make: Make, tmp_path: Path) -> None:
@@ -104,9 +117,8 @@ def test_the_doctor_finds_what_runs_on_without_its_folder_and_create_ends_it(mak
     supervisor = cluster.pid(daemons.SUPERVISOR)
     assert supervisor is not None
     before = cluster.pids()
-    for pid in (supervisor, agent):  # they would end it, or start it again
-        os.kill(pid, signal.SIGSTOP)
-    shutil.rmtree(cluster.home / "clusters")
+    for pid in remove_folder(cluster) - {supervisor, agent}:  # these two would end it, or start it again
+        os.kill(pid, signal.SIGCONT)
     found = [one.message for one in doctor(cluster.home) if not one.ok and one.name == "cluster local"]
     [removed] = [message for message in found if str(cluster.home) in message]  # other tests remove clusters, too
     assert "was removed, but processes" in removed and str(agent) in removed
