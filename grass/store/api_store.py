@@ -13,7 +13,7 @@ from grass.errors import ConflictError, ReplayedError
 from grass.model.event_kind import EventKind
 from grass.model.job import Job
 from grass.model.reasons import Reason, ReasonCode
-from grass.store.backend import Backend, Guard, Op
+from grass.store.backend import Backend, Entry, Guard, Op
 from grass.store.change_feed import ChangeFeed
 from grass.store.decoding import decoded, decoded_all, sound
 from grass.store.event_log import Event, event_of, logged
@@ -40,14 +40,18 @@ from grass.wire.usage_record import KEPT_FILES, USAGE_RECORD, UsageRecord
 T = TypeVar("T")
 
 
-class News(NamedTuple):
-    """New events, and the records of jobs that ended, by job id. ``event``, ``end``: last known entry of the
-    streams."""
+class NewEvents(NamedTuple):
+    """``last``: the last entry of the stream that is known."""
 
     events: list[Event]
-    ended: dict[str, JobRecord]
-    event: str
-    end: str
+    last: str
+
+
+class NewEnds(NamedTuple):
+    """Records of jobs that ended, by job id. ``last``: the last entry of the stream that is known."""
+
+    records: dict[str, JobRecord]
+    last: str
 
 
 class ApiStore:
@@ -245,22 +249,31 @@ class ApiStore:
         """Return events before an id, newest first; ``before`` None: from the end."""
         return [event_of(entry) for entry in self._backend.backwards(self._keys.events, before, limit)]
 
-    def wait_news(self, last: News, seconds: float) -> News:
-        """Return news after ``last``; wait up to ``seconds`` for the first. News of one step may be in two results."""
-        keys = self._keys
-        found = self._backend.wait({keys.ends: last.end, keys.events: last.event}, seconds, limit=1000)
-        ends, events = found.get(keys.ends, []), found.get(keys.events, [])
-        return News(
-            [event_of(entry) for entry in events],
-            dict(sound(JOB_RECORD, keys.ends, ((fields["id"], fields["record"]) for _, fields in ends))),
-            events[-1][0] if events else last.event,
-            ends[-1][0] if ends else last.end,
-        )
+    def wait_events(self, last: str, seconds: float) -> NewEvents:
+        """Return the events after entry ``last``; wait up to ``seconds`` for the first."""
+        entries = self._after(self._keys.events, last, seconds)
+        return NewEvents([event_of(entry) for entry in entries], entries[-1][0] if entries else last)
 
-    def latest(self) -> News:
-        """Return empty news that ends at the present."""
-        newest = (self._backend.newest(key) for key in (self._keys.events, self._keys.ends))
-        return News([], {}, *(entry[0] if entry else "0-0" for entry in newest))
+    def wait_ends(self, last: str, seconds: float) -> NewEnds:
+        """Return the jobs that ended after entry ``last``; wait up to ``seconds`` for the first."""
+        entries = self._after(self._keys.ends, last, seconds)
+        records = sound(JOB_RECORD, self._keys.ends, ((fields["id"], fields["record"]) for _, fields in entries))
+        return NewEnds(dict(records), entries[-1][0] if entries else last)
+
+    def last_event(self) -> str:
+        """Return the newest entry, to wait for what comes after it."""
+        return self._newest(self._keys.events)
+
+    def last_end(self) -> str:
+        """Return the newest entry, to wait for what comes after it."""
+        return self._newest(self._keys.ends)
+
+    def _after(self, stream: str, last: str, seconds: float) -> list[Entry]:
+        return self._backend.wait({stream: last}, seconds, limit=1000).get(stream, [])
+
+    def _newest(self, stream: str) -> str:
+        entry = self._backend.newest(stream)
+        return entry[0] if entry else "0-0"
 
     def log_event(
         self,

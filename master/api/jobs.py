@@ -134,7 +134,7 @@ def wait_for_job(call: Call, job: str) -> PiecesToEnd:
     The last one has a ``pause``: if the job has not ended, ask again after that many seconds."""
     first = find_job(call, job)
     watched = call.query["progress"]
-    with call.waiting() as granted, call.api.feed.listen(first.name, beginnings=watched) as changed:
+    with call.waiting() as granted, call.api.feed.listen(first.name, until_end=not watched) as changed:
         until = steady() + (call.query["timeout"] if granted else 0.0)
         progress = Progress(watched)
         while True:

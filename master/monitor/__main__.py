@@ -15,7 +15,7 @@ from grass import clock, process_memory
 from grass.api.daemon_log import start_master_log
 from grass.config import ClusterConfig, Secrets
 from grass.errors import UnreachableError
-from grass.store.api_store import ApiStore, News
+from grass.store.api_store import ApiStore
 from grass.store.connect import open_backend
 from grass.store.history_store import HistoryStore
 from grass.store.keys import Keys
@@ -65,13 +65,14 @@ class _Ends:
     def __init__(self, api: ApiStore, waits: Waits) -> None:
         self._api = api
         self._waits = waits
-        self._last: News | None = None
+        self._last: str | None = None
 
     def turn(self) -> None:
         if self._last is None:
-            self._last = self._api.latest()
-        self._last = self._api.wait_news(self._last, 0)
-        for record in self._last.ended.values():
+            self._last = self._api.last_end()
+        news = self._api.wait_ends(self._last, 0)
+        self._last = news.last
+        for record in news.records.values():
             self._waits.add(record)
 
 

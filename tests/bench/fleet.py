@@ -25,7 +25,7 @@ from grass.model.job import Component, Job
 from grass.model.lifecycle import NodeState
 from grass.model.resources import Resources
 from grass.store import embedded
-from grass.store.api_store import ApiStore, News
+from grass.store.api_store import ApiStore
 from grass.store.keys import Keys
 from grass.store.redis_backend import RedisBackend
 from grass.wire.tickets import JoinNode
@@ -143,10 +143,10 @@ class FleetCluster:
                 sighting=sighting(self.api),
             )
         waiting = set(names)
-        news = News([], {}, "0-0", "0-0")
+        last = "0-0"
         while waiting:
-            news = self.api.wait_news(news, 1.0)
-            waiting -= {event.record.job for event in news.events if event.record.kind == "job-succeeded"}
+            events, last = self.api.wait_events(last, 1.0)
+            waiting -= {event.record.job for event in events if event.record.kind == "job-succeeded"}
         elapsed = time.perf_counter() - begin
         return {name: 1e6 * (used - before[name]) / tasks for name, used in self.cpu().items()}, tasks / elapsed
 

@@ -17,12 +17,12 @@ PAUSE = 0.005
 
 def one_wait(api: ApiStore, number: int) -> float:
     """Milliseconds from a ticket until what it led to is in the store. It asks for a node that there is not."""
-    news, name = api.latest(), f"nowhere-{number}"
+    last, name = api.last_event(), f"nowhere-{number}"
     begin = time.perf_counter()
     api.ticket(CordonNode(name, "bench"))
     while True:
-        news = api.wait_news(news, 1.0)
-        if any(name in event.record.message for event in news.events):
+        events, last = api.wait_events(last, 1.0)
+        if any(name in event.record.message for event in events):
             return 1000 * (time.perf_counter() - begin)
 
 

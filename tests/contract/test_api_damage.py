@@ -47,7 +47,7 @@ def test_a_damaged_event_is_listed_as_such_and_waits_go_on(world: ApiWorld) -> N
     started = client.start(JOB)
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(client.wait, "j")
-        wait_until(lambda: world.app.extensions["grass"].feed._waiters, what="the wait")
+        wait_until(lambda: world.app.extensions["grass"].feed.listening, what="the wait")
         world.backend.apply(
             [
                 ("XADD", keys.events, 0, "event", "{"),

@@ -251,18 +251,19 @@ def test_while_nobody_reads_only_the_newest_heartbeat_is_kept_and_every_event(ba
 
 def test_events_are_numbered_and_can_be_waited_for(backend: Backend) -> None:
     store = ApiStore(backend, KEYS)
-    before = store.latest()
+    before = store.last_event()
     store.log_event(EventKind.EXEC, "ann", "something happened", job="digits")
-    news = store.wait_news(before, 1)
+    news = store.wait_events(before, 1)
     [event] = news.events
     assert (event.record.kind, event.record.user, event.record.job) == ("exec", "ann", "digits")
-    assert store.events()[-1].id == store.latest().event == news.event == event.id
-    assert (news.ended, news.end) == ({}, "0-0")
+    assert store.events()[-1].id == store.last_event() == news.last == event.id
+    assert store.last_end() == "0-0"
     record = first_record(JOB, job_id="j-1", user="ann", now=1.0)
     backend.apply([("XADD", KEYS.ends, ENDS_KEPT, "id", "j-1", "record", encode(record))])
-    later = store.wait_news(news, 1)
-    assert (later.events, later.ended, later.event) == ([], {"j-1": record}, event.id)
-    assert store.latest().end == later.end > "0-0"
+    ends = store.wait_ends("0-0", 1)
+    assert ends.records == {"j-1": record}
+    assert store.last_end() == ends.last > "0-0"
+    assert store.wait_events(news.last, 0) == ([], event.id)
 
 
 @pytest.mark.needs_redis

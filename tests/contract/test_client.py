@@ -55,9 +55,8 @@ def put(world: ApiWorld, hash_key: str, name: str, record: dict[str, Any]) -> No
 
 
 def waiting_threads(world: ApiWorld) -> int:
-    feed: Any = world.app.extensions["grass"].feed
-    with feed._lock:
-        return sum(len(flags) for flags in feed._waiters.values())
+    feed: Feed = world.app.extensions["grass"].feed
+    return feed.listening
 
 
 def test_a_started_job_is_there_by_name_and_id(world: ApiWorld) -> None:
@@ -279,7 +278,7 @@ def test_waiting_goes_on_with_the_run_it_began_with(world: ApiWorld) -> None:
 
 def test_who_waits_for_an_end_is_not_woken_by_the_beginning(world: ApiWorld) -> None:
     feed: Feed = world.app.extensions["grass"].feed
-    with feed.listen("j") as everything, feed.listen("j", beginnings=False) as later:
+    with feed.listen("j") as everything, feed.listen("j", until_end=True) as later:
         job_id = world.client().start(JOB)["id"]
         wait_until(everything.is_set)
         everything.clear()
