@@ -102,6 +102,8 @@ class NodeAgent:
         self._turn = threading.Lock()
         """Held while taking events and acting: by the loop, or by the thread that reads changes, which starts tasks at
         once."""
+        self._waits_until: float | None = 0.0
+        """When the loop looks again if nothing wakes it, in steady seconds; None: never."""
         self._changes = Changes(store, self._apply_desired, self._on_unreadable)
         self._unreadable = ""
         """Why this version cannot decode what the master wrote."""
@@ -153,6 +155,7 @@ class NodeAgent:
                 with self._turn:
                     self._take()
                     self._act()
+                    self._waits_until = self._due()
         finally:
             for threads in (self._changes, self._service, self._readiness, self._watch, self._sampler):
                 threads.stop()
@@ -165,9 +168,12 @@ class NodeAgent:
                 self._runtime.close()
             self._selector.close()
 
+    def _due(self) -> float | None:
+        return min((due for due in (self._timers.due, self._runtime.due()) if due is not None), default=None)
+
     def _wait(self) -> None:
-        times = [due for due in (self._timers.due, self._runtime.due()) if due is not None]
-        self._selector.select(max(0.0, min(times) - clock.steady()) if times else None)
+        until = self._waits_until
+        self._selector.select(None if until is None else max(0.0, until - clock.steady()))
         with suppress(BlockingIOError):
             os.eventfd_read(self._wake)
 
@@ -191,7 +197,9 @@ class NodeAgent:
             if self._late_files.trouble():
                 self._check_conditions()
             self._act()
-        self.wake()
+            due, waits_until = self._due(), self._waits_until
+            if due is not None and (waits_until is None or due < waits_until):
+                self.wake()
 
     def _take(self) -> None:
         self._events_of_runtime += self._runtime.receive()
@@ -221,7 +229,9 @@ class NodeAgent:
         self._timers.run(clock.steady())
 
     def _on_desired(self, desired: Desired) -> None:
-        self._desired = True
+        if not self._desired:
+            self._desired = True
+            self.wake()  # events of the runtime may wait for this
         self._write_addresses(desired.addresses)
         self._service.reset(desired.membership, desired.launch)
         self._reconciliation.reset(desired.entries, desired.launch)
