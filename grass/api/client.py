@@ -35,6 +35,7 @@ from grass.errors import InputError, ManifestError, NotFoundError
 from grass.mode_file import is_on_this_machine
 from grass.model.key_text import task_parts
 from grass.model.lifecycle import TaskState
+from grass.model.names import is_name
 from grass.wire.codec import builtins
 
 __all__ = ["ApiClient", "Document", "View"]
@@ -105,20 +106,16 @@ class ApiClient(OperationCalls, ScheduleCalls, EventCalls, NodeCalls, UserCalls,
         of the job. ``file``: name and text of the file that a mapping was read from, kept to be shown (``job_file``).
         Raises ManifestError, ConflictError (that name is active).
         """
-        from grass.api.document_data import named_files
-        from grass.manifest import parse_job
         from grass.wire.job_file import pack
 
         document, folder, source, text = _load(job, cwd, env)
         file = file if text is None else (Path(source).name, text)
-        parsed = parse_job(document, source=source).job
         body = {
             "manifest": document,
             "strict": strict,
             "cwd": folder,
             "shell": self._shell(),
-            "id": run_id(parsed.name),
-            "files": named_files(parsed, folder) if self.on_this_machine else {},
+            "id": _new_id(document, source),
             "file": builtins(pack(*file)) if file else None,
         }
         return self._submit("/v1/jobs", body, source)
@@ -378,6 +375,18 @@ def _load(
     folder = _absolute(cwd or path.parent)
     content, text = load_with_text(path)
     return with_data(content, env, _absolute(path.parent), str(document)), folder, str(document), text
+
+
+def _new_id(document: View, source: str) -> str:
+    """Return an id for the job. The client chooses it, so that it can repeat a submission whose reply was lost."""
+    from grass.manifest.job import is_native
+
+    name = document.get("name")
+    if is_native(document) and is_name(name):
+        return run_id(str(name))
+    from grass.manifest import parse_job
+
+    return run_id(parse_job(document, source=source).job.name)
 
 
 def _absolute(folder: str | Path) -> str:

@@ -9,7 +9,6 @@ from typing import Any
 from grass import environment
 from grass.errors import InputError, ManifestError
 from grass.manifest.document import Document
-from grass.model.job import Job
 
 
 def with_data(document: Mapping[str, Any], env: Mapping[str, str] | None, folder: str, source: str) -> Document:
@@ -29,11 +28,3 @@ def with_data(document: Mapping[str, Any], env: Mapping[str, str] | None, folder
         return with_entries(known, lambda name: read_text(Path(folder, name)))
     except ManifestError as error:
         raise ManifestError(error.problems, source) from error
-
-
-def named_files(job: Job, folder: str) -> dict[str, str]:
-    """Return the digests of the files in ``folder`` that the job's commands name, for `grass job diff`."""
-    from grass.files.digests import digests
-    from grass.manifest.code_files import local_names
-
-    return digests(Path(folder), local_names(job), folders=False)

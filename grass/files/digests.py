@@ -1,4 +1,4 @@
-"""Digests of files that a job names, for `grass job diff`. Used by the client for its folder, by the API for the share.
+"""Digests of files that a job names, for `grass job diff`. Used by the API.
 
 The work is bounded, because a job may name a data set: of larger files only the size and the time are recorded.
 """

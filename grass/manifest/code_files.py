@@ -1,7 +1,7 @@
 """Which files the commands of a job name: programs and scripts, so that two runs can be compared. Pure.
 
 Only names that stand in a command as they are; what a program reads by itself is not known. Used by
-``grass.api.document_data``, ``master.api.shared_files`` and ``master.api.submission``.
+``master.api.named_files``.
 """
 
 from __future__ import annotations

@@ -39,6 +39,11 @@ def parse_job(document: Document, *, source: str = "") -> ParsedJob:
     return ParsedJob(job, tuple(warnings))
 
 
+def is_native(document: Any) -> bool:
+    """Return whether the file is in Grass's own dialect."""
+    return not is_maro(document) and not is_foreign(document)
+
+
 def is_maro(document: Any) -> bool:
     """Return whether the file is MARO's: MARO's files always have `mode`; Grass's own job files never do."""
     return isinstance(document, dict) and "mode" in document

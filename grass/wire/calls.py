@@ -50,8 +50,6 @@ class Submission(Call, frozen=True):
     machine."""
     id: str | None = None
     """NAME-xxxxxxxx. Sent again with the same id, nothing is started twice."""
-    files: dict[str, str] = {}
-    """Digests of the client's files that commands name, if the nodes are the client's machine."""
     file: JobFile | None = None
     """The text from which the client made ``manifest``; it is kept to be shown."""
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 
 from grass.clock import steady
 from grass.entropy import run_id
@@ -25,9 +24,9 @@ from grass.wire.tickets import HoldJob, ReleaseJob, SetPriority, StopTasks
 from grass.wire.views import StartedView
 from master.api import rerun as repeated
 from master.api.call import Call, Reply
+from master.api.named_files import with_named_files
 from master.api.plan import check_dependencies
 from master.api.redaction import Redaction
-from master.api.shared_files import with_shared_files
 from master.api.submission import checked_job_id
 from master.api.views import all_records, job_view
 
@@ -56,7 +55,7 @@ def rerun(call: Call, job: str) -> Reply:
         again = repeated.unfinished(record, spec, _tasks(call, record, spec))
     else:
         again = repeated.whole(record, spec)
-    again = with_shared_files(replace(again, files={}), call.api.config.data_dir, call.confined)
+    again = with_named_files(again, call.api.config.data_dir, call.confined)
     job_id = checked_job_id(wanted.id, record.name) or run_id(record.name)
     warnings = tuple(check_dependencies(call, again))
     sighting = call.caller.sighting

@@ -24,13 +24,13 @@ from master.api.job_changes import find_job, stop_tasks
 from master.api.job_file import show_file
 from master.api.job_list import list_jobs
 from master.api.log_stream import stream_logs
+from master.api.named_files import with_named_files
 from master.api.plan import check_dependencies, plan_job
 from master.api.preflight import check_programs, places_of
 from master.api.progress import Progress
 from master.api.query import parse_duration
 from master.api.redaction import Redaction
 from master.api.registry import noun_blueprint
-from master.api.shared_files import with_shared_files
 from master.api.submission import accept_job
 from master.api.usage import with_running
 from master.api.views import all_records, counted_tasks, first_tasks, job_view, specification, task_views, with_values
@@ -67,7 +67,7 @@ def start_job(call: Call) -> Reply:
     store, submission = call.api.store, call.read(Submission)
     accepted = accept_job(submission, store.nodes, run_id, keep_cwd=call.api.config.master.nodes_on_client)
     check_programs([accepted.job], places_of(call))
-    job, job_id = with_shared_files(accepted.job, call.api.config.data_dir, call.confined), accepted.job_id
+    job, job_id = with_named_files(accepted.job, call.api.config.data_dir, call.confined), accepted.job_id
     now, warnings = call.api.wall(), [*accepted.warnings, *check_dependencies(call, job, submission.strict)]
     trace.mark("API: manifest read")
     sighting = call.caller.sighting

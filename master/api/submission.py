@@ -8,7 +8,6 @@ from pathlib import PurePosixPath
 
 from grass.errors import InputError, ManifestError, Problem, UndecodableError
 from grass.manifest import ParsedJob, ParsedSchedule, parse_job, parse_schedule, values
-from grass.manifest.code_files import LONGEST_NAME, MOST_FILES
 from grass.manifest.document import show_text
 from grass.model.job import Job
 from grass.model.names import is_run_of
@@ -43,7 +42,7 @@ def accept_job(
     """
     parsed: ParsedJob = parse_job(submission.manifest)
     origin = origin_of(submission) if keep_cwd else Origin()
-    job = replace(origin.applied(parsed.job), files=_files(submission.files) if keep_cwd else {})
+    job = origin.applied(parsed.job)
     missing = unsuited(job, nodes()) if submission.strict or asks_about_nodes(job) else []
     if submission.strict and (parsed.warnings or missing):
         raise ManifestError([*(Problem("", warning) for warning in parsed.warnings), *missing])
@@ -98,12 +97,6 @@ def _shell(variables: dict[str, str]) -> tuple[tuple[str, str], ...]:
         except values.Wrong as wrong:
             raise InputError(f"shell.{show_text(name)}: {wrong}") from wrong
     return tuple(variables.items())
-
-
-def _files(files: dict[str, str]) -> dict[str, str]:
-    if len(files) > MOST_FILES or any(len(text) > LONGEST_NAME * 2 for each in files.items() for text in each):
-        raise InputError(f"files: must be at most {MOST_FILES} digests, of names with {LONGEST_NAME} characters")
-    return files
 
 
 def _checked_file(file: JobFile | None) -> JobFile | None:

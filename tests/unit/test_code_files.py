@@ -13,7 +13,7 @@ from grass.files import digests as files
 from grass.files.digests import digests
 from grass.manifest.code_files import local_names, shared_names
 from grass.model.job import Component, Job
-from master.api.shared_files import with_shared_files
+from master.api.named_files import with_named_files
 
 
 def job(command: str | tuple[str, ...], cwd: str | None = None) -> Job:
@@ -78,8 +78,24 @@ def test_links_of_the_share_do_not_lead_into_the_folders_of_other_jobs(tmp_path:
     (tmp_path / "code" / "latest").symlink_to("3/own.py")
     (tmp_path / "all").symlink_to("jobs/other-1")
     named = job("cat $GRASS_DATA/code $GRASS_DATA/code/stolen $GRASS_DATA/all $GRASS_DATA/all/secret $GRASS_DATA/jobs")
-    found = with_shared_files(named, tmp_path).files
+    found = with_named_files(named, tmp_path).files
     assert found.keys() == {"$GRASS_DATA/code/3/own.py", "$GRASS_DATA/code/latest"}
+
+
+def test_files_of_the_folder_and_of_the_share_are_told_apart(tmp_path: Path) -> None:
+    share, folder = tmp_path / "share", tmp_path / "folder"
+    for each in (share, folder):
+        each.mkdir()
+        (each / "a.py").write_text(each.name)
+    part = Component("w", "python a.py $GRASS_DATA/a.py", base=str(folder))
+    found = with_named_files(Job("j", {"w": part}, ("w",)), share).files
+    assert found == {
+        name: f"sha256:{hashlib.sha256(text).hexdigest()}"
+        for name, text in (("a.py", b"folder"), ("$GRASS_DATA/a.py", b"share"))
+    }
+    assert with_named_files(Job("j", {"w": replace(part, base=None)}, ("w",)), share).files.keys() == {
+        "$GRASS_DATA/a.py"
+    }
 
 
 def test_a_user_learns_no_digest_of_files_of_another_user(tmp_path: Path) -> None:
@@ -89,8 +105,8 @@ def test_a_user_learns_no_digest_of_files_of_another_user(tmp_path: Path) -> Non
     (tmp_path / "data" / "ann" / "link").symlink_to("../bob/x")
     named = job("cat $GRASS_DATA/data $GRASS_DATA/data/bob/x $GRASS_DATA/data/ann $GRASS_DATA/data/shared/x")
     own = {"$GRASS_DATA/data/ann/x", "$GRASS_DATA/data/shared/x"}
-    assert with_shared_files(named, tmp_path, "ann").files.keys() == own
-    assert with_shared_files(named, tmp_path).files.keys() > {*own, "$GRASS_DATA/data/bob/x"}
+    assert with_named_files(named, tmp_path, "ann").files.keys() == own
+    assert with_named_files(named, tmp_path).files.keys() > {*own, "$GRASS_DATA/data/bob/x"}
 
 
 def test_the_work_for_one_job_is_bounded(tmp_path: Path) -> None:
