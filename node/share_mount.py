@@ -96,7 +96,6 @@ class MountCheck:
     """Ask the mount for a file that does not exist, in a thread of its own: a hung mount may never answer."""
 
     def __init__(self, folder: str) -> None:
-        self.since = clock.steady()
         self.answered = threading.Event()
         self._path = Path(folder) / f".grass-{request_id()[:12]}"
         threading.Thread(target=self._ask, daemon=True).start()
@@ -149,11 +148,12 @@ class Rclone:
     def _read(self) -> None:
         """Copy its messages to stderr until it ends."""
         assert self._process.stderr is not None
-        for line in self._process.stderr:
-            sys.stderr.buffer.write(line)
-            sys.stderr.buffer.flush()
-            if _FAILED_INSIDE in line:
-                self._set_over("rclone failed internally")
+        with self._process.stderr as said:
+            for line in said:
+                sys.stderr.buffer.write(line)
+                sys.stderr.buffer.flush()
+                if _FAILED_INSIDE in line:
+                    self._set_over("rclone failed internally")
         self._set_over(f"rclone ended with {self._process.wait()}")
 
     def _set_over(self, why: str) -> None:
@@ -169,15 +169,21 @@ class Rclone:
 
 
 def watch(share: Share, rclone: Rclone, beat: Callable[[], None], turn: float, hung: float) -> str:
-    """Wait until the mount must be replaced, and return why."""
-    check = MountCheck(share.folder)
+    """Wait until the mount must be replaced, and return why.
+
+    Each turn without an answer adds ``turn`` to the silence, however long it took: while the whole machine stood still,
+    the mount had no chance to answer.
+    """
+    check, silence = MountCheck(share.folder), 0.0
     while True:
         beat()
         if rclone.over.wait(turn):
             return rclone.why
         if check.answered.is_set():
-            check = MountCheck(share.folder)
-        elif clock.steady() - check.since > hung and accepts(share.host, share.port):
+            check, silence = MountCheck(share.folder), 0.0
+            continue
+        silence += turn
+        if silence >= hung and accepts(share.host, share.port):
             return f"the mount did not answer for {hung:g} s, although its server does"
 
 
@@ -212,7 +218,7 @@ def main(argv: Sequence[str]) -> int:
     given = vars(parser.parse_args(argv))
     hung = given.pop("hung")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    return serve(Share(**given), Notifier(), min(TURN, hung), hung)
+    return serve(Share(**given), Notifier(), min(TURN, hung / 4), hung)
 
 
 if __name__ == "__main__":

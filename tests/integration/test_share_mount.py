@@ -22,11 +22,13 @@ from grass.config import ClusterConfig, NodeConfig
 from node.mounts import detach, mounts
 from node.runtime.docker.plan import request
 from node.runtime.protocol import Launch, Start
+from tests.support.example_run import listening
 from tests.support.needs import require, require_root
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.needs_root
 HUNG = 2.0
+hangs_soon = pytest.mark.parametrize("hung", [HUNG])
 
 
 @dataclass
@@ -79,34 +81,41 @@ def dead(folder: Path) -> bool:
 
 
 @pytest.fixture
-def listening() -> Iterator[socket.socket]:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        yield server
+def server() -> Iterator[socket.socket]:
+    """Where the server accepts connections. Nobody else takes the port when it is closed."""
+    with listening() as made:
+        yield made
 
 
 @pytest.fixture
-def mount(tmp_path: Path, listening: socket.socket) -> Iterator[Mount]:
+def hung() -> float:
+    """Seconds without an answer after which a mount counts as hung."""
+    return 60.0
+
+
+@pytest.fixture
+def mount(tmp_path: Path, server: socket.socket, hung: float) -> Iterator[Mount]:
     require_root()
     require(shutil.which("rclone") is not None and shutil.which("fusermount3") is not None, "rclone and fuse3")
     require(Path("/dev/fuse").exists(), "/dev/fuse")
-    server, folder = tmp_path / "server", tmp_path / "share"
-    server.mkdir()
+    served, folder = tmp_path / "server", tmp_path / "share"
+    served.mkdir()
     folder.mkdir()
-    (server / "hello").touch()
+    (served / "hello").touch()
     (tmp_path / "rclone.conf").write_text("[grass]\ntype = local\n")
     given = {
-        "name": server,
+        "name": served,
         "host": "127.0.0.1",
-        "port": listening.getsockname()[1],
+        "port": server.getsockname()[1],
         "folder": folder,
         "credentials": tmp_path / "rclone.conf",
         "cache": tmp_path / "cache",
         "stage": tmp_path / "stage",
         "user": "root",
-        "hung": HUNG,
+        "hung": hung,
     }
     options = [word for name, value in given.items() for word in (f"--{name}", str(value))]
-    made = Mount(server, folder, [sys.executable, "-m", "node.share_mount", *options])
+    made = Mount(served, folder, [sys.executable, "-m", "node.share_mount", *options])
     try:
         made.start()
         yield made
@@ -160,6 +169,7 @@ def test_the_end_of_the_service_leaves_the_mount_so_that_the_next_start_reaches_
     assert (container / "hello").exists()
 
 
+@hangs_soon
 def test_a_mount_that_hangs_although_its_server_answers_is_ended(mount: Mount) -> None:
     rclone = mount.rclone()
     rclone.suspend()
@@ -189,8 +199,9 @@ def test_a_mount_whose_rclone_failed_inside_is_ended(mount: Mount, tmp_path: Pat
     wait_until(lambda: dead(mount.folder), what="an error for whoever uses it")
 
 
-def test_a_mount_that_waits_for_its_server_is_left_alone(mount: Mount, listening: socket.socket) -> None:
-    listening.close()
+@hangs_soon
+def test_a_mount_that_waits_for_its_server_is_left_alone(mount: Mount, server: socket.socket) -> None:
+    server.close()
     rclone = mount.rclone()
     rclone.suspend()
     assert mount.process is not None

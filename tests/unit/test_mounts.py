@@ -1,10 +1,15 @@
 from __future__ import annotations
 
+import socket
 import subprocess
+import threading
 from pathlib import Path
+
+import pytest
 
 from node import share_mount
 from node.mounts import Changes, Mounted, lines_at, mount_of, mount_point
+from tests.support.hung_mount import hung_mount
 from tests.support.needs import require_root
 
 TABLE = """22 1 254:0 / / rw - ext4 /dev/vda rw
@@ -48,3 +53,28 @@ def test_rclone_encodes_no_dot_and_no_space_so_that_it_makes_no_folder_beside_th
     encoded = words[words.index("--smb-encoding") + 1].split(",")
     assert {"Slash", "Colon", "InvalidUtf8"} <= set(encoded)
     assert not {"Dot", "RightPeriod", "RightSpace"} & set(encoded)
+
+
+@pytest.mark.parametrize(("answers", "said"), [(True, "rclone ended with -15"), (False, "did not answer for 0.2 s")])
+def test_a_mount_is_no_hung_one_only_because_the_whole_machine_stood_still(
+    tmp_path: Path, answers: bool, said: str
+) -> None:
+    """The machine stands still for longer than a mount may be silent. Afterwards the mount answers, or never does."""
+    with socket.create_server(("127.0.0.1", 0)) as server, hung_mount(tmp_path) as mount:
+        host, port = server.getsockname()
+        share = share_mount.Share("lab", host, port, str(tmp_path), "/etc/x", "/cache", "/stage", "root")
+        rclone, beats = share_mount.Rclone(["sleep", "60"]), 0
+
+        def beat() -> None:
+            nonlocal beats
+            beats += 1
+            if beats == 2:
+                threading.Event().wait(0.3)  # this is what the program sees of such a machine
+            elif beats == 3 and answers:
+                mount.die()
+                rclone.end()
+
+        try:
+            assert said in share_mount.watch(share, rclone, beat, 0.05, 0.2)
+        finally:
+            rclone.end()
