@@ -55,6 +55,8 @@ _COUNT = 0.02
 """Seconds between two checks of what a transfer under a quota has written. It may exceed the quota for so long."""
 _GRACE = 0.5
 """Seconds between TERM and KILL."""
+_TURN = 0.01
+"""Seconds between two looks for what is left of a transfer."""
 _PROGRAMS = ("/usr", "/bin", "/lib", "/lib32", "/lib64", "/etc/ld.so.cache", "/etc/passwd", "/etc/group", "/dev/null")
 _OTHERS = ("/etc/nsswitch.conf", "/etc/localtime", "/dev/urandom")
 
@@ -126,12 +128,18 @@ def _watched(work: Callable[[], int], allowed: Callable[[], bool], quota: SpaceL
 
 
 def _end(child: int, ended: int) -> None:
-    """End the transfer. On TERM, rsync removes the part of a file that it was receiving."""
+    """End the transfer with all its processes. On TERM, rsync removes the part of a file that it was receiving: a child
+    of it does, which may need longer than the first process."""
+    until = clock.steady() + _GRACE
     os.killpg(child, signal.SIGTERM)
-    select.select([ended], [], [], _GRACE)
+    reaped = bool(select.select([ended], [], [], _GRACE)[0] and os.waitpid(child, 0))
     with suppress(ProcessLookupError):
+        while reaped and clock.steady() < until:
+            os.killpg(child, 0)
+            clock.sleep(_TURN)
         os.killpg(child, signal.SIGKILL)
-    os.waitpid(child, 0)
+    if not reaped:
+        os.waitpid(child, 0)
 
 
 def _do(work: Callable[[], int]) -> NoReturn:
