@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,7 @@ from tests.support.engine import require_engine
 from tests.support.frameworks import torch_folder
 from tests.support.local_cluster import LocalCluster
 from tests.support.needs import require
+from tests.support.network import deaf_library
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -108,10 +110,11 @@ def test_a_bench_with_containers_prints_its_figures() -> None:
     check("node_idle", [*ONE_ROUND, "--seconds", "0.3"], idle)
 
 
-def test_a_bench_with_a_browser_prints_its_figures(cluster: LocalCluster) -> None:
+def test_a_bench_with_a_browser_prints_its_figures(cluster: LocalCluster, tmp_path: Path) -> None:
     require(shutil.which("chromium") is not None, "chromium: Debian's chromium")
     found = {"first useful paint": "ms", "frame, 5,000 tasks": "ms", "master, 10 page(s)": "%"}
-    check("dashboard", [*ONE_ROUND, "--seconds", "0.5"], found, GRASS_BENCH_HOME=str(cluster.home))
+    more = {"GRASS_BENCH_HOME": str(cluster.home), "LD_PRELOAD": str(deaf_library(tmp_path))}
+    check("dashboard", [*ONE_ROUND, "--seconds", "0.5"], found, **more)
 
 
 def test_the_replayed_trace_tells_what_each_scheduler_made_of_it() -> None:

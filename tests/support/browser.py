@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from tests.support.needs import require
+from tests.support.network import deaf_library
 
 WAIT = 20_000
 """Milliseconds until a condition counts as never met."""
@@ -20,18 +24,19 @@ _LOADED = """() => ({ ready: document.readyState, hidden: document.hidden, now: 
 _ANSWER = 3_000
 """Milliseconds that a page gets to say what it shows, after its test failed. It may never answer."""
 
-_NETWORK_CHANGED = "net::ERR_NETWORK_CHANGED"
-"""A request was dropped because an interface of this machine appeared or went, as those of other tests do."""
-
 
 @contextmanager
 def chromium() -> Iterator[Any]:
-    """Yield a browser."""
+    """Yield a browser, which does not hear of other tests' interfaces of this machine."""
     path = shutil.which("chromium")
     require(path is not None, "chromium: Debian's chromium")
     playwright_api = __import__("playwright.sync_api", fromlist=["sync_playwright"])
-    with playwright_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-dev-shm-usage"])
+    with tempfile.TemporaryDirectory() as folder, playwright_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=path,
+            args=["--no-sandbox", "--disable-dev-shm-usage"],
+            env={**os.environ, "LD_PRELOAD": str(deaf_library(Path(folder)))},
+        )
         try:
             yield browser
         finally:
@@ -63,19 +68,6 @@ def opened(browser: Any, link: str, allowed: tuple[str, ...] = (), **options: An
         yield page
 
 
-def visit(page: Any, address: str) -> None:
-    """Open an address as a person does, who tries again when the browser says that the network changed."""
-    for _ in range(10):
-        try:
-            page.goto(address)
-        except playwright_errors().Error as error:
-            if _NETWORK_CHANGED not in str(error):
-                raise
-        else:
-            return
-    raise AssertionError(f"{address}: the network of this machine changes all the time")
-
-
 def run_script(page: Any, script: str, argument: Any = None) -> Any:
     """Return what a script gives, as `page.evaluate`, but wait no longer than the page's limit for an answer."""
     return page.locator(":root").evaluate(f"(_, argument) => ({script})", argument)
@@ -99,13 +91,13 @@ def tab(context: Any, link: str, allowed: tuple[str, ...] = ()) -> Iterator[Any]
     page.on("request", lambda request: request.url.startswith(origin) or wrong.append(f"foreign: {request.url}"))
     try:
         try:
-            visit(page, link)
+            page.goto(link)
             page.wait_for_selector("#top nav")
             yield page
         except BaseException as error:
             error.add_note(f"The page said {wrong}. {_shown(page)}")
             raise
-        found = [each for each in wrong if not any(part in each for part in (_NETWORK_CHANGED, *allowed))]
+        found = [each for each in wrong if not any(part in each for part in allowed)]
         assert found == [], found
     finally:
         page.close()
