@@ -70,10 +70,16 @@ def server(tmp_path: Path) -> Iterator[int]:
         [find_server().path, tmp_path / TASK_REDIS_CONF], cwd=tmp_path, stdout=subprocess.DEVNULL
     )
     try:
+        wait_until(lambda: listens(port), what="the redis")
         yield port
     finally:
         process.kill()
         process.wait()
+
+
+def listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def forwarded(server: int, password: str = "secret", tls: Proof | None = None) -> redis.Redis:
