@@ -6,13 +6,18 @@ import shutil
 import subprocess
 import tempfile
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+
+import psutil
 
 from grass.entropy import password
 from grass.errors import UnreachableError
 from grass.store.embedded import Files, Server, node_user, write_files
 from grass.store.redis_backend import RedisBackend
+from tests.support.processes import ended
+from tests.support.waiting import wait_until
 
 USERS = ("admin", "agent", "api", "node")
 
@@ -71,9 +76,14 @@ class RedisServer:
             self.process = None
 
     def kill(self) -> None:
+        """Kill the server, with the process that may be rewriting its log: nothing is written afterwards."""
         if self.process is not None:
-            self.process.kill()
+            children = psutil.Process(self.process.pid).children()
+            for each in (self.process, *children):
+                with suppress(psutil.NoSuchProcess):
+                    each.kill()
             self.process.wait(10)
+            wait_until(lambda: all(map(ended, children)), what="the end of a rewrite")
             self.process = None
 
     def remove(self) -> None:
