@@ -153,12 +153,18 @@ def test_a_task_that_meets_its_limit_of_processes_now_and_then_goes_on(shepherd:
 
 
 def test_what_hides_from_its_session_ends_with_its_task(shepherd: ShepherdRun) -> None:
-    script = "setsid env -i sh -c 'trap \"\" TERM; sleep 71.5 & wait' & echo up; sleep 0.2; exit 0"
+    script = "setsid env -i sh -c 'trap \"\" TERM; sleep 71.5 & wait' & until [ -e $HOME/go ]; do sleep 0.05; done"
     start(shepherd, "hide/a.0/1", script)
     folder = group(shepherd.started("hide/a.0/1").pid)["pids"]
+    wait_until(lambda: hidden() != [], 10, "what hides")
+    (shepherd.path("hide/a.0/1", "scratch") / "go").touch()
     assert shepherd.ended("hide/a.0/1").code == 0
     wait_until(lambda: not folder.exists(), 10, "the end of its group")
-    assert not [pid for pid in proc.processes() if b"71.5" in proc.read(f"/proc/{pid}/cmdline")]
+    assert hidden() == []
+
+
+def hidden() -> list[int]:
+    return [pid for pid in proc.processes() if proc.read(f"/proc/{pid}/cmdline") == b"sleep\x0071.5\0"]
 
 
 def test_a_task_cannot_lift_its_limits_or_leave_its_group(shepherd: ShepherdRun) -> None:
