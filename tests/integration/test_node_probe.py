@@ -112,7 +112,7 @@ def test_after_a_boot_without_the_share_the_node_is_not_fit_until_it_is_mounted(
 
 def test_a_share_that_cannot_be_written_and_a_collector_that_is_away_fail_with_advice(place: Place) -> None:
     place.config.data_dir.rmdir()
-    checks = place.probe("process", seconds=1.0)
+    checks = place.probe("process", seconds=5.0)  # the process has as long as the collector, which is away
     assert not checks["share"].ok and "mount the share there" in checks["share"].message
     assert not checks["log collector"].ok and "firewall" in checks["log collector"].message
     assert checks["process"].ok
@@ -124,7 +124,7 @@ def test_a_folder_that_is_not_the_clusters_share_is_found_out(place: Place, tmp_
     place.start_collector()
     right = replace(place.config, share=str(place.config.data_dir))
     place.config = replace(place.config, share=str(tmp_path))
-    share = place.probe("process", seconds=2.0)["share"]
+    share = place.probe("process", seconds=6.0)["share"]
     assert not share.ok and "is not the cluster's share" in share.message
     place.config = right
     assert place.probe("process")["share"].ok
