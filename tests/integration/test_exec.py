@@ -70,6 +70,7 @@ def test_a_command_runs_beside_the_task_with_its_environment_and_its_exit_code_c
     assert run.code == 7
 
 
+@pytest.mark.alone
 def test_calls_of_a_disabled_user_end_within_a_second_and_so_does_the_command(
     cluster: LocalCluster, client: ApiClient, tmp_path: Path
 ) -> None:
@@ -99,6 +100,7 @@ def test_calls_of_a_disabled_user_end_within_a_second_and_so_does_the_command(
     assert client.wait("of-ann", timeout=20)["state"] == "STOPPED"
 
 
+@pytest.mark.alone
 def test_what_a_disabled_user_has_open_ends_within_a_second_also_after_a_restart_of_the_api(
     cluster: LocalCluster, client: ApiClient, tmp_path: Path
 ) -> None:
