@@ -27,14 +27,20 @@ from tests.support.waiting import wait_until
 pytestmark = pytest.mark.timeout(180)
 
 ONE, TWO = "j-1/c.0/1", "j-2/c.0/1"
-SHORT = Patience(ask=0.1, name=0.3, kill=0.8)
+SHORT = Patience(ask=0.2, name=1.0, kill=3.0)
+SHORTEST = Patience(ask=0.1, name=0.3, kill=0.8)
 
 
 @pytest.fixture
-def shepherd() -> Iterator[ShepherdRun]:
+def patience() -> Patience:
+    return SHORT
+
+
+@pytest.fixture
+def shepherd(patience: Patience) -> Iterator[ShepherdRun]:
     with ShepherdRun() as run:
         run.runtime.close()
-        run.runtime = ProcessRuntime(run.config.socket("shepherd"), SHORT)
+        run.runtime = ProcessRuntime(run.config.socket("shepherd"), patience)
         run.connect()
         yield run
 
@@ -120,8 +126,10 @@ def test_more_callers_than_a_hung_shepherd_has_room_for_do_not_block_its_client(
     shepherd.relist()
 
 
+@pytest.mark.alone  # it has less than a second for each answer
+@pytest.mark.parametrize("patience", [SHORTEST])
 def test_a_shepherd_that_is_busy_but_answers_is_left_alone(shepherd: ShepherdRun) -> None:
-    before, count = shepherd.shepherd_pid(), chosen(1500)
+    before, count = shepherd.shepherd_pid(), chosen(6000)
     shepherd.launch("j-1/c", ["/bin/true"])
     keys = [f"j-1/c.{index}/1" for index in range(count)]
     shepherd.start("j-1/c", *keys)
