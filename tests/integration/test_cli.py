@@ -573,7 +573,7 @@ def test_daemons_are_shown_and_the_exit_code_is_3_while_the_api_is_down(grass: G
     status = json.loads(done.stdout)
     assert "does not answer" in status["error"]
     assert {daemon["name"] for daemon in status["daemons"]} == DAEMONS
-    assert grass("job", "list").returncode == 0
+    wait_until(lambda: grass("job", "list").returncode == 0, what="the API")
 
 
 def test_the_shell_completes_names_of_jobs(grass: Grass, folder: Path) -> None:
