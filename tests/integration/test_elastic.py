@@ -139,23 +139,23 @@ KILLS = {
     "a scale-out that waits": Kill(lambda c: waiting(c), "WAITING", "DONE", left=THREE),
     "a scale-out without resources": Kill(lambda c: c.scale("kill", "worker", 3), "RESERVING", "DONE", "seat", THREE),
     "a scale-out that gets none": Kill(
-        lambda c: c.scale("kill", "worker", 3, deadline=3), "RESERVING", "TIMED_OUT", ""
+        lambda c: c.scale("kill", "worker", 3, deadline=8), "RESERVING", "TIMED_OUT", ""
     ),
     "a scale-out that is not ready": Kill(lambda c: c.scale("kill", "worker", 3), "STARTING", "DONE", "ready", THREE),
     "a scale-out that fails": Kill(lambda c: c.scale("kill", "worker", 3), "STARTING", "ROLLED_BACK", "fail"),
     "a scale-out that never is": Kill(
-        lambda c: c.scale("kill", "worker", 3, deadline=3), "STARTING", "TIMED_OUT", "release"
+        lambda c: c.scale("kill", "worker", 3, deadline=8), "STARTING", "TIMED_OUT", "release"
     ),
     "a scale-in that drains": Kill(
-        lambda c: c.scale("kill", "worker", 1, deadline=3), "DRAINING", "DONE", left=THREE[:1]
+        lambda c: c.scale("kill", "worker", 1, deadline=8), "DRAINING", "DONE", left=THREE[:1]
     ),
     "a scale-in": Kill(lambda c: c.scale("kill", "worker", 1), "STOPPING", "DONE", left=THREE[:1]),
-    "a suspension that drains": Kill(lambda c: c.suspend("kill", deadline=3), "DRAINING", "DONE", left=()),
+    "a suspension that drains": Kill(lambda c: c.suspend("kill", deadline=8), "DRAINING", "DONE", left=()),
     "a suspension": Kill(lambda c: c.suspend("kill"), "STOPPING", "DONE", left=()),
-    "a restart that drains": Kill(lambda c: c.restart("kill", deadline=3), "DRAINING", "DONE"),
+    "a restart that drains": Kill(lambda c: c.restart("kill", deadline=8), "DRAINING", "DONE"),
     "a restart": Kill(lambda c: c.restart("kill"), "STOPPING", "DONE"),
     "a replacement that drains": Kill(
-        lambda c: c.replace("kill", "worker.1", deadline=3), "DRAINING", "TIMED_OUT", more={"framework": "torch"}
+        lambda c: c.replace("kill", "worker.1", deadline=8), "DRAINING", "TIMED_OUT", more={"framework": "torch"}
     ),
     "a replacement": Kill(lambda c: c.replace("kill", "worker.1"), "STOPPING", "DONE"),
     "a drain": Kill(lambda c: drained(c), "STARTING", "DONE", "uncordon"),

@@ -157,7 +157,7 @@ def test_a_cluster_that_may_end_when_idle_waits_for_its_jobs_and_then_ends_by_it
     with cluster.client() as client:
         client.start({"name": "last", "components": {"t": {"command": "sleep 2"}}})
         assert client.wait("last", timeout=30)["state"] == "SUCCEEDED"
-    wait_until(lambda: not any(map(alive, pids)), what="the end of all daemons")
+    wait_until(lambda: not any(map(alive, pids)), 40, "the end of all daemons")
     assert cluster.config.path.exists()
 
 

@@ -123,8 +123,8 @@ def test_a_killed_api_server_leaves_no_worker_and_gets_its_port_back(cluster: Lo
     of_api = [p.pid for p in processes.of_cluster(cluster.config) if p.name == "master-api-server"]
     assert len(of_api) == 2
     os.kill(parent, signal.SIGKILL)
-    wait_until(lambda: not any(map(alive, of_api)), seconds=5, what="the end of the worker")
-    wait_until(lambda: answers(cluster), seconds=5, what="the next API server")
+    wait_until(lambda: not any(map(alive, of_api)), what="the end of the worker")
+    wait_until(lambda: answers(cluster), what="the next API server")
 
 
 def answers(cluster: LocalCluster) -> bool:
