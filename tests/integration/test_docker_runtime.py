@@ -243,9 +243,10 @@ def test_a_new_agent_finds_what_runs_and_repeats_no_output(run: DockerRun) -> No
 
 
 def test_what_ended_while_no_agent_was_there_is_reported_with_its_output(run: DockerRun) -> None:
-    run.start("sleep 0.3; echo done; exit 5")
+    run.start("until [ -e $GRASS_SCRATCH/go ]; do sleep 0.05; done; echo done; exit 5")
     run.runs()
     run.runtime.close()
+    (run.path("scratch") / "go").touch()
     [made] = run.containers()
     wait = subprocess.run(["docker", "wait", made["Id"]], capture_output=True, text=True, check=True)
     assert wait.stdout.strip() == "5"

@@ -184,7 +184,7 @@ def test_a_share_that_fails_is_said_and_asked_again_and_fails_no_task(
     provider = Images(engine, share.folder, share.folder.parent / "state.json")
     with DockerRun(images=provider) as run:
         run.start("echo it runs", image=name)
-        run.wait(lambda: len([each for each in run.waiting if "cannot be read" in each.reason.message]) == 2)
+        run.wait(lambda: len([each for each in run.waiting if "cannot be read" in each.reason.message]) >= 2)
         assert run.lists == 1, "the engine is not away"
         assert ONE not in run.known
         path.unlink() if path.is_symlink() else path.rmdir()
