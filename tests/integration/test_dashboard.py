@@ -836,7 +836,9 @@ def test_files_of_a_job_are_listed_and_downloaded_and_no_others(
     assert answer(link, f"/file?path=jobs/{job_id}/large.bin")[0] == 401
 
 
-def test_two_runs_are_compared_with_curves_and_files(page: Any, client: ApiClient) -> None:
+def test_two_runs_are_compared_with_curves_and_files_although_the_network_drops_a_question(
+    context: Any, link: str, client: ApiClient
+) -> None:
     ids = []
     for rate in ("0.1", "0.2"):
         report = f"for s in 1 2 3; do echo GRASS_METRIC loss={rate} step=$s; done; echo {rate} > $GRASS_OUTPUT/rate"
@@ -846,16 +848,19 @@ def test_two_runs_are_compared_with_curves_and_files(page: Any, client: ApiClien
         assert client.wait(ids[-1], timeout=60)["state"] == "SUCCEEDED"
     for job_id in ids:
         wait_until(lambda job_id=job_id: client.job_metrics(job_id)["curves"])
-    to(page, f"/compare/{ids[0]}/{ids[1]}")
-    page.wait_for_selector(f".chart[aria-label*='{ids[0]} now 0.1'][aria-label*='{ids[1]} now 0.2']")
-    page.wait_for_selector("section[aria-label='Differences of the job files'] th:has-text('main.command')")
-    page.wait_for_selector(
-        "section[aria-label=Comparison] tr:has(th:text-is('main')) td:text-is('1 task: 1 succeeded') >> nth=1"
-    )
-    page.wait_for_selector("tr:has(th:text-is('components.main.resources.cpu')) td:text-is('0.2')")
-    page.wait_for_selector("section[aria-label='Output files'] th:has-text('rate')")
-    to(page, f"/jobs/{ids[0]}/about")
-    page.wait_for_selector("section[aria-label*='with defaults'] .source:has-text('cpu: 0.1')")
+    with tab(context, link, ("ERR_INTERNET_DISCONNECTED",)) as page:
+        page.route("**/files?*", lambda route: route.abort("internetdisconnected"), times=1)
+        to(page, f"/compare/{ids[0]}/{ids[1]}")
+        page.wait_for_selector(f".chart[aria-label*='{ids[0]} now 0.1'][aria-label*='{ids[1]} now 0.2']")
+        page.wait_for_selector("section[aria-label='Differences of the job files'] th:has-text('main.command')")
+        page.wait_for_selector(
+            "section[aria-label=Comparison] tr:has(th:text-is('main')) td:text-is('1 task: 1 succeeded') >> nth=1"
+        )
+        page.wait_for_selector("tr:has(th:text-is('components.main.resources.cpu')) td:text-is('0.2')")
+        page.wait_for_selector("section[aria-label='Output files'] th:has-text('rate')")
+        page.wait_for_selector("section[aria-label='Output files'] tr:has-text('rate') td:text-is('4 B') >> nth=1")
+        to(page, f"/jobs/{ids[0]}/about")
+        page.wait_for_selector("section[aria-label*='with defaults'] .source:has-text('cpu: 0.1')")
 
 
 def test_the_whole_event_log_is_filtered_by_the_cluster_and_read_page_by_page(page: Any, client: ApiClient) -> None:

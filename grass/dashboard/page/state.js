@@ -10,6 +10,7 @@ const MOST_EVENTS = 500, MOST_ENDED = 1000;
 const ENDED = new Set(["SUCCEEDED", "FAILED", "STOPPED"]);
 const SETTLING = 30; // seconds
 const SILENCE = 15; // seconds; the server says something every 5 s
+const MOST_TRIES = 4;
 
 export const ended = (job) => ENDED.has(job.state);
 
@@ -127,17 +128,29 @@ export const cluster = new Feed(null);
 export async function ask(name, words = {}) {
   if (!me.questions.includes(name)) throw new Error("this page does not show that");
   const given = Object.entries(words).filter(([, value]) => value !== null && value !== undefined);
-  return answered(await fetch(`/ask/${name}?${new URLSearchParams(given)}`, { headers: { Accept: "application/json" } }));
+  return answerTo(`/ask/${name}?${new URLSearchParams(given)}`);
 }
 
 // What is in a folder of the share.
 export async function listFiles(path) {
-  return answered(await fetch(`/files?${new URLSearchParams({ path })}`, { headers: { Accept: "application/json" } }));
+  return answerTo(`/files?${new URLSearchParams({ path })}`);
 }
 
 export async function act(name, body) {
   const headers = { "Content-Type": "application/json", Accept: "application/json" };
   return answered(await fetch(`/do/${name}`, { method: "POST", headers, body: JSON.stringify(body) }));
+}
+
+// Asks again what the browser dropped, as it does when a network interface of its machine appears or goes.
+async function answerTo(question) {
+  for (let tries = 1; ; tries += 1) {
+    try {
+      return await answered(await fetch(question, { headers: { Accept: "application/json" } }));
+    } catch (error) {
+      if (!(error instanceof TypeError) || tries === MOST_TRIES) throw error;
+      await new Promise((resolve) => setTimeout(resolve, 200));
+    }
+  }
 }
 
 async function answered(response) {
