@@ -21,7 +21,7 @@ def test_a_user_with_all_turns_is_told_so_and_waits_while_others_are_answered(tm
         long: Future[Any] = pool.submit(world.client(timeout=60.0).plan, JOB)
         wait_until(lambda: world.backend.newest(world.keys.tickets) is not None)
         with pytest.raises(TooManyCallsError, match="user ann: 1 calls are being answered"):
-            world.client(timeout=0.1).start(JOB)
+            world.client(timeout=0.1).execute("j", "w.0", ["true"])  # whose tries each have seconds for an answer
         assert world.client("bob").jobs() == []
         world.answer_plan()
         assert long.result(60)["reason"] is None
