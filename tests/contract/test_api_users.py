@@ -180,6 +180,7 @@ def test_the_open_stream_of_a_disabled_user_ends(world: ApiWorld, root: ApiClien
     assert "what eve must not see" not in seen
 
 
+@pytest.mark.alone
 def test_a_waiting_call_of_a_disabled_user_ends_within_a_second(world: ApiWorld, root: ApiClient) -> None:
     world.backend.apply([("HSET", world.keys.nodes, "n1", '{"name": "n1", "state": "READY"}')])
     root.set_user_role("ann", "admin")
