@@ -114,8 +114,11 @@ def test_a_change_is_measured_again_after_a_measurement_that_failed(tmp_path: Pa
     note_push(made.config, "ann")
     made.now += 100
     made.watch.turn()
-    assert made.watch._measuring is not None
-    made.watch._measuring.process.kill()
+    measuring = made.watch._measuring
+    assert measuring is not None
+    measuring.process.kill()
+    measuring.process.wait()
+    measuring.answer.truncate(0)  # it may have ended before it was killed
     assert made.measured(100)["files"] == 1  # this one failed
     assert made.measured(100)["files"] == 2
     made.watch.close()
