@@ -139,13 +139,15 @@ def test_commands_that_hang_delay_nobody_and_are_given_up_in_time(
     readiness: Readiness, said: Said, tmp_path: Path
 ) -> None:
     for number in range(20):
-        readiness.watch(check(f"hangs-{number}", tmp_path, timeout=1.5, command="sleep 7771; true"))
+        readiness.watch(check(f"hangs-{number}", tmp_path, command="sleep 7771; true"))
     readiness.watch(check("well", tmp_path, command="true"))
     assert said.failure("ready", "well") == ""
     assert said.said == [("ready", "well", "")]
     for number in range(20):  # before the command's own limit, which would be said
-        assert said.failure("not-ready", f"hangs-{number}") == "its check has not ended yet"
-    wait_until(lambda: not running("sleep", "7771"))
+        readiness.watch(check(f"late-{number}", tmp_path, timeout=1.5, command="sleep 7777; true"))
+    for number in range(20):
+        assert said.failure("not-ready", f"late-{number}") == "its check has not ended yet"
+    wait_until(lambda: not running("sleep", "7777"))
 
 
 def test_however_many_commands_hang_a_log_is_looked_at(readiness: Readiness, said: Said, tmp_path: Path) -> None:
