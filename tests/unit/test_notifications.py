@@ -194,16 +194,31 @@ def test_the_cluster_is_told_of_the_kinds_that_its_settings_name() -> None:
 # how it is delivered
 
 
+class CountsTries(MemoryBackend):
+    """Remembers which numbers of tries were written of notifications."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tries: list[int] = []
+
+    def apply(self, ops: list[Any], guards: list[Any] | None = None) -> int:
+        changed = [op for op in ops if op[0] == "HSWAP" and op[1] == KEYS.notifications]
+        self.tries += [NOTIFICATION.decode(op[4]).tries for op in changed if op[4]]
+        return super().apply(ops, guards)
+
+
 def test_a_delivery_is_signed_and_has_the_same_id_until_it_is_accepted() -> None:
-    with receiving(500, 302, 204) as receiver, courier() as (made, backend):
+    """The second try is a second after the first, and the third two seconds after that."""
+    backend = CountsTries()
+    with receiving(500, 302, 204) as receiver:
         put(backend, "j", receiver.url, secret="a secret")
+        made = Courier(backend, KEYS, "lab", None, True)
         made.start()
-        for tries in (1, 2):
-            wait_until(lambda: any(each.tries == tries for each in waiting(backend).values()))  # noqa: B023
-            [each] = waiting(backend).values()
-            made.accept([put(backend, "j", receiver.url, secret="a secret", tries=each.tries)])  # due now
-        wait_until(lambda: not waiting(backend))
-    assert len(receiver.got) == 3
+        try:
+            wait_until(lambda: not waiting(backend))
+        finally:
+            made.close()
+    assert len(receiver.got) == 3 and backend.tries == [1, 2]
     headers, body = receiver.got[-1]
     assert {headers["Grass-Notification"] for headers, _ in receiver.got} == {"j-1:end"}
     wanted = hmac.new(b"a secret", body, hashlib.sha256).hexdigest()
