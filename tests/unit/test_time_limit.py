@@ -15,9 +15,10 @@ def never():
 
 class Slow(Exception):
     def __str__(self):
-        threading.Event().wait(0.6)
+        threading.Event().wait(3.3)
         return "the cause"
 
+@pytest.mark.timeout(3)  # more than a busy machine takes to get there
 def test_1_fails_with_a_report_that_takes_longer_than_the_limit():
     raise Slow
 
@@ -32,9 +33,11 @@ def endless():
     yield
     never()
 
+@pytest.mark.timeout(3)
 def test_3_fails_and_its_fixture_does_not_end(endless):
     raise ValueError("before the fixture")
 
+@pytest.mark.timeout(20)
 def test_4_passes():
     pass
 """
