@@ -19,19 +19,31 @@ MASTER = ("master-agent", "master-api-server")
 
 def pss(pid: int, others: set[int]) -> float:
     """MiB of the process and all that it started, down to the first that is one of ``others``."""
-    waiting, total = [psutil.Process(pid)], 0
+    waiting, total = children(psutil.Process(pid), others), _pss_of_one(pid)
+    if total == 0:
+        raise ValueError(f"process {pid} has ended")
     while waiting:
         process = waiting.pop()
         total += _pss_of_one(process.pid)
-        waiting += [child for child in process.children() if child.pid not in others]
+        waiting += children(process, others)
     return total / MEBIBYTE
 
 
+def children(process: psutil.Process, others: set[int]) -> list[psutil.Process]:
+    """Return those that are none of ``others``; none of a process that has just ended."""
+    try:
+        return [child for child in process.children() if child.pid not in others]
+    except psutil.NoSuchProcess:
+        return []
+
+
 def _pss_of_one(pid: int) -> int:
-    for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
-        if line.startswith("Pss:"):
-            return int(line.split()[1]) * 1024
-    raise ValueError(f"/proc/{pid}/smaps_rollup has no Pss line")
+    """Return bytes; 0 of a process that has just ended."""
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:")), 0)
 
 
 def main() -> None:
