@@ -145,11 +145,11 @@ class Matrix:
         assert started(marks / "array") == {f"t.{index}/1": 1 for index in range(ARRAY)}
         assert started(marks / "retried") == {f"t.{index}/{n}": 1 for index in range(RETRIED) for n in (1, 2)}
         assert set(started(marks / "stopped").values()) <= {1}
-        printed = patiently(lambda: [line["text"] for line in client.logs(names["array"])])
+        printed = whole_log(client, names["array"])
         assert sorted(printed) == sorted(str(index) for index in range(ARRAY))
-        printed = patiently(lambda: [line["text"] for line in client.logs(names["retried"])])
+        printed = whole_log(client, names["retried"])
         assert sorted(printed) == ["1"] * RETRIED + ["2"] * RETRIED
-        numbers = patiently(lambda: [int(line["text"][:8]) for line in client.logs(names["talking"])])
+        numbers = [int(line[:8]) for line in whole_log(client, names["talking"])]
         assert numbers == list(range(self.lines)), first_difference(numbers)
 
 
@@ -175,6 +175,19 @@ def patiently(action: Callable[[], T], seconds: float = 60.0) -> T:
         except UnreachableError:
             if time.monotonic() > until:
                 raise
+
+
+def whole_log(client: ApiClient, job: str) -> list[str]:
+    """Return the lines of a job that has ended, once none is late: the collector may have been killed just before."""
+    printed: list[str] = []
+
+    def is_whole() -> bool:
+        late: list[bool] = []
+        printed[:] = patiently(lambda: [line["text"] for line in client.logs(job, late=lambda: late.append(True))])
+        return not late
+
+    wait_until(is_whole, BACK_WITHIN, f"the whole log of {job}", 0.1)
+    return printed
 
 
 @contextmanager
