@@ -35,7 +35,10 @@ from tests.support.three_nodes import (
 from tests.support.waiting import wait_until
 
 ALL_READY = dict.fromkeys(NODES, "READY")
-LOST_AFTER = 15.0
+LOST_AFTER = 25.0
+"""Seconds. A node that is silent is connected again well before."""
+LISTED = 15.0
+"""Seconds in which `grass node list` ends. The client gives a master that hangs up earlier, with an error."""
 NODE_DAEMONS = ("shepherd", "node-agent", "node-api-server", "share-fuse")
 MASTER_DAEMONS = ("redis", "collector", "samba", "monitor", "master-agent", "master-api-server")
 ALL_DAEMONS = ("share", *NODE_DAEMONS, *MASTER_DAEMONS)
@@ -43,7 +46,7 @@ ALL_DAEMONS = ("share", *NODE_DAEMONS, *MASTER_DAEMONS)
 
 @pytest.fixture(scope="module")
 def cluster(running_lab: SessionLab, site: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """n3 has no engine. A node that is silent for 15 s is given up."""
+    """n3 has no engine. A node that is silent for ``LOST_AFTER`` is given up."""
 
     def without_an_engine() -> None:
         running_lab.hosts["n3"].sh("systemctl disable --now docker.socket docker.service containerd.service")
@@ -135,7 +138,7 @@ def test_the_tasks_of_a_node_that_is_cut_off_for_long_are_replaced_and_the_old_o
         task: before[task] for task in before if task not in there
     }
     assert counters(host) == 2
-    assert node_list_takes(cluster) < 5
+    assert node_list_takes(cluster) < LISTED
     host.heal()
     wait_until(lambda: states(client) == ALL_READY, 30, "the return of n1", 0.2)
     wait_until(lambda: counters(host) == 0, 30, "the end of what was replaced", 0.2)
@@ -218,7 +221,7 @@ def test_a_master_without_power_for_long_hangs_no_node(cluster: Cluster, client:
     cluster.lab.hosts["master"].kill()
     since = time.monotonic()
     assert cluster.grass("node", "list").returncode == 3
-    assert time.monotonic() - since < 15
+    assert time.monotonic() - since < LISTED
     looks = f"timeout 60 ls /srv/grass/{cluster.name}/data"  # somebody who waits for the dead share
     for host in nodes:
         host.sh(f"{looks} >/dev/null 2>&1 &")
@@ -227,7 +230,7 @@ def test_a_master_without_power_for_long_hangs_no_node(cluster: Cluster, client:
     cluster.lab.hosts["master"].start()
     wait_until(lambda: answers(client), 60, "the API", 0.2)
     wait_until(lambda: states(client) == ALL_READY, 60, "all nodes", 0.2)
-    assert node_list_takes(cluster) < 5
+    assert node_list_takes(cluster) < LISTED
     assert [pid(host, cluster, "node-agent") for host in nodes] == agents
     assert places(client, "outage") == before
     ends_well(client, "outage")
@@ -426,17 +429,18 @@ def test_appends_from_two_nodes_through_fuse_break_nothing_and_those_of_one_are_
     client.start({"name": "appends", "components": {"both": both, "alone": alone}})
     assert client.wait("appends", timeout=120)["state"] == "SUCCEEDED"
     master, folder = cluster.lab.hosts["master"], f"/srv/grass/{cluster.name}"
-    kept = master.sh(f"cat {folder}/data/alone").split()
-    assert kept == [f"n3.{number}" for number in range(1, 101)]
-    lines = master.sh(f"cat {folder}/data/both").split()
-    assert set(lines) <= {f"{node}.{number}" for node in ("n1", "n2") for number in range(1, 101)}
-    assert {"n1.100", "n2.100"} & set(lines)
+    kept = lambda name: master.sh(f"cat {folder}/data/{name}").split()  # noqa: E731
+    # rclone uploads a file after it is closed
+    wait_until(lambda: kept("alone") == [f"n3.{number}" for number in range(1, 101)], 20, "all appends of n3")
+    of_both = {f"{node}.{number}" for node in ("n1", "n2") for number in range(1, 101)}
+    wait_until(
+        lambda: {"n1.100", "n2.100"} & set(found := kept("both")) and set(found) <= of_both, 20, "the last of n1 and n2"
+    )
     assert states(client) == ALL_READY
     assert [pid(cluster.lab.hosts[node], cluster, "share-fuse") for node in NODES] == mounts
     assert client.node("n1")["labels"]["share"] == "fuse"
     cluster.lab.hosts["n1"].sh(f"touch {folder}/at-the-top '{folder}/ends with a dot.'")
     names = lambda: master.sh(f"ls {folder}").splitlines()  # noqa: E731
-    # rclone uploads a file after it is closed
     wait_until(lambda: {"at-the-top", "ends with a dot."} <= set(names()), 20, f"the files of n1 in {folder}")
     assert all(name.isascii() for name in names())
 
