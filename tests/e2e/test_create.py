@@ -314,6 +314,7 @@ def test_a_master_that_is_rebooted_comes_back_with_all_of_its_daemons(standing: 
     host.reboot()
     host.wait_booted()
     wait_until(lambda: standing.grass("status").returncode == 0, 60)
+    wait_until(lambda: {state for state, _ in daemons(standing).values()} == {"RUNNING"}, 30, "all daemons")
 
 
 def test_the_user_of_maros_file_owns_the_cluster(standing: Cluster) -> None:
