@@ -65,6 +65,11 @@ def device(line: str) -> str:
     return line.split(" ", 3)[2]
 
 
+def read_only(line: str) -> bool:
+    """Return whether the mount of a line of the table is read-only."""
+    return "ro" in line.split(" ", 6)[5].split(",")
+
+
 class Changes:
     """Tells of changes of the table in this process's namespace. Asking takes a hundredth of the time of reading it."""
 

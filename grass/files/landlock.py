@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import stat
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -47,11 +48,14 @@ def version() -> int:
     return max(0, int(_libc.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(_ASK_VERSION))))
 
 
-def restrict(read: Iterable[Path], write: Iterable[Path], look: Iterable[Path] = ()) -> None:
-    """Allow this process no files but those in ``read`` (and to execute them) and in ``write``. It cannot be undone.
+def restrict(
+    programs: Iterable[Path], write: Iterable[Path], *, read: Iterable[Path] = (), look: Iterable[Path] = ()
+) -> None:
+    """Allow this process no files but those in ``programs`` (to read and to execute), in ``write``, and in ``read``.
 
-    In ``look`` and below, it may open folders, and so list the names in them, but no file. Paths that do not exist are
-    left out. Raises GrassError: the kernel has no Landlock, or refuses.
+    It cannot be undone. In ``look`` and below, it may open folders, and so list the names in them, but no file. Paths
+    that do not exist are left out, and so are links among ``write`` and ``read``: users may have made them. Raises
+    GrassError: the kernel has no Landlock, or refuses.
     """
     offered = version()
     if not offered:
@@ -59,24 +63,28 @@ def restrict(read: Iterable[Path], write: Iterable[Path], look: Iterable[Path] =
     handled = _OF_ALL_VERSIONS | (_REFER if offered >= 2 else 0) | (_TRUNCATE if offered >= 3 else 0)
     asked = _Ruleset(handled)
     rules = _checked(_libc.syscall(_CREATE_RULESET, ctypes.byref(asked), ctypes.c_size_t(8), ctypes.c_uint32(0)))
-    for path in read:
+    for path in programs:
         _allow(rules, path, _READ)
     for path in look:
         _allow(rules, path, _READ_DIR)
+    for path in read:
+        _allow(rules, path, _READ & ~_EXECUTE, os.O_NOFOLLOW)
     for path in write:
-        _allow(rules, path, handled & ~_SPECIAL & ~_EXECUTE)
+        _allow(rules, path, handled & ~_SPECIAL & ~_EXECUTE, os.O_NOFOLLOW)
     _checked(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
     _checked(_libc.syscall(_RESTRICT_SELF, rules, ctypes.c_uint32(0)))
     os.close(rules)
 
 
-def _allow(rules: int, path: Path, access: int) -> None:
+def _allow(rules: int, path: Path, access: int, flags: int = 0) -> None:
     with suppress(FileNotFoundError):
-        opened = os.open(path, os.O_PATH | os.O_CLOEXEC)
-        if not path.is_dir():
+        opened = os.open(path, os.O_PATH | os.O_CLOEXEC | flags)
+        mode = os.fstat(opened).st_mode
+        if not stat.S_ISDIR(mode):
             access &= _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE
-        rule = _Beneath(access, opened)
-        _checked(_libc.syscall(_ADD_RULE, rules, _PATH_BENEATH, ctypes.byref(rule), ctypes.c_uint32(0)))
+        if not stat.S_ISLNK(mode):
+            rule = _Beneath(access, opened)
+            _checked(_libc.syscall(_ADD_RULE, rules, _PATH_BENEATH, ctypes.byref(rule), ctypes.c_uint32(0)))
         os.close(opened)
 
 

@@ -69,15 +69,17 @@ def arguments(environ: Mapping[str, str]) -> Iterator[str]:
 def not_theirs(user: str, job: str, arguments: Iterable[str]) -> str:
     """Return why the user may not reach one of the paths; empty: nothing is wrong. Paths follow the word ``.``.
 
-    The client writes ``MODULE/./PATH``. Not every version of rsync leaves out the module here.
+    A push changes them, and a pull (``--sender``) reads them. The client writes ``MODULE/./PATH``. Not every version of
+    rsync leaves out the module here.
     """
     words = list(arguments)
+    refusal = rights.read_refusal if "--sender" in words else rights.write_refusal
     for word in words[words.index(".") + 1 :] if "." in words else ():
         try:
             path = paths.to_read(word.removeprefix(f"{rights.DATA}/./"))
         except InputError as error:
             return str(error)
-        if said := rights.refusal(user, path):
+        if said := refusal(user, path):
             return said
         if rights.job_of(path) not in ("", job):
             return f"{path}: the transfer did not name this job when it began; update Grass on your machine"

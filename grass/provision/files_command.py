@@ -18,7 +18,7 @@ import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from grass import clock
 from grass.api.keyring import Role
@@ -59,6 +59,13 @@ _TURN = 0.01
 """Seconds between two looks for what is left of a transfer."""
 _PROGRAMS = ("/usr", "/bin", "/lib", "/lib32", "/lib64", "/etc/ld.so.cache", "/etc/passwd", "/etc/group", "/dev/null")
 _OTHERS = ("/etc/nsswitch.conf", "/etc/localtime", "/dev/urandom")
+
+
+class Areas(NamedTuple):
+    """The folders of the share that a process may use, by Landlock. Programs come in addition."""
+
+    write: list[Path]
+    read: list[Path]
 
 
 def main(asked: str, config_file: str, user: str, key: str) -> int:
@@ -171,13 +178,13 @@ def _rsync(config: ClusterConfig, record: UserRecord, job: str, scratch: Path) -
         str(folder), sys.executable, modules=modules, read_only=record.role is Role.VIEWER, options=options
     )
     conf.write_text(text)
-    areas = [folder / part for part in (modules["images"], *rights.own_folders(record.user))]
-    areas += [folder / paths.JOBS / job] if job else []
+    areas = _areas(config, record.user, [Path("/dev/null"), folder / modules["images"]])
+    areas.write.extend([folder / paths.JOBS / job] if job else [])
 
     def run() -> int:
         if restricted:
             # Debian's rsync 3.2.7 opens each folder on the way from the module's to the one that was asked for
-            landlock.restrict([conf, *_programs()], [*areas, Path("/dev/null")], look=[folder])
+            landlock.restrict([conf, *_programs()], areas.write, read=areas.read, look=[folder])
         serve.become_rsync(conf)
 
     return run
@@ -195,14 +202,14 @@ def _operation(config: ClusterConfig, record: UserRecord) -> Callable[[], int]:
             output.write(f"{encode(serve.refusal(error))}\n".encode())
             return 0
         if areas is not None:
-            landlock.restrict(_programs(), areas)
+            landlock.restrict(_programs(), areas.write, read=areas.read)
         serve.answer(folder, request, output)
         return 0
 
     return run
 
 
-def permitted(config: ClusterConfig, record: UserRecord, request: AnyOperation | ReadFile) -> list[Path] | None:
+def permitted(config: ClusterConfig, record: UserRecord, request: AnyOperation | ReadFile) -> Areas | None:
     """Return the folders within which the request is carried out; None: the share. Raises NotAllowedError."""
     if record.role is Role.ADMIN:
         return None
@@ -210,7 +217,7 @@ def permitted(config: ClusterConfig, record: UserRecord, request: AnyOperation |
         case ListImages() | MissingBlobs():
             return None
         case ListFiles(path) | TypeOf(path) | ReadFile(path):
-            return None if record.role is Role.VIEWER else _own(config, record.user, path)
+            return None if record.role is Role.VIEWER else _own(config, record.user, path, removes=False)
         case _ if record.role is Role.VIEWER:
             raise NotAllowedError(f"user {record.user}: a viewer changes no files")
         case RemoveFiles(path):
@@ -226,22 +233,28 @@ def permitted(config: ClusterConfig, record: UserRecord, request: AnyOperation |
             assert_never(request)
 
 
-def _own(config: ClusterConfig, user: str, text: str, *, removes: bool = False) -> list[Path] | None:
-    """Return the folder in which the path is. Raises NotAllowedError: the user may not reach it."""
+def _own(config: ClusterConfig, user: str, text: str, *, removes: bool) -> Areas | None:
+    """Return the folders for a request that names the path. Raises NotAllowedError: the user may not reach it."""
     path = paths.to_read(text)
     for part in rights.own_folders(user):
         _make(config.data_dir / part)
-    if said := rights.refusal(user, path):
+    if said := rights.write_refusal(user, path) if removes else rights.read_refusal(user, path):
         raise NotAllowedError(said)
     job = rights.job_of(path)
     if job:
         _check_job(config, user, job, path)
         if removes and path == f"{paths.JOBS}/{job}":
             return None  # the folder goes, too; above it is nothing that a task could change
-        return [config.data_dir / paths.JOBS / job]
+        return Areas([config.data_dir / paths.JOBS / job], [])
     if removes and path in rights.own_folders(user):
         raise InputError(f"{path}: this folder stays; name what to remove in it")
-    return [config.data_dir / part for part in rights.own_folders(user)]
+    return _areas(config, user, [])
+
+
+def _areas(config: ClusterConfig, user: str, more: list[Path]) -> Areas:
+    """Return the folders of the share that the user reaches without naming a job. ``more``: to write in, besides."""
+    own = [config.data_dir / part for part in rights.own_folders(user)]
+    return Areas([*own, *more], [config.data_dir / rights.OF_ALL])
 
 
 def _check_job(config: ClusterConfig, user: str, job: str, path: str) -> None:

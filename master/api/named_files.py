@@ -10,7 +10,7 @@ from pathlib import Path
 
 from grass.files.digests import digests
 from grass.files.paths import JOBS, OWN
-from grass.files.rights import DATA, refusal
+from grass.files.rights import DATA, read_refusal
 from grass.manifest.code_files import local_names, shared_names
 from grass.model.job import Job
 
@@ -36,6 +36,6 @@ def _of_share(job: Job, share: Path, user: str) -> dict[str, str]:
 
     def may_read(path: str) -> bool:
         first = path.partition("/")[0]
-        return first not in _CLOSED and (not user or first != DATA or not refusal(user, path))
+        return first not in _CLOSED and (not user or first != DATA or not read_refusal(user, path))
 
     return digests(share, shared_names(job), may_read=may_read)

@@ -84,9 +84,8 @@ def said(client: ApiClient, name: str, script: str, node: str) -> list[str]:
 def test_a_task_runs_under_an_account_of_its_user_and_uses_the_share(
     admin: ApiClient, cluster: Cluster, node: str, tmp_path: Path
 ) -> None:
-    script = (
-        "id -u; id -Gn; echo result > $GRASS_OUTPUT/found; echo all > $GRASS_DATA/data/shared/from-$GRASS_NODE; whoami"
-    )
+    mine = f"data/shared/{admin.status()['user']}"
+    script = f"id -u; id -Gn; echo result > $GRASS_OUTPUT/found; echo all > $GRASS_DATA/{mine}/from-$GRASS_NODE; whoami"
     printed = said(admin, f"who-{node}", script, node)
     assert len(printed) == 4, printed
     uid, groups, name, code = printed
@@ -94,7 +93,7 @@ def test_a_task_runs_under_an_account_of_its_user_and_uses_the_share(
     assert f"grass-u{uid}" in cluster.lab.hosts[node].sh("getent passwd")
     pulled = cluster.grass("job", "pull", f"who-{node}", "--to", str(tmp_path / "out"))
     assert pulled.returncode == 0 and (tmp_path / "out" / "found").read_text() == "result\n", pulled.stderr
-    done = cluster.grass("data", "remove", f"data/shared/from-{node}")
+    done = cluster.grass("data", "remove", f"{mine}/from-{node}")
     assert done.returncode == 0, done.stderr
 
 
@@ -134,15 +133,39 @@ def test_an_attacker_among_the_users_gets_nothing(
     assert admin.wait(job["name"], timeout=30)["state"] == "STOPPED"
 
 
+@pytest.mark.parametrize("node", NODES)
+def test_a_user_reads_what_another_one_shares_and_changes_nothing_of_it(
+    admin: ApiClient, other: ApiClient, node: str
+) -> None:
+    user = admin.status()["user"]
+    file, mine = f"$GRASS_DATA/data/shared/{user}/prize-{node}", "$GRASS_DATA/data/shared/Mallory.2nd"
+    assert said(admin, f"shares-{node}", f"umask 0; echo prize > {file}", node) == ["code 0"]
+    tries = {
+        "own": f"touch {mine}/x && rm {mine}/x",
+        "change": f"echo x >> {file} || truncate -s 0 {file}",
+        "remove": f"rm {file} || mv {file} {file}.old || mv {file} {mine}/taken",
+        "link": f"ln {file} {mine}/hard || touch {file}.new",
+        "folder of another": f"mv $GRASS_DATA/data/shared/{user} {mine}/theirs || mkdir $GRASS_DATA/data/shared/new",
+        "folder of all": "touch $GRASS_DATA/data/shared/new",
+    }
+    script = "; ".join(f"( {attack} ) >/dev/null 2>&1 && echo '{name}'" for name, attack in tries.items())
+    assert said(other, f"vandal-{node}", f"{script}; cat {file}", node) == ["own", "prize", "code 0"]
+    assert said(admin, f"still-{node}", f"cat {file}; rm {file}", node) == ["prize", "code 0"]
+
+
 def test_a_container_has_the_rights_of_its_user_and_sees_no_other_job(
     admin: ApiClient, other: ApiClient, cluster: Cluster
 ) -> None:
-    assert said(admin, "prey", "echo secret > $GRASS_OUTPUT/s", "n1") == ["code 0"]
+    shared = f"data/shared/{admin.status()['user']}/boxed"
+    script = f"umask 0; echo secret > $GRASS_OUTPUT/s; echo prize > $GRASS_DATA/{shared}"
+    assert said(admin, "prey", script, "n1") == ["code 0"]
     prey = admin.job("prey")["id"]
     tries = {
         "own output": "echo found > $GRASS_OUTPUT/found",
         "own scratch": "touch $HOME/x",
-        "data": "echo all > $GRASS_DATA/data/shared/from-box && cat /all/data/shared/from-box",
+        "data": "echo all > $GRASS_DATA/$MINE/from-box && cat /all/$MINE/from-box",
+        "folder of all": "touch $GRASS_DATA/data/shared/x || mkdir /all/data/shared/y || rmdir /all/$MINE",
+        "of another": f"rm $GRASS_DATA/{shared} || echo x >> /all/{shared} || mv /all/{shared} /all/$MINE/taken",
         "beside data": "touch $GRASS_DATA/x || touch /all/x",
         "other job folder": f"cat $GRASS_DATA/jobs/{prey}/s || cat /all/jobs/{prey}/s",
         "logs": f"ls $GRASS_DATA/logs/{prey} || ls /all/logs/{prey}",
@@ -151,7 +174,8 @@ def test_a_container_has_the_rights_of_its_user_and_sees_no_other_job(
     }
     script = "; ".join(f"( {attack} ) >/dev/null 2>&1 && echo '{name}'" for name, attack in tries.items())
     part = {
-        "command": f"id -u; {script}; true",
+        "command": f"id -u; {script}; cat $GRASS_DATA/{shared}",
+        "env": {"MINE": "data/shared/Mallory.2nd"},
         "image": BUSYBOX,
         "runtime": "docker",
         "container": {"mounts": [{"source": "/", "target": "/all", "shared": True}]},
@@ -161,7 +185,7 @@ def test_a_container_has_the_rights_of_its_user_and_sees_no_other_job(
     view = other.wait("boxed", timeout=60)
     assert view["state"] == "SUCCEEDED", (view, other.why("boxed"))
     uid, *printed = lines(other, "boxed")["t.0", 1]
-    assert int(uid) in UIDS and printed == ["own output", "own scratch", "data"]
+    assert int(uid) in UIDS and printed == ["own output", "own scratch", "data", "prize"]
     refused = {**part, "container": {"user": "0"}}
     other.start({"name": "root", "components": {"t": refused}})
     assert other.wait("root", timeout=60)["state"] == "FAILED"
@@ -182,9 +206,13 @@ def test_a_second_user_brings_files_to_a_job_and_fetches_its_output_with_their_o
         assert pulled.returncode == 0 and (tmp_path / "out" / path).exists(), pulled.stderr
     admins = cluster.grass("data", "push", str(tmp_path / "input"), "data/admins/input")
     assert admins.returncode == 0, admins.stderr
-    for words in (("pull", "data/admins", str(tmp_path / "no")), ("push", str(tmp_path / "input"), "mnist/input")):
+    for words, verb in (
+        (("pull", "data/admins", str(tmp_path / "no")), "reads"),
+        (("push", str(tmp_path / "input"), "mnist/input"), "changes files in"),
+        (("push", str(tmp_path / "input"), "data/shared/input"), "changes files in"),
+    ):
         refused = theirs.grass("data", *words)
-        assert refused.returncode != 0 and f"user Mallory.2nd reaches {mine}/" in refused.stderr, refused.stderr
+        assert refused.returncode != 0 and f"user Mallory.2nd {verb} {mine}/" in refused.stderr, refused.stderr
     done = cluster.grass("user", "disable", "Mallory.2nd")
     assert done.returncode == 0, done.stderr
     assert theirs.grass("data", "list", mine).returncode == 3

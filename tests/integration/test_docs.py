@@ -137,7 +137,7 @@ PAGES = {
     "examples/array/README.md": Page(printed=("410001 to 420000",)),
     "examples/maro/README.md": Page(between="grass job wait MyJobName || true", printed=("MyScheduleName",)),
     "docs/guide/users.md": Page(
-        "mkdir mnist; grass data push mnist data/shared/words", printed=("grass-login1.", "valid once, for 1d")
+        "mkdir mnist voc; grass data push mnist data/shared/words", printed=("grass-login1.", "valid once, for 1d")
     ),
 }
 LONGER = {

@@ -28,7 +28,7 @@ from node.runtime.attempts import Folders
 from node.runtime.isolation import privilege
 from node.runtime.isolation.accounts import Accounts
 from node.runtime.isolation.starters import KEPT
-from node.runtime.isolation.view import data_folders
+from node.runtime.isolation.view import folders_of
 from node.runtime.process.beside import OfShepherd
 from node.runtime.process.client import ask, ask_account
 from node.runtime.process.execution import ProcessExecution
@@ -142,6 +142,83 @@ def test_tasks_of_a_job_share_their_temporary_files_and_no_other_job_sees_them(s
     assert not Path("/dev/shm/x").exists()
 
 
+def shared_by_ann(share: Path) -> Path:
+    """Return a file that ann shares, in a folder, with modes that let everybody change both."""
+    file = share / "data" / "shared" / "ann" / "set" / "one"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    for folder, mode in zip(file.parents, (0o777, 0o777, 0o755), strict=False):
+        shutil.chown(folder, "nobody", "nogroup")
+        folder.chmod(mode)
+    file.write_text("of ann\n")
+    file.chmod(0o666)
+    return file
+
+
+def changes(share: Path, file: Path) -> dict[str, str]:
+    """Return ways to change or take away what another user shares. Each succeeds, as a command, if it works."""
+    of_all = f"{share}/data/shared"
+    of_ann, mine = file.parent.parent, f"{of_all}/Mallory.2nd"
+    return {
+        "change": f"echo x >> {file} || echo x > {file} || truncate -s 0 {file}",
+        "add": f"touch {file}.new || mkdir {of_ann}/new",
+        "remove": f"rm -f {file} || rm -rf {of_ann}/set",
+        "rename": f"mv {file} {file}.old || mv {of_ann} {of_ann}.old || mv {of_ann}/set {mine}/set",
+        "take away": f"mv {file} {mine}/taken",
+        "link": f"ln {file} {mine}/hard || cp -l {file} {mine}/hard || ln {mine}/own {of_ann}/hard",
+        "attributes": f"chmod 600 {file} || chmod 700 {of_ann} || touch -d 2001-01-01 {file} || chown 0 {file}",
+        "change by a link": f"ln -sfn ../ann/set/one {mine}/soft && echo x >> {mine}/soft",
+        "folder of another": f"mkdir {of_all}/carl || ln -s ann {of_all}/carl",
+        "folder of all": f"touch {of_all}/x || rmdir {mine} || mv {mine} {mine}.old",
+        "change the view": f"mount -o remount,rw {of_all} || umount {of_all}",
+        "another view": f"unshare -Urm sh -c 'mount -o remount,rw,bind {of_all} || umount {of_all}'",
+        "replace": f"mv -T {mine}/own {file} || cp -f {mine}/own {file}",
+    }
+
+
+def shared_by_others(share: Path) -> dict[str, tuple[object, ...]]:
+    """Return what lies in the folder of all, but for the attacker's own files: modes, owners, links, times, content."""
+    found: dict[str, tuple[object, ...]] = {}
+    for path in (share / "data" / "shared", *(share / "data" / "shared").rglob("*")):
+        if "Mallory.2nd" not in path.parts:
+            status = path.lstat()
+            links = status.st_nlink if path.is_file() else 0
+            content = path.read_text() if path.is_file() else ""
+            found[str(path)] = (oct(status.st_mode), status.st_uid, links, path.is_file() and status.st_mtime, content)
+    return found
+
+
+def test_an_attacker_reads_what_another_user_shares_and_changes_nothing_of_it(shepherd: ShepherdRun) -> None:
+    share = shepherd.config.data_dir
+    file = shared_by_ann(share)
+    tries = {"read": f"cat {file}", "own": f"touch {share}/data/shared/Mallory.2nd/own", **changes(share, file)}
+    script = "; ".join(f"( {attack} ) >/dev/null 2>&1 && echo '{name}'" for name, attack in tries.items())
+    before = shared_by_others(share)
+    ended, printed = run(shepherd, "vandal/a.0/1", f"{script}; echo over", "Mallory.2nd")
+    assert (printed, ended.code) == (["read", "own", "over"], 0)
+    assert shared_by_others(share) == before and before[str(file)][-1] == "of ann\n"
+    assert (share / "data" / "shared" / "Mallory.2nd" / "own").exists()
+    script = f"cat {file}; echo mine >> {file}; mv {file} {file}.2 && mv {file}.2 {file}; cat {file}"
+    assert run(shepherd, "owner/a.0/1", script)[1] == ["of ann", "of ann", "mine"]
+    start(shepherd, "reader/a.0/1", f"cat {file} >/dev/null && echo x >> {file} || echo refused", read_only=True)
+    shepherd.ended("reader/a.0/1")
+    assert shepherd.stdout("reader/a.0/1").splitlines()[-1] == "refused"
+
+
+def test_a_link_in_place_of_a_users_shared_folder_shows_nothing_of_the_node(shepherd: ShepherdRun) -> None:
+    """An earlier version let every user write beside these folders, so a link of then may still be there."""
+    share, user = shepherd.config.data_dir, "Mallory.2nd"
+    planted = share / "data" / "shared" / user
+    run(shepherd, "before/b.0/1", "true", user)
+    shutil.rmtree(planted)
+    planted.symlink_to(shepherd.folder)
+    try:
+        script = f"cat {planted}/secrets.json || touch {planted}/x; touch {share}/data/{user}/ok && echo own"
+        assert run(shepherd, "linked/a.0/1", f"( {script} ) 2>/dev/null", user)[1] == ["own"]
+        assert not (shepherd.folder / "x").exists()
+    finally:
+        planted.unlink()
+
+
 def test_tasks_read_what_is_beside_the_folders_of_users_and_write_their_own(shepherd: ShepherdRun) -> None:
     sets = shepherd.config.data_dir / "sets"
     sets.mkdir()
@@ -149,7 +226,7 @@ def test_tasks_read_what_is_beside_the_folders_of_users_and_write_their_own(shep
     (sets / "one").write_text("image\n")
 
     def written(job: str, *, read_only: bool) -> list[str]:
-        of_users = " ".join(f"{sets.parent}/data/{folder}/{job}" for folder in ("ann", "shared"))
+        of_users = " ".join(f"{sets.parent}/data/{folder}/{job}" for folder in ("ann", "shared/ann", "shared"))
         places = (
             f"for each in {sets}/{job} {of_users} $GRASS_OUTPUT/x $HOME/x /tmp/x; do touch $each && echo $each; done"
         )
@@ -174,7 +251,7 @@ def test_an_attacker_reaches_nothing_of_the_node_and_of_others(shepherd: Shepher
     files = log, index, beside = planted(share, "victim")
     of_ann, renamed = f"{share}/data/ann", f"{share}/d && mv {share}/d {share}/data"
     tries = {
-        "own data": f"touch {share}/data/Mallory.2nd/mine && touch {share}/data/shared/for-all",
+        "own data": f"touch {share}/data/Mallory.2nd/mine && touch {share}/data/shared/Mallory.2nd/for-all",
         "data of ann": f"cat {of_ann}/s || ls {of_ann} || touch {of_ann}/x",
         "folders of users": f"touch {share}/data/x || mv {share}/data {renamed}",
         "link": f"ln -s ../ann {share}/data/Mallory.2nd/link && cat {share}/data/Mallory.2nd/link/s",
@@ -206,7 +283,7 @@ def test_an_attacker_reaches_nothing_of_the_node_and_of_others(shepherd: Shepher
     ended, printed = run(shepherd, "evil/a.0/1", f"{script}; echo over", "Mallory.2nd")
     assert printed == ["own data", "own file", "beside data", "over"] and ended.code == 0
     assert all(map(is_untouched, files))
-    assert {path.name for path in (share / "data").iterdir()} <= {"Mallory.2nd", "ann", "carl", "shared"}
+    assert {path.name for path in (share / "data").iterdir()} <= {"Mallory.2nd", PROBE_USER, "ann", "carl", "shared"}
     assert victim is not None and alive(victim)
     shepherd.runtime.stop([Stop("victim/a.0/1", 1.0)])
     assert shepherd.ended("victim/a.0/1").signal == signal.SIGTERM
@@ -266,7 +343,7 @@ def in_container(
     """Run a script as an attempt in a container; return its end and what it printed."""
     job_id = key.partition("/")[0]
     output = run.config.data_dir / "jobs" / job_id
-    for folder in (output, *map(Path, data_folders(str(run.config.data_dir), user))):
+    for folder in (output, *map(Path, folders_of(str(run.config.data_dir), user))):
         for_tasks(folder)
     env = {"GRASS_OUTPUT": str(output), "GRASS_DATA": str(run.config.data_dir)}
     ended = run.run(f"exec 2>&1; {script}", key, user=user, env=env, **options)
@@ -274,10 +351,10 @@ def in_container(
 
 
 def test_the_trial_container_of_a_node_writes_to_the_share_and_leaves_nothing_there(containers: DockerRun) -> None:
-    for_tasks(containers.config.data_dir / "data" / "shared")
+    for_tasks(containers.config.data_dir / "data" / PROBE_USER)
     found = trial_task("docker", containers.config, (), 30)
     assert found.ok, found.message
-    assert not [*(containers.config.data_dir / "data" / "shared").glob(".probe*")]
+    assert not [*(containers.config.data_dir / "data").glob("*/.probe*")]
 
 
 def test_an_attacker_in_a_container_reaches_nothing_of_the_node_and_of_others(
@@ -292,7 +369,7 @@ def test_an_attacker_in_a_container_reaches_nothing_of_the_node_and_of_others(
     tries = {
         "own output": "touch $GRASS_OUTPUT/mine",
         "own scratch": "touch $HOME/mine",
-        "own data": f"touch {share}/data/Mallory.2nd/boxed && touch {share}/data/shared/boxed",
+        "own data": f"touch {share}/data/Mallory.2nd/boxed && touch {share}/data/shared/Mallory.2nd/boxed",
         "data of ann": f"cat {share}/data/ann/prey || touch {share}/data/ann/x || touch {share}/data/x",
         "job folder": f"ls {share}/jobs/prey || touch {share}/jobs/x",
         "beside data": f"cat {beside}",
@@ -322,6 +399,25 @@ def test_an_attacker_in_a_container_reaches_nothing_of_the_node_and_of_others(
     wait_until(lambda: not containers.path("scratch", "evil2/a.0/1").exists(), 10, "the removal of the scratch folder")
     shepherd.runtime.stop([Stop("prey/a.0/1", 1.0)])
     shepherd.ended("prey/a.0/1")
+
+
+@pytest.mark.parametrize("user", list(ContainerUser))
+def test_a_container_reads_what_another_user_shares_and_changes_nothing_of_it(
+    shepherd: ShepherdRun, user: ContainerUser
+) -> None:
+    require_engine()
+    share = shepherd.config.data_dir
+    file = shared_by_ann(share)
+    tries = {"read": f"cat {file}", "own": f"touch {share}/data/shared/Mallory.2nd/own", **changes(share, file)}
+    script = "; ".join(f"( {attack} ) >/dev/null 2>&1 && echo '{name}'" for name, attack in tries.items())
+    rights = ContainerRights(user, ("CHOWN", "DAC_OVERRIDE", "FOWNER") if user is ContainerUser.IMAGE else ())
+    config = replace(shepherd.config, node=replace(shepherd.config.node, containers=rights))
+    run(shepherd, f"before-{user.value}/a.0/1", "true", "Mallory.2nd")
+    before = shared_by_others(share)
+    with DockerRun(config=config) as boxed:
+        ended, printed = in_container(boxed, f"vandal-{user.value}/a.0/1", f"{script}; echo over", "Mallory.2nd")
+    assert (printed, ended.code) == (["read", "own", "over"], 0)
+    assert shared_by_others(share) == before and before[str(file)][-1] == "of ann\n"
 
 
 def test_root_in_a_container_whose_image_may_choose_its_user_reaches_nothing_of_others(shepherd: ShepherdRun) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
@@ -66,7 +67,7 @@ def share(server: FilesServer) -> Path:
     for job_id in OWNERS:
         (share / "jobs" / job_id).mkdir(parents=True)
         (share / "jobs" / job_id / "out").write_text(job_id)
-    for folder in ("mnist", "data/bob", "data/shared", "logs/x"):
+    for folder in ("mnist", "data/bob", "data/shared", "data/shared/bob", "logs/x"):
         (share / folder).mkdir(parents=True)
         (share / folder / "file").write_text(folder)
     return share
@@ -90,9 +91,13 @@ def test_a_user_pushes_pulls_lists_and_removes_in_own_and_shared_folders(
     server: FilesServer, share: Path, data: Path, tmp_path: Path
 ) -> None:
     ann = server.access("ann")
-    transfers.push(ann, data, "data/shared/set", print)
+    transfers.push(ann, data, "data/shared/ann/set", print)
     transfers.push(ann, data, "data/ann/set", print)
-    assert (share / "data" / "shared" / "set" / "deep" / "file").exists()
+    assert (share / "data" / "shared" / "ann" / "set" / "deep" / "file").exists()
+    transfers.pull(server.access("bob"), "data/shared/ann/set", tmp_path / "bobs", print)
+    assert (tmp_path / "bobs" / "deep" / "file").read_text() == "content"
+    ann.ask(RemoveFiles("data/shared/ann/set", recursive=True))
+    assert not (share / "data" / "shared" / "ann" / "set").exists()
     transfers.pull(ann, "data/ann/set", tmp_path / "got", print)
     assert (tmp_path / "got" / "deep" / "file").read_text() == "content"
     assert [entry.name for entry in ann.ask(ListFiles("data/ann/set/deep"))] == ["file"]
@@ -100,7 +105,94 @@ def test_a_user_pushes_pulls_lists_and_removes_in_own_and_shared_folders(
         assert b"".join(content.pieces) == b"content"
     ann.ask(RemoveFiles("data/ann/set", recursive=True))
     assert not (share / "data" / "ann" / "set").exists()
-    assert (share / "data" / "ann").stat().st_mode & 0o7777 == 0o2775  # tasks under other accounts write there, too
+    for folder in ("ann", "shared/ann"):
+        assert (
+            share / "data" / folder
+        ).stat().st_mode & 0o7777 == 0o2775  # tasks under other accounts write there, too
+
+
+def test_everybody_reads_the_folder_of_all_and_only_administrators_change_it(
+    server: FilesServer, share: Path, data: Path, tmp_path: Path
+) -> None:
+    ann, of_all = server.access("ann"), share / "data" / "shared"
+    transfers.push(server.access("root"), data, "data/shared/set", print)
+    assert {entry.name for entry in ann.ask(ListFiles("data/shared"))} == {"ann", "bob", "file", "set"}
+    for source in ("file", "bob/file", "set/deep/file"):
+        with ann.read(f"data/shared/{source}") as content:
+            assert b"".join(content.pieces) == (of_all / source).read_bytes()
+        transfers.pull(ann, f"data/shared/{source}", tmp_path / source.replace("/", "-"), print)
+    transfers.pull(ann, "data/shared", tmp_path / "all", print)
+    assert (tmp_path / "all" / "bob" / "file").read_text() == "data/shared/bob"
+    said = "user ann changes files in data/ann/, data/shared/ann/ and the jobs/ folders of their own jobs only"
+    for path in ("data/shared", "data/shared/file", "data/shared/bob", "data/shared/new", "data/shared/annex/x"):
+        with pytest.raises(NotAllowedError, match=f"^{path}: {said}"):
+            ann.ask(RemoveFiles(path, recursive=True))
+        with pytest.raises(NotAllowedError, match=f"^push of {data}: {path}: {said}"):
+            transfers.push(ann, data, path, print)
+    server.access("root").ask(RemoveFiles("data/shared/set", recursive=True))
+    assert {path.name for path in of_all.iterdir()} == {"ann", "bob", "file"}
+
+
+def state(folder: Path) -> dict[str, tuple[object, ...]]:
+    """Return names, modes, hard links, times and content of all files in a folder."""
+    found: dict[str, tuple[object, ...]] = {}
+    for path in (folder, *folder.rglob("*")):
+        status = path.lstat()
+        content = path.read_text() if path.is_file() else ""
+        found[str(path)] = (oct(status.st_mode), path.is_file() and status.st_nlink, status.st_mtime, content)
+    return found
+
+
+def test_a_key_of_a_user_changes_nothing_that_another_user_shares(
+    server: FilesServer, share: Path, data: Path, tmp_path: Path
+) -> None:
+    """By what rsync offers to whoever has the key, past the client's own checks."""
+    ann, of_bob = server.access("ann"), share / "data" / "shared" / "bob"
+    ann.ask(ListFiles("data/shared/ann"))
+    mine, forged = share / "data" / "shared" / "ann", data / "file"
+    (mine / "link").symlink_to("../bob")
+    forged.write_text("forged")
+    (tmp_path / "empty").mkdir()
+    alike = tmp_path / "src" / "link" / "file"  # the server has only its mode to change
+    alike.parent.mkdir(parents=True)
+    shutil.copy2(of_bob / "file", alike)
+    before = state(of_bob)
+    for words in (
+        ("-r", f"{data}/", "::data/./data/shared/bob/"),
+        ("-r", "--inplace", f"{data}/", "::data/./data/shared/ann/link/"),
+        ("-r", "--keep-dirlinks", f"{data}/", "::data/./data/shared/ann/link/"),
+        ("-r", "--delete", f"{tmp_path}/empty/", "::data/./data/shared/"),
+        ("-r", "--delete", f"{tmp_path}/empty/", "::data/./data/shared/ann/link/"),
+        ("-r", "--remove-source-files", "::data/./data/shared/bob/", str(tmp_path / "taken")),
+        ("-p", "--chmod=F600", str(forged), "::data/./data/shared/bob/file"),
+        ("-r", "--link-dest=/data/shared/bob", f"{tmp_path / 'taken'}/", "::data/./data/shared/ann/hard/"),
+        ("-rt", "--link-dest=../bob", f"{tmp_path / 'taken'}/", "::data/./data/shared/ann/"),
+        ("-r", "--backup", "--backup-dir=/data/shared/bob", f"{data}/", "::data/./data/shared/ann/"),
+        ("-r", "--temp-dir=/data/shared/bob", f"{data}/", "::data/./data/shared/ann/"),
+        ("-r", "--partial-dir=/data/shared/bob", f"{data}/", "::data/./data/shared/ann/"),
+        ("-r", f"{data}/", "::data/./data/shared/ann/", "::data/./data/shared/bob/"),
+        ("-R", "--no-implied-dirs", "-tp", "--chmod=F600", f"{tmp_path}/src/./link/file", "::data/./data/shared/ann/"),
+    ):
+        raw(ann, *words)
+        assert state(of_bob) == before, words
+    assert (tmp_path / "taken" / "file").read_text() == "data/shared/bob"  # so that this can fail: bob's are read
+    assert {path.name for path in mine.parent.iterdir()} == {"ann", "bob", "file"}
+    raw(ann, "-r", f"{data}/", "::data/./data/shared/ann/own/")
+    assert (mine / "own" / "file").read_text() == "forged"
+
+
+def test_a_link_in_place_of_a_users_shared_folder_opens_nothing(server: FilesServer, share: Path, data: Path) -> None:
+    """An earlier version let every user write beside these folders, so a link of then may still be there."""
+    (share / "data" / "shared" / "ann").symlink_to("../bob")
+    ann = server.access("ann")
+    with pytest.raises(GrassError):
+        transfers.push(ann, data, "data/shared/ann", print)
+    with pytest.raises(GrassError):
+        ann.ask(RemoveFiles("data/shared/ann/file", recursive=False))
+    with pytest.raises(GrassError), ann.read("data/shared/ann/file"):
+        pass
+    assert {path.name for path in (share / "data" / "bob").iterdir()} == {"file"}
+    assert [entry.name for entry in ann.ask(ListFiles("data/ann"))] == []
 
 
 def test_a_user_reaches_the_output_of_own_jobs(server: FilesServer, share: Path, tmp_path: Path) -> None:
@@ -124,20 +216,22 @@ def record(user: str, role: Role = Role.USER) -> UserRecord:
 
 @pytest.mark.parametrize("path", ["data/bob", "data/bob/x", "mnist", "data", "", "logs/x/file", "data/annex", "jobs"])
 def test_a_user_reaches_nothing_else(server: FilesServer, path: str) -> None:
-    said = "user ann reaches data/ann/, data/shared/ and the jobs/ folders of their own jobs only"
+    said = "user ann reads data/ann/, data/shared/ and the jobs/ folders of their own jobs only"
+    changes = "user ann changes files in data/ann/, data/shared/ann/ and the jobs/ folders of their own jobs only"
     for operation in (ListFiles(path), TypeOf(path), ReadFile(path)):
         with pytest.raises(NotAllowedError, match=said):
             permitted(server.config, record("ann"), operation)
-    with pytest.raises(NotAllowedError, match=said):
+    with pytest.raises(NotAllowedError, match=changes):
         permitted(server.config, record("ann"), RemoveFiles(path, recursive=True))
-    for words in (["--server", "-r", ".", f"./{path}"], ["--sender", ".", "data/ann/x", path]):
-        assert said in not_theirs("ann", "", words)
+    assert changes in not_theirs("ann", "", ["--server", "-r", ".", f"./{path}"])
+    assert said in not_theirs("ann", "", ["--sender", ".", "data/ann/x", path])
 
 
 def test_a_refusal_names_the_folders_that_a_user_reaches(server: FilesServer, data: Path, tmp_path: Path) -> None:
-    ann, said = server.access("ann"), "user ann reaches data/ann/, data/shared/ and"
-    with pytest.raises(NotAllowedError, match=said):
+    ann = server.access("ann")
+    with pytest.raises(NotAllowedError, match="user ann reads data/ann/, data/shared/ and"):
         transfers.pull(ann, "data/bob", tmp_path / "got", print)
+    said = "user ann changes files in data/ann/, data/shared/ann/ and"
     with pytest.raises(NotAllowedError, match=f"^push of {data}: data/bob/x: {said}"):
         transfers.push(ann, data, "data/bob/x", print)
 
@@ -164,7 +258,7 @@ def test_the_kernel_keeps_a_transfer_in_the_folders_whatever_links_lie_there(
 
 
 def test_own_folders_stay_when_they_are_removed(server: FilesServer) -> None:
-    for folder in ("data/ann", "data/shared"):
+    for folder in ("data/ann", "data/shared/ann"):
         with pytest.raises(InputError, match="this folder stays"):
             permitted(server.config, record("ann"), RemoveFiles(folder, recursive=True))
 
@@ -252,6 +346,9 @@ def test_a_push_ends_at_the_quota_and_names_the_amounts_while_pulls_go_on(
             transfers.push(ann, data, "data/ann/set", print)
         assert pushed_at(server.config, "ann") > 0
         assert not list((share / "data" / "ann" / "set").glob("*large*"))  # nor a part of it under another name
+        with pytest.raises(ConflictError, match=r"ann: may keep 8MiB in the share, keeps 6MiB, and this transfer has"):
+            transfers.push(ann, data, "data/shared/ann/set", print)
+        assert not list((share / "data" / "shared" / "ann" / "set").glob("*large*"))
         store.apply([("HSET", kept, "ann", encode({"space": 9 << 20, "files": 1}))])
         (share / "data" / "ann" / "set").mkdir(exist_ok=True)
         (share / "data" / "ann" / "set" / "kept").write_bytes(os.urandom(4 << 20))

@@ -50,7 +50,7 @@ class ShepherdRun:
         self.config = cluster_config(self.folder, isolate=isolate)
         if isolate is not None:
             self.folder.chmod(0o711)
-            for name in ("jobs", "data"):
+            for name in ("jobs", "data/shared"):
                 (self.config.data_dir / name).mkdir(parents=True)
             for path in (self.folder, *self.folder.rglob("*")):
                 shutil.chown(path, "nobody", "nogroup")

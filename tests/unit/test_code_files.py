@@ -99,12 +99,12 @@ def test_files_of_the_folder_and_of_the_share_are_told_apart(tmp_path: Path) -> 
 
 
 def test_a_user_learns_no_digest_of_files_of_another_user(tmp_path: Path) -> None:
-    for user in ("ann", "bob", "shared"):
+    for user in ("ann", "bob", "shared/bob"):
         (tmp_path / "data" / user).mkdir(parents=True)
         (tmp_path / "data" / user / "x").write_text(user)
     (tmp_path / "data" / "ann" / "link").symlink_to("../bob/x")
-    named = job("cat $GRASS_DATA/data $GRASS_DATA/data/bob/x $GRASS_DATA/data/ann $GRASS_DATA/data/shared/x")
-    own = {"$GRASS_DATA/data/ann/x", "$GRASS_DATA/data/shared/x"}
+    named = job("cat $GRASS_DATA/data $GRASS_DATA/data/bob/x $GRASS_DATA/data/ann $GRASS_DATA/data/shared/bob/x")
+    own = {"$GRASS_DATA/data/ann/x", "$GRASS_DATA/data/shared/bob/x"}
     assert with_named_files(named, tmp_path, "ann").files.keys() == own
     assert with_named_files(named, tmp_path).files.keys() > {*own, "$GRASS_DATA/data/bob/x"}
 

@@ -106,18 +106,19 @@ def test_an_isolated_container_sees_its_own_job_in_the_share_only(tmp_path: Path
     (tmp_path / "jobs" / "before-1").mkdir(parents=True)
     config, share = replace(ISOLATED, share=str(tmp_path)), str(tmp_path)
     body = isolated(config, SEEN._replace(awaited=("before-1", "gone-1")), data="/d")
-    assert mounts_of(body)[:9] == [
+    assert mounts_of(body)[:10] == [
         ("bind", "/d", share, True),
         ("tmpfs", "/d/logs", None, False),
         ("tmpfs", "/d/images", None, False),
         ("tmpfs", "/d/jobs", None, False),
         ("tmpfs", "/d/data", None, False),
         ("bind", "/d/data/ann", f"{share}/data/ann", False),
-        ("bind", "/d/data/shared", f"{share}/data/shared", False),
+        ("bind", "/d/data/shared", f"{share}/data/shared", True),
+        ("bind", "/d/data/shared/ann", f"{share}/data/shared/ann", False),
         ("bind", "/d/jobs/train-1", f"{share}/jobs/train-1", False),
         ("bind", "/d/jobs/before-1", f"{share}/jobs/before-1", True),
     ]
-    assert [each[1] for each in mounts_of(body)[9:]] == ["/scratch", "/h/node/jobs/train-1"]
+    assert [each[1] for each in mounts_of(body)[10:]] == ["/scratch", "/h/node/jobs/train-1"]
     assert "Propagation" not in str(body)  # a new mount of the share would uncover what is hidden
     assert (body["HostConfig"]["CapAdd"], body["HostConfig"]["CapDrop"]) == ([], ["ALL"])
 
@@ -141,7 +142,8 @@ def test_read_only_data_leaves_the_jobs_own_folder_writable(tmp_path: Path) -> N
     config, launch = replace(ISOLATED, share=str(tmp_path)), SEEN._replace(read_only_data=True)
     mounts = (Mount("/jobs/train-1", "/own", shared=True), Mount("/", "/all", shared=True))
     read_only = {each[1]: each[3] for each in mounts_of(isolated(config, launch, data="/d", mounts=mounts))}
-    assert all(read_only[each] for each in ("/d", "/all", "/d/data/ann", "/all/data/ann"))
+    assert all(read_only[each] for each in ("/d", "/all", "/d/data/ann", "/all/data/ann", "/all/data/shared"))
+    assert not [each for each in read_only if each.endswith("/shared/ann")]
     assert not (read_only["/d/jobs/train-1"] or read_only["/all/jobs/train-1"] or read_only["/own"])
 
 
@@ -168,12 +170,17 @@ def test_mounts_of_the_share_uncover_nothing(tmp_path: Path) -> None:
     ]
     assert mounted("/")[0][3] and mounted("/x/..")[1][0] == "tmpfs"
     assert mounted("/jobs/train-1") == [("bind", "/x", f"{tmp_path}/jobs/train-1", True)]
-    assert [each[:2] for each in mounted("/data")] == [("tmpfs", "/x"), ("bind", "/x/ann"), ("bind", "/x/shared")]
+    assert [each[1:] for each in mounted("/data")] == [
+        ("/x", None, False),
+        ("/x/ann", f"{tmp_path}/data/ann", True),
+        ("/x/shared", f"{tmp_path}/data/shared", True),
+    ]
     for source in (
         "/data/bob",
         "/data/bob/x",
         "/data/ann/link",
         "/data/ann/../bob",
+        "/data/shared/../bob",
         "/jobs",
         "/jobs/other-1",
         "/jobs/train-1/../other-1",
@@ -188,6 +195,28 @@ def test_mounts_of_the_share_uncover_nothing(tmp_path: Path) -> None:
     assert not (tmp_path / "sets").exists()
 
 
+@pytest.mark.parametrize("read_only", [False, True])
+def test_the_folder_of_all_is_read_only_and_the_users_own_in_it_is_not(tmp_path: Path, read_only: bool) -> None:
+    config = replace(ISOLATED, share=str(tmp_path))
+    (tmp_path / "data" / "shared" / "ann").mkdir(parents=True)
+    mount = Mount("/data/shared", "/x", read_only=read_only, shared=True)
+    found = [(each["Target"], each["ReadOnly"]) for each in share.shared(config, SEEN, "train-1", mount, "cifs")]
+    assert found == [("/x", True), *([] if read_only else [("/x/ann", False)])]
+    for launch in (SEEN._replace(read_only_data=True), SEEN._replace(user="a/b")):
+        assert [each["Target"] for each in share.shared(config, launch, "train-1", mount, "cifs")] == ["/x"]
+
+
+def test_a_link_in_place_of_a_users_folder_is_no_mount(tmp_path: Path) -> None:
+    (tmp_path / "data" / "shared").mkdir(parents=True)
+    (tmp_path / "data" / "shared" / "ann").symlink_to("../bob")
+    config = replace(ISOLATED, share=str(tmp_path))
+    assert not [each for each in mounts_of(isolated(config)) if each[1].endswith("/shared/ann")]
+    mount = Mount("/data/shared", "/x", shared=True)
+    assert [each["Target"] for each in share.shared(config, SEEN, "train-1", mount, "cifs")] == ["/x"]
+    with pytest.raises(InputError, match="is not for tasks"):
+        share.shared(config, SEEN, "train-1", Mount("/data/shared/ann", "/x", shared=True), "cifs")
+
+
 @pytest.mark.parametrize("kind", ["cifs", "smb3", "fuse.rclone"])
 def test_a_folder_beside_those_of_users_is_mounted_read_only_and_never_made(tmp_path: Path, kind: str) -> None:
     config = replace(ISOLATED, share=str(tmp_path))
@@ -198,10 +227,12 @@ def test_a_folder_beside_those_of_users_is_mounted_read_only_and_never_made(tmp_
         return found["Source"], found["ReadOnly"]
 
     assert mounted("/sets") == (f"{tmp_path}/sets", True)
-    for source in ("/data/ann/new", "/data/shared/new", "/jobs/train-1/new"):
+    for source in ("/data/ann/new", "/data/shared/ann/new", "/jobs/train-1/new"):
         assert mounted(source) == (f"{tmp_path}{source}", False)
         assert (tmp_path / source[1:]).is_dir()
-    for missing in ("/gone", "/sets/gone"):
+    (tmp_path / "data" / "shared" / "bob").mkdir()
+    assert mounted("/data/shared/bob") == (f"{tmp_path}/data/shared/bob", True)
+    for missing in ("/gone", "/sets/gone", "/data/shared/gone"):
         with pytest.raises(InputError, match=f"the share has no folder {missing}"):
             mounted(missing)
         assert not (tmp_path / missing[1:]).exists()

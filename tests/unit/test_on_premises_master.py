@@ -17,7 +17,7 @@ from grass.config import ClusterConfig
 from grass.errors import CertificateError, ConflictError, InputError
 from grass.hosts import LocalHost
 from grass.manifest import Settings, parse_settings
-from grass.model.isolation import UIDS
+from grass.model.isolation import UIDS, UidRange
 from grass.provision.on_premises import facts as facts_module
 from grass.provision.on_premises import on_host, record, requirements
 from grass.provision.on_premises.bundle import Bundle
@@ -150,6 +150,23 @@ def test_a_master_without_half_of_its_authority_is_not_set_up_again_but_without_
     assert on_host.main(text) == 0
     assert (tls / "ca.pem").read_bytes() != made[tls / "ca.pem"]
     assert not (home / on_host.STARTED).exists(), "daemons with a certificate of the lost authority go on"
+
+
+@pytest.mark.parametrize("isolate", [UIDS, None])
+def test_accounts_of_users_no_longer_write_in_the_folder_of_all(tmp_path: Path, isolate: UidRange | None) -> None:
+    """An earlier version made this folder for them. Nothing changes where users are not isolated."""
+    found = design(settings(), DEBIAN, PEER, HOST_KEY).config
+    node = replace(found.node, isolate=isolate)
+    config = replace(found, home=str(tmp_path / "home"), share=str(tmp_path / "share"), files=None, node=node)
+    (tmp_path / "home").mkdir()
+    of_all = tmp_path / "share" / "data" / "shared"
+    (of_all / "ann").mkdir(parents=True)
+    of_all.chmod(0o2775)
+    (of_all / "ann").chmod(0o2775)
+    setup = on_host.MasterSetup(config, "ann", public_jwk("ann"), str(find_server().path), None, "0" * 64)
+    assert on_host.main(encode(setup)) == 0
+    assert of_all.stat().st_mode & 0o777 == (0o755 if isolate else 0o775)
+    assert (of_all / "ann").stat().st_mode & 0o777 == 0o775
 
 
 def test_only_servers_with_tls_are_taken_from_the_facts() -> None:

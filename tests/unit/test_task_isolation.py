@@ -24,8 +24,9 @@ from grass.wire.launch import LaunchTemplate
 from node.agent.conditions import without_isolation
 from node.agent.environment import launch
 from node.runtime.isolation.accounts import Accounts, comment
-from node.runtime.isolation.share_folder import make_writable
-from node.runtime.isolation.view import HIDDEN, Job, Node, arguments, data_folders, of_job
+from node.runtime.isolation.share_folder import make_of_user, make_writable
+from node.runtime.isolation.view import HIDDEN, Job, Node, Shown, arguments, folders_of, of_job, of_user
+from node.runtime.protocol import PROBE_USER
 from node.runtime.spawn import CannotStartError
 
 FACTS = Facts(
@@ -149,13 +150,36 @@ def test_a_job_sees_its_own_folders_and_reads_what_it_waited_for() -> None:
     assert "/srv/grass/lab/jobs/j-1" not in {each.target for each in of_job(NODE, JOB._replace(output=None))}
 
 
-def test_a_job_sees_the_folders_of_its_user_and_of_all_and_those_of_no_other_user() -> None:
-    own = data_folders("/srv/grass/lab", "ann")
-    assert own == ("/srv/grass/lab/data/ann", "/srv/grass/lab/data/shared")
+def test_a_job_changes_the_folders_of_its_user_and_reads_that_of_all() -> None:
+    data = "/srv/grass/lab/data"
     for read_only in (False, True):
-        shown = {each.target: each.read_only for each in of_job(NODE, JOB._replace(data=own, read_only_data=read_only))}
-        assert [shown[folder] for folder in own] == [read_only] * 2
-    assert [data_folders("/srv/grass/lab", user) for user in ("..", "", ".probe", "a/b")] == [own[1:]] * 4
+        shown = of_job(NODE, JOB._replace(data=of_user(NODE.share, "ann", data, read_only=read_only)))
+        inside = [(each.target, each.read_only) for each in shown if each.target.startswith(data)]
+        own = [] if read_only else [(f"{data}/shared/ann", False)]
+        assert inside == [(f"{data}/ann", read_only), (f"{data}/shared", True), *own]
+        assert all(each.source == each.target for each in shown if each.target.startswith(data))
+
+
+def test_what_is_no_name_of_a_user_has_no_folder_and_the_trial_of_a_node_has_one() -> None:
+    assert folders_of("/s", "ann") == ("/s/data/ann", "/s/data/shared/ann")
+    for user in ("..", "", "a/b", "shared"):
+        assert folders_of("/s", user) == ()
+        assert of_user("/s", user, "/t", read_only=False) == (Shown("/s/data/shared", "/t/shared", True),)
+    assert folders_of("/s", PROBE_USER) == ("/s/data/.probe",)
+    assert of_user("/s", PROBE_USER, "/t", read_only=False) == (
+        Shown("/s/data/.probe", "/t/.probe"),
+        Shown("/s/data/shared", "/t/shared", True),
+    )
+
+
+def test_folders_of_a_user_are_made_for_the_group_and_that_of_all_is_not(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    for _ in range(2):
+        make_of_user(str(tmp_path), folders_of(str(tmp_path), "ann"))
+        modes = {name: (tmp_path / "data" / name).stat().st_mode & 0o777 for name in ("ann", "shared", "shared/ann")}
+        assert modes == {"ann": 0o775, "shared": 0o755, "shared/ann": 0o775}
+    with pytest.raises(FileNotFoundError):  # where the share is not mounted, nothing is made
+        make_of_user(str(tmp_path / "away"), folders_of(str(tmp_path / "away"), "ann"))
 
 
 def test_a_machine_with_bubblewrap_and_a_free_range_is_fit() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from grass.api import keyring, master_certificate, user_files
 from grass.atomic_file import replace_file
 from grass.config import ClusterConfig, Secrets
 from grass.entropy import password
+from grass.files.rights import OF_ALL
 from grass.network_address import host_and_port
 from grass.provision import layout
 from grass.store import embedded
@@ -59,6 +61,8 @@ def main(text: str) -> int:
         (home / name).mkdir(mode=0o700, exist_ok=True)
     for name in SHARE_FOLDERS:
         (config.data_dir / name).mkdir(mode=0o755, parents=True, exist_ok=True)
+    if config.node.isolate is not None:
+        _folder_of_all(config.data_dir / OF_ALL)
     secrets = _secrets(config, asked.samba)
     if config.tls:
         new = not config.tls_files.authority.exists()
@@ -74,6 +78,14 @@ def main(text: str) -> int:
     config.save()
     user_files.accept_files_keys(config)
     return 0
+
+
+def _folder_of_all(folder: Path) -> None:
+    """Make the folder that all users read. Accounts of users may write in their own folders there, which their tasks
+    make. An earlier version let them write in it as well."""
+    folder.mkdir(exist_ok=True)
+    with suppress(OSError):  # a share of somebody else's server may have no modes, or another owner
+        folder.chmod(0o755)
 
 
 def _secrets(config: ClusterConfig, samba: str | None) -> Secrets:

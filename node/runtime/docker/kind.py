@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from grass.config import ClusterConfig
 from grass.errors import GrassError, UnreachableError
-from grass.files.rights import OF_ALL
+from grass.files.rights import own_folders
 from grass.model.runtime import RuntimeName
 from node.runtime.docker.container_check import ContainerCheck
 from node.runtime.docker.execution import ContainerExecution, running_container
@@ -68,7 +68,7 @@ class DockerKind:
         from node.runtime.docker.engine import Engine
         from node.runtime.docker.runtime import DockerRuntime
 
-        folder = f"{OF_ALL}/" if config.node.isolate else ""  # where tasks may write
+        folder = f"{own_folders(PROBE_USER)[0]}/" if config.node.isolate else ""  # where tasks may write
         share = f"{folder}.probe-{config.node.name}-{said[:8]}"
         device = "; ls /dev/nvidia[0-9]* >/dev/null || exit 3" if gpus else ""
         script = f"echo {said}; echo {said} > $GRASS_DATA/{share} && rm $GRASS_DATA/{share} || exit 2{device}"

@@ -1,9 +1,9 @@
 """The mounts by which a container sees the share. It looks up mounts and folders, so it may wait for the share.
 
 Where users are isolated, a container sees of the share what a process does (``node.runtime.isolation.view``): no files
-of other users in ``data/``, its own job's folder, and those of the jobs that its job waited for. It reads what is
-beside them. No later mount of the host reaches it, because a new mount of the share would cover what hides the rest.
-Used by ``plan`` and ``starts``, in the threads that start containers.
+of other users in ``data/`` but those in ``data/shared/``, which it reads, its own job's folder, and those of the jobs
+that its job waited for. It reads what is beside them. No later mount of the host reaches it, because a new mount of the
+share would cover what hides the rest. Used by ``plan`` and ``starts``, in the threads that start containers.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from pathlib import Path
 
 from grass.config import ClusterConfig
 from grass.errors import InputError
-from grass.files.rights import DATA, own_folders
+from grass.files.rights import DATA, SHARED, own_folders
 from grass.model.job import Mount
 from node.mounts import mount_of
 from node.runtime.docker.engine_json import Request
-from node.runtime.isolation.share_folder import make_writable
-from node.runtime.isolation.view import COVERED, OF_GRASS, data_folders
+from node.runtime.isolation.share_folder import make_of_user, make_writable
+from node.runtime.isolation.view import COVERED, OF_GRASS, folders_of, of_user
 from node.runtime.protocol import Launch
 
 _SEALED = ("images", "logs")
@@ -52,25 +52,33 @@ def shared(config: ClusterConfig, launch: Launch, job_id: str, mount: Mount, kin
     folder = os.path.realpath(share + mount.source)
     if not Path(folder).is_relative_to(share):
         raise InputError(f"{mount.source} leads out of the share")
-    read_only = mount.read_only
-    if config.node.isolate is not None:
-        parts, own = Path(folder).relative_to(share).parts, ("jobs", job_id)
-        if not parts:
-            return _view(config, launch, job_id, mount.target, read_only=read_only or launch.read_only_data)
-        if parts == (DATA,):
-            return [_cover(mount.target), *_of_user(config, launch, mount.target, read_only or launch.read_only_data)]
-        if _is_of_others(parts, launch.user) and parts[:2] != own:
-            raise InputError(f"{mount.source} of the share is not for tasks")
-        if parts != own and _may_be_replaced(kind):
-            message = (
-                f"this node cannot mount {mount.source} of the share, because a task could put a link in its place; "
-                "leave out the mount, and use the folder in $GRASS_DATA"
-            )
-            raise InputError(message)
-        if parts[:2] != own:
-            read_only = read_only or launch.read_only_data or parts[0] != DATA
-            if parts[0] != DATA and not Path(folder).is_dir():
-                raise InputError(f"the share has no folder {mount.source}")
+    if config.node.isolate is None:
+        _make(folder, mount.source)
+        return [bind(folder, mount.target, mount.read_only)]
+    parts, own = Path(folder).relative_to(share).parts, ("jobs", job_id)
+    read_only = mount.read_only or (launch.read_only_data and parts[:2] != own)
+    if not parts:
+        return _view(config, launch, job_id, mount.target, read_only=read_only)
+    if parts == (DATA,):
+        return [_cover(mount.target), *_of_user(config, launch, mount.target, read_only)]
+    if _is_of_others(parts, launch.user) and parts[:2] != own:
+        raise InputError(f"{mount.source} of the share is not for tasks")
+    if parts != own and _may_be_replaced(kind):
+        message = (
+            f"this node cannot mount {mount.source} of the share, because a task could put a link in its place; "
+            "leave out the mount, and use the folder in $GRASS_DATA"
+        )
+        raise InputError(message)
+    if parts == (DATA, SHARED):
+        inside = () if read_only else folders_of(share, launch.user)[1:]
+        own_there = [
+            bind(each, f"{mount.target}/{launch.user}", False) for each in inside if not Path(each).is_symlink()
+        ]
+        return [bind(folder, mount.target, True), *own_there]
+    if parts[:2] != own and not _is_written(parts, launch.user):
+        if not Path(folder).is_dir():
+            raise InputError(f"the share has no folder {mount.source}")
+        return [bind(folder, mount.target, True)]
     _make(folder, mount.source)
     return [bind(folder, mount.target, read_only)]
 
@@ -88,8 +96,7 @@ def make_folders(config: ClusterConfig, launch: Launch, job_id: str) -> None:
     """Make the folders of the share on which an isolated container has mounts. May wait for it. Raises OSError."""
     for name in COVERED:
         (config.data_dir / name).mkdir(exist_ok=True)
-    for folder in data_folders(str(config.data_dir), launch.user):
-        make_writable(folder)
+    make_of_user(str(config.data_dir), folders_of(str(config.data_dir), launch.user))
     if _has_output(launch):
         make_writable(f"{config.data_dir}/jobs/{job_id}")
 
@@ -111,14 +118,20 @@ def _cover(target: str) -> Request:
 
 
 def _of_user(config: ClusterConfig, launch: Launch, target: str, read_only: bool) -> list[Request]:
-    """Return the mounts, in ``target``, of the folders in ``data/`` that the container sees."""
-    folders = data_folders(str(config.data_dir), launch.user)
-    return [bind(folder, f"{target}/{Path(folder).name}", read_only) for folder in folders]
+    """Return the mounts of what the container sees in ``data/``, which is shown as ``target``. A link is left out: the
+    engine would follow it as root."""
+    shown = of_user(str(config.data_dir), launch.user, target, read_only=read_only)
+    return [bind(*each) for each in shown if not Path(each.source).is_symlink()]
 
 
 def _is_of_others(parts: tuple[str, ...], user: str) -> bool:
-    """Return whether a path of the share belongs to the cluster, to a job, or to another user."""
-    return parts[0] in OF_GRASS or (parts[0] == DATA and "/".join(parts[:2]) not in own_folders(user))
+    """Return whether a path of the share belongs to the cluster, to a job, or to another user who does not share it."""
+    return parts[0] in OF_GRASS or (parts[0] == DATA and parts[1] not in (user, SHARED))
+
+
+def _is_written(parts: tuple[str, ...], user: str) -> bool:
+    """Return whether tasks of the user may write there."""
+    return any(parts[: len(own)] == own for own in (tuple(each.split("/")) for each in own_folders(user)))
 
 
 def _has_output(launch: Launch) -> bool:

@@ -12,6 +12,7 @@ import fcntl
 import json
 import os
 import signal
+import stat
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -24,7 +25,7 @@ _MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_REC, _MS_PRIVATE = 2, 4, 8, 16384, 1 << 1
 _MS_RDONLY, _MS_REMOUNT, _MS_BIND = 1, 32, 4096
 _OPEN_TREE, _MOVE_MOUNT = 428, 429
 """System calls of Linux 5.2, with these numbers on every machine. libc has names for them only since 2.36."""
-_HERE, _CLONE_TREE, _TREE_ITSELF = -100, 1, 4
+_HERE, _CLONE_TREE, _TREE_ITSELF, _NO_LINK = -100, 1, 4, 0x100
 _PR_SET_NO_NEW_PRIVS = 38
 _NS_GET_USERNS = 0xB701
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -103,13 +104,14 @@ def private_mounts() -> None:
 def show(namespace: int, folders: Sequence[Shown]) -> None:
     """Show folders of this process's mount namespace in another one, where no task runs yet. Needs the rights of root.
 
-    A folder that is missing here is left out. Raises OSError.
+    What is no folder here, or only a link to one, is left out: root must not follow links of users. Raises OSError.
     """
     own = os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
     trees: list[tuple[int, Shown]] = []
     try:
         for each in folders:
-            tree = _libc.syscall(_OPEN_TREE, _HERE, each.source.encode(), ctypes.c_uint(_CLONE_TREE | os.O_CLOEXEC))
+            flags = ctypes.c_uint(_CLONE_TREE | os.O_CLOEXEC | _NO_LINK)
+            tree = _libc.syscall(_OPEN_TREE, _HERE, each.source.encode(), flags)
             if tree >= 0:
                 trees.append((tree, each))
             elif ctypes.get_errno() != errno.ENOENT:
@@ -117,11 +119,14 @@ def show(namespace: int, folders: Sequence[Shown]) -> None:
         enter(namespace)
         try:
             for tree, each in trees:
-                os.makedirs(each.target, 0o755, exist_ok=True)  # noqa: PTH103
+                if not stat.S_ISDIR(os.fstat(tree).st_mode):
+                    continue
+                if not os.path.isdir(each.target):  # noqa: PTH112 (making one asks the share again)
+                    os.makedirs(each.target, 0o755)  # noqa: PTH103
                 target = each.target.encode()
                 checked(_libc.syscall(_MOVE_MOUNT, tree, b"", _HERE, target, _TREE_ITSELF), f"mount {each.target}")
-                flags = _MS_NOSUID | _MS_NODEV | (_MS_RDONLY if each.read_only else 0)
-                checked(_libc.mount(None, target, None, _MS_REMOUNT | _MS_BIND | flags, None), f"mount {each.target}")
+                options = _MS_NOSUID | _MS_NODEV | (_MS_RDONLY if each.read_only else 0)
+                checked(_libc.mount(None, target, None, _MS_REMOUNT | _MS_BIND | options, None), f"mount {each.target}")
                 checked(_libc.mount(None, target, None, _MS_PRIVATE, None), f"mount {each.target}")
         finally:
             enter(own)

@@ -1,19 +1,35 @@
-"""A folder of the share in which tasks may write. Used by ``views`` and ``node.runtime.docker.share``."""
+"""Folders of the share in which tasks may write. Used by ``views`` and ``node.runtime.docker.share``."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from contextlib import suppress
 
+from grass.files.rights import OF_ALL
+
 _MODE = 0o775  # the group is that of all accounts
+_READ_BY_ALL = 0o755
 
 
-def make_writable(folder: str) -> None:
-    """Make the folder. One that exists stays as it is: the master may have made it first. Raises OSError.
+def make_writable(folder: str, mode: int = _MODE) -> None:
+    """Make a folder in which tasks may write. One that exists stays as it is: the master may have made it first.
 
-    A share without modes, such as one through FUSE, refuses to set the mode; tasks then have the rights of the mount.
+    Raises OSError. Looking first costs less than trying: through FUSE, the kernel keeps for a moment what a look found,
+    and the view needs it next. A share without modes, such as one through FUSE, refuses to set the mode; tasks then
+    have the rights of the mount.
     """
+    if os.path.isdir(folder):  # noqa: PTH112 (the hot path)
+        return
     with suppress(FileExistsError):
         os.mkdir(folder)  # noqa: PTH102 (the hot path)
         with suppress(OSError):
-            os.chmod(folder, _MODE)  # noqa: PTH101
+            os.chmod(folder, mode)  # noqa: PTH101
+
+
+def make_of_user(share: str, folders: Iterable[str]) -> None:
+    """Make the folder of all, in which no task may write, and those of a user in ``data/`` (``view.folders_of``).
+    Raises OSError."""
+    make_writable(f"{share}/{OF_ALL}", _READ_BY_ALL)
+    for folder in folders:
+        make_writable(folder)

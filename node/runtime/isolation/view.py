@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from grass.files import rights
 from grass.model.names import is_user_name
+from node.runtime.protocol import PROBE_USER
 
 PROGRAM = "bwrap"
 PACKAGE = "bubblewrap"
@@ -41,10 +42,18 @@ class Node(NamedTuple):
     hidden: tuple[str, ...] = HIDDEN
 
 
+class Shown(NamedTuple):
+    """A folder of the host, and where a view shows it."""
+
+    source: str
+    target: str
+    read_only: bool = False
+
+
 class Job(NamedTuple):
     """Folders of a job. ``own``: of its attempts. ``read``: files of the node-agent for them. ``tmp``, ``var_tmp``: in
     place of the machine's. ``output``: in the share; None: it has none. ``awaited``: outputs that it may read.
-    ``data``: folders of the share that its user also reaches with `grass data`."""
+    ``data``: what it sees in ``data/`` of the share."""
 
     own: str
     read: str
@@ -52,16 +61,7 @@ class Job(NamedTuple):
     var_tmp: str
     output: str | None = None
     awaited: tuple[str, ...] = ()
-    data: tuple[str, ...] = ()
-    read_only_data: bool = False
-
-
-class Shown(NamedTuple):
-    """A folder of the host, and where a view shows it."""
-
-    source: str
-    target: str
-    read_only: bool = False
+    data: tuple[Shown, ...] = ()
 
 
 def arguments(node: Node) -> list[str]:
@@ -77,15 +77,27 @@ def of_job(node: Node, job: Job) -> list[Shown]:
     shown += [Shown(job.own, job.own), Shown(job.read, job.read, True), Shown(api, api, True)]
     if job.output:
         shown.append(Shown(job.output, job.output))
-    shown += [Shown(path, path, job.read_only_data) for path in job.data]
-    return [*shown, *(Shown(path, path, True) for path in job.awaited)]
+    return [*shown, *job.data, *(Shown(path, path, True) for path in job.awaited)]
 
 
-def data_folders(share: str, user: str) -> tuple[str, ...]:
-    """Return the folders of the share for users that tasks of this user see: their own, and that of all. Only that of
-    all for what is no name of a user, as in the trial of a node."""
-    folders = rights.own_folders(user) if is_user_name(user) else (rights.OF_ALL,)
-    return tuple(f"{share}/{folder}" for folder in folders)
+def of_user(share: str, user: str, target: str, *, read_only: bool) -> tuple[Shown, ...]:
+    """Return what tasks of this user see in ``data/`` of the share, which is shown as ``target``. Later folders cover
+    parts of earlier ones. Files in the folder of all are changed in the user's own folder there only."""
+    own, shared = (*folders_of(share, user), "", "")[:2]
+    shown = [Shown(own, f"{target}/{user}", read_only)] if own else []
+    shown.append(Shown(f"{share}/{rights.OF_ALL}", f"{target}/{rights.SHARED}", True))
+    if shared and not read_only:
+        shown.append(Shown(shared, f"{target}/{rights.SHARED}/{user}"))
+    return tuple(shown)
+
+
+def folders_of(share: str, user: str) -> tuple[str, ...]:
+    """Return the folders in ``data/`` of the share in which tasks of this user may write. The trial of a node has the
+    first only. What is no name of a user has none, nor has an administrator whose name is that of the folder of all."""
+    own, shared = (f"{share}/{folder}" for folder in rights.own_folders(user))
+    if user == PROBE_USER:
+        return (own,)
+    return (own, shared) if is_user_name(user) and user != rights.SHARED else ()
 
 
 def _mounts(node: Node) -> Iterator[tuple[str, ...]]:

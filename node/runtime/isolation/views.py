@@ -16,11 +16,11 @@ from typing import NamedTuple
 
 from grass import clock
 from grass.config import ClusterConfig
-from grass.files.rights import DATA
-from node.mounts import Changes, device, lines_at
+from grass.files.rights import DATA, OF_ALL
+from node.mounts import Changes, device, lines_at, read_only
 from node.runtime.isolation import processes, view
 from node.runtime.isolation.privilege import become_root, raised
-from node.runtime.isolation.share_folder import make_writable
+from node.runtime.isolation.share_folder import make_of_user, make_writable
 from node.runtime.protocol import Launch
 from node.runtime.spawn import NOT_EXECUTABLE, NOT_FOUND, CannotStartError, find_program
 
@@ -149,6 +149,8 @@ class Views:
                     continue
                 if _identity(f"{root}{self._share}/{DATA}") == _identity(f"{self._share}/{DATA}"):
                     continue  # an earlier version of Grass made it, which showed the folders of all users
+                if not all(map(read_only, lines_at(f"{self._share}/{OF_ALL}", table))):
+                    continue  # one that let every user change the files of all
                 if share and device(share[-1]) not in map(device, lines_at(self._share, table)[-1:]):
                     continue
                 namespace = os.open(f"/proc/{pid}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
@@ -220,12 +222,12 @@ class Views:
         output = f"{self._share}/jobs/{job_id}" if "GRASS_OUTPUT" in launch.env else None
         if output:
             make_writable(output)
-        data = view.data_folders(self._share, launch.user)
-        for folder in data if output else ():
-            with suppress(OSError):  # the task starts without it
-                make_writable(folder)
+        if output:
+            with suppress(OSError):  # the task starts without them
+                make_of_user(self._share, view.folders_of(self._share, launch.user))
+        data = view.of_user(self._share, launch.user, f"{self._share}/{DATA}", read_only=launch.read_only_data)
         awaited = _paths(f"{self._share}/jobs", launch.awaited)
-        return view.Job(own, read, tmp, var_tmp, output, awaited, data, launch.read_only_data)
+        return view.Job(own, read, tmp, var_tmp, output, awaited, data)
 
 
 def _paths(folder: str, names: Sequence[str]) -> tuple[str, ...]:
