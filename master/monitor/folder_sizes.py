@@ -23,7 +23,7 @@ def size(folder: str) -> dict[str, int]:
     Links are not followed. What goes meanwhile, or may not be read, is left out.
     """
     space = count = 0
-    folders = [folder]
+    folders = [] if os.path.islink(folder) else [folder]  # noqa: PTH114 (as the rest)
     while folders:
         with suppress(OSError), os.scandir(folders.pop()) as entries:
             for entry in entries:

@@ -1,9 +1,9 @@
 """Measures what the users' files in the share take, if quotas limit that, and reports it to the master-agent.
 
-To a user belong ``data/NAME/`` and the folders of the user's jobs. A walk through all files is avoided: a folder of a
-job that has ended is measured once more and then remembered, and the others only of users who may have changed
-something since: whose jobs were active, who pushed or removed files, or who exceed a limit. Everything is measured
-again after an hour. A measurement takes at most a twentieth of the time. Used by ``__main__``.
+To a user belong ``data/NAME/``, ``data/shared/NAME/`` and the folders of the user's jobs. A walk through all files is
+avoided: a folder of a job that has ended is measured once more and then remembered, and the others only of users who
+may have changed something since: whose jobs were active, who pushed or removed files, or who exceed a limit. Everything
+is measured again after an hour. A measurement takes at most a twentieth of the time. Used by ``__main__``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from grass.config import ClusterConfig
 from grass.errors import InputError, UndecodableError
 from grass.files.paths import JOBS
 from grass.files.pushes import pushed_at
-from grass.files.rights import DATA
+from grass.files.rights import own_folders
 from grass.model.policy import FILES, SPACE, exceeded
 from grass.store.api_store import ApiStore
 from grass.store.job_index import BEGUN, ENDED
@@ -134,7 +134,7 @@ class KeptFilesWatch:
         if again or pushed != user.pushed:
             user.ended.clear()
         user.newly_ended = ended - user.ended.keys()
-        user.folders = [f"{share}/{DATA}/{name}", *active]
+        user.folders = [*(f"{share}/{folder}" for folder in own_folders(name)), *active]
         user.pushed, user.active = pushed, bool(active)
         over = exceeded(self._quota(name), user.kept)
         user.due |= again or bool(active or removed or user.newly_ended or over) or before != (pushed, bool(active))

@@ -86,6 +86,22 @@ def test_folders_of_users_are_measured_when_something_may_have_changed(tmp_path:
     made.watch.close()
 
 
+def test_the_users_own_folder_in_that_of_all_counts_and_nothing_else_there(tmp_path: Path) -> None:
+    made = Watched(tmp_path, LIMITS)
+    made.write("data/shared/ann/a", 100_000)
+    for path in ("data/shared/of-all", "data/shared/bob/b", "data/shared/annex/x"):
+        made.write(path, 100_000)
+    first = made.measured()
+    assert 100_000 <= first["space"] < 150_000 and first["files"] == 1
+    made.write("data/shared/ann/deep/b", 100_000)
+    note_push(made.config, "ann")
+    assert made.measured(100)["files"] == 3
+    (tmp_path / "share" / "data" / "ann").symlink_to("shared/bob")
+    note_push(made.config, "ann")
+    assert made.measured(100)["files"] == 3  # a link in place of a folder is not followed
+    made.watch.close()
+
+
 def test_without_a_limit_nothing_is_measured(tmp_path: Path) -> None:
     made = Watched(tmp_path, replace(LIMITS, quotas={"ann": {"cpu": 1000}}))
     made.watch.turn()
