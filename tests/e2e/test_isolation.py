@@ -153,6 +153,40 @@ def test_a_user_reads_what_another_one_shares_and_changes_nothing_of_it(
     assert said(admin, f"still-{node}", f"cat {file}; rm {file}", node) == ["prize", "code 0"]
 
 
+def test_links_that_a_task_makes_on_the_master_lead_to_no_file_of_others_on_a_node(
+    admin: ApiClient, other: ApiClient
+) -> None:
+    """The server of the share follows links, with all its rights, for the node that asks."""
+    user, mine = admin.status()["user"], "$GRASS_DATA/data/Mallory.2nd"
+    share = "echo secret > $GRASS_DATA/data/$U/of-admin; echo prize > $GRASS_DATA/data/shared/$U/of-admin"
+    assert said(admin, "plants", f"U={user}; umask 0; {share}; echo out > $GRASS_OUTPUT/out", "n1") == ["code 0"]
+    job_id = admin.job("plants")["id"]
+    leads = {"data": f"../{user}", "shared": f"../shared/{user}", "job": f"../../jobs/{job_id}", "logs": "../../logs"}
+    links = "; ".join(f"ln -sfn {target} {mine}/to-{name}" for name, target in leads.items())
+    made = f"rm -rf {mine}/*; echo own > {mine}/own; ln -s own {mine}/to-own; {links}"
+    assert said(other, "links", made, "master") == ["code 0"]
+    tries = {
+        "own": f"cat {mine}/own",
+        "read": f"cat {mine}/to-data/of-admin || ls {mine}/to-data/",
+        "change": f"echo x >> {mine}/to-shared/of-admin || echo x > {mine}/to-shared/new",
+        "remove": f"rm {mine}/to-shared/of-admin || mv {mine}/to-shared/of-admin {mine}/taken",
+        "output": f"cat {mine}/to-job/out || touch {mine}/to-job/new",
+        "logs": f"ls {mine}/to-logs/{job_id}",
+    }
+    script = "; ".join(f"( {attack} ) >/dev/null 2>&1 && echo '{name}'" for name, attack in tries.items())
+    assert said(other, "follows", f"{script}; ls {mine}", "n1") == ["own", "own", "code 0"]
+    assert said(admin, "plants-2", f"cat $GRASS_DATA/data/shared/{user}/of-admin", "n1") == ["prize", "code 0"]
+
+
+def test_names_that_differ_in_case_are_two_files_on_a_node(admin: ApiClient, cluster: Cluster) -> None:
+    """Otherwise a user Shared would write in data/shared, and Ann would read what is of ann."""
+    mine = f"$GRASS_DATA/data/{admin.status()['user']}"
+    script = (
+        f"cd {mine}; echo 1 > case; echo 2 > Case; mkdir Deep deep; cat case Case; ls -d ?ase ?eep; rm -r ?ase ?eep"
+    )
+    assert said(admin, "cases", script, "n1") == ["1", "2", "Case", "Deep", "case", "deep", "code 0"]
+
+
 def test_a_container_has_the_rights_of_its_user_and_sees_no_other_job(
     admin: ApiClient, other: ApiClient, cluster: Cluster
 ) -> None:

@@ -312,6 +312,14 @@ def test_the_user_of_the_share_reaches_the_locks_of_samba(bundle: Bundle) -> Non
     assert "lock directory = /var/lib/grass/samba/lab\n" in smb_conf(design(settings(), DEBIAN, PEER, HOST_KEY).config)
 
 
+def test_the_server_of_the_share_follows_no_link_where_users_are_isolated() -> None:
+    """It would follow one that a task made, with the rights of all users, for a node that asks."""
+    config = design(settings(), DEBIAN, PEER, HOST_KEY).config
+    for isolate, follows in ((UIDS, "no"), (None, "yes")):
+        text = smb_conf(replace(config, node=replace(config.node, isolate=isolate)))
+        assert f"follow symlinks = {follows}\n" in text and "wide links = no\n" in text
+
+
 def test_samba_takes_the_configuration(tmp_path: Path) -> None:
     text = smb_conf(design(settings(), DEBIAN, PEER, HOST_KEY).config)
     assert "{" not in text and "#" not in text

@@ -74,6 +74,7 @@ def smb_conf(config: ClusterConfig) -> str:
         "path": str(config.share),
         "user": config.samba.user,
         "group": "grass",
+        "links": "no" if config.node.isolate else "yes",
     }
     template = shared("deploy/samba/smb.conf").read_text()
     lines = (line for line in template.splitlines() if line.strip() and not line.strip().startswith("#"))
