@@ -16,6 +16,7 @@ folder may be the share.
 from __future__ import annotations
 
 import glob
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -23,6 +24,18 @@ from pathlib import Path
 from grass.environment import whole_environment
 from grass.errors import InputError
 from grass.files import paths, rights
+
+_CLEAR = re.compile(r"--[a-z0-9-]+=.*|-(?=\w)[^\WBTMfe_]*(e[.\w]+)?", re.DOTALL)
+"""Options that carry their value, and letters that have none. ``e`` may follow, with what the client is able to do."""
+_FLAG = re.compile(
+    "--(server|sender|append|copy-devices|delay-updates|delete|delete-(after|before|delay|during|excluded|missing-args)"
+    "|existing|force|from0|fsync|fuzzy|ignore-(errors|existing|missing-args)|inplace|list-only|mkpath|msgs2stderr"
+    "|munge-links|new-compress|no-(W|i-r|implied-dirs|msgs2stderr|r|specials)|numeric-ids|old-compress|open-noatime"
+    "|partial|preallocate|remove-(sent|source)-files|safe-links|size-only|specials|stats|use-qsort|write-devices)"
+)
+"""Options without a value that clients of any version send."""
+_WITH_VALUE = re.compile("--((backup|partial|temp)-dir|(compare|copy|link)-dest|files-from)")
+"""Options whose value is the next word."""
 
 
 def outside(root: Path, module: str, arguments: Iterable[str]) -> str | None:
@@ -67,14 +80,17 @@ def arguments(environ: Mapping[str, str]) -> Iterator[str]:
 
 
 def not_theirs(user: str, job: str, arguments: Iterable[str]) -> str:
-    """Return why the user may not reach one of the paths; empty: nothing is wrong. Paths follow the word ``.``.
+    """Return why the user may not reach one of the paths; empty: nothing is wrong.
 
     A push changes them, and a pull (``--sender``) reads them. The client writes ``MODULE/./PATH``. Not every version of
     rsync leaves out the module here.
     """
     words = list(arguments)
-    refusal = rights.read_refusal if "--sender" in words else rights.write_refusal
-    for word in words[words.index(".") + 1 :] if "." in words else ():
+    if unknown := _unknown(words):
+        return f"{unknown}: this option of rsync is for administrators; use `grass data`"
+    options, named = words[: words.index(".")], words[words.index(".") + 1 :]
+    refusal = rights.read_refusal if "--sender" in options else rights.write_refusal
+    for word in named:
         try:
             path = paths.to_read(word.removeprefix(f"{rights.DATA}/./"))
         except InputError as error:
@@ -84,6 +100,25 @@ def not_theirs(user: str, job: str, arguments: Iterable[str]) -> str:
         if rights.job_of(path) not in ("", job):
             return f"{path}: the transfer did not name this job when it began; update Grass on your machine"
     return ""
+
+
+def _unknown(words: list[str]) -> str:
+    """Return the first word for which it is not certain what rsync takes it for; empty: all are clear.
+
+    Then the paths are what follows the first ``.``, as here. Otherwise a client could hide a path among the options, or
+    have an option take the ``.``: the kernel would let nobody read or write the file, but change its mode and times.
+    """
+    left = iter(words)
+    for word in left:
+        if word == ".":
+            return "" if next(left, "") else "no path"
+        if _WITH_VALUE.fullmatch(word):
+            value = next(left, "-")
+            if value.startswith("-") or value == ".":
+                return word
+        elif not (_FLAG.fullmatch(word) or _CLEAR.fullmatch(word)):
+            return word
+    return "no path"
 
 
 def main(options: list[str]) -> int:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shlex
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -224,7 +226,71 @@ def test_a_user_reaches_nothing_else(server: FilesServer, path: str) -> None:
     with pytest.raises(NotAllowedError, match=changes):
         permitted(server.config, record("ann"), RemoveFiles(path, recursive=True))
     assert changes in not_theirs("ann", "", ["--server", "-r", ".", f"./{path}"])
-    assert said in not_theirs("ann", "", ["--sender", ".", "data/ann/x", path])
+    assert said in not_theirs("ann", "", ["--server", "--sender", ".", "data/ann/x", path])
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "data . data/ann/",
+        "--temp-dir . data/ann/",
+        "--partial-dir --sender . data/shared/bob/",
+        "--partial-dir",
+        "--iconv . data/ann/",
+        "--iconv --partial-dir data . data/ann/",
+        "-T . data/ann/",
+        "-vT . data/ann/",
+        "-re . data/ann/",
+        "-- . data/ann/",
+        "- . data/ann/",
+        ".",
+        "-r",
+        "-r x",
+    ],
+)
+def test_a_client_that_hides_its_path_from_the_check_is_refused(words: str) -> None:
+    assert "for administrators" in not_theirs("ann", "", ["--server", "-tpRe.LsfxCIvu", *words.split()])
+
+
+def test_the_options_of_clients_pass_the_check() -> None:
+    words = "--server --sender -vlogDtpre.iLsfxCIvu --log-format=%i --partial-dir .grass-partial --mkpath . data/ann/x"
+    assert not not_theirs("ann", "", words.split())
+
+
+def test_a_client_of_ones_own_making_changes_no_modes_of_files_of_others(
+    server: FilesServer, share: Path, tmp_path: Path
+) -> None:
+    """Landlock does not cover chmod. This client says one path to the check of the server, and another one to rsync."""
+    ann, theirs = server.access("ann"), share / "data" / "shared" / "bob" / "file"
+    alike = tmp_path / "src" / "data" / "shared" / "bob" / "file"
+    alike.parent.mkdir(parents=True)
+    shutil.copy2(theirs, alike)
+    before = theirs.stat()
+    shell = ann.rsync_options()[1]
+    where = ann.rsync_path("data", "").partition("::")[0]
+    for words in ("data\0.", "--temp-dir\0.\0data/./data/ann/"):
+        forger = tmp_path / "forger"
+        forger.write_text(FORGER.format(python=sys.executable, shell=shlex.split(shell), words=words.encode()))
+        forger.chmod(0o755)
+        options = ["-e", str(forger), "-tpR", "--no-implied-dirs", "--chmod=F600", "--timeout=5"]
+        argv = ["rsync", *options, f"{tmp_path}/src/./data/shared/bob/file", f"{where}::data/./data/ann/"]
+        said = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=30)
+        assert "is for administrators" in said.stdout + said.stderr
+        assert (theirs.stat().st_mode, theirs.stat().st_mtime) == (before.st_mode, before.st_mtime)
+
+
+FORGER = """#!{python}
+import os, subprocess, sys
+with subprocess.Popen({shell} + sys.argv[1:], stdin=subprocess.PIPE) as ssh:
+    while said := os.read(0, 65536):
+        while b"--server" in said and b"data/./data/ann/" not in said:
+            said += os.read(0, 65536)
+        ssh.stdin.write(said.replace(b".\\0data/./data/ann/", {words}, 1))
+        ssh.stdin.flush()
+    ssh.stdin.close()
+sys.exit(ssh.returncode)
+"""
+"""A shell for rsync that changes the words that the client sends to the server."""
 
 
 def test_a_refusal_names_the_folders_that_a_user_reaches(server: FilesServer, data: Path, tmp_path: Path) -> None:
