@@ -500,6 +500,23 @@ def test_a_killed_shepherd_loses_no_exit_code_and_the_next_one_works_on(shepherd
     shepherd.ended("kill2/a.0/1")
 
 
+def test_a_task_of_a_job_joins_no_view_of_an_earlier_version_that_lets_it_change_the_folder_of_all(
+    shepherd: ShepherdRun,
+) -> None:
+    of_all = shepherd.config.data_dir / "data" / "shared"
+    start(shepherd, "older/a.0/1", "exec sleep 60")
+    older = shepherd.started("older/a.0/1").pid
+    subprocess.run(
+        ["nsenter", f"--mount=/proc/{older}/ns/mnt", "mount", "-o", "remount,bind,rw", str(of_all)], check=True
+    )
+    shepherd.kill_shepherd()
+    shepherd.relist()
+    ended, printed = run(shepherd, "older/a.1/1", f"readlink /proc/self/ns/mnt; touch {of_all}/x || echo refused")
+    assert printed[0] != os.readlink(f"/proc/{older}/ns/mnt") and printed[-1] == "refused" and ended.code == 0
+    shepherd.runtime.stop([Stop("older/a.0/1", 1.0)])
+    shepherd.ended("older/a.0/1")
+
+
 def test_a_command_beside_a_task_is_in_its_view_with_its_rights(shepherd: ShepherdRun) -> None:
     start(shepherd, "exec/a.0/1", "cd /tmp; echo here > note; exec sleep 60", WORD="w")
     pid = shepherd.started("exec/a.0/1").pid
