@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from node import share_mount
-from node.mounts import Changes, Mounted, lines_at, mount_of, mount_point
+from node.mounts import Changes, Mounted, lines_at, mount_of, mount_point, read_only
 from tests.support.hung_mount import hung_mount
 from tests.support.needs import require_root
 
@@ -33,6 +33,11 @@ def test_of_several_mounts_at_one_point_the_last_is_what_is_seen() -> None:
 def test_only_a_file_system_of_a_program_is_one_through_fuse() -> None:
     assert mount_of(Path("/srv/gr ss/lab"), TABLE).through_fuse
     assert not mount_of(Path("/mnt"), TABLE).through_fuse  # ntfs-3g, on a disk of its own: nothing is stacked there
+
+
+def test_a_mount_is_read_only_by_its_own_options() -> None:
+    line = "44 43 0:52 /shared /srv/x/data/shared {},nosuid,nodev,relatime - fuse.rclone grass rw,errors=remount-ro"
+    assert read_only(line.format("ro")) and not read_only(line.format("rw"))
 
 
 def test_a_change_of_the_mounts_is_seen(tmp_path: Path) -> None:
