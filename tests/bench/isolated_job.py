@@ -1,10 +1,10 @@
 """Submit until the first instruction of the task, with and without isolation of users, in turns. No peer.
 
 Two clusters on hosts of a lab (`scripts/lab`): one with `isolation: user`, one with `isolation: none`. Each has one
-node, its master's own, where the share is a local folder; with ``--remote``, a host that mounts the share. Every
-start is the first one of its job on the node, so a view is made for it. The task prints the clock, which all hosts of a
-lab share. ``GRASS_LAB=NAME`` takes a lab that is up; otherwise one is made, which takes minutes the first time.
-`isolated_start.py` measures the shepherd's part alone.
+node, its master's own, where the share is a local folder; with ``--remote``, a host that mounts the share. A job has
+one task, or with ``--tasks`` several at once; the first on the node waits until the view of the job is made. A task
+prints the clock, which all hosts of a lab share. ``GRASS_LAB=NAME`` takes a lab that is up; otherwise one is made,
+which takes minutes the first time. `isolated_start.py` measures the shepherd's part alone.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ COMMAND = ["/bin/date", "+%s.%N"]
 def main() -> None:
     parser = figures.arguments(__doc__, rounds=40)
     parser.add_argument("--remote", action="store_true", help="the node is another host than the master")
+    parser.add_argument("--tasks", type=int, default=1, help="of each job; of all of them the start is measured")
     options = parser.parse_args()
     taken: dict[str, list[float]] = {"user": [], "none": []}
     with (
@@ -49,12 +50,17 @@ def main() -> None:
         for number in range(-2, options.rounds):
             for isolation, client in clients.items():
                 time.sleep(0.5 + random.uniform(0.0, 0.1))  # as in start_latency.py
-                milliseconds = _start(client)
+                milliseconds = _start(client, options.tasks)
                 if number >= 0:  # the first two warm up
-                    taken[isolation].append(milliseconds)
+                    taken[isolation] += milliseconds
     isolated, plain = (figures.Figure(f"isolation: {name}", samples, "ms") for name, samples in taken.items())
     bar = "p50 with isolation at most 1.3 × that without"
-    figures.report(options, "start of a job with isolation", [isolated, plain, figures.ratio(isolated, plain)], bar)
+    figures.report(
+        options,
+        f"start of tasks with isolation, {options.tasks} in a job",
+        [isolated, plain, figures.ratio(isolated, plain)],
+        bar,
+    )
 
 
 def _created(
@@ -75,14 +81,16 @@ def _created(
     return client
 
 
-def _start(client: ApiClient) -> float:
+def _start(client: ApiClient, tasks: int) -> list[float]:
+    """Return the milliseconds until each task of a job began."""
+    job = one_task("bench-isolation", COMMAND)
+    job["components"]["task"].update(replicas=tasks, resources={"cpu": 1 / tasks})
     submitted = time.time()
-    name = client.start(one_task("bench-isolation", COMMAND))["name"]
+    name = client.start(job)["name"]
     view = client.wait(name, 30)
     if view["state"] != "SUCCEEDED":
         raise SystemExit(f"the job {name} of the bench is {view['state']}: {view['reason']}")
-    lines = [record["text"] for record in client.logs(name, follow=True)]
-    return 1000 * (float(lines[0]) - submitted)
+    return [1000 * (float(record["text"]) - submitted) for record in client.logs(name, follow=True)]
 
 
 if __name__ == "__main__":
