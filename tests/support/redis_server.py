@@ -78,7 +78,9 @@ class RedisServer:
     def kill(self) -> None:
         """Kill the server, with the process that may be rewriting its log: nothing is written afterwards."""
         if self.process is not None:
-            children = psutil.Process(self.process.pid).children()
+            children: list[psutil.Process] = []
+            with suppress(psutil.NoSuchProcess):  # it has ended by itself
+                children = psutil.Process(self.process.pid).children()
             for each in (self.process, *children):
                 with suppress(psutil.NoSuchProcess):
                     each.kill()
