@@ -43,7 +43,8 @@ class RemovedFiles(msgspec.Struct, frozen=True):
 class ImageEntry(msgspec.Struct, frozen=True):
     """An image in ``images/index.json``.
 
-    ``config``, ``layers``: digests, lowest layer first. ``size``: total bytes. ``pushed``: wall seconds.
+    ``config``, ``layers``: digests, lowest layer first. ``size``: total bytes. ``pushed``: wall seconds. ``user``: who
+    pushed it, and whose quota its parts count for; empty: an administrator. The master says who it was.
     """
 
     id: str
@@ -51,6 +52,7 @@ class ImageEntry(msgspec.Struct, frozen=True):
     layers: tuple[str, ...]
     size: int
     pushed: float
+    user: str = ""
 
     @property
     def blobs(self) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ import hashlib
 import os
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
@@ -138,9 +138,22 @@ def missing_blobs(share: Path, digests: list[str]) -> list[str]:
 
 
 def add_image(share: Path, name: str, entry: ImageEntry) -> ImageEntry:
-    """Add an image after all its blobs have arrived; each new blob is checked against its digest."""
+    """Add an image after all its blobs have arrived; each new blob is checked against its digest.
+
+    What a user sent for an image that cannot be added does not stay among the blobs: it would count for nobody.
+    """
     if not is_image_name(name):
         raise InputError(f"{name!r} is not the name of an image")
+    taken = _take_incoming(share, entry) if entry.user else []
+    try:
+        return _add_arrived(share, name, entry)
+    except (GrassError, OSError):
+        with _locked(share):
+            _remove_unused(taken, read_index(share))
+        raise
+
+
+def _add_arrived(share: Path, name: str, entry: ImageEntry) -> ImageEntry:
     absent = missing_blobs(share, list(entry.blobs))
     if absent:
         raise ConflictError(f"image {name}: {len(absent)} of its parts have not arrived; push it again")
@@ -161,22 +174,28 @@ def incoming(user: str) -> str:
     return f"images/incoming/{user}"
 
 
-def take_incoming(share: Path, user: str, entry: ImageEntry) -> None:
-    """Put the parts of an image that a user sent beside the others; ``add_image`` checks them.
+def _take_incoming(share: Path, entry: ImageEntry) -> list[Path]:
+    """Put the parts of an image that its user sent beside the others, once all are there. Return the new blobs.
 
-    They are copied: the user may have another name for a file, or have it open, and change it after the check.
+    They are copied: the user may have another name for a file, or have it open, and change it before it is checked.
     """
+    folder, taken = share / incoming(entry.user) / "blobs", []
     with _locked(share):
-        for digest in missing_blobs(share, list(entry.blobs)):
-            sent = share / incoming(user) / "blobs" / digest
+        missing = missing_blobs(share, list(entry.blobs))
+        if not all((folder / digest).is_file() for digest in missing):
+            return []
+        for digest in missing:
+            sent = folder / digest
             try:
                 descriptor = os.open(sent, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
             except OSError:
-                continue  # it was not sent, or is a link: ``add_image`` misses it
+                continue  # it is a link: ``add_image`` misses it
             with os.fdopen(descriptor, "rb") as file:
                 if stat.S_ISREG(os.fstat(descriptor).st_mode):
                     _copy(file, _blobs(share) / digest)
+                    taken.append(_blobs(share) / digest)
                     sent.unlink(missing_ok=True)
+    return taken
 
 
 def remove_image(share: Path, name: str) -> RemovedImage:
@@ -188,13 +207,20 @@ def remove_image(share: Path, name: str) -> RemovedImage:
             raise NotFoundError(f"there is no image {name} in the cluster; it has {known}")
         del index[name]
         _write_index(share, index)
-        needed = {digest for each in index.values() for digest in each.blobs}
-        freed = 0
-        for blob in _blobs(share).iterdir():
-            if blob.name not in needed and is_digest(blob.name):
+        freed = _remove_unused(_blobs(share).iterdir(), index)
+    return RemovedImage(name, freed)
+
+
+def _remove_unused(blobs: Iterable[Path], index: Index) -> int:
+    """Remove those of the blobs that no image needs. Return their bytes."""
+    needed = {digest for each in index.values() for digest in each.blobs}
+    freed = 0
+    for blob in blobs:
+        if blob.name not in needed and is_digest(blob.name):
+            with suppress(FileNotFoundError):
                 freed += blob.stat().st_size
                 blob.unlink()
-    return RemovedImage(name, freed)
+    return freed
 
 
 def _inside(share: Path, path: str, *, follow: bool = False) -> Path:
@@ -212,8 +238,13 @@ def _entry(path: Path) -> FileEntry:
     return FileEntry(path.name, kind, status.st_size, status.st_mtime, oct(status.st_mode & 0o7777)[2:])
 
 
+def blob_path(share: Path, digest: str) -> Path:
+    """Return where the part of an image is."""
+    return share / "images" / "blobs" / digest
+
+
 def _blobs(share: Path) -> Path:
-    folder = share / "images" / "blobs"
+    folder = blob_path(share, "")
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 

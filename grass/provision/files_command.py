@@ -20,6 +20,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
+from msgspec import structs
+
 from grass import clock
 from grass.api.keyring import Role
 from grass.api.user_files import UserRecord, files_record
@@ -83,11 +85,12 @@ def main(asked: str, config_file: str, user: str, key: str) -> int:
         return 2
     with tempfile.TemporaryDirectory(prefix="grass-files-") as scratch:
         work = _operation(config, record) if job is None else _rsync(config, record, job, Path(scratch))
-        quota = SpaceLeft(config, user) if record.role is Role.USER and limited(config, user) else None
+        has_quota = record.role is Role.USER and limited(config, user)
+        quota = SpaceLeft(config, user) if has_quota and job is not None else None  # others write only what was sent
         try:
             return _watched(work, lambda: _may_still(config, record, key), quota)
         finally:
-            if quota is not None:
+            if has_quota:
                 note_push(config, user)
 
 
@@ -196,7 +199,7 @@ def _operation(config: ClusterConfig, record: UserRecord) -> Callable[[], int]:
 
     def run() -> int:
         try:
-            request = serve.read_request(sys.stdin.read())
+            request = _of_caller(serve.read_request(sys.stdin.read()), record)
             areas = permitted(config, record, request)
         except GrassError as error:
             output.write(f"{encode(serve.refusal(error))}\n".encode())
@@ -207,6 +210,14 @@ def _operation(config: ClusterConfig, record: UserRecord) -> Callable[[], int]:
         return 0
 
     return run
+
+
+def _of_caller(request: AnyOperation | ReadFile, record: UserRecord) -> AnyOperation | ReadFile:
+    """Return the request. An image is that of the caller, whatever the client says."""
+    if not isinstance(request, AddImage):
+        return request
+    user = "" if record.role is Role.ADMIN else record.user
+    return structs.replace(request, entry=structs.replace(request.entry, user=user))
 
 
 def permitted(config: ClusterConfig, record: UserRecord, request: AnyOperation | ReadFile) -> Areas | None:
@@ -222,11 +233,7 @@ def permitted(config: ClusterConfig, record: UserRecord, request: AnyOperation |
             raise NotAllowedError(f"user {record.user}: a viewer changes no files")
         case RemoveFiles(path):
             return _own(config, record.user, path, removes=True)
-        case AddImage(name, entry):
-            _check_image(config, record.user, name)
-            share.take_incoming(config.data_dir, record.user, entry)
-            return None
-        case RemoveImage(name):
+        case AddImage(name) | RemoveImage(name):
             _check_image(config, record.user, name)
             return None
         case _:

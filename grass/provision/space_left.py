@@ -50,7 +50,8 @@ class SpaceLeft:
         return (
             f"{QUOTA}{self._user}: may keep {show_amount(name, self._quota[name])} in the share, keeps "
             f"{show_amount(name, self._kept.get(name, 0))}, and this transfer has written "
-            f"{show_amount(SPACE, written)}; remove files with `grass data remove`, or ask an administrator for more"
+            f"{show_amount(SPACE, written)}; remove files with `grass data remove`, images with `grass image remove`, "
+            "or ask an administrator for more"
         )
 
     def _count(self, process: int) -> None:

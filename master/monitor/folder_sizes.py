@@ -6,6 +6,7 @@ A process of its own at the lowest priority: a walk through millions of files mu
 from __future__ import annotations
 
 import os
+import stat
 import sys
 from contextlib import suppress
 
@@ -18,12 +19,18 @@ SIZES: Form[dict[str, dict[str, int]]] = Form(dict[str, dict[str, int]])
 
 
 def size(folder: str) -> dict[str, int]:
-    """Return the space on the disk, in bytes, and the number of all files and folders in ``folder``.
+    """Return the space on the disk, in bytes, and the number of all files and folders in ``folder``; or of the file.
 
     Links are not followed. What goes meanwhile, or may not be read, is left out.
     """
     space = count = 0
-    folders = [] if os.path.islink(folder) else [folder]  # noqa: PTH114 (as the rest)
+    folders: list[str] = []
+    with suppress(OSError):
+        status = os.lstat(folder)
+        if stat.S_ISDIR(status.st_mode):
+            folders = [folder]
+        elif stat.S_ISREG(status.st_mode):
+            space, count = status.st_blocks * 512, 1
     while folders:
         with suppress(OSError), os.scandir(folders.pop()) as entries:
             for entry in entries:

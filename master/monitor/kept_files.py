@@ -1,9 +1,10 @@
 """Measures what the users' files in the share take, if quotas limit that, and reports it to the master-agent.
 
-To a user belong ``data/NAME/``, ``data/shared/NAME/`` and the folders of the user's jobs. A walk through all files is
-avoided: a folder of a job that has ended is measured once more and then remembered, and the others only of users who
-may have changed something since: whose jobs were active, who pushed or removed files, or who exceed a limit. Everything
-is measured again after an hour. A measurement takes at most a twentieth of the time. Used by ``__main__``.
+To a user belong ``data/NAME/``, ``data/shared/NAME/``, the folders of the user's jobs, and the images that the user
+pushed. A walk through all files is avoided: a folder of a job that has ended is measured once more and then remembered,
+and the others only of users who may have changed something since: whose jobs were active, who pushed or removed files,
+or who exceed a limit. Everything is measured again after an hour. A measurement takes at most a twentieth of the time.
+Used by ``__main__``.
 """
 
 from __future__ import annotations
@@ -13,16 +14,18 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import IO
 
 from grass import clock
 from grass.api.user_files import records
 from grass.config import ClusterConfig
-from grass.errors import InputError, UndecodableError
+from grass.errors import GrassError, InputError, UndecodableError
 from grass.files.paths import JOBS
 from grass.files.pushes import pushed_at
 from grass.files.rights import own_folders
+from grass.files.share import blob_path, incoming, read_index
 from grass.model.policy import FILES, SPACE, exceeded
 from grass.store.api_store import ApiStore
 from grass.store.job_index import BEGUN, ENDED
@@ -50,6 +53,8 @@ class _User:
     """The folders that are measured each time."""
     ended: dict[str, Mapping[str, int]] = field(default_factory=dict)
     newly_ended: set[str] = field(default_factory=set)
+    images: frozenset[str] = frozenset()
+    """The parts of the user's images."""
     kept: dict[str, int] = field(default_factory=dict)
     at: float = -1e9
     pushed: float = 0.0
@@ -106,14 +111,14 @@ class KeptFilesWatch:
         return self._config.master.quotas.get(user, self._config.master.default_quota)
 
     def _begin(self) -> None:
-        due = []
+        due, images = [], self._images()
         known: list[InputError] = []  # a damaged file of a user is reported by the API server
         names = {record.user for record in records(self._config.master_dir, known.append)}
         names |= {user for user in self._config.master.quotas if user != "default"}
         for name in sorted(names):
             if {SPACE, FILES} & self._quota(name).keys():
                 user = self._users.setdefault(name, _User())
-                if self._look(name, user):
+                if self._look(name, user, frozenset(images.get(name, ()))):
                     due.append(name)
         self._users = {name: user for name, user in self._users.items() if name in names}
         if due:
@@ -121,7 +126,15 @@ class KeptFilesWatch:
         else:
             self._tell()
 
-    def _look(self, name: str, user: _User) -> bool:
+    def _images(self) -> dict[str, set[str]]:
+        """Return the parts of images by user. A part that images of several users need is among those of each."""
+        share, found = self._config.data_dir, dict[str, set[str]]()
+        with suppress(GrassError):  # who works with images is told that their list is damaged
+            for entry in read_index(share).values():
+                found.setdefault(entry.user, set()).update(str(blob_path(share, digest)) for digest in entry.blobs)
+        return found
+
+    def _look(self, name: str, user: _User, images: frozenset[str]) -> bool:
         """Learn which folders are the user's. Return whether they have to be measured now."""
         share, index = self._config.data_dir, self._api.job_index
         active = [f"{share}/{JOBS}/{job}" for job in index.newest([BEGUN], name, _MOST_JOBS, None)]
@@ -129,15 +142,17 @@ class KeptFilesWatch:
         removed = user.ended.keys() - ended
         for folder in removed:
             del user.ended[folder]
-        pushed, before = pushed_at(self._config, name), (user.pushed, user.active)
+        pushed, before = pushed_at(self._config, name), (user.pushed, user.active, user.images)
         again = self._steady() - user.at > AGAIN
         if again or pushed != user.pushed:
             user.ended.clear()
         user.newly_ended = ended - user.ended.keys()
-        user.folders = [*(f"{share}/{folder}" for folder in own_folders(name)), *active]
-        user.pushed, user.active = pushed, bool(active)
+        own = (*own_folders(name), incoming(name))
+        user.folders = [*(f"{share}/{folder}" for folder in own), *images, *active]
+        user.pushed, user.active, user.images = pushed, bool(active), images
         over = exceeded(self._quota(name), user.kept)
-        user.due |= again or bool(active or removed or user.newly_ended or over) or before != (pushed, bool(active))
+        changed = bool(active or removed or user.newly_ended) or before != (pushed, bool(active), images)
+        user.due |= again or changed or bool(over)
         return user.due
 
     def _start(self, due: list[str]) -> None:

@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from grass.api.keyring import Role
 from grass.api.user_files import UserRecord, accept_files_keys
@@ -354,7 +355,8 @@ def test_a_user_adds_own_images_and_cannot_replace_those_of_others(
     ann = server.access("ann")
     first = image(tmp_path / "ann", b"first")
     assert raw(ann, "-r", f"{tmp_path}/ann/blobs", "::images/").returncode == 0
-    ann.ask(AddImage("mine:1", first))
+    ann.ask(AddImage("mine:1", structs.replace(first, user="bob")))
+    assert share_operations.read_index(share)["mine:1"].user == "ann"  # whatever the client says
     assert (share / "images" / "blobs" / first.config).read_bytes() == b"first"
     (tmp_path / "ann" / "blobs" / first.config).write_bytes(b"other")
     assert raw(ann, "-r", f"{tmp_path}/ann/blobs", "::images/").returncode == 0
@@ -415,6 +417,8 @@ def test_a_push_ends_at_the_quota_and_names_the_amounts_while_pulls_go_on(
         with pytest.raises(ConflictError, match=r"ann: may keep 8MiB in the share, keeps 6MiB, and this transfer has"):
             transfers.push(ann, data, "data/shared/ann/set", print)
         assert not list((share / "data" / "shared" / "ann" / "set").glob("*large*"))
+        done = raw(ann, f"{data}/large", "::images/")  # a part of an image
+        assert done.returncode != 0 and "ann: may keep 8MiB in the share, keeps 6MiB, and this transfer" in done.stderr
         store.apply([("HSET", kept, "ann", encode({"space": 9 << 20, "files": 1}))])
         (share / "data" / "ann" / "set").mkdir(exist_ok=True)
         (share / "data" / "ann" / "set" / "kept").write_bytes(os.urandom(4 << 20))

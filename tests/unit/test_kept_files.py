@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import replace
 from pathlib import Path
 
 from grass.api.keyring import Role
 from grass.api.user_files import UserRecord
 from grass.config import ClusterConfig, MasterConfig
+from grass.files.operations import ImageEntry
 from grass.files.pushes import note_push
 from grass.model.job import Component, Job
 from grass.model.lifecycle import JobState
@@ -99,6 +101,23 @@ def test_the_users_own_folder_in_that_of_all_counts_and_nothing_else_there(tmp_p
     (tmp_path / "share" / "data" / "ann").symlink_to("shared/bob")
     note_push(made.config, "ann")
     assert made.measured(100)["files"] == 3  # a link in place of a folder is not followed
+    made.watch.close()
+
+
+def test_images_count_for_who_pushed_them_and_so_do_parts_that_wait(tmp_path: Path) -> None:
+    made = Watched(tmp_path, LIMITS)
+    made.write("images/incoming/ann/blobs/part", 100_000)
+    assert made.measured()["files"] == 2  # and the folder
+    digests = {user: hashlib.sha256(user.encode()).hexdigest() for user in ("ann", "bob", "")}
+    index = {}
+    for user, digest in digests.items():
+        made.write(f"images/blobs/{digest}", 200_000)
+        index[f"of-{user}"] = ImageEntry(digest, digest, (), 1, 1.0, user)
+    (made.config.data_dir / "images" / "index.json").write_text(indented(index))
+    found = made.measured(100)  # the list of images has changed
+    assert 300_000 <= found["space"] < 400_000 and found["files"] == 3
+    (made.config.data_dir / "images" / "index.json").unlink()  # an administrator removed them
+    assert made.measured(100)["files"] == 2
     made.watch.close()
 
 
