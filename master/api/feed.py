@@ -68,6 +68,11 @@ class Feed:
         with (self._ends if until_end else self._events).listen(job_name) as flag:
             yield flag
 
+    def last_end(self) -> str | None:
+        """Return the last end of a job that was read; None: none is read now. Who listens afterwards, and finds the
+        same, has missed none."""
+        return self._ends.last
+
     def ended(self, job_id: str) -> JobRecord | None:
         """Return the record of a job that ended recently, if it is in memory."""
         return self._ended.get(job_id)
@@ -132,6 +137,11 @@ class _Follower:
     @property
     def reads(self) -> bool:
         return self._last is not None
+
+    @property
+    def last(self) -> str | None:
+        with self._changed:
+            return self._last
 
     @contextmanager
     def listen(self, job_name: str) -> Iterator[threading.Event]:

@@ -132,19 +132,21 @@ def wait_for_job(call: Call, job: str) -> PiecesToEnd:
     """Stream ``{"job": view}``: at once; with ``progress`` after each change; and when the job has ended or time is up.
 
     The last one has a ``pause``: if the job has not ended, ask again after that many seconds."""
-    first = find_job(call, job)
+    before, first = call.api.feed.last_end(), find_job(call, job)
     watched = call.query["progress"]
     with call.waiting() as granted, call.api.feed.listen(first.name, until_end=not watched) as changed:
         until = steady() + (call.query["timeout"] if granted else 0.0)
         progress = Progress(watched)
+        missed_none = not watched and before is not None and before == call.api.feed.last_end()
+        record, now = first if missed_none else _same_run(call, first), steady()
         while True:
-            changed.clear()
-            record, now = _same_run(call, first), steady()
             if record.state.ended or now >= until or call.api.feed.closed:
                 return WaitedView(job_view(record), 0.0 if granted else PAUSE)
             if (piece := progress.piece(record, now)) is not None:
                 yield piece
             changed.wait(min(until - now, progress.patience))
+            changed.clear()
+            record, now = _same_run(call, first), steady()
 
 
 def _same_run(call: Call, first: JobRecord) -> JobRecord:

@@ -57,6 +57,8 @@ class ProcessRuntime:
         self._launches: dict[str, Launch] = {}
         self._sent_launches: set[str] = set()
         """Keys of launches that this connection has sent."""
+        self._unsent: list[Message] = []
+        """Goes with the next messages: every message wakes the shepherd, which may be starting a task."""
         self._has_unknown_launches = False
         """The shepherd has waiting attempts, and so launches that an earlier connection sent."""
         self._retry = Backoff(_FIRST_RETRY, _LONGEST_RETRY)
@@ -75,7 +77,7 @@ class ProcessRuntime:
         gone = [name for name in launches if self._launches.pop(name, None)]
         self._sent_launches.difference_update(gone)
         if gone:
-            self._send([["drop", gone]])
+            self._unsent.append(["drop", gone])
 
     def start(self, starts: list[Start]) -> None:
         fresh = {start.launch for start in starts} - self._sent_launches
@@ -161,6 +163,7 @@ class ProcessRuntime:
         self._connection, self._outbox = connection, Outbox(connection)
         self._lines = Lines()
         self._sent_launches.clear()
+        self._unsent.clear()
         self._due = None
         self._poll.register(connection.fileno(), select.EPOLLIN)
         self._send([["watch"]])
@@ -186,8 +189,9 @@ class ProcessRuntime:
     def _send(self, messages: list[Message]) -> None:
         if self._outbox is None:
             return
+        unsent, self._unsent = self._unsent, []
         try:
-            self._outbox.send(b"".join(pack(message) for message in messages))
+            self._outbox.send(b"".join(pack(message) for message in (*unsent, *messages)))
             self._arm()
         except OSError:
             self._disconnect()
