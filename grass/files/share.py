@@ -144,8 +144,10 @@ def add_image(share: Path, name: str, entry: ImageEntry) -> ImageEntry:
     """
     if not is_image_name(name):
         raise InputError(f"{name!r} is not the name of an image")
-    taken = _take_incoming(share, entry) if entry.user else []
+    taken: list[Path] = []
     try:
+        if entry.user:
+            _take_incoming(share, entry, taken)
         return _add_arrived(share, name, entry)
     except (GrassError, OSError):
         with _locked(share):
@@ -174,16 +176,17 @@ def incoming(user: str) -> str:
     return f"images/incoming/{user}"
 
 
-def _take_incoming(share: Path, entry: ImageEntry) -> list[Path]:
-    """Put the parts of an image that its user sent beside the others, once all are there. Return the new blobs.
+def _take_incoming(share: Path, entry: ImageEntry, taken: list[Path]) -> None:
+    """Put the parts of an image that its user sent beside the others, once all are there.
 
     They are copied: the user may have another name for a file, or have it open, and change it before it is checked.
+    ``taken``: receives the new blobs, also if an error ends this.
     """
-    folder, taken = share / incoming(entry.user) / "blobs", []
+    folder = share / incoming(entry.user) / "blobs"
     with _locked(share):
         missing = missing_blobs(share, list(entry.blobs))
         if not all((folder / digest).is_file() for digest in missing):
-            return []
+            return
         for digest in missing:
             sent = folder / digest
             try:
@@ -195,7 +198,6 @@ def _take_incoming(share: Path, entry: ImageEntry) -> list[Path]:
                     _copy(file, _blobs(share) / digest)
                     taken.append(_blobs(share) / digest)
                     sent.unlink(missing_ok=True)
-    return taken
 
 
 def remove_image(share: Path, name: str) -> RemovedImage:

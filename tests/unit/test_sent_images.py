@@ -65,6 +65,17 @@ def test_nothing_stays_of_an_image_that_cannot_be_added(tmp_path: Path) -> None:
     assert blobs(tmp_path) == []
 
 
+def test_nothing_stays_of_an_image_whose_parts_cannot_all_be_copied(tmp_path: Path) -> None:
+    """As on a full disk: a folder is in the way of the second part."""
+    part, second = sent(tmp_path), hashlib.sha256(b"second").hexdigest()
+    part.write_bytes(CONTENT)
+    part.with_name(second).write_bytes(b"second")
+    (tmp_path / "images" / "blobs" / f".{second}").mkdir(parents=True)
+    with pytest.raises(OSError, match=second):
+        share.add_image(tmp_path, "trainer:1", ImageEntry("x", DIGEST, (second,), 1, 0.0, "ann"))
+    assert blobs(tmp_path) == [f".{second}"]
+
+
 def test_a_part_that_another_image_needs_stays(tmp_path: Path) -> None:
     sent(tmp_path).write_bytes(CONTENT)
     share.add_image(tmp_path, "trainer:1", ENTRY)
