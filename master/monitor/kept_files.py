@@ -129,7 +129,7 @@ class KeptFilesWatch:
     def _images(self) -> dict[str, set[str]]:
         """Return the parts of images by user. A part that images of several users need is among those of each."""
         share, found = self._config.data_dir, dict[str, set[str]]()
-        with suppress(GrassError):  # who works with images is told that their list is damaged
+        with suppress(GrassError, OSError):  # who works with images is told that their list is damaged
             for entry in read_index(share).values():
                 found.setdefault(entry.user, set()).update(str(blob_path(share, digest)) for digest in entry.blobs)
         return found
