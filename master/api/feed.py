@@ -55,7 +55,7 @@ class Feed:
     @property
     def reads_events(self) -> bool:
         """Whether somebody listens to events, or did a moment ago."""
-        return self._events.reads
+        return self._events.last is not None
 
     @contextmanager
     def listen(self, job_name: str = EVERYTHING, *, until_end: bool = False) -> Iterator[threading.Event]:
@@ -133,10 +133,6 @@ class _Follower:
     def listening(self) -> int:
         with self._changed:
             return sum(len(flags) for flags in self._listeners.values())
-
-    @property
-    def reads(self) -> bool:
-        return self._last is not None
 
     @property
     def last(self) -> str | None:
