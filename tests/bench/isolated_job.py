@@ -2,7 +2,8 @@
 
 Two clusters on hosts of a lab (`scripts/lab`): one with `isolation: user`, one with `isolation: none`. Each has one
 node, its master's own, where the share is a local folder; with ``--remote``, a host that mounts the share. A job has
-one task, or with ``--tasks`` several at once; the first on the node waits until the view of the job is made. A task
+one task, or with ``--tasks`` several at once; the first on the node waits until the view of the job is made. With
+``--kept``, the share has folders of so many other jobs, all of which rclone lists to find that of the new job. A task
 prints the clock, which all hosts of a lab share. ``GRASS_LAB=NAME`` takes a lab that is up; otherwise one is made,
 which takes minutes the first time. `isolated_start.py` measures the shepherd's part alone.
 """
@@ -33,6 +34,7 @@ def main() -> None:
     parser = figures.arguments(__doc__, rounds=40)
     parser.add_argument("--remote", action="store_true", help="the node is another host than the master")
     parser.add_argument("--tasks", type=int, default=1, help="of each job; of all of them the start is measured")
+    parser.add_argument("--kept", type=int, default=0, help="folders of other jobs in the share")
     options = parser.parse_args()
     taken: dict[str, list[float]] = {"user": [], "none": []}
     with (
@@ -47,6 +49,9 @@ def main() -> None:
         clients = {
             isolation: _created(lab, installed, Path(folder), isolation, hosts[isolation], stack) for isolation in taken
         }
+        for isolation, (master, _) in hosts.items():
+            make = f"seq {options.kept} | sed s/^/kept-/ | xargs -r mkdir"
+            lab.hosts[master].sh(f"cd /srv/grass/{isolation}/jobs && {make}")
         for number in range(-2, options.rounds):
             for isolation, client in clients.items():
                 time.sleep(0.5 + random.uniform(0.0, 0.1))  # as in start_latency.py
