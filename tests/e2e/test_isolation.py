@@ -157,13 +157,13 @@ def test_links_that_a_task_makes_on_the_master_lead_to_no_file_of_others_on_a_no
     admin: ApiClient, other: ApiClient
 ) -> None:
     """The server of the share follows links, with all its rights, for the node that asks."""
-    user, mine = admin.status()["user"], "$GRASS_DATA/data/Mallory.2nd"
+    user, mine = admin.status()["user"], "$GRASS_DATA/data/Mallory.2nd/links"
     share = "echo secret > $GRASS_DATA/data/$U/of-admin; echo prize > $GRASS_DATA/data/shared/$U/of-admin"
     assert said(admin, "plants", f"U={user}; umask 0; {share}; echo out > $GRASS_OUTPUT/out", "n1") == ["code 0"]
     job_id = admin.job("plants")["id"]
-    leads = {"data": f"../{user}", "shared": f"../shared/{user}", "job": f"../../jobs/{job_id}", "logs": "../../logs"}
-    links = "; ".join(f"ln -sfn {target} {mine}/to-{name}" for name, target in leads.items())
-    made = f"rm -rf {mine}/*; echo own > {mine}/own; ln -s own {mine}/to-own; {links}"
+    leads = {"data": f"data/{user}", "shared": f"data/shared/{user}", "job": f"jobs/{job_id}", "logs": "logs"}
+    links = "; ".join(f"ln -s ../../../{target} {mine}/to-{name}" for name, target in leads.items())
+    made = f"mkdir {mine}; echo own > {mine}/own; ln -s own {mine}/to-own; {links}"
     assert said(other, "links", made, "master") == ["code 0"]
     tries = {
         "own": f"cat {mine}/own",
