@@ -94,7 +94,8 @@ def ordinary(clone: Path) -> str:
     except (PermissionError, subprocess.CalledProcessError):
         missing("a Python that other users can run", system_python())
     (clone.parent / "home").mkdir(mode=0o700)
-    shutil.chown(clone.parent / "home", "nobody")
+    # as if this user had made the clone: else each of the demo's processes would compile Grass and its packages anew
+    subprocess.run(["chown", "-R", "nobody", clone.parent], check=True)
     return "nobody"
 
 
