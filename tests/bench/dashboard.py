@@ -7,12 +7,12 @@ cluster without a page. The frame is the time to draw a page with 5,000 tasks an
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import sys
 import threading
 import time
 from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
 from typing import Any
 
 import figures
@@ -21,6 +21,10 @@ from local_cluster import GRASS, LocalCluster
 
 from grass.api.client import ApiClient
 from grass.dashboard.questions import QUESTIONS
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from tests.support.browser import PACKAGE, program
 
 ASKS = 15.0
 """Seconds between questions of a page."""
@@ -132,9 +136,9 @@ def main() -> None:
     options = parser.parse_args()
     from playwright.sync_api import sync_playwright
 
-    path = shutil.which("chromium")
+    path = program()
     if path is None:
-        sys.exit("this bench needs Debian's chromium")
+        sys.exit(f"this bench needs Debian's {PACKAGE}")
     with LocalCluster() as cluster:
         status = json.loads(subprocess.run([GRASS, "status", "-o", "json"], capture_output=True, check=True).stdout)
         pids = [daemon["pid"] for daemon in status["daemons"] if daemon["name"] in MASTER]

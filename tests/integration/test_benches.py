@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-import shutil
 from pathlib import Path
 
 import pytest
 
+from tests.support import browser
 from tests.support.bench_run import figures, printed, programs
 from tests.support.engine import require_engine
 from tests.support.frameworks import torch_folder
@@ -111,7 +111,7 @@ def test_a_bench_with_containers_prints_its_figures() -> None:
 
 
 def test_a_bench_with_a_browser_prints_its_figures(cluster: LocalCluster, tmp_path: Path) -> None:
-    require(shutil.which("chromium") is not None, "chromium: Debian's chromium")
+    require(browser.program() is not None, f"chromium: Debian's {browser.PACKAGE}")
     found = {"first useful paint": "ms", "frame, 5,000 tasks": "ms", "master, 10 page(s)": "%"}
     more = {"GRASS_BENCH_HOME": str(cluster.home), "LD_PRELOAD": str(deaf_library(tmp_path))}
     check("dashboard", [*ONE_ROUND, "--seconds", "0.5"], found, **more)
