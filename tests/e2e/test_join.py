@@ -128,7 +128,7 @@ def _clean(cluster: Cluster, keep: set[str]) -> None:
 
 
 @pytest.mark.usefixtures("empty")
-def test_two_machines_are_added_over_ssh_run_a_job_and_leave_nothing(
+def test_two_machines_are_added_over_ssh_run_a_job_are_entered_and_leave_nothing(
     cluster: Cluster, client: ApiClient, tmp_path: Path
 ) -> None:
     before = {host: holds(cluster.lab, host) for host in ("n1", "n2")}
@@ -151,6 +151,7 @@ def test_two_machines_are_added_over_ssh_run_a_job_and_leave_nothing(
     twice = cluster.grass("node", "add", place, place.replace("ops@", "root@"))
     assert twice.returncode == 2 and "is named twice" in twice.stderr, twice.stderr
     assert states(client) == {"n1": "READY", "n2": "READY"}
+    a_shell_and_commands_run_as_whoever_added_the_node_with_its_host_key_checked(cluster)
     done = cluster.grass("node", "remove", "--drain", "n1", "n2")
     assert done.returncode == 0, done.stderr
     assert states(client) == {}
@@ -358,10 +359,19 @@ def test_a_plan_names_the_steps_and_makes_no_token_no_node_and_no_file(cluster: 
     assert holds(cluster.lab, "n1") == before
 
 
-def test_nodes_are_entered_and_given_up(cluster: Cluster, client: ApiClient) -> None:
+@pytest.mark.nightly  # in every run, a cluster is deleted whose node is away (test_create.py)
+def test_a_node_whose_machine_is_away_is_left_for_force(cluster: Cluster, client: ApiClient) -> None:
     joined(cluster, client, "n1", "n2")
-    a_shell_and_commands_run_as_whoever_added_the_node_with_its_host_key_checked(cluster)
-    a_node_whose_machine_is_away_is_left_for_force(cluster, client)
+    cluster.lab.hosts["n2"].cut()
+    kept = cluster.grass("node", "remove", "n2")
+    assert kept.returncode == 3 and "--force" in kept.stderr
+    assert "n2" in states(client)
+    forced = cluster.grass("node", "remove", "--force", "n2")
+    assert forced.returncode == 0, forced.stderr
+    assert "n2" not in states(client)
+    cluster.lab.make_whole()
+    left = cluster.lab.ssh("n2", "/opt/grass/venv/bin/grass", "leave", seconds=120)
+    assert left.code == 0, left
 
 
 @pytest.mark.nightly  # in every run, test_work.py drains nodes, and test_host_faults.py kills and starts them
@@ -543,16 +553,3 @@ def the_share_comes_back_after_a_reboot_of_the_node(cluster: Cluster, client: Ap
     host.wait_booted()
     wait_until(lambda: cluster.lab.ssh("n2", "ls", "/srv/grass/joins").stdout.split() != [], seconds=40)
     wait_until(lambda: states(client) == {"n1": "READY", "n2": "READY"}, seconds=40)
-
-
-def a_node_whose_machine_is_away_is_left_for_force(cluster: Cluster, client: ApiClient) -> None:
-    cluster.lab.hosts["n2"].cut()
-    kept = cluster.grass("node", "remove", "n2")
-    assert kept.returncode == 3 and "--force" in kept.stderr
-    assert "n2" in states(client)
-    forced = cluster.grass("node", "remove", "--force", "n2")
-    assert forced.returncode == 0, forced.stderr
-    assert "n2" not in states(client)
-    cluster.lab.make_whole()
-    left = cluster.lab.ssh("n2", "/opt/grass/venv/bin/grass", "leave", seconds=120)
-    assert left.code == 0, left
