@@ -37,7 +37,7 @@ def compare(
     """Reports the milliseconds from ``begin`` to ``end``; a task lives for up to ``longest`` ms before its stamp.
 
     After a rest, in which both lose what the caches held; and Grass, where tasks end at once, with one job right after
-    the other, too (HyperQueue's client looks once a second whether a job has ended).
+    the other, too, once HyperQueue is gone (its client looks once a second whether a job has ended).
     """
     with TemporaryDirectory() as folder:
         _compare(options, title, bar, (begin, end), longest, Ladder(Path(folder)) if ladder else None)
