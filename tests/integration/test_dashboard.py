@@ -348,10 +348,43 @@ def test_a_task_is_replaced_and_stopped_and_its_job_runs_again_and_is_deleted(pa
         confirm(page, "Stop")
         page.wait_for_selector("canvas[aria-label='Tasks of main: 1 stopped']")
     assert client.job(runs[-1])["rerun_of"] == runs[1]
+    page.reload()  # what was asked before the end is no longer waited for
+    page.wait_for_selector("canvas[aria-label='Tasks of main: 1 stopped']")
     confirm(page, "Delete")
     wait_until(lambda: page.evaluate("location.hash") == "#/jobs")
     with pytest.raises(NotFoundError):
         client.job(runs[-1])
+
+
+@pytest.mark.parametrize("section", ["", "/usage"])
+def test_a_page_asks_nothing_more_about_a_job_that_somebody_deleted(
+    page: Any, client: ApiClient, section: str
+) -> None:
+    job_id = client.start(job("short", "true"))["id"]
+    client.wait(job_id, timeout=20)
+    page.clock.install()
+    to(page, f"/jobs/{job_id}{section}")
+    page.wait_for_selector(".head .state:has-text('succeeded')")
+    page.reload()  # what was asked before the end is no longer waited for
+    page.wait_for_selector("section[aria-label='All tasks together']" if section else "canvas")
+    if section:  # over a day it asks once a minute, so not while the job is deleted
+        with page.expect_response("**/ask/job-usage*range=86400"):
+            page.select_option("select[aria-label=Range]", label="1 day")
+    asked: list[str] = []
+    client.delete(job_id)
+    page.on("request", lambda request: job_id in request.url and asked.append(request.url))
+    page.wait_for_selector("main:has-text('This job was deleted')")
+    page.clock.fast_forward(120_000)
+    page.click("nav a:has-text('Nodes')")
+    page.wait_for_selector("td a:has-text('local')")
+    assert asked == []
+
+
+def test_a_page_asks_nothing_about_a_node_or_job_that_is_not_there(page: Any) -> None:
+    to(page, "/nodes/nobody")
+    page.wait_for_selector("main:has-text('No such node')")
+    to(page, "/jobs/nothing")
+    page.wait_for_selector("main:has-text('job nothing: not found')")
 
 
 def test_schedules_are_changed_from_their_page(page: Any, client: ApiClient) -> None:

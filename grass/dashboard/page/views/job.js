@@ -22,7 +22,8 @@ const ATTENTION = 25, OFFERED = 200;
 export function jobView([id, section = "", task]) {
   const feed = new Feed(id), grids = new Map();
   let log = null, usage = null, files = null, why = null, events = null, attempts = null, operations = null, specification = null, file = null, pages = null;
-  const current = () => feed.jobs.get(id) || [...feed.jobs.values()][0] || cluster.jobs.get(id);
+  const gone = () => (feed.known || feed.link.up) && !feed.jobs.size; // deleted, or it never existed: there is nothing to ask
+  const current = () => (gone() ? undefined : feed.jobs.get(id) || [...feed.jobs.values()][0] || cluster.jobs.get(id));
   const view = {
     accepts: ([next]) => next === id,
     move([, next = "", chosen]) { leave(); section = next; task = chosen; enter(); },
@@ -30,7 +31,7 @@ export function jobView([id, section = "", task]) {
     redraw() { usage?.redraw(); for (const grid of grids.values()) grid.draw(); },
     draw() {
       const job = current();
-      if (!job) return h("div.stack", h("h1", id), h("section.panel", empty(feed.known || feed.link.up ? feed.link.message || "This job was deleted, or never existed." : "Loading.")));
+      if (!job) return h("div.stack", h("h1", id), h("section.panel", empty(gone() ? feed.link.message || "This job was deleted, or never existed." : "Loading.")));
       const sections = me.shared ? { "": "Tasks", timeline: "Timeline", operations: "Operations", events: "Events" } : SECTIONS;
       const { files: _, ...others } = sections;
       return h("div.stack", head(job, pages || []), tabs(`#/jobs/${encodeURIComponent(id)}`, me.files ? sections : others, section === "tasks" ? "" : section), body(job));
@@ -100,6 +101,7 @@ export function jobView([id, section = "", task]) {
   }
 
   function enter() {
+    if (gone()) return;
     if (section === "logs" && !me.shared) log = new LogPane(id, task);
     if (section === "usage" && !me.shared) usage = new JobUsage(id, task, () => feed.changed(), () => settled(current()));
     if (section === "files" && me.files) files = new FileList(id, task === undefined ? undefined : task === "." ? "" : task, () => feed.changed());
@@ -111,14 +113,15 @@ export function jobView([id, section = "", task]) {
   // What the feed does not have: asked for again, slowly, until the job has ended.
   const poll = new Poll(async () => {
     const job = current();
+    if (!job) return null; // the feed has not told of it yet, or it is gone
     let again = settled(job) ? null : 5;
     try {
-      if (!pages && job?.state === "RUNNING" && me.actions.includes("page-open")) pages = await ask("pages", { job: id });
+      if (!pages && job.state === "RUNNING" && me.actions.includes("page-open")) pages = await ask("pages", { job: id });
       if (section === "events") events = await ask("events", { job: id });
       if (section === "operations") operations = await ask("operations", { job: id });
       if (section === "timeline") attempts = await ask("attempts", { job: id });
       if (section === "about" && !specification) [specification, file] = await Promise.all([ask("specification", { job: id }), ask("file", { job: id })]);
-      if ((section === "" || section === "tasks") && !(job && ended(job))) why = await ask("why", { job: id });
+      if ((section === "" || section === "tasks") && !ended(job)) why = await ask("why", { job: id });
     } catch { again = 5; /* the head of the page says when the cluster is away */ }
     feed.changed();
     return again;
@@ -126,7 +129,11 @@ export function jobView([id, section = "", task]) {
 
   const state = () => { const job = current(); return job ? JSON.stringify([job.state, job.reason]) : ""; };
   let before = "";
-  feed.listen(() => { if (state() !== before) { before = state(); poll.now(); } cluster.changed(); });
+  feed.listen(() => {
+    if (gone()) leave();
+    if (state() !== before) { before = state(); poll.now(); }
+    cluster.changed();
+  });
   enter();
   return view;
 }

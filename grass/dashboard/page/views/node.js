@@ -21,6 +21,7 @@ export function nodeView([name]) {
   let range = 900, tasks = null, all = false;
   const charts = usageCharts(`node-${name}`, Curves);
   const poll = new Poll(async () => {
+    if (cluster.known && !cluster.nodes.has(name)) return 5; // it has left, and may join again
     try {
       const found = await ask("node-usage", { node: name, range });
       charts.show(found);
