@@ -30,10 +30,7 @@ from grass.errors import (
     CertificateError,
     InputError,
     MasterAwayError,
-    NodeUnreachableError,
     NotAllowedError,
-    StoreRefusesError,
-    TooManyCallsError,
     UnreachableError,
 )
 from grass.wire.version import PROTOCOL
@@ -171,15 +168,18 @@ class Transport:
                 self._offset = stale.server_time - self._wall()
             except (UnreachableError, OSError) as error:
                 if not patience.goes_on(error):
-                    self._give_up(error, changes and patience.arrived)
+                    self._give_up(error, patience.answer, changes and patience.arrived)
                 if resumed and not reported and self.on_away is not None and patience.waited > _SILENT:
                     reported = True
                     self.on_away(self._text("does not answer; waiting for it to come back"))
 
-    def _give_up(self, error: Exception, may_change: bool) -> NoReturn:
-        if isinstance(error, (NodeUnreachableError, StoreRefusesError, TooManyCallsError)):
-            raise error  # the cluster answered, and the error says everything
+    def _give_up(self, error: Exception, answer: UnreachableError | None, may_change: bool) -> NoReturn:
+        """``answer``: what the cluster said, which is the error or came before a silence."""
+        if answer is error:
+            raise answer
         open_end = "; the requested change may still be made" if may_change else ""
+        if answer is not None:
+            raise type(answer)(f"{answer}{open_end}") from error
         said = str(error) or type(error).__name__
         raise UnreachableError(self._text(f"does not answer ({said}){open_end}; see `grass status`")) from error
 

@@ -25,6 +25,7 @@ from grass.errors import (
     InputError,
     ManifestError,
     NotFoundError,
+    StoreFullError,
     UnreachableError,
     WaitTimeoutError,
 )
@@ -412,6 +413,37 @@ def test_a_request_that_may_have_arrived_says_that_its_change_may_still_be_made(
     finally:
         world.serve()
     assert [may in str(each.value) for each in (refused, silent, question)] == [False, True, False]
+
+
+class FullBackend(MemoryBackend):
+    """Once ``full``, refuses a write, and is silent at further ones until ``over``."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.full, self.over, self.refused = False, threading.Event(), 0
+
+    def apply(self, *arguments: Any, **options: Any) -> int:
+        if not self.full:
+            return super().apply(*arguments, **options)
+        self.refused += 1
+        if self.refused > 1:
+            self.over.wait(10)
+        raise StoreFullError("the store refuses writes: its disk is full")
+
+
+def test_why_a_store_refuses_is_told_although_it_is_silent_at_the_last_try(tmp_path: Path) -> None:
+    backend = FullBackend()
+    world = ApiWorld(tmp_path, backend=backend)
+    try:
+        world.client().jobs()  # opens the session
+        client = world.client(timeout=0.5)
+        backend.full = True
+        with pytest.raises(StoreFullError, match="its disk is full; the requested change may still be made"):
+            client.start(JOB)
+        assert backend.refused > 1
+    finally:
+        backend.over.set()
+        world.close()
 
 
 def test_a_stranger_on_the_port_is_not_the_cluster(world: ApiWorld) -> None:

@@ -357,9 +357,7 @@ def test_a_task_is_replaced_and_stopped_and_its_job_runs_again_and_is_deleted(pa
 
 
 @pytest.mark.parametrize("section", ["", "/usage"])
-def test_a_page_asks_nothing_more_about_a_job_that_somebody_deleted(
-    page: Any, client: ApiClient, section: str
-) -> None:
+def test_a_page_asks_nothing_more_about_a_job_that_somebody_deleted(page: Any, client: ApiClient, section: str) -> None:
     job_id = client.start(job("short", "true"))["id"]
     client.wait(job_id, timeout=20)
     page.clock.install()
