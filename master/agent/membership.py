@@ -50,6 +50,7 @@ def cordon(step: Step, node: NodeRun, user: str) -> None:
         node.cordoned = True
         step.event(EventKind.NODE_CORDONED, f"node {node.name}: cordoned; it gets no new tasks", user, node=node.name)
         step.touch_node(node)
+        step.changes.plan = True  # as in ``nodes.move``
 
 
 def uncordon(step: Step, node: NodeRun, user: str) -> None:

@@ -199,7 +199,6 @@ def note_contact(step: Step, node: NodeRun) -> None:
     if node.drain is not None:
         move(step, node, NodeState.DRAINING, None)
     update_readiness(step, node)
-    step.changes.plan = True
 
 
 def extend_contact(step: Step, seconds: float) -> None:
@@ -220,7 +219,6 @@ def check_silence(step: Step) -> None:
             reason = Reason(ReasonCode.NODE_LOST, f"node {node.name} was silent for {silence:.0f} s")
             move(step, node, NodeState.LOST, reason)
             tasks.lose(step, node, reason)
-            step.changes.plan = True
 
 
 def move(step: Step, node: NodeRun, state: NodeState, reason: Reason | None) -> None:
@@ -232,6 +230,7 @@ def move(step: Step, node: NodeRun, state: NodeState, reason: Reason | None) -> 
     who, address = (drain.user, drain.address) if drain else ("", "")
     step.event(EventKind(f"node-{state.value.lower()}"), text, who, node=node.name, address=address)
     step.touch_node(node)
+    step.changes.plan = True  # tasks may go there now; or those that wait for the node let others go first
 
 
 def _foreign(step: Step, node: NodeRun, protocol: int) -> Reason | None:
@@ -279,11 +278,11 @@ def update_readiness(step: Step, node: NodeRun) -> None:
             node.reason = unfit
             step.event(EventKind.NODE_QUARANTINED, f"node {node.name}: QUARANTINED; {unfit.message}", node=node.name)
             step.touch_node(node)
+            step.changes.plan = True
         case NodeState.JOINING | NodeState.QUARANTINED if unfit is None and node.boot:
             move(step, node, NodeState.READY, None)
             if node.drain is not None:
                 move(step, node, NodeState.DRAINING, None)
-            step.changes.plan = True
         case NodeState.JOINING | NodeState.READY | NodeState.QUARANTINED:
             pass  # its state is right already
         case NodeState.SILENT | NodeState.LOST | NodeState.DRAINING | NodeState.DRAINED | NodeState.LEFT:

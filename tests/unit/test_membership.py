@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from grass.model.job import Component, Job
+from grass.model.resources import DEVICE, Resources
 from grass.store.node_store import NodeStore, Revoked
+from master.agent.step import Limits
 from tests.support.world import World
 
 DIGEST = "a" * 64
@@ -86,3 +88,16 @@ def test_what_users_have_had_is_written_every_few_seconds_and_fades() -> None:
     world.now += 86400
     world.takeover()
     assert world.cluster.usage["ann"] == pytest.approx(16, rel=0.1)
+
+
+@pytest.mark.parametrize("closing", ["cordon", "drain"])
+def test_a_job_gets_the_turn_that_was_kept_for_one_whose_only_node_is_closed(closing: str) -> None:
+    world = World(Limits(parallel_level=2))
+    world.add_node("n1", cpu=1, gpu=1)
+    world.add_node("n2", cpu=1)
+    device = Component("t", "x", resources=Resources(gpu=DEVICE))
+    for name, part in (("holds", device), ("waits", device), ("next", Component("t", "x", resources=Resources()))):
+        world.submit(Job(name, {"t": part}, ("t",)))
+    assert world.running() == ["holds-1/t.0/1"]
+    world.ticket(f"node-{closing}", node="n1")
+    assert world.running() == ["holds-1/t.0/1", "next-1/t.0/1"]
