@@ -82,6 +82,7 @@ class Round:
         self.finder = Finder(self.free_table, self.topology)
         self.left: list[Left] = []
         self.head: QueuedJob | None = None
+        self._head_has_turn = False
         self.starts: dict[str, float | None] = {}
         self._reserved: list[str] = []
         self._running = view.running
@@ -109,15 +110,15 @@ class Round:
             self._close(lane, [(demand, demand.count, ReasonCode.QUOTA) for demand in job.demands])
             return
         placed, left = self._together(job) if job.together is not None else self._place(job, None)
-        if placed:
-            self._running += not job.begun
         soon: dict[str, int] = {}
         unplaced = [each for each in left if each[2] in (ReasonCode.NO_FREE_RESOURCES, ReasonCode.GANG)]
         if unplaced:
             soon = self._preempt(job, unplaced)
             left = [_with_preempting(each, soon) for each in left]
-            self._reserve(job, [each for each in left if each[2] in (ReasonCode.NO_FREE_RESOURCES, ReasonCode.GANG)])
+            rest = [each for each in left if each[2] in (ReasonCode.NO_FREE_RESOURCES, ReasonCode.GANG)]
+            self._reserve(job, rest, has_turn=job.begun or placed > 0 or bool(soon))
         if placed or soon:
+            self._running += not job.begun
             self.left += [Left([job], *each) for each in left]
         else:
             self._close(lane, left)
@@ -130,7 +131,7 @@ class Round:
         if self.view.level is None:
             return True
         running = self._running
-        if self.head is not None and not self.head.begun:
+        if self.head is not None and not self._head_has_turn:
             starts = self.starts[self.head.id]
             running += starts is None or job.seconds is None or job.seconds > starts
         return running < self.view.level
@@ -233,13 +234,14 @@ class Round:
             return {}
         return self._preemption.make(job, [each[:2] for each in left], self._reservation_domain(job, left))
 
-    def _reserve(self, job: QueuedJob, left: list[Rest]) -> None:
+    def _reserve(self, job: QueuedJob, left: list[Rest], *, has_turn: bool) -> None:
         left = [each for each in left if self.table.fits_empty(self.table.need(each[0].shape))]
         if len(self.starts) >= (MOST_RESERVATIONS if len(self.table) <= LARGE else 1) or not left:
             return
         reserver = Reserver(self._future(), job.id)
         if reserver.make([each[:2] for each in left], self._reservation_domain(job, left)):
-            self.head = self.head or job
+            if self.head is None:
+                self.head, self._head_has_turn = job, has_turn
             in_order = len(self._reserved) == len(self.starts)  # otherwise this job would overtake a job
             self.starts[job.id] = reserver.starts
             most = len(self.table) // NODES_PER_RESERVATION or int(reserver.idle)

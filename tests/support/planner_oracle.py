@@ -296,6 +296,14 @@ def _room_without(view: View, plan: Plan, victims: list[Allocation], demand: Dem
     return sum(place.fill(demand.shape, demand.count) for place in then.values())
 
 
+def waits_for_room(view: View, plan: Plan, job_id: str) -> bool:
+    """Whether a job that has not begun waits, but not for its turn: a turn may be kept for it."""
+    return any(
+        key[0] == job_id and not demand_of(view, *key)[0].begun and reason.code is not ReasonCode.JOB_LIMIT
+        for key, reason in plan.waiting.items()
+    )
+
+
 def reasons(  # noqa: C901 — one case for each reason
     view: View, plan: Plan, after: dict[str, Place], left: dict[tuple[str, str], int]
 ) -> None:
@@ -334,7 +342,8 @@ def reasons(  # noqa: C901 — one case for each reason
             case ReasonCode.JOB_LIMIT:
                 begun = {p.job for p in plan.placements if not demand_of(view, p.job, p.component)[0].begun}
                 assert view.level is not None and not job.begun, where
-                assert view.running + len(begun) + 1 >= view.level, where
+                kept = sum(waits_for_room(view, plan, other) for other in {key[0] for key in left} - begun)
+                assert view.running + len(begun) + kept >= view.level, where
             case ReasonCode.PREEMPTING:
                 mine = any(eviction.beneficiary == job.id for eviction in plan.evictions)
                 assert mine or any(h.stopping for h in view.allocations) or plan.evictions, where

@@ -203,6 +203,13 @@ def test_the_job_limit_counts_jobs_that_this_plan_begins() -> None:
     assert why([node("n1", 8)], *queue, level=3, running=1)[0] is ReasonCode.JOB_LIMIT
 
 
+def test_a_job_that_begins_with_a_part_of_its_tasks_takes_one_turn() -> None:
+    queue = job(1, tasks(3, cpu=2)), job(2, tasks())
+    nodes = [node("n1", 5)]
+    assert where(nodes, *queue, level=2) == {"j1@n1": 2, "j2@n1": 1}
+    assert where(nodes, *queue, level=1) == {"j1@n1": 2}
+
+
 def test_behind_a_blocked_job_goes_only_what_is_gone_in_time_or_fits_beside_it() -> None:
     nodes, held = [node("n1", 8, used=6)], (runs("x", "n1", 6, ends=10.0),)
     head = job(1, tasks(1, 8))
