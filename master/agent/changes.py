@@ -57,7 +57,7 @@ class Changes:
     events: list[EventRecord] = field(default_factory=list)
     submitted: dict[str, JobRun] = field(default_factory=dict)
     """Jobs that a schedule submitted. Their specifications are written too."""
-    admitted: list[str] = field(default_factory=list)
+    admitted: dict[str, JobRun] = field(default_factory=dict)
     """Jobs whose folder in the share must be made before the commit, because tasks may start right after it."""
     removed: dict[str, JobRun] = field(default_factory=dict)
     newest_deleted: dict[str, str | None] = field(default_factory=dict)
@@ -192,7 +192,7 @@ def _job_operations(changes: Changes, cluster: Cluster, keys: Keys, ops: list[Op
         ops.append(("HSET", keys.names, run.name, job_id))
         ops.append(("HSET", keys.live, run.name, job_id))
     if changes.admitted:
-        ops.append(("HDEL", keys.deleted, *{cluster.jobs[job_id].name for job_id in changes.admitted}))
+        ops.append(("HDEL", keys.deleted, *{run.name for run in changes.admitted.values()}))
     for name, newest in changes.newest_deleted.items():
         ops.append(("HDEL", keys.deleted, name) if newest is None else ("HSET", keys.deleted, name, newest))
     for job_id, run in changes.respecified.items():

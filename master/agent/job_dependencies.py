@@ -62,6 +62,7 @@ def _mark_followers(step: Step, other: JobRun) -> None:
     for run in followers(step, other):
         step.changes.plan = True
         step.touch_job(run)
+        step.cluster.unsettled[run.id] = None
 
 
 def note_met(step: Step, run: JobRun) -> Reason | None:

@@ -23,7 +23,7 @@ def admit(step: Step, run: JobRun) -> None:
     """Add an accepted job to the queue. A rebuild of the memory may have done so before its ticket was taken."""
     cluster = step.cluster
     if not run.state.ended:
-        step.changes.admitted.append(run.id)
+        step.changes.admitted[run.id] = run
     if run.id in cluster.jobs:
         return
     cluster.jobs[run.id] = run

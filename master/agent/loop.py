@@ -236,7 +236,8 @@ class MasterAgent:
             if digest is not None:
                 self._until_store_answers(lambda: self._accounts.add(name, digest))  # noqa: B023 (called at once)
         for job_id in step.changes.admitted:
-            self._folders.make(job_id)
+            if job_id not in step.changes.removed:
+                self._folders.make(job_id)
         trace.mark("master-agent: decided")
         names = step.changes.names_taken
         if not self._until_store_answers(lambda: self._store.commit(messages, ops, names)):

@@ -149,16 +149,15 @@ def _settle_leaving(step: Step) -> None:
 
 
 def _settle(step: Step) -> None:
-    """Settle every changed job. A run that ends may make its schedule start another, so repeat until none changes."""
+    """Settle every changed job until nothing changes: a run that ends may make its schedule start another. Jobs that
+    waited for it are settled again, because they may have been settled before it."""
     cluster, settled = step.cluster, set[str]()
-    for job_id in cluster.unsettled:
-        if (run := cluster.jobs.get(job_id)) is not None:
-            _settle_one(step, run)
-    cluster.unsettled.clear()
-    while ids := [job_id for job_id in step.changes.jobs if job_id not in settled]:
-        for job_id in ids:
+    while ids := [*cluster.unsettled, *(job_id for job_id in step.changes.jobs if job_id not in settled)]:
+        cluster.unsettled.clear()
+        for job_id in dict.fromkeys(ids):
             settled.add(job_id)
-            _settle_one(step, step.changes.jobs[job_id])
+            if (run := step.changes.jobs.get(job_id) or cluster.jobs.get(job_id)) is not None:
+                _settle_one(step, run)
 
 
 def _settle_one(step: Step, run: JobRun) -> None:

@@ -229,6 +229,7 @@ class Cluster:
     """Names of removed nodes, whose reports are ignored."""
     cache: PlannerCache = field(default_factory=PlannerCache)
     unsettled: dict[str, None] = field(default_factory=dict)
-    """Jobs to settle in the next round: a rebuild or a failed round may have left their end unnoticed."""
+    """Jobs to settle even if this round changed nothing of them, or has settled them: one that they wait for has ended,
+    or a rebuild or a failed round may have left their own end unnoticed."""
     set_aside: SetAsideWork = field(default_factory=SetAsideWork)
     """Work on which deciding failed."""

@@ -207,6 +207,41 @@ def hopeless(view: dict[str, Any]) -> bool:
     return bool(codes & FOR_EVER) or any(reason["details"].get("job") == view["id"] for reason in reasons)
 
 
+def change(world: World, dice: random.Random, number: int) -> None:
+    """A user changes a job, which may have ended."""
+    jobs = world.jobs()
+    if not jobs:
+        return
+    job_id = dice.choice(jobs)["id"]
+    match kind := dice.choice(["hold", "release", "delete", "set-priority", "suspend", "resume", "restart"]):
+        case "hold" | "release" | "delete":
+            world.ticket(kind, id=job_id)
+        case "set-priority":
+            world.ticket(kind, id=job_id, priority=dice.choice([0, 3, 7]))
+        case _:
+            world.ticket(kind, job_id=job_id, id=f"o{number}")
+
+
+def states(world: World) -> dict[str, tuple[str, dict[str, int]]]:
+    return {view["id"]: (view["state"], view["counts"]) for view in world.jobs()}
+
+
+@examples(100)
+@given(st.integers(0, 2**32))
+def test_what_arrives_in_one_round_leaves_nothing_to_plan(seed: int) -> None:
+    dice = random.Random(seed)
+    world = World(Limits(parallel_level=dice.choice([None, 2]), default_quota=dice.choice([{}, {"cpu": 3000}])), seed)
+    world.add_node("n1", cpu=2, gpu=1)
+    world.add_node("n2", cpu=4, custom=(("licences", 2),))
+    for number in range(0, 30, 3):
+        with world.one_round():
+            for each in range(number, number + dice.randint(1, 3)):
+                dice.choice([anything, anything, change])(world, dice, each)
+        before = states(world)
+        world.plan_again()
+        assert states(world) == before
+
+
 def test_an_attempt_is_never_started_twice_even_when_reports_are_repeated() -> None:
     world = World()
     node = world.add_node("n1", cpu=1)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -166,6 +168,8 @@ class World:
         """Nodes that must join by a ticket, or that have left."""
         self.attempts: dict[tuple[str, str, int], int] = {}
         """Task → its last attempt."""
+        self.holds = False
+        """What happens is kept, and arrives later in one round."""
         self.takeover()
 
     @property
@@ -223,11 +227,26 @@ class World:
 
     def run(self) -> None:
         """Run rounds until nothing more follows from past events."""
-        busy = True
+        busy = not self.holds
         while busy:
             busy = self.round() or self.agenda.wait(self.now, 1.0) == 0
             for node in self.nodes.values():
                 busy = node.pump(self.wall) or busy
+
+    @contextmanager
+    def one_round(self) -> Iterator[None]:
+        """Let all that happens within arrive in one round."""
+        self.holds = True
+        yield
+        self.holds = False
+        self.run()
+
+    def plan_again(self) -> None:
+        """Plan although nothing asks for it."""
+        step = self.step()
+        step.changes.plan = True
+        self.round(step)
+        self.run()
 
     def advance(self, seconds: float, step: float = 1.0) -> None:
         """Let time pass in steps of ``step`` seconds at most; connected nodes send their heartbeats."""

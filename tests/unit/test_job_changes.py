@@ -272,6 +272,22 @@ def test_a_following_job_is_told_the_very_run_it_waited_for() -> None:
     assert world.job("k")["awaited"] == {"j": "j-1"}
 
 
+def test_a_job_starts_that_comes_in_the_round_in_which_the_job_that_it_waits_for_ends() -> None:
+    world = world_of(array(1))
+    with world.one_round():
+        world.submit(Job("k", {"t": Component("t", "x", resources=NOTHING)}, ("t",), after=(After("j"),)))
+        world.end("j-1/t.0/1")
+    assert world.running() == ["k-1/t.0/1"]
+
+
+def test_a_job_that_comes_and_is_deleted_in_one_round_leaves_nothing() -> None:
+    world = world_of(array(1))
+    with world.one_round():
+        world.submit(replace(array(1), name="k"))
+        world.ticket("delete", id="k-1")
+    assert [view["id"] for view in world.jobs()] == ["j-1"]
+
+
 def test_an_older_run_is_known_as_such_after_the_newest_was_deleted() -> None:
     world = world_of(array(1))
     world.end("j-1/t.0/1")
