@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from grass import clock
 from grass.backoff import Backoff
-from grass.errors import NodeUnreachableError, StoreRefusesError, TooManyCallsError, UnreachableError
+from grass.errors import NodeUnreachableError, UnreachableError
 
 TIMEOUT = 5.0
 """Seconds for which a request is retried before the cluster counts as unreachable."""
@@ -14,8 +14,6 @@ _RESTART = 6
 """The same for a stream, in time-outs, whose server has answered before and refused or broke a connection now."""
 _SHORTEST = 0.2
 """Least seconds of an attempt, even if less time is left."""
-_ANSWERS = (NodeUnreachableError, StoreRefusesError, TooManyCallsError)
-"""Errors that the cluster answers itself. They say everything."""
 
 
 class Patience:
@@ -35,7 +33,7 @@ class Patience:
         self._corrected = self._renewed = False
         self.attempt, self.arrived = 0, False  # arrived: an attempt may have reached the server
         self.answer: UnreachableError | None = None
-        """What the cluster last answered. Attempts that then ran out of time do not refute it."""
+        """What the server last answered. Attempts that then ran out of time do not refute it."""
 
     @property
     def left(self) -> float:
@@ -63,7 +61,7 @@ class Patience:
         now = self._steady()
         self.arrived |= not isinstance(error, ConnectionRefusedError)
         if not isinstance(error, TimeoutError):
-            self.answer = error if isinstance(error, _ANSWERS) else None
+            self.answer = error if isinstance(error, UnreachableError) else None
             if self._wait and self.attempt == 0 and not isinstance(error, NodeUnreachableError):
                 self._until = now + self._timeout
             self._until, self._restart = max(self._until, self._began + self._restart), 0.0

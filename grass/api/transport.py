@@ -30,7 +30,10 @@ from grass.errors import (
     CertificateError,
     InputError,
     MasterAwayError,
+    NodeUnreachableError,
     NotAllowedError,
+    StoreRefusesError,
+    TooManyCallsError,
     UnreachableError,
 )
 from grass.wire.version import PROTOCOL
@@ -47,6 +50,8 @@ _UPLOAD = 128 * 1024
 _SILENT = 1.0
 """Seconds that a stream waits for a server before it says so."""
 JOSE = "application/jose"
+_COMPLETE = (NodeUnreachableError, StoreRefusesError, TooManyCallsError)
+"""Answers of a cluster that say everything."""
 
 Body = Mapping[str, Any] | Callable[[int], Mapping[str, Any]] | None
 """Body of a request; or a function of the number of the attempt, from 0."""
@@ -110,6 +115,7 @@ class Transport:
         self._lock = threading.Lock()
         self._session: Session | None = None
         self._looked = False
+        self._closed = False
         self._answered = False
         """Whether the server has answered any request of this client."""
         self.on_away: Callable[[str], object] | None = None
@@ -141,11 +147,16 @@ class Transport:
         return _pieces(sent, self._release)
 
     def close(self) -> None:
+        """Close all connections. Those that another thread uses are closed when their exchange ends."""
+        self._closed = True
+        self._close_idle()
+        if self._tunnel is not None:
+            self._tunnel.close()
+
+    def _close_idle(self) -> None:
         with suppress(IndexError):
             while True:
                 self._idle.pop().close()
-        if self._tunnel is not None:
-            self._tunnel.close()
 
     def _patiently(
         self, attempt_once: Callable[[Patience], _T], wait: float, changes: bool = False, resumed: bool = False
@@ -174,13 +185,13 @@ class Transport:
                     self.on_away(self._text("does not answer; waiting for it to come back"))
 
     def _give_up(self, error: Exception, answer: UnreachableError | None, may_change: bool) -> NoReturn:
-        """``answer``: what the cluster said, which is the error or came before a silence."""
-        if answer is error:
-            raise answer
+        """``answer``: what the server said, which is the error or came before a silence."""
         open_end = "; the requested change may still be made" if may_change else ""
-        if answer is not None:
+        if isinstance(answer, _COMPLETE):
+            if answer is error:
+                raise answer
             raise type(answer)(f"{answer}{open_end}") from error
-        said = str(error) or type(error).__name__
+        said = str(answer or error) or type(error).__name__
         raise UnreachableError(self._text(f"does not answer ({said}){open_end}; see `grass status`")) from error
 
     def _begin(self, sent: _Sent) -> _Sent:
@@ -282,6 +293,8 @@ class Transport:
             connection.close()
         else:
             self._idle.append(connection)
+            if self._closed:
+                self._close_idle()
 
     def _refuse(self, status: int) -> NoReturn:
         profile = self._profile

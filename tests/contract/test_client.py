@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 
 from grass.api.client import ApiClient
@@ -413,6 +414,14 @@ def test_a_request_that_may_have_arrived_says_that_its_change_may_still_be_made(
     finally:
         world.serve()
     assert [may in str(each.value) for each in (refused, silent, question)] == [False, True, False]
+
+
+def test_no_connection_is_left_by_an_exchange_that_ends_after_the_client_was_closed(world: ApiWorld) -> None:
+    client = world.client()
+    client.close()
+    client.jobs()
+    peers = [each.raddr.port for each in psutil.Process().net_connections("tcp") if each.raddr]
+    assert world.port not in peers
 
 
 class FullBackend(MemoryBackend):
