@@ -150,7 +150,6 @@ def _halted(step: Step, run: JobRun, operation: OperationRecord) -> None:
     text = "the job is suspended" if operation.kind is OperationKind.SUSPEND else "the job is queued again"
     operation_log.end(step, run, operation, Outcome.DONE, text)
     step.changes.plan = True
-    step.agenda.add(step.now, "plan")
 
 
 def _replace(step: Step, run: JobRun, operation: OperationRecord) -> None:

@@ -77,23 +77,31 @@ def cancel(step: Step, run: JobRun, ticket: CancelOperation) -> None:
 
 
 def settle(step: Step, run: JobRun) -> None:
-    """Let the job's operations go on, as far as they can now."""
+    """Let the job's operations go on, as far as they can now: where one ends, the next may begin, and end too."""
     if run.outcome is None and not run.state.ended:
         _check_minimum(step, run)
-    if not run.operations:
-        return
-    for name in list(run.operations):
-        operation = run.operations.get(name)
-        if operation is None or not operation.unfinished:
-            continue
-        if run.outcome is not None or run.state.ended:
-            outcome = operation.outcome or Outcome.CANCELLED
-            operation_log.end(step, run, operation, outcome, "the job ended before it was complete")
-        elif operation.state is OperationState.WAITING:
-            if not _blocked(run, operation):
-                _work_of(operation).begin(step, run, operation)
-        else:
-            _work_of(operation).progress(step, run, operation)
+    before, now = None, _progress(run)
+    while now != before:
+        before = now
+        for name in list(run.operations):
+            operation = run.operations.get(name)
+            if operation is not None and operation.unfinished:
+                _go_on(step, run, operation)
+        now = _progress(run)
+
+
+def _progress(run: JobRun) -> list[tuple[str, OperationState]]:
+    return [(each.id, each.state) for each in operation_log.unfinished(run)] if run.operations else []
+
+
+def _go_on(step: Step, run: JobRun, operation: OperationRecord) -> None:
+    if run.outcome is not None or run.state.ended:
+        outcome = operation.outcome or Outcome.CANCELLED
+        operation_log.end(step, run, operation, outcome, "the job ended before it was complete")
+    elif operation.state is not OperationState.WAITING:
+        _work_of(operation).progress(step, run, operation)
+    elif not _blocked(run, operation):
+        _work_of(operation).begin(step, run, operation)
 
 
 def due(step: Step, run: JobRun, name: str) -> None:

@@ -182,6 +182,7 @@ def _assign(step: Step, placement: Placement) -> None:
     node = step.cluster.nodes[placement.node]
     if run.state is JobState.QUEUED:
         jobs.begin(step, run)
+    joined = component.joins
     launch = allocate_slots(step, run, component, node, placement.count)
     for number in range(placement.count):
         devices = placement.devices[number] if placement.devices else ()
@@ -189,6 +190,7 @@ def _assign(step: Step, placement: Placement) -> None:
     _send_width(step, run, component, node, launch)
     set_reason(step, run, component, idle_reason(component))
     step.touch_job(run)
+    step.changes.plan |= component.joins and not joined  # new members come after all others, so their turn is now
     if any(part.spec.ports for part in run.components.values()):
         publish_addresses(step, run)
 

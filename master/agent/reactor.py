@@ -116,16 +116,24 @@ def run_due(step: Step, due: Iterable[Item]) -> None:
 
 
 def decide(step: Step) -> None:
-    """End jobs, then place tasks, and send what changed."""
+    """End jobs, then place tasks, and send what changed.
+
+    What asks for a plan after this round's plan, such as an operation that ended, gets it in a round that follows at
+    once.
+    """
     _settle(step)
     if step.changes.plan:
         step.cluster.set_aside.epoch += 1
+        step.changes.plan = False
         place(step)
         _settle(step)
     else:
         refill(step)
     if step.cluster.leaving:
-        _settle_leaving(step)
+        membership.settle(step)
+        _settle(step)
+    if step.changes.plan:
+        step.agenda.add(step.now, "plan")
     if step.cluster.cache.refilling:
         step.agenda.add(step.now, "refill")
     send_addresses(step)
@@ -137,15 +145,6 @@ def answer(step: Step, messages: Iterable[Message]) -> None:
     for message in messages:
         if isinstance(message.body, PlanJob):
             preview.answer(step, message.body)
-
-
-def _settle_leaving(step: Step) -> None:
-    """Complete drains. Tasks of a node that leaves are placed again in the same round."""
-    left = len(step.changes.left)
-    membership.settle(step)
-    if len(step.changes.left) > left:
-        _settle(step)
-        place(step)
 
 
 def _settle(step: Step) -> None:

@@ -49,7 +49,7 @@ def begin(step: Step, run: JobRun, operation: OperationRecord) -> None:
     else:
         chosen = victims.choose(step.cluster, component, component.size - target, named)
         _shrink(step, run, component, operation, chosen)
-    _plan(step)
+    step.changes.plan = True
 
 
 def progress(step: Step, run: JobRun, operation: OperationRecord) -> None:
@@ -128,7 +128,7 @@ def undo(step: Step, run: JobRun, operation: OperationRecord, outcome: Outcome, 
         deadline=None,
         removed=_texts(component, gone),
     )
-    _plan(step)
+    step.changes.plan = True
 
 
 def remove(step: Step, run: JobRun, component: ComponentRun, indexes: Sequence[int], drain: bool) -> None:
@@ -259,7 +259,7 @@ def _left(step: Step, run: JobRun, component: ComponentRun, operation: Operation
     else:
         message = f"{component.spec.name} has {_tasks(component.size)}"
         operation_log.end(step, run, operation, Outcome.DONE, message)
-    _plan(step)
+    step.changes.plan = True
 
 
 def drain_seconds(component: ComponentRun, operation: OperationRecord) -> float:
@@ -293,8 +293,3 @@ def _tasks(count: int, kind: str = "") -> str:
 
 def _texts(component: ComponentRun, indexes: Sequence[int]) -> tuple[str, ...]:
     return tuple(f"{component.spec.name}.{index}" for index in sorted(indexes))
-
-
-def _plan(step: Step) -> None:
-    step.changes.plan = True
-    step.agenda.add(step.now, "plan")

@@ -170,6 +170,16 @@ class Life:
                     assert membership.generation >= self.known[node.name, name], "an old generation came again"
                     self.known[node.name, name] = membership.generation
 
+    def check_planned(self) -> None:
+        """Fail if another plan would change anything: then one was forgotten."""
+        before = self.planned()
+        self.world.plan_again()
+        assert self.planned() == before
+
+    def planned(self) -> tuple[object, ...]:
+        view, operations = self.world.job("j"), self.world.api.operations(self.job_id)
+        return view["counts"], self.world.running(), [(each.id, each.state) for each in operations]
+
     def check_membership(self, name: str, membership: Membership) -> None:
         known = self.seen.setdefault((name, membership.generation), membership)
         assert known.members == membership.members, f"generation {membership.generation} has two lists of members"
@@ -214,11 +224,14 @@ def random_component(dice: random.Random, name: str) -> Component:
 @given(st.integers(0, 2**32))
 def test_sizes_stay_within_bounds_and_every_operation_ends(seed: int) -> None:
     life = Life(seed)
-    for _ in range(30):
+    for _ in range(15):
         if life.state.ended:
             break
-        life.anything()
+        with life.world.one_round():
+            for _ in range(life.dice.choice([1, 1, 2, 4])):
+                life.anything()
         life.check()
+        life.check_planned()
     restore(life.world)
     life.world.advance(400, CALM)
     life.check()

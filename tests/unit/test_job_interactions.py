@@ -10,7 +10,7 @@ import pytest
 
 from grass.model.ending import Ending, JobRestart
 from grass.model.framework import Framework, FrameworkName
-from grass.model.job import After, Component, Job, Ready
+from grass.model.job import After, Component, Job, Ready, Restart, RestartOn
 from grass.model.resources import Resources
 from grass.wire import codec
 from grass.wire.operation_record import OperationKind
@@ -398,3 +398,29 @@ def test_a_takeover_sends_no_membership_again_and_tells_a_node_that_has_none() -
 def sent_memberships(world: World, node: str) -> list[str]:
     entries = world.backend.stream(world.keys.changes(node), "0", 1000)
     return [fields["body"] for _, fields in entries if json.loads(fields["body"]).get("memberships")]
+
+
+def test_operations_that_waited_for_each_other_all_end_once_nothing_runs() -> None:
+    world = nodes(2)
+    world.submit(elastic())
+    for node in world.nodes.values():
+        node.obstinate = True
+    asked = ["restart", "suspend", "resume"] * 5
+    for number, kind in enumerate(asked):
+        operate(world, kind, f"o{number}")
+    for key in world.running():
+        world.end(key)
+    assert [outcome(world, f"o{number}") for number in range(len(asked))] == ["DONE"] * len(asked)
+    assert world.job("j")["state"] == "RUNNING"
+
+
+def test_new_members_are_placed_at_once_after_a_task_that_waited_for_the_same_room() -> None:
+    world = nodes(2)
+    world.submit(elastic(restart=Restart(RestartOn.ON_FAILURE, 1, 1.0)))
+    world.ticket("node-cordon", node="n2")
+    world.end(next(key for key in world.nodes["n2"].running), code=1)
+    world.advance(2)
+    operate(world, "scale", "o1", component="w", size=3)
+    assert outcome(world, "o1") == "RESERVING"
+    world.add_node("n3", cpu=2)
+    assert len(world.running()) == 3 and outcome(world, "o1") == "DONE"
