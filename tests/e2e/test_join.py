@@ -35,6 +35,13 @@ JOB = {
     "components": {"w": {"command": 'echo "on $GRASS_NODE"', "replicas": 2, "cwd": "/"}},
 }
 STATE = "/var/lib/grass/clusters/joins"
+AS_ROOT = f"""
+id -u; exec 2>/dev/null; arping -c 1 -w 1 -I lo 127.0.0.1 2>&1
+cd "$GRASS_DATA"; for each in images/index.json images/x logs/x; do echo evil > $each && echo wrote $each; done
+rm -r images logs && echo removed; mknod /tmp/disk b 8 0 && echo device; mount -t tmpfs none /mnt && echo mounted
+cat {STATE}/secrets.json && echo secrets; ls /run/docker.sock && echo engine; echo over
+"""
+"""What root in a container tries where users are not isolated: it sniffs, changes images and logs, and leaves."""
 SLEEPERS = {
     "name": "sleepers",
     "components": {"w": {"command": "sleep 600", "replicas": 4, "cwd": "/", "resources": {"cpu": 0.1}}},
@@ -264,10 +271,11 @@ def leaves_things(cluster: Cluster, client: ApiClient) -> None:
     part = {"cwd": "/", "replicas": 2, "spread": "node"}
     seen = 'until [ -e "$GRASS_DATA/run.sh" ]; do sleep 0.1; done'  # a mount shows what is new within a second
     home = {**part, "command": f'mkdir -p ~/.cache && echo x > ~/.cache/left && {seen}; exec "$GRASS_DATA/run.sh"'}
-    inside = {**part, "command": "true", "image": BUSYBOX, "runtime": "docker"}
+    inside = {**part, "command": AS_ROOT, "image": BUSYBOX, "runtime": "docker"}
     client.start({"name": "leaves", "components": {"home": home, "inside": inside}})
     assert client.wait("leaves", timeout=60)["state"] == "SUCCEEDED", client.why("leaves")
-    assert {piece["text"] for piece in client.logs("leaves")} == {"it ran"}
+    said = sorted(piece["text"] for piece in client.logs("leaves"))
+    assert said == sorted(["it ran", "0", "arping: socket: Operation not permitted", "over"] * 2)
     for host in ("n1", "n2"):
         assert cluster.lab.hosts[host].run("docker", "images", "--quiet").stdout.strip()
 

@@ -221,11 +221,16 @@ def test_a_mount_that_was_killed_with_its_stage_is_made_anew(mount: Mount, conta
     assert (container / "hello").exists() and os.listdir(mount.folder) == ["hello"]
 
 
-def test_containers_are_told_to_take_what_is_mounted_later(mount: Mount) -> None:
+def test_containers_are_told_to_take_what_is_mounted_later_and_not_to_change_images_and_logs(mount: Mount) -> None:
     config = ClusterConfig("lab", "m", "/h", "/r", share=str(mount.folder), node=NodeConfig(name="n1"))
     launch = Launch(["true"], {}, None, 5.0, runtime="docker", image="i:1")
+    sealed = [mount.folder / name for name in ("images", "logs")]
+    for folder in sealed:
+        folder.mkdir()
     body = request(config, Start("job-1/t.0/1", "job-1/t", {}), launch, "/scratch", 4)
-    assert body["HostConfig"]["Mounts"][0] == {
+    whole, *others = body["HostConfig"]["Mounts"]
+    assert [(each["Target"], each["ReadOnly"]) for each in others[:2]] == [(str(folder), True) for folder in sealed]
+    assert whole == {
         "Type": "bind",
         "Source": str(mount.folder),
         "Target": str(mount.folder),
