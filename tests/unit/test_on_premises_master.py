@@ -25,7 +25,7 @@ from grass.provision.on_premises.design import design
 from grass.provision.on_premises.facts import Facts, Listener, Python, parse
 from grass.provision.on_premises.master import Admin, made_on_master, master_steps
 from grass.provision.on_premises.master_files import config_files, smb_conf, unit_files
-from grass.provision.on_premises.node_upgrade import lacked_by_nodes
+from grass.provision.on_premises.node_upgrade import lacked_by_nodes, upgrade_of
 from grass.provision.on_premises.record import Made
 from grass.provision.on_premises.removal import removal_steps
 from grass.provision.on_premises.requirements import Target, meant
@@ -517,5 +517,8 @@ def test_nodes_that_joined_before_a_change_are_told_what_they_lack() -> None:
     now = replace(plain, tls=True, task_redis=6379, task_redis_server="10.0.0.1:51814")
     assert list(lacked_by_nodes(None, now)) == list(lacked_by_nodes(now, now)) == []
     certificates, task_redis = lacked_by_nodes(plain, now)
-    assert "need a certificate" in certificates and "join again" in task_redis
+    assert "need a certificate" in certificates and "ends the tasks there" in certificates
+    assert "join again" in task_redis
     assert list(lacked_by_nodes(now, replace(now, task_redis=6380))) == [task_redis]
+    for before, fate in ((None, "its tasks go on"), (now, "its tasks go on"), (plain, "its tasks end")):
+        assert fate in upgrade_of(before, now)

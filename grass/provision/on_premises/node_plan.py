@@ -27,7 +27,7 @@ from grass.provision.on_premises.join_steps import (
     steps_to_claim,
 )
 from grass.provision.on_premises.machines import open_host
-from grass.provision.on_premises.node_upgrade import UPGRADE, is_outdated
+from grass.provision.on_premises.node_upgrade import is_outdated, upgrade_of
 from grass.provision.on_premises.steps import Call, Step, plan_lines
 from grass.provision.provisioner import Session
 from grass.wire.join_views import ShareServer
@@ -70,7 +70,7 @@ def _lines(session: Session, host: SshHost, label: str, master: PlannedMaster, o
     yield f"{label} ({host.access}): {facts.os_name}, {facts.machine}"
     if own.node_token:
         old = is_outdated(host, session.name, master.bundle)
-        yield f"{label}: joined before, as {own.name}" + (f"; {UPGRADE}" if old else "")
+        yield f"{label}: joined before, as {own.name}" + (f"; {upgrade_of(facts.config, master.config)}" if old else "")
         return
     assert offer is not None
     offer = replace(offer, name=offer.name or facts.hostname, address=offer.address or host.server_address())

@@ -25,7 +25,11 @@ if TYPE_CHECKING:
 UPGRADE = "it runs an earlier Grass and is upgraded; its tasks go on"
 _TLS_NOW = (
     "its hosts now speak TLS, so machines that joined before need a certificate; those under `nodes:` of the settings "
-    "file get one now, for others repeat `grass node add`, or `grass join` on the machine"
+    "file get one now, for others repeat `grass node add`, or `grass join` on the machine. This ends the tasks there"
+)
+_UPGRADE_TO_TLS = (
+    "it runs an earlier Grass, is upgraded and gets a certificate; its tasks end, and the restart policies of "
+    "their jobs decide what follows"
 )
 _TASK_REDIS_NOW = (
     "`task_redis` changed; machines that joined before keep what they know of it until they are removed "
@@ -43,6 +47,11 @@ def lacked_by_nodes(before: ClusterConfig | None, now: ClusterConfig) -> Iterato
         yield _TLS_NOW
     if (before.task_redis, before.task_redis_server) != (now.task_redis, now.task_redis_server):
         yield _TASK_REDIS_NOW
+
+
+def upgrade_of(before: ClusterConfig | None, now: ClusterConfig) -> str:
+    """Say what comes of a node that is upgraded. ``before``: its configuration; ``now``: the master's."""
+    return _UPGRADE_TO_TLS if before is not None and now.tls and not before.tls else UPGRADE
 
 
 def is_outdated(host: Host, cluster: str, bundle: str) -> bool:
