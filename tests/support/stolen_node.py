@@ -1,7 +1,7 @@
 """An attacker who has everything in the folder of node n1, against a cluster in which n2 runs a task of somebody else.
 
-``rows`` tries each thing on real servers and says what came of it. The result is a table in ``docs/security.md``:
-``python -m tests.support.stolen_node`` writes it there.
+``rows`` tries each thing on real servers and says what came of it; the share needs a host (``SHARE``). The result is a
+table in ``docs/security.md``: ``python -m tests.support.stolen_node`` writes it there.
 """
 
 from __future__ import annotations
@@ -46,7 +46,17 @@ BEGIN, END = "<!-- generated: what a stolen node achieved -->\n", "<!-- end -->\
 KEYS = Keys("grass:test:")
 Row = tuple[str, str, str]
 """Where, what was tried, what came of it."""
-REFUSED = "refused"
+REFUSED, DONE = "refused", "done"
+SHARE: tuple[Row, ...] = (
+    ("share", "read files of all users", DONE),
+    ("share", "change files of all users", DONE),
+    ("share", "change an image", REFUSED),
+    ("share", "change logs of jobs", REFUSED),
+    ("share", "put other folders in place of those of images and logs", REFUSED),
+    ("share", "use it without its password", REFUSED),
+    ("share", "speak SMB 2, which cannot encrypt", REFUSED),
+)
+"""With the password of the share. ``tests/e2e/test_create.py`` tries it on a host, and compares."""
 
 
 def table(rows: list[Row]) -> str:
@@ -56,7 +66,7 @@ def table(rows: list[Row]) -> str:
 
 def rows(folder: Path) -> list[Row]:
     """Try everything. ``folder``: an empty one."""
-    return [*of_redis(), *of_collector(folder / "collector"), *of_api(folder / "api"), *of_other_nodes(folder)]
+    return [*of_redis(), *of_collector(folder / "collector"), *of_api(folder / "api"), *of_other_nodes(folder), *SHARE]
 
 
 def of_redis() -> Iterator[Row]:
