@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from grass.api.client import ApiClient
-from grass.errors import WaitTimeoutError
+from grass.errors import NotAllowedError, WaitTimeoutError
 from tests.support import stolen_host
 from tests.support.lab import SessionLab
 from tests.support.on_premises import Cluster, holds, settings
@@ -25,6 +25,8 @@ NODES = ("master", "n1")
 DIGITS = Path(__file__).parents[2] / "examples" / "digits"
 PROGRAM = Path(stolen_host.__file__)
 UIDS = range(58_000, 60_000)
+RIGHTS = "grep -E 'CapBnd|NoNewPrivs|Seccomp:' /proc/self/status | tr -d '\\t'"
+"""Says which capabilities a process may have at most: without NET_RAW, it hears nothing of the network."""
 
 
 @pytest.fixture(scope="module")
@@ -208,7 +210,7 @@ def test_a_container_has_the_rights_of_its_user_and_sees_no_other_job(
     }
     script = "; ".join(f"( {attack} ) >/dev/null 2>&1 && echo '{name}'" for name, attack in tries.items())
     part = {
-        "command": f"id -u; {script}; cat $GRASS_DATA/{shared}",
+        "command": f"id -u; {RIGHTS}; {script}; cat $GRASS_DATA/{shared}",
         "env": {"MINE": "data/shared/Mallory.2nd"},
         "image": BUSYBOX,
         "runtime": "docker",
@@ -218,8 +220,10 @@ def test_a_container_has_the_rights_of_its_user_and_sees_no_other_job(
     other.start({"name": "boxed", "components": {"t": part}})
     view = other.wait("boxed", timeout=60)
     assert view["state"] == "SUCCEEDED", (view, other.why("boxed"))
-    uid, *printed = lines(other, "boxed")["t.0", 1]
-    assert int(uid) in UIDS and printed == ["own output", "own scratch", "data", "prize"]
+    uid, *rights = lines(other, "boxed")["t.0", 1]
+    rights, printed = rights[:3], rights[3:]
+    assert int(uid) in UIDS and rights == ["CapBnd:0000000000000000", "NoNewPrivs:1", "Seccomp:2"]
+    assert printed == ["own output", "own scratch", "data", "prize"]
     refused = {**part, "container": {"user": "0"}}
     other.start({"name": "root", "components": {"t": refused}})
     assert other.wait("root", timeout=60)["state"] == "FAILED"
@@ -252,6 +256,49 @@ def test_a_second_user_brings_files_to_a_job_and_fetches_its_output_with_their_o
     assert theirs.grass("data", "list", mine).returncode == 3
     admin.enable_user("Mallory.2nd")
     assert "input" in theirs.grass("data", "list", mine).stdout
+
+
+def test_the_key_of_a_user_opens_nothing_of_another_one_and_nothing_of_administrators(
+    admin: ApiClient, other: ApiClient
+) -> None:
+    part = {"command": "echo secret; exec sleep 600", "cwd": "/", "where": {"host": "n1"}}
+    admin.start({"name": "private", "components": {"t": part}})
+    wait_until(lambda: bool(lines(admin, "private")), 60, "the victim")
+    user = str(admin.status()["user"])
+    tries: dict[str, Callable[[], object]] = {
+        "see": lambda: other.job("private"),
+        "read its tasks": lambda: other.tasks("private"),
+        "read its file": lambda: other.job_file("private"),
+        "read its log": lambda: list(other.logs("private")),
+        "run a command": lambda: other.execute("private", "t.0", ["true"]),
+        "open a page": lambda: other.forward("private", "t"),
+        "stop": lambda: other.stop("private"),
+        "delete": lambda: other.delete("private"),
+        "replace its image": lambda: other.sign_off_image(BUSYBOX, "0" * 64),
+        "remove its image": lambda: other.forget_image(BUSYBOX),
+        "list users": other.users,
+        "invite": lambda: other.add_user("accomplice", "admin"),
+        "become administrator": lambda: other.set_user_role("Mallory.2nd", "admin"),
+        "take over another's account": lambda: other.rotate_user(user),
+        "disable another": lambda: other.disable_user(user),
+        "make a token": lambda: other.join_token("n9"),
+        "list tokens": other.join_tokens,
+        "remove a node": lambda: other.remove_node("n1", force=True),
+        "cordon a node": lambda: other.cordon("n1"),
+    }
+
+    def state() -> object:
+        return admin.users(), [(node["name"], node["state"]) for node in admin.nodes()]
+
+    before = state()
+    for attempt in tries.values():
+        with pytest.raises(NotAllowedError):
+            attempt()
+    assert "private" not in [job["name"] for job in other.jobs(all=True)]
+    assert state() == before
+    assert lines(admin, "private")["t.0", 1] == ["secret"]
+    admin.stop("private")
+    assert admin.wait("private", timeout=30)["state"] == "STOPPED"
 
 
 def test_commands_and_checks_beside_a_task_are_in_its_view(admin: ApiClient) -> None:
