@@ -97,14 +97,17 @@ def test_a_node_sends_nothing_to_a_collector_whose_certificate_has_expired(
         collector.close()
 
 
-def test_the_collector_refuses_a_node_that_speaks_tls_1_2(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_collector_refuses_a_node_that_speaks_tls_1_2_or_shows_no_certificate(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     files = cluster_files(tmp_path / "files", "test", "n1")
     collector = Collector(tmp_path, files)
     try:
         old = client_of(files.nodes["n1"], ssl.TLSVersion.TLSv1_2)
         assert "HELO" in answer(collector.address, client_of(files.nodes["n1"]))
-        assert "HELO" not in answer(collector.address, old)
-        wait_until(lambda: "handshake refused (TLS: UNSUPPORTED_PROTOCOL)" in caplog.text)
+        for client, why in ((old, "UNSUPPORTED_PROTOCOL"), (client_of(None), "PEER_DID_NOT_RETURN_A_CERTIFICATE")):
+            assert "HELO" not in answer(collector.address, client)
+            wait_until(lambda why=why: f"handshake refused (TLS: {why})" in caplog.text)
     finally:
         collector.close()
 
