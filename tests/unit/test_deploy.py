@@ -16,6 +16,7 @@ from grass.provision.daemons import MODULES, REDIS, TASK_REDIS
 from grass.share import shared
 from grass.systemd import SILENCE
 from grass.wire.daemon_end import sentence
+from tests.support.needs import require
 
 UNITS = shared("deploy/systemd")
 SECURITY = Path(__file__).parents[2] / "docs" / "security.md"
@@ -81,10 +82,14 @@ def test_units_that_need_gpus_get_no_list_of_allowed_devices(name: str) -> None:
     assert not {"PrivateDevices", "ProtectClock", "DeviceAllow", "DevicePolicy"} & set(service)
 
 
+def systemd_analyze() -> str:
+    found = shutil.which("systemd-analyze")
+    require(found is not None, "systemd-analyze", "Debian's systemd has it")
+    return str(found)
+
+
 def exposure(unit: Path) -> float:
-    analyze = shutil.which("systemd-analyze")
-    if analyze is None:
-        pytest.skip("needs systemd-analyze")
+    analyze = systemd_analyze()
     command = [analyze, "security", "--offline=true", "--no-pager", str(unit)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=50, check=False)
     found = re.search(r"Overall exposure level for .*: ([0-9.]+)", done.stdout)
@@ -108,9 +113,7 @@ def test_a_unit_is_no_more_exposed_than_3_of_10_or_than_the_documentation_says(u
 
 
 def test_systemd_accepts_the_units(tmp_path: Path) -> None:
-    analyze = shutil.which("systemd-analyze")
-    if analyze is None:
-        pytest.skip("needs systemd-analyze")
+    analyze = systemd_analyze()
     instances = []
     for unit in [*UNITS.glob("*.service"), *UNITS.glob("*.target")]:
         target = tmp_path / unit.name
