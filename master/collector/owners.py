@@ -1,7 +1,7 @@
 """Which node may send the output of which attempt, from the store. Used for connections of nodes, over TCP.
 
 A node may send what its own attempts print, of jobs that exist: the newest attempt of a task, or an earlier one that
-the store still is_member.
+the store still has.
 """
 
 from __future__ import annotations
