@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import ssl
@@ -10,17 +11,23 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgpack
 import pytest
 
 from grass.api.client import ApiClient
+from grass.api.invitation import Invitation
+from grass.api.join_client import open_join_client
 from grass.config import ClusterConfig
+from grass.errors import NotAllowedError
 from grass.files.access import access_to
 from grass.network_address import host_and_port
+from tests.support import stolen_host
 from tests.support.browser import chromium, opened
 from tests.support.certificates import answer, client_of, cluster_files
 from tests.support.lab import SessionLab
 from tests.support.mpi_job import assert_over, start_ranks
 from tests.support.on_premises import Cluster
+from tests.support.rsa_keys import public_jwk
 from tests.support.three_nodes import (
     BUSYBOX,
     NODES,
@@ -211,6 +218,50 @@ def test_redis_of_the_master_refuses_who_speaks_no_tls_1_3_or_shows_no_valid_cer
     }
     for why, client in refused.items():
         assert f"alert {why}" in answer(address, client)
+
+
+def test_whoever_only_reaches_the_network_gets_into_nothing(
+    cluster: Cluster, client: ApiClient, tmp_path: Path
+) -> None:
+    """This machine is no host of the cluster. Redis: the test above. The share: test_create.py."""
+    command = "echo before; until [ -e /tmp/go ]; do sleep 0.1; done; echo after"
+    client.start({"name": "honest", "components": {"t": {"command": command, "cwd": "/"}}})
+    wait_until(lambda: bool(lines(client, "honest")), 30, "the first line")
+    master, n1 = (cluster.lab.hosts[host].address for host in ("master", "n1"))
+    job, foreign = client.job("honest")["id"], cluster_files(tmp_path / "foreign", cluster.name, "n1").nodes["n1"]
+    strangers = (None, client_of(None), client_of(foreign))
+
+    forged = {"attempt": 1, "stream": "stdout", "offset": 10**15, "time": 1.0, "text": "FORGED LINE"}
+    records = b"".join(
+        msgpack.packb([f"grass.{name}.t.0", [[1, forged]], {"chunk": "a"}]) for name in (job, "none-0123abcd")
+    )
+    command_for_node = b'{"key": "a-0/t.0/1", "argv": ["true"]}'
+    head = f"POST /v1/exec HTTP/1.1\r\nHost: x\r\nContent-Length: {len(command_for_node)}\r\n"
+    call = f"{head}Authorization: Bearer guess\r\nContent-Type: application/json\r\n\r\n".encode() + command_for_node
+    for address, words in (((master, 24224), records), ((n1, 51813), call)):
+        for context in strangers:
+            said = answer(address, context, words)
+            assert not [each for each in ("HELO", "ack", "HTTP", "timed out") if each in said], (address, said)
+
+    api = f"http://{master}:51812"
+    assert stolen_host.of_api(api, "guess") == stolen_host.REFUSED
+    key = json.loads((cluster.client / "master.pub.json").read_text())["kid"]  # whoever asks gets it
+    with contextlib.closing(open_join_client(Invitation((api,), key, "", "", cluster.name))) as guest:
+        body = {"user": client.status()["user"], "secret": "guess", "key": public_jwk("mallory")}
+        for attempt in (
+            lambda: guest.log_in(body),
+            lambda: guest.wait("n1", "guess", None, 0.0),
+            lambda: guest.certificate("n1", "guess", "none"),
+            lambda: guest.leave("n1", "guess", force=True),
+        ):
+            with pytest.raises(NotAllowedError):
+                attempt()
+
+    live = client.execute("honest", "t.0", ["touch", "/tmp/go"])
+    assert not list(live.output()) and live.code == 0
+    assert client.wait("honest", timeout=60)["state"] == "SUCCEEDED"
+    assert lines(client, "honest") == {("t.0", 1): ["before", "after"]}
+    assert cluster.lab.hosts["master"].sh(f"ls /srv/grass/{cluster.name}/logs | grep -c none- || true").strip() == "0"
 
 
 def test_a_link_that_a_task_puts_into_the_share_opens_nothing_of_the_master_to_the_files_key(

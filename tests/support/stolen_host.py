@@ -93,6 +93,7 @@ def of_api(api: str, token: str) -> str:
             try:
                 urllib.request.urlopen(asked, timeout=10).close()
             except urllib.error.HTTPError as error:
+                error.close()
                 if error.code == 401:
                     continue
             return f"{DONE}: {route.operation}"
