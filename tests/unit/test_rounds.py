@@ -20,7 +20,7 @@ from grass.store.backend import Entry
 from grass.store.keys import Keys
 from grass.store.memory import MemoryBackend
 from grass.store.node_store import NodeStore
-from grass.wire.tickets import JoinNode, StartSchedule, StopJob
+from grass.wire.tickets import JoinNode, StartSchedule, StopJob, SuspectNode
 from master.agent import floods, loop
 from master.agent.step import ASSIGNED_AT_ONCE, Step
 from master.planning.decide import decide as planner
@@ -152,8 +152,9 @@ def test_what_the_master_agent_could_not_hear_is_no_silence_of_the_nodes(tmp_pat
     assert [kind for kind in kinds if not kind.endswith("-started")] == ["node-ready", "node-silent"]
 
 
-def test_a_node_that_floods_the_store_is_cut_off_and_gets_no_tasks(
-    tmp_path: Path,
+@pytest.mark.parametrize("attack", ["reports", "log records"])
+def test_a_node_that_floods_the_store_or_forges_log_records_is_cut_off_and_gets_no_tasks(
+    attack: str, tmp_path: Path
 ) -> None:
     clock = Clock()
     backend, keys, accounts = Redis(clock), Keys("grass:test:"), MemoryAccounts()
@@ -169,11 +170,16 @@ def test_a_node_that_floods_the_store_is_cut_off_and_gets_no_tasks(
     stolen = NodeStore(backend, keys, "n1")
     stolen.report([report("hello", {**hello, "resources": {"cpu": 1000}})])
     agent.run(lambda: str(api.node("n1").state.value) == "READY")  # type: ignore[union-attr]
-    stolen.report([report("heartbeat", {})] * (floods.MOST_WAITING + 1))
+    problem = "it sent log records of attempts of other nodes"
+    if attack == "reports":
+        problem = "reports"
+        stolen.report([report("heartbeat", {})] * (floods.MOST_WAITING + 1))
+    else:
+        api.ticket(SuspectNode("n1", "collector", problem))
     agent.run(lambda: str(api.node("n1").state.value) == "QUARANTINED")  # type: ignore[union-attr]
     record = api.node("n1")
     assert record is not None and record.reason is not None
-    assert "its access to the store was removed" in record.reason.message
+    assert problem in record.reason.message and "its access to the store was removed" in record.reason.message
     assert accounts.digests == {}
     assert backend.stream(keys.reports("n1"), "0", 9) == []
     assert "node-cut-off" in [event.record.kind for event in api.events("0", 100)]
