@@ -10,10 +10,13 @@ from typing import Any
 import pytest
 
 from grass.model.job import Container
+from grass.store.api_store import ApiStore
 from grass.store.embedded import NoRedisError, find_server
+from grass.store.signed_images import SignedImage
 from grass.wire.codec import builtins
 from grass.wire.task_events import Ready, Started, Waiting
 from node.runtime.docker.engine import Engine
+from tests.integration.test_node_images import Share
 from tests.support.engine import IMAGE, cluster_name, remove_containers, require_bridge, require_engine
 from tests.support.example_run import free_port
 from tests.support.needs import missing
@@ -70,6 +73,14 @@ def test_an_image_that_is_nowhere_is_said_to_be_missing(node: NodeRun) -> None:
     node.start("true", ONE, **container(image="no-such-image:9"))
     ended = node.ended(ONE)
     assert ended.reason.code == "cannot-start" and "no-such-image:9" in ended.reason.message
+
+
+def test_an_image_in_the_share_that_is_not_the_one_in_the_masters_record_is_not_loaded(node: NodeRun) -> None:
+    name = Share(node.config.data_dir / "images").push("1")
+    ApiStore(node.backend, node.keys).images.write(name, SignedImage("0" * 64, "ann"))
+    node.start("true", ONE, **container(image=name))
+    ended = node.ended(ONE)
+    assert ended.reason.code == "cannot-start" and "is not the one that was pushed" in ended.reason.message
 
 
 def test_a_readiness_command_runs_in_the_container(node: NodeRun) -> None:
