@@ -173,10 +173,7 @@ def test_nothing_that_is_secret_crosses_the_network_in_plain_text(
     cluster: Cluster, client: ApiClient, tmp_path: Path
 ) -> None:
     """A join over SSH and one by token, a job, an exec, a page and a push, as the master's interface sees them."""
-    word = {
-        name: f"planted {name} {request_id()}"
-        for name in ("command", "line", "exec", "answer", "file", "pushed", "page")
-    }
+    word = {name: f"planted {name} {request_id()}" for name in ("command", "line", "exec", "answer", "file", "page")}
     (tmp_path / "pushed").write_text(word["file"] * 1000)
     there = '"$GRASS_DATA/secret/pushed"'  # a mount shows what is new within a second
     sees = f"until [ -e {there} ]; do sleep 0.1; done; cat {there}; echo {word['line']}; sleep 600 # {word['command']}"
