@@ -58,9 +58,9 @@ class Explainer:
         return reason
 
     def _job_limit(self) -> Reason:
-        level = self._view.level
-        message = f"waits for its turn; the cluster runs at most {level} jobs at once (parallel_level)"
-        return Reason(ReasonCode.JOB_LIMIT, message, {"parallel_level": level})
+        limit = self._view.job_limit
+        message = f"waits for its turn; the cluster runs at most {limit} jobs at once (parallel_level)"
+        return Reason(ReasonCode.JOB_LIMIT, message, {"parallel_level": limit})
 
     def _unplaced(self, left: Left) -> Reason:
         job, demand = left.jobs[0], left.demand

@@ -236,9 +236,10 @@ class View:
     """The cluster at one time.
 
     ``usage``: user → decayed use of the dominant resource, in any unit; a missing user has used nothing. ``quotas``:
-    user → the most that all running tasks of the user may use; a resource without an entry is not limited. ``level``:
-    most jobs at once (None: no limit). ``running``: jobs that have begun and not ended. ``now``: the time of the view,
-    on any clock, so that the next view can reuse an allocation. ``kept_files``: user → space and files in the share.
+    user → the most that all running tasks of the user may use; a resource without an entry is not limited.
+    ``job_limit``: most jobs at once (None: no limit). ``running``: jobs that have begun and not ended. ``now``: the
+    time of the view, on any clock, so that the next view can reuse an allocation. ``kept_files``: user → space and
+    files in the share.
     """
 
     nodes: Sequence[Node]
@@ -247,7 +248,7 @@ class View:
     usage: Mapping[str, float] = field(default_factory=dict)
     quotas: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     default_quota: Mapping[str, int] = field(default_factory=dict)
-    level: int | None = None
+    job_limit: int | None = None
     running: int = 0
     now: float = 0.0
     kept_files: Mapping[str, Mapping[str, int]] = field(default_factory=dict)

@@ -33,8 +33,6 @@ Cause = Literal[
     ReasonCode.QUOTA,
 ]
 """The round's knowledge of why tasks were not placed; ``Explainer`` finds the exact reason."""
-Rest = tuple[Demand, int, Cause]
-"""A demand, the number of its unplaced tasks, and the cause."""
 
 MOST_RESERVATIONS = 5
 """Most jobs with a reservation.
@@ -52,6 +50,20 @@ In a smaller cluster, one job keeps its reservation, and only while resources ar
 """
 _MOST_DOMAINS = 16
 """Most domains to try for a job whose tasks must be together."""
+
+
+@dataclass(frozen=True)
+class Rest:
+    """The unplaced tasks of one demand of a job."""
+
+    demand: Demand
+    count: int
+    cause: Cause
+
+    @property
+    def lacks_resources(self) -> bool:
+        """Return whether a preemption or a reservation could help."""
+        return self.cause in (ReasonCode.NO_FREE_RESOURCES, ReasonCode.GANG)
 
 
 @dataclass(frozen=True)
@@ -104,22 +116,22 @@ class Round:
 
     def _consider(self, job: QueuedJob, lane: Lane) -> None:
         if not job.begun and not self._has_turn(job):
-            self._close(lane, [(demand, demand.count, ReasonCode.JOB_LIMIT) for demand in job.demands])
+            self._close(lane, [Rest(demand, demand.count, ReasonCode.JOB_LIMIT) for demand in job.demands])
             return
         if not job.begun and self.quotas.too_many_files(job.user):
-            self._close(lane, [(demand, demand.count, ReasonCode.QUOTA) for demand in job.demands])
+            self._close(lane, [Rest(demand, demand.count, ReasonCode.QUOTA) for demand in job.demands])
             return
         placed, left = self._together(job) if job.together is not None else self._place(job, None)
         soon: dict[str, int] = {}
-        unplaced = [each for each in left if each[2] in (ReasonCode.NO_FREE_RESOURCES, ReasonCode.GANG)]
+        unplaced = [rest for rest in left if rest.lacks_resources]
         if unplaced:
             soon = self._preempt(job, unplaced)
-            left = [_with_preempting(each, soon) for each in left]
-            rest = [each for each in left if each[2] in (ReasonCode.NO_FREE_RESOURCES, ReasonCode.GANG)]
-            self._reserve(job, rest, has_turn=job.begun or placed > 0 or bool(soon))
+            left = [_with_preempting(rest, soon) for rest in left]
+            wait = [rest for rest in left if rest.lacks_resources]
+            self._reserve(job, wait, has_turn=job.begun or placed > 0 or bool(soon))
         if placed or soon:
             self._running += not job.begun
-            self.left += [Left([job], *each) for each in left]
+            self.left += [Left([job], rest.demand, rest.count, rest.cause) for rest in left]
         else:
             self._close(lane, left)
 
@@ -128,21 +140,21 @@ class Round:
 
         A job that may still run at the head's start must leave the head a turn.
         """
-        if self.view.level is None:
+        if self.view.job_limit is None:
             return True
         running = self._running
         if self.head is not None and not self._head_has_turn:
             starts = self.starts[self.head.id]
             running += starts is None or job.seconds is None or job.seconds > starts
-        return running < self.view.level
+        return running < self.view.job_limit
 
     def _place(self, job: QueuedJob, within: Mask | None) -> tuple[int, list[Rest]]:
         left: list[Rest] = []
         gang = [demand for demand in job.demands if demand.gang]
         placed = self._gang(job, gang, left, within) if gang else 0
-        waiting = {demand.component for demand, _, _ in left}
+        waiting = {rest.demand.component for rest in left}
         for demand in job.demands:
-            if not demand.gang and demand.component not in waiting:  # of which the gang must be placed first
+            if not demand.gang and demand.component not in waiting:  # a component's gang must be placed first
                 placed += self._demand(job, demand, left, within)
         return placed, left
 
@@ -180,17 +192,17 @@ class Round:
             cause: Cause = ReasonCode.QUOTA if placed == allowed else ReasonCode.NO_FREE_RESOURCES
             if cause is ReasonCode.QUOTA:
                 self.quotas.reserve(job.user, [replace(demand, count=1)])
-            left.append((demand, demand.count - placed, cause))
+            left.append(Rest(demand, demand.count - placed, cause))
         return placed
 
     def _gang(self, job: QueuedJob, gang: list[Demand], left: list[Rest], within: Mask | None) -> int:
         """Place the whole gang, or nothing."""
         if not self.quotas.allows(job.user, gang):
             self.quotas.reserve(job.user, gang)
-            left += [(each, each.count, ReasonCode.QUOTA) for each in gang]
+            left += [Rest(demand, demand.count, ReasonCode.QUOTA) for demand in gang]
             return 0
         if not any(self._place_all(job, order, within) for order in self._orders(gang)):
-            left += [(each, each.count, ReasonCode.GANG) for each in gang]
+            left += [Rest(demand, demand.count, ReasonCode.GANG) for demand in gang]
             return 0
         for demand in gang:
             self.shares.add(job.user, demand.shape.resources, demand.count)
@@ -232,14 +244,14 @@ class Round:
             self._preemption = Preemption(self._future())
         if not self._preemption.possible(job):
             return {}
-        return self._preemption.make(job, [each[:2] for each in left], self._reservation_domain(job, left))
+        return self._preemption.make(job, _counts(left), self._reservation_domain(job, left))
 
     def _reserve(self, job: QueuedJob, left: list[Rest], *, has_turn: bool) -> None:
-        left = [each for each in left if self.table.fits_empty(self.table.need(each[0].shape))]
+        left = [rest for rest in left if self.table.fits_empty(self.table.need(rest.demand.shape))]
         if len(self.starts) >= (MOST_RESERVATIONS if len(self.table) <= LARGE else 1) or not left:
             return
         reserver = Reserver(self._future(), job.id)
-        if reserver.make([each[:2] for each in left], self._reservation_domain(job, left)):
+        if reserver.make(_counts(left), self._reservation_domain(job, left)):
             if self.head is None:
                 self.head, self._head_has_turn = job, has_turn
             in_order = len(self._reserved) == len(self.starts)  # otherwise this job would overtake a job
@@ -248,13 +260,13 @@ class Round:
             known = reserver.starts is not None  # otherwise users with less past use might wait forever
             if known and (job.reservation_rank is not None or (in_order and len(self._reserved) < most)):
                 self._reserved.append(job.id)
-            for demand, count, _ in left:
-                self.quotas.reserve(job.user, [replace(demand, count=count)])
+            for rest in left:
+                self.quotas.reserve(job.user, [replace(rest.demand, count=rest.count)])
 
     def _reservation_domain(self, job: QueuedJob, left: list[Rest]) -> Mask | None:
         if job.together is not None:
             return self.topology.to_reserve(job, None)
-        packed = next((demand for demand, _, _ in left if demand.pack is not None), None)
+        packed = next((rest.demand for rest in left if rest.demand.pack is not None), None)
         return self.topology.to_reserve(job, packed) if packed is not None else None
 
     def _future(self) -> Futures:
@@ -266,12 +278,16 @@ class Round:
     def _close(self, lane: Lane, left: list[Rest]) -> None:
         """Close the lane: no task of the job was placed, so no task of equal jobs will be placed."""
         jobs = lane.close()
-        self.left += [Left(jobs, *each) for each in left]
+        self.left += [Left(jobs, rest.demand, rest.count, rest.cause) for rest in left]
 
 
 def _with_preempting(rest: Rest, soon: dict[str, int]) -> Rest:
-    demand, count, cause = rest
-    return (demand, count, ReasonCode.PREEMPTING) if soon.get(demand.component, 0) >= count else (demand, count, cause)
+    """Change the cause if all tasks of ``rest`` start once preempted tasks have ended (``soon``: by component)."""
+    return replace(rest, cause=ReasonCode.PREEMPTING) if soon.get(rest.demand.component, 0) >= rest.count else rest
+
+
+def _counts(left: list[Rest]) -> list[tuple[Demand, int]]:
+    return [(rest.demand, rest.count) for rest in left]
 
 
 def _size(demand: Demand) -> tuple[int, int, int, str]:

@@ -187,7 +187,7 @@ def topology(view: View, plan: Plan) -> None:
 
 def limits(view: View, plan: Plan) -> None:
     started = {p.job for p in plan.placements if not demand_of(view, p.job, p.component)[0].begun}
-    assert view.level is None or not started or view.running + len(started) <= view.level, "over the job limit"
+    assert view.job_limit is None or not started or view.running + len(started) <= view.job_limit, "over the job limit"
     for user in {job.user for job in view.queue}:
         quota = view.quotas.get(user, view.default_quota)
         held = holdings(view, user)
@@ -341,9 +341,9 @@ def reasons(  # noqa: C901 — one case for each reason
                 _quota(view, plan, job, demand, where)
             case ReasonCode.JOB_LIMIT:
                 begun = {p.job for p in plan.placements if not demand_of(view, p.job, p.component)[0].begun}
-                assert view.level is not None and not job.begun, where
+                assert view.job_limit is not None and not job.begun, where
                 kept = sum(waits_for_room(view, plan, other) for other in {key[0] for key in left} - begun)
-                assert view.running + len(begun) + kept >= view.level, where
+                assert view.running + len(begun) + kept >= view.job_limit, where
             case ReasonCode.PREEMPTING:
                 mine = any(eviction.beneficiary == job.id for eviction in plan.evictions)
                 assert mine or any(h.stopping for h in view.allocations) or plan.evictions, where

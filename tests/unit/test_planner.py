@@ -199,15 +199,15 @@ def test_new_jobs_of_a_user_who_keeps_too_much_in_the_share_wait() -> None:
 
 def test_the_job_limit_counts_jobs_that_this_plan_begins() -> None:
     queue = [job(number, tasks()) for number in (1, 2, 3)]
-    assert where([node("n1", 8)], *queue, level=3, running=1) == {"j1@n1": 1, "j2@n1": 1}
-    assert why([node("n1", 8)], *queue, level=3, running=1)[0] is ReasonCode.JOB_LIMIT
+    assert where([node("n1", 8)], *queue, job_limit=3, running=1) == {"j1@n1": 1, "j2@n1": 1}
+    assert why([node("n1", 8)], *queue, job_limit=3, running=1)[0] is ReasonCode.JOB_LIMIT
 
 
 def test_a_job_that_begins_with_a_part_of_its_tasks_takes_one_turn() -> None:
     queue = job(1, tasks(3, cpu=2)), job(2, tasks())
     nodes = [node("n1", 5)]
-    assert where(nodes, *queue, level=2) == {"j1@n1": 2, "j2@n1": 1}
-    assert where(nodes, *queue, level=1) == {"j1@n1": 2}
+    assert where(nodes, *queue, job_limit=2) == {"j1@n1": 2, "j2@n1": 1}
+    assert where(nodes, *queue, job_limit=1) == {"j1@n1": 2}
 
 
 def test_behind_a_blocked_job_goes_only_what_is_gone_in_time_or_fits_beside_it() -> None:
