@@ -1,8 +1,8 @@
 """What one round of the master-agent changed, and the store operations that write it. No I/O.
 
-The reactor changes the memory and records here what it touched. ``operations`` turns that into one atomic step of the
-store. It writes each node's desired-state change together with the hashes that the change describes. Used by ``loop``
-and ``step``.
+The reactor changes the memory and records here what it touched. ``store_operations`` turns that into one atomic step
+of the store. It writes each node's desired-state change together with the hashes that the change describes. Used by
+``loop`` and ``step``.
 """
 
 from __future__ import annotations
@@ -125,15 +125,15 @@ class Changes:
         )
 
 
-def operations(changes: Changes, cluster: Cluster, keys: Keys) -> list[Op]:
+def store_operations(changes: Changes, cluster: Cluster, keys: Keys) -> list[Op]:
     """Return the store operations that write the changes, for one atomic step."""
     ops: list[Op] = []
-    _job_operations(changes, cluster, keys, ops)
-    _task_operations(changes, keys, ops)
-    _operation_operations(changes, keys, ops)
+    _write_jobs(changes, cluster, keys, ops)
+    _write_tasks(changes, keys, ops)
+    _write_operations(changes, keys, ops)
     for name, change in changes.desired.items():
         if name in cluster.nodes and change:
-            _desired_operations(change, cluster.nodes[name], keys, ops)
+            _write_desired(change, cluster.nodes[name], keys, ops)
     for name, node in changes.nodes.items():
         if name in cluster.nodes:
             ops.append(("HSET", keys.nodes, name, encode(node_record(node))))
@@ -141,7 +141,7 @@ def operations(changes: Changes, cluster: Cluster, keys: Keys) -> list[Op]:
         ops += [("HDEL", keys.nodes, name), ("HDEL", keys.cursor, keys.reports(name))]
         ops += [("DEL", key) for key in keys.of_node(name)]
         ops.append(("XADD", keys.revoked, REVOKED_KEPT, "node", name, "at", f"{changes.wall:.3f}"))
-    _usage_operations(changes, cluster, keys, ops)
+    _write_usage(changes, cluster, keys, ops)
     for name in changes.schedules:
         schedule = cluster.schedules.get(name)
         if schedule:
@@ -172,7 +172,7 @@ def _feed_entry(changes: Changes) -> FeedEntry:
     )
 
 
-def _usage_operations(changes: Changes, cluster: Cluster, keys: Keys, ops: list[Op]) -> None:
+def _write_usage(changes: Changes, cluster: Cluster, keys: Keys, ops: list[Op]) -> None:
     for user in changes.usage:
         value = cluster.usage.get(user)
         if value is None:
@@ -184,7 +184,7 @@ def _usage_operations(changes: Changes, cluster: Cluster, keys: Keys, ops: list[
         ops += [("HSET", keys.kept_files, user, encode(kept)) for user, kept in cluster.kept_files.items()]
 
 
-def _job_operations(changes: Changes, cluster: Cluster, keys: Keys, ops: list[Op]) -> None:
+def _write_jobs(changes: Changes, cluster: Cluster, keys: Keys, ops: list[Op]) -> None:
     for name in changes.names_free:
         ops.append(("HDEL", keys.live, name))
     for job_id, run in changes.submitted.items():
@@ -218,7 +218,7 @@ def _job_operations(changes: Changes, cluster: Cluster, keys: Keys, ops: list[Op
         ops.append(("HSWAP", keys.names, run.name, job_id, cluster.latest.get(run.name, "")))
 
 
-def _task_operations(changes: Changes, keys: Keys, ops: list[Op]) -> None:
+def _write_tasks(changes: Changes, keys: Keys, ops: list[Op]) -> None:
     records: dict[str, list[str]] = {}
     for (job_id, component, index), task in changes.tasks.items():
         if job_id not in changes.removed:
@@ -233,14 +233,15 @@ def _task_operations(changes: Changes, keys: Keys, ops: list[Op]) -> None:
             ops += [("HDEL", keys.attempts(job_id), *expired)] if expired else []
 
 
-def _operation_operations(changes: Changes, keys: Keys, ops: list[Op]) -> None:
+def _write_operations(changes: Changes, keys: Keys, ops: list[Op]) -> None:
     for (job_id, name), operation in changes.operations.items():
         if job_id not in changes.removed:
             key = keys.operations(job_id)
             ops.append(("HDEL", key, name) if operation is None else ("HSET", key, name, encode(operation)))
 
 
-def _desired_operations(change: NodeChange, node: NodeRun, keys: Keys, ops: list[Op]) -> None:
+def _write_desired(change: NodeChange, node: NodeRun, keys: Keys, ops: list[Op]) -> None:
+    """Write the node's hashes, and the numbered change that describes them."""
     wire = change.wire()
     tables: list[tuple[str, Mapping[str, object]]] = [
         (keys.desired(node.name), wire.set),

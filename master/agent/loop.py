@@ -32,7 +32,7 @@ from grass.wire.tickets import PlanJob
 from master.agent import nodes
 from master.agent.addresses import send_addresses
 from master.agent.agenda import Agenda
-from master.agent.changes import Changes, operations
+from master.agent.changes import Changes, store_operations
 from master.agent.floods import Floods
 from master.agent.isolation import check_later, isolate
 from master.agent.log_removal import LogRemoval
@@ -214,7 +214,7 @@ class MasterAgent:
         due = self._agenda.due(step.now)
         try:
             react(step, messages, due)
-            ops = operations(step.changes, self._cluster, self._store.keys)
+            ops = store_operations(step.changes, self._cluster, self._store.keys)
         except Exception as error:
             log.exception(
                 "internal error while deciding on %d messages; committing them before deciding again",
@@ -266,7 +266,7 @@ class MasterAgent:
                     isolate(step, *each)
                 decide(step)
                 answer(step, questions)
-                ops = operations(step.changes, self._cluster, self._store.keys)
+                ops = store_operations(step.changes, self._cluster, self._store.keys)
             except Exception as again:
                 log.exception("internal error while deciding")
                 self._remember()
@@ -289,7 +289,7 @@ class MasterAgent:
             take(step, messages)
             send_addresses(step)
             send_memberships(step)
-            ops = operations(step.changes, self._cluster, self._store.keys)
+            ops = store_operations(step.changes, self._cluster, self._store.keys)
         except Exception:
             log.exception("internal error while processing %d messages; trying each of them alone", len(messages))
             self._remember()
@@ -301,7 +301,7 @@ class MasterAgent:
             for message in messages:
                 text = f"{message.name}: refused because of an internal error; see the master-agent's log"
                 step.event(EventKind.MESSAGE_REFUSED, text, node=message.node)
-            ops = operations(step.changes, self._cluster, self._store.keys)
+            ops = store_operations(step.changes, self._cluster, self._store.keys)
         self._cluster.unsettled.update(dict.fromkeys(step.changes.jobs))
         self._write(step, messages, ops)
 

@@ -27,7 +27,7 @@ from grass.wire.launch import LaunchTemplate
 from grass.wire.membership import Membership
 from grass.wire.task_record import TaskRecord
 from master.agent.agenda import Agenda
-from master.agent.changes import Changes, operations
+from master.agent.changes import Changes, store_operations
 from master.agent.reactor import react
 from master.agent.recover import rebuild
 from master.agent.schedules import arm
@@ -206,7 +206,7 @@ class World:
         react(step, messages, due)
         check_invariants(self.cluster, self.shrunk)
         check_quotas(self.cluster, step, self.attempts)
-        ops = operations(step.changes, self.cluster, self.keys)
+        ops = store_operations(step.changes, self.cluster, self.keys)
         self._accounts(step.changes, before=True)
         assert self.store.commit(messages, ops, step.changes.names_taken)
         self._accounts(step.changes, before=False)
