@@ -23,7 +23,7 @@ from node.runtime.attempts import Folders
 from node.runtime.process.client import ask
 
 _REMOVED = ".removed-"
-"""How the names begin of folders of jobs that are being removed."""
+"""Prefix of the names of job folders that are being removed."""
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ def write_addresses(config: ClusterConfig, job_id: str, text: str) -> None:
 
 
 def make_addresses(config: ClusterConfig, job_id: str) -> None:
-    """Create an empty addresses file unless there is one. While it does, no event of a task is handled."""
+    """Create an empty addresses file unless there is one. Must be fast: no event of a task is handled meanwhile."""
     path = addresses_path(config, job_id)
     if os.path.exists(path):  # noqa: PTH110 (once for each job, in the thread that starts tasks; as below)
         return
@@ -78,9 +78,9 @@ def job_ids(config: ClusterConfig) -> list[str]:
 
 
 class Removal:
-    """Remove files in a separate thread: a scratch folder may hold a million of them.
+    """Removes files in a separate thread: a scratch folder may hold a million of them.
 
-    ``start`` also lets it remove what an earlier agent did not get to.
+    ``start`` also makes it remove what an earlier agent left behind.
     """
 
     def __init__(self, config: ClusterConfig) -> None:

@@ -32,7 +32,7 @@ JOB = PROBE_JOB
 SECONDS = 30.0
 """Limit of each check; a machine that takes longer to start one task is unusable."""
 _SPACE = ".probe"
-"""File in the node's folder by which its disk is tried."""
+"""Test file in the node's folder: it can be written only if the disk has space."""
 TO_MOUNT = 10.0
 """Seconds that a known share may take to be mounted again, after a boot."""
 
@@ -181,15 +181,18 @@ def trial_task(name: str, config: ClusterConfig, gpus: Sequence[int], seconds: f
 
 
 def _try_disk(node_dir: Path) -> None:
-    """Write a block there: a trial without space for its output only seems to hang. Raises OSError."""
+    """Write a block there, because a trial task without space for its output only seems to hang. Raises OSError."""
     node_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     (node_dir / _SPACE).write_bytes(bytes(4096))
     (node_dir / _SPACE).unlink()
 
 
 def _run(runtime: Runtime, start: Start, launch: Launch, seconds: float, output: Path) -> Observed | None:
-    """Start one attempt and wait for its end; None: it did not end in time. An earlier probe's is ended first, and what
-    that one printed is removed."""
+    """Start one attempt and wait for its end; None: it did not end in time.
+
+    If an earlier probe left an attempt with this key, that attempt is stopped and forgotten first, and its output is
+    removed.
+    """
     deadline = clock.steady() + seconds
     asked = False
     while clock.steady() < deadline:

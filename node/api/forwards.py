@@ -22,15 +22,15 @@ from grass.errors import ConflictError, NotFoundError
 
 MOST_FORWARDS = 64
 MOST_CONNECTIONS = 256
-"""At once, of one forward."""
+"""Most open connections of one forward."""
 MOST_WAITING = 1 << 20
-"""Most bytes for the caller; the task is read again once some were fetched."""
+"""Most bytes that wait for the caller. Beyond them nothing is read from the task."""
 MOST_UNWRITTEN = 256 * 1024
 """Most bytes of one connection that the task has not read yet."""
 ABANDONED = 60.0
 """Seconds without a poll after which a forward ends."""
 MOST_LAST = 8 << 20
-"""Most bytes for the caller once the attempt has ended: the last words of a task, however much it had sent."""
+"""Most bytes that wait for the caller once the attempt has ended, so that the last output of a task arrives."""
 LONGEST_POLL = 20.0
 CONNECT_SECONDS = 3.0
 _READ = 64 * 1024
@@ -52,8 +52,11 @@ class _Connection:
 
 
 class Forward:
-    """``hosts``: addresses on which the task may listen. ``process``: a pidfd of the attempt's first process. The
-    forward ends with this process, and closes the pidfd. ``user``: the Grass user for whom it is."""
+    """The connections of one user to one port of a task, moved by a thread of their own.
+
+    ``hosts``: addresses on which the task may listen. ``process``: a pidfd of the attempt's first process. The forward
+    ends with this process, and closes the pidfd. ``abandoned``: seconds without a poll after which it ends.
+    """
 
     def __init__(
         self, hosts: Sequence[str], port: int, process: int, abandoned: float = ABANDONED, user: str = ""
@@ -95,7 +98,7 @@ class Forward:
         Raises ConflictError for too many connections, or if nothing listens on the port."""
         with self._changed:
             if self._over or number in self._finished:
-                return at + len(data)  # for nobody: its end is among the chunks
+                return at + len(data)  # dropped: the caller learns of the connection's end from the chunks
             connection = self._connections.get(number)
         if connection is None:
             connection = self._open(number)
@@ -115,7 +118,7 @@ class Forward:
             self._look_again()
 
     def cancel(self) -> None:
-        """Have all connections closed, without waiting for that."""
+        """Tell the thread to close all connections, and return at once."""
         with self._changed:
             self._over = True
             self._changed.notify_all()
@@ -227,7 +230,7 @@ class Forward:
             connection.socket.shutdown(socket.SHUT_WR)
 
     def _read_rest(self, number: int, connection: _Connection) -> None:
-        """Read the last words of a task that has ended."""
+        """Read the last output of a task that has ended."""
         with contextlib.suppress(OSError):
             while self._waiting < MOST_LAST and (data := connection.socket.recv(_READ)):
                 self._put(number, data)
@@ -274,7 +277,7 @@ class Forwards:
         forward.end()
 
     def close_of(self, user: str) -> None:
-        """Have all forwards of a Grass user ended, without waiting for their end."""
+        """Tell all forwards of a Grass user to end, and return at once."""
         with self._lock:
             names = [name for name, each in self._forwards.items() if each.user == user]
             ended = [self._forwards.pop(name) for name in names]

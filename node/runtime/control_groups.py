@@ -16,7 +16,7 @@ ROOT = "/sys/fs/cgroup"
 CONTROLLERS = ("memory", "cpu", "pids")
 """Those that limit tasks."""
 _LIMITS = "limits"
-"""In the node's folder, where users are isolated: which limits processes have, in words for people."""
+"""File in the node's folder, where users are isolated. It says for people which limits tasks have."""
 
 
 def write_limits(node_dir: Path, words: str) -> None:
@@ -25,14 +25,14 @@ def write_limits(node_dir: Path, words: str) -> None:
 
 
 def limits(node_dir: Path) -> dict[str, str]:
-    """Return what the shepherd wrote, as an addition to the node's versions. Empty: nothing."""
+    """Return what the shepherd wrote, as an addition to the node's versions. Empty: it wrote nothing."""
     with suppress(OSError):
         return {"limits": (node_dir / _LIMITS).read_text()}
     return {}
 
 
-def of_processes(pid: int) -> str:
-    """Return the folder that limits the processes of this one. Empty: it has ended."""
+def processes_group(pid: int) -> str:
+    """Return the control group in which the kernel counts a process and its children. Empty: the process has ended."""
     found = of_process(pid)
     return found.get("pids") or found.get("", "")
 

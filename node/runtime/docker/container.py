@@ -87,7 +87,7 @@ class Container:
         self.id, self.image = inspected["Id"], inspected["Image"]
         self.starting = False
         self.pid = state["Pid"] or None
-        self.group = control_groups.of_processes(self.pid) if self.pid else ""
+        self.group = control_groups.processes_group(self.pid) if self.pid else ""
         self.started = wall(state["StartedAt"]) or clock.wall()
         self.memory = inspected["HostConfig"]["Memory"]
         self.same_boot = labels.get(plan.BOOT) == clock.boot_id()

@@ -159,8 +159,9 @@ class Images:
         return True
 
     def gone(self, image: str) -> bool:
-        """Take the news that the engine does not have the image. Return whether it had: somebody has removed it, or the
-        start of another image did, because the disk is nearly full. ``prepare`` loads it again."""
+        """Note that the engine lacks the image. Return whether it was there before; then ``prepare`` loads it again.
+
+        Somebody has removed it, or the load of another image has, because the disk is nearly full."""
         return self._current.pop(image, None) is not None
 
     def missing(self, image: str) -> NotFoundError:

@@ -33,18 +33,23 @@ _REMOVAL_PAUSE = 0.05
 
 
 class ImageSource(Protocol):
-    """``images.Images``: brings an image into the engine. Called in threads.
+    """What ``Starts`` needs of ``images.Images``. Called in threads."""
 
-    UnreachableError: not now, try again. Other GrassErrors: the image is not available.
-    """
+    def prepare(self, image: str, say: Callable[[str], None]) -> None:
+        """Bring the image into the engine; ``say`` takes the progress.
 
-    def prepare(self, image: str, say: Callable[[str], None]) -> None: ...
-    def gone(self, image: str) -> bool: ...
-    def missing(self, image: str) -> GrassError: ...
+        Raises UnreachableError: not now, try again. Other GrassErrors: the image is not available.
+        """
+
+    def gone(self, image: str) -> bool:
+        """Note that the engine lacks the image. Return whether it was there before; then ``prepare`` loads it again."""
+
+    def missing(self, image: str) -> GrassError:
+        """Return the error for an image that the engine does not have."""
 
 
 class LaterError(GrassError):
-    """What the start needs is not available at the moment; the user was informed."""
+    """What the start needs is not available at the moment; the reason of the waiting task says so."""
 
 
 Made = Answer | GrassError | None
@@ -52,7 +57,7 @@ Made = Answer | GrassError | None
 
 
 class Starts:
-    """``images`` None: only images that the engine has can be started."""
+    """Starts containers, each in a thread. ``images`` None: only images that the engine has can be started."""
 
     def __init__(
         self, config: ClusterConfig, engine: Engine, folders: Folders, reactor: Reactor, images: ImageSource | None
@@ -73,7 +78,7 @@ class Starts:
         self._reactor.starters.ask(functools.partial(self._make, attempt, launch), made)
 
     def _make(self, attempt: Container, launch: Launch | None) -> Answer | None:
-        """In a thread."""
+        """Create and start the container, in a thread. None: the attempt was stopped before."""
         if launch is None:
             raise InputError(f"the launch {attempt.launch} is not defined")
         name, image = plan.container_name(self._config.name, attempt.key), launch.image
@@ -130,7 +135,7 @@ class Starts:
             raise self._images.missing(image) from None
 
     def _create(self, name: str, body: Request) -> str:
-        """Create the container. One of the same name is left from a lost start; it is removed first."""
+        """Create the container. If a lost start left one with the same name, remove that first."""
         deadline = clock.steady() + _REMOVAL_PATIENCE
         while True:
             try:
@@ -179,13 +184,13 @@ class Starts:
         return plan.with_rights(body, uid, group)
 
     def _say_waiting(self, attempt: Container, message: str, code: ReasonCode = ReasonCode.IMAGE) -> None:
-        """In a thread. Report why the attempt waits. Its start time counts from when it has its image."""
+        """Report why the attempt waits. Called in a thread. The attempt's time counts from its last wait."""
         attempt.since, attempt.waited = clock.steady(), True
         reason = Reason(code, message)
         self._reactor.starters.report(lambda: self._reactor.publish(Waiting(attempt.key, reason)))
 
 
 def why_not(error: GrassError) -> tuple[int, Reason]:
-    """Return the exit code that a shell would return, and the engine's message."""
+    """Return the exit code that a shell would give an attempt that cannot start, and a reason with the message."""
     code = NOT_FOUND if isinstance(error, NotFoundError) else NOT_EXECUTABLE
     return code, Reason(ReasonCode.CANNOT_START, f"cannot start its container: {error}")

@@ -15,9 +15,9 @@ _READ_BY_ALL = 0o755
 def make_writable(folder: str, mode: int = _MODE) -> None:
     """Make a folder in which tasks may write. One that exists stays as it is: the master may have made it first.
 
-    Raises OSError. Looking first costs less than trying: through FUSE, the kernel keeps for a moment what a look found,
-    and the view needs it next. A share without modes, such as one through FUSE, refuses to set the mode; tasks then
-    have the rights of the mount.
+    Raises OSError. A check comes first because it is cheap: on FUSE, the kernel caches its result for a moment, and
+    making the view needs the same entry next. A share without modes, such as one on FUSE, refuses to set the mode;
+    tasks then have the rights of the mount.
     """
     if os.path.isdir(folder):  # noqa: PTH112 (the hot path)
         return
@@ -28,8 +28,10 @@ def make_writable(folder: str, mode: int = _MODE) -> None:
 
 
 def make_of_user(share: str, folders: Iterable[str]) -> None:
-    """Make the folder of all, in which no task may write, and those of a user in ``data/`` (``view.folders_of``).
-    Raises OSError."""
+    """Make the folder that all users read, in which no task may write, and a user's ``folders`` in ``data/``.
+
+    ``folders`` are those of ``view.folders_of``. Raises OSError.
+    """
     make_writable(f"{share}/{OF_ALL}", _READ_BY_ALL)
     for folder in folders:
         make_writable(folder)
