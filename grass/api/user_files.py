@@ -75,7 +75,7 @@ def check_user_name(user: str) -> None:
     """Raise InputError unless this may be the name of a user."""
     if not is_user_name(user):
         raise InputError(
-            f"user name {user!r}: letters, digits, '_', '.' and '-', at most 63, not starting with '.' or '-'"
+            f"user name {user!r}: must be 1 to 63 letters, digits, '_', '.' or '-', and must not start with '.' or '-'"
         )
 
 

@@ -19,7 +19,7 @@ _SHELLS = ("bash", "zsh", "fish")
 @click.argument("shell", type=click.Choice(_SHELLS), required=False)
 @pass_invocation
 def completion(invocation: Invocation, shell: str | None) -> None:
-    """Print the completion script for SHELL. [default: your login shell]
+    """Print the completion script for a shell. [default: your login shell]
 
     \b
     bash:  grass completion bash >> ~/.bashrc
@@ -39,5 +39,5 @@ def completion(invocation: Invocation, shell: str | None) -> None:
 def login_shell() -> str:
     name = Path(pwd.getpwuid(os.getuid()).pw_shell).name
     if name not in _SHELLS:
-        raise InputError(f"there is no completion for {name or 'your login shell'}; name one of {', '.join(_SHELLS)}")
+        raise InputError(f"no completion for {name or 'your login shell'}; name one of {', '.join(_SHELLS)}")
     return name

@@ -24,7 +24,7 @@ _LIST = (Column("NAME"), Column("SIZE", right=True), Column("MODIFIED (UTC)", dr
 
 @click.group(cls=Group)
 def data() -> None:
-    """Files in the share of the cluster; tasks see them under GRASS_DATA."""
+    """Send, fetch, list and remove files in the share. Tasks see the share under GRASS_DATA."""
 
 
 @data.command()

@@ -16,7 +16,14 @@ _REDACTED = "[REDACTED]"
 
 @click.command("export", cls=Command)
 @click.argument("name", type=JOB)
-@click.option("--to", "format", type=click.Choice(list(FORMATS)), default="native", show_default=True)
+@click.option(
+    "--to",
+    "format",
+    type=click.Choice(list(FORMATS)),
+    default="native",
+    show_default=True,
+    help="Format of the file; native: Grass's own.",
+)
 @pass_invocation
 def export(invocation: Invocation, name: str, format: str) -> None:
     """Write the job NAME as a file. It is for Grass, et-operator, KubeDL, Docker Compose, or Slurm's sbatch.

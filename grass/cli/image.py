@@ -29,7 +29,7 @@ _LIST = (Column("NAME"), Column("ID"), Column("SIZE", right=True), Column("PUSHE
 
 @click.group(cls=Group)
 def image() -> None:
-    """Container images of the cluster. A node loads an image before the first task that needs it."""
+    """Manage the container images of the cluster. A node loads an image before the first task that needs it."""
 
 
 @image.command()

@@ -71,7 +71,14 @@ def plan(invocation: Invocation, file: Path) -> None:
 
 @job.command()
 @click.argument("name", type=JOB)
-@click.option("--tasks", "tasks_shown", metavar="N|all", default=str(_TASKS_SHOWN), show_default=True)
+@click.option(
+    "--tasks",
+    "tasks_shown",
+    metavar="N|all",
+    default=str(_TASKS_SHOWN),
+    show_default=True,
+    help="Show at most N tasks.",
+)
 @click.option("--file", "as_file", is_flag=True, help="Only its file, as it was written.")
 @pass_invocation
 def show(invocation: Invocation, name: str, tasks_shown: str, as_file: bool) -> None:

@@ -32,7 +32,7 @@ def diff(invocation: Invocation, first: str, second: str) -> None:
     """Show what differs between two runs. Compares specification, files and nodes, and each task's image, GPU driver,
     result and time.
 
-    Versions are those with which the tasks ran; labels and devices of nodes are those of now.
+    Versions are those that the tasks ran with; labels and devices of nodes are the present ones.
 
     FIRST and SECOND are names (the latest run) or ids. Files are those that commands name, by their digests at the
     submission: in the job's folder on a cluster of this machine, and below $GRASS_DATA. A rerun has only the latter.

@@ -47,23 +47,25 @@ def _sort(_: click.Context, parameter: click.Parameter, value: str | None) -> st
 
 
 def _states(_: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
-    words = tuple(word.upper() for text in value for word in text.split(","))
+    words = [word for text in value for word in text.split(",")]
     for word in words:
-        if word not in JobState.__members__:
+        if word.upper() not in JobState.__members__:
             raise click.BadParameter(f"unknown state {word!r}; use some of {', '.join(JobState.__members__)}")
-    return words
+    return tuple(word.upper() for word in words)
 
 
 @click.command("list", cls=Command)
 @click.option("-a", "--all", "all_jobs", is_flag=True, help="Include finished jobs.")
-@click.option("--state", callback=_states, multiple=True, metavar="STATE", help="Only jobs in this state: failed.")
+@click.option(
+    "--state", callback=_states, multiple=True, metavar="STATE", help="Only jobs in this state, such as failed."
+)
 @click.option("--tag", multiple=True, metavar="NAME[=VALUE]", help="Only jobs with this tag.")
 @click.option("--user", metavar="USER", help="Only jobs of this user.")
 @click.option("--name", metavar="GLOB", help="Only jobs whose name matches, such as 'train-*'.")
-@click.option("--since", type=SINCE, metavar="T", help="Only jobs submitted since: 1d, or 2026-03-01T12:00.")
-@click.option("--sort", callback=_sort, metavar="COLUMN", help="Sort what is shown; -COLUMN: the other way round.")
+@click.option("--since", type=SINCE, metavar="T", help="Only jobs submitted since then: 1d, or 2026-03-01T12:00.")
+@click.option("--sort", callback=_sort, metavar="COLUMN", help="Sort the shown jobs; -COLUMN: in reverse.")
 @click.option("--columns", callback=_columns, metavar="NAMES", help="Columns, such as name,state,ended.")
-@click.option("-n", "--limit", metavar="N|all", default=str(SHOWN), show_default=True)
+@click.option("-n", "--limit", metavar="N|all", default=str(SHOWN), show_default=True, help="Show at most N jobs.")
 @click.option("--watch", is_flag=True, help="Show the list again whenever it changes.")
 @pass_invocation
 def list_jobs(
@@ -78,7 +80,7 @@ def list_jobs(
 ) -> None:
     """List active jobs, and why queued ones wait.
 
-    Of many jobs, those that run and the newest of the others are shown. --state includes finished jobs in that state.
+    If there are more than --limit, running jobs come first, then the newest. --state includes finished jobs.
     """
     most, client = count_or_all(limit, "--limit"), invocation.client()
     chosen = {name: value for name, value in selection.items() if value not in (None, ())}

@@ -127,7 +127,7 @@ def restart(invocation: Invocation, name: str, deadline: float | None, reason: s
     "--deadline",
     type=DURATION_OR_ZERO,
     metavar="DURATION",
-    help="How long it may take until the task runs again, with the time that it may take to leave by itself.",
+    help="How long it may take until the task runs again. Includes the time to leave by itself.",
 )
 @_REASON
 @_WAIT

@@ -17,7 +17,14 @@ _TASKS_SHOWN = 20
 
 @click.command(cls=Command)
 @click.argument("name", type=JOB)
-@click.option("--tasks", "tasks_shown", metavar="N|all", default=str(_TASKS_SHOWN), show_default=True)
+@click.option(
+    "--tasks",
+    "tasks_shown",
+    metavar="N|all",
+    default=str(_TASKS_SHOWN),
+    show_default=True,
+    help="Show at most N tasks.",
+)
 @pass_invocation
 def usage(invocation: Invocation, name: str, tasks_shown: str) -> None:
     """Show what a job and its tasks have used so far. This is CPU time, peak memory, GPUs, bytes and energy.

@@ -75,7 +75,7 @@ def cordon(invocation: Invocation, name: str) -> None:
 @click.argument("name", type=NODE)
 @pass_invocation
 def uncordon(invocation: Invocation, name: str) -> None:
-    """Let a node take tasks again, after `cordon` or `drain`. Also clears errors of its GPUs."""
+    """Let a node take tasks again, after `cordon` or `drain`. Also accepts its GPUs' ECC errors so far."""
     from grass.cli.node_wait import until
 
     def open_again(view: View | None) -> bool:

@@ -18,7 +18,7 @@ from grass.errors import InputError
 
 @click.command(cls=Command)
 @click.argument("name", type=NODE)
-@click.argument("command", nargs=-1, type=click.UNPROCESSED)
+@click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="[-- CMD…]")
 @pass_invocation
 def ssh(invocation: Invocation, name: str, command: Sequence[str]) -> None:
     """Open a shell on a node's machine, or run one command there. Exits with its exit code.

@@ -93,7 +93,7 @@ class Output:
                 assert_never(self.format)
 
     def refresh(self, result: Result) -> None:
-        """Show a result again that has changed: in place of the last one on a terminal; in json on one line."""
+        """Show a changed result again. On a terminal it replaces the last one; in json it is one line."""
         if self.format is Format.TABLE and self._out.isatty():
             self._write(self._out, "\x1b[H\x1b[2J\x1b[3J" + self._table(result))
         else:
@@ -139,7 +139,7 @@ class Output:
             self._write(self._out, cells.clean(line) + "\n")
             return
         width = self._width(self._out)
-        shown = cells.clip(cells.clean(line), (width or 80) - 1)
+        shown = cells.clip(cells.clean(line), (width or _WIDTH) - 1)
         self._put(self._out, f"\r\x1b[K{shown}")
         self._live = self._out
 
@@ -149,7 +149,7 @@ class Output:
         return self.format is Format.TABLE and self._out.isatty()
 
     def note(self, message: str) -> None:
-        """Show a progress message; not in json and quiet."""
+        """Show a message about the work, in the table format only."""
         if self.format is Format.TABLE:
             self._tell(message)
 
@@ -176,7 +176,7 @@ class Output:
         return sys.stdin.readline().strip().lower() in ("y", "yes")
 
     def close(self) -> None:
-        """Leaves no half line, and nothing that the interpreter would still try to write at its end."""
+        """End the progress line and flush, so that the interpreter has nothing left to write when it ends."""
         self._end_live()
         self._put(self._out, "")
 
@@ -189,7 +189,7 @@ class Output:
             return None
         try:
             return environment.columns() or os.get_terminal_size(stream.fileno()).columns or _WIDTH
-        except (OSError, ValueError, AttributeError):  # calls itself a terminal, and is none
+        except (OSError, ValueError, AttributeError):  # it claims to be a terminal, but is not
             return _WIDTH
 
     def _write(self, stream: TextIO, text: str) -> None:

@@ -34,7 +34,7 @@ _RUNS = (Column("RUN"), Column("STATE"), Column("EXIT", right=True), Column("STA
 
 @click.group(cls=Group)
 def schedule() -> None:
-    """Batches of jobs, and jobs that start by the clock."""
+    """Start batches of jobs, and jobs by the clock."""
 
 
 @schedule.command()
@@ -51,7 +51,7 @@ def start(invocation: Invocation, file: Path) -> None:
 @schedule.command("list")
 @pass_invocation
 def list_schedules(invocation: Invocation) -> None:
-    """Every schedule, and when it runs next."""
+    """List the schedules, and when each runs next."""
     views = invocation.client().schedules()
     invocation.output.show(Result(views, partial(schedule_list, views), [one["name"] for one in views]))
 
@@ -60,7 +60,7 @@ def list_schedules(invocation: Invocation) -> None:
 @click.argument("name", type=SCHEDULE)
 @pass_invocation
 def show(invocation: Invocation, name: str) -> None:
-    """Everything about one schedule, with its jobs."""
+    """Show one schedule in detail, with its jobs."""
     view = invocation.client().schedule(name)
     invocation.output.show(Result(view, partial(schedule_page, view), [view["name"]]))
 

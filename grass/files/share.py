@@ -75,7 +75,7 @@ def list_files(share: Path, path: str) -> list[FileEntry]:
     """List the folder, or the file itself; hidden files are left out."""
     target = _inside(share, paths.to_read(path), follow=True)
     if not target.exists():
-        raise NotFoundError(f"there is no {path!r} in the share")
+        raise NotFoundError(f"{path!r}: not found in the share")
     if not target.is_dir():
         return [_entry(target)]
     shown: list[FileEntry] = []
@@ -89,7 +89,7 @@ def list_files(share: Path, path: str) -> list[FileEntry]:
 def type_of(share: Path, path: str) -> FileType:
     target = _inside(share, paths.to_read(path))
     if not (target.exists() or target.is_symlink()):
-        raise NotFoundError(f"there is no {path!r} in the share")
+        raise NotFoundError(f"{path!r}: not found in the share")
     return _entry(target).type
 
 
@@ -104,7 +104,7 @@ def open_file(share: Path, path: str) -> IO[bytes]:
             here = inner
         found = os.open(name or ".", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=here)
     except FileNotFoundError:
-        raise NotFoundError(f"there is no {path!r} in the share") from None
+        raise NotFoundError(f"{path!r}: not found in the share") from None
     except OSError as error:
         raise InputError(f"{path!r} cannot be read as a file: {error.strerror}") from error
     finally:
@@ -121,7 +121,7 @@ def remove_files(share: Path, path: str, recursive: bool) -> RemovedFiles:
     if target.is_symlink() or target.is_file():
         target.unlink()
     elif not target.is_dir():
-        raise NotFoundError(f"there is no {path!r} in the share")
+        raise NotFoundError(f"{path!r}: not found in the share")
     elif recursive:
         remove_tree(target)
     elif any(target.iterdir()):

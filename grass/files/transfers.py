@@ -40,7 +40,7 @@ def push(access: ShareAccess, local: Path, remote: str, on_progress: OnProgress,
     daemon would change its target; UnreachableError: the same call continues where it stopped.
     """
     if not local.exists():
-        raise NotFoundError(f"there is no {local} on this machine")
+        raise NotFoundError(f"{local}: not found on this machine")
     target = paths.to_write(remote)
     source = str(local.resolve())
     if local.is_dir():
@@ -168,7 +168,7 @@ def _from_file(archive: Path, folder: Path) -> list[Image]:
         with archive.open("rb") as file:
             return unpack(file, folder, str(archive))
     except FileNotFoundError:
-        raise NotFoundError(f"there is no {archive} on this machine") from None
+        raise NotFoundError(f"{archive}: not found on this machine") from None
     except IsADirectoryError:
         raise InputError(f"{archive} is a folder, not an image archive") from None
 

@@ -33,7 +33,7 @@ from master.api.views import all_records, job_view
 CHANGE_SECONDS = 3.0
 """Time for the master-agent to take a ticket: less than a client waits for an answer."""
 WAITING = (JobState.QUEUED, JobState.SUSPENDED)
-"""States in which a job may be held back."""
+"""States in which a job may be held."""
 MOST_TASKS = 10_000
 """Names of tasks in one request to stop them."""
 
@@ -104,7 +104,7 @@ def stop_tasks(call: Call, record: JobRecord, names: tuple[str, ...], grace: flo
 
 
 def hold(call: Call, job: str) -> Reply:
-    record = _queued(call, job, "held back")
+    record = _queued(call, job, "held")
     call.ticket(HoldJob(record.id, call.user))
     return _changed(call, record, lambda now: now.held is not None)
 
