@@ -1,8 +1,10 @@
-"""Every error that Grass raises deliberately, by what the caller can do about it.
+"""The errors that Grass raises deliberately, by what the caller can do about them.
 
 GrassError
 ├── InputError            fix the input; nothing was changed          (exit 2)
-│   └── ManifestError     … a file, with the path to every problem
+│   ├── ManifestError     … a file, with the path to every problem
+│   ├── CommandNotExecutableError … a command beside a task           (exit 126)
+│   └── CommandNotFoundError      … a command beside a task           (exit 127)
 ├── UndecodableError      a message, a record or a file of Grass is damaged, or of another version
 ├── ConflictError         the name is taken or the state forbids it   (exit 2)
 ├── NotFoundError         no such job, schedule, node or cluster      (exit 2)
@@ -19,8 +21,8 @@ GrassError
 ├── WaitTimeoutError      wait longer: the work continues             (exit 124)
 └── StaleLeaseError       end: another master-agent took over
 
-Exceptions of libraries are translated into these at the edge, with ``from``. Nothing branches on message text. Used by
-all packages.
+An error of one module is a subclass beside the code that raises it. Exceptions of libraries are translated at the edge,
+with ``from``. Nothing branches on message text. Used by all packages.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ class GrassError(Exception):
 
 
 class InputError(GrassError):
-    """What was asked cannot be: nothing was changed."""
+    """The request itself is wrong. Nothing was changed."""
 
     code = "bad-input"
     exit_code = 2
@@ -92,7 +94,7 @@ class CommandNotFoundError(InputError):
 
 
 class ConflictError(GrassError):
-    """It could be asked in another state of the cluster."""
+    """The state of the cluster forbids the request; it may succeed later."""
 
     code = "conflict"
     exit_code = 2

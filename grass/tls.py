@@ -20,6 +20,8 @@ from grass.tls_files import BACKDATED, TlsFiles
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
+_CURE = "on the master repeat `grass create`, on a node `grass node add` or `grass join`"
+
 
 class TlsSocket(ssl.SSLSocket):
     """A connection over TLS that also works where a plain non-blocking socket is expected.
@@ -67,7 +69,7 @@ def _client_context(files: TlsFiles, *_changed: int) -> ssl.SSLContext:
 def wrap(connection: socket.socket, files: TlsFiles, expected: str) -> ssl.SSLSocket:
     """Return the connected socket over TLS, once the server has proved to be ``expected``.
 
-    Raises OSError (ssl.SSLError: which certificate is wrong, and why), CertificateError. Closes the socket then.
+    Raises OSError (ssl.SSLError: which certificate is wrong, and why) or CertificateError, after closing the socket.
     """
     try:
         secure = client_context(files).wrap_socket(connection)
@@ -99,7 +101,7 @@ class ServerContext:
         self._read = _changed_at(files.host)
 
     def note_refusals(self, refused: Callable[[str], object]) -> None:
-        """Call ``refused`` with the reason when asyncio refuses a client in its handshake, which it keeps to itself."""
+        """Call ``refused`` with the reason when a handshake fails in asyncio, which itself reports no such failure."""
 
         class Noting(ssl.SSLObject):
             def do_handshake(self) -> None:
@@ -153,6 +155,3 @@ def _loaded(context: ssl.SSLContext, files: TlsFiles) -> ssl.SSLContext:
         why = f"its certificates are damaged ({error.reason or error})"
         raise CertificateError(f"{files.folder}: {why}; {_CURE}") from error
     return context
-
-
-_CURE = "on the master repeat `grass create`, on a node `grass node add` or `grass join`"

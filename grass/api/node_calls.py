@@ -24,22 +24,22 @@ class NodeCalls(Requests):
     def cordon(self, node: str) -> View:
         """Let a node take no new tasks. Raises NotFoundError.
 
-        ``node`` of the result is the view before; ``mark`` is for ``watch_node``.
+        ``node`` of the result is the node's view before the change; ``mark`` is for ``watch_node``.
         """
         return self._post(path_of("nodes", node, "cordon"), {})
 
     def uncordon(self, node: str) -> View:
-        """Let a node take tasks again, also after a drain. The result is as of ``cordon``. Raises NotFoundError."""
+        """Let a node take tasks again, also after a drain. Returns what ``cordon`` returns. Raises NotFoundError."""
         return self._post(path_of("nodes", node, "uncordon"), {})
 
     def drain(self, node: str, deadline: float | None = None) -> View:
         """Let a node take no new tasks, and move its tasks elsewhere after ``deadline`` seconds (None: wait for their
-        end). The result is as of ``cordon``. Raises NotFoundError."""
+        end). Returns what ``cordon`` returns. Raises NotFoundError."""
         return self._post(path_of("nodes", node, "drain"), {"deadline": deadline})
 
     def remove_node(self, node: str, force: bool = False) -> View:
         """Remove a node once it is empty. ``force``: now, even if it does not answer; its tasks are placed
-        elsewhere. The result is as of ``cordon``. Raises NotFoundError."""
+        elsewhere. Returns what ``cordon`` returns. Raises NotFoundError."""
         return self._post(path_of("nodes", node, "remove"), {"force": force})
 
     def watch_node(self, node: str, seen: str | None, timeout: float = LONGEST_WAIT) -> View:
@@ -56,7 +56,7 @@ class NodeCalls(Requests):
     def join_token(self, name: str | None = None, expires: float = 3600.0, uses: int = 1) -> View:
         """Issue a token with which machines join. Raises ConflictError if a node ``name`` exists.
 
-        ``name``: only for the node with this name. ``expires``: seconds from now; in the result, seconds since the
+        ``name``: only a node with this name may join. ``expires``: seconds from now; in the result, seconds since the
         epoch. ``uses``: how many machines may join with it.
         """
         return self._post("/v1/join-tokens", {"name": name, "expires": expires, "uses": uses})

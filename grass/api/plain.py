@@ -1,4 +1,4 @@
-"""Plain data out of what Python programs pass: numpy numbers, paths, tuples. Pure.
+"""Turn what Python programs pass (numpy numbers, paths, tuples) into plain data. Pure.
 
 Used by ``client`` for jobs, and by ``transport`` for the other arguments of calls.
 """
@@ -11,18 +11,19 @@ from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from grass.manifest.document import Document  # its package reads every key of a job: no call of the CLI needs that
+    from grass.manifest.document import Document  # slow to import, and no call of the CLI needs it
 
 _DEEPEST = 64
+"""Deeper levels stay as they are, so that a document that contains itself ends, too."""
 
 
 def plain_mapping(document: Mapping[str, Any]) -> Document:
-    """Return the document as dicts, lists, text, numbers. What is none of these stays, for the readers to report."""
+    """Return the document as dicts, lists, text and numbers. Other values stay: the document's readers report them."""
     return {key: _plain(value, _DEEPEST) for key, value in document.items()}
 
 
 def plain_scalar(value: Any) -> Any:
-    """Return a number of numpy as one of Python, and a path as text. Other values stay."""
+    """Return a numpy number as a Python number, and a path as text. Other values stay."""
     if isinstance(value, os.PathLike):
         return os.fspath(value)
     if isinstance(value, Integral):

@@ -1,7 +1,8 @@
-"""Who may use the page: the secret of the link, the cookie that replaces it, and where a request comes from. Pure.
+"""Decides who may use the page: by the link's secret, the cookie that replaces it, and the origin of a request. Pure.
 
 A page on another site can send requests to this server, and a name on the internet can point to 127.0.0.1. So the
-``Host`` must be ours, a request of another site is refused, and the cookie is not sent by other sites.
+``Host`` must be ours, a request of another site is refused, and browsers send the cookie only from our own pages. Used
+by ``app`` and ``server``.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ LOOPBACK = "127.0.0.1"
 OPEN = "/open/"
 """Path of the link: followed by the secret."""
 PUBLIC = ("/assets/",)
-"""Files of the package: they contain nothing of the cluster."""
+"""Paths that need no cookie. These files of the package contain nothing of the cluster."""
 
 
 class RefusedError(Exception):
-    """``status``: of HTTP."""
+    """The request is refused. ``status``: the HTTP status of the answer."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -27,9 +28,10 @@ class RefusedError(Exception):
 
 @dataclass(frozen=True)
 class PageAccess:
-    """``host``: HOST:PORT as the browser must name it. ``secret``, ``cookie``: random.
+    """The rules of one page.
 
-    ``expires``: steady seconds after which nothing is served; None: never.
+    ``host``: HOST:PORT as the browser must name it. ``secret``, ``cookie``: random. ``expires``: steady
+    seconds after which nothing is served; None: never.
     """
 
     host: str

@@ -66,8 +66,9 @@ TYPES = {
     "LICENSE": "text/plain",
 }
 MOST_BODY = 64 * 1024
+"""Most bytes of any other request."""
 MOST_FILE = 8 << 20
-"""Bytes of a request with a job file, of which each character of at most 1 MiB may be escaped."""
+"""Most bytes of a request with a job file. The file has at most 1 MiB, and JSON may escape each of its characters."""
 SILENCE = 5.0
 """Seconds after which an idle stream sends a comment, so that a closed tab is noticed."""
 
@@ -129,7 +130,7 @@ class Pages:
         return response
 
     def me(self) -> Response:
-        """Answer what the page may offer. This needs no call of the cluster, so that a page opens without it."""
+        """Answer what the page may offer. The answer does not depend on the cluster, so a page opens without it."""
         return jsonify(self._offered())
 
     def _offered(self) -> Offered:
@@ -270,7 +271,7 @@ def _names(folder: Any, above: str) -> Iterator[str]:
 def document(name: str) -> Response:
     """Answer with a document of the page, whose files have the addresses of this edition.
 
-    Its classic scripts are written into it: they take care of files that get lost, so they must not get lost.
+    Its classic scripts are written into it, because they load lost files again: they must never be lost themselves.
     """
     digests = []
 

@@ -1,4 +1,4 @@
-"""``mars``: arguments of Mars's programs, and for Mars >= 0.7 a configuration file.
+"""Framework ``mars``: arguments of Mars's programs, and a configuration file for Mars 0.7 and later.
 
 The role is option ``role``, or the component's name: ``supervisor``, ``worker``; for Mars <= 0.6 (option ``version``)
 ``scheduler``, ``web``, ``worker``. Addresses are those of the components' port ``mars``, the page is on port ``web``.
@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from grass.errors import InputError
 from grass.frameworks.seat import Rendered, Seat, files_folder, integer, words
-from grass.model.framework import MARS_ROLES, Framework
+from grass.model.framework import MARS_ROLES
 from grass.network_address import network_address
 from grass.wire.codec import indented
 
@@ -23,10 +23,14 @@ NODE_TIMEOUT = 20
 CONFIG = "mars.yml"
 _OLD = re.compile(r"0\.[0-6](\.|$)")
 _SUPERVISORS = {False: ("supervisor",), True: ("scheduler",)}
+"""Whether Mars is old (0.6 or earlier) → its supervising components, unless option ``supervisors`` names others."""
 
 
 def render(seat: Seat) -> Rendered:
-    """Raises InputError: an unknown role, no port, or a worker before its supervisor has an address."""
+    """Return what the task gets.
+
+    Raises InputError: an unknown role, no port, or a worker whose supervisor has no address yet.
+    """
     framework, old = seat.framework, bool(_OLD.match(str(seat.framework.options.get("version", "0.10"))))
     role = _role(seat)
     port = _port(seat, PORT)
@@ -36,12 +40,12 @@ def render(seat: Seat) -> Rendered:
     if seat.cpu:
         env["MARS_CPU_TOTAL"] = str(max(1, seat.cpu // 1000))
     if old:
-        env["MARS_LOCK_FREE_FILEIO"] = "1" if _tuning(framework).get("lockFreeFileIO", True) else "0"
+        env["MARS_LOCK_FREE_FILEIO"] = "1" if framework.options.get("lockFreeFileIO", True) else "0"
         return Rendered(env, {}, ("-a", seat.address, "-p", str(port), *_old_arguments(seat, role)))
-    return _new(seat, role, port, env)
+    return _newer(seat, role, port, env)
 
 
-def _new(seat: Seat, role: str, port: int, env: Mapping[str, str]) -> Rendered:
+def _newer(seat: Seat, role: str, port: int, env: Mapping[str, str]) -> Rendered:
     arguments = ["-H", seat.address, "-p", str(port)]
     if role in ("supervisor", "scheduler", "web"):
         arguments += ["-w", str(_port(seat, WEB))]
@@ -57,7 +61,7 @@ def _new(seat: Seat, role: str, port: int, env: Mapping[str, str]) -> Rendered:
 
 def _configuration(seat: Seat) -> str:
     """Return the configuration file. It is JSON, which YAML includes."""
-    tuning = _tuning(seat.framework)
+    tuning = seat.framework.options
     size, spill = cache_size(seat), words(seat.framework, "spillDirs")
     plasma = bool(size or tuning.get("plasmaStore"))
     storage: dict[str, object] = {"backends": ["plasma" if plasma else "shared_memory", *(["disk"] if spill else [])]}
@@ -77,7 +81,7 @@ def _old_arguments(seat: Seat, role: str) -> list[str]:
     arguments = ["-s", ",".join(_required(seat, old=True))]
     if role == "worker":
         size, spill = cache_size(seat), words(seat.framework, "spillDirs")
-        store = _tuning(seat.framework).get("plasmaStore")
+        store = seat.framework.options.get("plasmaStore")
         arguments += ["--cache-mem", str(size)] if size else []
         arguments += ["--spill-dir", ":".join(spill)] if spill else []
         arguments += ["--plasma-dir", str(store)] if store else []
@@ -87,17 +91,13 @@ def _old_arguments(seat: Seat, role: str) -> list[str]:
 
 def cache_size(seat: Seat) -> int:
     """Return the bytes of the workers' cache: a size wins over a percentage of the memory limit. 0: Mars decides."""
-    tuning = _tuning(seat.framework)
+    tuning = seat.framework.options
     size, percentage = tuning.get("workerCacheSize"), tuning.get("workerCachePercentage")
     if isinstance(size, int) and size > 0:
         return size
     if isinstance(percentage, int) and seat.memory:
         return seat.memory * min(100, max(0, percentage)) // 100
     return 0
-
-
-def _tuning(framework: Framework) -> Mapping[str, object]:
-    return framework.options
 
 
 def _role(seat: Seat) -> str:

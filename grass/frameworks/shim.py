@@ -12,10 +12,11 @@ PROGRAMS = ("ssh",)
 
 
 def path(seat: Seat) -> str:
+    """Return the path of the program in the task."""
     return library_folder(seat.folder) + "/bin/ssh"
 
 
 def lines(seat: Seat, pattern: str) -> str:
-    """Return one line per host, in order of rank. ``pattern``: of a line, with ``{host}`` and ``{slots}``."""
+    """Return a host file: one line per host, in order of rank. ``pattern``: a line with ``{host}`` and ``{slots}``."""
     members = hosts(seat).members
     return "".join(pattern.format(host=alias_of(each), slots=host_slots(seat, each)) + "\n" for each in members)

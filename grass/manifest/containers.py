@@ -26,7 +26,7 @@ _NEEDED_FOLDERS = frozenset(
     | {"/usr/bin", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libexec", "/usr/sbin", "/usr/local", "/usr/local/bin"}
     | {"/etc/hostname", "/etc/hosts", "/etc/passwd", "/etc/group", "/etc/resolv.conf", "/run", "/var/run"}
 )
-_KERNELS_FOLDERS = ("/dev/", "/proc/", "/sys/")
+_KERNEL_FOLDERS = ("/dev/", "/proc/", "/sys/")
 
 
 def read(fields: Fields, warnings: list[str]) -> tuple[str | None, str | None, Container]:
@@ -81,7 +81,7 @@ def inside_path(value: Any) -> str:
 def data_folder(value: Any) -> str:
     """Parse the mount point of the share. Refuse folders that every program in the container needs."""
     path = inside_path(value)
-    if path in _NEEDED_FOLDERS or path.startswith(_KERNELS_FOLDERS):
+    if path in _NEEDED_FOLDERS or path.startswith(_KERNEL_FOLDERS):
         raise Wrong(f"must not be {path}, which the container itself needs; use a folder such as /data")
     return path
 

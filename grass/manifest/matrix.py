@@ -13,6 +13,7 @@ from grass.manifest.values import show
 
 MAX_TASKS = 100_000
 _COUNTED = 10**15
+"""Combinations are counted up to this number, for the message."""
 
 
 def read_matrix(fields: Fields, env: dict[str, str]) -> dict[str, tuple[str, ...]]:

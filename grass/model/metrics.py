@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class MetricsListen:
-    """Of the cluster's settings. ``listen``: ``host:port``. The others are PEM files on the master's host.
+    """Section ``metrics`` of the settings. ``listen``: ``host:port``. The others are PEM files on the master's host.
 
     ``clients``: certificates of the authorities whose client certificates need no token; None: all send the token.
     """

@@ -1,7 +1,7 @@
 """The grammar of names of clusters, jobs, users, nodes, components, ports and labels, and of digests and ids. Pure.
 
-The one home of these rules. A name becomes a folder, part of a key in the store, part of a redis user, and a word of a
-command line. So it never looks like a path or an option.
+The one home of these rules, used by all packages. A name becomes a folder, part of a key in the store, part of a redis
+user, and a word of a command line. So it never looks like a path or an option.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The store as the master-agent uses it: load the state once, receive tickets and reports, commit fenced steps.
 
-Decides nothing. Used by ``master.agent`` only."""
+Decides nothing. Used by ``master.agent`` only.
+"""
 
 from __future__ import annotations
 
@@ -86,13 +87,13 @@ class Message(msgspec.Struct, frozen=True):
 class LoadedJob(NamedTuple):
     record: JobRecord
     spec: Job | None
-    """None of a job that has ended."""
+    """None for a finished job."""
     tasks: dict[TaskKey, TaskRecord]
     operations: dict[str, OperationRecord]
 
 
 class _Sent(msgspec.Struct, frozen=True):
-    """What a rebuild needs of a ``Membership``: its members are known from the tasks."""
+    """The part of a ``Membership`` that a rebuild needs. Its members are known from the tasks."""
 
     generation: int
 
@@ -104,7 +105,7 @@ class Loaded(msgspec.Struct, frozen=True):
     """All that the master-agent's memory is rebuilt from."""
 
     jobs: Iterator[LoadedJob]
-    """In no order. Read piece by piece while it is gone through, so that their records are never all there."""
+    """In no order. Read piece by piece during the iteration, so that memory never has all records at once."""
     nodes: dict[str, NodeRecord]
     launch: dict[str, dict[LaunchKey, LaunchTemplate]]
     generations: dict[str, dict[LaunchKey, int]]
@@ -241,8 +242,10 @@ class AgentStore:
         self._backend.apply([("DEL", self.keys.reports(node)), ("DEL", self.keys.node_usage(node))])
 
     def mend_wakeups(self, wall: float) -> bool:
-        """Remove the wake-up stream if a node filled it, or gave it an id of the future, after which no other node
-        can append. Return whether it was so. Nothing is lost: all reports are read regularly."""
+        """Remove the wake-up stream if a node damaged it; return whether it did.
+
+        Damage: the node filled the stream, or gave it an id of the future, after which no other node can append.
+        Nothing is lost: all reports are read regularly."""
         [(entries, _)] = self._backend.stream_sizes([self.keys.wakeups])
         newest = self._backend.newest(self.keys.wakeups)
         ahead = newest is not None and int(newest[0].partition("-")[0]) / 1000 > wall + _FUTURE
@@ -315,8 +318,8 @@ class AgentStore:
 
         ``names``: of jobs that the step submits. Returns False, and changes nothing, if an active job has one of them:
         the API accepted it after the memory was made, so the memory must be rebuilt. Raises UnreachableError (call
-        again with the same arguments; a completed step is not repeated) or
-        StaleLeaseError (another master-agent has taken over; this process must end).
+        again with the same arguments; a completed step is not repeated) or StaleLeaseError (another master-agent has
+        taken over; this process must end).
         """
         keys = self.keys
         number = self._commit + 1
@@ -344,7 +347,7 @@ def _message(form: Form[Ticket] | Form[Report], stream: str, node: str, entry: E
     entry_id, fields = entry
     text = fields.get("body", "")
     if len(text) > MOST_REPORT and node:
-        text = ""  # refused as one that cannot be decoded
+        text = ""  # empty text cannot be decoded, so the report is refused
     body: Ticket | Report | Undecodable
     try:
         body = form.decode(text)

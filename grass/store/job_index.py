@@ -1,7 +1,7 @@
-"""Jobs by their state and in order of submission, so that a page of a list costs what it shows, however many there are.
+"""An index of jobs by state, in order of submission: a page of a list costs the same however many jobs there are.
 
-For each state a sorted set of all jobs in it, and one of each user's. A job is in those of the state that its record
-has: who writes a record with another state moves it in the same step (``moved``). Read by ``ApiStore``.
+Each state has a sorted set of all its jobs, and one for each user's jobs. Whoever writes a job's record with another
+state also moves the job in this index, in the same step (``moved``). Read by ``ApiStore``.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from grass.store.backend import Backend, Op
 from grass.store.keys import Keys
 
 EVERYBODY = ""
-"""Instead of a user."""
+"""In place of a user's name: the jobs of all users."""
 BEGUN = (JobState.RUNNING, JobState.STOPPING)
 WAITING = (JobState.QUEUED, JobState.SUSPENDED)
 ENDED = tuple(state for state in JobState if state.ended)
 
 
 def position(submitted: float, job_id: str) -> str:
-    """The member of the sets: their order, as text, is that of submission."""
+    """Return a job's member of the sets. Members in the order of text are in the order of submission."""
     return f"{submitted:020.6f}/{job_id}"
 
 
@@ -32,7 +32,7 @@ def job_of(member: str) -> str:
 def moved(
     keys: Keys, user: str, submitted: float, job_id: str, before: JobState | None, after: JobState | None
 ) -> list[Op]:
-    """``before`` None: the job is new. ``after`` None: it is removed."""
+    """Return the writes that move a job. ``before`` None: the job is new. ``after`` None: it is removed."""
     member, ops = position(submitted, job_id), list[Op]()
     if before is after:
         return ops
@@ -45,21 +45,22 @@ def moved(
 
 
 class JobIndex:
-    """``user``: whose jobs, or ``EVERYBODY``."""
+    """Reads the index. ``user`` of its methods: whose jobs, or ``EVERYBODY``."""
 
     def __init__(self, backend: Backend, keys: Keys) -> None:
         self._backend = backend
         self._keys = keys
 
     def counts(self, user: str = EVERYBODY) -> dict[JobState, int]:
-        """Of the states that a job is in."""
+        """Return how many jobs are in each state; states without a job are left out."""
         sizes = {state: self._backend.size(self._keys.jobs_in(state.value, user)) for state in JobState}
         return {state: size for state, size in sizes.items() if size}
 
     def newest(self, groups: Iterable[Sequence[JobState]], user: str, limit: int, before: str | None) -> list[str]:
-        """Ids of the newest ``limit`` jobs: of the first group of states, then of the next; oldest first.
+        """Return the ids of at most ``limit`` jobs, oldest first.
 
-        ``before``: only those whose ``position`` is less.
+        The newest jobs of the first group of states are taken first, then those of the next group. ``before``: only
+        jobs whose ``position`` is less.
         """
         chosen: list[str] = []
         for states in groups:

@@ -17,7 +17,7 @@ from master.api.job_changes import find_job
 from master.api.redaction import Redaction
 
 _MOST_READ = 50_000
-"""Attempts that are looked up for one page. Only of a job with a great many restarts are some not there."""
+"""Most attempts that are looked up for one page. Only a job with very many restarts has attempts that are not kept."""
 _READ_AT_ONCE = 1000
 
 
@@ -42,7 +42,7 @@ def list_attempts(call: Call, job: str) -> AttemptsView:
 
 
 def _attempts_after(tasks: Mapping[TaskKey, TaskRecord], after: str | None) -> Iterator[tuple[TaskKey, int]]:
-    """Yield task and number of each attempt, those that are not kept too."""
+    """Yield task and number of each attempt after a cursor, also of attempts that are no longer kept."""
     begin = (TaskKey("", 0), 0) if after is None else _cursor(after)
     for key in sorted(tasks):
         if key >= begin[0]:

@@ -11,7 +11,7 @@ KEEP_SECONDS = 2 * FRESH_SECONDS
 
 
 class RecentIds:
-    """Keeps each id for one to two times ``KEEP_SECONDS``, in two sets that alternate. Safe for several threads."""
+    """Keeps each id for at least ``KEEP_SECONDS`` and at most twice that, in two sets that alternate. Thread-safe."""
 
     def __init__(self, now: float) -> None:
         self._lock = threading.Lock()

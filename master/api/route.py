@@ -1,4 +1,4 @@
-"""What a route of the API is. ``job_routes`` and ``cluster_routes`` have the table, ``routes`` all of it.
+"""The type of a route of the API. The table of routes is in ``job_routes``, ``cluster_routes`` and ``routes``.
 
 Used by this package.
 """
@@ -42,10 +42,11 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Route:
-    """``operation``: noun and name. ``role``: the lowest role that may call it.
+    """One call of the API.
 
-    ``request`` and ``response``: types of ``grass.wire``. ``stream``: the reply is a sequence of encrypted objects, one
-    per line, the last one marked.
+    ``operation``: noun and name, such as ``job.stop``. ``address``: method and path. ``role``: the lowest role that may
+    call it. ``request`` and ``response``: types of ``grass.wire``. ``stream``: the reply is a sequence of encrypted
+    objects, one per line, the last one marked.
     """
 
     operation: str
@@ -87,3 +88,4 @@ class Route:
 
 
 READ, WRITE, RULE = Role.VIEWER, Role.USER, Role.ADMIN
+"""The lowest role for a route, by what its call does."""

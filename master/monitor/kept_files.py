@@ -1,10 +1,10 @@
-"""Measures what the users' files in the share take, if quotas limit that, and reports it to the master-agent.
+"""Measures how much each user keeps in the share, if quotas limit that, and reports it to the master-agent.
 
-To a user belong ``data/NAME/``, ``data/shared/NAME/``, the folders of the user's jobs, and the images that the user
-pushed. A walk through all files is avoided: a folder of a job that has ended is measured once more and then remembered,
-and the others only of users who may have changed something since: whose jobs were active, who pushed or removed files,
-or who exceed a limit. Everything is measured again after an hour. A measurement takes at most a twentieth of the time.
-Used by ``__main__``.
+A user's files are ``data/NAME/``, ``data/shared/NAME/``, the folders of the user's jobs, and the images that the user
+pushed. To walk through few files, the folder of a job that has ended is measured once and then remembered. Other
+folders are measured again only if their user may have changed something: jobs of the user were active, the user pushed
+or removed files, or the user exceeds a limit. Everything is measured again after an hour. Measuring takes at most a
+twentieth of the time. Used by ``__main__``.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from master.monitor.folder_sizes import SIZES
 EVERY = 5.0
 """Least seconds between two measurements."""
 REST = 20.0
-"""Times as long as a measurement took is the pause after it."""
+"""The pause after a measurement, as a multiple of the time that it took."""
 AGAIN = 3600.0
 """Seconds after which a user is measured although nothing seems to have changed."""
 _MOST_JOBS = 100_000
@@ -47,16 +47,20 @@ log = logging.getLogger("grass.monitor")
 
 @dataclass
 class _User:
-    """``ended``: folder of a job that had ended when it was measured → what was in it. ``at``: steady seconds."""
+    """What is known of one user."""
 
     folders: list[str] = field(default_factory=list)
     """The folders that are measured each time."""
     ended: dict[str, Mapping[str, int]] = field(default_factory=dict)
+    """Folder of a job that had ended when it was measured → what was in it."""
     newly_ended: set[str] = field(default_factory=set)
+    """Folders of jobs that have ended, to be measured once more."""
     images: frozenset[str] = frozenset()
     """The parts of the user's images."""
     kept: dict[str, int] = field(default_factory=dict)
+    """``space`` and ``files`` at the last measurement."""
     at: float = -1e9
+    """Steady seconds at which the last measurement began."""
     pushed: float = 0.0
     active: bool = False
     due: bool = False
@@ -65,7 +69,7 @@ class _User:
 
 @dataclass
 class _Measuring:
-    """A measurement that goes on. The process has its folders as a file, and answers into one."""
+    """A measurement in progress. Its process reads the folders from one file and writes the sizes to another."""
 
     process: subprocess.Popen[bytes]
     answer: IO[bytes]
@@ -100,7 +104,7 @@ class KeptFilesWatch:
             self._begin()
 
     def close(self) -> None:
-        """End a measurement that goes on."""
+        """End a measurement in progress."""
         if self._measuring is not None:
             self._measuring.process.kill()
             self._measuring.process.wait()
@@ -129,7 +133,7 @@ class KeptFilesWatch:
     def _images(self) -> dict[str, set[str]]:
         """Return the parts of images by user. A part that images of several users need is among those of each."""
         share, found = self._config.data_dir, dict[str, set[str]]()
-        with suppress(GrassError, OSError):  # who works with images is told that their list is damaged
+        with suppress(GrassError, OSError):  # commands on images report a damaged list
             for entry in read_index(share).values():
                 found.setdefault(entry.user, set()).update(str(blob_path(share, digest)) for digest in entry.blobs)
         return found

@@ -1,4 +1,4 @@
-"""Writes a job as a script for Slurm's `sbatch`: an array, or one heterogeneous job of all components.
+"""Writes a job as a script for Slurm's `sbatch`. One component becomes an array, several one heterogeneous job.
 
 Used by ``formats``.
 """
@@ -11,6 +11,7 @@ from grass.manifest.export.lacking import Exported, missing
 from grass.model.job import Component, Job, RestartOn
 
 _WRITTEN = ("replicas", "parallelism", "resources", "env", "cwd", "timeout")
+"""Keys of a component that the script expresses."""
 
 
 def write(job: Job) -> Exported:
@@ -21,7 +22,7 @@ def write(job: Job) -> Exported:
         seconds = min(each for each in (job.timeout, parts[0].timeout if single else None) if each is not None)
         lines.append(f"#SBATCH --time={_minutes(seconds)}")
     if single and parts[0].restart.policy is not RestartOn.NEVER:
-        lines.append("#SBATCH --requeue")  # after the failure of a node; none for that of the command
+        lines.append("#SBATCH --requeue")  # Slurm requeues after a failure of the node, not of the command
     for at, part in enumerate(parts):
         lines += ["#SBATCH hetjob"] if at else []
         lines += _options(part, array=single)
@@ -41,7 +42,7 @@ def _options(part: Component, *, array: bool) -> list[str]:
 
 
 def _of_each_task(part: Component) -> list[str]:
-    """Return the options that `srun` needs, too: it does not take all of them from `sbatch`. None is of a node."""
+    """Return the amounts per task. `srun` gets them again: it does not take all options over from `sbatch`."""
     amounts = part.resources
     cpus, gpus = (-(-amount // 1000) for amount in (amounts.cpu, amounts.gpu))
     options = [f"--cpus-per-task={cpus}"] if cpus else []

@@ -42,7 +42,9 @@ _LIBRARY = "installer>=0.7"
 _KEPT, _KEPT_SETS, _KEPT_BYTECODE = 4, 24, 400
 """Numbers of tars of earlier versions, of sets of wheels, and of wheels' bytecode, that stay in the cache."""
 _SECONDS = 900
+"""Limit of one call of pip, and of the wait for another command that builds the same."""
 _AT_ONCE = 4
+"""Most calls of pip at once."""
 
 
 @dataclass(frozen=True)

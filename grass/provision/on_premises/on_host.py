@@ -1,8 +1,7 @@
 """Set up a master's own files on its machine: ``python -m grass.provision.on_premises.on_host``, as user `grass`.
 
-A step of `grass create` runs it there, with one JSON object on stdin: ``{"config": cluster.json, "admin": name, "key":
-the admin's public JWK, "redis_server": path, "samba": password or null}``. Secrets and the master's private key are
-created here and must never leave the machine. Existing files stay. No daemon is restarted here.
+A step of `grass create` runs it there, with a ``MasterSetup`` as JSON on stdin. Secrets and the master's private key
+are created here and must never leave the machine. Existing files stay. No daemon is restarted here.
 """
 
 from __future__ import annotations
