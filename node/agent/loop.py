@@ -14,7 +14,6 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from itertools import chain
 from pathlib import Path
 
 import grass
@@ -32,17 +31,14 @@ from grass.wire.task_events import Drained, Ready, Started, TaskEvent, Waiting
 from node.agent import environment, folders
 from node.agent.attempts import Attempts, LogShipper, ended_event, not_started_event
 from node.agent.conditions import Conditions, together
-from node.agent.gpu import GpuWatch
 from node.agent.idle_hosts import IdleHosts
 from node.agent.inbox import Checked, Inbox, Left, Shipped
 from node.agent.node_report import NodeReport
-from node.agent.own_figures import OwnFigures
 from node.agent.readiness import Readiness, Verdict
 from node.agent.reconcile import Reconciliation, launch_key
 from node.agent.redis_threads import Changes, Reports
+from node.agent.running_tasks import RunningTasks
 from node.agent.starts import Starts
-from node.agent.stuck_tasks import StuckTasks
-from node.agent.usage_sampler import FirstProcess, Running, UsageSampler
 from node.membership import revoked
 from node.membership.late_files import LateFiles
 from node.membership.service import Service
@@ -59,8 +55,13 @@ log = logging.getLogger(__name__)
 
 
 class NodeAgent:
-    """``shipper`` makes the log shipper. Its arguments are called with the key of each attempt whose log is complete,
-    and with key, text and time of each block of standard output that was delivered."""
+    """The loop of one node. ``run`` returns after ``stop``; tasks run on.
+
+    ``shipper`` makes the log shipper. Its arguments are called with the key of each attempt whose log is complete, and
+    with key, text and time of each block of standard output that was delivered. ``alive`` is called at every turn, at
+    least with every heartbeat. ``probe``: its result, for the hello. ``mounted``: the share's mount point when the node
+    passed its probe. ``shared``: the store for values that tasks share; None: no membership API.
+    """
 
     def __init__(
         self,
@@ -75,27 +76,17 @@ class NodeAgent:
         mounted: str | None = None,
         shared: SharedStore | None = None,
     ) -> None:
-        """``alive`` is called at every turn, at least with every heartbeat. ``probe``: its result, for the hello.
-        ``mounted``: the share's mount point when the node passed its probe. ``shared``: of the tasks of a job; None: no
-        membership API."""
         self._config = config
         self._alive = alive
         self._runtime = runtime
-        self._gpus = gpus
-        self._machine = {"grass": grass.__version__, "kernel": platform.release()}
-        self._watch = GpuWatch(gpus, self._roots)
+        machine = {"grass": grass.__version__, "kernel": platform.release()}
+        self._software = partial(environment.software, gpus=gpus, machine=machine)
+        self._reconciliation = Reconciliation()
+        self._running = RunningTasks(config, gpus, self._reconciliation.entries, runtime.roots, store.usage)
         self._conditions = Conditions(config, self.wake, mounted)
-        self._report = NodeReport(config, gpus, self._watch, probe, base_env.get("PATH"))
+        self._report = NodeReport(config, gpus, self._running.gpus, probe, base_env.get("PATH"))
         self._blocked_by: tuple[Reason, ...] = ()
         """Why nothing starts now."""
-        self._own_figures = OwnFigures()
-        reading = self._watch.reading
-        self._sampler = UsageSampler(config.node_dir, self._running, reading, store.usage, self._own_figures)
-        self._stuck = StuckTasks()
-        self._cannot_end: dict[str, Reason] = {}
-        """Attempts that did not end after KILL, as of the last heartbeat."""
-        self._started: dict[str, FirstProcess] = {}
-        """The running attempts."""
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._stopping = False
         self._timers = Timers()
@@ -113,9 +104,8 @@ class NodeAgent:
         self._late_files = LateFiles()
         self._service = Service(config, shared, self._inbox.left, self._late_files)
         self._starts = Starts(config, runtime, base_env, len(gpus), self._service, self._late_files)
-        self._shipper = shipper(self._inbox.shipped, self._own_figures.found)
+        self._shipper = shipper(self._inbox.shipped, self._running.own_figures.found)
         self._readiness = Readiness(self._inbox.checked)
-        self._reconciliation = Reconciliation()
         self._attempts = Attempts(
             config, self._shipper, self._readiness, self._timers, self._removal, self._stop_one, base_env
         )
@@ -146,7 +136,7 @@ class NodeAgent:
         self._report.start()
         self._blocked_by = self._conditions.now()
         self._starts.hold(bool(self._blocked_by))
-        for part in (self._changes, self._reports, self._shipper, self._removal, self._watch, self._sampler):
+        for part in (self._changes, self._reports, self._shipper, self._removal, self._running):
             part.start()
         try:
             while not self._stopping:
@@ -157,7 +147,7 @@ class NodeAgent:
                     self._act()
                     self._waits_until = self._due()
         finally:
-            for threads in (self._changes, self._service, self._readiness, self._watch, self._sampler):
+            for threads in (self._changes, self._service, self._readiness, self._running):
                 threads.stop()
             self._conditions.stop()
             self._report.stop()
@@ -269,7 +259,7 @@ class NodeAgent:
             self._resume_waiting(known)
             self._reports.hello(self._report.hello(self._blocked_by))
             self._beat()
-        self._sampler.listed(list(known))
+        self._running.listed(list(known))
         self._attempts.relisted()
         for attempt in listed.attempts:
             self._on_attempt(attempt)
@@ -279,22 +269,20 @@ class NodeAgent:
         key = attempt.key
         entry = self._reconciliation.entries.get(key)
         if attempt.ended is not None:
-            self._started.pop(key, None)
-            self._stuck.ended(key)
+            self._running.ended(attempt)
             sizes = self._attempts.ended(attempt)
             self._reconciliation.ended(key)
             if entry is not None:
-                software = environment.software(attempt, entry, self._gpus, self._machine)
-                used = self._sampler.ended(key, attempt.spent, entry.gpus, attempt.since)
-                self._events.append(ended_event(attempt, sizes, used, software))
+                used = self._running.used(attempt, entry.gpus)
+                self._events.append(ended_event(attempt, sizes, used, self._software(attempt, entry)))
             return
         if attempt.pid is not None:
-            self._started[key] = FirstProcess(attempt.pid, clock.steady() if attempt.since is None else attempt.since)
+            self._running.started(key, attempt.pid, attempt.since)
         if attempt.stopping and entry is not None and entry.stop_grace is not None:
-            self._stuck.stop(key, entry.stop_grace)  # an earlier agent may have stopped it
+            self._running.stopping(key, entry.stop_grace)  # an earlier agent may have stopped it
         if self._attempts.started(attempt, entry, self._reconciliation.launches.get(launch_key(key))) and entry:
             started = attempt.started or clock.wall()
-            software = environment.software(attempt, entry, self._gpus, self._machine)
+            software = self._software(attempt, entry)
             self._events.append(Started(key, started, attempt.pid, attempt.prepared, software))
 
     def _take_verdict(self, verdict: Verdict, key: str, failure: str) -> None:
@@ -315,7 +303,7 @@ class NodeAgent:
     def _blocking_reasons(self) -> tuple[Reason, ...]:
         """Return the reasons why nothing may start on this node now."""
         troubles = (self._late_files.trouble(), self._runtime.trouble())
-        return (*self._conditions.now(), *self._cannot_end.values(), *(each for each in troubles if each))
+        return (*self._conditions.now(), *self._running.cannot_end(), *(each for each in troubles if each))
 
     def _on_unreadable(self, problem: str) -> None:
         """In a thread. Send a hello at once, so that the master learns which protocol this node speaks."""
@@ -357,12 +345,12 @@ class NodeAgent:
         if actions.stop:
             self._runtime.stop([Stop(key, grace) for key, grace in actions.stop.items()])
             for key, grace in actions.stop.items():
-                self._stuck.stop(key, grace)
+                self._running.stopping(key, grace)
         for key in actions.not_started:
             self._events.append(not_started_event(key, None))
         if actions.forget:
             self._runtime.forget(actions.forget)
-            self._sampler.forget(actions.forget)
+            self._running.forget(actions.forget)
             for key in actions.forget:
                 self._attempts.release(key)
         if self._events:
@@ -383,31 +371,10 @@ class NodeAgent:
 
     def _stop_one(self, stop: Stop) -> None:
         self._runtime.stop([stop])
-        self._stuck.stop(stop.key, stop.grace)
-
-    def _roots(self) -> list[int]:
-        """Return the pids whose descendants belong to tasks: each task, and the process that adopts their orphans."""
-        commands = chain.from_iterable(task_commands.pids(self._config).values())
-        return [*(each.pid for each in self._started.copy().values()), *commands, *self._runtime.roots()]
-
-    def _running(self) -> dict[str, Running]:
-        """Return the running attempts. Called by the sampler's thread."""
-        entries = self._reconciliation.entries
-        desired = ((key, first, entries.get(key)) for key, first in self._started.copy().items())
-        commands = task_commands.pids(self._config)
-        return {
-            key: Running(first, entry.gpus, commands.get(key, ())) for key, first, entry in desired if entry is not None
-        }
-
-    def _check_stuck(self) -> None:
-        pids = {key: first.pid for key, first in self._started.items()}
-        before, self._cannot_end = self._cannot_end, self._stuck.look(pids)
-        for key, reason in self._cannot_end.items():
-            if before.get(key) != reason:
-                self._events.append(Waiting(key, reason))
+        self._running.stopping(stop.key, stop.grace)
 
     def _beat(self) -> None:
-        self._check_stuck()
+        self._events += [Waiting(key, reason) for key, reason in self._running.look_for_stuck().items()]
         self._late_files.again()
         task_commands.end_abandoned(self._config)
         self._reports.heartbeat(self._report.heartbeat(self._blocked_by))
