@@ -51,7 +51,10 @@ for number, function, arguments, named in calls:
 
 
 class Call(NamedTuple):
-    """``number``: its position in the job, by which its result is known."""
+    """One call of a function by an executor.
+
+    ``number``: its position in the job, by which its result is known.
+    """
 
     number: int
     function: Any
@@ -60,7 +63,10 @@ class Call(NamedTuple):
 
 
 class PackedTask(NamedTuple):
-    """``text``: the calls of one task; ``numbers``: which they are."""
+    """The text that one task gets, with the numbers of its calls.
+
+    ``text``: the calls of one task; ``numbers``: which they are.
+    """
 
     text: str
     numbers: tuple[int, ...]

@@ -15,7 +15,10 @@ _NODE_SECONDS, _OUTPUT_SECONDS = 10.0, 30.0
 
 
 class Execution:
-    """``code``: the exit code, once ``output`` has ended."""
+    """A command beside a task, as its caller sees it.
+
+    ``code``: the exit code, once ``output`` has ended.
+    """
 
     def __init__(
         self, transport: Transport, path: str, argv: Sequence[str], size: tuple[int, int] | None = None

@@ -45,7 +45,10 @@ class _Local:
 
 
 class Forwarding:
-    """``task``, ``node``, ``port``: where the connections lead. ``url``: their beginning on this machine."""
+    """An open forward.
+
+    ``task``, ``node``, ``port``: where the connections lead. ``url``: their beginning on this machine.
+    """
 
     def __init__(self, transport: Transport, path: str, body: dict[str, object], local_port: int = 0) -> None:
         """``local_port``: of this machine; 0: a free one. Raises OSError if the port is taken."""

@@ -21,7 +21,10 @@ _LONGEST = 4096
 
 @dataclass(frozen=True)
 class Invitation:
-    """``urls``: the API's, in the order to try. ``bundle``: empty if the master offers none (same machine)."""
+    """The content of a join token.
+
+    ``urls``: the API's, in the order to try. ``bundle``: empty if the master offers none (same machine).
+    """
 
     urls: tuple[str, ...]
     key: str

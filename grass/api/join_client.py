@@ -36,7 +36,10 @@ _LARGEST_KEY = 16_384
 
 
 class JoinClient:
-    """``master``: its public key, which was checked. ``profile``: says where the API is; its user is ignored."""
+    """Calls that a joining machine makes, without a user.
+
+    ``master``: its public key, which was checked. ``profile``: says where the API is; its user is ignored.
+    """
 
     def __init__(self, profile: Profile, master: RSAKey, *, wall: Callable[[], float] = clock.wall) -> None:
         self.url = profile.url

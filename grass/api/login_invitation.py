@@ -19,7 +19,10 @@ _KIND = "grass-login1"
 
 @dataclass(frozen=True)
 class LoginInvitation:
-    """``urls``: the API's, in the order to try. ``key``: thumbprint of the master's key."""
+    """The content of an invitation.
+
+    ``urls``: the API's, in the order to try. ``key``: thumbprint of the master's key.
+    """
 
     cluster: str
     user: str

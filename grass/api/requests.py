@@ -12,7 +12,10 @@ from grass.errors import InputError, NotFoundError
 
 
 class Requests:
-    """``_transport`` carries the requests. ``ApiClient`` makes it."""
+    """The base class of the parts of ``ApiClient``.
+
+    ``_transport`` carries the requests. ``ApiClient`` makes it.
+    """
 
     _transport: Transport
 

@@ -9,7 +9,10 @@ from enum import IntEnum
 
 
 class Exit(IntEnum):
-    """``docs/reference/cli.md`` has the same list."""
+    """The exit codes of `grass`.
+
+    ``docs/reference/cli.md`` has the same list.
+    """
 
     OK = 0
     JOB_FAILED = 1  # the job failed or was stopped

@@ -19,7 +19,10 @@ DEFAULT = ("name", "id", "state", "tasks", "user", "age", "reason")
 
 @dataclass(frozen=True)
 class JobColumn:
-    """``text``: takes the job's view and the present time. ``key``: what `--sort` orders by."""
+    """One column of the list.
+
+    ``text``: takes the job's view and the present time. ``key``: what `--sort` orders by.
+    """
 
     column: Column
     text: Callable[[View, float], str]

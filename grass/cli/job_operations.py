@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 
 
 class Size(ParamType):
-    """``3``, ``+1`` or ``-1``: a size, or a difference. Converts to (size, delta)."""
+    """The parameter type of a component's new size.
+
+    ``3``, ``+1`` or ``-1``: a size, or a difference. Converts to (size, delta).
+    """
 
     name = "size"
 

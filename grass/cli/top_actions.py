@@ -17,7 +17,10 @@ View = Mapping[str, Any]
 
 
 class Action(NamedTuple):
-    """``key``: one character. ``verb``: as in the command. ``note``: what happens. ``done``: said after it was done."""
+    """One key that changes a job.
+
+    ``key``: one character. ``verb``: as in the command. ``note``: what happens. ``done``: said after it was done.
+    """
 
     key: str
     verb: str

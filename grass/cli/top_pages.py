@@ -28,7 +28,10 @@ _TASKS, _LOG_LINES, _CURVES = 100, 500, 3
 
 
 class Asked(NamedTuple):
-    """``what``: details or logs. ``width``: of the screen."""
+    """A page of a job that the user opened.
+
+    ``what``: details or logs. ``width``: of the screen.
+    """
 
     what: str
     job_id: str
@@ -47,13 +50,19 @@ class Said(NamedTuple):
 
 
 class Disks(NamedTuple):
-    """``of``: the disks of the master, as in ``StatusView``."""
+    """News of the master's disks.
+
+    ``of``: the disks of the master, as in ``StatusView``.
+    """
 
     of: Sequence[View]
 
 
 class Pages:
-    """``news``: where pages and answers go. One call at a time."""
+    """The thread that calls the API.
+
+    ``news``: where pages and answers go. One call at a time.
+    """
 
     def __init__(self, client: ApiClient, news: queue.SimpleQueue[Any]) -> None:
         self._client = client

@@ -21,7 +21,10 @@ SORTS = ("state", "name", "age", "user", "tasks", "failed")
 
 @dataclass
 class State:
-    """``trouble``: why nothing is heard now; empty: all is well."""
+    """What is known of the cluster now.
+
+    ``trouble``: why nothing is heard now; empty: all is well.
+    """
 
     jobs: dict[str, View] = field(default_factory=dict)
     nodes: dict[str, View] = field(default_factory=dict)

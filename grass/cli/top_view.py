@@ -42,7 +42,10 @@ _GOOD = ("RUNNING", "READY", "SUCCEEDED")
 
 
 class Line(NamedTuple):
-    """``style``: empty, or one of head, selected, bad, good, dim."""
+    """One line of the screen.
+
+    ``style``: empty, or one of head, selected, bad, good, dim.
+    """
 
     text: str
     style: str = ""

@@ -39,7 +39,10 @@ class Mailbox:
 
 
 class Mirror:
-    """``job``: mirror this job and its tasks instead of the cluster."""
+    """The last known state of the cluster or of one job, and the tabs that follow it.
+
+    ``job``: mirror this job and its tasks instead of the cluster.
+    """
 
     def __init__(self, client: ApiClient, job: str | None = None) -> None:
         self._client = client

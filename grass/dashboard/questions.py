@@ -34,7 +34,10 @@ _TASKS = 20
 
 @dataclass(frozen=True)
 class Question:
-    """``shared``: also answered for a shared page, whose readers may be anybody."""
+    """A question that the page may ask.
+
+    ``shared``: also answered for a shared page, whose readers may be anybody.
+    """
 
     ask: Callable[[ApiClient, Words], Any]
     shared: bool = False

@@ -73,7 +73,10 @@ class Done:
 
 
 class Host(ABC):
-    """``name``: for messages. ``password``: for sudo; without one, ``ask`` is called once when sudo requires it."""
+    """A machine on which Grass is installed.
+
+    ``name``: for messages. ``password``: for sudo; without one, ``ask`` is called once when sudo requires it.
+    """
 
     def __init__(
         self,

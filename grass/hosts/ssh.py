@@ -56,7 +56,10 @@ class SshAccess:
 
 
 class SshHost(Host):
-    """``known_hosts``: the file of pinned keys; its folder is created with the first key."""
+    """A machine over SSH.
+
+    ``known_hosts``: the file of pinned keys; its folder is created with the first key.
+    """
 
     def __init__(
         self,

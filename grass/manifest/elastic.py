@@ -21,7 +21,10 @@ RENDEZVOUS_PORT = "master"
 
 @dataclass(frozen=True)
 class Sizes:
-    """``least``, ``most``: None if the file does not limit the size."""
+    """The sizes that a component may have.
+
+    ``least``, ``most``: None if the file does not limit the size.
+    """
 
     replicas: int
     least: int | None = None

@@ -36,8 +36,11 @@ class Data(str, Enum):
 
 @dataclass(frozen=True)
 class IsolationSettings:
-    """``kind``: the other fields apply with USER. None: a cluster that exists keeps its own, a new one gets USER.
-    ``uids``: for accounts of Grass users."""
+    """How the settings keep tasks of different users apart.
+
+    ``kind``: the other fields apply with USER. None: a cluster that exists keeps its own, a new one gets USER.
+    ``uids``: for accounts of Grass users.
+    """
 
     kind: Isolation | None = None
     uids: UidRange = UIDS

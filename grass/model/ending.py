@@ -42,7 +42,9 @@ NO_JOB_RESTART = JobRestart()
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """``deadline``: from the first start of the job, over all its restarts. ``ttl``: from its end to its removal.
+    """How one job ends.
+
+    ``deadline``: from the first start of the job, over all its restarts. ``ttl``: from its end to its removal.
 
     ``enough``: component → how many of its tasks must succeed; a component that is not named: all.
     """

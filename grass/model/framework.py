@@ -40,7 +40,10 @@ MARS_ROLES: Mapping[str, str] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Framework:
-    """``options``: the keys beside ``name`` in the job file. The renderer of the framework knows their meaning."""
+    """The framework of a component, with its options.
+
+    ``options``: the keys beside ``name`` in the job file. The renderer of the framework knows their meaning.
+    """
 
     name: FrameworkName
     options: Mapping[str, Option] = field(default_factory=dict)

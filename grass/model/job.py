@@ -136,7 +136,9 @@ def _same(part: _P) -> _P:
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """``command``: a string is run by /bin/sh, a tuple is an argv. ``parallelism``: most tasks at once (None: all).
+    """One component of a job.
+
+    ``command``: a string is run by /bin/sh, a tuple is an argv. ``parallelism``: most tasks at once (None: all).
 
     ``where``: label → allowed values. ``avoid``: names of nodes. ``spread``, ``pack``: a topology level; tasks are
     spread evenly over the domains of that level, or kept in one of them.

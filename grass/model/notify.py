@@ -30,7 +30,9 @@ DEFAULT_KINDS = tuple(
 
 @dataclass(frozen=True, slots=True)
 class Notify:
-    """``command``: run on the master's host. ``secret_file``: a file there; its content signs the webhook's body.
+    """Who is notified of events of the cluster.
+
+    ``command``: run on the master's host. ``secret_file``: a file there; its content signs the webhook's body.
 
     ``kinds``: of the events that cause a notification.
     """

@@ -25,7 +25,10 @@ from grass.tls import ServerContext
 
 @dataclass(frozen=True)
 class Answered:
-    """``unsent``: bytes that the socket did not accept yet. ``reusable``: the connection may carry another request."""
+    """How far an answer was sent.
+
+    ``unsent``: bytes that the socket did not accept yet. ``reusable``: the connection may carry another request.
+    """
 
     reusable: bool
     unsent: bytes = b""

@@ -14,7 +14,10 @@ LONGEST_UNSENT = 1024 * 1024
 
 
 class Outbox:
-    """``sock``: non-blocking. ``seconds``: how long a stream's peer may read nothing."""
+    """The unsent part of one reply.
+
+    ``sock``: non-blocking. ``seconds``: how long a stream's peer may read nothing.
+    """
 
     def __init__(self, sock: socket.socket, seconds: float) -> None:
         self._socket = sock

@@ -41,7 +41,10 @@ T = TypeVar("T")
 
 
 class NewEvents(NamedTuple):
-    """``last``: the last entry of the stream that is known."""
+    """New entries of a stream.
+
+    ``last``: the last entry of the stream that is known.
+    """
 
     events: list[Event]
     last: str

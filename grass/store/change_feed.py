@@ -21,7 +21,10 @@ _CURSOR = re.compile(r"(\d{1,20})-(\d{1,20})/(\d{1,20})-(\d{1,20})", re.ASCII)
 
 @dataclass(frozen=True)
 class Cursor:
-    """``feed``, ``events``: ids of the last known entries of both streams."""
+    """A position in the feed.
+
+    ``feed``, ``events``: ids of the last known entries of both streams.
+    """
 
     feed: str
     events: str

@@ -26,8 +26,11 @@ log = logging.getLogger("grass.store")
 
 
 class Sampled(NamedTuple):
-    """``at``: when the store received the sample, in seconds since the epoch by its clock; never in the future. A node
-    may choose the ids of its entries, and so pretend that a sample is older."""
+    """A usage sample with the time at which it arrived.
+
+    ``at``: when the store received the sample, in seconds since the epoch by its clock; never in the future. A node
+    may choose the ids of its entries, and so pretend that a sample is older.
+    """
 
     at: float
     sample: UsageSample

@@ -45,7 +45,9 @@ _BUSY = re.compile("(?:^|: ?-?)BUSY ")
 
 
 class RedisLink:
-    """``server``: redis-py's arguments for the server (``unix_socket_path``, or ``host``, ``port``) and the user.
+    """A connection to one server.
+
+    ``server``: redis-py's arguments for the server (``unix_socket_path``, or ``host``, ``port``) and the user.
 
     ``folder``: the data folder of a server on this machine. On a full disk, that server would end instead of refusing a
     write, so the write is refused here. ``tls``: this host's certificate, and the name that the server must prove.

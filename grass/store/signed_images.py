@@ -14,8 +14,11 @@ from grass.wire.codec import Form, encode
 
 
 class SignedImage(msgspec.Struct, frozen=True):
-    """``digest``: of the image's configuration, which names its layers. ``user``: who pushed it. ``programs``: those of
-    frameworks on its PATH; None: not known."""
+    """What was recorded of one pushed image.
+
+    ``digest``: of the image's configuration, which names its layers. ``user``: who pushed it. ``programs``: those of
+    frameworks on its PATH; None: not known.
+    """
 
     digest: str
     user: str

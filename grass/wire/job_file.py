@@ -21,7 +21,10 @@ LONGEST_NAME = 255
 
 
 class JobFile(msgspec.Struct, frozen=True):
-    """``name``: of the file, without its folder."""
+    """The stored text of a job file.
+
+    ``name``: of the file, without its folder.
+    """
 
     name: str
     packed: bytes

@@ -51,7 +51,10 @@ class Outcome(str, Enum):
 
 
 class OperationRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """``added``, ``removed``: tasks, as ``<component>.<index>``."""
+    """One operation on a job.
+
+    ``added``, ``removed``: tasks, as ``<component>.<index>``.
+    """
 
     id: str
     job_id: str

@@ -38,7 +38,10 @@ OWN_INDEX: Form[OwnIndex] = Form(OwnIndex)
 
 
 class OwnCurve:
-    """``every``: so many points are thinned out to one. ``seen``: points that were reported."""
+    """The curve of one figure.
+
+    ``every``: so many points are thinned out to one. ``seen``: points that were reported.
+    """
 
     def __init__(self, every: int = 1, seen: int = 0, columns: Sequence[Sequence[float]] = ((), (), ())) -> None:
         self.every = every

@@ -26,7 +26,10 @@ _MOST_RAW = 1 << 20
 
 
 class Level(msgspec.Struct, frozen=True):
-    """``step``: seconds of a point. ``points``: in a chunk. ``kept``: chunks."""
+    """One level of detail of a history.
+
+    ``step``: seconds of a point. ``points``: in a chunk. ``kept``: chunks.
+    """
 
     step: int
     points: int

@@ -60,7 +60,9 @@ def _shape(
 
 @dataclass(slots=True)
 class ComponentRun:
-    """``size``: the number of its tasks, without those that were removed and still run (``leaving``). ``next_index``:
+    """One component of a job: its tasks, and how many of them are in which state.
+
+    ``size``: the number of its tasks, without those that were removed and still run (``leaving``). ``next_index``:
     tasks from here on were never assigned. ``requeued``: lower indexes that may start again now.
 
     ``holes``: indexes below ``end`` that no task has, because tasks were removed. All are below ``next_index``.

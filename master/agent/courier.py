@@ -44,7 +44,10 @@ _AWAY = 1.0
 
 
 class Courier:
-    """``own_machine``: whether the cluster is on its user's machine, so that jobs may call addresses of it."""
+    """The thread that delivers notifications.
+
+    ``own_machine``: whether the cluster is on its user's machine, so that jobs may call addresses of it.
+    """
 
     def __init__(self, backend: Backend, keys: Keys, cluster: str, notify: Notify | None, own_machine: bool) -> None:
         self._backend = backend

@@ -20,7 +20,10 @@ OWN = ""
 
 
 class Waiting(NamedTuple):
-    """``receiver``: host and port; a user has one delivery to it at a time. ``due``: wall seconds."""
+    """A notification that waits for delivery.
+
+    ``receiver``: host and port; a user has one delivery to it at a time. ``due``: wall seconds.
+    """
 
     id: str
     user: str
@@ -69,7 +72,10 @@ class _Lane:
 
 
 class Deliveries:
-    """``senders``, ``most``: as ``SENDERS`` and ``MOST_KEPT``. Not safe for several threads."""
+    """The queue of notifications.
+
+    ``senders``, ``most``: as ``SENDERS`` and ``MOST_KEPT``. Not safe for several threads.
+    """
 
     def __init__(self, senders: int = SENDERS, most: int = MOST_KEPT) -> None:
         self._senders = senders

@@ -21,7 +21,10 @@ _REMOVED = ".removed-"
 
 
 class LogRemoval:
-    """``folder``: logs of all jobs. The thread starts with the first removal and goes on to the end of the process."""
+    """The thread that removes logs.
+
+    ``folder``: logs of all jobs. The thread starts with the first removal and goes on to the end of the process.
+    """
 
     def __init__(self, folder: Path, steady: Callable[[], float], kept: float = KEPT) -> None:
         self._folder = folder

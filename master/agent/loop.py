@@ -65,9 +65,12 @@ _NO_WORK = (Hello, Heartbeat)
 
 
 class MasterAgent:
-    """``accounts``: redis users of nodes that join. ``idle``: called when the cluster has been idle for as long as its
+    """The loop of one master-agent. Call ``start``, then ``run``.
+
+    ``accounts``: redis users of nodes that join. ``idle``: called when the cluster has been idle for as long as its
     settings allow. ``alive``: called in every round, for the watchdog. ``notified``: called with notifications
-    that were committed. ``decide``: the planner. ``steady``, ``sleep``: the clock."""
+    that were committed. ``decide``: the planner. ``steady``, ``sleep``: the clock.
+    """
 
     def __init__(
         self,

@@ -57,8 +57,11 @@ class DeviceRun:
 
 @dataclass(slots=True)
 class Drain:
-    """``deadline``: when the node's tasks are stopped (None: never). ``remove``: it leaves the cluster when empty.
-    ``address``: from where the user asked for it."""
+    """A drain that an administrator asked for.
+
+    ``deadline``: when the node's tasks are stopped (None: never). ``remove``: it leaves the cluster when empty.
+    ``address``: from where the user asked for it.
+    """
 
     user: str
     deadline: Moment | None = None

@@ -43,7 +43,10 @@ class Limits(ClusterPolicy):
 
 @dataclass
 class Step:
-    """``now``: steady seconds of ``boot``. ``wall``: wall-clock seconds, for people only. ``decide``: the planner."""
+    """The memory and the changes of one round, with all that deciding may use.
+
+    ``now``: steady seconds of ``boot``. ``wall``: wall-clock seconds, for people only. ``decide``: the planner.
+    """
 
     cluster: Cluster
     agenda: Agenda

@@ -13,7 +13,10 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Bundle:
-    """``digest``: SHA-256 of the file, hexadecimal. ``nodes``: kinds of machines it is for (``3.11-x86_64-glibc``)."""
+    """The bundle, as its description says.
+
+    ``digest``: SHA-256 of the file, hexadecimal. ``nodes``: kinds of machines it is for (``3.11-x86_64-glibc``).
+    """
 
     path: Path
     digest: str

@@ -70,7 +70,10 @@ def _older(call: Call, chosen: EventFilter, before: str) -> Pieces:
 
 
 class _Page(NamedTuple):
-    """``events``: oldest first. ``newest``: id of the newest event that was read. ``before``: None: no older ones."""
+    """One page of events.
+
+    ``events``: oldest first. ``newest``: id of the newest event that was read. ``before``: None: no older ones.
+    """
 
     events: list[Event]
     newest: str

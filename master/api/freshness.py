@@ -22,7 +22,10 @@ STEP_SECONDS = 1.0
 
 
 class Freshness:
-    """``wall``: the time now. ``horizon``: of earlier processes; 0: there was none. Safe for several threads."""
+    """Decides whether a signed request is new.
+
+    ``wall``: the time now. ``horizon``: of earlier processes; 0: there was none. Safe for several threads.
+    """
 
     def __init__(self, wall: float, horizon: float, clock: Callable[[], float] = steady) -> None:
         self._clock = clock

@@ -37,7 +37,10 @@ Answer = Callable[[str, bool], tuple[int, str, bytes]]
 
 
 class MetricsServer:
-    """``answer`` makes the page, or refuses. ``retry``: as ``RETRY``."""
+    """The server of ``/metrics`` over TLS.
+
+    ``answer`` makes the page, or refuses. ``retry``: as ``RETRY``.
+    """
 
     def __init__(self, listen: MetricsListen, answer: Answer, retry: float = RETRY) -> None:
         self._listen = listen

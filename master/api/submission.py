@@ -19,7 +19,10 @@ from master.api.suitability import asks_about_nodes, unsuited
 
 @dataclass(frozen=True)
 class Accepted:
-    """``file``: of the job, to be kept; None: none was sent."""
+    """A submission that was checked.
+
+    ``file``: of the job, to be kept; None: none was sent.
+    """
 
     job: Job
     job_id: str

@@ -14,7 +14,10 @@ from grass.errors import TooManyCallsError
 
 
 class Turns:
-    """``each``: requests of one user that may be answered at once."""
+    """Counts the requests of each user that are being answered.
+
+    ``each``: requests of one user that may be answered at once.
+    """
 
     def __init__(self, each: int) -> None:
         self._each = each
@@ -52,7 +55,10 @@ class Turns:
 
 
 class WaitingSlots:
-    """``count``: requests that may wait at once. ``each``: those of one user."""
+    """Counts the requests that wait, in all and for each user.
+
+    ``count``: requests that may wait at once. ``each``: those of one user.
+    """
 
     def __init__(self, count: int, each: int) -> None:
         self._count = count

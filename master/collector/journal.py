@@ -37,7 +37,10 @@ _SEGMENT = re.compile(r"[0-9]{8}\.jsonl")
 
 @dataclass(frozen=True)
 class Source:
-    """``node`` None: the master."""
+    """The daemon that logged an entry, and its node.
+
+    ``node`` None: the master.
+    """
 
     node: str | None
     daemon: str

@@ -22,7 +22,10 @@ class ProtocolError(ValueError):
 
 @dataclass(frozen=True)
 class Message:
-    """``records``: decoded MessagePack of any type, to be iterated once. ``chunk``: what to acknowledge, or None."""
+    """One message of the forward protocol.
+
+    ``records``: decoded MessagePack of any type, to be iterated once. ``chunk``: what to acknowledge, or None.
+    """
 
     tag: str
     records: Iterator[Any]

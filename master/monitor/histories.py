@@ -89,7 +89,9 @@ Load = Callable[[str, list[tuple[str, Level, int]]], Mapping[tuple[str, Level, i
 
 
 class Histories:
-    """``load`` reads chunks of an earlier monitor, once for each subject. ``fields`` lists the fields of a hash.
+    """The histories of all subjects, as far as they are in memory.
+
+    ``load`` reads chunks of an earlier monitor, once for each subject. ``fields`` lists the fields of a hash.
 
     Those of nodes and the cluster are listed when they are met: they outlive gaps in which nobody removed old chunks.
     """

@@ -40,7 +40,10 @@ _Figured = tuple[SubjectKey, float, dict[str, float]]
 
 
 class Monitor:
-    """``newest``: the newest sample of each node. Only the thread that calls ``turn`` changes anything here."""
+    """The work of the monitor, apart from its sockets.
+
+    ``newest``: the newest sample of each node. Only the thread that calls ``turn`` changes anything here.
+    """
 
     def __init__(self, api: ApiStore, store: HistoryStore, steady: Callable[[], float] = clock.steady) -> None:
         self._api = api

@@ -23,7 +23,10 @@ log = logging.getLogger("grass.monitor")
 
 
 class OwnCurves:
-    """``texts`` reads a job's curves from the store when one of its tasks reports more."""
+    """The curves of all active jobs.
+
+    ``texts`` reads a job's curves from the store when one of its tasks reports more.
+    """
 
     def __init__(self, texts: Texts) -> None:
         self._texts = texts

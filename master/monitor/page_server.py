@@ -25,7 +25,10 @@ log = logging.getLogger("grass.monitor")
 
 
 class PageServer:
-    """``page`` makes the text. It is called in the server's thread, for one question at a time."""
+    """The server of ``monitor.sock``.
+
+    ``page`` makes the text. It is called in the server's thread, for one question at a time.
+    """
 
     def __init__(self, path: Path, page: Callable[[ApiFigures], bytes]) -> None:
         self._path = path

@@ -19,7 +19,10 @@ from master.planning.node_table import Floats, Ints, Mask
 
 
 class Topology:
-    """``allocations``: of all tasks that have resources; called only for jobs with such constraints."""
+    """Finds the domains in which tasks may be placed.
+
+    ``allocations``: of all tasks that have resources; called only for jobs with such constraints.
+    """
 
     def __init__(self, free_table: FreeTable, allocations: Iterable[Allocation]) -> None:
         self._free_table = free_table

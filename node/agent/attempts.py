@@ -45,7 +45,10 @@ class LogShipper(Protocol):
 
 
 class Attempts:
-    """``stop`` is called for an attempt that exceeded its time limit. ``base``: the environment that tasks inherit."""
+    """What the agent keeps for each attempt of this node.
+
+    ``stop`` is called for an attempt that exceeded its time limit. ``base``: the environment that tasks inherit.
+    """
 
     def __init__(
         self,

@@ -19,9 +19,12 @@ LOOK_AGAIN = 0.2
 
 
 class IdleHosts:
-    """``running``: the attempts that run, with their templates; looked at each time. ``released``: whether an attempt
+    """Looks for tasks that left and have nothing to do any more.
+
+    ``running``: the attempts that run, with their templates; looked at each time. ``released``: whether an attempt
     was a member and is none any more. ``used``: attempts in which a launcher runs a command. ``idle`` is called once
-    with each attempt that is found."""
+    with each attempt that is found.
+    """
 
     def __init__(
         self,

@@ -36,7 +36,10 @@ News = Shipped | Left | Checked
 
 
 class Inbox:
-    """``wake`` ends the loop's wait."""
+    """Messages that wait for the loop.
+
+    ``wake`` ends the loop's wait.
+    """
 
     def __init__(self, wake: Callable[[], None]) -> None:
         self._wake = wake

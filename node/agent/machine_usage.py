@@ -49,7 +49,10 @@ class Interval(msgspec.Struct, frozen=True):
 
 
 class MachineUsage:
-    """``folder``: a folder on the disk that counts as the node's. ``sys``: the root of sysfs."""
+    """Samples what the machine uses.
+
+    ``folder``: a folder on the disk that counts as the node's. ``sys``: the root of sysfs.
+    """
 
     def __init__(self, folder: Path, sys: Path = _SYS, steady: Callable[[], float] = clock.steady) -> None:
         self._folder = folder

@@ -20,7 +20,10 @@ from node.runtime import control_groups
 
 
 class NodeReport:
-    """``watch``: measures the GPUs. ``probe``: its result. ``path``: where programs are looked for, as in PATH."""
+    """Makes the hello and the heartbeats.
+
+    ``watch``: measures the GPUs. ``probe``: its result. ``path``: where programs are looked for, as in PATH.
+    """
 
     def __init__(
         self,

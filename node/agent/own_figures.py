@@ -41,7 +41,10 @@ class _Series:
 
 
 class OwnFigures:
-    """``found`` is called by the shipper's thread, ``take`` by the sampler's."""
+    """The points that were found and not yet sent.
+
+    ``found`` is called by the shipper's thread, ``take`` by the sampler's.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

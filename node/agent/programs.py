@@ -19,7 +19,10 @@ PATIENCE = 1.0
 
 
 class Programs:
-    """``path``: the PATH of processes. ``every``: seconds between looks."""
+    """Looks for programs now and then, in a thread.
+
+    ``path``: the PATH of processes. ``every``: seconds between looks.
+    """
 
     def __init__(self, path: str | None, every: float = EVERY) -> None:
         self._path = path or os.defpath

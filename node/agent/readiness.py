@@ -59,7 +59,9 @@ class Readiness:
 
 
 class _Checks:
-    """``report`` is called once with READY or NOT_READY for each watched attempt. Before that it is called with NOT_YET
+    """Checks of one kind, made by a few threads.
+
+    ``report`` is called once with READY or NOT_READY for each watched attempt. Before that it is called with NOT_YET
     after a while, and each time the failure changes. For a dropped attempt it is not called.
     """
 

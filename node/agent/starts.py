@@ -27,7 +27,10 @@ log = logging.getLogger(__name__)
 
 
 class Starts:
-    """``base_env``: the environment that tasks inherit. ``gpus``: number of devices of the node."""
+    """Gives the runtime what it needs, and starts attempts.
+
+    ``base_env``: the environment that tasks inherit. ``gpus``: number of devices of the node.
+    """
 
     def __init__(
         self,

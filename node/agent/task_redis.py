@@ -30,14 +30,20 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Proof:
-    """``files``: certificates of this node. ``expected``: the name in that of the server."""
+    """The certificates for connections to the master's redis.
+
+    ``files``: certificates of this node. ``expected``: the name in that of the server.
+    """
 
     files: TlsFiles
     expected: str
 
 
 class TaskRedis:
-    """``port``: at localhost. ``server``: ``host:port`` of the master's redis for tasks. ``tls`` None: without TLS."""
+    """The port of this node, in threads of its own.
+
+    ``port``: at localhost. ``server``: ``host:port`` of the master's redis for tasks. ``tls`` None: without TLS.
+    """
 
     def __init__(self, port: int, server: str, password: str, tls: Proof | None = None) -> None:
         self._tls = tls

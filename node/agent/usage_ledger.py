@@ -64,7 +64,10 @@ class _Account(msgspec.Struct):
 
 
 class UsageLedger:
-    """``known``: totals from an earlier node-agent, by attempt key."""
+    """The accounts of all attempts of this node.
+
+    ``known``: totals from an earlier node-agent, by attempt key.
+    """
 
     def __init__(self, known: Mapping[str, TaskTotals] | None = None) -> None:
         self._accounts = {key: _Account(totals) for key, totals in (known or {}).items()}

@@ -58,7 +58,10 @@ class Running(msgspec.Struct, frozen=True):
 
 
 class Container(msgspec.Struct):
-    """``descriptor``: a pidfd of its first process, which is readable as soon as that has ended."""
+    """The first process and the control groups of an attempt that is a container.
+
+    ``descriptor``: a pidfd of its first process, which is readable as soon as that has ended.
+    """
 
     pid: int
     groups: dict[str, str]
@@ -67,7 +70,9 @@ class Container(msgspec.Struct):
 
 
 class UsageSampler:
-    """``running``: the running attempts, by key; may be called in any thread. ``send`` writes a sample to redis.
+    """The thread that samples and sends.
+
+    ``running``: the running attempts, by key; may be called in any thread. ``send`` writes a sample to redis.
 
     ``gpus`` returns the newest figures of the devices.
     """

@@ -20,7 +20,10 @@ PATIENCE = 1.0
 
 
 class Versions:
-    """``runtimes``: names of those that the node offers."""
+    """The versions that were found on this node.
+
+    ``runtimes``: names of those that the node offers.
+    """
 
     def __init__(self, runtimes: Sequence[str], gpus: Sequence[GpuDevice]) -> None:
         self._runtimes = runtimes

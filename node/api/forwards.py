@@ -43,7 +43,10 @@ Chunk = tuple[int, bytes | None]
 
 @dataclass
 class _Connection:
-    """``taken``: bytes that the caller has sent. ``ended``: it sends no more."""
+    """One connection to the task.
+
+    ``taken``: bytes that the caller has sent. ``ended``: it sends no more.
+    """
 
     socket: socket.socket
     taken: int = 0

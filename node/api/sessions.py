@@ -161,8 +161,11 @@ class Session:
 
 
 class Sessions:
-    """``abandoned``: seconds without a poll after which a session ends; a poll waits for ``poll`` seconds. ``most``:
-    sessions at once."""
+    """All sessions of this node.
+
+    ``abandoned``: seconds without a poll after which a session ends; a poll waits for ``poll`` seconds. ``most``:
+    sessions at once.
+    """
 
     def __init__(self, abandoned: float = ABANDONED, most: int = MOST_SESSIONS, poll: float = LONGEST_POLL) -> None:
         self._abandoned = abandoned

@@ -23,7 +23,10 @@ _KEY = re.compile(r"[A-Za-z0-9._/-]{1,160}")
 
 
 class Request(NamedTuple):
-    """``path``: with the query. ``authorization``: the header."""
+    """One request of a task.
+
+    ``path``: with the query. ``authorization``: the header.
+    """
 
     method: str
     path: str
@@ -56,7 +59,10 @@ class Call:
 
 
 class Api:
-    """``drained`` is called with the key of an attempt that has left by itself."""
+    """Answers the requests of tasks.
+
+    ``drained`` is called with the key of an attempt that has left by itself.
+    """
 
     def __init__(
         self, memberships: Memberships, values: SharedValues, forwarding: Forwarding, drained: Callable[[str], None]

@@ -16,7 +16,10 @@ from node.membership.late_files import LateFiles
 
 
 class Memberships:
-    """``of_job`` and ``world`` may be called in any thread; the others are for one thread at a time."""
+    """The memberships that this node knows.
+
+    ``of_job`` and ``world`` may be called in any thread; the others are for one thread at a time.
+    """
 
     def __init__(self, config: ClusterConfig, late: LateFiles | None = None) -> None:
         """``late``: takes the files that cannot be written now."""

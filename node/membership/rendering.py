@@ -27,7 +27,10 @@ _JOINED = ("PYTHONPATH",)
 
 
 class Additions(NamedTuple):
-    """``env``: of the attempt. ``programs``: (file on this node, path in a container)."""
+    """What is added to a task's environment and command.
+
+    ``env``: of the attempt. ``programs``: (file on this node, path in a container).
+    """
 
     env: dict[str, str]
     programs: tuple[tuple[str, str], ...] = ()

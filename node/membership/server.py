@@ -36,7 +36,10 @@ log = logging.getLogger(__name__)
 
 
 class Server:
-    """``start`` and ``stop`` are each called once."""
+    """The server of ``tasks/api.sock``.
+
+    ``start`` and ``stop`` are each called once.
+    """
 
     def __init__(self, config: ClusterConfig, api: Api, limits: Limits = LIMITS, most_requests: int = MOST_REQUESTS):
         self._api = api

@@ -21,8 +21,11 @@ from node.runtime.registry import chosen, kind
 
 
 class Service:
-    """``store`` None: files and environment only, no API. ``drained`` is called, in any thread, with the key of an
-    attempt that left by itself."""
+    """The node-agent's part of memberships.
+
+    ``store`` None: files and environment only, no API. ``drained`` is called, in any thread, with the key of an
+    attempt that left by itself.
+    """
 
     def __init__(
         self, config: ClusterConfig, store: SharedStore | None, drained: Callable[[str], None], late: LateFiles

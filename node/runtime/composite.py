@@ -19,7 +19,10 @@ PATIENCE = 5.0
 
 
 class CompositeRuntime:
-    """``runtimes`` by name, as in ``Launch.runtime``. A launch that names another runtime must not be defined."""
+    """A ``Runtime`` made of others.
+
+    ``runtimes`` by name, as in ``Launch.runtime``. A launch that names another runtime must not be defined.
+    """
 
     def __init__(self, runtimes: Mapping[str, Runtime], patience: float = PATIENCE) -> None:
         self._runtimes = dict(runtimes)

@@ -41,7 +41,9 @@ def _spent(used: resource.struct_rusage) -> list[float]:
 
 
 class Endings:
-    """``mains``: pid → attempt whose first process, or the rest of its group, has not ended.
+    """Watches processes until nothing of their attempt is left.
+
+    ``mains``: pid → attempt whose first process, or the rest of its group, has not ended.
 
     ``note(attempt)`` is called for each ended attempt, after its end is in the journal's buffer.
     """

@@ -27,7 +27,10 @@ _CONTAINER = re.compile(rb"[0-9a-f]{64}")
 
 
 class Stat(NamedTuple):
-    """``start``: steady seconds, in steps of 10 ms. ``status``: as from wait(), meaningful only in state Z."""
+    """Fields of ``/proc/PID/stat``.
+
+    ``start``: steady seconds, in steps of 10 ms. ``status``: as from wait(), meaningful only in state Z.
+    """
 
     state: str
     parent: int

@@ -31,7 +31,10 @@ class Client:
 
 
 class Server:
-    """``on_message(client, message)`` is called for each message of each client, ``on_gone(client)`` at its end."""
+    """The server of the shepherd's socket.
+
+    ``on_message(client, message)`` is called for each message of each client, ``on_gone(client)`` at its end.
+    """
 
     def __init__(
         self,

@@ -20,7 +20,9 @@ Life = tuple[float, int]
 
 
 class SimulatedRuntime:
-    """``life`` decides how long an attempt runs and its exit code. ``now``: steady clock. ``wall``: for display.
+    """A ``Runtime`` without processes.
+
+    ``life`` decides how long an attempt runs and its exit code. ``now``: steady clock. ``wall``: for display.
 
     An attempt obeys TERM at once (signal 15), unless it is ``obstinate``: then it ends after its grace (signal 9).
     """

@@ -21,7 +21,10 @@ from node.runtime import proc
 
 
 class TaskCommand(msgspec.Struct, frozen=True):
-    """``key``: of the attempt. ``server``: pid of the program that runs the command."""
+    """One command that runs in a task.
+
+    ``key``: of the attempt. ``server``: pid of the program that runs the command.
+    """
 
     key: str
     server: int

@@ -24,6 +24,8 @@ USER = re.compile(
 )
 """Words with which a docstring says who uses the module."""
 NAMED = re.compile(r"\b(?:Used|Loaded|Called) by ((?:``[\w.]+``(?:, |,? and )?)+)[.,;]")
+FIELD_FIRST = re.compile(r"``\w+``(, ``\w+``)*( None)?:")
+"""How the docstring of a class begins that explains a field before it says what the class is."""
 DOTTED = re.compile(r"^((?:grass|master|node)(?:\.\w+)+)(?::|$)")
 
 
@@ -107,6 +109,23 @@ def test_the_modules_that_a_docstring_names_as_users_import_it() -> None:
         if (false := [each for each in named if not any(is_named(each, user, names[user]) for user in importers[name])])
     }
     assert wrong == {}
+
+
+def test_the_docstring_of_a_class_says_first_what_the_class_is() -> None:
+    said = {
+        f"{name}.{each.name}": ast.get_docstring(each) or ""
+        for name, source in modules().items()
+        for each in ast.walk(source)
+        if isinstance(each, ast.ClassDef)
+    }
+    assert sum(map(bool, said.values())) > 500
+    assert [name for name, text in said.items() if FIELD_FIRST.match(text)] == []
+
+
+def test_a_class_whose_docstring_begins_with_a_field_is_found() -> None:
+    assert FIELD_FIRST.match("``name``, ``folder``: of the file.") and FIELD_FIRST.match("``node`` None: the master.")
+    assert not FIELD_FIRST.match("A file. ``name``: without its folder.")
+    assert not FIELD_FIRST.match("``count`` equal tasks of one component.")
 
 
 def test_a_docstring_without_users_or_with_a_wrong_one_is_found() -> None:

@@ -19,7 +19,9 @@ _KEYS = {"entries": "from", "enough": "success"}
 
 @dataclass(frozen=True)
 class Exported:
-    """``text``: of the file. ``missing``: the parts of the job that the file lacks, each once.
+    """An exported job.
+
+    ``text``: of the file. ``missing``: the parts of the job that the file lacks, each once.
 
     ``needed``: keys that the job lacks and the file must have.
     """

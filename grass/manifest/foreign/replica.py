@@ -31,7 +31,10 @@ class RestartPolicy(str, Enum):
 
 @dataclass(frozen=True)
 class Replica:
-    """``path``: of the specification in the file. ``least``, ``most``: bounds of its size, if the file has them."""
+    """One replica specification.
+
+    ``path``: of the specification in the file. ``least``, ``most``: bounds of its size, if the file has them.
+    """
 
     path: str
     count: int

@@ -26,7 +26,9 @@ _ENV = "ignored; the variables are those of a script"
 
 @dataclass(frozen=True)
 class ScaleRequest:
-    """``delta``: how many workers more; negative: fewer. ``remove``: the tasks to remove; empty: Grass chooses.
+    """What a ScaleIn or a ScaleOut asks for.
+
+    ``delta``: how many workers more; negative: fewer. ``remove``: the tasks to remove; empty: Grass chooses.
 
     ``deadline``: seconds. ``path``: of the number or the names in the file, for error messages.
     """

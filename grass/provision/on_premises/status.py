@@ -19,7 +19,10 @@ _WORDS = {"active": "RUNNING", "reloading": "RUNNING", "activating": "STARTING",
 
 
 class MasterState(NamedTuple):
-    """``error``: why the master could not be reached, or empty. ``problems``: faults, each with what to do."""
+    """What was found on a master.
+
+    ``error``: why the master could not be reached, or empty. ``problems``: faults, each with what to do.
+    """
 
     daemons: tuple[DaemonState, ...] = ()
     error: str = ""

@@ -39,7 +39,10 @@ log = logging.getLogger(__name__)
 
 
 class Ends:
-    """``attempts``: the runtime's attempts by key. ``ended`` is called for each ended attempt."""
+    """Stops containers, and reports how they ended.
+
+    ``attempts``: the runtime's attempts by key. ``ended`` is called for each ended attempt.
+    """
 
     def __init__(
         self,

@@ -34,7 +34,10 @@ _FOLDER = 1 << 31
 
 
 class Engine:
-    """``socket``: its unix socket. Connects with the first call."""
+    """Calls to the engine of this machine.
+
+    ``socket``: its unix socket. Connects with the first call.
+    """
 
     def __init__(self, socket: str = SOCKET) -> None:
         self.socket = socket

@@ -21,8 +21,11 @@ log = logging.getLogger(__name__)
 
 
 class EventStream:
-    """``connected`` is called when the stream is open, ``broken`` when it has ended, ``died`` with the id of each
-    container that ended."""
+    """The open stream of events.
+
+    ``connected`` is called when the stream is open, ``broken`` when it has ended, ``died`` with the id of each
+    container that ended.
+    """
 
     def __init__(
         self,

@@ -67,7 +67,9 @@ class Entry(NamedTuple):
 
 
 class Images:
-    """``folder``: the images in the share. ``state``: file of the images that Grass loaded, with the time of their last
+    """The images that Grass has loaded into the engine.
+
+    ``folder``: the images in the share. ``state``: file of the images that Grass loaded, with the time of their last
     use. ``share_is_mounted``: without the mount, the folder is empty and says nothing about images. ``signed_off``: the
     digest with which the master lets an image be loaded; None: it has no record of the image.
 

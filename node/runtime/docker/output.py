@@ -19,7 +19,10 @@ log = logging.getLogger(__name__)
 
 
 class Output:
-    """``over`` is called when the log of a container has ended or its connection broke."""
+    """Copies the output of all containers.
+
+    ``over`` is called when the log of a container has ended or its connection broke.
+    """
 
     def __init__(
         self, engine: Engine, folders: Folders, reactor: Reactor, events: EventStream, over: Callable[[Container], None]

@@ -41,7 +41,10 @@ _ENGINE_AWAY = Reason(ReasonCode.RUNTIME, "waits for the container engine of its
 
 
 class DockerRuntime:
-    """``images`` None: only images that the engine has can be started."""
+    """A ``Runtime`` whose attempts are containers.
+
+    ``images`` None: only images that the engine has can be started.
+    """
 
     def __init__(self, config: ClusterConfig, engine: Engine, images: ImageSource | None = None) -> None:
         self._config = config

@@ -32,7 +32,10 @@ def comment(cluster: str, user: str) -> str:
 
 
 class Accounts:
-    """``group``: primary group of all accounts, that of the daemons, so that both can use files in the share."""
+    """The accounts of this node.
+
+    ``group``: primary group of all accounts, that of the daemons, so that both can use files in the share.
+    """
 
     def __init__(self, cluster: str, uids: UidRange, group: int) -> None:
         if problem := uid_range_problem(uids):

@@ -40,9 +40,12 @@ log = logging.getLogger(__name__)
 
 
 class Groups:
-    """``folders``: controller → folder that holds the groups. Empty: there are no limits.
+    """Makes and removes the control groups of attempts.
 
-    ``unified``: they are of version 2. ``memory``: bytes of the machine."""
+    ``folders``: controller → folder that holds the groups. Empty: there are no limits.
+
+    ``unified``: they are of version 2. ``memory``: bytes of the machine.
+    """
 
     def __init__(self, folders: Mapping[str, str], *, unified: bool, memory: int) -> None:
         self._folders = dict(folders)

@@ -38,8 +38,11 @@ _PROGRAM = "node.runtime.isolation.starter"
 
 
 class Starters:
-    """``lock``: descriptor of the shepherd's lock. ``folders``: of control groups. ``on_wait``: called now and then
-    while a start is slow, which the shepherd's loop waits for."""
+    """The starters that wait for a request.
+
+    ``lock``: descriptor of the shepherd's lock. ``folders``: of control groups. ``on_wait``: called now and then
+    while a start is slow, which the shepherd's loop waits for.
+    """
 
     def __init__(self, lock: int, folders: Sequence[str], on_wait: Callable[[], None]) -> None:
         self._lock = lock

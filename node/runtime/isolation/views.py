@@ -34,7 +34,10 @@ _ENV = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
 
 
 class _Kept(NamedTuple):
-    """``made_of``: a namespace is made again when this has changed."""
+    """A view that exists.
+
+    ``made_of``: a namespace is made again when this has changed.
+    """
 
     namespace: int
     made_of: tuple[object, ...]
@@ -88,8 +91,11 @@ class _Making:
 
 
 class Views:
-    """``attempts``: folder of the folders of jobs with their attempts. ``running``: job → pids of its tasks that an
-    earlier shepherd started: its next tasks join them in their namespace, and so in their /dev/shm."""
+    """The views of all jobs of this node.
+
+    ``attempts``: folder of the folders of jobs with their attempts. ``running``: job → pids of its tasks that an
+    earlier shepherd started: its next tasks join them in their namespace, and so in their /dev/shm.
+    """
 
     def __init__(
         self,
