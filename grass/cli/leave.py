@@ -11,6 +11,7 @@ from grass.cli.exits import Exit
 from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.output import Result
 from grass.cli.values import DURATION
+from grass.errors import InputError
 
 
 @click.command(cls=Command)
@@ -36,17 +37,10 @@ def leave(
     is given.
     """
     from grass.cli.join import own_machine
-    from grass.errors import InputError
     from grass.provision.on_premises import leaving, own_host
 
-    output, paths, cluster = invocation.output, None, of
-    if rootless:
-        clusters = own_host.own_clusters()
-        if cluster is None and len(clusters) != 1:
-            known = ", ".join(clusters) or "none"
-            raise InputError(f"name the cluster; this user's rootless nodes belong to: {known}")
-        paths = own_host.own_paths(clusters[0] if cluster is None else cluster)
-        cluster = paths.cluster
+    output = invocation.output
+    paths = own_host.own_paths(_own_cluster(of)) if rootless else None
     asked: list[bool] = []
 
     def may_go(name: str) -> bool:
@@ -56,7 +50,7 @@ def leave(
     try:
         name = leaving.leave(
             own_machine(rootless),
-            cluster,
+            of if paths is None else paths.cluster,
             progress=output.note,
             force=force,
             timeout=timeout,
@@ -72,3 +66,13 @@ def leave(
     where = os.uname().nodename
     output.show(Result({"node": name}, lambda _: [f"{where}: left the cluster; it was node {name}"], [name]))
     return Exit.OK
+
+
+def _own_cluster(named: str | None) -> str:
+    """Return the cluster that is meant. Raises InputError if none is named, unless this user has one rootless node."""
+    from grass.provision.on_premises import own_host
+
+    clusters = own_host.own_clusters()
+    if named is None and len(clusters) != 1:
+        raise InputError(f"name the cluster; this user's rootless nodes belong to: {', '.join(clusters) or 'none'}")
+    return clusters[0] if named is None else named
