@@ -19,7 +19,7 @@ export function usersView() {
     draw() {
       if (!shares) return h("div.stack", h("h1", "Users"), h("section.panel", empty(problem || "Loading.")));
       return h("div.stack", h("h1", "Users"),
-        h("p.soft", "Of jobs with the same priority, those of the user with the smallest share, now and in the recent past together, come first. Hours are those of the whole cluster; older use counts less."),
+        h("p.soft", "Among jobs with the same priority, those of the user with the smallest share come first. The share adds up use now and recent use. Hours are those of the whole cluster; older use counts less."),
         panel("Shares", {}, shares.users.length ? userTable(shares.users) : empty("Nobody has used the cluster recently.")),
         panel("Next in the queue", {}, shares.queue.length ? queueTable(shares.queue) : empty("Nothing waits.")));
     },
@@ -35,7 +35,7 @@ function userTable(users) {
 
 const UNITS = { cpu: cores, gpu: cores, memory: bytes, disk: bytes };
 
-// What the tasks of a user have, and of how much if there is a quota.
+// What is allocated to the tasks of a user, and the quota if there is one.
 function allocated({ allocated: amounts, quota }) {
   const names = [...new Set([...Object.keys(amounts), ...Object.keys(quota)])].sort().filter((name) => amounts[name] || name in quota);
   const one = (name) => {
@@ -46,7 +46,7 @@ function allocated({ allocated: amounts, quota }) {
 }
 
 function queueTable(queue) {
-  return cards(h("table", h("thead", h("tr", h("th.num", "Place"), h("th", "Job"), h("th", "User"), h("th.num", "Priority"), h("th", "Why there"), h("th.num", "Since"))),
+  return cards(h("table", h("thead", h("tr", h("th.num", "Position"), h("th", "Job"), h("th", "User"), h("th.num", "Priority"), h("th", "Why there"), h("th.num", "Since"))),
     h("tbody", queue.map((each, at) => h("tr", { "data-key": each.job || `hidden-${at}`, "data-row": true }, h("td.num", at + 1), h("td.main", each.job ? jobLink(each.job) : h("span.soft", "a job of another user")), h("td", each.user),
       h("td.num", each.priority), h("td.wide", each.why), h("td.num", ago(each.submitted)))))));
 }
