@@ -109,6 +109,8 @@ def check(job: Job, component: Component, path: str, problems: Problems, unknown
     if component.framework.name is not FrameworkName.MARS:
         return
     if str(options.get("role", component.name)).lower() not in MARS_ROLES:
-        problems.add(where, f"set `role` to {', '.join(role.value for role in _Role)}, or name the component so")
+        problems.add(
+            where, f"set `role` to {', '.join(role.value for role in _Role)}, or give the component one of these names"
+        )
     if _MARS_PORT not in component.ports:
         problems.add(join(path, "ports"), f"framework mars needs a port named `{_MARS_PORT}`")

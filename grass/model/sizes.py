@@ -30,7 +30,9 @@ def target_size(
     """
     name = component.name
     if component.matrix or component.entries:
-        raise SizeError(f"{name}: its tasks are those of its {'matrix' if component.matrix else 'entries'}; not scaled")
+        raise SizeError(
+            f"{name}: its tasks come from its {'matrix' if component.matrix else 'entries'}, so it cannot be scaled"
+        )
     if size is not None and delta is not None:
         raise SizeError(f"{name}: give either a size or a difference")
     if size is None and delta is None and not remove:

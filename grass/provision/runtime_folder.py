@@ -45,7 +45,7 @@ def make(folder: Path) -> None:
         raise UnsafeFolderError(f"cannot make the folder for sockets {folder}: {error.strerror}") from error
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o077:
         raise UnsafeFolderError(
-            f"{folder} is to hold sockets, but it is not a folder that only you can enter; "
+            f"{folder}: must be a folder that only you can enter, because it holds sockets; "
             "remove it, or set GRASS_HOME to a shorter path"
         )
 

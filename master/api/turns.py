@@ -29,9 +29,7 @@ class Turns:
         """Raise TooManyCallsError for a user who has all of their turns. The client repeats the request."""
         with self._lock:
             if self._taken[user] >= self._each:
-                raise TooManyCallsError(
-                    f"user {user}: {self._each} calls are being answered, more than these have to wait; try again later"
-                )
+                raise TooManyCallsError(f"user {user}: {self._each} calls are being answered already; try again later")
             self._taken[user] += 1
         try:
             yield

@@ -117,7 +117,7 @@ def test_a_folder_for_sockets_that_somebody_else_prepared_is_refused(tmp_path: P
             folder.chmod(0o777)
         case "file":
             folder.touch(0o600)
-    with pytest.raises(runtime_folder.UnsafeFolderError, match="not a folder that only you can enter"):
+    with pytest.raises(runtime_folder.UnsafeFolderError, match="must be a folder that only you can enter"):
         runtime_folder.make(folder)
 
 
