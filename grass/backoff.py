@@ -25,7 +25,7 @@ class Backoff:
 
     @property
     def fresh(self) -> bool:
-        """Whether nothing has failed since the beginning or since ``reset``."""
+        """Return whether nothing has failed since the beginning or since ``reset``."""
         return self._following == self._first
 
     def next(self) -> float:

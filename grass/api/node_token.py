@@ -1,6 +1,6 @@
 """The secret shared by the master and one node. It is derived, so that the master stores no list. Pure.
 
-It is another one at each join: a machine that was removed cannot use its token for a later node of the same name.
+Each join has another token: a machine that was removed cannot use its own for a later node of the same name.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ def node_token(master_secret: str, node: str, joined: str = "") -> str:
 
 
 def is_node_token(given: str, master_secret: str, node: str, joined: str | None) -> bool:
-    """Whether this is the token of the node. ``joined``: as above; None: the node is gone, and any of its joins will
-    do, because it has still to learn that it is gone."""
+    """Return whether this is the token of the node. ``joined``: as in ``node_token``.
+
+    None: the node is gone. Then the token of any of its joins is accepted, so that its machine learns this.
+    """
     join = given.partition(".")[0] if joined is None else joined
     return hmac.compare_digest(given.encode(), node_token(master_secret, node, join).encode())

@@ -146,7 +146,7 @@ class LogQuery:
 
     @property
     def narrows(self) -> bool:
-        """Whether lines are dropped here, so that the server cannot count them."""
+        """Return whether lines are dropped here, so that the server cannot count them."""
         return self.grep is not None or self.stream is not None or self.tasks is not None
 
     def wants(self, run: Sequence[Any]) -> bool:

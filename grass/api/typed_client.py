@@ -61,7 +61,7 @@ class Client:
 
     @property
     def on_this_machine(self) -> bool:
-        """Whether the cluster's tasks run on this machine, with its files and programs."""
+        """Return whether the cluster's tasks run on this machine, with its files and programs."""
         return self.data.on_this_machine
 
     def submit(

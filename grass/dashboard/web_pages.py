@@ -26,14 +26,18 @@ class _Open:
 
 
 class WebPages:
+    """The open pages. Safe for several threads."""
+
     def __init__(self, client: ApiClient) -> None:
         self._client = client
         self._open: dict[tuple[str, str], _Open] = {}
         self._lock = threading.Lock()
 
     def open(self, job: str, component: str) -> Forwarding:
-        """Return what leads to the page of a component, which is made if it is not there. Raises ConflictError,
-        NotFoundError, InputError."""
+        """Return the forward to the page of a component; open it first if needed.
+
+        Raises ConflictError, NotFoundError, InputError.
+        """
         with self._lock:
             found = self._open.pop((job, component), None)
             if found is None or not found.thread.is_alive():
@@ -63,5 +67,5 @@ class WebPages:
 
 
 def _serve(forwarding: Forwarding) -> None:
-    with suppress(GrassError):  # the task or the cluster is gone; who opens the page again is told
+    with suppress(GrassError):  # the task or the cluster is gone; the next `open` says so
         forwarding.serve()

@@ -146,7 +146,7 @@ class _Reader:
             top.key = None
 
     def _is_secret(self, mapping: bool) -> bool:
-        """Whether the next value is secret with all that is in it. A mapping under a secret key has keys of its own."""
+        """Return whether the next value is secret as a whole. A mapping under a secret key has keys of its own."""
         if not self._stack:
             return False
         top = self._stack[-1]

@@ -50,5 +50,5 @@ class Framework:
 
     @property
     def drains(self) -> bool:
-        """Whether a member that leaves should get time to leave by itself."""
+        """Return whether a member that leaves should get time to leave by itself."""
         return self.name is not FrameworkName.NONE

@@ -188,7 +188,7 @@ class Component:
 
     @property
     def elastic(self) -> bool:
-        """Whether the job file allows other sizes than ``replicas``."""
+        """Return whether the job file allows other sizes than ``replicas``."""
         return self.min is not None or self.max is not None
 
     def __post_init__(self) -> None:

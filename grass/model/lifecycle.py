@@ -48,7 +48,7 @@ class TaskState(_State):
 
     @property
     def on_node(self) -> bool:
-        """Whether the task's attempt may exist on a node, so that its resources stay allocated."""
+        """Return whether the task's attempt may exist on a node, so that its resources stay allocated."""
         return self in _TASK_ON_NODE
 
 

@@ -25,7 +25,7 @@ def quota_of(config: ClusterConfig, user: str) -> Mapping[str, int]:
 
 
 def limited(config: ClusterConfig, user: str) -> bool:
-    """Whether the quota of the user limits files in the share."""
+    """Return whether the quota of the user limits files in the share."""
     return bool({SPACE, FILES} & quota_of(config, user).keys())
 
 

@@ -101,7 +101,8 @@ class ApiStore:
             reason=reason,
             rerun_of=rerun_of,
         )
-        submitted = f"{job.name} submitted" + (f" as a rerun of {rerun_of}" if rerun_of else "")
+        text = f"{job.name} submitted" + (f" as a rerun of {rerun_of}" if rerun_of else "")
+        event = EventRecord(wall(), EventKind.JOB_SUBMITTED, text, user, job.name, run=job_id, address=address)
         keys = self._keys
         ops: list[Op] = [
             ("HSET", keys.specs, job_id, encode(job)),
@@ -110,10 +111,7 @@ class ApiStore:
             ("HSET", keys.names, job.name, job_id),
             ("XADD", keys.tickets, 0, "body", encode(StartJob(job, record))),
             *moved(keys, user, record.submitted, job_id, None, record.state),
-            logged(
-                keys,
-                EventRecord(wall(), EventKind.JOB_SUBMITTED, submitted, user, job.name, run=job_id, address=address),
-            ),
+            logged(keys, event),
         ]
         if file is not None:
             ops.append(("HSET", keys.job_files, job_id, encode(file)))

@@ -80,7 +80,7 @@ class ChangeFeed:
         return Cursor(*(entry[0] if entry else "0-0" for entry in newest))
 
     def reaches(self, cursor: Cursor) -> bool:
-        """Whether all entries after the cursor are still there. False also for a cursor of another store."""
+        """Return whether all entries after the cursor are still there. False also for a cursor of another store."""
         oldest, newest = self._backend.stream(self._keys.feed, "0", 1), self._backend.newest(self._keys.feed)
         if not oldest or newest is None:
             return cursor.feed == "0-0"

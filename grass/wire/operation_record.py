@@ -104,19 +104,19 @@ class OperationRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 
     @property
     def repairs(self) -> bool:
-        """Whether it only records that lost or drained tasks are placed again. It waits for no other operation."""
+        """Return whether it only records that lost or drained tasks are placed again. It waits for no other."""
         lost = self.kind is OperationKind.REPLACE and self.author == GRASS
         return lost or self.kind is OperationKind.DRAIN
 
     @property
     def cancellable(self) -> bool:
-        """Whether it can be cancelled: it waits, or its new tasks are not members yet."""
+        """Return whether it can be cancelled: it waits, or its new tasks are not members yet."""
         joins = self.state in (OperationState.RESERVING, OperationState.STARTING)
         return self.state is OperationState.WAITING or (joins and self.kind is OperationKind.SCALE)
 
     @property
     def halts(self) -> bool:
-        """Whether it is ending all tasks of the job now."""
+        """Return whether it is ending all tasks of the job now."""
         whole = self.kind in (OperationKind.SUSPEND, OperationKind.RESTART, OperationKind.REQUEUE)
         return whole and self.state in (OperationState.DRAINING, OperationState.STOPPING)
 

@@ -61,7 +61,7 @@ class TaskRecord(msgspec.Struct, array_like=True):
 
     @property
     def serves(self) -> bool:
-        """Whether its attempt runs and is ready. A LOST attempt was ready once."""
+        """Return whether its attempt runs and is ready. A LOST attempt was ready once."""
         return self.ready and self.state is TaskState.RUNNING
 
 

@@ -141,7 +141,7 @@ class ComponentRun:
 
     @property
     def joins(self) -> bool:
-        """Whether only new members wait for resources: all other tasks of the component are placed first."""
+        """Return whether only new members wait for resources: all other tasks of the component are placed first."""
         return bool(self.entering) and self.next_index + self.skipped >= self.end and not self.requeued
 
     @property
@@ -153,7 +153,7 @@ class ComponentRun:
 
     @property
     def too_few(self) -> bool:
-        """Whether fewer than ``min`` tasks run, besides those that are about to be restarted, and others could."""
+        """Return whether fewer than ``min`` tasks run, besides those about to be restarted, and others could run."""
         waiting = self.counts[TaskState.PENDING] + self.counts[TaskState.LOST]
         return self.missing > self.backoff and waiting > self.backoff
 

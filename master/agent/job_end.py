@@ -18,7 +18,7 @@ LOGS_KEPT = 60.0
 
 
 def enough(run: JobRun, part: ComponentRun) -> bool:
-    """Whether so many tasks of the component have succeeded as the job needs."""
+    """Return whether so many tasks of the component have succeeded as the job needs."""
     match _rule(run, part):
         case Enough.ALL:
             return _succeeded(part) == part.size - len(part.joining) - given_up(part)
@@ -31,7 +31,7 @@ def enough(run: JobRun, part: ComponentRun) -> bool:
 
 
 def failed(run: JobRun, part: ComponentRun) -> bool:
-    """Whether a task has failed for good and its component cannot succeed any more without it."""
+    """Return whether a task has failed for good and its component cannot succeed any more without it."""
     if not part.counts[TaskState.FAILED]:
         return False
     match _rule(run, part):
@@ -72,7 +72,7 @@ def _first(part: ComponentRun) -> TaskState | None:
 
 
 def lets_tasks_go_on(run: JobRun) -> bool:
-    """Whether tasks that still run go on after the result of the job is known (``clean: none``)."""
+    """Return whether tasks that still run go on after the result of the job is known (``clean: none``)."""
     outcome = run.outcome
     result = outcome is not None and outcome.state in (JobState.SUCCEEDED, JobState.FAILED)
     if run.job.ending.clean is not Clean.NONE or not result:
@@ -130,7 +130,7 @@ def note_end(step: Step, run: JobRun) -> None:
 
 
 def expired(step: Step, run: JobRun) -> bool:
-    """Whether an ended job is to be removed now, by its own ``ttl``."""
+    """Return whether an ended job is to be removed now, by its own ``ttl``."""
     return run.expires is not None and step.wall >= run.expires
 
 

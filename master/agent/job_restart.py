@@ -1,7 +1,7 @@
 """Starting a whole job again after it failed (``restart`` of the job). Pure.
 
 Called by ``jobs`` at the end of a job, by the reactor when the wait is over, by ``planner_view`` and ``recover``.
-Attempts are counted on, so the logs of earlier attempts stay, and no attempt key is used twice.
+The numbers of attempts continue, so the logs of earlier attempts stay, and no attempt key is used twice.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MOST_BACKOFF = 300.0
 
 
 def wanted(run: JobRun) -> bool:
-    """Whether a job that is about to end with its outcome starts again instead."""
+    """Return whether a job that is about to end with its outcome starts again instead."""
     assert run.outcome is not None
     state, reason, code = run.outcome
     if state is not JobState.FAILED or reason is None or reason.code is not ReasonCode.COMPONENT_FAILED:
@@ -76,7 +76,7 @@ def reset(step: Step, run: JobRun, component: ComponentRun) -> None:
 
 
 def _stays_ended(task: TaskRecord) -> bool:
-    """Whether a task ended without an attempt in this run, and not only because the job ended before its first one."""
+    """Return whether a task ended without an attempt in this run, for another reason than the end of the job."""
     cut_off = task.reason is not None and task.reason.code is ReasonCode.JOB_ENDED
     return task.state.ended and not task.attempt and not cut_off
 

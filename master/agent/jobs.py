@@ -246,7 +246,7 @@ def _all_ended(components: list[ComponentRun]) -> bool:
 
 
 def _blocked_for_ever(run: JobRun) -> bool:
-    """Whether the job is deadlocked: no task runs or will restart, and every pending component waits for another."""
+    """Return whether the job is deadlocked: no task runs or will restart, and each pending component waits."""
     if run.on_node or any(part.backoff or part.counts[TaskState.LOST] for part in run.components.values()):
         return False
     waiting = [part for part in run.components.values() if part.counts[TaskState.PENDING]]

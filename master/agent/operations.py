@@ -149,7 +149,7 @@ def _requested(step: Step, run: JobRun, ticket: OperationTicket) -> OperationRec
 
 
 def _blocked(run: JobRun, operation: OperationRecord) -> bool:
-    """Whether an earlier operation must end first."""
+    """Return whether an earlier operation must end first."""
     for other in operation_log.unfinished(run):
         if other.id == operation.id:
             return False

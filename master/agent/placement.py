@@ -153,7 +153,7 @@ def _refill_launch(step: Step, node: NodeRun, run: JobRun, component: ComponentR
 
 
 def _may_wait(run: JobRun, component: ComponentRun) -> bool:
-    """Whether tasks of the component may wait on a node behind equal ones (ADR 2)."""
+    """Return whether tasks of the component may wait on a node behind equal ones (ADR 2)."""
     spec = component.spec
     if run.outcome is not None or component.mean is None or spec.name in run.job.gang:
         return False
@@ -163,7 +163,7 @@ def _may_wait(run: JobRun, component: ComponentRun) -> bool:
 
 
 def _too_early(step: Step) -> bool:
-    """Whether to put the plan off, because the last one was too recent for a cluster of this size."""
+    """Return whether to put the plan off, because the last one was too recent for a cluster of this size."""
     cache = step.cluster.cache
     size = len(cache.nodes) + len(cache.queue) + len(cache.allocations)
     at = cache.planned_at + (SPACING * size if size > LARGE else 0.0)

@@ -58,7 +58,7 @@ def _decide(step: Step, queued: QueuedJob) -> Plan:
 
 
 def _later(job: Job, name: str) -> bool:
-    """Whether the component starts only after others have succeeded, so that today's free resources say nothing."""
+    """Return whether the component starts after others have succeeded, so that today's free resources say nothing."""
     seen: set[str] = set()
     pending = [name]
     while pending:

@@ -154,12 +154,12 @@ class JobRun:
 
     @property
     def divisible(self) -> bool:
-        """Whether a round may assign a part of what the planner placed. Otherwise tasks start together."""
+        """Return whether a round may assign a part of what the planner placed. Otherwise tasks start together."""
         return not self.job.gang and not any(part.spec.elastic or part.joining for part in self.components.values())
 
     @property
     def summarised(self) -> bool:
-        """Whether it was summarised. Its record must not be written again, because the stored one says more."""
+        """Return whether it was summarised. Its record must not be written again, because the stored one says more."""
         return not self.components
 
     @property
@@ -192,7 +192,7 @@ def _published(job: Job, components: Iterable[ComponentRun]) -> tuple[ComponentR
 
 
 def _publishes(job: Job, component: ComponentRun) -> bool:
-    """Whether tasks of the component may want to know each other. An array must not pay for that."""
+    """Return whether tasks of the component may want to know each other. An array must not pay for that."""
     spec = component.spec
     if spec.elastic or spec.framework is not None or spec.name in job.gang:
         return True

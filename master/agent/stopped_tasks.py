@@ -34,7 +34,7 @@ def stop(step: Step, run: JobRun, ticket: StopTasks) -> None:
 
 
 def is_stopped(task: TaskRecord) -> bool:
-    """Whether a user stops the task's present attempt, so that the task must not start again."""
+    """Return whether a user stops the task's present attempt, so that the task must not start again."""
     return task.preempted is not None and task.preempted.code is ReasonCode.USER_STOPPED
 
 
@@ -70,7 +70,7 @@ def _stop_one(
     step: Step, run: JobRun, component: ComponentRun, index: int, reason: Reason, grace: float | None
 ) -> None:
     if index not in component.tasks and index in (component.released or {}):
-        sizing.materialise(component, index + 1)  # it had attempts before it was removed, and they are numbered on
+        sizing.materialise(component, index + 1)  # it had attempts before it was removed; their numbers continue
     task = component.tasks.get(index)
     if task is None:
         task = TaskRecord(TaskState.STOPPED, reason=reason)

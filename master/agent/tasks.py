@@ -218,7 +218,7 @@ def _end_stopped(component: ComponentRun, task: TaskRecord, reason: Reason, *, b
 
 
 def _intended(component: ComponentRun, task: TaskRecord, event: Ended) -> bool:
-    """Whether the attempt ended because it was told to leave, so that its exit code means nothing.
+    """Return whether the attempt ended because it was told to leave, so that its exit code means nothing.
 
     A task with a framework leaves by itself, mostly with 0, when the membership says so. Without a framework, 0 means
     that its work was done at that moment.

@@ -101,7 +101,7 @@ def _is_local(text: str) -> bool:
 
 
 def _is_own(family: int, address: str) -> bool:
-    """Whether an interface of this host has the address: then the kernel uses it as the source, too. Sends nothing."""
+    """Return whether this host has the address: then the kernel uses it as the source, too. Sends nothing."""
     with socket.socket(family, socket.SOCK_DGRAM) as sock:
         try:
             sock.connect((address, 9))

@@ -154,7 +154,7 @@ class Authenticator:
             raise EnvelopeError("a call was replayed, or its session has ended")
 
     def still_admits(self, caller: Caller) -> bool:
-        """Whether the caller's user is still there, with the same rights. Streams ask before each object."""
+        """Return whether the caller's user is still there, with the same rights. Streams ask before each object."""
         return caller.user is None or self._same_rights(caller.user, self._users.find(caller.key_id))
 
     def _same_rights(self, before: User, now: User | None) -> bool:

@@ -155,7 +155,7 @@ class Call:
         return self.content
 
     def sees(self, owner: str | None) -> bool:
-        """Whether the caller may see what ``owner`` owns: users see their own, viewers and admins see all."""
+        """Return whether the caller may see what ``owner`` owns: users see their own, viewers and admins see all."""
         return self.role is not Role.USER or owner == self.user
 
     @property

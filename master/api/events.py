@@ -158,7 +158,7 @@ class Wanted:
         return cls(query["node"], query["user"], kinds, query["since"] or 0.0, words)
 
     def fits(self, record: EventRecord) -> bool:
-        """Whether the event is one of those."""
+        """Return whether the event is one of those."""
         return (
             record.time >= self.since
             and (self.node is None or record.node == self.node)
@@ -196,7 +196,7 @@ class EventFilter:
         return [self._redacted(event) for event in events if self._wanted(event)]
 
     def reaches(self, time: float) -> bool:
-        """Whether events that are older than one of this time may be wanted. Clocks of writers may differ a little."""
+        """Return whether events older than this time may be wanted. Clocks of writers may differ a little."""
         return time >= self._asked.since - CLOCKS_DIFFER
 
     def _redacted(self, event: Event) -> Event:

@@ -54,7 +54,7 @@ class Feed:
 
     @property
     def reads_events(self) -> bool:
-        """Whether somebody listens to events, or did a moment ago."""
+        """Return whether somebody listens to events, or did a moment ago."""
         return self._events.last is not None
 
     @contextmanager

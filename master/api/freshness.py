@@ -40,7 +40,7 @@ class Freshness:
         return max(self._now(), self._earliest + 0.001)
 
     def is_fresh(self, issued_at: float) -> bool:
-        """Whether a request of this time is neither too old nor too new."""
+        """Return whether a request of this time is neither too old nor too new."""
         now = self._now()
         return issued_at > self._earliest and now - FRESH_SECONDS <= issued_at <= now + AHEAD_SECONDS
 

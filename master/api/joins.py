@@ -250,14 +250,14 @@ def _check_free(api: Api, request: enrolment.JoinRequest) -> None:
 
 
 def _is_node_already(record: NodeRecord | None, request: enrolment.JoinRequest) -> bool:
-    """Whether this machine has joined before, and only gets its files again. The token keeps its uses."""
+    """Return whether this machine has joined before, and only gets its files again. The token keeps its uses."""
     if record is None or record.state in (NodeState.LEFT, NodeState.JOINING):
         return False
     return _made_for(record, request)
 
 
 def _made_for(record: NodeRecord, request: enrolment.JoinRequest) -> bool:
-    """Whether the record was made for this machine. A node that never joined (of a local cluster) has no digest."""
+    """Return whether the record was made for this machine. A node that never joined (local cluster) has no digest."""
     return record.digest == secret_digest(request.password)
 
 

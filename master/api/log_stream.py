@@ -78,7 +78,7 @@ def _check_part(call: Call, record: JobRecord, query: LogQuery) -> None:
 
 
 def _removed(call: Call, record: JobRecord, query: LogQuery) -> bool:
-    """Whether it is a task that was removed from its component. Its log is kept with the job."""
+    """Return whether it is a task that was removed from its component. Its log is kept with the job."""
     assert query.component is not None and query.index is not None
     return TaskKey(query.component, query.index) in call.api.store.tasks(record.id)
 
@@ -227,7 +227,7 @@ class _Envelope:
         return LogPiece(self._job_id, tuple(runs), cursor, live, is_open)
 
     def is_new(self, line: LogLine) -> bool:
-        """Whether the client does not have the line yet.
+        """Return whether the client does not have the line yet.
 
         ``before`` decides for streams that ended before the tail, because the client has no position of them."""
         position = self._had.get(line.task, {}).get(f"{line.attempt}/{line.stream}")

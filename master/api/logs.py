@@ -77,7 +77,7 @@ class Follower:
 
     @property
     def behind(self) -> bool:
-        """Whether ``poll`` stopped at its limit, and there is more to read."""
+        """Return whether ``poll`` stopped at its limit, and there is more to read."""
         return bool(self._heap)
 
     def positions(self) -> dict[str, dict[str, int]]:
@@ -98,7 +98,7 @@ class Follower:
         yield from self._merged(None, finish=True)
 
     def reached(self, task: str, attempt: int, sizes: dict[str, int]) -> bool:
-        """Whether ``poll`` has returned all of an attempt, whose ``ended`` event reported these sizes."""
+        """Return whether ``poll`` has returned all of an attempt, whose ``ended`` event reported these sizes."""
         log = self._logs.get(task)
         if log is None:
             return not any(sizes.values())

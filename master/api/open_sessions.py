@@ -40,7 +40,7 @@ class Known:
 
 
 class OpenSessions:
-    """Safe for several threads."""
+    """The sessions of all users. Safe for several threads."""
 
     def __init__(self, store: Sessions) -> None:
         self._store = store

@@ -74,7 +74,7 @@ def _missing(component: Component, places: Places) -> str:
 
 
 def _is_process(component: Component, nodes: Callable[[], Sequence[NodeRecord]]) -> bool:
-    """Whether its tasks run as processes: without an image, or on nodes without a container engine."""
+    """Return whether its tasks run as processes: without an image, or on nodes without a container engine."""
     if component.image is None or component.runtime == "process":
         return True
     return component.runtime is None and not any("docker" in node.runtimes for node in nodes())

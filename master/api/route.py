@@ -63,7 +63,7 @@ class Route:
 
     @property
     def reads(self) -> bool:
-        """Whether the call changes nothing."""
+        """Return whether the call changes nothing."""
         return self.method == "GET" or self.stream
 
     @property
@@ -83,7 +83,7 @@ class Route:
         return self.address.partition(" ")[2]
 
     def admits(self, role: Role) -> bool:
-        """Whether a user with this role may call it."""
+        """Return whether a user with this role may call it."""
         return _RANK[role] >= _RANK[self.role]
 
 

@@ -25,7 +25,7 @@ MAX_PROBLEMS = 50
 
 
 def asks_about_nodes(job: Job) -> bool:
-    """Whether a job asks for more than cpu and memory, so that the records of the nodes have to be read."""
+    """Return whether a job asks for more than cpu and memory, so that the records of the nodes have to be read."""
     return job.together is not None or any(_special(component) for component in job.components.values())
 
 

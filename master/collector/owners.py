@@ -51,7 +51,7 @@ class Owners:
         self._foreign: Counter[str] = Counter()
 
     def is_member(self, node: str) -> bool:
-        """Whether the node belongs to the cluster."""
+        """Return whether the node belongs to the cluster."""
         return self.joined(node) is not None
 
     def joined(self, node: str) -> str | None:

@@ -213,7 +213,7 @@ class NodeConnection(Connection):
         return received[unpacker.tell() :]
 
     def _identify(self, message: object) -> tuple[str, bytes]:
-        """Return node and salt. Raises ValueError unless it is a node of the cluster that is_member its key."""
+        """Return node and salt. Raises ValueError unless it is a node of the cluster that knows its key."""
         node, salt, proof = handshake.ping_of(message)
         if self._cluster is not None and self._certified() != node_identity(self._cluster, node):
             raise ValueError(f"the certificate is of {self._certified()}, not of {node}")

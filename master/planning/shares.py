@@ -26,6 +26,7 @@ class Shares:
         self._placed: list[tuple[str, Resources, int]] = []
 
     def of(self, user: str) -> float:
+        """Return what fair share compares: the sum of both fractions."""
         allocated, whole = self.allocated(user), self._totals()
         now = max((amount / whole[name] for name, amount in allocated.items() if whole[name] > 0), default=0.0)
         return (self._view.usage.get(user, 0.0) / self._past if self._past > 0 else 0.0) + now

@@ -42,7 +42,7 @@ class Revoked:
         """By the name in the certificate."""
 
     def refuses(self, peer: str, since: float) -> bool:
-        """Whether the certificate of ``peer``, made at ``since``, is from before its removal."""
+        """Return whether the certificate of ``peer``, made at ``since``, is from before its removal."""
         with self._lock:
             there = _edition(self._path)
             if there != self._read:

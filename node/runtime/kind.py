@@ -84,8 +84,10 @@ SignedOff = Callable[[str], str | None]
 class RuntimeKind(Protocol):
     @property
     def host_view(self) -> bool:
-        """Whether its attempts see the host's files and inherit the node-agent's environment. Otherwise they run in an
-        image and see what is mounted for them."""
+        """Return whether its attempts see the host's files and inherit the node-agent's environment.
+
+        Otherwise they run in an image, and see what is mounted for them.
+        """
         ...
 
     def version(self) -> str:

@@ -37,7 +37,7 @@ class TaskCommand(msgspec.Struct, frozen=True):
 
     @property
     def served(self) -> bool:
-        """Whether its server is there."""
+        """Return whether its server is there."""
         server = proc.stat(self.server)
         return server is not None and server.start == self.served_since
 

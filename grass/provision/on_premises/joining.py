@@ -221,7 +221,7 @@ def _ask(
 
 
 def _is_known(join_client: JoinClient, own: Own) -> bool:
-    """Whether the master knows this node by its token. Earlier versions of Grass made another kind of token."""
+    """Return whether the master knows this node by its token. Earlier versions of Grass made another kind of token."""
     try:
         return join_client.wait(own.name or "", own.node_token, None, 0.0)["node"] is not None
     except NotAllowedError:

@@ -19,7 +19,7 @@ _CHECK = ("runuser", "-u", "grass", "--", f"{VENV}/bin/python", "-m", "grass.pro
 
 
 def may_be_damaged(daemons: Sequence[DaemonState], now: float) -> bool:
-    """Whether redis does not run, or has started a moment ago. ``now``: by the clock of ``DaemonState.start``."""
+    """Return whether redis is down, or started a moment ago. ``now``: by the clock of ``DaemonState.start``."""
     redis = next((daemon for daemon in daemons if daemon.name == "redis"), None)
     return redis is not None and (redis.state != "RUNNING" or now - (redis.start or 0.0) < RECENT)
 

@@ -55,7 +55,7 @@ def upgrade_of(before: ClusterConfig | None, now: ClusterConfig) -> str:
 
 
 def is_outdated(host: Host, cluster: str, bundle: str) -> bool:
-    """Whether the node's daemons were not started from this bundle. Raises the errors of ``Host.run``.
+    """Return whether the node's daemons were not started from this bundle. Raises the errors of ``Host.run``.
 
     ``bundle``: a digest. A node that an earlier version of Grass made has no note of its own.
     """

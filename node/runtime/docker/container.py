@@ -78,7 +78,7 @@ class Container:
 
     @property
     def runs(self) -> bool:
-        """Whether its container was started and its end is not known."""
+        """Return whether its container was started and its end is not known."""
         return self.id is not None and self.ended is None
 
     def take(self, inspected: Answer) -> None:

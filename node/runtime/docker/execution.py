@@ -35,6 +35,8 @@ def running_container(engine: Engine, config: ClusterConfig, key: str) -> Answer
 
 
 class ContainerExecution:
+    """An ``Execution`` in a container. ``size``: rows and columns of a terminal; None: no terminal."""
+
     def __init__(self, config: ClusterConfig, key: str, argv: list[str], size: tuple[int, int] | None) -> None:
         from node.runtime.docker.engine import Engine  # imported at first use: it costs 15 MiB
 
