@@ -91,7 +91,7 @@ class NodeConfig:
     """Ids for the accounts under which tasks of each Grass user run (`isolation: user`). None: all processes run as the
     user of the node's daemons, and containers as their image says."""
     containers: ContainerRights = field(default_factory=ContainerRights)
-    """With ``isolate``, as the next one: the rights of containers."""
+    """The rights of containers. This and the next field apply with ``isolate`` only."""
     read_only_data: bool = False
     """Whether tasks may only read the files of users in the share, outside of the folders of their jobs."""
     probe: bool = False

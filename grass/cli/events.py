@@ -69,7 +69,7 @@ def events(
 
 
 _COLUMNS = ("time", "kind", "message", "user", "job", "task", "node", "schedule", "by", "address", "id")
-"""Of CSV. An event has only those that apply to it."""
+"""Columns in CSV. An event has only those that apply to it."""
 
 
 def event_lines(event: Mapping[str, Any], _: int | None) -> list[str]:

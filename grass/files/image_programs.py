@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 from grass.frameworks.programs import KNOWN
 
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-"""Of a container whose image names none."""
+"""The PATH of a container whose image names none."""
 _REMOVED, _REMOVED_WITHIN = ".wh.", ".wh..wh..opq"
 """Names by which a layer removes what lower layers have."""
 _MOST_LINKS = 40

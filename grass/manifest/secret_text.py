@@ -53,7 +53,7 @@ class _Node:
     """What an anchor names. ``first`` to ``last``: which of the values in the text belong to it."""
 
     text: str = ""
-    """Of a scalar."""
+    """The text of a scalar."""
     mapping: bool = False
     first: int = 0
     last: int = 0
@@ -82,7 +82,7 @@ class _Reader:
         self._values: list[Span] = []
         """Where each scalar that is a value is written."""
         self._secret: set[Span] = set()
-        """From which to which of the values."""
+        """First and last index of the values that are secret."""
         self._stack: list[_Open] = []
         self._anchors: dict[str, _Node] = {}
 

@@ -16,7 +16,7 @@ MOST_HEAD = 32 * 1024
 
 _END = b"\r\n\r\n"
 _LENGTH = re.compile(rb"\r\ncontent-length[ \t]*:([^\r\n]*)(?=\r\n)", re.IGNORECASE)
-"""With the spaces around it. An expression that left them out would take time by the square of their number."""
+"""The length with the spaces around it. An expression without them could take time by the square of their number."""
 _CODING = re.compile(rb"\r\ntransfer-encoding[ \t]*:", re.IGNORECASE)
 
 

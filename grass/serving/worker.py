@@ -28,7 +28,7 @@ from grass.systemd import Notifier
 from grass.tls import ServerContext, TlsSocket
 
 PEER = "grass.peer"
-"""In the environment of a request: the name in the client's certificate; empty without TLS."""
+"""Key in the environment of a request: the name in the client's certificate; empty without TLS."""
 PEER_SINCE = "grass.peer_since"
 """The same for when that certificate was made, in wall seconds of the master; 0: without TLS."""
 STOP_SECONDS = 3

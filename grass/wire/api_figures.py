@@ -19,7 +19,7 @@ class Operation(msgspec.Struct):
     counts: list[int]
     """Requests in each class of ``LATENCIES``; a stream counts until its first object."""
     seconds: float = 0.0
-    """Of all of them."""
+    """Sum of their latencies, in seconds."""
     errors: int = 0
     """Requests that were answered with a status of 500 or more."""
 

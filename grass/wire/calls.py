@@ -33,7 +33,7 @@ class SessionRequest(Call, frozen=True, forbid_unknown_fields=False):
     protocol: int
     """What the client speaks."""
     version: str
-    """Of Grass on the client."""
+    """Version of Grass on the client."""
 
 
 class Submission(Call, frozen=True):
@@ -59,7 +59,7 @@ class Preview(Call, frozen=True):
 
     manifest: Document
     shell: dict[str, str] = {}
-    """As in a submission: programs of frameworks are looked for on its PATH."""
+    """Environment of the shell, as in a submission. Programs of frameworks are looked for on its PATH."""
 
 
 class LogQuery(Call, frozen=True):
@@ -68,14 +68,14 @@ class LogQuery(Call, frozen=True):
     component: str | None = None
     index: int | None = None
     tail: int | None = None
-    """So many last lines."""
+    """Number of last lines."""
     since: float | None = None
     """Only lines that are newer: seconds since the epoch."""
     follow: bool = False
     cursor: dict[str, dict[str, int]] | None = None
     """All cursors of an earlier stream, merged."""
     before: float | None = None
-    """As the earlier stream said."""
+    """What the earlier stream said."""
 
 
 class Stop(Call, frozen=True):
@@ -93,7 +93,7 @@ class Rerun(Call, frozen=True):
     failed: bool = False
     """Start only the tasks that did not succeed."""
     id: str | None = None
-    """Of the new run: NAME-xxxxxxxx. Sent again with the same id, nothing is started twice."""
+    """Id of the new run: NAME-xxxxxxxx. A repeated request with the same id starts nothing twice."""
 
 
 class JobChange(Call, frozen=True):
@@ -108,29 +108,29 @@ class OperationRequest(Call, frozen=True):
     kind: OperationKind
     """``scale``, ``suspend``, ``resume``, ``restart`` or ``replace``."""
     component: str | None = None
-    """To scale."""
+    """The component to scale."""
     size: int | None = None
-    """To scale: the new number of tasks."""
+    """For a scaling: the new number of tasks."""
     delta: int | None = None
-    """To scale: so many more or, if negative, fewer tasks than there are when the operation begins."""
+    """For a scaling: how many tasks more, or fewer if negative, than there are when the operation begins."""
     remove: list[str] = []
-    """To scale: tasks that leave first, as ``worker.3``. To replace: the one task."""
+    """For a scaling: tasks that leave first, such as ``worker.3``. For a replacement: the one task."""
     partial: bool = False
-    """To scale: be content with a part of the new tasks."""
+    """For a scaling: whether a part of the new tasks suffices."""
     deadline: float | str | None = None
     """How long new tasks may take until they are ready, or tasks that leave until they are told to stop: seconds, or a
     duration such as ``1m``."""
     reason: str = ""
     """Why, for people."""
     id: str | None = None
-    """Of the operation: 8 hexadecimal digits. Sent again with the same id, nothing is done twice."""
+    """Id of the operation: 8 hexadecimal digits. A repeated request with the same id does nothing twice."""
 
 
 class ScheduleRequest(Call, frozen=True):
     """Pause, resume or run a schedule."""
 
     id: str | None = None
-    """Of this request: 8 hexadecimal digits. Sent again with the same id, nothing is done twice."""
+    """Id of this request: 8 hexadecimal digits. A repeated request with the same id does nothing twice."""
 
 
 class ScheduleSubmission(Call, frozen=True):
@@ -148,7 +148,7 @@ class Exec(Call, frozen=True):
 
     argv: list[str]
     tty: bool = False
-    """With a terminal; everything is then stdout."""
+    """Whether the command gets a terminal; all output is then stdout."""
     rows: int | None = None
     cols: int | None = None
 
@@ -210,9 +210,9 @@ class ImageSignOff(Call, frozen=True):
     """Sign off an image that was pushed: nodes then load no other image of this name."""
 
     name: str
-    """With its tag."""
+    """Name of the image, with its tag."""
     digest: str
-    """Of the image's configuration: 64 hexadecimal digits."""
+    """Digest of the image's configuration: 64 hexadecimal digits."""
     programs: tuple[str, ...] | None = None
     """Programs of frameworks on its PATH. None: not known."""
 
@@ -266,7 +266,7 @@ class Login(Call, frozen=True):
 
     user: str
     secret: str
-    """Of the invitation."""
+    """Secret of the invitation."""
     key: Document
     """The public key that was made on the user's machine, as a JWK."""
     files_key: str = ""
@@ -289,9 +289,9 @@ class JoinFacts(Call, frozen=True, forbid_unknown_fields=False):
     address: Annotated[str, Meta(min_length=1)]
     """IP address at which other hosts of the cluster reach it."""
     api_port: Annotated[int, Meta(ge=1, le=65535)]
-    """Of its node-api-server."""
+    """Port of its node-api-server."""
     version: Annotated[str, Meta(min_length=1)]
-    """Of Grass on the machine."""
+    """Version of Grass on the machine."""
 
 
 class OfferedNode(Call, frozen=True, forbid_unknown_fields=False):
@@ -327,7 +327,7 @@ class Join(Call, frozen=True):
     """Make a machine a node. Unsigned: the join token proves that it may."""
 
     secret: Annotated[str, Meta(min_length=1)]
-    """Of the join token."""
+    """Secret of the join token."""
     join_id: Annotated[str, Meta(pattern=f"^{REQUEST_ID}$")]
     """Chosen by the machine. Sent again with the same, nothing is used twice."""
     password: Annotated[str, Meta(min_length=1)]

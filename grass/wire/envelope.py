@@ -14,9 +14,9 @@ from grass.wire.codec import Form
 class Envelope(msgspec.Struct, frozen=True):
     kind: str = ""
     protocol: int = 0
-    """In a hello: the sender's protocol. 0: not stated."""
+    """Of a hello, the sender's protocol. 0: not stated."""
     version: str = ""
-    """In a hello: the sender's version of Grass."""
+    """Of a hello, the sender's version of Grass."""
 
 
 class Undecodable(msgspec.Struct, frozen=True):

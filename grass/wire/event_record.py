@@ -28,7 +28,7 @@ class EventRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     run: str = ""
     """Id of the job, whose name another run may have later."""
     address: str = ""
-    """From where the user asked for it: the peer of the API call."""
+    """Address from which the user asked for it: the peer of the API call."""
 
 
 EVENT_RECORD: Form[EventRecord] = Form(EventRecord)

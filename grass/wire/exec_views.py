@@ -11,7 +11,7 @@ class ExecStarted(msgspec.Struct, frozen=True):
     """A command was started. ``attempt``: the one beside which it runs."""
 
     id: str
-    """Of the command's session."""
+    """Id of the command's session."""
     node: str
     attempt: int
 
@@ -40,7 +40,7 @@ class ForwardStarted(msgspec.Struct, frozen=True):
     """A way to a port is open."""
 
     id: str
-    """Of the forward."""
+    """Id of the forward."""
     task: str
     node: str
     port: str

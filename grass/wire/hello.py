@@ -32,12 +32,12 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="he
     protocol: int
     """``grass.wire.version.PROTOCOL`` of the node."""
     version: str
-    """Of Grass on the node."""
+    """Version of Grass on the node."""
     boot_id: str
     address: str
     """Where the master and other nodes reach it."""
     api_port: int
-    """Of its node-api-server."""
+    """Port of its node-api-server."""
     resources: Resources
     """Resources for tasks: those in the settings, by default those of the machine, without the ``reserve``."""
     gpus: tuple[GpuDevice, ...] = ()
@@ -49,9 +49,9 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="he
     probe: Probe | None = None
     """None: its settings require no probe."""
     conditions: tuple[Reason, ...] = ()
-    """As in a heartbeat."""
+    """The same as in a heartbeat."""
     programs: tuple[str, ...] | None = None
-    """As in a heartbeat."""
+    """The same as in a heartbeat."""
     versions: dict[str, str] = {}
     """Versions of what tasks depend on: ``system``, ``kernel``, ``python``, ``driver`` (of GPUs), ``docker``.
     Also ``limits``: those of isolated processes."""

@@ -27,7 +27,7 @@ class ComponentRecord(msgspec.Struct, frozen=True):
     reason: Reason | None = None
     """Why its pending tasks wait."""
     generation: int = 0
-    """Of its membership; 0: it has none."""
+    """Generation of its membership; 0: it has none."""
     holes: tuple[int, ...] = ()
     """Indexes below the highest one that no task has, because tasks were removed."""
     joining: tuple[int, ...] = ()
@@ -105,7 +105,7 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     operation: CurrentOperation | None = None
     """The first operation that has not ended, without repairs."""
     dialect: str = "native"
-    """Of its file: ``native``, ``maro``, ``TrainingJob`` or ``MarsJob``."""
+    """Kind of its file: ``native``, ``maro``, ``TrainingJob`` or ``MarsJob``."""
     tries: int = 0
     """Restarts of the whole job."""
     not_before: Moment | None = None

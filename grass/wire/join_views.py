@@ -50,7 +50,7 @@ class CertificateView(msgspec.Struct, frozen=True):
     """A certificate for a node."""
 
     certificate: str
-    """In PEM form, like ``authority``. Both are empty if the hosts of this cluster have none."""
+    """The certificate in PEM form, like ``authority``. Both are empty if the hosts of this cluster have none."""
     authority: str
     redis: bool
     """Whether redis speaks TLS."""

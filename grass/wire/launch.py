@@ -59,7 +59,7 @@ class LaunchTemplate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     read_only_data: bool = False
     """Whether its tasks may only read the files of users in the share, on nodes that isolate users."""
     secret: str = ""
-    """Of the job's tasks: from it follow their tokens for the membership API (``grass.api.task_token``)."""
+    """Secret of the job, from which the tokens of its tasks for the membership API are derived (``task_token``)."""
 
 
 LAUNCH_TEMPLATE: Form[LaunchTemplate] = Form(LaunchTemplate)

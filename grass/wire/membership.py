@@ -19,7 +19,7 @@ class Member(msgspec.Struct, frozen=True, omit_defaults=True):
     attempt: int
     node: str
     address: str
-    """Of its node."""
+    """Address of its node."""
     slots: int
     """Workers that it offers: its GPUs, the framework's option ``slots``, or 1."""
     rank: int
@@ -27,7 +27,7 @@ class Member(msgspec.Struct, frozen=True, omit_defaults=True):
     ports: dict[str, int] = {}
     """Port name → number."""
     api_port: int = 0
-    """Of the node-api-server of its node."""
+    """Port of the node-api-server of its node."""
 
 
 class Membership(msgspec.Struct, frozen=True):

@@ -30,7 +30,7 @@ class World(msgspec.Struct, frozen=True, kw_only=True):
     unit: int
     members: tuple[Member, ...]
     rank: int | None
-    """Of the asking attempt. None: it is not a member yet, or no longer."""
+    """Rank of the asking attempt. None: it is not a member yet, or no longer."""
     released: bool
     """Whether it was a member and is none now: its component was scaled in, or it was replaced."""
 
@@ -55,7 +55,7 @@ class BarrierState(msgspec.Struct, frozen=True, kw_only=True):
     """``POST /v1/barrier/NAME?wait=SECONDS``: join the barrier and wait until every member of this generation has."""
 
     generation: int
-    """Of the barrier. A barrier ends, not passed, when the membership changes."""
+    """Generation to which the barrier belongs. When the membership changes, the barrier ends without having passed."""
     epoch: int
     passed: bool
     arrived: int

@@ -25,7 +25,7 @@ class DrainRecord(NamedTuple):
     remove: bool
     """Whether it leaves the cluster once it is empty."""
     address: str = ""
-    """From where the user asked for it."""
+    """Address from which the user asked for it."""
 
 
 class NodeRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,9 +54,9 @@ class NodeRecord(msgspec.Struct, frozen=True, kw_only=True):
     path: tuple[str, ...] = ()
     runtimes: tuple[str, ...] = PROCESSES_ONLY
     programs: tuple[str, ...] | None = None
-    """As in a heartbeat."""
+    """The same as in a heartbeat."""
     versions: dict[str, str] = {}
-    """As in its last hello."""
+    """The same as in its last hello."""
     digest: str = ""
     """SHA-256 of the password of its redis user, if it joined by a ticket."""
     cordoned: bool = False

@@ -83,4 +83,4 @@ class NodeAccepted(msgspec.Struct, frozen=True):
 
     node: NodeView
     mark: str
-    """Of the node before the change."""
+    """Mark of the node before the change."""

@@ -18,7 +18,7 @@ class Notification(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     event: EventRecord
     record: JobRecord | None = None
-    """Of the job that ended."""
+    """Record of the job that ended."""
     webhook: str | None = None
     secret: str | None = None
     tries: int = 0

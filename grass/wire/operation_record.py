@@ -93,7 +93,7 @@ class OperationRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     avoid: str | None = None
     """The node on which a replaced task must not start again."""
     size: int | None = None
-    """As requested, as the next two."""
+    """The requested size. This and the next two fields are as the user gave them."""
     delta: int | None = None
     named: tuple[str, ...] = ()
     """Tasks to remove, or to replace."""

@@ -44,7 +44,7 @@ class ChangePiece(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """False: more pieces of the snapshot follow."""
     jobs: tuple[JobView, ...] = ()
     tasks: tuple[TaskView, ...] = ()
-    """Of the job that is watched."""
+    """Tasks of the job that is watched."""
     nodes: tuple[NodeView, ...] = ()
     schedules: tuple[ScheduleView, ...] = ()
     events: tuple[EventView, ...] = ()
@@ -54,7 +54,7 @@ class ChangePiece(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     store: StoreTrouble | UnsetType | None = UNSET
     """Why the store refuses writes; None: it accepts them."""
     pause: float | UnsetType = UNSET
-    """In the last piece: ask again after so many seconds."""
+    """Of the last piece, the seconds after which to ask again."""
 
 
 class DiskView(msgspec.Struct, frozen=True):

@@ -60,7 +60,7 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="e
     usage: TaskTotals | None = None
     """What the attempt used. None: not measured."""
     software: dict[str, str] | None = None
-    """As in ``started``, which is left out if it ended at once. None: it never started."""
+    """The same as in ``started``, which is left out if it ended at once. None: it never started."""
 
 
 class Drained(msgspec.Struct, frozen=True, tag_field="event", tag="drained"):

@@ -57,7 +57,7 @@ class TaskRecord(msgspec.Struct, array_like=True):
     prepared: float | None = None
     """When the image of its newest attempt was there, if it had to wait for the image."""
     software: dict[str, str] | None = None
-    """Of its newest attempt: ``image``, its digest; versions of the GPU ``driver``, ``grass`` and the ``kernel``."""
+    """What its newest attempt ran with: ``image`` (digest), versions of GPU ``driver``, ``grass``, ``kernel``."""
 
     @property
     def serves(self) -> bool:

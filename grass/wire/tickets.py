@@ -19,7 +19,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     """What a call of the API asked for."""
 
     address: str = ""
-    """From where: the peer of the call. Events that the ticket causes repeat it. Empty if unknown."""
+    """Address of the peer of the call. Events that the ticket causes repeat it. Empty if unknown."""
 
 
 class StartJob(msgspec.Struct, frozen=True, tag_field="kind", tag="start"):
@@ -84,7 +84,7 @@ class ScaleJob(Asked, frozen=True, kw_only=True, tag_field="kind", tag="scale"):
 
     job_id: str
     id: str
-    """Of the operation, as in the next four tickets."""
+    """Id of the operation, as in the next four tickets."""
     user: str
     component: str
     size: int | None = None

@@ -29,7 +29,7 @@ class GpuUsage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     temperature: int | None = None
     """Degrees Celsius."""
     clock: int | None = None
-    """Of the multiprocessors, in MHz."""
+    """Clock of the multiprocessors, in MHz."""
     memory_clock: int | None = None
     """MHz."""
     ecc_corrected: int | None = None

@@ -40,7 +40,7 @@ class TaskTotalsView(msgspec.Struct, frozen=True):
     attempt: int
     node: str | None
     totals: TaskTotals | None
-    """Of all its attempts so far. None: nothing was measured."""
+    """Totals of all its attempts so far. None: nothing was measured."""
     now: TaskSample | None
     """None: it does not run, or its node has not reported it."""
 
@@ -49,7 +49,7 @@ class JobUsageView(msgspec.Struct, frozen=True):
     id: str
     name: str
     totals: TaskTotals | None
-    """Of all its tasks so far."""
+    """Totals of all its tasks so far."""
     tasks: tuple[TaskTotalsView, ...]
     """The assigned tasks: those that use most cpu first, if ``first`` limits their number."""
     count: int
@@ -60,7 +60,7 @@ class JobUsageView(msgspec.Struct, frozen=True):
 
 class TaskUsageView(msgspec.Struct, frozen=True):
     id: str
-    """Of the job."""
+    """Id of the job."""
     task: TaskTotalsView
     history: Curves
 

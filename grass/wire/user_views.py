@@ -30,7 +30,7 @@ class FilesOffer(msgspec.Struct, frozen=True):
     port: int
     user: str
     host_key: str
-    """As ``TYPE BASE64``."""
+    """Host key as ``TYPE BASE64``."""
 
 
 class OwnKeyView(UserView, frozen=True):
@@ -61,9 +61,9 @@ class UserShare(msgspec.Struct, frozen=True):
 
     user: str
     share: float
-    """Of the whole cluster, now: the largest part of any resource, from 0 to 1."""
+    """Share of the whole cluster now: the largest part of any resource, from 0 to 1."""
     past: float
-    """Of the recent use of all users, from 0 to 1. Older use counts less (``usage_half_life``)."""
+    """Share of the recent use of all users, from 0 to 1. Older use counts less (``usage_half_life``)."""
     hours: float
     """Recent use, as hours of the whole cluster."""
     running: int

@@ -35,7 +35,7 @@ class SessionView(msgspec.Struct, frozen=True):
     protocol: int
     """What the server speaks."""
     version: str
-    """Of Grass on the server."""
+    """Version of Grass on the server."""
 
 
 class JobView(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,7 +65,7 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     usage: TaskTotals | None
     """What its ended attempts used. None: nothing was measured."""
     dialect: str
-    """Of its file: ``native``, ``maro``, ``TrainingJob`` or ``MarsJob``."""
+    """Kind of its file: ``native``, ``maro``, ``TrainingJob`` or ``MarsJob``."""
     tries: int
     """Restarts of the whole job."""
     expires: float | None
@@ -95,7 +95,7 @@ class JobFileView(msgspec.Struct, frozen=True):
     """The file of a job. Secrets in it are redacted."""
 
     name: str
-    """Of the file, without its folder."""
+    """Name of the file, without its folder."""
     text: str
     original: bool
     """Whether the user wrote it so. False: it was written from the specification, because the job was not started from
@@ -137,7 +137,7 @@ class TaskView(msgspec.Struct, frozen=True, kw_only=True):
     """What its attempts used together. None: nothing was measured. In the list of a job's tasks, this includes what the
     running attempt used so far, 2 s late; in other answers, only attempts that have ended count."""
     software: dict[str, str] | None
-    """Of its newest attempt: ``image``, its digest; versions of the GPU ``driver``, ``grass`` and the ``kernel``."""
+    """What its newest attempt ran with: ``image`` (digest), versions of GPU ``driver``, ``grass``, ``kernel``."""
     values: dict[str, str] | UnsetType = UNSET
     """Its values of `matrix`, or its entry of `from` as `entry`. Only in the list of a job's tasks."""
 
@@ -211,7 +211,7 @@ class OperationView(msgspec.Struct, frozen=True, kw_only=True):
     """None: it has not begun."""
     to_size: int | None
     delta: int | None
-    """As requested: more or fewer tasks than there are when it begins."""
+    """The requested difference from the number of tasks when it begins."""
     filed: float
     ended: float | None
     outcome: Outcome | None
@@ -267,7 +267,7 @@ class WaitedView(msgspec.Struct, frozen=True):
 
     job: JobView
     pause: float | UnsetType = UNSET
-    """In the last one: if the job has not ended, ask again after this many seconds."""
+    """Of the last piece, if the job has not ended: the seconds after which to ask again."""
 
 
 LogLines = tuple[str, int, str, float, str, bool, int]
@@ -285,7 +285,7 @@ class LogPiece(msgspec.Struct, frozen=True):
     live: bool
     """Everything that existed when the stream began has been sent."""
     open: bool
-    """In the last piece: there may be more; ask again."""
+    """Of the last piece, whether there may be more, so that the client asks again."""
     before: float | UnsetType = UNSET
     """Send it back with the cursor."""
     pause: float | UnsetType = UNSET
@@ -318,7 +318,7 @@ class ScheduleView(msgspec.Struct, frozen=True, kw_only=True):
     jobs: tuple[str, ...]
     reason: Reason | None
     runs: tuple[RunView, ...] | UnsetType = UNSET
-    """Of those of ``jobs`` that are kept; in a list, only of the newest."""
+    """Runs of the jobs in ``jobs`` that are kept; in a list, only of the newest."""
     warnings: tuple[str, ...] | UnsetType = UNSET
 
 

@@ -97,7 +97,7 @@ class ComponentRun:
     """Removed tasks that are still on a node. They are in ``tasks``, but not in ``counts``."""
     generation: int = 0
     members: tuple[Member, ...] = ()
-    """As last published."""
+    """The members as last published."""
     avoid: str | None = None
     """A node on which tasks must not start now, because one of them is being replaced there."""
     whole: bool = True

@@ -16,7 +16,7 @@ SENDERS = 4
 MOST_KEPT = 10_000
 """Notifications that wait. Beyond that, old ones are given up."""
 OWN = ""
-"""As ``user``: the receiver that the cluster's settings name."""
+"""In place of a user: the receiver that the cluster's settings name."""
 
 
 class Waiting(NamedTuple):

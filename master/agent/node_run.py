@@ -81,7 +81,7 @@ class NodeRun:
     version: str = ""
     api_port: int = 0
     gpus: tuple[GpuDevice, ...] = ()
-    """As in its last hello."""
+    """The same as in its last hello."""
     usage: NodeUsage = NO_USAGE
     seen: float = 0.0
     """Steady time of this master-agent at the node's last message."""

@@ -36,7 +36,7 @@ class Limits(ClusterPolicy):
     version: str | None = None
     """A node with another version gets no tasks. None: any version is accepted."""
     secret: str = field(default="", repr=False)
-    """Of the master: the secrets of jobs are derived from it. Empty: tasks get no membership API."""
+    """Secret of the master, from which those of jobs are derived. Empty: tasks get no membership API."""
     attempts_kept: int = ATTEMPTS_KEPT
     """Earlier attempts of one job."""
 

@@ -17,7 +17,7 @@ from contextlib import suppress
 from urllib.parse import urlsplit
 
 SECONDS = 10.0
-"""From the first byte to the end of the reply."""
+"""Most seconds from the first byte to the end of the reply."""
 
 
 class RefusedError(Exception):

@@ -107,7 +107,7 @@ class Call:
     content: calls.Call | None
     caller: Caller
     address: str = ""
-    """Of the peer. Empty if unknown."""
+    """Address of the peer. Empty if unknown."""
     in_turn: bool = False
     """Whether the handler holds a turn of the user until it returns."""
 

@@ -10,7 +10,7 @@ from grass.wire.waits import LONGEST_WAIT
 from master.api.route import READ, RULE, WRITE, Access, Parameter, Route
 
 MOST_EVENTS = 10_000
-"""In one answer."""
+"""Most events in one answer."""
 _TIMEOUT = Parameter("number", "Seconds", default=LONGEST_WAIT, minimum=0, maximum=LONGEST_WAIT)
 _NODE_WAIT = {
     "timeout": _TIMEOUT,

@@ -7,7 +7,7 @@ from grass.wire.waits import LONGEST_STREAM, LONGEST_WAIT
 from master.api.route import READ, WRITE, Parameter, Route
 
 MOST_JOBS = 1000
-"""In one page of a list."""
+"""Most jobs in one page of a list."""
 _ALL = Parameter("boolean", "Include finished jobs", default=False)
 _JOB_LIST = {
     "all": _ALL,

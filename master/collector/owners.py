@@ -26,7 +26,7 @@ from master.collector.storage import Target
 REMEMBERED = 65_536
 """Answers that are remembered."""
 REFUSED_SECONDS = 1.0
-"""For so long a refusal is remembered, so that a flood costs no reads of the store."""
+"""Seconds for which a refusal is remembered, so that a flood costs no reads of the store."""
 MOST_FOREIGN = 100
 """Records of other nodes' attempts that a node may send before a ticket reports it. A sound node sends none."""
 

@@ -46,7 +46,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     cluster: str
     jobs: dict[JobState, int]
     tasks: dict[TaskState, int]
-    """Of active jobs."""
+    """Tasks of active jobs, by state."""
     queued: dict[str, int]
     """User → jobs that wait."""
     longest_wait: dict[str, float]

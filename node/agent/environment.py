@@ -23,7 +23,7 @@ _NOT_INHERITED = ("GRASS_", "SUPERVISOR_", "NOTIFY_SOCKET", "WATCHDOG_")
 
 
 _OF_ACCOUNT = ("HOME", "USER", "LOGNAME", "SHELL", "MAIL")
-"""Of the account that the node-agent runs under. The shepherd sets those of an isolated task's account."""
+"""Variables of the account that the node-agent runs under. The shepherd sets those of an isolated task's account."""
 
 
 def inherited(environ: Mapping[str, str]) -> dict[str, str]:

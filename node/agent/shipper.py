@@ -42,7 +42,7 @@ class Batch:
         self.progress: list[tuple[AttemptLog, Stream, int]] = []
         self.visited: list[AttemptLog] = []
         self._keys: list[str] = []
-        """Of the attempts in ``records``."""
+        """Keys of the attempts in ``records``."""
         self.size = 0
 
     def add(self, followed: AttemptLog, now: float, wall: float) -> None:

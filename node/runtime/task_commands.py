@@ -31,7 +31,7 @@ class TaskCommand(msgspec.Struct, frozen=True):
     pid: int | None
     """Its first process, which leads a session. None: it is in a container, like all that it starts."""
     start: float
-    """Of that process, so that a later one with the same pid is not taken for it."""
+    """Start of that process, so that a later one with the same pid is not taken for it."""
     served_since: float = 0.0
     """Start of the server, for the same reason."""
 

@@ -28,7 +28,7 @@ The others are dropped: without root there is neither a sandbox nor another user
 
 
 ISOLATED = "grass-shepherd-isolated.conf"
-"""Of `deploy/systemd`: what the shepherd's unit has in addition where users are isolated."""
+"""File in `deploy/systemd`: an addition to the shepherd's unit where users are isolated."""
 
 
 def unit_puts(paths: NodePaths, *, isolated: bool = False) -> Iterator[Put]:

@@ -30,7 +30,7 @@ for noisy in ("docker", "urllib3"):
 
 
 _FOLDER = 1 << 31
-"""Of a folder, in the engine's modes of files (Go's)."""
+"""Bit of a folder, in the engine's modes of files (Go's)."""
 
 
 class Engine:
