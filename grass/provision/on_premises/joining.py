@@ -34,6 +34,7 @@ from grass.provision.on_premises.join_steps import (
     steps_after_claim,
     steps_to_claim,
 )
+from grass.provision.on_premises.node_design import NodeDesign
 from grass.provision.on_premises.node_paths import NodePaths
 from grass.provision.on_premises.steps import Progress, plan_lines, run_steps
 from grass.wire.calls import Join
@@ -106,6 +107,54 @@ def join(
     Raises errors of ``grass.errors`` and ``grass.hosts``. NotReachedError: the node is READY, but the master cannot
     reach its API. Nothing is changed before all checks have passed.
     """
+    found = _checked(host, join_client, invitation, offer, progress, paths, check)
+    label, own, asked, design, paths = found.label, found.own, found.asked, found.design, found.paths
+    made = replace(node_steps.made(found.facts, design, paths), details=builtins(own))
+    claim = None if asked.granted else claim_step(join_client, invitation, found.offer, design, paths, own, made)
+    new: list[str] = []
+    certificate = certificate_step(join_client, paths, own, lambda: new.append("certificate"))
+    steps = list(steps_to_claim(design, paths, invitation, asked.bundle, made, own, claim, certificate))
+    share = own.share or expected_share(asked.reach)
+    expected = list(steps_after_claim(design, paths, own, asked.bundle, again=True, share=share))
+    if plan is not None:
+        for line in plan_lines([*steps, *expected], label):
+            plan(line)
+        return None
+    run_steps(host, steps, progress, label, after=len(expected))
+    taken_in(label)
+    claimed = claim is not None
+    again = claimed or bool(new)
+    rest = list(steps_after_claim(design, paths, own, asked.bundle, again=again, new_node=claimed))
+    run_steps(host, rest, progress, label, before=len(steps))
+    view = wait_until_ready(join_client, label, own, progress)
+    if view["state"] == NodeState.READY.value:
+        check_reached(join_client, label, own, view)
+    return view
+
+
+@dataclass(frozen=True)
+class _Checked:
+    """What is known of a machine once all checks have passed. ``label``: its name in messages."""
+
+    label: str
+    facts: Facts
+    offer: Offer
+    own: Own
+    asked: Asked
+    design: NodeDesign
+    paths: NodePaths
+
+
+def _checked(
+    host: Host,
+    join_client: JoinClient,
+    invitation: Invitation,
+    offer: Offer | None,
+    progress: Progress,
+    paths: NodePaths | None,
+    check: Callable[[Join], View] | None,
+) -> _Checked:
+    """Ask the machine and the master, and check everything. Changes nothing. Arguments are as in ``join``."""
     facts, since = gather(host, invitation.cluster), clock.steady()
     paths = paths or node_paths.of_root(invitation.cluster, facts.config)
     facts = with_record(host, facts, paths)
@@ -127,27 +176,7 @@ def join(
         facts, offer, paths, served=asked.served, joined=joined, granted=asked.granted, isolate=asked.isolate
     )
     _check_reach(host, facts, label, asked.reach)
-    made = replace(node_steps.made(facts, design, paths), details=builtins(own))
-    claim = None if asked.granted else claim_step(join_client, invitation, offer, design, paths, own, made)
-    new: list[str] = []
-    certificate = certificate_step(join_client, paths, own, lambda: new.append("certificate"))
-    steps = list(steps_to_claim(design, paths, invitation, asked.bundle, made, own, claim, certificate))
-    share = own.share or expected_share(asked.reach)
-    expected = list(steps_after_claim(design, paths, own, asked.bundle, again=True, share=share))
-    if plan is not None:
-        for line in plan_lines([*steps, *expected], label):
-            plan(line)
-        return None
-    run_steps(host, steps, progress, label, after=len(expected))
-    taken_in(label)
-    claimed = claim is not None
-    again = claimed or bool(new)
-    rest = list(steps_after_claim(design, paths, own, asked.bundle, again=again, new_node=claimed))
-    run_steps(host, rest, progress, label, before=len(steps))
-    view = wait_until_ready(join_client, label, own, progress)
-    if view["state"] == NodeState.READY.value:
-        check_reached(join_client, label, own, view)
-    return view
+    return _Checked(label, facts, offer, own, asked, design, paths)
 
 
 def _complete(host: Host, facts: Facts, offer: Offer, invitation: Invitation, own: Own) -> Offer:
