@@ -185,7 +185,7 @@ class Transport:
                     self.on_away(self._text("does not answer; waiting for it to come back"))
 
     def _give_up(self, error: Exception, answer: UnreachableError | None, may_change: bool) -> NoReturn:
-        """``answer``: what the server said, which is the error or came before a silence."""
+        """Raise the last error. ``answer``: what the server said, which is the error or came before a silence."""
         open_end = "; the requested change may still be made" if may_change else ""
         if isinstance(answer, _COMPLETE):
             if answer is error:

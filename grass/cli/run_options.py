@@ -188,9 +188,9 @@ def as_options(error: ManifestError, options: JobOptions) -> ManifestError:
 
 def _option(path: str, set_here: set[str]) -> str:
     inner = path.removeprefix(f"components.{COMPONENT}.")
-    place, key = inner.partition("[")[0], inner.partition(".")[0].partition("[")[0]
+    field, key = inner.partition("[")[0], inner.partition(".")[0].partition("[")[0]
     known = {name.replace("_", "-") for name in JobOptions.__dataclass_fields__}
-    flag = _FLAGS.get(place, key)
+    flag = _FLAGS.get(field, key)
     return f"--{flag}" if flag in known and not {key, "job"} & set_here else path
 
 

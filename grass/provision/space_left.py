@@ -30,7 +30,7 @@ def limited(config: ClusterConfig, user: str) -> bool:
 
 
 class SpaceLeft:
-    """Of one transfer. While redis is away, nothing is known to be kept."""
+    """The space that one transfer may still use. While redis is away, nothing is known to be kept."""
 
     def __init__(self, config: ClusterConfig, user: str) -> None:
         self._user = user

@@ -43,7 +43,7 @@ class Accounts(Protocol):
 
 
 class RedisAccounts:
-    """Over a connection of the user ``admin`` to the cluster's own server."""
+    """Accounts of the cluster's own server, over a connection of the user ``admin``."""
 
     def __init__(self, backend: RedisBackend, prefix: str, shared: SharedBound | None = None) -> None:
         self._backend = backend

@@ -289,7 +289,10 @@ class ApiStore:
         address: str = "",
         at: float | None = None,
     ) -> None:
-        """``job``, ``run``: name and id of a job. ``at``: when it happened, in seconds since the epoch; None: now."""
+        """Write an event.
+
+        ``job``, ``run``: name and id of a job. ``at``: when it happened, in seconds since the epoch; None: now.
+        """
         when = wall() if at is None else at
         event = EventRecord(when, kind.value, message, user, job, task, node, run=run, address=address)
         self._backend.apply([logged(self._keys, event)])

@@ -67,8 +67,10 @@ class Backend(Protocol):
         ...
 
     def put_if(self, key: str, value: str, seconds: int, old: str | None, channel: str) -> bool:
-        """As ``put``, if the present value is ``old`` (None: there is none), in one atomic step. Return whether it was
-        stored."""
+        """Do as ``put``, if the present value is ``old`` (None: there is none), in one atomic step.
+
+        Return whether it was stored.
+        """
         ...
 
     def delete(self, key: str, channel: str) -> bool:
@@ -94,7 +96,7 @@ class Backend(Protocol):
     def hgetall(self, key: str) -> dict[str, str]: ...
 
     def hget_many(self, key: str, fields: Sequence[str]) -> dict[str, str]:
-        """Those of ``fields`` that are there."""
+        """Return those of ``fields`` that are there."""
         ...
 
     def hash_pieces(self, key: str) -> Iterator[dict[str, str]]:

@@ -120,7 +120,7 @@ class Keys:
         self.history_jobs = prefix + "history:jobs"
 
     def jobs_in(self, state: str, user: str) -> str:
-        """``user``: empty for all."""
+        """Return the key of the sorted set of jobs in a state. ``user``: empty for all."""
         return f"{self.prefix}jobs-in:{state}:{user}"
 
     def tasks(self, job_id: str) -> str:

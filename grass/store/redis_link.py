@@ -150,7 +150,7 @@ class _TlsConnection(redis.Connection):
 
 
 class RedisListener:
-    """Over redis-py's ``PubSub``, whose methods lock. A connection that is silent is tried with PING."""
+    """A listener over redis-py's ``PubSub``, whose methods lock. A connection that is silent is tried with PING."""
 
     def __init__(self, pubsub: Any) -> None:
         self._pubsub = pubsub

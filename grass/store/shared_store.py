@@ -21,7 +21,7 @@ AT_ONCE = 16
 
 
 class SharedStore:
-    """For many threads. Every method raises UnreachableError while redis is away.
+    """The values that tasks share. Safe for several threads. Every method raises UnreachableError while redis is away.
 
     ``space``: of a job (``grass.api.task_token.shared_space``). Nodes without a part of the job cannot compute it."""
 

@@ -19,7 +19,7 @@ LEAST_KEPT = 20
 
 
 class AttemptRecord(msgspec.Struct, frozen=True, array_like=True):
-    """``<component>.<index>/<attempt>`` → record in the hash ``attempts:<job id>``."""
+    """One earlier attempt. In the hash ``attempts:<job id>``, by ``<component>.<index>/<attempt>``."""
 
     attempt: int
     node: str | None

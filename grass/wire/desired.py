@@ -28,7 +28,7 @@ class DesiredAttempt(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class DesiredChange(msgspec.Struct, frozen=True, omit_defaults=True):
-    """To be applied in the order of the fields. Applying one twice changes nothing."""
+    """One change of a node's desired state. Apply it in the order of the fields; applying it twice changes nothing."""
 
     launch: dict[str, LaunchTemplate] = {}
     """Launch key → its new template."""

@@ -8,7 +8,7 @@ from grass.wire.codec import Form
 
 
 class EventRecord(msgspec.Struct, frozen=True, omit_defaults=True):
-    """On the stream ``events``; the entry's id is the event's. Names that do not apply are empty."""
+    """One event. On the stream ``events``; the entry's id is the event's. Names that do not apply are empty."""
 
     time: float
     """Seconds since the epoch, by the master's clock."""

@@ -11,7 +11,7 @@ from grass.wire.codec import Form
 
 
 class FeedEntry(msgspec.Struct, frozen=True, omit_defaults=True):
-    """On the stream ``feed``, in the field ``body``."""
+    """The names of what one step changed. On the stream ``feed``, in the field ``body``."""
 
     jobs: tuple[str, ...] = ()
     """Job ids."""

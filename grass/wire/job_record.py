@@ -69,7 +69,7 @@ class Outcome(NamedTuple):
 
 
 class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """By job id in the hash ``jobs``."""
+    """The record of one run of a job. By job id in the hash ``jobs``."""
 
     id: str
     name: str

@@ -13,7 +13,10 @@ from grass.wire.codec import Form
 
 
 class LaunchTemplate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """By launch key in the hash ``node:<n>:launch``. Most fields are those of ``grass.model.job.Component``."""
+    """What the attempts of one component share.
+
+    By launch key in the hash ``node:<n>:launch``. Most fields are those of ``grass.model.job.Component``.
+    """
 
     job_id: str
     job: str

@@ -24,7 +24,9 @@ DELETED = ".deleted-"
 
 
 class LogBlock(msgspec.Struct, frozen=True, omit_defaults=True):
-    """At most 64 KiB. It ends at a newline where possible. Exactly one of ``text`` and ``base64`` is set.
+    """A piece of a task's output, at most 64 KiB.
+
+    It ends at a newline where possible. Exactly one of ``text`` and ``base64`` is set.
 
     Readers find ``attempt``, ``stream``, ``offset`` and ``time`` at the start of the line: their order is part of the
     format.

@@ -20,7 +20,7 @@ DEFAULT_TTL, LONGEST_TTL = 86_400.0, 7 * 86_400.0
 
 
 class World(msgspec.Struct, frozen=True, kw_only=True):
-    """``GET /v1/world?after=GENERATION&wait=SECONDS``: the membership of the task's component."""
+    """The membership of the task's component: ``GET /v1/world?after=GENERATION&wait=SECONDS``."""
 
     generation: int
     epoch: int
@@ -36,7 +36,7 @@ class World(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Pulse(msgspec.Struct, frozen=True, kw_only=True):
-    """``GET /v1/pulse?after=GENERATION&wait=SECONDS``: whether the membership has changed since."""
+    """Whether the membership has changed since: ``GET /v1/pulse?after=GENERATION&wait=SECONDS``."""
 
     generation: int
     epoch: int
@@ -45,14 +45,17 @@ class Pulse(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Left(msgspec.Struct, frozen=True, kw_only=True):
-    """``POST /v1/leave``: the node reports that the attempt may be stopped."""
+    """The answer to ``POST /v1/leave``: the node reports that the attempt may be stopped."""
 
     generation: int
     epoch: int
 
 
 class BarrierState(msgspec.Struct, frozen=True, kw_only=True):
-    """``POST /v1/barrier/NAME?wait=SECONDS``: join the barrier and wait until every member of this generation has."""
+    """The state of a barrier: ``POST /v1/barrier/NAME?wait=SECONDS``.
+
+    The call joins the barrier, and waits until every member of this generation has joined it.
+    """
 
     generation: int
     """Generation to which the barrier belongs. When the membership changes, the barrier ends without having passed."""
@@ -63,7 +66,7 @@ class BarrierState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class KeyState(msgspec.Struct, frozen=True, kw_only=True):
-    """``GET /v1/kv/KEY?revision=REVISION&wait=SECONDS``, ``PUT`` and ``DELETE /v1/kv/KEY``: a key as it is now."""
+    """A key as it is now: ``GET /v1/kv/KEY?revision=REVISION&wait=SECONDS``, ``PUT`` and ``DELETE /v1/kv/KEY``."""
 
     generation: int
     epoch: int

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class Moment(NamedTuple):
-    """As JSON: ``[at, boot]``."""
+    """A time of the steady clock of one boot. As JSON: ``[at, boot]``."""
 
     at: float
     """Steady seconds."""

@@ -17,7 +17,7 @@ from grass.wire.moment import Moment
 
 
 class DrainRecord(NamedTuple):
-    """As JSON: a list."""
+    """A drain of a node. As JSON: a list."""
 
     user: str
     deadline: Moment | None
@@ -29,7 +29,7 @@ class DrainRecord(NamedTuple):
 
 
 class NodeRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """By name in the hash ``nodes``."""
+    """The record of one node. By name in the hash ``nodes``."""
 
     name: str
     state: NodeState

@@ -10,7 +10,7 @@ from grass.wire.job_record import JobRecord
 
 
 class Notification(msgspec.Struct, frozen=True, kw_only=True):
-    """By id in the hash ``notifications``; removed once it was delivered or given up.
+    """A notification to deliver. By id in the hash ``notifications``; removed once it was delivered or given up.
 
     Without ``webhook`` and ``command``, it goes to the receiver in the cluster's settings.
     """

@@ -45,7 +45,10 @@ class PlannedPreemption(msgspec.Struct, frozen=True):
 
 
 class PlanAnswer(msgspec.Struct, frozen=True):
-    """On the stream ``plans`` (fields ``question``, ``body``), with the commit that takes the ticket."""
+    """The whole answer.
+
+    On the stream ``plans`` (fields ``question``, ``body``), with the commit that takes the ticket.
+    """
 
     components: dict[str, PlannedComponent] = {}
     preemptions: tuple[PlannedPreemption, ...] = ()

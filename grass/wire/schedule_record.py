@@ -23,7 +23,7 @@ class ScheduleState(str, Enum):
 
 
 class ScheduleRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """By name in the hash ``schedules``."""
+    """The record of one schedule. By name in the hash ``schedules``."""
 
     name: str
     state: ScheduleState

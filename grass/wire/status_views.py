@@ -58,7 +58,7 @@ class ChangePiece(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class DiskView(msgspec.Struct, frozen=True):
-    """Of a machine; in bytes. ``free``: for programs that are not root's."""
+    """The space of a disk, in bytes. ``free``: for programs that are not root's."""
 
     holds: str
     """What is on it: ``state``, ``logs``, or ``state and logs``."""

@@ -74,9 +74,9 @@ def _type(made: ast.ClassDef) -> str:
     title = f"\n### {made.name}\n\n"
     if "tag" in options:
         title += f'`"{options["tag_field"]}": "{options["tag"]}"`. '
-    if options.get("array_like") == "True":
-        title += "A JSON list of these, in this order. "
     text = title + _prose(ast.get_docstring(made))
+    if options.get("array_like") == "True":
+        text = f"{text.rstrip()} As JSON: a list of these, in this order."
     rows = [f"| `{name}` | `{shape}` | {default} | {said} |\n" for name, shape, default, said in _fields(made)]
     return text.rstrip() + "\n\n| field | type | default | meaning |\n|---|---|---|---|\n" + "".join(rows)
 

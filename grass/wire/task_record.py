@@ -15,7 +15,7 @@ from grass.wire.usage import TaskTotals
 
 
 class TaskRecord(msgspec.Struct, array_like=True):
-    """``<component>.<index>`` → record in the hash ``tasks:<job id>``.
+    """One task and its newest attempt. In the hash ``tasks:<job id>``, by ``<component>.<index>``.
 
     Not frozen, because the master-agent's memory of a task is its record. No other code changes a record.
     """

@@ -55,7 +55,7 @@ LEVELS = (FINE, MINUTES, QUARTERS)
 
 
 class JobHistory(msgspec.Struct, frozen=True, array_like=True):
-    """In the hash ``history:jobs``."""
+    """How far the history of a job goes. In the hash ``history:jobs``."""
 
     at: float
     """When it grew last: seconds since the epoch."""

@@ -11,7 +11,7 @@ from grass.wire.codec import Form
 
 
 class UsageRecord(NamedTuple):
-    """By user in the hash ``usage``. As JSON: a list."""
+    """The decayed usage of one user. By user in the hash ``usage``. As JSON: a list."""
 
     value: float
     """Share of the cluster times seconds, decayed to ``at``."""

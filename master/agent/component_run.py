@@ -134,7 +134,7 @@ class ComponentRun:
 
     @property
     def demanded(self) -> Shape:
-        """What its tasks need now."""
+        """Return what its tasks need now."""
         if self.avoid is None:
             return self.shape
         return replace(self.shape, avoid=(*self.shape.avoid, self.avoid))

@@ -40,7 +40,10 @@ class _Entry(NamedTuple):
 
 @dataclass
 class _Lane:
-    """Of one user. ``items``: the oldest first. ``due``: what may be next. ``parked``: what waits for its receiver."""
+    """The notifications of one user.
+
+    ``items``: the oldest first. ``due``: what may be next. ``parked``: what waits for its receiver.
+    """
 
     items: dict[str, Waiting] = field(default_factory=dict)
     due: list[_Entry] = field(default_factory=list)

@@ -123,7 +123,7 @@ class NodeRun:
 
     @property
     def free(self) -> Resources:
-        """What is not allocated. Negative if the node has shrunk below what is allocated."""
+        """Return what is not allocated. Negative if the node has shrunk below what is allocated."""
         return self.total - self.allocated
 
     @property

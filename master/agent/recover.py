@@ -152,7 +152,7 @@ def _node(cluster: Cluster, record: NodeRecord, agenda: Agenda, now: _Now, chang
 
 
 def _job(cluster: Cluster, loaded: LoadedJob, agenda: Agenda, now: _Now) -> JobRun | None:
-    """None: its specification is not there."""
+    """Return the memory of a job. None: its specification is not there."""
     record, spec = loaded.record, loaded.spec
     if record.state.ended:
         return JobRun.past(record)

@@ -82,7 +82,7 @@ class Step:
         self.cluster.cache.node_changed(node.name)
 
     def touch_launch(self, node: NodeRun, key: LaunchKey) -> None:
-        """As ``touch_node``, when what a launch has allocated on the node changed."""
+        """Do as ``touch_node``, when what a launch has allocated on the node changed."""
         self.cluster.cache.launch_changed(node.name, key)
         self.touch_node(node)
 

@@ -55,7 +55,7 @@ def call_node(config: ClusterConfig, record: NodeRecord, method: str, path: str,
 
 
 def read_output(config: ClusterConfig, record: NodeRecord, path: str, check: Callable[[], None]) -> Any:
-    """As ``call_node``, for a call that waits at the node. The caller must have a waiting slot.
+    """Do as ``call_node``, for a call that waits at the node. The caller must have a waiting slot.
 
     ``check``: is called every ``LOOK_SECONDS``, and before the answer is returned; what it raises ends the wait."""
     answer = _call(config, record, "GET", path, None, OUTPUT_SECONDS, check)

@@ -13,7 +13,10 @@ INTERVAL = 0.2
 
 
 class Progress:
-    """For one stream. ``wanted``: the client wants every change; otherwise it receives the job's state only once."""
+    """What one stream has sent.
+
+    ``wanted``: the client wants every change; otherwise it receives the job's state only once.
+    """
 
     def __init__(self, wanted: bool) -> None:
         self._wanted = wanted

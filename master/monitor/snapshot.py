@@ -78,7 +78,7 @@ def collect(
     waits: Waits,
     figures: ApiFigures,
 ) -> Snapshot:
-    """Raises UnreachableError while redis is away."""
+    """Return the figures of a page. Raises UnreachableError while redis is away."""
     now = clock.wall()
     states = (*BEGUN, JobState.QUEUED)
     ids = api.job_index.newest([[state] for state in states], "", MOST_JOBS, None)

@@ -23,7 +23,7 @@ SOME = 32
 
 
 class Candidates:
-    """Of one ``need``, in the order of ``ranking``."""
+    """The nodes that fit one ``need``, in the order of ``ranking``."""
 
     def __init__(self, free_table: FreeTable, need: Need, ranking: Ranking) -> None:
         self._free_table, self._need, self._ranking = free_table, need, ranking

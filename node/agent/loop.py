@@ -306,7 +306,7 @@ class NodeAgent:
         return (*self._conditions.now(), *self._running.cannot_end(), *(each for each in troubles if each))
 
     def _on_unreadable(self, problem: str) -> None:
-        """In a thread. Send a hello at once, so that the master learns which protocol this node speaks."""
+        """Send a hello at once, so that the master learns which protocol this node speaks. Called in a thread."""
         if problem and not self._unreadable:
             self._reports.hello(self._report.hello(self._blocked_by))
         self._unreadable = problem

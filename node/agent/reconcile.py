@@ -25,7 +25,10 @@ itself enforces the width."""
 
 
 class Phase(Enum):
-    """Of one attempt. WAITING: desired, and not yet given to the runtime. ENDED: the runtime still keeps its end."""
+    """The phase of one attempt.
+
+    WAITING: desired, and not yet given to the runtime. ENDED: the runtime still keeps its end.
+    """
 
     WAITING = "waiting"
     STARTED = "started"
@@ -35,7 +38,7 @@ class Phase(Enum):
 
 @dataclass
 class Actions:
-    """To be carried out in the order of the fields. ``not_started``: attempts that were stopped before they started."""
+    """What to do now, in the order of the fields. ``not_started``: attempts that were stopped before they started."""
 
     start: list[str] = field(default_factory=list)
     stop: dict[str, float] = field(default_factory=dict)

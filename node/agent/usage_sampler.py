@@ -42,7 +42,7 @@ log = logging.getLogger(__name__)
 
 
 class FirstProcess(NamedTuple):
-    """Of an attempt. ``since``: the steady time of its start."""
+    """The first process of an attempt. ``since``: the steady time of its start."""
 
     pid: int
     since: float

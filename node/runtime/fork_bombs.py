@@ -38,6 +38,6 @@ class ForkBombs:
 
 
 def why_killed(most: int) -> Reason:
-    """``most``: its limit of processes."""
+    """Return why an attempt was killed. ``most``: its limit of processes."""
     message = f"killed: it reached its limit of {most:,} processes, and went on trying to start more"
     return Reason(ReasonCode.SIGNAL, message, {"signal": signal.SIGKILL.value})

@@ -14,7 +14,7 @@ _SHOWN = 4
 
 
 class Notes:
-    """Of one file."""
+    """The warnings about one file."""
 
     def __init__(self) -> None:
         self._found: dict[str, list[str]] = {}

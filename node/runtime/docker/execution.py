@@ -85,7 +85,7 @@ class ContainerExecution:
             self._engine.resize_terminal(self._id, rows, columns)
 
     def signal(self, number: int) -> None:
-        """In a thread: the engine may take a while."""
+        """Signal the command, in a thread: the engine may take a while."""
         threading.Thread(target=self._signal, args=(number,), name="exec-signal", daemon=True).start()
 
     def _signal(self, number: int) -> None:

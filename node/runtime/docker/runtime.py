@@ -148,7 +148,10 @@ class DockerRuntime:
         self._ends.died(container)
 
     def _on_list(self, connection: int, running: dict[str, str | None], found: list[Answer] | GrassError) -> None:
-        """``running``: the containers when the list was requested. Those started later may be missing in it."""
+        """Take the list.
+
+        ``running``: the containers when the list was requested. Those started later may be missing in it.
+        """
         if not self._events.up or self._events.connection != connection:
             return
         if isinstance(found, GrassError):
