@@ -46,7 +46,7 @@ class LogRemoval:
         try:
             logs.rename(removed)
         except FileNotFoundError:
-            pass  # nothing of it has come
+            pass  # no logs have arrived
         except OSError:  # there are logs that came late, beside those that are being removed
             self._put(logs)
         else:

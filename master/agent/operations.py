@@ -77,7 +77,7 @@ def cancel(step: Step, run: JobRun, ticket: CancelOperation) -> None:
 
 
 def settle(step: Step, run: JobRun) -> None:
-    """Let the job's operations go on, as far as they can now: where one ends, the next may begin, and end too."""
+    """Take every step of the job's operations that is possible now. Where one ends, the next may begin, and end."""
     if run.outcome is None and not run.state.ended:
         _check_minimum(step, run)
     before, now = None, _progress(run)

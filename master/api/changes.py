@@ -47,7 +47,7 @@ def follow_changes(call: Call) -> Pieces:
     name = call.query["job"]
     if name is None:
         return _follow(call, _Cluster(call), after)
-    return _follow(call, _WatchedJob(call, find_job(call, name).id), None)  # its tasks may be others by now
+    return _follow(call, _WatchedJob(call, find_job(call, name).id), None)  # the job may have other tasks meanwhile
 
 
 class _OutdatedError(Exception):

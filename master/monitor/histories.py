@@ -89,7 +89,7 @@ Load = Callable[[str, list[tuple[str, Level, int]]], Mapping[tuple[str, Level, i
 
 
 class Histories:
-    """The histories of all subjects, as far as they are in memory.
+    """The chunks of all histories that are in memory.
 
     ``load`` reads chunks of an earlier monitor, once for each subject. ``fields`` lists the fields of a hash.
 

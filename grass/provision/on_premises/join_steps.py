@@ -82,7 +82,7 @@ def claim_step(
 def certificate_step(join_client: JoinClient, paths: NodePaths, own: Own, installed: Callable[[], None]) -> Step:
     """Return the step that gets the node's certificate. The node makes the key, which never leaves it.
 
-    ``installed``: called when there is a new one, of which the daemons have to know."""
+    ``installed``: called when there is a new one, so that the daemons learn of it."""
     program = (paths.python, "-m", "grass.provision.host_certificate")
     prefix = () if paths.rootless else ("runuser", "-u", paths.owner.partition(":")[0], "--")
 

@@ -135,7 +135,7 @@ class Groups:
 
 
 def find() -> Groups:
-    """Return the groups below that of this process, as far as this system has them. Called with the rights of root."""
+    """Return those groups below that of this process which this system has. Called with the rights of root."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     own = control_groups.of_process(os.getpid())
     trees = {name: own[name] for name in control_groups.CONTROLLERS if name in own}

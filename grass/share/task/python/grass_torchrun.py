@@ -64,7 +64,7 @@ class Watch:
         self._stopped.set()
 
     def all_arrived(self, members):
-        """Return whether these new members have arrived, as far as is known. The others are looked for from now on."""
+        """Return whether these new members are known to have arrived. The others are looked for from now on."""
         self._awaited = [member for member in members if member not in self._arrived]
         return not self._awaited
 
