@@ -1,6 +1,7 @@
 """The secret shared by the master and one node. It is derived, so that the master stores no list. Pure.
 
 Each join has another token: a machine that was removed cannot use its own for a later node of the same name.
+Used by ``master.api`` and ``master.collector``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The key-value store that the tasks of one job share, as a node-agent uses it. In redis, so that it survives nodes.
 
-Values expire. Compare-and-set is one atomic step. Nobody but tasks reads what is here.
+Values expire. Compare-and-set is one atomic step. Nobody but tasks reads what is here. Used by
+``node.agent`` and ``node.membership``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Memberships on this node as the node-agent uses them: it reports what changed, and requests what an attempt gets."""
+"""Memberships on this node as the node-agent uses them: it reports what changed, and requests what an attempt gets.
+
+Used by ``node.agent.loop`` and ``node.agent.starts``.
+"""
 
 from __future__ import annotations
 

@@ -23,6 +23,8 @@ USER = re.compile(
     re.IGNORECASE,
 )
 """Words with which a docstring says who uses the module."""
+MANNER = re.compile(r"\bas (?:a |the )?[\w-]+ (?:reads|sends|uses|writes) (?:it|them|this)\b")
+"""Words that look like that, but say how something is: "amounts as Kubernetes writes them"."""
 NAMED = re.compile(r"\b(?:Used|Loaded|Called) by ((?:``[\w.]+``(?:, |,? and )?)+)[.,;]")
 NOT_WHAT_IT_IS = re.compile(r"``\w+``(, ``\w+``)*( None)?:|(As|By|For|From|In|Of|On|Over|To|With) ")
 """How the docstring of a class begins that explains a field, or where the class is kept, before it says what it is."""
@@ -30,7 +32,7 @@ DOTTED = re.compile(r"^((?:grass|master|node)(?:\.\w+)+)(?::|$)")
 
 
 def names_a_user(docstring: str) -> bool:
-    return USER.search(" ".join(docstring.split())) is not None
+    return USER.search(MANNER.sub("", " ".join(docstring.split()))) is not None
 
 
 def named_users(docstring: str) -> list[str]:
@@ -133,6 +135,7 @@ def test_a_class_whose_docstring_begins_with_something_else_is_found() -> None:
 
 def test_a_docstring_without_users_or_with_a_wrong_one_is_found() -> None:
     assert not names_a_user("Formats amounts: ``512MiB``, ``1h30m``. Pure.")
+    assert not names_a_user("Parses amounts as Kubernetes writes them. Pure.")
     assert names_a_user("Formats amounts. Used by the CLI.")
     assert named_users("Formats amounts. Used by ``cells``, ``table`` and\n``grass.api``. Pure.") == [
         "cells",

@@ -1,6 +1,6 @@
 """Reads a pod template: its one container becomes the command, image, environment and needs of a component.
 
-``reference`` of the keys: docs/guide/foreign-files.md. A test compares that page with the tables here. Used by
+docs/reference/foreign-files.md lists the keys. A test compares that page with the tables here. Used by
 ``replica``.
 """
 

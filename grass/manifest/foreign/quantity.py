@@ -1,4 +1,7 @@
-"""Parses amounts as Kubernetes writes them: ``500m`` cores, ``2Gi``, ``1e3``. Returns the units of ``Resources``."""
+"""Parses amounts as Kubernetes writes them: ``500m`` cores, ``2Gi``, ``1e3``. Returns the units of ``Resources``.
+
+Used by ``mars_job``, ``mars_memory``, ``pod``, ``pod_needs`` and ``scaling``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Worker threads for blocking requests to the engine. Their results are handled in the caller's loop."""
+"""Worker threads for blocking requests to the engine. Their results are handled in the caller's loop.
+
+Used by ``reactor``.
+"""
 
 from __future__ import annotations
 
