@@ -101,21 +101,10 @@ class ApiStore:
             reason=reason,
             rerun_of=rerun_of,
         )
-        text = f"{job.name} submitted" + (f" as a rerun of {rerun_of}" if rerun_of else "")
-        event = EventRecord(wall(), EventKind.JOB_SUBMITTED, text, user, job.name, run=job_id, address=address)
         keys = self._keys
-        ops: list[Op] = [
-            ("HSET", keys.specs, job_id, encode(job)),
-            ("HSET", keys.jobs, job_id, encode(record)),
-            ("HSET", keys.live, job.name, job_id),
-            ("HSET", keys.names, job.name, job_id),
-            ("XADD", keys.tickets, 0, "body", encode(StartJob(job, record))),
-            *moved(keys, user, record.submitted, job_id, None, record.state),
-            logged(keys, event),
-        ]
+        ops = [*_submission(keys, job, record, address), *self.sessions.ops(sighting)]
         if file is not None:
             ops.append(("HSET", keys.job_files, job_id, encode(file)))
-        ops += self.sessions.ops(sighting)
         guards: list[Guard] = [
             *self.sessions.guards(sighting),
             ("no-field", keys.specs, job_id),
@@ -315,3 +304,19 @@ class ApiStore:
     def _by_name(self, form: Form[T], key: str) -> list[T]:
         records = dict(sound(form, key, self._backend.hgetall(key).items()))
         return [records[name] for name in sorted(records)]
+
+
+def _submission(keys: Keys, job: Job, record: JobRecord, address: str) -> list[Op]:
+    """Return the writes that make a job known: specification, record, names, ticket and event."""
+    rerun = f" as a rerun of {record.rerun_of}" if record.rerun_of else ""
+    text = f"{job.name} submitted{rerun}"
+    event = EventRecord(wall(), EventKind.JOB_SUBMITTED, text, record.user, job.name, run=record.id, address=address)
+    return [
+        ("HSET", keys.specs, record.id, encode(job)),
+        ("HSET", keys.jobs, record.id, encode(record)),
+        ("HSET", keys.live, job.name, record.id),
+        ("HSET", keys.names, job.name, record.id),
+        ("XADD", keys.tickets, 0, "body", encode(StartJob(job, record))),
+        *moved(keys, record.user, record.submitted, record.id, None, record.state),
+        logged(keys, event),
+    ]
