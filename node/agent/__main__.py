@@ -38,11 +38,10 @@ REFUSED_AGAIN = 30.0
 """Seconds after which an agent that redis refuses ends: its node was removed, or is being recreated."""
 
 log = logging.getLogger("node.agent")
-_refused = threading.Lock()
 
 
 def main(path: str) -> int:
-    threading.excepthook = _end_at_once
+    threading.excepthook = ThreadFailureHook(REFUSED_AGAIN)
     sys.setswitchinterval(0.0005)  # threads that send reports must not wait for the loop
     config = ClusterConfig.load(path)
     secrets = Secrets.load(config.home)
@@ -97,29 +96,37 @@ def _probe(config: ClusterConfig, gpus: list[int], notifier: Notifier, key: str)
     return found[0]
 
 
-def _end_at_once(failure: threading.ExceptHookArgs) -> None:
-    """End the agent when one of its threads failed. The next agent continues where this one stopped."""
-    if isinstance(failure.exc_value, NotAllowedError):
-        _end_refused(failure.exc_value)
-        return
-    log.critical("a thread failed; the node-agent ends and is restarted", exc_info=failure.exc_value)
-    _end()
+class ThreadFailureHook:
+    """The hook for threads that fail: it ends the agent. The next agent continues where this one stopped.
+
+    ``refused_again``: seconds until the end of an agent that redis refuses. Until then its tasks run on, and can be
+    stopped. Both threads that use redis are refused; one of them logs it.
+    """
+
+    def __init__(self, refused_again: float) -> None:
+        self._refused_again = refused_again
+        self._refused = threading.Lock()
+
+    def __call__(self, failure: threading.ExceptHookArgs) -> None:
+        if isinstance(failure.exc_value, NotAllowedError):
+            self._end_later(failure.exc_value)
+            return
+        log.critical("a thread failed; the node-agent ends and is restarted", exc_info=failure.exc_value)
+        _end()
+
+    def _end_later(self, error: NotAllowedError) -> None:
+        if not self._refused.acquire(blocking=False):
+            return
+        hint = "if this machine is no longer a node of the cluster, run `grass leave` on it to clean up"
+        log.error("%s; %s; the node-agent restarts in %g s", error, hint, self._refused_again)
+        again = threading.Timer(self._refused_again, _end)
+        again.daemon = True
+        again.start()
 
 
 def _end() -> None:
     logging.shutdown()
     os._exit(70)
-
-
-def _end_refused(error: NotAllowedError) -> None:
-    """End later: until then tasks run on, and can be stopped. Both threads that use redis come here; one logs."""
-    if not _refused.acquire(blocking=False):
-        return
-    hint = "if this machine is no longer a node of the cluster, run `grass leave` on it to clean up"
-    log.error("%s; %s; the node-agent restarts in %g s", error, hint, REFUSED_AGAIN)
-    again = threading.Timer(REFUSED_AGAIN, _end)
-    again.daemon = True
-    again.start()
 
 
 if __name__ == "__main__":

@@ -7,11 +7,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PATCHED = re.compile(r"""monkeypatch\.set(?:attr|item)\([^\n]*?[\w.,\s]["'.]_?[A-Z][A-Z0-9_]+["'],""")
+ASSIGNED = re.compile(r"^\s*[a-z][\w.]*\._?[A-Z][A-Z0-9_]+ = ")
 MODULE = re.compile(r"`((?:grass|master|node|tests|scripts)/[\w/]+\.py)`")
 
 
 def patches_a_constant(text: str) -> list[str]:
-    return [line.strip() for line in text.splitlines() if PATCHED.search(line)]
+    return [line.strip() for line in text.splitlines() if PATCHED.search(line) or ASSIGNED.match(line)]
 
 
 def test_no_test_patches_a_constant_of_the_product() -> None:
@@ -24,6 +25,7 @@ def test_a_patched_constant_is_found() -> None:
     call = "monkeypatch.set" + "attr"
     assert patches_a_constant(f'    {call}(patience, "TIMEOUT", 1)')
     assert patches_a_constant(f'    {call}("grass.api.patience._RESTART", 1)')
+    assert patches_a_constant("    agent._RETRY = 0.1")
     assert not patches_a_constant(f'    {call}(sys, "stdin", text)')
 
 

@@ -8,11 +8,10 @@ import sys
 PROGRAM = """
 import logging, threading
 from grass.errors import NotAllowedError
-from node.agent import __main__ as agent
+from node.agent.__main__ import ThreadFailureHook
 
 logging.basicConfig()
-threading.excepthook = agent._end_at_once
-agent.REFUSED_AGAIN = 0.3
+threading.excepthook = ThreadFailureHook(refused_again=0.3)
 
 def ask() -> None:
     raise NotAllowedError("redis refuses this user: WRONGPASS")
