@@ -1,4 +1,4 @@
-"""The text of tasks and attempts, taken apart without types. Pure.
+"""The text of launches, tasks and attempts, taken apart without types: the one home of its grammar. Pure.
 
 For hot paths, and for the shepherd, which loads no msgspec. Elsewhere ``grass.wire.keys`` has the types. A component's
 name holds neither a dot nor a slash, a job id no slash. Used by all packages.
@@ -8,11 +8,18 @@ from __future__ import annotations
 
 import re
 
-from grass.model.names import is_job_id, is_name
+from grass.model.names import COMPONENT, JOB_ID, is_name
 
-_ATTEMPT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*\.[0-9]{1,9}/[1-9][0-9]{0,8}")
-_TASK = re.compile(r"([^/.]+)\.([0-9]{1,9})")
+_LAUNCH = re.compile(rf"({JOB_ID})/({COMPONENT})")
+_TASK = re.compile(rf"({COMPONENT})\.([0-9]{{1,9}})")
+_ATTEMPT = re.compile(rf"({JOB_ID})/({COMPONENT})\.([0-9]{{1,9}})/([1-9][0-9]{{0,8}})")
 _OPENED = re.compile(r"([^:]+):([A-Za-z0-9_-]{8,64})")
+
+
+def launch_parts(text: str) -> tuple[str, str] | None:
+    """Return the job id and the component that ``<job id>/<component>`` names; None: it names no launch."""
+    found = _LAUNCH.fullmatch(text)
+    return None if found is None else (found[1], found[2])
 
 
 def task_parts(text: str) -> tuple[str, int] | None:
@@ -23,8 +30,13 @@ def task_parts(text: str) -> tuple[str, int] | None:
 
 def is_attempt_key(text: str) -> bool:
     """Check the key of an attempt that came from outside. No part of it can lead out of a folder."""
-    job_id, _, rest = text.partition("/")
-    return is_job_id(job_id) and _ATTEMPT.fullmatch(rest) is not None
+    return _ATTEMPT.fullmatch(text) is not None
+
+
+def checked_attempt_parts(text: str) -> tuple[str, str, int, int] | None:
+    """Return job id, component, index and number of the key of an attempt; None: it is none (``is_attempt_key``)."""
+    found = _ATTEMPT.fullmatch(text)
+    return None if found is None else (found[1], found[2], int(found[3]), int(found[4]))
 
 
 def job_of(key: str) -> str:
@@ -33,7 +45,7 @@ def job_of(key: str) -> str:
 
 
 def attempt_parts(key: str) -> tuple[str, str, str]:
-    """Return job id, task and number of ``<job id>/<component>.<index>/<attempt>``. Raises ValueError."""
+    """Return job id, task and number of the key of an attempt. Nothing is checked but the slashes: ValueError."""
     job_id, task, attempt = key.split("/")
     return job_id, task, attempt
 

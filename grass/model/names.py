@@ -10,6 +10,8 @@ import re
 from collections.abc import Sequence
 
 MAX_NAME = 63
+MAX_JOB_ID = MAX_NAME + 9
+"""A job id is the name of the job, a dash and 8 hexadecimal digits."""
 MAX_TOPOLOGY_LEVELS = 8
 """Most parts of a node's topology path."""
 
@@ -19,13 +21,16 @@ PORT_RULE = "letters, digits and `-` `_`, starting with a letter"
 LABEL_RULE = "letters, digits and `-` `_` `.` `/`, with a letter or digit at both ends"
 REQUEST_ID = "[0-9a-f]{16,64}"
 """Pattern of the ids by which a request is known when it is repeated."""
+JOB_ID = "[A-Za-z0-9][A-Za-z0-9._-]*"
+COMPONENT = "[A-Za-z0-9](?:[A-Za-z0-9_-]*[A-Za-z0-9])?"
+"""Pattern of the name of a component, as ``JOB_ID`` is of the id of a job. Neither bounds the length."""
 
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
-_COMPONENT = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_-]*[A-Za-z0-9])?")
+_COMPONENT = re.compile(COMPONENT)
 _PORT = re.compile(r"[A-Za-z]([A-Za-z0-9_-]*[A-Za-z0-9])?")
 _LABEL = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._/-]*[A-Za-z0-9])?")
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
-_JOB_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_JOB_ID = re.compile(JOB_ID)
 _IMAGE = re.compile(r"[a-z0-9][A-Za-z0-9._/:@-]{0,254}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _SHORT_ID = re.compile(r"[0-9a-f]{8}")

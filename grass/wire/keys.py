@@ -6,15 +6,10 @@ dot nor a slash, a job id no slash. Used by all packages.
 
 from __future__ import annotations
 
-import re
-
 import msgspec
 
 from grass.errors import UndecodableError
-from grass.model.key_text import task_parts
-
-_ATTEMPT = re.compile(r"([^/]+)/([^/.]+)\.([0-9]{1,9})/([0-9]{1,9})")
-_LAUNCH = re.compile(r"([^/]+)/([^/.]+)")
+from grass.model.key_text import checked_attempt_parts, launch_parts, task_parts
 
 
 class LaunchKey(msgspec.Struct, frozen=True, order=True):
@@ -29,10 +24,10 @@ class LaunchKey(msgspec.Struct, frozen=True, order=True):
     @classmethod
     def parse(cls, text: str) -> LaunchKey:
         """Raises UndecodableError."""
-        found = _LAUNCH.fullmatch(text)
+        found = launch_parts(text)
         if found is None:
             raise UndecodableError("", f"not a launch key: {text!r}")
-        return cls(found[1], found[2])
+        return cls(*found)
 
 
 class TaskKey(msgspec.Struct, frozen=True, order=True):
@@ -75,7 +70,7 @@ class AttemptKey(msgspec.Struct, frozen=True, order=True):
     @classmethod
     def parse(cls, text: str) -> AttemptKey:
         """Raises UndecodableError."""
-        found = _ATTEMPT.fullmatch(text)
+        found = checked_attempt_parts(text)
         if found is None:
             raise UndecodableError("", f"not an attempt key: {text!r}")
-        return cls(found[1], found[2], int(found[3]), int(found[4]))
+        return cls(*found)

@@ -19,6 +19,7 @@ from grass.api.daemon_entry import entry_of
 from grass.clock import steady
 from grass.config import ClusterConfig
 from grass.errors import UndecodableError
+from grass.model.names import is_name
 from grass.wire.codec import encode
 from grass.wire.daemon_line import DAEMON_ENTRY, DAEMONS, LONGEST, MASTER, TAG, DaemonEntry, DaemonLine
 
@@ -31,7 +32,7 @@ MOST_NODES = 10_000
 """Nodes whose allowance is remembered."""
 LEVELS = {"DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"}
 
-_TAG = re.compile(rf"{TAG}\.({MASTER}|[A-Za-z0-9_][A-Za-z0-9._-]{{0,199}})\.({'|'.join(DAEMONS)})")
+_TAG = re.compile(rf"{TAG}\.(.+)\.({'|'.join(DAEMONS)})")
 _SEGMENT = re.compile(r"[0-9]{8}\.jsonl")
 
 
@@ -48,7 +49,7 @@ class Source:
     @classmethod
     def of_tag(cls, tag: str) -> Source | None:
         match = _TAG.fullmatch(tag)
-        if match is None:
+        if match is None or not (match[1] == MASTER or is_name(match[1])):
             return None
         return cls(None if match[1] == MASTER else match[1], match[2])
 

@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from grass.model.names import COMPONENT, JOB_ID, MAX_JOB_ID, MAX_NAME
 from grass.wire.keys import TaskKey
 from grass.wire.log_block import DELETED
 from master.collector.blocks import Block, Key
@@ -23,9 +24,7 @@ from master.collector.scan import scan
 REMEMBERED = 8192
 """Files whose ends are kept in memory, about half a KiB each."""
 
-_NAME = r"[A-Za-z0-9_][A-Za-z0-9._-]{0,199}"
-_COMPONENT = r"[A-Za-z0-9_][A-Za-z0-9_-]{0,199}"
-_TAG = re.compile(rf"grass\.({_NAME})\.({_COMPONENT})\.([0-9]{{1,9}})")
+_TAG = re.compile(rf"grass\.({JOB_ID})\.({COMPONENT})\.([0-9]{{1,9}})")
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
@@ -52,6 +51,8 @@ class Target:
         if match is None:
             return None
         job_id, component, index = match.groups()
+        if len(job_id) > MAX_JOB_ID or len(component) > MAX_NAME:
+            return None  # its file might have a name that the file system refuses
         return cls(job_id, f"{component}.{int(index)}.jsonl")
 
 

@@ -168,7 +168,16 @@ def test_a_node_cannot_soon_push_out_what_others_logged(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "tag", ["grass-daemon.n1.bash", "grass-daemon..monitor", "grass-daemon.../x.monitor", "grass.a.b.0"]
+    "tag",
+    [
+        "grass-daemon.n1.bash",
+        "grass-daemon..monitor",
+        "grass-daemon.../x.monitor",
+        "grass-daemon._n1.node-agent",
+        "grass-daemon.n1-.node-agent",
+        f"grass-daemon.{'n' * 64}.node-agent",
+        "grass.a.b.0",
+    ],
 )
 def test_a_tag_that_names_no_daemon_is_none(tag: str) -> None:
     assert Source.of_tag(tag) is None

@@ -133,6 +133,10 @@ def test_a_tag_names_a_file(tag, job_id, file):
         "grass.a-0123abcd.w\x00.0",
         "grass.a-0123abcd.w.\u0663",
         "grass." + "a" * 300 + "-0123abcd.w.0",
+        "grass.a-0123abcd." + "w" * 64 + ".0",
+        "grass._a-0123abcd.w.0",
+        "grass.a-0123abcd._w.0",
+        "grass.a-0123abcd.w-.0",
     ],
 )
 def test_a_tag_that_is_not_ours_names_none(tag):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from grass.errors import InputError
+from grass.errors import InputError, UndecodableError
 from grass.manifest import placement, values
 from grass.manifest.values import Wrong
 from grass.model.key_text import attempt_parts, is_attempt_key, job_of, task_parts
 from grass.model.names import is_name, is_topology_path
 from grass.wire.calls import OfferedNode
-from grass.wire.keys import AttemptKey
+from grass.wire.keys import AttemptKey, LaunchKey
 from master.api import enrolment
 from master.api.joins import check_name
 from tests.support.world import World
@@ -67,10 +67,19 @@ def test_keys_are_taken_apart_alike_with_types_and_without() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["../w.0/1", "j/../1", "j/w.0/0", "j/w.0", "j/w/1", "j/w.0/1\n", "/w.0/1", "j/a.b.0/1"]
+    "text",
+    ["../w.0/1", "j/../1", "j/w.0/0", "j/w.0", "j/w/1", "j/w.0/1\n", "/w.0/1", "j/a.b.0/1", ".j/w.0/1", "j/w-.0/1"],
 )
 def test_a_key_that_could_lead_elsewhere_is_refused(text: str) -> None:
     assert not is_attempt_key(text)
+    with pytest.raises(UndecodableError):
+        AttemptKey.parse(text)
+
+
+@pytest.mark.parametrize("text", ["", "j", "j/", "../w", "j/w.0", "j/_w", "_j/w", "j/w/x"])
+def test_what_names_no_launch_is_refused(text: str) -> None:
+    with pytest.raises(UndecodableError):
+        LaunchKey.parse(text)
 
 
 @pytest.mark.parametrize("text", ["", "worker", "worker.", ".3", "a.b.3", "a/b.3", "worker.x", "worker.٣", "worker.-1"])
