@@ -50,7 +50,7 @@ _TASK = (
 
 
 def last(history: Mapping[str, Any], seconds: float) -> Record:
-    """Return the newest part of a history, from the first time of which anything is known, without tiny gaps."""
+    """Return the newest part of a history, from the first known value on, without tiny gaps."""
     points = max(1, round(seconds / history["step"]))
     length = max((len(values) for values in history["curves"].values()), default=0)
     known = [

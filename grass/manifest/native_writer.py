@@ -101,7 +101,7 @@ def _given(**fields: Any) -> Document:
 
 
 def _size(amount: int | None) -> str | int | None:
-    """Return bytes with the largest unit of which they are whole; None for none."""
+    """Return bytes as a whole number of the largest possible unit; None for none."""
     for unit, factor in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
         if amount and amount % factor == 0:
             return f"{amount // factor}{unit}"
@@ -109,7 +109,7 @@ def _size(amount: int | None) -> str | int | None:
 
 
 def _time(seconds: float | None) -> str | float | None:
-    """Return seconds with the largest unit of which they are whole."""
+    """Return seconds as a whole number of the largest possible unit."""
     for unit, factor in (("d", 86_400), ("h", 3600), ("m", 60), ("s", 1)):
         if seconds and seconds % factor == 0:
             return f"{int(seconds // factor)}{unit}"

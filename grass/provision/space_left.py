@@ -16,7 +16,7 @@ from grass.model.amounts import show_amount
 from grass.model.policy import FILES, SPACE, exceeded
 
 _SLACK = 1 << 20
-"""Bytes that every transfer may write, so that one of which nothing remains, such as a pull, is not ended."""
+"""Bytes that every transfer may write, so that one that leaves nothing behind, such as a pull, is not ended."""
 
 
 def quota_of(config: ClusterConfig, user: str) -> Mapping[str, int]:

@@ -37,7 +37,7 @@ class Agenda:
         heapq.heappush(self._heap, (at, (kind, name, component, index)))
 
     def due(self, now: float) -> list[Item]:
-        """Remove and return the items whose time has come, the earliest first."""
+        """Remove and return the items that are due, the earliest first."""
         items = []
         while self._heap and self._heap[0][0] <= now:
             items.append(heapq.heappop(self._heap)[1])

@@ -98,7 +98,7 @@ def arm(step: Step, record: ScheduleRecord) -> None:
 
 
 def due(step: Step, name: str) -> None:
-    """Start the next run of a cron rule if its time has come; otherwise set the timer again."""
+    """Start the next run of a cron rule if it is due; otherwise set the timer again."""
     record = step.cluster.schedules.get(name)
     if record is None or record.state is not ScheduleState.ACTIVE or record.next is None:
         return

@@ -91,7 +91,7 @@ def make_token(call: Call) -> Reply:
 
 
 def list_tokens(call: Call) -> JoinTokensView:
-    """List the tokens of which something is still known, those that expire last first."""
+    """List the tokens that the store still has, those that expire last first."""
     rows = [_row(digest, token, call.api.wall()) for digest, token in call.api.store.join_tokens.all().items()]
     return JoinTokensView(tuple(sorted(rows, key=lambda row: -row.expires)))
 

@@ -45,7 +45,7 @@ def show_shares(call: Call) -> SharesView:
 
 
 def decayed(records: Mapping[str, UsageRecord], now: float, boot: str, half_life: float) -> dict[str, float]:
-    """Return the use of each user as of now. Moments of an earlier boot cannot be compared, and count as now."""
+    """Return the present use of each user. Moments of an earlier boot cannot be compared, and count as now."""
     ages = {user: max(0.0, now - record.at) if record.boot == boot else 0.0 for user, record in records.items()}
     return {user: record.value * 0.5 ** (ages[user] / half_life) for user, record in records.items()}
 

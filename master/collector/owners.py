@@ -1,4 +1,4 @@
-"""Which node may send the output of which attempt, from the store. Used for connections of nodes, over TCP.
+"""Decides, from the store, which node may send the output of an attempt. Used for connections of nodes, over TCP.
 
 A node may send what its own attempts print, of jobs that exist: the newest attempt of a task, or an earlier one that
 the store still has.

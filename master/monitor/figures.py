@@ -1,4 +1,4 @@
-"""From samples and records to the figures of which histories are kept. Pure. Used by the monitor."""
+"""From samples and records to the figures that get histories. Pure. Used by the monitor."""
 
 from __future__ import annotations
 

@@ -146,7 +146,7 @@ def _rdma(sys: Path) -> dict[str, tuple[int, int]]:
 def _packages(sys: Path) -> list[Path]:
     """Return the folders of CPU packages: ``package-0``, or ``package-0-die-0``.
 
-    The others are parts of a package, or the whole platform (``psys``), of which the packages are parts.
+    The others are parts of a package, or the whole platform (``psys``), which has the packages as parts.
     """
     zones = sorted(sys.glob("class/powercap/intel-rapl:*"))
     return [zone for zone in zones if proc.read(f"{zone}/name").startswith(b"package-")]

@@ -7,6 +7,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PATCHED = re.compile(r"""monkeypatch\.set(?:attr|item)\([^\n]*?[\w.,\s]["'.]_?[A-Z][A-Z0-9_]+["'],""")
+RIDDLE = re.compile(r"\b(?:as far as|by now|gets there|(?:has|have) come|of which)\b", re.IGNORECASE)
+"""Words that make a reader look back in the sentence for what they mean."""
 ASSIGNED = re.compile(r"^\s*[a-z][\w.]*\._?[A-Z][A-Z0-9_]+ = ")
 MODULE = re.compile(r"`((?:grass|master|node|tests|scripts)/[\w/]+\.py)`")
 
@@ -27,6 +29,18 @@ def test_a_patched_constant_is_found() -> None:
     assert patches_a_constant(f'    {call}("grass.api.patience._RESTART", 1)')
     assert patches_a_constant("    agent._RETRY = 0.1")
     assert not patches_a_constant(f'    {call}(sys, "stdin", text)')
+
+
+def test_texts_for_readers_do_without_words_that_make_riddles() -> None:
+    code = [path for package in ("grass", "master", "node") for path in (ROOT / package).rglob("*.py")]
+    pages = [ROOT / "CONTRIBUTING.md", ROOT / "README.md", *ROOT.glob("docs/**/*.md")]
+    assert len(code) > 500 and len(pages) > 40
+    assert [
+        f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
+        for path in (*code, *pages)
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if RIDDLE.search(line)
+    ] == []
 
 
 def test_each_module_that_the_documents_name_exists() -> None:

@@ -194,7 +194,7 @@ def _files_of_version_2(memory: int, cpu: int) -> dict[str, Sequence[tuple[str, 
 
 
 def _is_there(starter: int, made: float) -> bool:
-    """Return whether the process is there that made a group at this steady time. Another may have its pid by now: a
+    """Return whether the process is there that made a group at this steady time. Another may have its pid now: a
     fork bomb uses up all pids within a second."""
     found = proc.stat(starter)
     return found is not None and found.start <= made

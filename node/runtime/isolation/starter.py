@@ -1,4 +1,4 @@
-"""Starters: processes made in advance, each of which starts one isolated task and ends. Run by ``starters``, as root.
+"""Starters: processes made in advance. Each starts one isolated task and ends. Run by ``starters``, as root.
 
 ``python -m node.runtime.isolation.starter LINE REQUESTS LOCK [FOLDER…]`` is the source of starters; the first three
 words are descriptors. To make a starter, and to free its memory, takes several times as long as to use it, so it

@@ -30,7 +30,7 @@ RUN = (
 OF_GRASS = ("logs", "images", "jobs")
 """Folders of the share that hold what belongs to the cluster or to other jobs."""
 COVERED = (*OF_GRASS, rights.DATA)
-"""Folders of the share of which a task sees only what is shown to its job."""
+"""Folders of the share in which a task sees only what is shown to its job."""
 
 
 class Node(NamedTuple):
