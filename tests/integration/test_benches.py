@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,10 @@ from tests.support.bench_run import figures, printed, programs
 from tests.support.engine import require_engine
 from tests.support.frameworks import torch_folder
 from tests.support.local_cluster import LocalCluster
-from tests.support.needs import require
+from tests.support.needs import require, require_root
 from tests.support.network import deaf_library
 
+README = Path(__file__).parents[1] / "bench" / "README.md"
 pytestmark = pytest.mark.timeout(180)
 
 ONE_ROUND = ["--rounds", "1"]
@@ -65,7 +67,16 @@ SHORT = {
 SHARING = ("array_throughput", "end_latency", "executor", "grass_run", "job_list", "logs", "memory", "scale")
 """Benches that need no cluster of their own: how long the one that they take has run changes their figures."""
 
-OTHERS = {"container_start", "dashboard", "node_idle", "trace", "node_add", "isolated_job", "scale_torch"}
+OTHERS = {
+    "container_start",
+    "dashboard",
+    "isolated_job",
+    "isolated_start",
+    "node_add",
+    "node_idle",
+    "scale_torch",
+    "trace",
+}
 """Below; those that need hosts, in ``tests/e2e``."""
 
 
@@ -110,6 +121,13 @@ def test_a_bench_with_containers_prints_its_figures() -> None:
     check("node_idle", [*ONE_ROUND, "--seconds", "0.3"], idle)
 
 
+def test_the_bench_of_isolated_starts_prints_its_figures() -> None:
+    require_root()
+    require(shutil.which("bwrap") is not None, "bubblewrap")
+    kinds = [f"{who}, {job} job" for who in ("isolated", "plain") for job in ("same", "new")]
+    check("isolated_start", ["--rounds", "2"], dict.fromkeys(kinds, "ms"))
+
+
 def test_a_bench_with_a_browser_prints_its_figures(cluster: LocalCluster, tmp_path: Path) -> None:
     require(browser.program() is not None, f"chromium: Debian's {browser.PACKAGE}")
     found = {"first useful paint": "ms", "frame, 5,000 tasks": "ms", "master, 10 page(s)": "%"}
@@ -128,3 +146,4 @@ def test_the_replayed_trace_tells_what_each_scheduler_made_of_it() -> None:
 
 def test_no_bench_is_left_out() -> None:
     assert programs() == SHORT.keys() | OTHERS
+    assert [name for name in programs() if f"{name}.py" not in README.read_text()] == []
