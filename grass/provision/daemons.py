@@ -66,8 +66,8 @@ def names(config: ClusterConfig) -> list[str]:
 
 def task_redis(config: ClusterConfig, server: str) -> tuple[str, ...]:
     """Return the command of the redis for tasks. It keeps nothing, and listens on this machine only."""
-    places = ("--bind", "127.0.0.1", "--port", str(config.task_redis), "--dir", str(Path(config.home) / "log"))
-    return (server, *places, "--save", "", "--appendonly", "no", "--daemonize", "no")
+    listening = ("--bind", "127.0.0.1", "--port", str(config.task_redis), "--dir", str(Path(config.home) / "log"))
+    return (server, *listening, "--save", "", "--appendonly", "no", "--daemonize", "no")
 
 
 def supervisord_conf(config: ClusterConfig, redis: list[str], umask: int) -> str:

@@ -103,14 +103,14 @@ def install(wheels: list[Path], target: Path, site: Path) -> None:
         def get_contents(self) -> Iterable[Any]:
             return (each for each in super().get_contents() if TESTS not in each[0][0])
 
-    places = {
+    folders = {
         "purelib": site,
         "platlib": site,
         "scripts": target / "bin",
         "data": target,
         "headers": target / "include",
     }
-    schemes = {scheme: str(place) for scheme, place in places.items()}
+    schemes = {scheme: str(folder) for scheme, folder in folders.items()}
     destination = SchemeDictionaryDestination(schemes, str(target / "bin" / "python"), "posix")
     for wheel in wheels:
         if wheel != library:

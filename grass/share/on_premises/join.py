@@ -214,9 +214,9 @@ def copy(source: IO[bytes], target: Path) -> str:
     return digest.hexdigest()
 
 
-def unpack(tar: Path, place: Path, venv: Path) -> None:
+def unpack(tar: Path, folder: Path, venv: Path) -> None:
     """Run the program of the bundle that installs it."""
-    program = place / "install.py"
+    program = folder / "install.py"
     try:
         with tarfile.open(tar, "r:") as archive, archive.extractfile("install.py") as source:  # type: ignore[union-attr]
             copy(source, program)

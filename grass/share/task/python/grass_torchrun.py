@@ -286,15 +286,15 @@ class GrassRendezvous(RendezvousHandler):
         if rank == 0:
             self._serve(number)
         while True:
-            place = self._get("%d/store" % number, WATCH_SECONDS)
-            if place:
+            served = self._get("%d/store" % number, WATCH_SECONDS)
+            if served:
                 break
             if self._watch.round > number or self._watch.world["generation"] != self._generation:
                 return None  # rank 0 is gone
             self._pause(until, 0)
         if rank != 0:
-            self._store = TCPStore(place["address"], place["store"], is_master=False)
-        bootstrap = RendezvousStoreInfo(place["address"], place["workers"])
+            self._store = TCPStore(served["address"], served["store"], is_master=False)
+        bootstrap = RendezvousStoreInfo(served["address"], served["workers"])
         return RendezvousInfo(PrefixStore("grass/%d" % number, self._store), rank, size, bootstrap)
 
     def _serve(self, number):
