@@ -11,9 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
 from grass.frameworks.programs import KNOWN
+from grass.model.program import SYSTEM_PATH
 
-DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-"""The PATH of a container whose image names none."""
 _REMOVED, _REMOVED_WITHIN = ".wh.", ".wh..wh..opq"
 """Names by which a layer removes what lower layers have."""
 _MOST_LINKS = 40
@@ -21,7 +20,7 @@ _MOST_LINKS = 40
 
 def path_of(env: Sequence[str] | None) -> str:
     """Return the PATH of an image with these variables (``NAME=VALUE``)."""
-    return next((each[5:] for each in env or () if each.startswith("PATH=")), DEFAULT_PATH)
+    return next((each[5:] for each in env or () if each.startswith("PATH=")), SYSTEM_PATH)
 
 
 def on_path(path: str, layers: Sequence[Path]) -> tuple[str, ...]:

@@ -8,20 +8,17 @@ takes spill folders joined by ``:``, so they are written to the file that ``-f``
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from grass.errors import InputError
 from grass.frameworks.seat import Rendered, Seat, files_folder, integer, words
-from grass.model.framework import MARS_ROLES
+from grass.model.framework import MARS_PORT, MARS_ROLES, MARS_WEB, is_old_mars
 from grass.network_address import network_address
 from grass.wire.codec import indented
 
-PORT, WEB = "mars", "web"
 NODE_TIMEOUT = 20
 """Seconds after which a supervisor gives up a silent worker. Mars's own default, 120, fails jobs for two minutes."""
 CONFIG = "mars.yml"
-_OLD = re.compile(r"0\.[0-6](\.|$)")
 _SUPERVISORS = {False: ("supervisor",), True: ("scheduler",)}
 """Whether Mars is old (0.6 or earlier) → its supervising components, unless option ``supervisors`` names others."""
 
@@ -31,9 +28,9 @@ def render(seat: Seat) -> Rendered:
 
     Raises InputError: an unknown role, no port, or a worker whose supervisor has no address yet.
     """
-    framework, old = seat.framework, bool(_OLD.match(str(seat.framework.options.get("version", "0.10"))))
+    framework, old = seat.framework, is_old_mars(str(seat.framework.options.get("version", "0.10")))
     role = _role(seat)
-    port = _port(seat, PORT)
+    port = _port(seat, MARS_PORT)
     env = {"MARS_CONTAINER_IP": seat.address, "MARS_BIND_PORT": str(port), "MARS_USE_PROCESS_STAT": "1"}
     if seat.memory:
         env["MARS_MEMORY_TOTAL"] = str(seat.memory)
@@ -48,7 +45,7 @@ def render(seat: Seat) -> Rendered:
 def _newer(seat: Seat, role: str, port: int, env: Mapping[str, str]) -> Rendered:
     arguments = ["-H", seat.address, "-p", str(port)]
     if role in ("supervisor", "scheduler", "web"):
-        arguments += ["-w", str(_port(seat, WEB))]
+        arguments += ["-w", str(_port(seat, MARS_WEB))]
         others = _supervisors(seat, old=False)
         arguments += ["-s", ",".join(others)] if len(others) > 1 else []
     else:
@@ -116,7 +113,7 @@ def _port(seat: Seat, name: str) -> int:
 def _supervisors(seat: Seat, *, old: bool) -> list[str]:
     names = words(seat.framework, "supervisors") or _SUPERVISORS[old]
     found = (member for name in names if name in seat.memberships for member in seat.memberships[name].members)
-    return [network_address(member.address, member.ports[PORT]) for member in found if PORT in member.ports]
+    return [network_address(member.address, member.ports[MARS_PORT]) for member in found if MARS_PORT in member.ports]
 
 
 def _required(seat: Seat, *, old: bool) -> list[str]:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from grass.manifest.document import Document
+from grass.model.amounts import SIZES, SPANS, show_whole
 from grass.model.ending import PLAIN_ENDING, Enough
 from grass.model.framework import Framework
 from grass.model.job import (
@@ -101,19 +102,13 @@ def _given(**fields: Any) -> Document:
 
 
 def _size(amount: int | None) -> str | int | None:
-    """Return bytes as a whole number of the largest possible unit; None for none."""
-    for unit, factor in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
-        if amount and amount % factor == 0:
-            return f"{amount // factor}{unit}"
-    return amount or None
+    """Return bytes as the reader takes them; None for none."""
+    return show_whole(amount or 0, SIZES) or amount or None
 
 
 def _time(seconds: float | None) -> str | float | None:
-    """Return seconds as a whole number of the largest possible unit."""
-    for unit, factor in (("d", 86_400), ("h", 3600), ("m", 60), ("s", 1)):
-        if seconds and seconds % factor == 0:
-            return f"{int(seconds // factor)}{unit}"
-    return seconds
+    """Return seconds as the reader takes them."""
+    return show_whole(seconds or 0, SPANS) or seconds
 
 
 def _success(job: Job) -> list[str] | Mapping[str, str] | None:

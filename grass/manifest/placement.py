@@ -12,12 +12,12 @@ from typing import Any
 from grass.manifest import values
 from grass.manifest.fields import Fields
 from grass.manifest.values import Wrong, show
+from grass.model.amounts import BUILT_IN
 from grass.model.job import NODE_LEVEL, Policy
 from grass.model.names import LABEL_RULE, MAX_NAME, MAX_TOPOLOGY_LEVELS, is_label_name, is_topology_path
 
 MAX_ITEMS = 1000
 """Most nodes, components or label values in one list: the planner compares each item with each node."""
-METRICS = ("cpu", "memory", "gpu", "disk")
 
 
 def label_name(value: Any) -> str:
@@ -124,7 +124,7 @@ def read_place(fields: Fields) -> tuple[Policy, str]:
     if section is None:
         return Policy.BEST_FIT, "cpu"
     chosen = section.require("policy", policy, Policy.BEST_FIT)
-    metric = section.read("metric", one_word(METRICS), "cpu")
+    metric = section.read("metric", one_word(tuple(BUILT_IN)), "cpu")
     if chosen is Policy.BEST_FIT and section.has("metric") and section.has("policy"):
         section.problems.add(section.at("metric"), "requires a single-metric policy; best-fit uses all resources")
     if chosen is not Policy.BEST_FIT and not section.has("metric"):
@@ -135,7 +135,7 @@ def read_place(fields: Fields) -> tuple[Policy, str]:
 
 def _no_metric(fields: Fields, path: str, policy: Policy) -> None:
     example = f"{{policy: {policy.value}, metric: cpu}}"
-    fields.problems.add(path, f"needs a metric ({', '.join(METRICS)}), as in {example}")
+    fields.problems.add(path, f"needs a metric ({', '.join(BUILT_IN)}), as in {example}")
 
 
 def topology(value: Any) -> tuple[str, ...]:

@@ -12,12 +12,12 @@ from typing import Any
 from grass.manifest import quantities, values
 from grass.manifest.fields import Fields
 from grass.manifest.values import Wrong
+from grass.model.amounts import BUILT_IN
 from grass.model.job import DEFAULT_TASK_CPU, GpuNeed
 from grass.model.policy import FILES, SPACE
 from grass.model.resources import DEVICE, Resources
 
 ANY_GPU = GpuNeed()
-BUILT_IN = ("cpu", "memory", "gpu", "disk")
 MAX_NAMES = 64
 """Most custom resources of one task, node or quota."""
 

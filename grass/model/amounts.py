@@ -5,12 +5,15 @@ Used by all packages.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from grass.model.policy import SPACE
 from grass.model.resources import DEVICE
 
-_SPAN_UNITS = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
+SPANS = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
+"""Units of durations, the largest first."""
+SIZES = (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10))
+"""Units of bytes, the largest first."""
 
 
 def show_cpu(milli: int) -> str:
@@ -25,7 +28,7 @@ def show_gpu(milli: int) -> str:
 
 def show_memory(size: int) -> str:
     """Format bytes with a unit: ``512MiB``, ``1.5GiB``."""
-    for unit, factor in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+    for unit, factor in SIZES:
         if size >= factor:
             return f"{size / factor:.4g}{unit}"
     return f"{size}B"
@@ -34,12 +37,20 @@ def show_memory(size: int) -> str:
 def show_span(seconds: float) -> str:
     """Format a duration in at most two units: ``7s``, ``1m30s``, ``2d4h``. A negative duration becomes ``0s``."""
     rest = max(0, int(seconds))
-    for number, (unit, size) in enumerate(_SPAN_UNITS[:-1]):
+    for number, (unit, size) in enumerate(SPANS[:-1]):
         if rest >= size:
-            smaller, smaller_size = _SPAN_UNITS[number + 1]
+            smaller, smaller_size = SPANS[number + 1]
             part = rest % size // smaller_size
             return f"{rest // size}{unit}" + (f"{part}{smaller}" if part else "")
     return f"{rest}s"
+
+
+def show_whole(amount: float, units: Sequence[tuple[str, int]]) -> str | None:
+    """Format an amount as a whole number of the largest possible unit; None: zero, or no unit divides it."""
+    for unit, factor in units:
+        if amount and amount % factor == 0:
+            return f"{int(amount // factor)}{unit}"
+    return None
 
 
 BUILT_IN: Mapping[str, Callable[[int], str]] = {

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -26,6 +27,8 @@ class FrameworkName(str, Enum):
     MARS = "mars"
 
 
+MARS_PORT, MARS_WEB = "mars", "web"
+"""Names of the ports of Mars: the one of its members, and that of its page."""
 MARS_ROLES: Mapping[str, str] = MappingProxyType(
     {
         "webservice": "web",
@@ -36,6 +39,13 @@ MARS_ROLES: Mapping[str, str] = MappingProxyType(
     }
 )
 """What a component of Mars may be called, or its option ``role``, in lower case → its role."""
+
+_OLD_MARS = re.compile(r"0\.[0-6](\..*)?")
+
+
+def is_old_mars(version: str) -> bool:
+    """Return whether a version of Mars is before 0.7, which has other roles and programs."""
+    return _OLD_MARS.fullmatch(version) is not None
 
 
 @dataclass(frozen=True, slots=True)

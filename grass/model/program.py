@@ -1,6 +1,7 @@
 """Which program a command starts. Pure: nothing is looked up.
 
-Used by ``grass.frameworks.programs``, ``master.agent.tasks``, ``master.api.preflight`` and ``node.agent.idle_hosts``.
+Used by ``grass.files``, ``grass.frameworks.programs``, ``grass.manifest``, ``master.agent.tasks``,
+``master.api.preflight``, ``node.agent`` and ``node.runtime``.
 """
 
 from __future__ import annotations
@@ -8,6 +9,8 @@ from __future__ import annotations
 import re
 import shlex
 
+SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+"""PATH of root on a plain system, and of a container whose image names none."""
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 _PLAIN = re.compile(r"[A-Za-z0-9_./+-]+")
 _SHELL = re.compile(r"(?:.*/)?(?:ba|da|a|k|z)?sh")
@@ -26,6 +29,11 @@ def first_program(command: str | tuple[str, ...]) -> str:
     return words[0] if words and _PLAIN.fullmatch(words[0]) else ""
 
 
+def is_shell(program: str) -> bool:
+    """Return whether a program takes ``-c SCRIPT``: ``sh``, ``/bin/bash``, …"""
+    return _SHELL.fullmatch(program) is not None
+
+
 def starts_several(command: str | tuple[str, ...]) -> bool:
     """Return whether a shell may start more than one program for a command."""
     words = list(command) if isinstance(command, tuple) else _words(command)
@@ -37,7 +45,7 @@ def starts_several(command: str | tuple[str, ...]) -> bool:
 
 def _script(words: list[str]) -> str | None:
     """Return the script of ``sh -c``; None: the words are another command."""
-    given = len(words) > 2 and _SHELL.fullmatch(words[0]) and _SCRIPT.fullmatch(words[1])
+    given = len(words) > 2 and is_shell(words[0]) and _SCRIPT.fullmatch(words[1])
     return words[2] if given else None
 
 

@@ -20,6 +20,7 @@ from grass import clock
 from grass.config import ClusterConfig
 from grass.entropy import request_id
 from grass.model.amounts import show_memory
+from grass.model.program import SYSTEM_PATH
 from grass.model.reasons import Reason, ReasonCode
 from node.mounts import mount_point
 from node.runtime.isolation.view import PACKAGE
@@ -34,7 +35,6 @@ LOW_DISK_FRACTION = 0.05
 """Without the setting ``low_disk``, a disk is almost full below 1 GiB free, or 5 % of it if that is less."""
 LOW_FILES_FRACTION = 0.01
 """A disk is also almost full when fewer than this fraction of the files that it can hold are free."""
-SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 HYSTERESIS = 1.25
 """The condition clears above 1.25 × the limit. Without a gap, a task's first file would bring the condition back."""
 

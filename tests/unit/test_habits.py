@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import re
+from collections import defaultdict
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -41,6 +43,40 @@ def test_texts_for_readers_do_without_words_that_make_riddles() -> None:
         for number, line in enumerate(path.read_text().splitlines(), 1)
         if RIDDLE.search(line)
     ] == []
+
+
+def long_constants(text: str) -> list[str]:
+    """Return the literals and patterns of a module, of at least 25 characters, that it gives a name."""
+    values = [
+        node.value for node in ast.parse(text).body if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value
+    ]
+    found = [ast.unparse(value) for value in values if is_literal(value)]
+    return [each for each in found if len(each) >= 25]
+
+
+def is_literal(value: ast.expr) -> bool:
+    match value:
+        case ast.Call(ast.Attribute(ast.Name("re"), "compile"), [ast.Constant()]):
+            return True
+        case ast.Dict() | ast.Tuple() | ast.Set() | ast.List() | ast.Constant():
+            return not any(isinstance(node, (ast.Name, ast.Call, ast.Attribute)) for node in ast.walk(value))
+    return False
+
+
+def test_no_two_modules_define_the_same_long_constant() -> None:
+    homes: dict[str, set[str]] = defaultdict(set)
+    for package in ("grass", "master", "node"):
+        for path in (ROOT / package).rglob("*.py"):
+            for value in long_constants(path.read_text()):
+                homes[value].add(str(path.relative_to(ROOT)))
+    assert len(homes) > 200
+    assert {value: where for value, where in homes.items() if len(where) > 1} == {}
+
+
+def test_a_long_constant_is_found_by_its_value() -> None:
+    assert (
+        len(long_constants('_A = re.compile(r"[A-Za-z0-9_.-]+")\nB: str = "/usr/bin:/bin:/usr/local/bin"\nC = 1')) == 2
+    )
 
 
 def test_each_module_that_the_documents_name_exists() -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from grass.files.image_programs import DEFAULT_PATH, on_path
+from grass.files.image_programs import on_path
+from grass.model.program import SYSTEM_PATH
 
 
 def layer(path: Path, *entries: str) -> Path:
@@ -29,9 +30,9 @@ def layer(path: Path, *entries: str) -> Path:
 @pytest.mark.parametrize(
     ("path", "layers", "found"),
     [
-        (DEFAULT_PATH, [["usr/bin/mpirun", "usr/bin/other", "opt/bin/torchrun"]], ["mpirun"]),
-        (DEFAULT_PATH, [["./usr/bin/mpirun-"]], []),
-        (DEFAULT_PATH, [["usr/bin/mpirun > /etc/alternatives/mpirun", "usr/bin/"]], ["mpirun"]),
+        (SYSTEM_PATH, [["usr/bin/mpirun", "usr/bin/other", "opt/bin/torchrun"]], ["mpirun"]),
+        (SYSTEM_PATH, [["./usr/bin/mpirun-"]], []),
+        (SYSTEM_PATH, [["usr/bin/mpirun > /etc/alternatives/mpirun", "usr/bin/"]], ["mpirun"]),
         ("/bin", [["bin > usr/bin", "usr/bin/python3"]], ["python3"]),
         ("/opt/env/bin", [["opt/env > ../srv/conda", "srv/conda/bin/torchrun"]], ["torchrun"]),
         ("/opt/env/bin", [["opt/env > /srv/conda"], ["srv/conda/bin/torchrun"]], ["torchrun"]),

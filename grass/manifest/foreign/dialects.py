@@ -26,8 +26,8 @@ JOBS = MappingProxyType(
 )
 SCALES = MappingProxyType(
     {
-        "ScaleIn": (scaling.VERSIONS, scaling.read_scale_in),
-        "ScaleOut": (scaling.VERSIONS, scaling.read_scale_out),
+        "ScaleIn": (training_job.VERSIONS, scaling.read_scale_in),
+        "ScaleOut": (training_job.VERSIONS, scaling.read_scale_out),
     }
 )
 VERSIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(

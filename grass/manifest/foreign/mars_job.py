@@ -23,7 +23,7 @@ from grass.manifest.foreign.notes import Notes
 from grass.manifest.foreign.pod_clean import CleanPods
 from grass.manifest.foreign.replica import Replica, RestartPolicy, component_of, read_replica, restart_of
 from grass.model.ending import Clean, Ending
-from grass.model.framework import Framework, FrameworkName, Option
+from grass.model.framework import MARS_PORT, MARS_WEB, Framework, FrameworkName, Option, is_old_mars
 from grass.model.job import Component, Condition, Job, Ready, Restart
 from grass.model.resources import Resources
 
@@ -37,7 +37,6 @@ ANNOTATIONS: Mapping[str, str] = MappingProxyType(
         "kubedl.io/git-sync-config": "is not supported; clone in the command, or push the files with `grass data push`",
     }
 )
-PORT, WEB = "mars", "web"
 SUPERVISOR, SCHEDULER, WEB_SERVICE, WORKER = "supervisor", "scheduler", "web", "worker"
 ROLES: Mapping[str, str] = MappingProxyType({"scheduler": SCHEDULER, "webservice": WEB_SERVICE, "worker": WORKER})
 """Role of the file, in lower case → component of Mars before 0.7."""
@@ -52,7 +51,6 @@ IGNORED: Mapping[str, str] = MappingProxyType(
     }
 )
 
-_OLD = re.compile(r"0\.[0-6](\..*)?")
 _KUBERNETES = re.compile(r"\bmars\.deploy\.(?:oscar\.)?kubernetes\b|\bmars\.deploy\.kubernetes\.\w+")
 
 
@@ -75,7 +73,7 @@ def read_job(fields: Fields, notes: Notes, *, name: str | None = None) -> Job:
     roles = _read_roles(spec, notes)
     limit = spec.read("backoffLimit", values.whole(0, 1_000_000), None)
     success = spec.read("successPolicy", values.one_of(_Success), _Success.DEFAULT)
-    options = read_tuning(spec, notes, old=bool(_OLD.fullmatch(version)))
+    options = read_tuning(spec, notes, old=is_old_mars(version))
     if spec.read("webHost", values.text, None) is not None:
         notes.add(spec.at("webHost"), "ignored; no host of the cluster is published; `grass job open` shows the page")
     spec.refuse("cronPolicy", "is not supported; start the job by a schedule (`grass schedule start`)")
@@ -84,7 +82,7 @@ def read_job(fields: Fields, notes: Notes, *, name: str | None = None) -> Job:
     spec.done()
     if SCHEDULER not in roles or WORKER not in roles:
         return Job(name or called, {}, ())
-    make = _old_components if _OLD.fullmatch(version) else _new_components
+    make = _old_components if is_old_mars(version) else _new_components
     components, chief = make(roles, _Tuned(limit, version, options), notes)
     done = WORKER if success is _Success.ALL_WORKERS else chief
     return Job(
@@ -161,9 +159,9 @@ def _new_components(roles: Mapping[str, Replica], tuned: _Tuned, notes: Notes) -
         supervisor,
         resources=_larger(chief.pod.resources, web.pod.resources) if web else chief.pod.resources,
         env={**(web.pod.env if web else {}), **chief.pod.env},
-        ports=(PORT, WEB),
-        ready=Ready(port=PORT),
-        web=WEB,
+        ports=(MARS_PORT, MARS_WEB),
+        ready=Ready(port=MARS_PORT),
+        web=MARS_WEB,
         framework=tuned.framework(SUPERVISOR),
     )
     worker = _worker(roles[WORKER], SUPERVISOR, tuned, notes)
@@ -174,12 +172,16 @@ def _old_components(roles: Mapping[str, Replica], tuned: _Tuned, notes: Notes) -
     """Return the components for Mars before 0.7: a scheduler, a web service, and workers."""
     chief = roles[SCHEDULER]
     made = component_of(SCHEDULER, chief, _command(chief, "mars-scheduler", notes), tuned.restart(SCHEDULER, chief))
-    components = {SCHEDULER: replace(made, ports=(PORT,), ready=Ready(port=PORT), framework=tuned.framework(SCHEDULER))}
+    components = {
+        SCHEDULER: replace(made, ports=(MARS_PORT,), ready=Ready(port=MARS_PORT), framework=tuned.framework(SCHEDULER))
+    }
     if (web := roles.get(WEB_SERVICE)) is not None:
         page = component_of(WEB_SERVICE, web, _command(web, "mars-web", notes), tuned.restart(WEB_SERVICE, web))
         after = {SCHEDULER: Condition.READY}
         framework = tuned.framework(WEB_SERVICE)
-        components[WEB_SERVICE] = replace(page, ports=(PORT,), web=PORT, depends_on=after, framework=framework)
+        components[WEB_SERVICE] = replace(
+            page, ports=(MARS_PORT,), web=MARS_PORT, depends_on=after, framework=framework
+        )
     components[WORKER] = _worker(roles[WORKER], SCHEDULER, tuned, notes)
     return components, SCHEDULER
 
@@ -187,7 +189,7 @@ def _old_components(roles: Mapping[str, Replica], tuned: _Tuned, notes: Notes) -
 def _worker(replica: Replica, chief: str, tuned: _Tuned, notes: Notes) -> Component:
     made = component_of(WORKER, replica, _command(replica, "mars-worker", notes), tuned.restart(WORKER, replica))
     framework = tuned.framework(WORKER, tuned.options)
-    return replace(made, ports=(PORT,), depends_on={chief: Condition.READY}, framework=framework)
+    return replace(made, ports=(MARS_PORT,), depends_on={chief: Condition.READY}, framework=framework)
 
 
 def _command(replica: Replica, program: str, notes: Notes) -> tuple[str, ...]:

@@ -15,7 +15,6 @@ from grass.manifest.foreign.metadata import read_metadata
 from grass.manifest.foreign.notes import Notes
 from grass.manifest.native import MAX_REPLICAS
 
-VERSIONS = ("kai.alibabacloud.com/v1alpha1",)
 COMPONENT = "worker"
 DEFAULT_TIMEOUT = 60.0
 """Seconds, as in et-operator."""

@@ -23,6 +23,7 @@ from grass.manifest.foreign.replica import ET_RETRYABLE, Replica, RestartPolicy,
 from grass.model.ending import NO_JOB_RESTART, Clean, Ending, JobRestart
 from grass.model.framework import Framework, FrameworkName, Option
 from grass.model.job import NO_RESTART, Component, Condition, Job
+from grass.model.program import is_shell
 
 DIALECT = "TrainingJob"
 VERSIONS = ("kai.alibabacloud.com/v1alpha1",)
@@ -54,7 +55,6 @@ _FRAMEWORKS = (
     (re.compile(r"\bmpirun\b|\bmpiexec\b"), FrameworkName.OPENMPI),
 )
 _PATHS = re.compile("(" + "|".join(map(re.escape, FILES)) + ")")
-_SHELL = re.compile(r"(?:.*/)?(?:ba|da|a|k|z)?sh")
 _DEEPSPEED = re.compile(r"(?m)((?:^|[;&|(]|\bexec\s)\s*(?:[\w./-]*/)?deepspeed)(?=\s)")
 _HOST_FILE = re.compile(r"(?:^|\s)(?:-H|--hostfile)\b")
 
@@ -158,7 +158,7 @@ def _with_host_file(command: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _is_script(command: tuple[str, ...]) -> bool:
-    return len(command) >= 3 and bool(_SHELL.fullmatch(command[0])) and command[1] in ("-c", "-lc", "-ec")
+    return len(command) >= 3 and is_shell(command[0]) and command[1] in ("-c", "-lc", "-ec")
 
 
 def _with_own_files(command: tuple[str, ...], launcher: Replica, notes: Notes) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from grass import clock
 from grass.config import ClusterConfig
 from grass.model.key_text import job_of
 from grass.model.names import is_job_id
+from grass.model.program import SYSTEM_PATH
 from node.runtime import proc
 from node.runtime.attempts import Attempt, Folders
 from node.runtime.fork_bombs import why_killed
@@ -35,7 +36,7 @@ _LOOK = 0.5
 UMASK = 0o002
 """Files in the share belong to the group of the daemons, which may need to change or remove them."""
 _OUTPUT = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-_ROOT_ENV = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
+_ROOT_ENV = {"PATH": SYSTEM_PATH}
 
 
 class IsolatedTasks:

@@ -17,6 +17,7 @@ from typing import NamedTuple
 from grass import clock
 from grass.config import ClusterConfig
 from grass.files.rights import DATA, OF_ALL
+from grass.model.program import SYSTEM_PATH
 from node.mounts import Changes, device, lines_at, read_only
 from node.runtime.isolation import processes, view
 from node.runtime.isolation.privilege import become_root, raised
@@ -30,7 +31,7 @@ _ASIDE = ".removed-"
 """How the names begin of folders of temporary files that are being removed."""
 _RETRY = 5.0
 """Seconds after which a spare namespace is tried again that could not be made."""
-_ENV = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
+_ENV = {"PATH": SYSTEM_PATH}
 
 
 class _Kept(NamedTuple):
