@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-import secrets
 from contextlib import suppress
 from pathlib import Path
 
 from grass.config import ClusterConfig
+from grass.entropy import request_id
 
 log = logging.getLogger("grass.master-agent")
 
@@ -53,7 +53,7 @@ class OutputFolders:
         """Make a folder in advance, if there is none."""
         if self._next is None:
             with suppress(OSError):
-                ahead = self._parent / f"{_NEXT}{secrets.token_hex(8)}"
+                ahead = self._parent / f"{_NEXT}{request_id()}"
                 self._make(ahead)
                 self._next = ahead
 
