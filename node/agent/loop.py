@@ -39,7 +39,7 @@ from node.agent.reconcile import Reconciliation, launch_key
 from node.agent.redis_threads import Changes, Reports
 from node.agent.running_tasks import RunningTasks
 from node.agent.starts import Starts
-from node.membership import revoked
+from node.membership import revoked_nodes
 from node.membership.late_files import LateFiles
 from node.membership.service import Service
 from node.runtime import task_commands
@@ -181,7 +181,7 @@ class NodeAgent:
                     case DesiredChange():
                         self._on_change(each)
                     case Revoked(nodes):
-                        revoked.add(self._config, nodes)
+                        revoked_nodes.add(self._config, nodes)
                     case _:
                         assert_never(each)
             if self._late_files.trouble():

@@ -43,7 +43,7 @@ from node.api.forward_routes import add_forwards
 from node.api.forwards import Forwards
 from node.api.sessions import ABANDONED, Sessions
 from node.api.task_exec import PREFIX, add_task_exec, byte_offset, input_of
-from node.membership.revoked import Revoked
+from node.membership.revoked_nodes import Revoked
 from node.runtime.process.client import ask
 from node.runtime.registry import execute, programs
 

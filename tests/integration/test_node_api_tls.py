@@ -27,7 +27,7 @@ from grass.wire.launch import LaunchTemplate
 from grass.wire.membership import Member, Membership
 from grass.wire.node_record import NodeRecord
 from master.api.node_client import call_node, why_unreachable
-from node.membership import revoked
+from node.membership import revoked_nodes
 from node.membership.forwarding import Forwarding
 from node.membership.memberships import Memberships
 from tests.support.certificates import ClusterFiles, answer, client_of, cluster_files
@@ -100,8 +100,8 @@ def test_a_certificate_from_before_its_node_was_removed_counts_no_more(node: Nod
 
     old = node.files.add(tmp_path, "n4", days=1)
     assert "certificate" not in answer(old)
-    revoked.add(node.config, {"n4": clock.wall() - 3600})
-    revoked.add(node.config, {"other": clock.wall()})
+    revoked_nodes.add(node.config, {"n4": clock.wall() - 3600})
+    revoked_nodes.add(node.config, {"other": clock.wall()})
     assert "of grass://x/node/n4 is no longer valid: the node was removed" in answer(old)
     assert "certificate" not in answer(node.files.add(tmp_path, "n4"))  # it joined again
     assert call_node(node.master, node.record, "GET", "/v1/status")["node"] == "n1"

@@ -25,7 +25,7 @@ from grass.provision import layout, local
 from grass.tls_files import node_identity
 from grass.tree_removal import remove_tree
 from grass.wire.codec import encode
-from node.membership import revoked
+from node.membership import revoked_nodes
 from node.runtime import task_commands
 from tests.support.shepherd_run import cluster_config
 
@@ -116,10 +116,10 @@ def test_two_commands_deselect_a_cluster_at_the_same_time(tmp_path: Path, monkey
 
 def test_a_node_that_is_removed_within_a_tick_of_the_clock_after_another_is_refused(tmp_path: Path) -> None:
     config = cluster_config(tmp_path)
-    path, seen = config.node_dir / "revoked.json", revoked.Revoked(config)
+    path, seen = config.node_dir / "revoked.json", revoked_nodes.Revoked(config)
     assert not seen.refuses(node_identity(config.name, "n1"), 50.0)
     for node in ("n1", "n2"):
-        revoked.add(config, {node: clock.wall()})
+        revoked_nodes.add(config, {node: clock.wall()})
         os.utime(path, (1e9, 1e9))
         assert seen.refuses(node_identity(config.name, node), 50.0)
 

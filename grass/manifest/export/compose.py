@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from grass.manifest import yaml_text
 from grass.manifest.document import Document
-from grass.manifest.export.lacking import Exported, missing
+from grass.manifest.export.losses import Exported, missing
 from grass.model.job import DEFAULT_GRACE, NO_RESTART, Component, Condition, Job, Restart, RestartOn
 
 _WRITTEN = ("replicas", "resources", "depends_on", "env", "cwd", "restart", "grace", "image", "container", "ready")

@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from grass.manifest import yaml_text
 from grass.manifest.export import compose, kubernetes, slurm
-from grass.manifest.export.lacking import Exported
+from grass.manifest.export.losses import Exported
 from grass.manifest.native_writer import job_document
 from grass.model.job import Job
 

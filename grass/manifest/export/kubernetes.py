@@ -9,7 +9,7 @@ from grass.errors import InputError
 from grass.manifest import yaml_text
 from grass.manifest.document import Document
 from grass.manifest.export import pods
-from grass.manifest.export.lacking import Exported, missing
+from grass.manifest.export.losses import Exported, missing
 from grass.manifest.foreign import mars_job, training_job
 from grass.manifest.foreign.mars_memory import KEYS
 from grass.model.ending import Clean

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shlex
 
-from grass.manifest.export.lacking import Exported, missing
+from grass.manifest.export.losses import Exported, missing
 from grass.model.job import Component, Job, RestartOn
 
 _WRITTEN = ("replicas", "parallelism", "resources", "env", "cwd", "timeout")
