@@ -102,6 +102,18 @@ def test_a_guard_that_was_stopped_together_with_the_shepherd_starts_the_next_one
     assert (shepherd.known[ONE].pid, shepherd.known[ONE].ended) == (pid, None)
 
 
+def test_a_stopped_guard_goes_on_when_its_shepherd_is_gone(shepherd: ShepherdRun) -> None:
+    shepherd.launch("j-1/c", ["/bin/sleep", "100"])
+    shepherd.start("j-1/c", ONE)
+    pid, gone = shepherd.started(ONE).pid, shepherd.shepherd_pid()
+    os.kill(shepherd.guard_pid(), signal.SIGSTOP)
+    os.kill(gone, signal.SIGKILL)
+    shepherd.wait(lambda: shepherd.runtime.trouble() is not None)
+    shepherd.relist()
+    assert shepherd.runtime.trouble() is None and shepherd.shepherd_pid() != gone
+    assert (shepherd.known[ONE].pid, shepherd.known[ONE].ended) == (pid, None)
+
+
 def test_more_callers_than_a_hung_shepherd_has_room_for_do_not_block_its_client(shepherd: ShepherdRun) -> None:
     hung = shepherd.shepherd_pid()
     os.kill(hung, signal.SIGSTOP)

@@ -8,6 +8,7 @@ another one, which adopts the tasks. Used by ``kind``, ``node.agent.folders``, `
 from __future__ import annotations
 
 import logging
+import os
 import select
 import socket
 from collections.abc import Iterable, Sequence
@@ -19,7 +20,7 @@ from grass.backoff import Backoff
 from grass.errors import UnreachableError
 from grass.model.reasons import Reason, ReasonCode
 from node.runtime.frames import READ, Lines, Message, Outbox, pack
-from node.runtime.process.hung_shepherd import kill_hung_shepherd, peer_pid
+from node.runtime.process.hung_shepherd import continue_guard, guard_of, kill_hung_shepherd, peer_pid
 from node.runtime.process.silence import Silence
 from node.runtime.protocol import Launch, Listed, Observed, RuntimeEvent, Spent, Start, Stop
 from node.runtime.spawn import CannotStartError
@@ -63,6 +64,8 @@ class ProcessRuntime:
         """The shepherd has waiting attempts, and so launches that an earlier connection sent."""
         self._retry = Backoff(_FIRST_RETRY, _LONGEST_RETRY)
         self._due: float | None = 0.0
+        self._guard: int | None = None
+        """Descriptor of the process that starts the next shepherd when the present one ends."""
 
     def define(self, launches: dict[str, Launch]) -> None:
         """Define launches. A new one is sent with its first start; one that the shepherd knows is replaced at once."""
@@ -120,6 +123,8 @@ class ProcessRuntime:
             match message:
                 case ["list", attempts]:
                     self._retry.reset()
+                    self._forget_guard()
+                    self._guard = guard_of(self._connection)
                     listed = [_observed(attempt) for attempt in attempts]
                     self._has_unknown_launches = any(each.pid is None and each.ended is None for each in listed)
                     happened.append(Listed(listed))
@@ -149,6 +154,7 @@ class ProcessRuntime:
     def close(self) -> None:
         self._disconnect()
         self._poll.close()
+        self._forget_guard()
 
     def _connect(self) -> None:
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -185,6 +191,17 @@ class ProcessRuntime:
                     self._silence.of_peer,
                 )
             self._disconnect()
+        elif self._silence.total >= self._patience.kill and self._connection is None and self._guard is not None:
+            log.error(
+                "the shepherd is gone for %g s, and its guard started no other; it is continued", self._silence.total
+            )
+            continue_guard(self._guard)
+            self._forget_guard()
+
+    def _forget_guard(self) -> None:
+        if self._guard is not None:
+            os.close(self._guard)
+        self._guard = None
 
     def _send(self, messages: list[Message]) -> None:
         if self._outbox is None:

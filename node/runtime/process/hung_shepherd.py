@@ -1,4 +1,4 @@
-"""Kill a shepherd that does not answer. Called by its client; never waits."""
+"""Kill a shepherd that does not answer, and continue a stopped guard. Called by the shepherd's client; never waits."""
 
 from __future__ import annotations
 
@@ -18,6 +18,21 @@ def peer_pid(connection: socket.socket) -> int:
     """Return the pid of the process that listens at the other end of a unix socket."""
     found: int = _CREDENTIALS.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))[0]
     return found
+
+
+def guard_of(connection: socket.socket) -> int | None:
+    """Return a descriptor (pidfd) of the guard of the shepherd at the other end. None: that guard is gone."""
+    stat = proc.stat(peer_pid(connection))
+    try:
+        return os.pidfd_open(stat.parent) if stat is not None and stat.parent > 1 else None
+    except OSError:
+        return None
+
+
+def continue_guard(guard: int) -> None:
+    """Let a guard go on that was stopped (SIGSTOP), so that it starts the next shepherd. Another is not affected."""
+    with suppress(OSError):
+        signal.pidfd_send_signal(guard, signal.SIGCONT)
 
 
 def kill_hung_shepherd(connection: socket.socket) -> bool:
