@@ -14,8 +14,7 @@ import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 
-from grass.model.key_text import job_of
-from grass.model.names import is_job_id
+from grass.model.key_text import is_attempt_key, job_of
 from node.runtime import proc
 from node.runtime.attempts import Attempt, Folders
 from node.runtime.frames import Message
@@ -126,5 +125,4 @@ class IsolationService:
     def _ended_scratch(self, key: str) -> str | None:
         """Return the scratch folder of an attempt that does not run; None for anything else."""
         attempt = self._attempts.get(key)
-        scratch = self._folders.scratch(key) if key.count("/") == 2 and is_job_id(job_of(key)) else ""
-        return scratch if self._folders.key_of(scratch) == key and (not attempt or attempt.ended) else None
+        return self._folders.scratch(key) if is_attempt_key(key) and (not attempt or attempt.ended) else None
