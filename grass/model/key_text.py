@@ -50,6 +50,11 @@ def attempt_parts(key: str) -> tuple[str, str, str]:
     return job_id, task, attempt
 
 
+def attempt_text(job_id: str, task: str, attempt: int) -> str:
+    """Return the key of an attempt of the task ``worker.3``."""
+    return f"{job_id}/{task}/{attempt}"
+
+
 def opened_parts(text: str) -> tuple[str, str] | None:
     """Return the node and the id of ``NODE:ID``: a session or a forward that is open there. None: it names none."""
     found = _OPENED.fullmatch(text)

@@ -12,7 +12,7 @@ from flask import Blueprint
 
 from grass.errors import ConflictError, InputError, NotFoundError, UndecodableError
 from grass.model.event_kind import EventKind
-from grass.model.key_text import opened_name
+from grass.model.key_text import attempt_text, opened_name
 from grass.model.lifecycle import TaskState
 from grass.wire.calls import Exec, ExecInput, ExecSize, NoContent
 from grass.wire.codec import builtins
@@ -51,7 +51,7 @@ def start(call: Call, job: str, task: str) -> Reply:
     if not request.argv:
         raise InputError("argv: must be a list of the command and its arguments")
     size = {name: value for name in ("rows", "cols") if (value := getattr(request, name)) is not None}
-    key = f"{record.id}/{task}/{found.attempt}"
+    key = attempt_text(record.id, task, found.attempt)
     answer = _node(
         call, found.node, "POST", "", {"key": key, "argv": request.argv, "tty": request.tty, "user": call.user, **size}
     )

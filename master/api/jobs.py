@@ -26,7 +26,7 @@ from master.api.job_list import list_jobs
 from master.api.log_stream import stream_logs
 from master.api.named_files import with_named_files
 from master.api.plan import check_dependencies, plan_job
-from master.api.preflight import check_programs, places_of
+from master.api.preflight import check_programs, program_sources
 from master.api.progress import Progress
 from master.api.query import parse_duration
 from master.api.redaction import Redaction
@@ -66,7 +66,7 @@ def start_job(call: Call) -> Reply:
     trace.mark("API: opened")
     store, submission = call.api.store, call.read(Submission)
     accepted = accept_job(submission, store.nodes, run_id, keep_cwd=call.api.config.master.nodes_on_client)
-    check_programs([accepted.job], places_of(call))
+    check_programs([accepted.job], program_sources(call))
     job, job_id = with_named_files(accepted.job, call.api.config.data_dir, call.confined), accepted.job_id
     now, warnings = call.api.wall(), [*accepted.warnings, *check_dependencies(call, job, submission.strict)]
     trace.mark("API: manifest read")

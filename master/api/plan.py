@@ -12,7 +12,7 @@ from grass.wire.calls import Preview, Submission
 from grass.wire.views import PlanEviction, PlanView
 from master.api.call import Call
 from master.api.dependency_check import check_after
-from master.api.preflight import check_programs, places_of
+from master.api.preflight import check_programs, program_sources
 from master.api.redaction import Redaction
 from master.api.submission import accept_job
 
@@ -27,7 +27,7 @@ def plan_job(call: Call) -> PlanView:
         keep_cwd=call.api.config.master.nodes_on_client,
     )
     job = accepted.job
-    check_programs([job], places_of(call))
+    check_programs([job], program_sources(call))
     warnings = [*accepted.warnings, *check_dependencies(call, job), *_taken(call, job)]
     patience = call.api.waits.preview
     answer = store.preview(job, call.user, accepted.job_id, patience)

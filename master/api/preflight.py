@@ -26,7 +26,7 @@ from master.api.node_client import call_node
 
 
 @dataclass(frozen=True)
-class Places:
+class ProgramSources:
     """Where programs are looked for. ``pushed``: by the image's full name. ``nodes``: their records.
 
     ``on_client``: the only node is the client's machine. ``in_engine``: those of some programs that an image of that
@@ -39,7 +39,7 @@ class Places:
     in_engine: Callable[[str, Sequence[str]], Sequence[str] | None] = lambda _, __: None
 
 
-def places_of(call: Call) -> Places:
+def program_sources(call: Call) -> ProgramSources:
     store, config = call.api.store, call.api.config
 
     def in_engine(image: str, wanted: Sequence[str]) -> Sequence[str] | None:
@@ -50,27 +50,27 @@ def places_of(call: Call) -> Places:
                 return found
         return None
 
-    return Places(store.images.find, store.nodes, config.master.nodes_on_client, in_engine)
+    return ProgramSources(store.images.find, store.nodes, config.master.nodes_on_client, in_engine)
 
 
-def check_programs(jobs: Iterable[Job], places: Places) -> None:
+def check_programs(jobs: Iterable[Job], sources: ProgramSources) -> None:
     """Raise ManifestError if a component's command starts with a program of its framework that it would not find."""
     problems = [
         Problem(f"components.{name}.command", problem)
         for job in jobs
         for name, component in job.components.items()
-        if (problem := _missing(component, places))
+        if (problem := _missing(component, sources))
     ]
     if problems:
         raise ManifestError(list(dict.fromkeys(problems)))
 
 
-def _missing(component: Component, places: Places) -> str:
+def _missing(component: Component, sources: ProgramSources) -> str:
     if component.framework is None:
         return ""
-    if places.on_client and _is_process(component, places.nodes):
+    if sources.on_client and _is_process(component, sources.nodes):
         return _missing_here(component, component.framework.name.value)
-    return _missing_in_image(component, component.framework.name.value, places) if component.image else ""
+    return _missing_in_image(component, component.framework.name.value, sources) if component.image else ""
 
 
 def _is_process(component: Component, nodes: Callable[[], Sequence[NodeRecord]]) -> bool:
@@ -88,22 +88,22 @@ def _missing_here(component: Component, framework: str) -> str:
     return f"{program} is not installed: the task would not find it on its PATH; framework {framework} needs it"
 
 
-def _missing_in_image(component: Component, framework: str, places: Places) -> str:
+def _missing_in_image(component: Component, framework: str, sources: ProgramSources) -> str:
     assert component.image is not None
     container = component.container
     if component.runtime == RuntimeName.PROCESS or container.entrypoint or container.mounts:
         return ""  # it is not the image alone that decides
     wanted = needed(component)
-    found, advice = _in_image(full_name(component.image), wanted, places) if wanted else (None, "")
+    found, advice = _in_image(full_name(component.image), wanted, sources) if wanted else (None, "")
     missing = None if found is None else next((program for program in wanted if program not in found), None)
     if missing is None:
         return ""
     return f"image {component.image} has {feasibility.lacks_program(missing, framework)} on its PATH; {advice}"
 
 
-def _in_image(image: str, wanted: Sequence[str], places: Places) -> tuple[Sequence[str] | None, str]:
+def _in_image(image: str, wanted: Sequence[str], sources: ProgramSources) -> tuple[Sequence[str] | None, str]:
     """Return which of these programs an image has (None: not known), and what to do if one is missing."""
-    pushed = places.pushed(image)
+    pushed = sources.pushed(image)
     if pushed is not None:
         return pushed.programs, "install it in the image and push it again"
-    return places.in_engine(image, wanted) if places.on_client else None, "install it in the image"
+    return sources.in_engine(image, wanted) if sources.on_client else None, "install it in the image"

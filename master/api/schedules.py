@@ -21,7 +21,7 @@ from grass.wire.tickets import (
 from grass.wire.views import SchedulesView, ScheduleView
 from master.api.call import Api, Call, Handler, Reply
 from master.api.plan import check_dependencies
-from master.api.preflight import check_programs, places_of
+from master.api.preflight import check_programs, program_sources
 from master.api.query import checked_id
 from master.api.registry import noun_blueprint
 from master.api.submission import accept_schedule
@@ -74,7 +74,7 @@ def start_schedule(call: Call) -> Reply:
     """Start a schedule. Answers when the master-agent has taken it; 202 if that takes long, although it is stored."""
     submission = call.read(ScheduleSubmission)
     parsed = accept_schedule(submission, call.api.store.nodes, keep_cwd=call.api.config.master.nodes_on_client)
-    check_programs(parsed.schedule.jobs, places_of(call))
+    check_programs(parsed.schedule.jobs, program_sources(call))
     name = parsed.schedule.name
     warnings_after = [warning for job in parsed.schedule.jobs for warning in check_dependencies(call, job)]
     warnings = tuple(dict.fromkeys([*parsed.warnings, *warnings_after]))

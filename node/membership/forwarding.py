@@ -24,7 +24,7 @@ from grass.errors import (
     UndecodableError,
 )
 from grass.frameworks.seat import member_of
-from grass.model.key_text import opened_name
+from grass.model.key_text import attempt_text, opened_name
 from grass.network_address import network_address
 from grass.tls_files import node_identity
 from grass.wire.codec import Form, encode
@@ -60,7 +60,7 @@ class Forwarding:
     def __init__(self, config: ClusterConfig, memberships: Memberships) -> None:
         self._config = config
         self._memberships = memberships
-        self._places: dict[str, tuple[str, int]] = {}
+        self._endpoints: dict[str, tuple[str, int]] = {}
         """Node → address and port of its node-api-server, of commands that were started; a member may be gone."""
 
     def open(self, job_id: str, token: str, wanted: TaskExec) -> ExecSession:
@@ -72,14 +72,14 @@ class Forwarding:
         if found is None:
             raise NotFoundError(f"host {wanted.host!r}: no task of this job has this name; $GRASS_HOSTS lists them")
         member = found[1]
-        self._places[member.node] = self._place(member)
-        body = {"key": f"{job_id}/{member.task}/{member.attempt}", "argv": wanted.argv, "id": wanted.id}
+        self._endpoints[member.node] = self._endpoint(member)
+        body = {"key": attempt_text(job_id, member.task, member.attempt), "argv": wanted.argv, "id": wanted.id}
         answer = self.call(job_id, member.node, token, "POST", "", encode(body).encode())
         return ExecSession(opened_name(member.node, _SESSION.decode(answer).id))
 
     def call(self, job_id: str, node: str, token: str, method: str, path: str, body: bytes) -> Raw:
         """Return a node's answer to ``/v1/tasks/exec/<path>``, unread. Raises NodeUnreachableError, or its error."""
-        address, port = self._places.get(node) or self._known(job_id, node)
+        address, port = self._endpoints.get(node) or self._known(job_id, node)
         headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
         connection = http.client.HTTPConnection(address, port, timeout=CONNECT_SECONDS)
         try:
@@ -108,10 +108,10 @@ class Forwarding:
         for membership in self._memberships.of_job(job_id).values():
             for member in membership.members:
                 if member.node == node:
-                    return self._place(member)
+                    return self._endpoint(member)
         raise NotFoundError(f"node {node}: runs no task of this job now")
 
-    def _place(self, member: Member) -> tuple[str, int]:
+    def _endpoint(self, member: Member) -> tuple[str, int]:
         if member.node == self._config.node.name:
             return self._config.node.address, self._config.node.api_port
         return member.address, member.api_port

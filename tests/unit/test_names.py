@@ -7,7 +7,7 @@ import pytest
 from grass.errors import InputError, UndecodableError
 from grass.manifest import placement, values
 from grass.manifest.values import Wrong
-from grass.model.key_text import attempt_parts, is_attempt_key, job_of, task_parts
+from grass.model.key_text import attempt_parts, attempt_text, is_attempt_key, job_of, task_parts
 from grass.model.names import is_name, is_topology_path
 from grass.wire.calls import OfferedNode
 from grass.wire.keys import AttemptKey, LaunchKey
@@ -63,6 +63,7 @@ def test_keys_are_taken_apart_alike_with_types_and_without() -> None:
     assert is_attempt_key(text)
     assert job_of(text) == key.job_id
     assert attempt_parts(text) == (key.job_id, str(key.task), str(key.attempt))
+    assert attempt_text(key.job_id, str(key.task), key.attempt) == text
     assert task_parts(str(key.task)) == (key.component, key.index) == ("worker", 3)
 
 

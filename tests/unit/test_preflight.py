@@ -17,7 +17,7 @@ from grass.model.program import first_program, starts_several
 from grass.model.resources import Resources
 from grass.store.signed_images import SignedImage
 from grass.wire.node_record import NodeRecord
-from master.api.preflight import Places, check_programs
+from master.api.preflight import ProgramSources, check_programs
 from node.agent.programs import Programs
 from tests.support.waiting import wait_until
 from tests.support.world import World
@@ -73,7 +73,7 @@ NO_IMAGES: dict[str, SignedImage] = {}
 
 
 def check_here(*jobs: Job) -> None:
-    check_programs(jobs, Places(NO_IMAGES.get, nodes_with(["process", "docker"]), on_client=True))
+    check_programs(jobs, ProgramSources(NO_IMAGES.get, nodes_with(["process", "docker"]), on_client=True))
 
 
 def nodes_with(runtimes: list[str]) -> Callable[[], list[NodeRecord]]:
@@ -87,7 +87,7 @@ def test_an_image_counts_only_where_a_node_has_a_container_engine(tmp_path: Path
     wanted = job("torchrun train.py", tmp_path, image="torch:2", container=Container(entrypoint=()))
     check_here(wanted)
     with pytest.raises(ManifestError, match="torchrun is not installed"):
-        check_programs([wanted], Places(NO_IMAGES.get, nodes_with(["process"]), on_client=True))
+        check_programs([wanted], ProgramSources(NO_IMAGES.get, nodes_with(["process"]), on_client=True))
 
 
 def test_a_program_that_the_task_would_not_find_is_named(tmp_path: Path) -> None:
@@ -144,9 +144,9 @@ def test_a_program_that_a_pushed_image_lacks_is_named_on_every_cluster(
     images = {"net:latest": WITHOUT, "old:latest": SignedImage("0" * 64, "ann")}
     wanted = job(command, tmp_path, **{"image": "net", "shell": (), **more})
     if not lacks:
-        return check_programs([wanted], Places(images.get, list, on_client=False))
+        return check_programs([wanted], ProgramSources(images.get, list, on_client=False))
     with pytest.raises(ManifestError) as refused:
-        check_programs([wanted], Places(images.get, list, on_client=False))
+        check_programs([wanted], ProgramSources(images.get, list, on_client=False))
     advice = "install it in the image and push it again"
     assert [str(each) for each in refused.value.problems] == [
         f"components.w.command: image net has no {lacks} on its PATH; {advice}"
@@ -157,7 +157,8 @@ def test_a_launcher_over_ssh_needs_python_in_its_image(tmp_path: Path) -> None:
     images = {"net:latest": SignedImage("0" * 64, "ann", ("mpirun",))}
     with pytest.raises(ManifestError, match=r"no python3 \(framework openmpi\)"):
         check_programs(
-            [job("mpirun ./solve", tmp_path, image="net", framework=OPENMPI)], Places(images.get, list, on_client=False)
+            [job("mpirun ./solve", tmp_path, image="net", framework=OPENMPI)],
+            ProgramSources(images.get, list, on_client=False),
         )
 
 
@@ -173,15 +174,15 @@ def test_an_image_that_only_the_engine_of_this_machine_has_is_looked_at(
         asked.append(image)
         return None if found is None else [each for each in wanted if each in found]
 
-    places = Places(NO_IMAGES.get, nodes_with(["process", "docker"]), True, in_engine)
+    sources = ProgramSources(NO_IMAGES.get, nodes_with(["process", "docker"]), True, in_engine)
     wanted = job("mpirun ./solve", tmp_path, image="own", framework=OPENMPI)
     if lacks:
         with pytest.raises(
             ManifestError, match=rf"no {lacks} \(framework openmpi\) on its PATH; install it in the image$"
         ):
-            check_programs([wanted], places)
+            check_programs([wanted], sources)
     else:
-        check_programs([wanted], places)
+        check_programs([wanted], sources)
     assert asked == ["own:latest"]
 
 

@@ -33,7 +33,7 @@ class Notes:
 
     def lines(self) -> list[str]:
         """Return the warnings, in the order in which they were found."""
-        return [f"{_places(paths)}: {why}" for why, paths in self._found.items()]
+        return [f"{_shown(paths)}: {why}" for why, paths in self._found.items()]
 
 
 def refuse(fields: Fields, reasons: Mapping[str, str]) -> None:
@@ -43,6 +43,6 @@ def refuse(fields: Fields, reasons: Mapping[str, str]) -> None:
             fields.refuse(key, why)
 
 
-def _places(paths: list[str]) -> str:
+def _shown(paths: list[str]) -> str:
     more = len(paths) - _SHOWN
     return ", ".join(paths[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
