@@ -8,6 +8,7 @@ parsed by the caller of this module, after all checks.
 from __future__ import annotations
 
 import logging
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -88,7 +89,9 @@ class Authenticator:
         self._key = load_master_key(master_dir)
         self._users = Users(master_dir)
         self._store = store
-        self._freshness = Freshness(wall, store.horizon())
+        self._wall_ahead = wall - steady()
+        self._first = threading.Lock()
+        self._freshness: Freshness | None = None
         self.sessions = OpenSessions(store.sessions)
 
     @property
@@ -138,17 +141,19 @@ class Authenticator:
         """Check freshness, and that the request is not a replay.
 
         ``reads``: the call changes nothing. ``takes_id``: the handler stores the request id in its own step.
-        Raises NotAllowedError for a disabled user, StaleRequestError (both answered encrypted) or EnvelopeError.
+        Raises NotAllowedError for a disabled user, StaleRequestError, UnreachableError (all answered encrypted) or
+        EnvelopeError.
         """
         if caller.user is not None and caller.user.disabled:
             raise NotAllowedError(f"user {caller.user.name}: disabled by an administrator; ask one to enable it again")
         if caller.claims is not None:
-            if not self._freshness.is_fresh(caller.claims.issued_at):
+            freshness = self._known_freshness()
+            if not freshness.is_fresh(caller.claims.issued_at):
                 raise StaleRequestError(
                     "request refused: the clocks of client and server differ too much; set the client's clock"
                 )
-            self._freshness.move_horizon(self._store.keep_horizon)
-            if not self._freshness.first_sight(caller.request_id):
+            freshness.move_horizon(self._store.keep_horizon)
+            if not freshness.first_sight(caller.request_id):
                 raise EnvelopeError("a request was replayed")
         if caller.sighting is not None and not self.sessions.admit(caller.sighting, reads=reads, takes_id=takes_id):
             raise EnvelopeError("a call was replayed, or its session has ended")
@@ -163,7 +168,15 @@ class Authenticator:
     @property
     def time(self) -> float:
         """The time that clients must use."""
-        return self._freshness.now()
+        return self._known_freshness().now()
+
+    def _known_freshness(self) -> Freshness:
+        """Return the judge of requests without a session, made for the first of them: the server starts also while the
+        store is away. Raises UnreachableError."""
+        with self._first:
+            if self._freshness is None:
+                self._freshness = Freshness(self._wall_ahead + steady(), self._store.horizon())
+            return self._freshness
 
 
 def _without_session(opened: OpenedRequest, user: User | None, method: str, target: str) -> Caller:

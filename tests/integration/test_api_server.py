@@ -195,6 +195,27 @@ def test_redis_may_be_away_for_a_moment(tmp_path: Path, redis_server: RedisServe
         own.remove()
 
 
+def test_a_server_that_starts_while_redis_is_away_says_so_and_works_as_soon_as_redis_is_there(
+    tmp_path: Path, redis_server: RedisServer
+) -> None:
+    own = RedisServer(redis_server.server)
+    own.start()
+    server = Server(tmp_path, own)
+    own.kill()
+    try:
+        server.start()
+        worker = server.worker().pid
+        with pytest.raises(UnreachableError, match="redis does not answer"):
+            server.client().status()
+        own.start()
+        assert server.client().status()["user"] == "ann"
+        assert server.worker().pid == worker
+        assert "Traceback" not in server.log.read_text()
+    finally:
+        server.close()
+        own.remove()
+
+
 def test_a_call_of_an_unknown_session_while_redis_is_away_is_no_defect(
     tmp_path: Path, redis_server: RedisServer
 ) -> None:
