@@ -40,7 +40,7 @@ from grass.wire.codec import builtins
 
 __all__ = ["ApiClient", "Document", "View"]
 
-Document = Mapping[str, Any] | str | Path
+Document = Mapping[str, Any] | str | Path  # Any: of users; the readers of grass.manifest check it
 """A manifest: its content, or the path of its file."""
 
 _PAGE = 500

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from grass import environment
 from grass.errors import InputError, ManifestError
 from grass.manifest.document import Document
 
 
-def with_data(document: Mapping[str, Any], env: Mapping[str, str] | None, folder: str, source: str) -> Document:
+def with_data(document: Mapping[str, object], env: Mapping[str, str] | None, folder: str, source: str) -> Document:
     """Return the document with what only this machine knows: variables of the shell, and files that ``from`` names."""
     from grass.document_file import read_text
     from grass.manifest.entries import with_entries

@@ -46,7 +46,7 @@ _ERRORS: dict[str, type[GrassError]] = {
 }
 
 
-def error_of(wire: Mapping[str, Any]) -> GrassError:
+def error_of(wire: Mapping[str, Any]) -> GrassError:  # Any: decoded JSON
     """Return an error as an exception. ``wire``: ``{"code", "message"}``, and ``problems`` of a wrong document."""
     if wire["code"] == ManifestError.code:
         return ManifestError([Problem(problem["path"], problem["message"]) for problem in wire.get("problems", ())])

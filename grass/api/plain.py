@@ -17,7 +17,7 @@ _DEEPEST = 64
 """Deeper levels stay as they are, so that a document that contains itself ends, too."""
 
 
-def plain_mapping(document: Mapping[str, Any]) -> Document:
+def plain_mapping(document: Mapping[str, Any]) -> Document:  # Any: what a user passes
     """Return the document as dicts, lists, text and numbers. Other values stay: the document's readers report them."""
     return {key: _plain(value, _DEEPEST) for key, value in document.items()}
 

@@ -53,7 +53,7 @@ JOSE = "application/jose"
 _COMPLETE = (NodeUnreachableError, StoreRefusesError, TooManyCallsError)
 """Answers of a cluster that say everything."""
 
-Body = Mapping[str, Any] | Callable[[int], Mapping[str, Any]] | None
+Body = Mapping[str, Any] | Callable[[int], Mapping[str, Any]] | None  # Any: JSON, of types of grass.wire.calls
 """Body of a request; or a function of the number of the attempt, from 0."""
 
 View = dict[str, Any]  # Any: plain data for users' programs; the types are in grass.wire.views

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime, timezone
-from typing import Any
 
+from grass.cli.view import View
 from grass.model.amounts import BUILT_IN, show_quantity, show_span
 from grass.model.lifecycle import JobState, TaskState
 
@@ -62,7 +62,7 @@ def show_progress(state: str, counts: Mapping[str, int]) -> str:
     return ", ".join([f"{done}/{total} done", *bad])
 
 
-def show_share(free: Mapping[str, Any] | None, total: Mapping[str, Any] | None, name: str) -> str:
+def show_share(free: View | None, total: View | None, name: str) -> str:
     """Return ``free/total``, such as ``1.5/2``, or ``-`` for a node without a report. ``name``: of any resource."""
     if not total:
         return NOTHING
@@ -70,9 +70,9 @@ def show_share(free: Mapping[str, Any] | None, total: Mapping[str, Any] | None, 
     return f"{left}/{show_quantity(name, _amount(total, name))}"
 
 
-def _amount(resources: Mapping[str, Any], name: str) -> int:
+def _amount(resources: View, name: str) -> int:
     return int(resources.get(name, 0) if name in BUILT_IN else resources.get("custom", {}).get(name, 0))
 
 
-def show_reason(reason: Mapping[str, Any] | None) -> str:
+def show_reason(reason: View | None) -> str:
     return "" if reason is None else str(reason["message"])

@@ -18,6 +18,7 @@ from grass.cli.documents import Source, sources_of
 from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.operation_views import operation_line
 from grass.cli.output import Result
+from grass.cli.view import View
 from grass.errors import ConflictError, ManifestError, NotFoundError, Problem
 from grass.model.lifecycle import JobState
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from grass.cli.view import View
 from grass.errors import ConflictError, NotFoundError, Problem
 from grass.manifest.foreign.scaling import ScaleRequest
 from grass.model.lifecycle import JobState

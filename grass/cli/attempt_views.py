@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from grass.cli.amounts import NOTHING, show_instant, show_reason
 from grass.cli.table import Column, paragraph, table
+from grass.cli.view import View
 
 MOST_SHOWN = 50
 """Lines of the table, the newest attempts. JSON has all of them."""
@@ -21,7 +21,7 @@ _ATTEMPTS = (
 )
 
 
-def earlier(attempts: Sequence[Mapping[str, Any]], width: int | None) -> list[str]:
+def earlier(attempts: Sequence[View], width: int | None) -> list[str]:
     """Return the table, below an empty line; nothing for no attempts."""
     if not attempts:
         return []
@@ -35,7 +35,7 @@ def earlier(attempts: Sequence[Mapping[str, Any]], width: int | None) -> list[st
     return [*lines, *(line for note in notes for line in paragraph(note, width))]
 
 
-def _not_kept(attempts: Sequence[Mapping[str, Any]]) -> int:
+def _not_kept(attempts: Sequence[View]) -> int:
     """Return how many attempts are missing, of all tasks together. Attempts count from 1."""
     newest: dict[str, int] = {}
     for one in attempts:
@@ -43,7 +43,7 @@ def _not_kept(attempts: Sequence[Mapping[str, Any]]) -> int:
     return sum(newest.values()) - len(attempts)
 
 
-def _row(one: Mapping[str, Any]) -> list[str]:
+def _row(one: View) -> list[str]:
     code = NOTHING if one["exit_code"] is None else str(one["exit_code"])
     return [
         f"{one['task']}#{one['attempt']}",

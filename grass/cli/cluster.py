@@ -17,9 +17,9 @@ from grass.cli import cluster_views, provisioning
 from grass.cli.command import Command
 from grass.cli.exits import Exit
 from grass.cli.invocation import Invocation, pass_invocation
-from grass.cli.job_views import View
 from grass.cli.output import Result
 from grass.cli.values import CLUSTER
+from grass.cli.view import View
 from grass.errors import ConflictError, NotFoundError, UnreachableError
 from grass.model.lifecycle import JobState
 

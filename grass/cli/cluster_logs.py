@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
-from typing import Any
 
 import click
 
@@ -14,6 +12,7 @@ from grass.cli.command import Command, Group
 from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.output import Result
 from grass.cli.values import NODE, SINCE, Whole
+from grass.cli.view import View
 from grass.wire.daemon_line import DAEMONS
 
 
@@ -44,7 +43,7 @@ def logs(
         invocation.output.note("no such entries")
 
 
-def daemon_lines(line: Mapping[str, Any], _: int | None) -> list[str]:
+def daemon_lines(line: View, _: int | None) -> list[str]:
     """Return the entry with its head before the first of its lines."""
     first, *others = [cells.clean(each) for each in line["text"].split("\n")]
     head = f"{show_instant(line['time'])}  {line['node'] or 'master'}  {line['daemon']}  {line['level']:<8}"

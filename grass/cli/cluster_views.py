@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from grass.cli.amounts import NOTHING, show_instant
 from grass.cli.node_views import node_list
 from grass.cli.table import Column, pairs, table
+from grass.cli.view import View
 from grass.model.isolation import Isolation
 from grass.model.lifecycle import JobState
 
@@ -18,7 +18,7 @@ ISOLATIONS = {
 _DAEMONS = (Column("DAEMON"), Column("PID", right=True), Column("STATE"), Column("SINCE"))
 
 
-def status_page(view: Mapping[str, Any], now: float, width: int | None) -> list[str]:
+def status_page(view: View, now: float, width: int | None) -> list[str]:
     """Return lines for the daemons; also for nodes and jobs, if the API answered."""
     daemons = [
         [one["name"], str(one["pid"] or NOTHING), one["state"], show_instant(one["start"])] for one in view["daemons"]
@@ -29,7 +29,7 @@ def status_page(view: Mapping[str, Any], now: float, width: int | None) -> list[
     return lines
 
 
-def _facts(view: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _facts(view: View) -> list[tuple[str, str]]:
     facts = [("Cluster", view["cluster"]), ("URL", view["url"] or NOTHING)]
     if view["error"] is not None:
         return [*facts, ("API", view["error"])]

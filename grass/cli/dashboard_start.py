@@ -5,20 +5,18 @@ Used by ``dashboard``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from grass.cli import job_plan
 from grass.cli.apply import JobDocument, checked
 from grass.cli.documents import Source, sources_in
+from grass.cli.view import View
 from grass.errors import InputError
 from grass.model.secrets import REDACTED
 
 if TYPE_CHECKING:
     from grass.api.client import ApiClient
-
-View = Mapping[str, Any]  # Any: JSON of the API
 
 
 class JobFiles:

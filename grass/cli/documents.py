@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from grass import entropy
 from grass.cli.environment_options import environment_of
@@ -25,7 +24,7 @@ class Source:
     `#GRASS` lines. ``sends``: what it sends of this machine, as words. ``file``: name and text
     of the whole file, to be kept with the job."""
 
-    document: Mapping[str, Any]
+    document: Mapping[str, object]
     name: str
     folder: Path
     env: Mapping[str, str]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -14,6 +13,7 @@ from grass.cli.command import Command
 from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.output import Result
 from grass.cli.values import JOB, NODE, SINCE, ParamType, Whole
+from grass.cli.view import View
 from grass.model.event_kind import EventKind
 
 
@@ -72,7 +72,7 @@ _COLUMNS = ("time", "kind", "message", "user", "job", "task", "node", "schedule"
 """Columns in CSV. An event has only those that apply to it."""
 
 
-def event_lines(event: Mapping[str, Any], _: int | None) -> list[str]:
+def event_lines(event: View, _: int | None) -> list[str]:
     """Return one line for the event. Never cut the line: users search it with grep as often as they read it."""
     subject = " ".join(str(event[key]) for key in ("job", "task", "node") if event.get(key))
     where = f" from {event['address']}" if event.get("address") else ""

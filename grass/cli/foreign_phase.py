@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
+from grass.cli.view import View
 from grass.model.exhaustive import assert_never
 from grass.model.lifecycle import JobState
-
-View = Mapping[str, Any]
 
 _DIALECTS = ("TrainingJob", "MarsJob")
 

@@ -9,9 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from grass.cli.amounts import NOTHING, show_age, show_instant, show_progress
-from grass.cli.job_views import View, job_reason, ran_for
+from grass.cli.job_views import job_reason, ran_for
 from grass.cli.table import Column, paragraph, table
 from grass.cli.usage_views import show_cpu, show_energy
+from grass.cli.view import View
 from grass.model.amounts import show_memory, show_span
 
 DEFAULT = ("name", "id", "state", "tasks", "user", "age", "reason")

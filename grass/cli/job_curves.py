@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from grass.cli.view import View
 from grass.errors import NotFoundError
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ import click
 from grass.cli.amounts import NOTHING
 from grass.cli.command import Command
 from grass.cli.invocation import Invocation, pass_invocation
-from grass.cli.job_views import View
 from grass.cli.output import Result
 from grass.cli.table import Column, table
 from grass.cli.values import JOB
+from grass.cli.view import View
 
 _RESULT = ("state", "reason", "exit_code", "counts", "restarts", "user", "tags", "priority")
 """Fields of a job's view that say how the run went."""
@@ -129,7 +129,7 @@ def differences(first: Any, second: Any, path: str = "") -> list[Difference]:
     return [(path, first, second)]
 
 
-def _under(first: Mapping[str, Any], second: Mapping[str, Any], key: str, path: str) -> Iterator[Difference]:
+def _under(first: View, second: View, key: str, path: str) -> Iterator[Difference]:
     yield from differences(first.get(key), second.get(key), f"{path}.{key}" if path else key)
 
 

@@ -14,6 +14,7 @@ from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.output import Result
 from grass.cli.selection import Parts, jobs_or_parts, selected
 from grass.cli.values import DURATION_OR_ZERO, JOB, JOB_THEN_PARTS
+from grass.cli.view import View
 from grass.errors import ConflictError, GrassError
 from grass.model.lifecycle import JobState
 

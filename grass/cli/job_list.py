@@ -12,9 +12,9 @@ from grass import clock
 from grass.cli import job_columns
 from grass.cli.command import Command
 from grass.cli.invocation import Invocation, pass_invocation
-from grass.cli.job_views import View as ShownView
 from grass.cli.output import Format, Result
 from grass.cli.values import SINCE, count_or_all
+from grass.cli.view import View as ShownView
 from grass.model.lifecycle import JobState
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ PAGE = 1000
 """Most jobs that one request can ask for."""
 _REDRAW = 0.2
 """Least seconds between two lists of `--watch`."""
+Selection = Mapping[str, Any]  # Any: keyword arguments of ApiClient.jobs, of several types
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
@@ -89,7 +90,7 @@ def list_jobs(
         _show(invocation, job_columns.ordered(jobs, sort), columns, chosen, more, watch, all_jobs)
 
 
-def _read(client: ApiClient, selection: Mapping[str, Any], all_jobs: bool, most: int | None) -> tuple[list[View], int]:
+def _read(client: ApiClient, selection: Selection, all_jobs: bool, most: int | None) -> tuple[list[View], int]:
     """Return the jobs, and the number of those that are left out; -1: some, not counted."""
     page = client.newest_jobs(all=all_jobs, limit=PAGE if most is None else min(most, PAGE), **selection)
     jobs, total = page["jobs"], page["total"]
@@ -119,7 +120,7 @@ def _show(
     invocation: Invocation,
     jobs: Sequence[ShownView],
     columns: Sequence[str],
-    selection: Mapping[str, Any],
+    selection: Selection,
     more: int,
     watch: bool,
     all_jobs: bool,

@@ -6,13 +6,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from grass.cli.amounts import NOTHING, show_reason
 from grass.cli.table import Column, paragraph, table
+from grass.cli.view import View
 from grass.model.resources import DEVICE
-
-View = Mapping[str, Any]
 
 _COLUMNS = (
     Column("COMPONENT"),

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
-from typing import Any
 
-from grass.cli.job_views import View
 from grass.cli.table import pairs
+from grass.cli.view import View
 from grass.model.amounts import show_amount, show_span
 
 _ONE_LINE = 200
@@ -70,7 +68,7 @@ def _resources(resources: View) -> list[str]:
     return [show_amount(name, amount) for name, amount in {**amounts, **custom}.items() if amount]
 
 
-def _pairs(values: Mapping[str, Any]) -> str:
+def _pairs(values: View) -> str:
     return ", ".join(f"{key}={_cut(str(value))}" for key, value in values.items())
 
 

@@ -5,7 +5,7 @@ Used by this package.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from grass.cli.amounts import (
@@ -16,10 +16,9 @@ from grass.cli.amounts import (
 )
 from grass.cli.table import Column, pairs, paragraph, table
 from grass.cli.usage_views import show_cpu, show_used
+from grass.cli.view import View
 from grass.model.amounts import show_memory, show_span
 from grass.model.lifecycle import JobState
-
-View = Mapping[str, Any]
 
 _COMPONENTS = (Column("COMPONENT"), Column("TASKS"), Column("REASON", wrap=True))
 _TASKS = (
@@ -171,7 +170,7 @@ def _exit(task: View) -> str:
     return NOTHING if task["exit_code"] is None else str(task["exit_code"])
 
 
-def stop_waits(answer: Mapping[str, Any]) -> list[str]:
+def stop_waits(answer: View) -> list[str]:
     """Return what a stopping job still waits for. ``answer``: a *why view*."""
     return [
         f"waits for {group['count']} task{'s' if group['count'] > 1 else ''} of {group['component']}: "

@@ -5,17 +5,13 @@ Used by ``job_logs`` and ``run``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from grass.cli.amounts import show_stamp
-from grass.cli.job_views import View
 from grass.cli.output import Format, Output, Result
 from grass.cli.values import Part
-
-Record = Mapping[str, Any]
-"""{"task", "attempt", "stream", "time", "text", "newline"}"""
+from grass.cli.view import View
 
 
 @dataclass(frozen=True)
@@ -46,20 +42,20 @@ class LogText:
         self._style = style
         self._unfinished: tuple[str, int, str] | None = None
 
-    def of(self, record: Record) -> str:
+    def of(self, record: View) -> str:
         source = (record["task"], record["attempt"], record["stream"])
         interrupts = self._unfinished not in (None, source)
         head = "" if self._unfinished == source else self._head(record)
         self._unfinished = None if record["newline"] else source
         return ("\n" if interrupts else "") + head + self._text(record) + ("\n" if record["newline"] else "")
 
-    def _text(self, record: Record) -> str:
+    def _text(self, record: View) -> str:
         """Return the text; if it has several lines, with a head before each further one."""
         text: str = record["text"]
         head = self._head(record) if "\n" in text else ""
         return text.replace("\n", f"\n{head}") if head else text
 
-    def _head(self, record: Record) -> str:
+    def _head(self, record: View) -> str:
         stamp = f"{show_stamp(record['time'])} " if self._style.timestamps else ""
         if not self._style.name_width:
             return stamp
@@ -71,7 +67,7 @@ _RECORDS = frozenset({Format.JSON, Format.YAML, Format.CSV})
 """Formats that show a record per line of the log. The others show the text."""
 
 
-def show(output: Output, records: Iterable[Record], style: Style, *, split: bool = False) -> None:
+def show(output: Output, records: Iterable[View], style: Style, *, split: bool = False) -> None:
     """Print the records. ``split``: print what tasks wrote to stderr on our stderr."""
     texts = LogText(style if output.format is Format.TABLE else Style(timestamps=style.timestamps))
     for record in records:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 import click
 
@@ -15,6 +14,7 @@ from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.output import Result
 from grass.cli.table import Column, table
 from grass.cli.values import DURATION, Whole
+from grass.cli.view import View
 from grass.errors import InputError
 from grass.model.amounts import show_span
 
@@ -67,13 +67,13 @@ def _make(invocation: Invocation, name: str | None, expires: float, uses: int) -
     invocation.output.note("on a machine with Grass: sudo grass join --token TOKEN")
 
 
-def token_list(rows: Sequence[Mapping[str, Any]], width: int | None) -> list[str]:
+def token_list(rows: Sequence[View], width: int | None) -> list[str]:
     if not rows:
         return ["no join tokens"]
     return table(_LIST, [_row(row) for row in rows], width)
 
 
-def _row(row: Mapping[str, Any]) -> list[str]:
+def _row(row: View) -> list[str]:
     nodes = ", ".join(row["nodes"]) or NOTHING
     return [
         row["id"],

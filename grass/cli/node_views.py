@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from grass.cli.amounts import NOTHING, show_age, show_reason, show_share
 from grass.cli.table import Column, pairs, table
 from grass.cli.usage_views import figures
+from grass.cli.view import View
 from grass.model.amounts import show_memory
-
-View = Mapping[str, Any]
 
 _LIST = (
     Column("NAME"),

@@ -5,13 +5,11 @@ Used by ``apply`` and ``job_operations``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from grass.cli.amounts import show_age
 from grass.cli.table import Column, table
-
-View = Mapping[str, Any]
+from grass.cli.view import View
 
 _LIST = (
     Column("ID"),

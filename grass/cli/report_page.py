@@ -6,15 +6,14 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
-from typing import Any
 
 from grass.cli import cells
 from grass.cli.amounts import NOTHING, show_counts, show_instant, show_reason
 from grass.cli.report_svg import Bar, curve, curves_of, timeline
 from grass.cli.usage_views import show_used
+from grass.cli.view import View
 from grass.model.amounts import show_span
 
-View = Mapping[str, Any]
 MOST_TASKS, MOST_BARS, MOST_REPEATED, MOST_TEXT = 10_000, 20_000, 1_000, 120
 MOST_LONG = 100_000
 """Characters of the job file, of the specification, and of the environment."""

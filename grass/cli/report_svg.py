@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from grass.cli import cells
+from grass.cli.view import View
 from grass.model.amounts import show_memory
 
 WIDTH, LEFT = 960, 150
@@ -97,7 +98,7 @@ def curve(
     return f"<figure><figcaption>{_text(title)}</figcaption>{_svg(80, text + drawn, title, CURVE_WIDTH)}</figure>"
 
 
-def curves_of(history: Mapping[str, Any], title: str, begin: float, end: float) -> list[str]:
+def curves_of(history: View, title: str, begin: float, end: float) -> list[str]:
     """Return the curves of a usage history (``Curves``), from zero on. What was never used is left out.
 
     ``begin`` and ``end``: the wall times that are drawn, the same for all tasks of a job.

@@ -26,9 +26,10 @@ from grass.cli.command import Command
 from grass.cli.environment_options import environment_of, environment_options
 from grass.cli.exits import SIGNAL_BASE, Exit
 from grass.cli.invocation import Invocation, pass_invocation
-from grass.cli.job_views import View, job_line, job_reason
+from grass.cli.job_views import job_line, job_reason
 from grass.cli.output import Format, Output, OutputClosedError, Result
 from grass.cli.run_options import JobOptions, as_options, document_of, run_options
+from grass.cli.view import View
 from grass.errors import GrassError, InputError, ManifestError
 from grass.model.lifecycle import JobState
 

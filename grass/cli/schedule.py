@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -15,6 +14,7 @@ from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.output import Result
 from grass.cli.table import Column, pairs, table
 from grass.cli.values import SCHEDULE
+from grass.cli.view import View
 
 _LIST = (
     Column("NAME"),
@@ -109,17 +109,17 @@ def delete(invocation: Invocation, name: str) -> None:
     invocation.output.show(Result(view, lambda _: [f"{view['name']}  deleted"], [view["name"]]))
 
 
-def _confirm(invocation: Invocation, view: Mapping[str, Any]) -> None:
+def _confirm(invocation: Invocation, view: View) -> None:
     invocation.output.show(Result(view, lambda _: [f"{view['name']}  {view['state']}"], [view["name"]]))
 
 
-def schedule_list(views: Sequence[Mapping[str, Any]], width: int | None) -> list[str]:
+def schedule_list(views: Sequence[View], width: int | None) -> list[str]:
     if not views:
         return ["no schedules"]
     return table(_LIST, [_row(view) for view in views], width)
 
 
-def _row(view: Mapping[str, Any]) -> list[str]:
+def _row(view: View) -> list[str]:
     return [
         view["name"],
         view["state"],
@@ -133,7 +133,7 @@ def _row(view: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def schedule_page(view: Mapping[str, Any], width: int | None) -> list[str]:
+def schedule_page(view: View, width: int | None) -> list[str]:
     facts = [
         ("Name", view["name"]),
         ("State", view["state"]),
@@ -150,6 +150,6 @@ def schedule_page(view: Mapping[str, Any], width: int | None) -> list[str]:
     return [*lines, "", *table(_RUNS, runs, width)] if runs else lines
 
 
-def _run_row(run: Mapping[str, Any]) -> list[str]:
+def _run_row(run: View) -> list[str]:
     code = NOTHING if run["exit_code"] is None else str(run["exit_code"])
     return [run["id"], run["state"], code, show_instant(run["started"]), show_instant(run["ended"])]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
+from grass.cli.view import View
 from grass.errors import InputError, NotFoundError
 from grass.model.key_text import task_parts
 
@@ -63,7 +64,7 @@ def jobs_or_parts(client: ApiClient, names: Sequence[str]) -> Parts | None:
     return Parts(names[0], tuple(parts))
 
 
-def _check_jobs(client: ApiClient, first: Mapping[str, Any], names: Sequence[str]) -> None:
+def _check_jobs(client: ApiClient, first: View, names: Sequence[str]) -> None:
     """Raise NotFoundError for a word that is no job: it may have been meant as a component of the first one."""
     for name in names:
         try:
@@ -76,7 +77,7 @@ def _check_jobs(client: ApiClient, first: Mapping[str, Any], names: Sequence[str
             ) from error
 
 
-def is_part(components: Mapping[str, Any], word: str) -> bool:
+def is_part(components: View, word: str) -> bool:
     """Return whether ``word`` is a component of these, or one of their tasks."""
     task = task_parts(word)
     return (word if task is None else task[0]) in components

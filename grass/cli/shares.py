@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
-from typing import Any
 
 import click
 
@@ -12,6 +10,7 @@ from grass.cli.command import Command
 from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.output import Result
 from grass.cli.table import Column, table
+from grass.cli.view import View
 from grass.model.amounts import show_quantity
 
 _USERS = (
@@ -36,7 +35,7 @@ def shares(invocation: Invocation) -> None:
     invocation.output.show(Result(view, partial(share_lines, view), names))
 
 
-def share_lines(view: Mapping[str, Any], width: int | None) -> list[str]:
+def share_lines(view: View, width: int | None) -> list[str]:
     """Return the table of users, and that of waiting jobs if there are any."""
     users = [
         (
@@ -58,7 +57,7 @@ def share_lines(view: Mapping[str, Any], width: int | None) -> list[str]:
     return [*table(_USERS, users, width), *(["", *table(_QUEUE, queue, width)] if queue else [])]
 
 
-def _allocated(user: Mapping[str, Any]) -> str:
+def _allocated(user: View) -> str:
     """Return what the user's tasks have, and of how much if there is a quota: ``cpu 4 of 8, memory 2GiB``."""
     amounts, quota = user["allocated"], user["quota"]
     return ", ".join(

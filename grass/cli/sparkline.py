@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from grass.cli import cells
 from grass.cli.table import Column, table
+from grass.cli.view import View
 from grass.model.amounts import show_memory
 
-View = Mapping[str, Any]
 Values = Sequence[float | None]
 
 _BLOCKS = "▁▂▃▄▅▆▇█"

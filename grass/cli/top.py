@@ -25,6 +25,7 @@ from grass.cli.output import Result
 from grass.cli.top_actions import Action, offered, question
 from grass.cli.top_pages import Asked, Disks, Page, Pages, Said
 from grass.cli.top_state import SORTS, State
+from grass.cli.view import View
 from grass.errors import GrassError, InputError
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ class Top:
         self._asked: Asked | None = None
         self._read_at = self._disks_at = float("-inf")
         self._top = 0
-        self._confirming: tuple[Action, top_view.View] | None = None
+        self._confirming: tuple[Action, View] | None = None
         self._said = ""
         self._colours: dict[str, int] = dict(_STYLES)
 
@@ -152,7 +153,7 @@ class Top:
             jobs = self._jobs()
             self._selected = jobs[0]["id"] if jobs else None
 
-    def _jobs(self) -> Sequence[top_view.View]:
+    def _jobs(self) -> Sequence[View]:
         return self._state.sorted_jobs(self._sort, self._reverse)
 
     def _offered(self) -> list[Action]:

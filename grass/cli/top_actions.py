@@ -5,15 +5,14 @@ Used by ``top`` and ``top_pages``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
 
+from grass.cli.view import View
 from grass.model.lifecycle import JobState
 
 if TYPE_CHECKING:
     from grass.api.client import ApiClient
-
-View = Mapping[str, Any]
 
 
 class Action(NamedTuple):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,12 +16,12 @@ from grass.cli.job_curves import read_histories
 from grass.cli.job_views import job_page
 from grass.cli.sparkline import curve_lines
 from grass.cli.top_actions import Action
+from grass.cli.view import View
 from grass.errors import GrassError
 
 if TYPE_CHECKING:
     from grass.api.client import ApiClient
 
-View = Mapping[str, Any]
 
 _TASKS, _LOG_LINES, _CURVES = 100, 500, 3
 """Tasks in the details, lines of a log, and tasks whose curves are drawn: those that used most cpu."""

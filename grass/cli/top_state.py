@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from grass.cli.view import View
 from grass.model.lifecycle import JobState
 
-View = Mapping[str, Any]
 MOST_JOBS = 5_000
 """Jobs that are kept; of the others the oldest finished ones are dropped."""
 FULL = 0.05

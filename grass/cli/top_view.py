@@ -5,18 +5,18 @@ Called by ``top``, which alone writes to the terminal.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timezone
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from grass.cli import cells
 from grass.cli.amounts import NOTHING, show_age, show_progress
 from grass.cli.job_views import job_reason
 from grass.cli.table import Column, table
 from grass.cli.top_state import State
+from grass.cli.view import View
 from grass.model.amounts import show_quantity
 
-View = Mapping[str, Any]
 KEYS = "q quit  Enter details  l logs  e events  s sort  r reverse"
 PAGE_KEYS = "Esc back  up/down scroll  Enter details  l logs  q quit"
 _JOBS = (

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from grass.cli.amounts import NOTHING
 from grass.cli.table import Column, pairs, paragraph, table
+from grass.cli.view import View
 from grass.model.amounts import show_memory, show_span
-
-View = Mapping[str, Any]
 
 _TASKS = (
     Column("TASK"),

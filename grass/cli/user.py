@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 import click
 
@@ -15,6 +14,7 @@ from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.output import Result
 from grass.cli.table import Column, table
 from grass.cli.values import DURATION, USER
+from grass.cli.view import View
 from grass.model.amounts import show_span
 
 _LIST = (Column("USER"), Column("ROLE"), Column("STATE"), Column("ADDED"), Column("BY", drop=1))
@@ -103,30 +103,30 @@ def remove(invocation: Invocation, name: str, stop_jobs: bool) -> None:
     _show(invocation, view, f"removed; {_fate(view, stop_jobs)}")
 
 
-def user_list(users: Sequence[Mapping[str, Any]], width: int | None) -> list[str]:
+def user_list(users: Sequence[View], width: int | None) -> list[str]:
     return table(_LIST, [_row(one) for one in users], width)
 
 
-def _row(view: Mapping[str, Any]) -> list[str]:
+def _row(view: View) -> list[str]:
     created = show_instant(view["created"]) if view["created"] else NOTHING
     return [view["name"], view["role"], _state(view), created, view["by"] or NOTHING]
 
 
-def _state(view: Mapping[str, Any]) -> str:
+def _state(view: View) -> str:
     if view["state"] == "invited" and view["invited_until"] is None:
         return "invitation expired"
     return str(view["state"])
 
 
-def _fate(view: Mapping[str, Any], stop_jobs: bool) -> str:
+def _fate(view: View, stop_jobs: bool) -> str:
     return f"{view['jobs_stopped']} job(s) are being stopped" if stop_jobs else "their jobs go on"
 
 
-def _show(invocation: Invocation, view: Mapping[str, Any], what: str) -> None:
+def _show(invocation: Invocation, view: View, what: str) -> None:
     invocation.output.show(Result(dict(view), lambda _: [f"user {view['name']}: {what}"], [view["name"]]))
 
 
-def _show_invitation(invocation: Invocation, made: Mapping[str, Any]) -> None:
+def _show_invitation(invocation: Invocation, made: View) -> None:
     text = made["invitation"]
     invocation.output.show(Result(dict(made), lambda _: [text], [text]))
     left = show_span(made["expires"] - clock.wall() + 0.5)

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from grass import clock
 from grass.cli.exits import Exit
-from grass.cli.job_views import View, job_line
+from grass.cli.job_views import job_line
 from grass.cli.output import Output
+from grass.cli.view import View
 from grass.errors import WaitTimeoutError
 from grass.model.lifecycle import JobState
 

@@ -7,16 +7,14 @@ by ``job``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from grass.cli.amounts import show_reason
 from grass.cli.table import paragraph
+from grass.cli.view import View
 from grass.model.feasibility import NodeGroup, starts_within
 from grass.model.lifecycle import JobState
 
 
-def page(answer: Mapping[str, Any], width: int | None) -> list[str]:
+def page(answer: View, width: int | None) -> list[str]:
     lines = paragraph(_head(answer), width)
     for group in answer["groups"]:
         lines += ["", *paragraph(f"{group['component']}: {_tasks(group)}", width)]
@@ -28,7 +26,7 @@ def page(answer: Mapping[str, Any], width: int | None) -> list[str]:
     return lines
 
 
-def _head(answer: Mapping[str, Any]) -> str:
+def _head(answer: View) -> str:
     head = f"{answer['name']} is {answer['state']}"
     reason = show_reason(answer["reason"])
     if reason and reason not in [show_reason(group["reason"]) for group in answer["groups"]]:
@@ -36,7 +34,7 @@ def _head(answer: Mapping[str, Any]) -> str:
     return head if answer["groups"] or JobState(answer["state"]).ended else f"{head}; no part of it waits"
 
 
-def _details(reason: Mapping[str, Any] | None) -> list[str]:
+def _details(reason: View | None) -> list[str]:
     """Return what the planner found besides the message: the nodes, the amounts that would start now, and the time.
 
     The planner documents ``nodes``, ``starts_with`` and ``starts_in`` (``master/planning/model.py``, ``Plan``).
@@ -52,6 +50,6 @@ def _details(reason: Mapping[str, Any] | None) -> list[str]:
     return [line for line in lines if line not in message]
 
 
-def _tasks(group: Mapping[str, Any]) -> str:
+def _tasks(group: View) -> str:
     noun = "task" if group["count"] == 1 else "tasks"
     return f"{group['count']} {noun} {group['state']}"

@@ -14,6 +14,7 @@ from grass.model.key_text import task_parts
 from grass.wire.usage_history import FINE
 
 Record = dict[str, Any]  # Any: JSON of grass.wire.usage_views
+History = Mapping[str, Any]  # Any: as above, read only
 MOST_OWN = 8
 """Tasks whose own curve of one name is shown, the first ones."""
 
@@ -49,7 +50,7 @@ _TASK = (
 )
 
 
-def last(history: Mapping[str, Any], seconds: float) -> Record:
+def last(history: History, seconds: float) -> Record:
     """Return the newest part of a history, from the first known value on, without tiny gaps."""
     points = max(1, round(seconds / history["step"]))
     length = max((len(values) for values in history["curves"].values()), default=0)
@@ -76,22 +77,22 @@ def _bridged(values: Sequence[float | None]) -> list[float | None]:
     return whole
 
 
-def node_charts(history: Mapping[str, Any]) -> list[Record]:
+def node_charts(history: History) -> list[Record]:
     return _charts(history, _NODE)
 
 
-def task_charts(history: Mapping[str, Any]) -> list[Record]:
+def task_charts(history: History) -> list[Record]:
     return _charts(history, _TASK)
 
 
-def job_charts(history: Mapping[str, Any]) -> list[Record]:
+def job_charts(history: History) -> list[Record]:
     """Return the charts of the sums over all tasks of a job. GPUs are counted: two that are half busy are one."""
     gpus = [None if value is None else value / 100 for value in history["curves"].get("gpu", ())]
     curves = {**history["curves"], **({"gpu": gpus} if gpus else {})}
     return _charts({**history, "curves": curves}, _JOB)
 
 
-def capacity(history: Mapping[str, Any]) -> Record:
+def capacity(history: History) -> Record:
     """Return in percent of the capacity what is in use and what is allocated, of each resource that the cluster has."""
     curves, series = history["curves"], []
     for name in ("cpu", "memory", "gpu"):
@@ -105,9 +106,9 @@ def capacity(history: Mapping[str, Any]) -> Record:
     return {"x": _times(history) if series else [], "series": series}
 
 
-def own_charts(metrics: Mapping[str, Any]) -> list[Record]:
+def own_charts(metrics: History) -> list[Record]:
     """Return one chart for each figure that tasks reported, with a curve for each task."""
-    by_name: dict[str, list[Mapping[str, Any]]] = {}
+    by_name: dict[str, list[History]] = {}
     for curve in sorted(metrics["curves"], key=_of_task):
         by_name.setdefault(curve["name"], []).append(curve)
     return [_own_chart(name, curves[:MOST_OWN]) for name, curves in sorted(by_name.items())]
@@ -120,8 +121,8 @@ class Run:
     id: str
     started: float
     ended: float | None
-    metrics: Mapping[str, Any]
-    history: Mapping[str, Any] | None
+    metrics: History
+    history: History | None
 
 
 def comparison(runs: Sequence[Run]) -> list[Record]:
@@ -129,9 +130,9 @@ def comparison(runs: Sequence[Run]) -> list[Record]:
 
     Of a figure that several tasks report, the curve of the first task is taken.
     """
-    own: dict[str, list[Mapping[str, Any]]] = {}
+    own: dict[str, list[History]] = {}
     for run in runs:
-        first: dict[str, Mapping[str, Any]] = {}
+        first: dict[str, History] = {}
         for curve in run.metrics["curves"]:
             first.setdefault(curve["name"], {**curve, "task": run.id})
         for name, curve in first.items():
@@ -171,11 +172,11 @@ def _joined(curves: Mapping[str, Mapping[float, float]]) -> Record:
     return {"x": times, "series": series}
 
 
-def _of_task(curve: Mapping[str, Any]) -> tuple[str, int]:
+def _of_task(curve: History) -> tuple[str, int]:
     return task_parts(curve["task"]) or (curve["task"], 0)
 
 
-def _own_chart(name: str, curves: list[Mapping[str, Any]]) -> Record:
+def _own_chart(name: str, curves: list[History]) -> Record:
     steps = sorted({step for curve in curves for step in curve["steps"]})
     series = []
     for curve in curves:
@@ -184,7 +185,7 @@ def _own_chart(name: str, curves: list[Mapping[str, Any]]) -> Record:
     return {"title": name, "unit": "number", "x": steps, "series": series, "time": False}
 
 
-def _charts(history: Mapping[str, Any], layout: tuple[tuple[str, str, dict[str, str]], ...]) -> list[Record]:
+def _charts(history: History, layout: tuple[tuple[str, str, dict[str, str]], ...]) -> list[Record]:
     times, found = _times(history), []
     for title, unit, patterns in layout:
         series = [
@@ -198,7 +199,7 @@ def _charts(history: Mapping[str, Any], layout: tuple[tuple[str, str, dict[str, 
     return found
 
 
-def _times(history: Mapping[str, Any]) -> list[float]:
+def _times(history: History) -> list[float]:
     length = max((len(values) for values in history["curves"].values()), default=0)
     return [history["start"] + at * history["step"] for at in range(length)]
 

@@ -7,12 +7,11 @@ Somebody else may have written the document. So the CLI says what it sends (``gr
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from grass.manifest import entries, shell
 
 
-def sent_of(document: Mapping[str, Any], variables: Sequence[str] = (), *, whole_shell: bool = False) -> list[str]:
+def sent_of(document: Mapping[str, object], variables: Sequence[str] = (), *, whole_shell: bool = False) -> list[str]:
     """Return what is sent, as words. ``variables``, ``whole_shell``: what `#GRASS` lines ask for besides."""
     names, files = dict.fromkeys(variables), dict[str, None]()
     for _, part in shell.components(dict(document)):

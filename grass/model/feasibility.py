@@ -46,7 +46,7 @@ class NodeGroup:
         return wire
 
     @classmethod
-    def from_wire(cls, wire: Mapping[str, Any]) -> NodeGroup:
+    def from_wire(cls, wire: Mapping[str, Any]) -> NodeGroup:  # Any: decoded JSON
         return cls(wire["count"], wire["why"], wire["nearest"], wire.get("resource", ""), wire.get("short", 0))
 
 
