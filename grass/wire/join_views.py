@@ -98,3 +98,5 @@ class JoinedView(msgspec.Struct, frozen=True, kw_only=True):
     secrets: NodeSecrets | UnsetType = UNSET
     share: ShareServer | UnsetType | None = UNSET
     """Where the share is and how to mount it; None: there is none."""
+    already: bool | UnsetType = UNSET
+    """Whether this machine was a node before, and only gets its files again. Its tasks may run."""

@@ -8,6 +8,7 @@ Used by ``app``.
 from __future__ import annotations
 
 from flask import Blueprint
+from msgspec.structs import replace
 
 import grass
 from grass.api.certificates import load_authority
@@ -164,14 +165,16 @@ def join(call: Call) -> Reply:
     bundle = find_bundle()
     if request.check:
         return Reply(_terms_of(call, request))
-    if not _is_node_already(api.store.node(request.name), request):
+    already = _is_node_already(api.store.node(request.name), request)
+    if not already:
         offer = enrolment.node_offer(request)
         ticket = JoinNode(request.name, secret_digest(request.password), token.by, offer, address=call.address)
         api.store.join_tokens.use(digest, request.join_id, ticket, now)
         _wait_until_known(api, request)
         api.store.join_tokens.joined(request.join_id, request.name)
     secrets = Secrets.load(api.config.home)
-    return Reply(enrolment.node_files(api.config, secrets, request, now, bundle.digest if bundle else ""), 201)
+    files = enrolment.node_files(api.config, secrets, request, now, bundle.digest if bundle else "")
+    return Reply(replace(files, already=already), 201)
 
 
 def show_join(call: Call, node: str) -> NodeWaited:

@@ -188,12 +188,14 @@ def test_a_machine_that_was_interrupted_while_it_joined_comes_again_with_another
         again = wish(tokens[1])
         assert client.join_check({**again, "node": {}})["cluster"] == "local"
         assert join_client(tokens[1]).join({**again, "check": True})["cluster"] == "local"
-        assert join_client(tokens[1]).join(again)["secrets"]["redis"] == {"node": "pw"}
+        joined = join_client(tokens[1]).join(again)
+        assert (joined["secrets"]["redis"], joined["already"]) == ({"node": "pw"}, False)
         put_node(world, "n1", state="READY", digest=secret_digest("pw"))
         with pytest.raises(ConflictError, match="node n1: exists already"):
             join_client(tokens[2]).join(wish(tokens[2], password="of another machine"))
-        files = join_client(tokens[2]).join(wish(tokens[2]))["secrets"]  # as a node whose files were lost
-        assert files["node_token"] == node_token("master-secret", "n1", secret_digest("pw"))
+        files = join_client(tokens[2]).join(wish(tokens[2]))  # as a node whose files were lost
+        assert files["already"] is True
+        assert files["secrets"]["node_token"] == node_token("master-secret", "n1", secret_digest("pw"))
     assert sorted(row["uses"] for row in client.join_tokens()) == [0, 0, 1]
     assert [ticket["digest"] for _, ticket in agent.taken] == [secret_digest("pw")] * 2
 
@@ -322,7 +324,10 @@ def test_the_step_that_joins_writes_the_files_of_a_node_that_its_daemons_read(wo
     asked = join_steps.join_request(invitation, offer, own, check=True)
     client = open_join_client(invitation)
     assert join_steps.JOINED.convert(client.join(builtins(asked))).cluster == "local"
-    [claim] = join_steps.claim_step(client, invitation, offer, design, paths, own, Made()).actions
+    new: list[str] = []
+    [claim] = join_steps.claim_step(
+        client, invitation, offer, design, paths, own, Made(), new_node=lambda: new.append("new")
+    ).actions
     assert isinstance(claim, Call)
     with Agent(world) as agent:
         claim.do(OwnHost("this machine"))
@@ -333,7 +338,16 @@ def test_the_step_that_joins_writes_the_files_of_a_node_that_its_daemons_read(wo
     assert Path(paths.secrets).stat().st_mode & 0o777 == 0o600
     kept = Made.parse(Path(record_path(paths)).read_text())
     assert kept.details["node_token"] == own.node_token and kept.details["join_id"] == own.join_id
-    assert [kind for kind, _ in agent.taken] == ["node-join"]
+    assert [kind for kind, _ in agent.taken] == ["node-join"] and new.pop() == "new"
+    put_node(world, "n1", state="READY", digest=secret_digest(own.password))
+    claim.do(OwnHost("this machine"))  # as a node that needs its files again
+    assert not new  # its shepherd goes on
+    there = json.loads(Path(paths.config).read_text())
+    there["node"]["isolate"] = [2000, 3000]
+    for other in (json.dumps(there), "damaged"):
+        Path(paths.config).write_text(other)
+        claim.do(OwnHost("this machine"))
+        assert new.pop() == "new", other
 
 
 @pytest.mark.parametrize(

@@ -21,8 +21,10 @@ from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(1800)]
 ROOT = Path(__file__).parents[2]
-EARLIER = "26d4a02"
-"""With TLS between hosts. An upgrade from before ends tasks once, as docs/security.md says."""
+WITH_TLS = "26d4a02"
+BEFORE_TLS = "af8e578"
+"""Hosts speak in plain text, and users are not isolated: each node joins again, for its certificate."""
+OWN_END = 7
 BEFORE = "0.0.9"
 _WHEEL = """
 import sys
@@ -37,10 +39,20 @@ def versions(client: ApiClient) -> dict[str, str]:
     return {each["name"]: each["version"] for each in client.nodes()}
 
 
-def earlier_site(folder: Path) -> Path:
+def pids(lab: SessionLab, node: str) -> list[str]:
+    """Return the process ids of the shepherd, and of the tasks of job "before" on this node, in and out of a container.
+
+    A container also has the engine's init."""
+    shepherd = lab.ssh(node, "systemctl show --value --property MainPID grass-shepherd@upgraded.service").stdout.split()
+    tasks = lab.ssh(node, f"pgrep -f '[G]RASS_SCRATCH/enough.*exit {OWN_END}'").stdout.split()
+    assert len(shepherd) == 1 and shepherd != ["0"] and len(tasks) >= 2, (shepherd, tasks)
+    return shepherd + tasks
+
+
+def earlier_site(folder: Path, commit: str) -> Path:
     """Install the earlier version from the repository's history, with the number of a release before."""
-    packed = subprocess.run(["git", "-C", str(ROOT), "archive", EARLIER], capture_output=True, check=False)
-    require(packed.returncode == 0, f"commit {EARLIER} in the history of the repository", packed.stderr.decode())
+    packed = subprocess.run(["git", "-C", str(ROOT), "archive", commit], capture_output=True, check=False)
+    require(packed.returncode == 0, f"commit {commit} in the history of the repository", packed.stderr.decode())
     with tarfile.open(fileobj=io.BytesIO(packed.stdout)) as archive:
         archive.extractall(folder / "source", filter="data")
     named = folder / "source" / "grass" / "__init__.py"
@@ -55,24 +67,32 @@ def earlier_site(folder: Path) -> Path:
     return folder / "site"
 
 
+@pytest.mark.parametrize("commit", [WITH_TLS, BEFORE_TLS])
 def test_a_cluster_of_an_earlier_version_is_upgraded_in_place_and_its_jobs_go_on(
-    lab: SessionLab, site: Path, tmp_path: Path
+    lab: SessionLab, site: Path, tmp_path: Path, commit: str
 ) -> None:
-    old = earlier_site(tmp_path)
+    old = earlier_site(tmp_path, commit)
     for host in ("master", "n1", "n2"):
         if lab.hosts[host].attempt("test", "-e", "/opt/grass").code == 0:
             lab.reset(host)
     nodes = [{"address": lab.hosts[name].address, "name": name} for name in ("n1", "n2")]
-    cluster = Cluster(lab, old, tmp_path / "home", settings(lab, name="upgraded", nodes=nodes))
+    isolation = "none" if commit == WITH_TLS else None  # before, there was no such setting
+    cluster = Cluster(lab, old, tmp_path / "home", settings(lab, isolation, name="upgraded", nodes=nodes))
     try:
         cluster.created()
+        pushed = cluster.grass("image", "push", "--file", str(lab.busybox_image_tar))
+        assert pushed.returncode == 0, pushed.stderr
         with ApiClient(cluster.name, home=cluster.home) as client:
             job = tmp_path / "before.yml"
-            job.write_text(yaml.safe_dump(counting("before", 2, 0)))
+            before = counting("before", 2, 2, clean="none")  # also once one has failed, the others go on
+            for component in before["components"].values():
+                component["command"] += f"; exit {OWN_END}"
+            job.write_text(yaml.safe_dump(before))
             begun = cluster.grass("job", "start", str(job))  # the client here is of this version
             assert begun.returncode == 0, begun.stderr
-            wait_until(lambda: len(places(client, "before")) == 2, 90, "the start of the job", 0.2)
+            wait_until(lambda: len(places(client, "before")) == 4, 90, "the start of the job", 0.2)
             where, tried = places(client, "before"), attempts(client, "before")
+            running = {node: pids(lab, node) for node in ("n1", "n2")}
             assert versions(client) == {"n1": BEFORE, "n2": BEFORE}
         cluster.site = site
         cluster.settings["nodes"] = nodes[:1]  # as if n2 had been added by `grass node add`
@@ -86,13 +106,16 @@ def test_a_cluster_of_an_earlier_version_is_upgraded_in_place_and_its_jobs_go_on
             wait_until(lambda: {each["state"] for each in client.nodes()} == {"READY"}, 60, "both nodes READY", 0.2)
             wait_until(lambda: versions(client) == dict.fromkeys(("n1", "n2"), __version__), 20, "their upgrade", 0.2)
             assert (places(client, "before"), attempts(client, "before")) == (where, tried), client.tasks("before")
+            assert {node: pids(lab, node) for node in ("n1", "n2")} == running
             assert [each["name"] for each in client.users()] == [client.status()["user"]]
             done = cluster.create()
             assert done.returncode == 0 and "n1:" not in done.stderr and "n2:" not in done.stderr, done.stderr
-            started(client, counting("after", 2, 0))
-            for job in ("before", "after"):
-                assert finish(client, job)["state"] == "SUCCEEDED"
+            started(client, counting("after", 2, 2))
+            for job, state in (("before", "FAILED"), ("after", "SUCCEEDED")):
+                assert finish(client, job)["state"] == state
                 assert_complete(client, job)
+            assert [task["exit_code"] for task in client.tasks("before")] == [OWN_END] * 4
+            assert attempts(client, "before") == tried
         assert cluster.grass("delete", "--yes", cluster.name).returncode == 0
     finally:
         lab.make_whole()

@@ -517,8 +517,15 @@ def test_nodes_that_joined_before_a_change_are_told_what_they_lack() -> None:
     now = replace(plain, tls=True, task_redis=6379, task_redis_server="10.0.0.1:51814")
     assert list(lacked_by_nodes(None, now)) == list(lacked_by_nodes(now, now)) == []
     certificates, task_redis = lacked_by_nodes(plain, now)
-    assert "need a certificate" in certificates and "ends the tasks there" in certificates
+    assert "need a certificate" in certificates and "ends the tasks" not in certificates
     assert "join again" in task_redis
     assert list(lacked_by_nodes(now, replace(now, task_redis=6380))) == [task_redis]
-    for before, fate in ((None, "its tasks go on"), (now, "its tasks go on"), (plain, "its tasks end")):
-        assert fate in upgrade_of(before, now)
+    isolated = replace(now, node=replace(now.node, isolate=UidRange(1000, 2000)))
+    assert "ends the tasks there" in next(iter(lacked_by_nodes(plain, isolated)))
+    for before, after, fate in (
+        (None, isolated, "its tasks go on"),
+        (now, isolated, "its tasks go on"),  # it keeps the isolation that it has
+        (plain, now, "its tasks go on"),
+        (plain, isolated, "its tasks end"),
+    ):
+        assert fate in upgrade_of(before, after)

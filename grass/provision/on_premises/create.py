@@ -33,7 +33,7 @@ from grass.provision.on_premises.log_damage import log_damage
 from grass.provision.on_premises.machines import Machines, load_machines, open_host
 from grass.provision.on_premises.master import Admin, master_steps
 from grass.provision.on_premises.node_plan import PlannedMaster, plan_node
-from grass.provision.on_premises.node_upgrade import lacked_by_nodes
+from grass.provision.on_premises.node_upgrade import lacked_by_nodes, upgrade_of
 from grass.provision.on_premises.services import why_not
 from grass.provision.on_premises.steps import Step, plan_lines, run_steps
 from grass.provision.provisioner import Created, Session
@@ -71,10 +71,12 @@ def create(settings: Settings, session: Session) -> Created:
             url = _remember(host, machines, known.design.config, admin, client)
             _call_api(host, known.design, session, machines, url)
         before = known.facts.config
-        for line in lacked_by_nodes(before, known.design.config):
+        config = known.design.config
+        for line in lacked_by_nodes(before, config):
             session.progress(f"{session.name}: {line}")
         plain_before = before is not None and not before.tls
-        join_nodes(session, machines, str(known.design.config.share), known.bundle.digest, again=plain_before)
+        upgrade = upgrade_of(before, config)
+        join_nodes(session, machines, str(config.share), known.bundle.digest, upgrade=upgrade, again=plain_before)
     return Created(session.name, settings.mode, str(session.folder), url, outcome.done, outcome.unchanged)
 
 

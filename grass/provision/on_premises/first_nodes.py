@@ -19,7 +19,7 @@ from grass.manifest.on_premises import HostSettings, NodeSettings, OnPremises
 from grass.model.lifecycle import NodeState
 from grass.provision.on_premises.machines import load_machines
 from grass.provision.on_premises.node_add import Adding, Machine, add_machines
-from grass.provision.on_premises.node_upgrade import UPGRADE, out_of_reach, outdated
+from grass.provision.on_premises.node_upgrade import out_of_reach, outdated
 from grass.provision.provisioner import AddedNode, Session
 
 if TYPE_CHECKING:
@@ -34,12 +34,14 @@ class NodesMissingError(GrassError):
     code = "nodes-missing"
 
 
-def join_nodes(session: Session, machines: OnPremises, share: str, bundle: str, *, again: bool = False) -> None:
+def join_nodes(
+    session: Session, machines: OnPremises, share: str, bundle: str, *, upgrade: str, again: bool = False
+) -> None:
     """Join the machines, and upgrade the nodes that run another Grass than ``bundle``, the master's, a digest.
 
-    ``again``: also join those that are READY, because they lack a certificate. Nodes that this user does not reach over
-    SSH are named. Raises NodesMissingError with the machines that did not join, were not upgraded or lack something,
-    and why. The other machines are nodes.
+    ``upgrade``: what is said of a node that is upgraded. ``again``: also join those that are READY, because they lack a
+    certificate. Nodes that this user does not reach over SSH are named. Raises NodesMissingError with the machines that
+    did not join, were not upgraded or lack something, and why. The other machines are nodes.
     """
     cluster, client_dir = session.name, session.client_dir
     nodes = machines.nodes if machines.join_after_create else ()
@@ -50,7 +52,7 @@ def join_nodes(session: Session, machines: OnPremises, share: str, bundle: str, 
         others = {name: host for name, host in known.items() if _way(host) not in joining}
         old = outdated(session, others, views, bundle, pool)
         for host in old:
-            session.progress(f"{host.name}: {UPGRADE}")
+            session.progress(f"{host.name}: {upgrade}")
         for line in out_of_reach(known, views, load_profile(client_dir).url):
             session.progress(line)
         if not wanted and not old:

@@ -10,6 +10,8 @@ from msgspec import UNSET
 from grass import __version__
 from grass.api.invitation import Invitation
 from grass.api.join_client import JoinClient
+from grass.config import ClusterConfig
+from grass.errors import UndecodableError
 from grass.hosts import Host
 from grass.manifest.join_file import Offer
 from grass.model.runtime import RuntimeName
@@ -63,20 +65,36 @@ def claim_step(
     paths: NodePaths,
     own: Own,
     made: Made,
+    new_node: Callable[[], None],
 ) -> Step:
-    """Return the one step that changes the cluster: it registers the node and writes the master's answer."""
+    """Return the one step that changes the cluster: it registers the node and writes the master's answer.
+
+    ``new_node``: called unless the machine was this node before, with the same isolation of users. Only then can the
+    shepherd and its tasks go on."""
 
     def do(host: Host) -> None:
+        before = host.run(["cat", paths.config], sudo=True)
         reply = JOINED.convert(join_client.join(builtins(join_request(invitation, offer, own, design.runtimes))))
         assert reply.secrets and reply.config and reply.share is not UNSET, "the reply to a join has them"
         own.node_token, own.share = reply.secrets.node_token, reply.share
         share = offer.share or (None if paths.rootless else paths.share)  # without root: a folder of the node's own
         config = {**reply.config, "home": paths.home, "runtime_dir": paths.runtime_dir, "share": share}
-        host.put(indented(config).encode(), paths.config, 0o644, paths.owner, sudo=True)
+        text = indented(config)
+        if reply.already is not True or not before.ok or not _is_isolated_alike(before.out, text):
+            new_node()
+        host.put(text.encode(), paths.config, 0o644, paths.owner, sudo=True)
         host.put(indented(reply.secrets).encode(), paths.secrets, 0o600, paths.owner, sudo=True)
         put_record(host, replace(made, details=builtins(own)), paths)
 
     return Step(claim_name(invitation, offer), (Call(claim_text(offer, paths), do),))
+
+
+def _is_isolated_alike(before: str, after: str) -> bool:
+    """Whether the shepherd of the configuration ``before`` starts processes as the shepherd of ``after`` would."""
+    try:
+        return ClusterConfig.parse(before).node.isolate == ClusterConfig.parse(after).node.isolate
+    except UndecodableError:
+        return False
 
 
 def certificate_step(join_client: JoinClient, paths: NodePaths, own: Own, installed: Callable[[], None]) -> Step:

@@ -110,8 +110,12 @@ def join(
     found = _checked(host, join_client, invitation, offer, progress, paths, check)
     label, own, asked, design, paths = found.label, found.own, found.asked, found.design, found.paths
     made = replace(node_steps.made(found.facts, design, paths), details=builtins(own))
-    claim = None if asked.granted else claim_step(join_client, invitation, found.offer, design, paths, own, made)
     new: list[str] = []
+    claim = None
+    if not asked.granted:
+        claim = claim_step(
+            join_client, invitation, found.offer, design, paths, own, made, new_node=lambda: new.append("node")
+        )
     certificate = certificate_step(join_client, paths, own, lambda: new.append("certificate"))
     steps = list(steps_to_claim(design, paths, invitation, asked.bundle, made, own, claim, certificate))
     share = own.share or expected_share(asked.reach)
@@ -122,9 +126,8 @@ def join(
         return None
     run_steps(host, steps, progress, label, after=len(expected))
     taken_in(label)
-    claimed = claim is not None
-    again = claimed or bool(new)
-    rest = list(steps_after_claim(design, paths, own, asked.bundle, again=again, new_node=claimed))
+    again = claim is not None or bool(new)
+    rest = list(steps_after_claim(design, paths, own, asked.bundle, again=again, new_node="node" in new))
     run_steps(host, rest, progress, label, before=len(steps))
     view = wait_until_ready(join_client, label, own, progress)
     if view["state"] == NodeState.READY.value:

@@ -99,8 +99,8 @@ def start_step(paths: NodePaths, bundle: str, *, again: bool, new_node: bool = T
     """Start the node's daemons. Running daemons are restarted if they were started from another bundle.
 
     ``bundle``: the digest of the installed one. ``again``: the configuration is new, so they are restarted in any case.
-    ``new_node``: also the shepherd, with which its tasks end. It reads nothing of a new certificate, and speaks with a
-    node-agent of another version.
+    ``new_node``: also the shepherd, with which its tasks end. It reads nothing of a new certificate, or of a new
+    configuration but whether users are isolated, and speaks with a node-agent of another version.
     """
     units = unit_names(paths)
     restarted = units if new_node else [unit for unit in units if unit != paths.unit("shepherd")]

@@ -25,11 +25,12 @@ if TYPE_CHECKING:
 UPGRADE = "it runs an earlier Grass and is upgraded; its tasks go on"
 _TLS_NOW = (
     "its hosts now speak TLS, so machines that joined before need a certificate; those under `nodes:` of the settings "
-    "file get one now, for others repeat `grass node add`, or `grass join` on the machine. This ends the tasks there"
+    "file get one now, for others repeat `grass node add`, or `grass join` on the machine"
 )
-_UPGRADE_TO_TLS = (
-    "it runs an earlier Grass, is upgraded and gets a certificate; its tasks end, and the restart policies of "
-    "their jobs decide what follows"
+_ISOLATION_NOW = ". This ends the tasks there, because `isolation` changes, too"
+_ENDS_TASKS = (
+    "it runs an earlier Grass, is upgraded and joins again with another `isolation`; its tasks end, and the restart "
+    "policies of their jobs decide what follows"
 )
 _TASK_REDIS_NOW = (
     "`task_redis` changed; machines that joined before keep what they know of it until they are removed "
@@ -44,14 +45,19 @@ def lacked_by_nodes(before: ClusterConfig | None, now: ClusterConfig) -> Iterato
     if before is None:
         return
     if now.tls and not before.tls:
-        yield _TLS_NOW
+        yield _TLS_NOW + ("" if before.node.isolate == now.node.isolate else _ISOLATION_NOW)
     if (before.task_redis, before.task_redis_server) != (now.task_redis, now.task_redis_server):
         yield _TASK_REDIS_NOW
 
 
 def upgrade_of(before: ClusterConfig | None, now: ClusterConfig) -> str:
-    """Say what comes of a node that is upgraded. ``before``: its configuration; ``now``: the master's."""
-    return _UPGRADE_TO_TLS if before is not None and now.tls and not before.tls else UPGRADE
+    """Say what comes of a node that is upgraded. ``before``: its configuration; ``now``: the master's.
+
+    A node from before TLS joins again, and only then takes another isolation of users, for which its shepherd restarts.
+    """
+    if before is None or not now.tls or before.tls or before.node.isolate == now.node.isolate:
+        return UPGRADE
+    return _ENDS_TASKS
 
 
 def is_outdated(host: Host, cluster: str, bundle: str) -> bool:
