@@ -145,10 +145,13 @@ def _daemon_name(pid: int, config: ClusterConfig) -> str | None:
 def _is_redis(pid: int, words: list[bytes], folder: Path) -> bool:
     """Return whether the process is the cluster's redis.
 
-    Redis rewrites its command line, but keeps its working folder. A child that rewrites the log counts, too.
+    Redis rewrites its command line, but keeps its working folder. A child that rewrites the log counts, too. At first,
+    until redis has read its configuration, it works in another folder, and its command line names that file.
     """
     if not words or not (b"redis" in words[0] or b"valkey" in words[0]):
         return False
+    if words[0].endswith(b"-server") and any(Path(os.fsdecode(word)).parent == folder for word in words[1:]):
+        return True
     try:
         where = os.fspath((_PROC / str(pid) / "cwd").readlink())
         return where in (os.fspath(folder), f"{folder} (deleted)")  # proc(5): the folder was removed while redis ran

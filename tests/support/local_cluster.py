@@ -19,6 +19,7 @@ from grass.config import ClusterConfig
 from grass.errors import ConflictError
 from grass.manifest.settings import Settings
 from grass.provision import layout, local, processes
+from grass.provision.readiness import NotReadyError
 from tests.support.rsa_keys import public_jwk, write_key
 from tests.support.waiting import wait_until
 
@@ -42,7 +43,12 @@ class LocalCluster:
     def create(self) -> ClusterConfig:
         if self.kept_keys and not self._folder.exists():
             self._write_keys()
-        self.config = local.create(self.settings, home=self.home, progress=lambda _: None)
+        try:
+            self.config = local.create(self.settings, home=self.home, progress=lambda _: None)
+        except NotReadyError as error:
+            for path in sorted((self._folder / "log").glob("*.log")):
+                error.add_note(f"{path.name}: {path.read_text(errors='replace')[-2000:]}")
+            raise
         return self.config
 
     @contextmanager

@@ -207,6 +207,15 @@ def test_a_supervisor_is_recognized_from_the_moment_it_begins(tmp_path: Path) ->
             beginning.stdin.close()
 
 
+def test_redis_is_recognized_while_it_reads_its_configuration_in_another_folder(tmp_path: Path) -> None:
+    config = config_in(tmp_path)
+    words = ["/opt/valkey-server", "-c", "read x", str(Path(config.home) / "redis" / "redis.conf")]
+    with subprocess.Popen(words, executable="/bin/sh", stdin=subprocess.PIPE, cwd="/") as beginning:
+        assert [(each.name, each.pid) for each in processes.of_cluster(config)] == [(daemons.REDIS, beginning.pid)]
+        assert beginning.stdin is not None
+        beginning.stdin.close()
+
+
 # the lock
 
 
