@@ -174,54 +174,53 @@ def test_a_stopped_server_ends_at_once_though_clients_wait(server: Server) -> No
         assert waiting.result(20)["state"] == "SUCCEEDED"
 
 
-def test_redis_may_be_away_for_a_moment(tmp_path: Path, redis_server: RedisServer) -> None:
+@pytest.fixture
+def server_and_redis(tmp_path: Path, redis_server: RedisServer) -> Iterator[tuple[Server, RedisServer]]:
+    """A server that does not run yet, and its own redis, which runs, and which the test may kill."""
     own = RedisServer(redis_server.server)
     own.start()
     server = Server(tmp_path, own)
-    server.start()
     try:
-        client = server.client()
-        started = client.start(JOB)
-        with ThreadPoolExecutor(2) as pool:
-            waiting = pool.submit(client.wait, "j")
-            own.kill()
-            asking = pool.submit(client.job, "j")
-            own.start()
-            assert asking.result(20)["id"] == started["id"]
-            server.end_job(started["id"])
-            assert waiting.result(20)["state"] == "SUCCEEDED"
+        yield server, own
     finally:
         server.close()
         own.remove()
+
+
+def test_redis_may_be_away_for_a_moment(server_and_redis: tuple[Server, RedisServer]) -> None:
+    server, own = server_and_redis
+    server.start()
+    client = server.client()
+    started = client.start(JOB)
+    with ThreadPoolExecutor(2) as pool:
+        waiting = pool.submit(client.wait, "j")
+        own.kill()
+        asking = pool.submit(client.job, "j")
+        own.start()
+        assert asking.result(20)["id"] == started["id"]
+        server.end_job(started["id"])
+        assert waiting.result(20)["state"] == "SUCCEEDED"
 
 
 def test_a_server_that_starts_while_redis_is_away_says_so_and_works_as_soon_as_redis_is_there(
-    tmp_path: Path, redis_server: RedisServer
+    server_and_redis: tuple[Server, RedisServer],
 ) -> None:
-    own = RedisServer(redis_server.server)
-    own.start()
-    server = Server(tmp_path, own)
+    server, own = server_and_redis
     own.kill()
-    try:
-        server.start()
-        worker = server.worker().pid
-        with pytest.raises(UnreachableError, match="redis does not answer"):
-            server.client().status()
-        own.start()
-        assert server.client().status()["user"] == "ann"
-        assert server.worker().pid == worker
-        assert "Traceback" not in server.log.read_text()
-    finally:
-        server.close()
-        own.remove()
+    server.start()
+    worker = server.worker().pid
+    with pytest.raises(UnreachableError, match="redis does not answer"):
+        server.client().status()
+    own.start()
+    assert server.client().status()["user"] == "ann"
+    assert server.worker().pid == worker
+    assert "Traceback" not in server.log.read_text()
 
 
 def test_a_call_of_an_unknown_session_while_redis_is_away_is_no_defect(
-    tmp_path: Path, redis_server: RedisServer
+    server_and_redis: tuple[Server, RedisServer],
 ) -> None:
-    own = RedisServer(redis_server.server)
-    own.start()
-    server = Server(tmp_path, own)
+    server, own = server_and_redis
     server.start()
     try:
         server.client().status()
@@ -243,8 +242,6 @@ def test_a_call_of_an_unknown_session_while_redis_is_away_is_no_defect(
             client.status()
     finally:
         own.start()
-        server.close()
-        own.remove()
 
 
 def test_a_peer_that_asks_whether_to_go_on_is_answered(server: Server) -> None:
