@@ -13,10 +13,9 @@ from grass.cli.command import Group
 from grass.cli.exits import Exit
 from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.output import Result
-from grass.cli.values import DURATION, JOB, count_or_all
+from grass.cli.values import DURATION, JOB, TASKS_SHOWN, count_or_all
 from grass.model.lifecycle import JobState
 
-_TASKS_SHOWN = 20
 _NAMED = 50
 """Tasks whose attempts one request asks for by name."""
 
@@ -71,14 +70,7 @@ def plan(invocation: Invocation, file: Path) -> None:
 
 @job.command()
 @click.argument("name", type=JOB)
-@click.option(
-    "--tasks",
-    "tasks_shown",
-    metavar="N|all",
-    default=str(_TASKS_SHOWN),
-    show_default=True,
-    help="Show at most N tasks.",
-)
+@TASKS_SHOWN
 @click.option("--file", "as_file", is_flag=True, help="Only its file, as it was written.")
 @pass_invocation
 def show(invocation: Invocation, name: str, tasks_shown: str, as_file: bool) -> None:

@@ -10,21 +10,12 @@ from grass.cli.command import Command
 from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.output import Result
 from grass.cli.usage_views import usage_page
-from grass.cli.values import JOB, count_or_all
-
-_TASKS_SHOWN = 20
+from grass.cli.values import JOB, TASKS_SHOWN, count_or_all
 
 
 @click.command(cls=Command)
 @click.argument("name", type=JOB)
-@click.option(
-    "--tasks",
-    "tasks_shown",
-    metavar="N|all",
-    default=str(_TASKS_SHOWN),
-    show_default=True,
-    help="Show at most N tasks.",
-)
+@TASKS_SHOWN
 @pass_invocation
 def usage(invocation: Invocation, name: str, tasks_shown: str) -> None:
     """Show what a job and its tasks have used so far. This is CPU time, peak memory, GPUs, bytes and energy.

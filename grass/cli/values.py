@@ -241,3 +241,9 @@ def count_or_all(text: str, option: str) -> int | None:
     if not (text.isascii() and text.isdigit()):
         raise click.BadParameter(f"must be a number or `all`, got {text!r}", param_hint=option)
     return int(text)
+
+
+TASKS_SHOWN = click.option(
+    "--tasks", "tasks_shown", metavar="N|all", default="20", show_default=True, help="Show at most N tasks."
+)
+"""The option of commands that list the tasks of one job. Parse its value with ``count_or_all``."""
