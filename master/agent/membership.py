@@ -95,8 +95,9 @@ def deadline(step: Step, name: str) -> None:
     preemption.preempt_all(step, node, reason, node.drain.user)
 
 
-def settle(step: Step) -> None:
-    """Complete the drain of every node that is empty now."""
+def settle(step: Step) -> bool:
+    """Complete the drain of every node that is empty now. Return whether a node left the cluster."""
+    before = len(step.changes.left)
     for name in sorted(step.cluster.leaving):
         work = Work("leave", name)
         if work in step.cluster.set_aside:
@@ -113,6 +114,7 @@ def settle(step: Step) -> None:
         elif node.state is NodeState.DRAINING:
             move(step, node, NodeState.DRAINED, None)
     step.work = None
+    return len(step.changes.left) > before
 
 
 def _begin(step: Step, node: NodeRun, how: Drain) -> None:

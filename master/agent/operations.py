@@ -80,18 +80,15 @@ def settle(step: Step, run: JobRun) -> None:
     """Take every step of the job's operations that is possible now. Where one ends, the next may begin, and end."""
     if run.outcome is None and not run.state.ended:
         _check_minimum(step, run)
-    before, now = None, _progress(run)
-    while now != before:
+    if not run.operations:
+        return
+    before = None
+    while (now := [(each.id, each.state) for each in operation_log.unfinished(run)]) != before:
         before = now
         for name in list(run.operations):
             operation = run.operations.get(name)
             if operation is not None and operation.unfinished:
                 _go_on(step, run, operation)
-        now = _progress(run)
-
-
-def _progress(run: JobRun) -> list[tuple[str, OperationState]]:
-    return [(each.id, each.state) for each in operation_log.unfinished(run)] if run.operations else []
 
 
 def _go_on(step: Step, run: JobRun, operation: OperationRecord) -> None:

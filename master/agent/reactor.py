@@ -129,9 +129,8 @@ def decide(step: Step) -> None:
         _settle(step)
     else:
         refill(step)
-    if step.cluster.leaving:
-        membership.settle(step)
-        _settle(step)
+    if step.cluster.leaving and membership.settle(step):
+        _settle(step)  # jobs that had tasks on a node that left
     if step.changes.plan:
         step.agenda.add(step.now, "plan")
     if step.cluster.cache.refilling:
