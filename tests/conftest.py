@@ -17,7 +17,7 @@ from tests.support.needs import missing, require_root
 from tests.support.redis_server import RedisServer
 from tests.support.workers import ByGroup, in_turn
 
-pytest_plugins = ["tests.support.time_limit"]
+pytest_plugins = ["tests.support.failed_tests", "tests.support.time_limit"]
 
 # How long an example takes says nothing on a machine that others use. The same examples in every run: what is looked
 # for with new ones (`--long`) is not found in somebody else's change.
