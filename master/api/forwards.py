@@ -6,25 +6,21 @@ A forward is named ``NODE:ID``, as sessions of commands are. It belongs to one a
 
 from __future__ import annotations
 
-from typing import Any
-
 from flask import Blueprint
 
 from grass.errors import ConflictError, InputError, NotFoundError
 from grass.model.event_kind import EventKind
 from grass.model.job import Component, Job
-from grass.model.key_text import opened_name
 from grass.model.lifecycle import TaskState
 from grass.wire.calls import Forward, ForwardInput, NoContent
-from grass.wire.codec import builtins
 from grass.wire.exec_views import ForwardAccepted, ForwardOutput, ForwardStarted
 from grass.wire.job_record import JobRecord
 from grass.wire.keys import AttemptKey, TaskKey
 from grass.wire.task_record import TaskRecord
+from master.api import node_sessions
 from master.api.call import Api, Call, Handler, Reply
 from master.api.job_changes import find_job
-from master.api.node_client import call_node, read_output
-from master.api.node_sessions import PAUSE, ending, find_node, opened, split_name
+from master.api.node_sessions import PAUSE, Kind, Opened, ask, await_output, find_opened
 from master.api.registry import noun_blueprint
 
 
@@ -50,48 +46,43 @@ def start(call: Call, job: str) -> Reply:
     if port not in task.ports:
         raise ConflictError(f"task {record.name}.{key}: has no port {port} yet; try again once it runs")
     attempt = str(AttemptKey(record.id, component.name, key.index, task.attempt))
-    answer = _node(call, task.node, "POST", "", {"key": attempt, "port": task.ports[port], "user": call.user})
-    opened(call, task.node, f"/v1/forward/{answer['id']}")
+    body = {"key": attempt, "port": task.ports[port]}
+    name = node_sessions.start(call, Kind.FORWARD, task.node, record.id, body)
     what = f"task {record.name}.{key}: port {port} opened to the machine of {call.user}"
     call.log_event(EventKind.FORWARD, what, job=record.name, run=record.id, task=str(key), node=task.node)
-    return Reply(ForwardStarted(opened_name(task.node, answer["id"]), str(key), task.node, port), 201)
+    return Reply(ForwardStarted(name, str(key), task.node, port), 201)
 
 
 def output(call: Call, job: str, forward: str) -> ForwardOutput:
-    find_job(call, job)
-    node, name = split_name("forward", forward)
-    after = int(call.query["after"])
+    opened, after = _opened(call, job, forward), int(call.query["after"])
     with call.waiting() as granted:
         if not granted:
             return ForwardOutput((), after, False, PAUSE)
-        path = f"/v1/forward/{name}/output?after={after}"
-        with ending(call, node, f"/v1/forward/{name}"):
-            answer = read_output(call.api.config, find_node(call, node), path, call.check_admitted)
+        answer = await_output(call, opened, after)
     chunks = tuple((number, data) for number, data in answer["chunks"])
     return ForwardOutput(chunks, answer["next"], answer["over"], 0.0)
 
 
 def give_input(call: Call, job: str, forward: str) -> ForwardAccepted:
-    find_job(call, job)
-    node, name = split_name("forward", forward)
-    answer = _node(call, node, "POST", f"/{name}/input", builtins(call.read(ForwardInput)))
-    return ForwardAccepted(answer["taken"])
+    opened = _opened(call, job, forward)
+    return ForwardAccepted(ask(call, opened, "POST", "/input", call.read(ForwardInput))["taken"])
 
 
 def close_connection(call: Call, job: str, forward: str, connection: str) -> NoContent:
-    find_job(call, job)
-    node, name = split_name("forward", forward)
+    opened = _opened(call, job, forward)
     if not (connection.isascii() and connection.isdecimal()):
         raise InputError(f"connection: must be a number, got {connection!r}")
-    _node(call, node, "DELETE", f"/{name}/connections/{int(connection)}")
+    ask(call, opened, "DELETE", f"/connections/{int(connection)}")
     return NoContent()
 
 
 def close(call: Call, job: str, forward: str) -> NoContent:
-    find_job(call, job)
-    node, name = split_name("forward", forward)
-    _node(call, node, "DELETE", f"/{name}")
+    ask(call, _opened(call, job, forward), "DELETE")
     return NoContent()
+
+
+def _opened(call: Call, job: str, forward: str) -> Opened:
+    return find_opened(call, Kind.FORWARD, forward, find_job(call, job).id)
 
 
 def _port(name: str, spec: Job, request: Forward) -> tuple[Component, str]:
@@ -136,9 +127,3 @@ def _running(call: Call, record: JobRecord, component: Component, index: int | N
         state = record.state.value if task is None else task.state.value
         raise ConflictError(f"job {record.name}: {what} does not run ({state}); its page needs a running task")
     return TaskKey(component.name, chosen), task
-
-
-def _node(call: Call, name: str, method: str, path: str, body: Any = None) -> Any:
-    record = find_node(call, name)
-    with call.outside():
-        return call_node(call.api.config, record, method, f"/v1/forward{path}", body)

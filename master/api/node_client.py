@@ -1,6 +1,6 @@
 """Calls from the master to a node-api-server, with the node's token. Errors of the node are raised here again.
 
-Used by ``execs``, ``forwards`` and ``joins``.
+Used by ``joins``, ``node_sessions`` and ``preflight``.
 """
 
 from __future__ import annotations

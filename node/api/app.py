@@ -1,24 +1,13 @@
 """The node's internal REST interface, called by the master. A request without the node's token is refused.
 
     GET    /v1/status                                        the state of this machine and its shepherd
-    DELETE /v1/users/<user>                                  end what this Grass user has open here, of both kinds below
+    DELETE /v1/users/<user>                                  end what this Grass user has open here
     POST   /v1/image {"image", "programs"}                   which of these programs an image of the engine has on its
                                                              PATH: {"programs": [name] | null}; null: not known
 
-A command beside a running attempt, with its folder and environment, or in its container (``sessions.py``):
-
-    POST   /v1/exec {"key", "argv", "user", "tty", "rows", "cols"}   start it: {"id"}
-    GET    /v1/exec/<id>/output?after=BYTES                  wait up to 20 s for more:
-                                                             {"chunks": [[stream, base64]], "next", "code"}
-    POST   /v1/exec/<id>/input {"data": base64, "end": bool} {"taken": bytes}; send the rest again
-    POST   /v1/exec/<id>/resize {"rows", "cols"}             resize its terminal
-    DELETE /v1/exec/<id>                                     end it; 60 s without a GET end it, too
-
-``code`` is null until the command has ended and ``chunks`` is the last of its output. ``after``: bytes of output that
-the caller has: ``next`` of the previous reply. With ``tty``, all output is ``stdout``.
-
-Tasks use ``/v1/tasks/exec``, with their own tokens (``task_exec.py``).
-Connections to a port of an attempt: ``forward_routes``.
+What the master opens for users: ``exec_routes`` (commands beside attempts), ``forward_routes`` (ports of attempts). Its
+routes name the user, the job and the task, and find only what was opened for them. Tasks use ``/v1/tasks/exec``, with
+their own tokens (``task_exec``).
 
 Errors are ``{"error": {"code", "message"}}`` with the status of their class in ``grass.errors``.
 """
@@ -26,8 +15,6 @@ Errors are ``{"error": {"code", "message"}}`` with the status of their class in 
 from __future__ import annotations
 
 import hmac
-from collections.abc import Mapping
-from typing import Any
 
 from flask import Flask, request
 from werkzeug.exceptions import HTTPException
@@ -36,23 +23,26 @@ from grass import __version__, clock
 from grass.config import ClusterConfig
 from grass.errors import GrassError, InputError, NotAllowedError, UnreachableError
 from grass.frameworks.programs import KNOWN
-from grass.model.key_text import is_attempt_key
 from grass.serving.worker import PEER, PEER_SINCE
 from grass.tls_files import MASTER, identity
+from node.api import task_exec
+from node.api.exec_routes import add_exec
 from node.api.forward_routes import add_forwards
-from node.api.forwards import Forwards
-from node.api.sessions import ABANDONED, Sessions
-from node.api.task_exec import PREFIX, add_task_exec, byte_offset, input_of
+from node.api.sessions import ABANDONED
 from node.membership.revoked_nodes import Revoked
 from node.runtime.process.client import ask
-from node.runtime.registry import execute, programs
+from node.runtime.registry import programs
 
 MOST_BODY = 1 << 16
 """Bytes of a request; input of a command comes in smaller pieces."""
 
 
-def create_app(config: ClusterConfig, token: str, *, abandoned: float = ABANDONED) -> Flask:
-    """Make the application. ``token``: the node's. Raises InputError without one."""
+def create_app(
+    config: ClusterConfig, token: str, *, abandoned: float = ABANDONED, of_tasks: float = task_exec.ABANDONED
+) -> Flask:
+    """Make the application. ``token``: the node's. Raises InputError without one.
+
+    ``abandoned``, ``of_tasks``: seconds without a poll after which what users and tasks have opened ends."""
     if not token:
         raise InputError("this node has no token; its API does not start, because it would be open to everybody")
     app = Flask("grass-node")
@@ -66,7 +56,7 @@ def create_app(config: ClusterConfig, token: str, *, abandoned: float = ABANDONE
             raise NotAllowedError(
                 f"the certificate of {peer} is no longer valid: the node was removed from the cluster"
             )
-        if request.path.startswith(PREFIX):
+        if request.path.startswith(task_exec.PREFIX):
             return  # each of these routes checks the task's token
         if config.tls and peer != identity(config.name, MASTER):
             raise NotAllowedError("the certificate is not the master's; only the master may use this part of the API")
@@ -83,17 +73,14 @@ def create_app(config: ClusterConfig, token: str, *, abandoned: float = ABANDONE
     def status() -> dict[str, object]:
         return _status(config)
 
-    sessions, forwards = Sessions(abandoned), Forwards(abandoned)
-    _add_exec(app, config, sessions)
-    add_task_exec(app, config)
-    add_forwards(app, config, forwards)
-
+    opened = (add_exec(app, config, abandoned), add_forwards(app, config, abandoned))
+    task_exec.add_task_exec(app, config, of_tasks)
     _add_image(app, config)
 
     @app.delete("/v1/users/<user>")
     def end_user(user: str) -> dict[str, object]:
-        forwards.close_of(user)
-        sessions.close_of(user)
+        for each in opened:
+            each.cancel(lambda owner: owner.user == user)
         return {}
 
     return app
@@ -106,47 +93,6 @@ def _add_image(app: Flask, config: ClusterConfig) -> None:
             case {"image": str(name), "programs": [*wanted]} if all(each in KNOWN for each in wanted):
                 return {"programs": programs(config, name, wanted)}
         raise InputError('the body must be {"image": string, "programs": [name, …]}')
-
-
-def _add_exec(app: Flask, config: ClusterConfig, sessions: Sessions) -> None:
-    @app.post("/v1/exec")
-    def open_session() -> dict[str, str]:
-        match request.get_json():
-            case {"key": str(key), "argv": [str(), *_] as argv, **rest} if is_attempt_key(key) and all(
-                isinstance(each, str) and "\0" not in each for each in argv
-            ):
-                size = _size(rest) if rest.get("tty") else None
-                return {"id": sessions.open(execute(config, key, argv, size), user=str(rest.get("user", "")))}
-        raise InputError(
-            'the body must be {"key": attempt key, "argv": [string, …], "user", "tty": bool, "rows", "cols"}'
-        )
-
-    @app.get("/v1/exec/<name>/output")
-    def output(name: str) -> dict[str, object]:
-        return sessions.get(name).output(byte_offset())
-
-    @app.post("/v1/exec/<name>/input")
-    def give_input(name: str) -> dict[str, int]:
-        return {"taken": sessions.get(name).input(*input_of(request.get_json()))}
-
-    @app.post("/v1/exec/<name>/resize")
-    def resize(name: str) -> dict[str, object]:
-        body = request.get_json()
-        sessions.get(name).resize(*_size(body if isinstance(body, dict) else {}))
-        return {}
-
-    @app.delete("/v1/exec/<name>")
-    def close(name: str) -> dict[str, object]:
-        sessions.close(name)
-        return {}
-
-
-def _size(body: Mapping[Any, Any]) -> tuple[int, int]:
-    """Rows and columns."""
-    rows, columns = body.get("rows", 24), body.get("cols", 80)
-    if not (isinstance(rows, int) and isinstance(columns, int) and 0 < rows < 10_000 and 0 < columns < 10_000):
-        raise InputError("rows, cols: must be numbers from 1 to 9999")
-    return rows, columns
 
 
 def _status(config: ClusterConfig) -> dict[str, object]:

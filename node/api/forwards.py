@@ -1,7 +1,7 @@
 """Connections to a port of a task, for a user's machine. One forward carries many connections, as numbered chunks.
 
 The caller chooses the number of a connection, and opens it with its first data. It fetches what the task sends with
-``output``. Both directions count what was received, so that a repeated request changes nothing. Used by ``app`` and
+``output``. Both directions count what was received, so that a repeated request changes nothing. Used by
 ``forward_routes``.
 """
 
@@ -17,10 +17,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from grass import clock
-from grass.entropy import request_id
-from grass.errors import ConflictError, NotFoundError
+from grass.errors import ConflictError
 
-MOST_FORWARDS = 64
 MOST_CONNECTIONS = 256
 """Most open connections of one forward."""
 MOST_WAITING = 1 << 20
@@ -61,10 +59,7 @@ class Forward:
     ends with this process, and closes the pidfd. ``abandoned``: seconds without a poll after which it ends.
     """
 
-    def __init__(
-        self, hosts: Sequence[str], port: int, process: int, abandoned: float = ABANDONED, user: str = ""
-    ) -> None:
-        self.user = user
+    def __init__(self, hosts: Sequence[str], port: int, process: int, abandoned: float = ABANDONED) -> None:
         self._hosts, self._port, self._process, self._patience = hosts, port, process, abandoned
         self._changed = threading.Condition()
         self._connections: dict[int, _Connection] = {}
@@ -85,6 +80,10 @@ class Forward:
     @property
     def over(self) -> bool:
         return self._over
+
+    @property
+    def abandoned(self) -> bool:
+        return clock.steady() - self._asked > self._patience
 
     def output(self, after: int) -> tuple[list[Chunk], int, bool]:
         """Wait for chunks from number ``after`` on: (chunks, number of the next one, whether none will follow)."""
@@ -176,7 +175,7 @@ class Forward:
         try:
             while not self._over:
                 self._turn()
-                if self._ended or clock.steady() - self._asked > self._patience:
+                if self._ended or self.abandoned:
                     break
         finally:
             with self._changed:
@@ -244,45 +243,3 @@ class Forward:
         if data is None:
             self._finish(number)
         self._changed.notify_all()
-
-
-class Forwards:
-    """All forwards of this node. ``abandoned``: seconds without a poll after which one ends."""
-
-    def __init__(self, abandoned: float = ABANDONED) -> None:
-        self._abandoned = abandoned
-        self._forwards: dict[str, Forward] = {}
-        self._lock = threading.Lock()
-
-    def open(self, hosts: Sequence[str], port: int, process: int, user: str = "") -> str:
-        """Open a forward, which takes the pidfd ``process``."""
-        with self._lock:
-            for name in [name for name, each in self._forwards.items() if each.over]:
-                del self._forwards[name]
-            if len(self._forwards) >= MOST_FORWARDS:
-                os.close(process)
-                raise ConflictError(f"this node already forwards {MOST_FORWARDS} ports; try again in a minute")
-            name = request_id()
-            self._forwards[name] = Forward(hosts, port, process, self._abandoned, user)
-        return name
-
-    def get(self, name: str) -> Forward:
-        with self._lock:
-            forward = self._forwards.get(name)
-        if forward is None:
-            raise NotFoundError("no such forward; it may have ended")
-        return forward
-
-    def close(self, name: str) -> None:
-        forward = self.get(name)
-        with self._lock:
-            self._forwards.pop(name, None)
-        forward.end()
-
-    def close_of(self, user: str) -> None:
-        """Tell all forwards of a Grass user to end, and return at once."""
-        with self._lock:
-            names = [name for name, each in self._forwards.items() if each.user == user]
-            ended = [self._forwards.pop(name) for name in names]
-        for forward in ended:
-            forward.cancel()

@@ -1,6 +1,6 @@
-"""Sessions of commands beside tasks. They keep output until it is fetched, and end when nobody polls them.
+"""A session of a command beside a task. It keeps output until that is fetched, and ends when nobody polls it.
 
-Used by ``app`` and ``task_exec``.
+Used by ``app``, ``exec_routes`` and ``task_exec``.
 """
 
 from __future__ import annotations
@@ -11,11 +11,9 @@ import threading
 from collections.abc import Callable
 
 from grass import clock
-from grass.entropy import request_id
-from grass.errors import ConflictError, GrassError, NotFoundError
+from grass.errors import GrassError
 from node.runtime.kind import Execution
 
-MOST_SESSIONS = 32
 MOST_WAITING = 1 << 20
 """Most bytes of output that are kept; the command is blocked until some are fetched."""
 ABANDONED = 60.0
@@ -26,8 +24,11 @@ _GLANCE = 0.5
 
 class Session:
     """One command. ``after`` and ``next`` count bytes of output; bytes before ``after`` were received and are
-    dropped. ``on_end`` is called, in a thread, when the command has ended. ``user``: the Grass user who runs it, if it
-    is not a task."""
+    dropped.
+
+    ``abandoned``: seconds without a poll after which it ends; a poll waits for ``poll`` seconds. ``on_end`` is called,
+    in a thread, when the command has ended.
+    """
 
     def __init__(
         self,
@@ -35,9 +36,7 @@ class Session:
         abandoned: float = ABANDONED,
         poll: float = LONGEST_POLL,
         on_end: Callable[[], None] = lambda: None,
-        user: str = "",
     ) -> None:
-        self.user = user
         self._execution = execution
         self._on_end = on_end
         self._patience = abandoned
@@ -158,59 +157,3 @@ class Session:
                 self._chunks += output
                 self._changed.notify_all()
         return True
-
-
-class Sessions:
-    """All sessions of this node.
-
-    ``abandoned``: seconds without a poll after which a session ends; a poll waits for ``poll`` seconds. ``most``:
-    sessions at once.
-    """
-
-    def __init__(self, abandoned: float = ABANDONED, most: int = MOST_SESSIONS, poll: float = LONGEST_POLL) -> None:
-        self._abandoned = abandoned
-        self._poll = poll
-        self._most = most
-        self._sessions: dict[str, Session] = {}
-        self._lock = threading.Lock()
-
-    def open(
-        self, execution: Execution, name: str = "", on_end: Callable[[], None] = lambda: None, user: str = ""
-    ) -> str:
-        """Return the name of the new session. ``name``: one that no other session has; otherwise it is made up.
-        ``on_end``, ``user``: as for ``Session``."""
-        with self._lock:
-            for name in [name for name, each in self._sessions.items() if each.abandoned and each.over]:
-                del self._sessions[name]
-            if len(self._sessions) >= self._most:
-                execution.end()
-                on_end()
-                raise ConflictError(f"this node already runs {self._most} commands beside tasks; try again in a minute")
-            name = name or request_id()
-            self._sessions[name] = Session(execution, self._abandoned, self._poll, on_end, user)
-        return name
-
-    def has(self, name: str) -> bool:
-        with self._lock:
-            return name in self._sessions
-
-    def get(self, name: str) -> Session:
-        with self._lock:
-            session = self._sessions.get(name)
-        if session is None:
-            raise NotFoundError("no such session; it may have ended")
-        return session
-
-    def close(self, name: str) -> None:
-        session = self.get(name)
-        with self._lock:
-            self._sessions.pop(name, None)
-        session.end()
-
-    def close_of(self, user: str) -> None:
-        """Have all sessions of a Grass user ended, without waiting for their end."""
-        with self._lock:
-            names = [name for name, each in self._sessions.items() if each.user == user]
-            ended = [self._sessions.pop(name) for name in names]
-        for session in ended:
-            session.cancel()

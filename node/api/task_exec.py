@@ -1,14 +1,14 @@
 """Commands that a task of a job runs in another task of the job: the ``ssh`` of launchers.
 
-    POST   /v1/tasks/exec {"key", "argv", "id"}                  {"id"}
+    POST   /v1/tasks/exec {"key", "argv", "id"}                  {"id"}: of the session
     GET    /v1/tasks/exec/<id>/output?after=BYTES                as for ``/v1/exec``
     POST   /v1/tasks/exec/<id>/input {"data": base64, "end": bool, "at": BYTES}
     POST   /v1/tasks/exec/<id>/signal {"signal": "TERM"}
     DELETE /v1/tasks/exec/<id>
 
-The node-agent of the caller's node passes them on, with the caller's token. A task reaches tasks of its own job only.
-A request may be repeated when its answer did not arrive: the ``id`` starts one command only, and
-``at`` counts the input before. Used by ``app``.
+The node-agent of the caller's node passes them on, with the caller's token. A task reaches tasks of its own job only,
+and sessions that it has opened itself. A request may be repeated when its answer did not arrive: the ``id`` of a
+request starts one command only, and ``at`` counts the input before. Used by ``app`` and ``exec_routes``.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ from flask import Flask, request
 from grass.api.task_token import bearer, check
 from grass.config import ClusterConfig
 from grass.entropy import request_id
-from grass.errors import ConflictError, InputError, NotAllowedError, NotFoundError, UndecodableError
+from grass.errors import ConflictError, InputError, NotAllowedError, UndecodableError
 from grass.wire.keys import AttemptKey
-from node.api.sessions import Session, Sessions
+from node.api.opened import Opened
+from node.api.sessions import Session
 from node.membership.files import read_secret
 from node.runtime import task_commands
 from node.runtime.registry import execute
@@ -39,7 +40,7 @@ POLL = 5.0
 """Seconds that a request for output waits. Well below ``ABANDONED``: it counts from the begin of a poll."""
 MOST_SESSIONS = 128
 MOST_REMEMBERED = 8 * MOST_SESSIONS
-"""Sessions whose ids are known, so that a request that was on its way for long does not start its command again."""
+"""Requests whose ids are known, so that a request that was on its way for long does not start its command again."""
 SIGNALS = ("HUP", "INT", "QUIT", "TERM", "USR1", "USR2")
 
 
@@ -53,53 +54,57 @@ class Command(NamedTuple):
 
 
 class TaskExec:
-    """The sessions of commands, and the job that each belongs to."""
+    """The sessions of commands. Each belongs to the attempt that asked for it."""
 
-    def __init__(self, config: ClusterConfig) -> None:
+    def __init__(self, config: ClusterConfig, abandoned: float) -> None:
         self._config = config
-        self._sessions = Sessions(ABANDONED, MOST_SESSIONS, POLL)
-        self._owners: dict[str, str] = {}
+        self._abandoned = abandoned
+        self._sessions: Opened[AttemptKey, Session] = Opened("session", MOST_SESSIONS)
+        self._started: dict[tuple[AttemptKey, str], str] = {}
+        """Session of a request with an id of its own."""
         self._starting = threading.Lock()
 
-    def caller(self) -> str:
-        """Return the job of the task that asks. Raises NotAllowedError."""
+    def caller(self) -> AttemptKey:
+        """Return the attempt that asks. Raises NotAllowedError."""
         key, token = bearer(request.headers.get("Authorization", ""))
         check(read_secret(self._config, key.job_id), key, token)
-        return key.job_id
+        return key
 
-    def open(self, job_id: str, wanted: Command) -> str:
+    def open(self, caller: AttemptKey, wanted: Command) -> str:
         """Start the command, or return its session if an earlier request with the same id has started it."""
-        if wanted.key.job_id != job_id:
+        if wanted.key.job_id != caller.job_id:
             raise NotAllowedError(f"task {wanted.key.task}: it belongs to another job")
         with self._starting:
-            if wanted.id in self._owners:
-                if self._owners[wanted.id] != job_id or not self._sessions.has(wanted.id):
-                    raise ConflictError(f"command {wanted.id}: it was started before, and has ended")
-                return wanted.id
-            name = wanted.id or request_id()
-            execution = execute(self._config, str(wanted.key), wanted.argv, None)
-            task_commands.note(self._config, name, str(wanted.key), execution.pid)
-            self._sessions.open(execution, name, partial(task_commands.drop, self._config, name))
-            self._owners = {**self._owners, name: job_id}  # replaced: other threads read it
-            ended = [each for each in self._owners if not self._sessions.has(each)]
-            for each in ended[: max(0, len(self._owners) - MOST_REMEMBERED)]:
-                del self._owners[each]
-            return name
+            known = self._started.get((caller, wanted.id))
+            if known is None:
+                return self._open(caller, wanted)
+            if not self._sessions.has(known):
+                raise ConflictError(f"command {wanted.id}: it was started before, and has ended")
+            return known
 
     def get(self, name: str) -> Session:
-        """Return a session of the caller's job. Raises NotAllowedError and NotFoundError."""
-        if self._owners.get(name) != self.caller():
-            raise NotFoundError("no such session; it may have ended")
-        return self._sessions.get(name)
+        """Return a session of the caller. Raises NotAllowedError and NotFoundError."""
+        return self._sessions.get(self.caller(), name)
 
     def close(self, name: str) -> None:
-        self.get(name)
-        self._sessions.close(name)
+        self._sessions.close(self.caller(), name)
+
+    def _open(self, caller: AttemptKey, wanted: Command) -> str:
+        execution, note = execute(self._config, str(wanted.key), wanted.argv, None), request_id()
+        task_commands.note(self._config, note, str(wanted.key), execution.pid)
+        session = Session(execution, self._abandoned, POLL, partial(task_commands.drop, self._config, note))
+        name = self._sessions.add(caller, session)
+        if wanted.id:
+            self._started[caller, wanted.id] = name
+            ended = [each for each, session in self._started.items() if not self._sessions.has(session)]
+            for each in ended[: max(0, len(self._started) - MOST_REMEMBERED)]:
+                del self._started[each]
+        return name
 
 
-def add_task_exec(app: Flask, config: ClusterConfig) -> None:
+def add_task_exec(app: Flask, config: ClusterConfig, abandoned: float) -> None:
     """Add the routes to the application."""
-    execs = TaskExec(config)
+    execs = TaskExec(config, abandoned)
 
     @app.post("/v1/tasks/exec")
     def open_task_session() -> dict[str, str]:

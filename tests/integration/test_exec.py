@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from socket import create_connection
 from urllib.parse import urlsplit
@@ -127,6 +128,55 @@ def test_what_a_disabled_user_has_open_ends_within_a_second_also_after_a_restart
         with pytest.raises(NotAllowedError, match="disabled"):
             serving.result(30)
     client.remove_user("eva", stop_jobs=True)
+
+
+def test_no_other_user_and_no_other_job_reaches_a_session_or_a_forward_by_its_name(
+    client: ApiClient, tmp_path: Path
+) -> None:
+    part = {"command": "exec sleep 300", "ports": ["web"], "web": "web", "resources": {"cpu": 0.1}, "replicas": 2}
+    with ExitStack() as clients:
+        users = {}
+        for user in ("uma", "ute"):
+            log_in(parse_invitation(client.add_user(user)["invitation"]), tmp_path / user / "clusters" / "lab")
+            users[user] = clients.enter_context(ApiClient("lab", home=tmp_path / user))
+        for user, job in (("uma", "of-uma"), ("uma", "more-of-uma"), ("ute", "of-ute")):
+            users[user].start({"name": job, "components": {"w": part}}, cwd="/")
+            wait_until(lambda u=user, j=job: states(users[u], j) == {"RUNNING"}, 20, f"{job}")  # type: ignore[misc]
+        live = users["uma"].execute("of-uma", "w.0", ["cat"])
+        forwarding = users["uma"].forward("of-uma", "w")
+        session, forward = (each._path.rpartition("/")[2] for each in (live, forwarding))
+        piece, data = {"data": "eA==", "end": True}, {"connection": 1, "at": 0, "data": "eA==", "end": False}
+        for caller, job, task in (
+            (users["ute"], "of-ute", "w.0"),
+            (client, "of-uma", "w.0"),  # an administrator, who may see the job
+            (users["uma"], "more-of-uma", "w.0"),
+            (users["uma"], "of-uma", "w.1"),
+        ):
+            calls: list[tuple[str, str, dict[str, object] | None]] = [
+                ("GET", f"tasks/{task}/exec/{session}/output", None),
+                ("POST", f"tasks/{task}/exec/{session}/input", piece),
+                ("POST", f"tasks/{task}/exec/{session}/resize", {"rows": 9, "cols": 9}),
+                ("DELETE", f"tasks/{task}/exec/{session}", None),
+            ]
+            if task == "w.0":  # a forward is named by its job alone
+                calls += [
+                    ("GET", f"forward/{forward}/output", None),
+                    ("POST", f"forward/{forward}/input", data),
+                    ("DELETE", f"forward/{forward}/connections/1", None),
+                    ("DELETE", f"forward/{forward}", None),
+                ]
+            for method, path, body in calls:
+                with pytest.raises(NotFoundError, match=r"no such (session|forward)"):
+                    caller._transport.call(method, f"/v1/jobs/{job}/{path}", body)
+        live.send(b"mine", end=True)
+        assert b"".join(text for _, text in live.output()) == b"mine"
+        forwarding.close()
+    for user in users:
+        client.remove_user(user, stop_jobs=True)
+
+
+def states(client: ApiClient, job: str) -> set[str]:
+    return {task["state"] for task in client.tasks(job, "w")}
 
 
 def port_of(url: str) -> int:

@@ -11,9 +11,12 @@ from typing import Any
 import psutil
 import pytest
 from flask.testing import FlaskClient
+from werkzeug.test import TestResponse
 
+from grass.api.task_token import task_token
 from grass.config import ClusterConfig
 from node.api.app import create_app
+from node.membership.files import open_secrets, write_secret
 from node.runtime.protocol import Stop
 from tests.support.docker_run import DockerRun
 from tests.support.engine import require_engine
@@ -33,13 +36,13 @@ class Caller:
         self.config = config
         self.client: FlaskClient = create_app(config, TOKEN, **options).test_client()
 
-    def open(self, *argv: str, **more: Any) -> Any:
-        return self.client.post("/v1/exec", headers=HEADERS, json={"key": KEY, "argv": argv, **more})
+    def open(self, *argv: str, user: str = "ann", **more: Any) -> Any:
+        return self.client.post("/v1/exec", headers=HEADERS, json={"key": KEY, "argv": argv, "user": user, **more})
 
-    def start(self, *argv: str, **more: Any) -> Command:
-        reply = self.open(*argv, **more)
+    def start(self, *argv: str, user: str = "ann", **more: Any) -> Command:
+        reply = self.open(*argv, user=user, **more)
         assert reply.status_code == 200, reply.get_json()
-        return Command(self.client, reply.get_json()["id"])
+        return Command(self.client, reply.get_json()["id"], user)
 
     def run(self, *argv: str, **more: Any) -> tuple[int, str, str]:
         command = self.start(*argv, **more)
@@ -49,9 +52,9 @@ class Caller:
 
 
 class Command:
-    def __init__(self, client: FlaskClient, name: str) -> None:
-        self.client = client
-        self.path = f"/v1/exec/{name}"
+    def __init__(self, client: FlaskClient, name: str, user: str = "ann") -> None:
+        self.client, self.name = client, name
+        self.path = f"/v1/exec/{user}/j-1/c.0/{name}"
         self.received: dict[str, bytes] = {"stdout": b"", "stderr": b""}
         self.next = 0
         self.code: int | None = None
@@ -150,6 +153,90 @@ def test_all_that_a_user_runs_ends_at_once_and_nothing_of_others(caller: Caller)
     assert len(sleepers(marks[2:])) == 1
 
 
+def test_the_id_of_a_session_is_nothing_to_another_user_job_or_task(caller: Caller) -> None:
+    command = caller.start("cat")
+    for owner in ("bob/j-1/c.0", "ann/j-2/c.0", "ann/j-1/c.1"):
+        path = f"/v1/exec/{owner}/{command.name}"
+        for method, verb in (("GET", "/output"), ("POST", "/input"), ("POST", "/resize"), ("DELETE", "")):
+            reply = caller.client.open(path + verb, method=method, headers=HEADERS, json={"data": "eA==", "end": True})
+            assert (reply.status_code, reply.get_json()["error"]["code"]) == (404, "not-found"), (owner, verb)
+    command.give("mine", end=True)
+    command.wait(lambda: command.code is not None)
+    assert (command.code, command.text()) == (0, "mine")
+
+
+def test_a_session_that_begins_when_a_finished_one_is_forgotten_gets_an_id_of_its_own(caller: Caller) -> None:
+    forgetful = Caller(caller.config, abandoned=0.05)
+    stale = forgetful.start("true")
+    ids = {stale.name}
+
+    def forgotten() -> bool:
+        began = forgetful.start("true")
+        assert began.name not in ids
+        ids.add(began.name)
+        resized = began.client.post(f"{stale.path}/resize", headers=HEADERS, json={})  # no poll: it keeps nothing alive
+        return resized.status_code == 404
+
+    wait_until(forgotten, what="the end of the first")
+
+
+@pytest.fixture
+def tasks() -> Iterator[ClusterConfig]:
+    """A node where KEY runs, and where jobs j-1 and j-2 have secrets."""
+    with ShepherdRun() as run:
+        run.connect()
+        run.launch(KEY, ["/bin/sleep", "100"])
+        run.start(KEY, KEY)
+        run.started(KEY)
+        open_secrets(run.config)
+        for job in ("j-1", "j-2"):
+            write_secret(run.config, job, f"secret of {job}")
+        yield run.config
+
+
+class Task:
+    """A task that runs commands in ``KEY``."""
+
+    def __init__(self, client: FlaskClient, key: str) -> None:
+        self._client = client
+        self._headers = {"Authorization": f"Bearer {task_token(f'secret of {key[:3]}', key)}"}
+
+    def call(self, method: str, path: str, body: dict[str, object] | None = None) -> TestResponse:
+        target = f"/v1/tasks/exec/{path}".rstrip("/")
+        return self._client.open(target, method=method, headers=self._headers, json=body or {})
+
+    def opened(self, program: str, request_id: str = "") -> str:
+        reply = self.call("POST", "", {"key": KEY, "argv": [program], "id": request_id})
+        assert reply.status_code == 200, reply.get_json()
+        return str(reply.get_json()["id"])
+
+
+def test_a_command_with_an_id_of_its_own_is_there_though_a_finished_one_was_forgotten(tasks: ClusterConfig) -> None:
+    launcher = Task(create_app(tasks, TOKEN, of_tasks=0.05).test_client(), "j-1/launcher.0/1")
+    stale, ids = launcher.opened("true"), set[str]()
+
+    def forgotten() -> bool:
+        began = launcher.opened("true", f"{len(ids):016}")
+        assert began not in ids and launcher.call("GET", f"{began}/output").status_code == 200
+        ids.add(began)
+        return launcher.call("POST", f"{stale}/signal", {"signal": "INT"}).status_code == 404
+
+    wait_until(forgotten, what="the end of the first")
+
+
+def test_a_task_reaches_only_the_commands_that_it_began_itself(tasks: ClusterConfig) -> None:
+    client = create_app(tasks, TOKEN).test_client()
+    launcher, other, foreign = (Task(client, f"{each}/1") for each in ("j-1/l.0", "j-1/l.1", "j-2/l.0"))
+    name = launcher.opened("cat", "a" * 16)
+    assert launcher.opened("cat", "a" * 16) == name, "a repeated request starts nothing"
+    assert other.opened("cat", "a" * 16) != name, "requests of another task are others"
+    for task in (other, foreign):
+        for method, verb in (("GET", "/output"), ("POST", "/input"), ("POST", "/signal"), ("DELETE", "")):
+            assert task.call(method, name + verb, {"data": "eA==", "signal": "INT"}).status_code == 404
+    assert foreign.call("POST", "", {"key": KEY, "argv": ["true"]}).status_code == 403
+    assert launcher.call("DELETE", name).status_code == 200
+
+
 def test_what_it_began_ends_with_it(caller: Caller) -> None:
     marks = [f"10{number}.{os.getpid()}" for number in range(2)]
     command = caller.start("sh", "-c", f"sleep {marks[0]} & sleep {marks[1]}; true")
@@ -196,15 +283,17 @@ def test_only_running_attempts_and_whole_requests_are_served() -> None:
         caller = Caller(replace(run.config))
         run.run(["/bin/true"], key=KEY)
         assert caller.open("true").status_code == 409
-        for body in ({}, {"key": "../x", "argv": ["true"]}, {"key": KEY, "argv": []}, {"key": KEY, "argv": "true"}):
+        whole = {"key": KEY, "argv": ["true"], "user": "ann"}
+        wrong = ({"key": "../x"}, {"argv": []}, {"argv": "true"}, {"user": ""}, {"user": "a/b"}, {"user": None})
+        for body in ({}, *({**whole, **part} for part in wrong)):
             assert caller.client.post("/v1/exec", headers=HEADERS, json=body).status_code == 400
         assert caller.client.post("/v1/exec", json={"key": KEY, "argv": ["true"]}).status_code == 403
-        unknown = {"key": "j-9/c.0/1", "argv": ["true"]}
+        unknown = {**whole, "key": "j-9/c.0/1"}
         assert caller.client.post("/v1/exec", headers=HEADERS, json=unknown).status_code == 404
         run.launch("j-2/c", ["/bin/sleep", "100"])
         run.start("j-2/c", "j-2/c.0/1")
         run.started("j-2/c.0/1")
-        bad = {"key": "j-2/c.0/1", "argv": ["true"], "tty": True, "rows": 0, "cols": 5}
+        bad = {**whole, "key": "j-2/c.0/1", "tty": True, "rows": 0, "cols": 5}
         assert caller.client.post("/v1/exec", headers=HEADERS, json=bad).status_code == 400
         run.runtime.stop([Stop("j-2/c.0/1", 0.0)])
         assert os.path.exists(run.folder)
