@@ -24,6 +24,7 @@ from grass.wire.tickets import HoldJob, ReleaseJob, SetPriority, StopTasks
 from grass.wire.views import StartedView
 from master.api import rerun as repeated
 from master.api.call import Call, Reply
+from master.api.chosen_ids import check_own, check_unused
 from master.api.named_files import with_named_files
 from master.api.plan import check_dependencies
 from master.api.redaction import Redaction
@@ -60,6 +61,7 @@ def rerun(call: Call, job: str) -> Reply:
     warnings = tuple(check_dependencies(call, again))
     sighting = call.caller.sighting
     assert sighting is not None  # a route of sessions
+    check_unused(call, job_id)
     fresh = store.submit(
         again,
         job_id=job_id,
@@ -71,8 +73,8 @@ def rerun(call: Call, job: str) -> Reply:
         sighting=sighting,
         address=call.address,
     )
-    if not fresh and (known := store.run(job_id)) is not None and known.user != call.user:
-        raise ConflictError(f"job id {job_id}: taken by another user's job; choose another id")
+    if not fresh:
+        check_own(call, job_id)
     return Reply(StartedView(record.name, job_id, warnings), 201)
 
 

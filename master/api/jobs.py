@@ -19,6 +19,7 @@ from grass.wire.tickets import DeleteJob, StopJob
 from grass.wire.views import JobView, StartedView, TasksView, WaitedView, WhyView
 from master.api import attempts, job_changes
 from master.api.call import Api, Call, Handler, Pieces, PiecesToEnd, Reply
+from master.api.chosen_ids import check_own, check_unused
 from master.api.feed import PAUSE
 from master.api.job_changes import find_job, stop_tasks
 from master.api.job_file import show_file
@@ -73,6 +74,7 @@ def start_job(call: Call) -> Reply:
     sighting = call.caller.sighting
     assert sighting is not None  # a route of sessions
     user, file, address = call.user, accepted.file, call.address
+    check_unused(call, job_id)
     fresh = store.submit(
         job,
         job_id=job_id,
@@ -85,9 +87,7 @@ def start_job(call: Call) -> Reply:
     )
     trace.mark("API: stored")
     if not fresh:
-        known = store.job(job_id)
-        if known is not None and known.user != call.user:
-            raise ConflictError(f"job id {job_id}: taken by another user's job; choose another id")
+        check_own(call, job_id)
     return Reply(StartedView(job.name, job_id, tuple(warnings)), 201)
 
 
