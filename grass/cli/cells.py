@@ -60,12 +60,13 @@ def wrap(text: str, limit: int) -> list[str]:
             continue
         if lines[-1]:
             lines.append("")
-        while width(word) > limit:
-            head = _head(word, limit) or word[0]
+        rest = word
+        while width(rest) > limit:
+            head = _head(rest, limit) or rest[0]
             lines[-1] = head
             lines.append("")
-            word = word[len(head) :]
-        lines[-1] = word
+            rest = rest[len(head) :]
+        lines[-1] = rest
     return lines if lines[-1] or len(lines) == 1 else lines[:-1]
 
 

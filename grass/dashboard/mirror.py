@@ -149,9 +149,9 @@ class Mirror:
                 self._heard = clock.steady()
                 if "time" in piece:
                     self._told = piece["time"], self._heard
-                if not self._up:
-                    self._up, piece = True, {**piece, "link": self._link(True, "")}
-                self._add(piece)
+                news = {} if self._up else {"link": self._link(True, "")}
+                self._up = True
+                self._add({**piece, **news})
 
 
 def _who(status: Piece) -> Piece:

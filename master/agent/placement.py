@@ -99,11 +99,11 @@ def _carry_out(step: Step, placements: list[Placement]) -> bool:
             count = count if placement.job in gangs else 0
         else:
             count = max(0, min(count, step.assignable))
-        if count < placement.count:
-            left = True
-            placement = replace(placement, count=count, devices=placement.devices[:count])
+        whole = count == placement.count
+        left = left or not whole
         if count:
-            _assign(step, placement)
+            devices = placement.devices[:count]
+            _assign(step, placement if whole else replace(placement, count=count, devices=devices))
     step.work = None
     if left:
         step.cluster.cache.postpone()

@@ -226,11 +226,11 @@ def _refresh_launch(step: Step, name: str, key: LaunchKey) -> None:
 def _allocations(run: JobRun, component: ComponentRun, node: NodeRun, launch: Launch) -> list[Limited]:
     until = _until(run, component, launch)
     stopping = launch.width if run.outcome is not None else min(launch.preempted, launch.width)
-    devices_of = _devices(launch) if component.spec.resources.gpu else ((), ())
+    running, ending = _devices(launch) if component.spec.resources.gpu else ((), ())
+    if run.outcome is not None:
+        running, ending = (), (*running, *ending)
     groups: list[Limited] = []
-    for count, devices, stops in ((launch.width - stopping, devices_of[0], False), (stopping, devices_of[1], True)):
-        if run.outcome is not None:
-            devices = (*devices_of[0], *devices_of[1])
+    for count, devices, stops in ((launch.width - stopping, running, False), (stopping, ending, True)):
         if count:
             allocation = Allocation(
                 job=run.id,

@@ -20,7 +20,7 @@ from grass.wire.keys import LaunchKey
 from grass.wire.launch import LaunchTemplate
 from grass.wire.moment import Moment
 from grass.wire.node_record import NodeRecord
-from grass.wire.operation_record import OperationState
+from grass.wire.operation_record import OperationRecord, OperationState
 from grass.wire.task_record import TaskRecord
 from master.agent import fairness, job_dependencies, nodes, scaling
 from master.agent.agenda import Agenda
@@ -176,16 +176,10 @@ def _job(cluster: Cluster, loaded: LoadedJob, agenda: Agenda, now: _Now) -> JobR
 
 
 def _operations(run: JobRun, loaded: LoadedJob, agenda: Agenda, now: _Now) -> None:
-    """Take over operations. After a reboot, a deadline starts again: time before it cannot be measured."""
-    for operation in sorted(loaded.operations.values(), key=lambda each: each.number):
+    for recorded in sorted(loaded.operations.values(), key=lambda each: each.number):
+        operation = _timed(recorded, now)
         if operation.deadline is not None:
-            drains = operation.state is OperationState.DRAINING
-            default = scaling.DRAIN_SECONDS if drains else scaling.JOIN_SECONDS
-            seconds = default if operation.patience is None else operation.patience
-            deadline = Moment(now.of(operation.deadline, now.at + seconds), now.boot)
-            until = operation.until and Moment(now.of(operation.until, now.at + seconds), now.boot)
-            operation = structs.replace(operation, deadline=deadline, until=until)
-            agenda.add(deadline.at, "operation", run.id, operation.id)
+            agenda.add(operation.deadline.at, "operation", run.id, operation.id)
         run.operations = {**run.operations, operation.id: operation}
         if not operation.unfinished or operation.component is None:
             continue
@@ -194,6 +188,18 @@ def _operations(run: JobRun, loaded: LoadedJob, agenda: Agenda, now: _Now) -> No
             component.avoid = operation.avoid
         if operation.state in (OperationState.RESERVING, OperationState.STARTING) and operation.partial:
             component.whole = False
+
+
+def _timed(operation: OperationRecord, now: _Now) -> OperationRecord:
+    """Return it with times of this boot. After a reboot, a deadline starts again: time before it cannot be measured."""
+    if operation.deadline is None:
+        return operation
+    drains = operation.state is OperationState.DRAINING
+    default = scaling.DRAIN_SECONDS if drains else scaling.JOIN_SECONDS
+    seconds = default if operation.patience is None else operation.patience
+    deadline = Moment(now.of(operation.deadline, now.at + seconds), now.boot)
+    until = operation.until and Moment(now.of(operation.until, now.at + seconds), now.boot)
+    return structs.replace(operation, deadline=deadline, until=until)
 
 
 def _job_times(run: JobRun, record: JobRecord, agenda: Agenda, now: _Now) -> None:

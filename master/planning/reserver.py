@@ -141,7 +141,8 @@ class Reserver:
     def _fit(self, needs: list[tuple[Need, int]], counts: list[dict[int, int]], at: float) -> bool:
         """Reserve all needs at the time ``at``, on as few nodes as possible, or reserve nothing."""
         changed: dict[int, FreeResources] = {}
-        for number, (need, left) in enumerate(needs):
+        for number, (need, wanted) in enumerate(needs):
+            left = wanted
             for index in sorted(counts[number], key=lambda index: (-counts[number][index], index)):
                 free = changed.get(index) or self._free_on(index).copy()
                 times = min(left, self._futures.count(free, need, index))

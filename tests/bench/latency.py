@@ -79,7 +79,7 @@ def _compare(
             row = [sample("Grass", f"row.{number}", 0) for number in range(ROW * options.rounds + 2)][2:]
             found.append(figures.Figure("Grass, one after another", row, "ms"))
         for name, spans in ladders.items() if ladder is not None else ():
-            for span in spans[2:]:
-                ladder.climb(name, *span)
+            for begun, ended in spans[2:]:
+                ladder.climb(name, begun, ended)
         found += ladder.figures() if ladder is not None else []
     figures.report(options, title, found, bar)

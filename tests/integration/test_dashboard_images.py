@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import os
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -104,9 +105,7 @@ def test_the_images_of_the_guide_are_made(
             with opened(browser, link, color_scheme=theme) as page:
                 page.set_viewport_size({"width": width, "height": height})
                 for name, (address, complete) in PAGES.items():
-                    for word, job_id in ids.items():
-                        address = address.replace(word, job_id)
-                    to(page, address)
+                    to(page, re.sub("|".join(ids), lambda found: ids[found[0]], address))
                     page.wait_for_selector(complete)
                     until(page, "document.documentElement.scrollWidth <= innerWidth")
                     (folder / f"dashboard-{name}-{screen}-{theme}.webp").write_bytes(picture(page))
