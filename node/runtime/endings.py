@@ -21,6 +21,7 @@ from node.runtime.attempts import Attempt, Folders
 from node.runtime.frames import WireReason
 from node.runtime.guard import Keeper
 from node.runtime.journal import Journal
+from node.runtime.segments import Segments
 from node.runtime.shared_memory import SharedMemory
 from node.runtime.timers import Timers
 
@@ -68,6 +69,7 @@ class Endings:
         self.on_end: Callable[[Attempt], None] = lambda *_: None
         """Called with each attempt that was spawned, before its end is in the journal."""
         self.memory = SharedMemory()
+        self.segments = Segments()
         self.mains: dict[int, Attempt] = {}
 
     # stopping
@@ -112,6 +114,7 @@ class Endings:
 
     def look_at_memory(self) -> None:
         self.memory.look({pid: attempt.key for pid, attempt in self.mains.items()})
+        self.segments.look(self.mains)
 
     # observing ends
 
@@ -171,7 +174,9 @@ class Endings:
         attempt.ended = attempt.ended or attempt.main_ended or clock.wall()
         attempt.sizes = self._folders.sizes(attempt.key)
         if attempt.pid is not None:
+            self.segments.look(self.mains)
             self.mains.pop(attempt.pid, None)
+            self.segments.release(attempt.key)
             self.on_end(attempt)
             self._folders.spare(attempt.key)
             if attempt.code is None and attempt.signal is None and attempt.reason is None:

@@ -10,6 +10,7 @@ import os
 import signal
 
 from grass.model.reasons import Reason, ReasonCode
+from node.runtime.keyrings import leave_session_keyring
 
 NOT_FOUND = 127
 NOT_EXECUTABLE = 126
@@ -40,6 +41,7 @@ def spawn(argv: list[str], env: dict[str, str], cwd: str, stdout: str, stderr: s
         raise CannotStartError(NOT_FOUND, "cannot start: the command is empty")
     enter_folder(cwd)
     program = find_program(argv[0], env)
+    leave_session_keyring()
     try:
         return os.posix_spawn(
             program,

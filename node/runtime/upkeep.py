@@ -41,7 +41,10 @@ class Upkeep:
         """Do one round. Return whether another one is needed even if nothing happens."""
         mains, memory = self._endings.mains, self._endings.memory
         self._endings.look_at_memory()
-        memory.release(memory.owners - {attempt.key for attempt in mains.values()})
+        running = {attempt.key for attempt in mains.values()}
+        memory.release(memory.owners - running)
+        for key in self._endings.segments.owners - running:
+            self._endings.segments.release(key)
         strays = self._end_strays()
         self._journal.flush()
         self._journal.sync()

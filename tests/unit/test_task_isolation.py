@@ -25,7 +25,7 @@ from node.agent.conditions import without_isolation
 from node.agent.environment import launch
 from node.runtime.isolation.accounts import Accounts, comment
 from node.runtime.isolation.share_folder import make_of_user, make_writable
-from node.runtime.isolation.view import HIDDEN, Job, Node, Shown, arguments, folders_of, of_job, of_user
+from node.runtime.isolation.view import HIDDEN, QUEUES, Job, Node, Shown, arguments, folders_of, of_job, of_user
 from node.runtime.protocol import PROBE_USER
 from node.runtime.spawn import CannotStartError
 
@@ -125,6 +125,8 @@ def test_a_view_covers_what_belongs_to_grass_and_shows_the_share_without_its_fol
         covered = options.index(("--tmpfs", folder))
         later = [index for index, (option, path) in enumerate(options) if "bind" in option and path.startswith(folder)]
         assert all(index > covered for index in later)
+    assert "--unshare-ipc" in words and ("--mqueue", QUEUES) in options
+    assert "--mqueue" not in arguments(NODE._replace(queues=False))
     share = options.index(("--bind", NODE.share))
     for name in ("logs", "images", "jobs", "data"):
         assert options.index(("--tmpfs", f"{NODE.share}/{name}")) > share

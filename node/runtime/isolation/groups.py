@@ -108,18 +108,22 @@ class Groups:
         folder = self._folders.get("pids")
         return folder is not None and self._bombs.is_one(f"{folder}/{group}")
 
-    def end(self, group: str) -> None:
-        """Kill what is left in a group, and remove it. What the kernel holds up is left to ``sweep``."""
+    def end(self, group: str) -> frozenset[int]:
+        """Kill what is left in a group, and remove it; return the pids. ``sweep`` gets what the kernel holds up."""
+        killed: frozenset[int] = frozenset()
         with raised():
             if pids := self._folders.get("pids"):
                 self._bombs.forget(f"{pids}/{group}")
                 _write(f"{pids}/{group}/pids.max", "0")  # so that it has no new processes
             for root in self.roots:
                 for _ in range(_ROUNDS):
-                    if not _kill_all(f"{root}/{group}/{_PROCESSES}"):
+                    found = _kill_all(f"{root}/{group}/{_PROCESSES}")
+                    if not found:
                         break
+                    killed |= found
                 with suppress(OSError):
                     os.rmdir(f"{root}/{group}")  # noqa: PTH106
+        return killed
 
     def sweep(self, used: Collection[str]) -> None:
         """Remove groups without processes that are not in ``used``: of starters that were killed, of ended attempts."""
@@ -200,12 +204,12 @@ def _is_there(starter: int, made: float) -> bool:
     return found is not None and found.start <= made
 
 
-def _kill_all(processes: str) -> bool:
-    """Kill the processes of a group. Return whether there were any."""
-    pids = proc.read(processes).split()
+def _kill_all(processes: str) -> frozenset[int]:
+    """Kill the processes of a group; return them."""
+    pids = frozenset(map(int, proc.read(processes).split()))
     for pid in pids:
-        proc.kill(int(pid))
-    return bool(pids)
+        proc.kill(pid)
+    return pids
 
 
 def _read(path: str) -> str:

@@ -13,14 +13,15 @@ import json
 import os
 import signal
 import stat
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
-from node.runtime.isolation.system_calls import checked
 from node.runtime.isolation.view import Shown
 from node.runtime.spawn import DEFAULTS, NOT_EXECUTABLE, CannotStartError, cannot_start
+from node.runtime.system_calls import checked
 
-_CLONE_NEWNS = 0x00020000
+_CLONE_NEWNS, _CLONE_NEWIPC = 0x00020000, 0x08000000
 _MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_REC, _MS_PRIVATE = 2, 4, 8, 16384, 1 << 18
 _MS_RDONLY, _MS_REMOUNT, _MS_BIND = 1, 32, 4096
 _OPEN_TREE, _MOVE_MOUNT = 428, 429
@@ -29,6 +30,18 @@ _HERE, _CLONE_TREE, _TREE_ITSELF, _NO_LINK = -100, 1, 4, 0x100
 _PR_SET_NO_NEW_PRIVS = 38
 _NS_GET_USERNS = 0xB701
 _libc = ctypes.CDLL(None, use_errno=True)
+
+
+class Namespaces(NamedTuple):
+    """What the tasks of a job share with nobody, by descriptor: their view of files, and objects of System V and POSIX
+    in memory."""
+
+    mounts: int
+    objects: int
+
+    def close(self) -> None:
+        for descriptor in self:
+            os.close(descriptor)
 
 
 class Program(NamedTuple):
@@ -101,6 +114,16 @@ def private_mounts() -> None:
     checked(_libc.mount(b"proc", b"/proc", b"proc", flags, b"hidepid=2"), "mount /proc")
 
 
+def namespaces_of(process: str) -> Namespaces:
+    """Return those of a process, from its folder in /proc. Raises OSError."""
+    mounts = os.open(f"{process}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return Namespaces(mounts, os.open(f"{process}/ns/ipc", os.O_RDONLY | os.O_CLOEXEC))
+    except OSError:
+        os.close(mounts)
+        raise
+
+
 def show(namespace: int, folders: Sequence[Shown]) -> None:
     """Show folders of this process's mount namespace in another one, where no task runs yet. Needs the rights of root.
 
@@ -116,7 +139,7 @@ def show(namespace: int, folders: Sequence[Shown]) -> None:
                 trees.append((tree, each))
             elif ctypes.get_errno() != errno.ENOENT:
                 checked(tree, f"open {each.source}")
-        enter(namespace)
+        _enter_mounts(namespace)
         try:
             for tree, each in trees:
                 if not stat.S_ISDIR(os.fstat(tree).st_mode):
@@ -129,25 +152,55 @@ def show(namespace: int, folders: Sequence[Shown]) -> None:
                 checked(_libc.mount(None, target, None, _MS_REMOUNT | _MS_BIND | options, None), f"mount {each.target}")
                 checked(_libc.mount(None, target, None, _MS_PRIVATE, None), f"mount {each.target}")
         finally:
-            enter(own)
+            _enter_mounts(own)
     finally:
         for descriptor in (own, *(tree for tree, _ in trees)):
             os.close(descriptor)
 
 
-def enter(namespace: int) -> None:
-    """Enter a mount namespace by its descriptor."""
+def enter(namespaces: Namespaces) -> None:
+    _enter_mounts(namespaces.mounts)
+    checked(_libc.setns(namespaces.objects, _CLONE_NEWIPC), "setns")
+
+
+@contextmanager
+def inside(namespaces: Namespaces) -> Iterator[None]:
+    """Enter them for the block. Needs the rights of root."""
+    own = namespaces_of("/proc/self")
+    try:
+        enter(namespaces)
+        try:
+            yield
+        finally:
+            enter(own)
+    finally:
+        own.close()
+
+
+def limit_files(folder: str, most: int) -> None:
+    """Limit the bytes of a file system in memory, which is mounted at ``folder``."""
+    options = b"size=%d" % max(most, 1)  # 0 would be no limit
+    checked(_libc.mount(None, folder.encode(), None, _MS_REMOUNT | _MS_NOSUID | _MS_NODEV, options), f"limit {folder}")
+
+
+def _enter_mounts(namespace: int) -> None:
     checked(_libc.setns(namespace, _CLONE_NEWNS), "setns")
 
 
 def is_of_this_system(namespace: int) -> bool:
-    """Return whether a namespace belongs to the user namespace of this process. A task can make others, and what they
-    show is the task's choice. Raises OSError."""
+    """Return whether a namespace belongs to the user namespace of this process. A task of an earlier version of Grass
+    could make others, and what they show is the task's choice. Raises OSError."""
     owner = fcntl.ioctl(namespace, _NS_GET_USERNS)
     try:
         return os.path.samestat(os.fstat(owner), os.stat("/proc/self/ns/user"))  # noqa: PTH116
     finally:
         os.close(owner)
+
+
+def shares_objects(namespaces: Namespaces) -> bool:
+    """Return whether these objects in memory are those of the machine, as for tasks of an earlier version of Grass.
+    Raises OSError."""
+    return os.path.samestat(os.fstat(namespaces.objects), os.stat("/proc/self/ns/ipc"))  # noqa: PTH116
 
 
 def become(uid: int, gid: int) -> None:

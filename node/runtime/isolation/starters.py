@@ -16,8 +16,9 @@ from contextlib import suppress
 from grass import clock, environment
 from node.runtime import proc
 from node.runtime.adoption import MARK
-from node.runtime.isolation import processes
+from node.runtime.isolation import processes, system_call_filter
 from node.runtime.isolation.privilege import become_root
+from node.runtime.isolation.processes import Namespaces
 from node.runtime.isolation.starter import FAILED, STARTED, StartRequest
 from node.runtime.spawn import NOT_EXECUTABLE, CannotStartError
 
@@ -58,7 +59,7 @@ class Starters:
             with suppress(CannotStartError, OSError):
                 self._ask(KEPT - self._waiting)
 
-    def start(self, request: StartRequest, namespace: int, streams: Sequence[int]) -> tuple[int, str]:
+    def start(self, request: StartRequest, namespaces: Namespaces, streams: Sequence[int]) -> tuple[int, str]:
         """Start a program as a session of its own; return its pid and its control group. ``streams``: its first three.
 
         Raises CannotStartError.
@@ -69,7 +70,7 @@ class Starters:
                 file.write(marshal.dumps(tuple(request)))
             deadline = clock.steady() + _PATIENCE
             for _ in range(_TRIES):
-                if said := self._sent(written, namespace, streams, request, deadline):
+                if said := self._sent([written, *namespaces, *streams], request, deadline):
                     return _read(said)
                 self._close()  # nobody took the request, so it can be sent again
         except (OSError, ValueError) as error:
@@ -78,16 +79,14 @@ class Starters:
             os.close(written)
         raise CannotStartError(NOT_EXECUTABLE, "cannot start: no process took the request; the node may lack memory")
 
-    def _sent(
-        self, written: int, namespace: int, streams: Sequence[int], request: StartRequest, deadline: float
-    ) -> bytes:
-        """Send the request, which is in ``written``; return what came of it. Empty: nobody took it."""
+    def _sent(self, descriptors: Sequence[int], request: StartRequest, deadline: float) -> bytes:
+        """Send the request, as ``descriptors``; return what came of it. Empty: nobody took it."""
         if self._waiting < 1:
             self._ask(KEPT)
         assert self._requests is not None
         reader, writer = os.pipe2(os.O_CLOEXEC)
         try:
-            socket.send_fds(self._requests, [b"o"], [writer, written, namespace, *streams])
+            socket.send_fds(self._requests, [b"o"], [writer, *descriptors])
             os.close(writer)
             writer = -1
             self._waiting -= 1
@@ -143,6 +142,7 @@ class Starters:
         self._waiting = 0
 
     def _make_source(self, count: int) -> None:
+        refused = marshal.dumps(tuple(system_call_filter.make()))
         mine, line = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with line:
             mine.send(b"%d" % count)
@@ -152,6 +152,8 @@ class Starters:
             def prepare() -> processes.Program:
                 become_root()
                 os.chdir("/")  # Python also searches modules in the present directory
+                passed.append(os.memfd_create("filter"))
+                os.write(passed[-1], refused)
                 for descriptor in passed:
                     os.set_inheritable(descriptor, True)
                 words = [sys.executable, "-m", _PROGRAM, *map(str, passed), *self._folders]

@@ -18,13 +18,16 @@ from grass.model.program import SYSTEM_PATH
 from node.runtime import proc
 from node.runtime.attempts import Attempt, Folders
 from node.runtime.fork_bombs import why_killed
-from node.runtime.isolation import groups, processes
+from node.runtime.isolation import groups, processes, system_call_filter
 from node.runtime.isolation.accounts import Accounts
 from node.runtime.isolation.groups import Groups
 from node.runtime.isolation.privilege import become_root, raised
+from node.runtime.isolation.processes import Namespaces
+from node.runtime.isolation.shared_objects import SharedObjects
 from node.runtime.isolation.starter import StartRequest
 from node.runtime.isolation.starters import Starters
 from node.runtime.isolation.views import Views
+from node.runtime.keyrings import leave_session_keyring
 from node.runtime.out_of_memory import out_of_memory
 from node.runtime.protocol import Launch
 from node.runtime.spawn import NOT_EXECUTABLE, CannotStartError, enter_folder, find_program
@@ -61,14 +64,21 @@ class IsolatedTasks:
         running: dict[str, list[int]] = {}
         self._grouped: dict[str, Attempt] = {}
         """Attempts in a control group that have not ended."""
+        here: dict[str, int] = {}
+        """Attempts that have not ended → their limits of memory."""
         self._looked = 0.0
         for attempt in attempts:
+            if attempt.pid is not None and attempt.ended is None:
+                here[attempt.key] = attempt.memory
             if attempt.pid is not None and attempt.main_ended is None and attempt.ended is None:
                 running.setdefault(job_of(attempt.key), []).append(attempt.pid)
                 attempt.group = attempt.group or limits.of(attempt.pid)
                 limits.set(attempt.group, attempt.memory, attempt.cpu)
                 self._grouped[attempt.key] = attempt
         self._views = Views(config, folders.root, selector, running)
+        self._shared = SharedObjects(self._views)
+        for key, memory in here.items():
+            self._shared.add(key, memory)
         self._groups = limits
         self._starters = Starters(lock, limits.roots, self.end_bombs)
         processes.forbid_new_rights()
@@ -91,7 +101,7 @@ class IsolatedTasks:
         job_id = job_of(key)
         if not is_job_id(job_id):
             raise CannotStartError(NOT_EXECUTABLE, f"cannot start: {job_id!r} is not the id of a job")
-        namespace = self._views.of(job_id, launch)
+        namespaces = self._views.of(job_id, launch)
         _give(scratch, account.uid)
         own = {"HOME": scratch, "USER": account.name, "LOGNAME": account.name, **env}
         streams = [os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)]
@@ -99,12 +109,18 @@ class IsolatedTasks:
             streams += [os.open(self._folders.path(key, name), _OUTPUT, 0o600) for name in ("stdout", "stderr")]
             memory, cpu = self._groups.memory(launch.memory), launch.cpu
             limits = self._groups.limits(memory, cpu)
+            self._shared.add(key, memory)
+            self._shared.limit(key, namespaces)
             request = StartRequest(account.uid, self._group, UMASK, launch.cwd or scratch, launch.argv, own, limits)
-            pid, attempt.group = self._starters.start(request, namespace, streams)
+            pid, attempt.group = self._starters.start(request, namespaces, streams)
             attempt.memory, attempt.cpu = memory, cpu
             self._grouped[key] = attempt
             return pid
+        except CannotStartError:
+            self._shared.end(key, ())
+            raise
         except OSError as error:
+            self._shared.end(key, ())
             raise CannotStartError(NOT_EXECUTABLE, f"cannot make its output files: {error}") from error
         finally:
             _close(streams)
@@ -130,7 +146,7 @@ class IsolatedTasks:
         with raised():
             try:
                 cwd = os.readlink(f"/proc/{pid}/cwd")  # noqa: PTH115
-                namespace = os.open(f"/proc/{pid}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+                namespaces = processes.namespaces_of(f"/proc/{pid}")
                 uid = proc.owner(pid)
             except OSError as error:
                 message = f"cannot start {argv[0]}: the task has just ended"
@@ -142,19 +158,21 @@ class IsolatedTasks:
                 )
             found = dict(entry.split("=", 1) for entry in proc.environ(pid) if "=" in entry)
             group = self._groups.of(pid)
-            return processes.fork(self._program(namespace, uid, argv, {**env, **found}, cwd, group, streams, tty=tty))
+            return processes.fork(self._program(namespaces, uid, argv, {**env, **found}, cwd, group, streams, tty=tty))
         finally:
-            os.close(namespace)
+            namespaces.close()
 
     def end(self, attempt: Attempt) -> None:
-        """Kill what is left of an ended attempt, whatever session it is in; add why, if it had no memory left."""
-        if not attempt.group:
-            return
-        self._grouped.pop(attempt.key, None)
-        failed = attempt.signal == signal.SIGKILL or attempt.code
-        if failed and attempt.reason is None and self._groups.ran_out_of_memory(attempt.group):
-            attempt.reason = out_of_memory(attempt.memory, attempt.code).to_wire()
-        self._groups.end(attempt.group)
+        """Kill what is left of an ended attempt, whatever session it is in, and remove what it left in memory; add why,
+        if it had no memory left."""
+        pids = {attempt.pid} if attempt.pid else set()
+        if attempt.group:
+            self._grouped.pop(attempt.key, None)
+            failed = attempt.signal == signal.SIGKILL or attempt.code
+            if failed and attempt.reason is None and self._groups.ran_out_of_memory(attempt.group):
+                attempt.reason = out_of_memory(attempt.memory, attempt.code).to_wire()
+            pids |= self._groups.end(attempt.group)
+        self._shared.end(attempt.key, pids)
 
     def end_bombs(self) -> None:
         """Kill the attempts that start processes beyond their limit for ever. To be called often."""
@@ -184,7 +202,7 @@ class IsolatedTasks:
 
     def _program(
         self,
-        namespace: int,
+        namespaces: Namespaces,
         uid: int,
         argv: list[str],
         env: dict[str, str],
@@ -194,6 +212,8 @@ class IsolatedTasks:
         *,
         tty: bool = False,
     ) -> Callable[[], processes.Program]:
+        refused = system_call_filter.make()
+
         def prepare() -> processes.Program:
             for number, descriptor in enumerate(streams):
                 os.dup2(descriptor, number)
@@ -203,8 +223,11 @@ class IsolatedTasks:
             if tty:
                 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
                 os.fchown(0, uid, -1)
-            processes.enter(namespace)
+            leave_session_keyring()
+            processes.enter(namespaces)
             processes.become(uid, self._group)
+            for instructions in refused:
+                system_call_filter.apply(instructions)
             os.umask(UMASK)
             enter_folder(cwd)
             return processes.Program(find_program(argv[0], env), argv, env)

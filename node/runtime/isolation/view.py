@@ -27,6 +27,8 @@ RUN = (
     "/run/udev",
 )
 """What programs need of /run: names of hosts, and devices. Sockets of engines and of other services stay outside."""
+QUEUES = "/dev/mqueue"
+"""Where a machine shows message queues of POSIX as files."""
 OF_GRASS = ("logs", "images", "jobs")
 """Folders of the share that hold what belongs to the cluster or to other jobs."""
 COVERED = (*OF_GRASS, rights.DATA)
@@ -34,12 +36,14 @@ COVERED = (*OF_GRASS, rights.DATA)
 
 
 class Node(NamedTuple):
-    """Where a node keeps its files. ``hidden``: folders to cover besides."""
+    """Where a node keeps its files. ``hidden``: folders to cover besides. ``queues``: the machine shows its message
+    queues."""
 
     share: str
     home: str
     runtime_dir: str
     hidden: tuple[str, ...] = HIDDEN
+    queues: bool = True
 
 
 class Shown(NamedTuple):
@@ -67,7 +71,7 @@ class Job(NamedTuple):
 def arguments(node: Node) -> list[str]:
     """Return bubblewrap's words, before the command, for a view that shows nothing of any job. Later mounts cover
     earlier ones."""
-    return [PROGRAM, *(word for mount in _mounts(node) for word in mount)]
+    return [PROGRAM, "--unshare-ipc", *(word for mount in _mounts(node) for word in mount)]
 
 
 def of_job(node: Node, job: Job) -> list[Shown]:
@@ -103,6 +107,8 @@ def folders_of(share: str, user: str) -> tuple[str, ...]:
 def _mounts(node: Node) -> Iterator[tuple[str, ...]]:
     yield "--dev-bind", "/", "/"
     yield "--perms", "1777", "--tmpfs", "/dev/shm"
+    if node.queues:
+        yield "--mqueue", QUEUES
     covers = _covers(node)
     for path in covers:
         yield "--perms", "0755", "--tmpfs", path

@@ -21,6 +21,7 @@ from grass.model.program import SYSTEM_PATH
 from node.mounts import Changes, device, lines_at, read_only
 from node.runtime.isolation import processes, view
 from node.runtime.isolation.privilege import become_root, raised
+from node.runtime.isolation.processes import Namespaces
 from node.runtime.isolation.share_folder import make_of_user, make_writable
 from node.runtime.protocol import Launch
 from node.runtime.spawn import NOT_EXECUTABLE, NOT_FOUND, CannotStartError, find_program
@@ -40,7 +41,7 @@ class _Kept(NamedTuple):
     ``made_of``: a namespace is made again when this has changed.
     """
 
-    namespace: int
+    namespace: Namespaces
     made_of: tuple[object, ...]
 
 
@@ -73,14 +74,14 @@ class _Making:
             os.close(tell)
             os.close(wait)
 
-    def namespace(self) -> int:
+    def namespace(self) -> Namespaces:
         """Wait until it is made; return its descriptor. Raises CannotStartError."""
         try:
             said = os.read(self.ready, 4096).decode(errors="replace").strip()
             if not said.isdigit():
                 raise CannotStartError(NOT_EXECUTABLE, f"cannot start: its view of this node cannot be made: {said}")
             with raised():
-                return os.open(f"/proc/{said}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+                return processes.namespaces_of(f"/proc/{said}")
         except OSError as error:
             raise CannotStartError(NOT_EXECUTABLE, f"cannot start: its view of this node is gone: {error}") from error
         finally:
@@ -111,7 +112,8 @@ class Views:
         self._selector = selector
         self._share = str(config.data_dir)
         hidden = tuple(path for path in view.HIDDEN if os.path.isdir(path))  # noqa: PTH112
-        self._node = view.Node(self._share, config.home, config.runtime_dir, hidden)
+        queues = os.path.isdir(view.QUEUES)  # noqa: PTH112
+        self._node = view.Node(self._share, config.home, config.runtime_dir, hidden, queues)
         self._changes = Changes()
         self._mounts: tuple[str, ...] | None = None
         """The mounts of the share as they were last read."""
@@ -121,7 +123,7 @@ class Views:
         self._spare_from = 0.0
         """Steady time from which a spare one may be made."""
 
-    def of(self, job_id: str, launch: Launch) -> int:
+    def of(self, job_id: str, launch: Launch) -> Namespaces:
         """Return the namespace of a job. Raises CannotStartError."""
         own, read = f"{self._attempts}/{job_id}", f"{self._config.node_dir}/jobs/{job_id}"
         try:
@@ -140,13 +142,13 @@ class Views:
             self._jobs[job_id] = _Kept(namespace, made_of)
             folders = view.of_job(self._node, self._job(job_id, launch, own, read))
             with raised():
-                processes.show(namespace, folders)
+                processes.show(namespace.mounts, folders)
             return namespace
         except OSError as error:
             self.forget(job_id)
             raise CannotStartError(NOT_EXECUTABLE, f"cannot make its view of this node: {error}") from error
 
-    def _of_running(self, job_id: str, folders: Sequence[str], share: tuple[str, ...]) -> int | None:
+    def _of_running(self, job_id: str, folders: Sequence[str], share: tuple[str, ...]) -> Namespaces | None:
         """Return the namespace of a running task of the job, if it shows what a new one would. ``share``: the mounts of
         the share now."""
         for pid in self._running.pop(job_id, ()):
@@ -160,16 +162,21 @@ class Views:
                     continue  # one that let every user change the files of all
                 if share and device(share[-1]) not in map(device, lines_at(self._share, table)[-1:]):
                     continue
-                namespace = os.open(f"/proc/{pid}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
-                if processes.is_of_this_system(namespace):
+                namespace = processes.namespaces_of(f"/proc/{pid}")
+                if processes.is_of_this_system(namespace.mounts) and not processes.shares_objects(namespace):
                     return namespace
-                os.close(namespace)
+                namespace.close()
         return None
+
+    def kept(self, job_id: str) -> Namespaces | None:
+        """Return the namespace of a job, if it has one here."""
+        kept = self._jobs.get(job_id)
+        return kept.namespace if kept else None
 
     def forget(self, job_id: str) -> None:
         kept = self._jobs.pop(job_id, None)
         if kept is not None:
-            os.close(kept.namespace)
+            kept.namespace.close()
 
     def tmp(self, job_id: str) -> str:
         """Return the folder of a job's temporary files."""
@@ -211,13 +218,13 @@ class Views:
                 self._spare = _Kept(making.namespace(), share)
                 self._spare_from = 0.0
 
-    def _empty(self, share: tuple[str, ...]) -> int:
+    def _empty(self, share: tuple[str, ...]) -> Namespaces:
         """Return a namespace that shows nothing of any job. ``share``: the mounts of the share now."""
         spare, self._spare = self._spare, None
         if spare is not None and spare.made_of == share:
             return spare.namespace
         if spare is not None:
-            os.close(spare.namespace)
+            spare.namespace.close()
         return _Making(view.arguments(self._node)).namespace()
 
     def _job(self, job_id: str, launch: Launch, own: str, read: str) -> view.Job:

@@ -17,6 +17,7 @@ from typing import Protocol
 from grass.errors import CommandNotExecutableError, CommandNotFoundError, UnreachableError
 from node.runtime import proc
 from node.runtime.frames import READ, Lines, pack
+from node.runtime.keyrings import leave_session_keyring
 from node.runtime.spawn import NOT_FOUND
 
 _START_SECONDS = 10.0
@@ -69,6 +70,7 @@ class Child:
     def __init__(self, pid: int, argv: list[str], extra: Mapping[str, str], streams: Sequence[int], tty: bool) -> None:
         env = dict(entry.split("=", 1) for entry in proc.environ(pid) if "=" in entry)
         stdin, stdout, stderr = streams
+        leave_session_keyring()
         self._process = subprocess.Popen(
             [sys.executable, "-ISc", _TAKE_TERMINAL, *argv] if tty else argv,
             env={**extra, **env},
