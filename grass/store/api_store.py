@@ -34,10 +34,33 @@ from grass.wire.operation_record import OPERATION_RECORD, OperationRecord
 from grass.wire.plan_answer import PLAN_ANSWER, PlanAnswer
 from grass.wire.schedule_record import SCHEDULE_RECORD, ScheduleRecord
 from grass.wire.task_record import TASK_RECORD, TaskRecord
-from grass.wire.tickets import PlanJob, StartJob, Ticket
+from grass.wire.tickets import (
+    CancelOperation,
+    CordonNode,
+    DeleteJob,
+    DeleteSchedule,
+    DrainNode,
+    HoldJob,
+    PauseSchedule,
+    PlanJob,
+    RemoveNode,
+    StartJob,
+    StopJob,
+    StopSchedule,
+    StopTasks,
+    SuspendJob,
+    Ticket,
+)
 from grass.wire.usage_record import KEPT_FILES, USAGE_RECORD, UsageRecord
 
 T = TypeVar("T")
+
+_FREEING = (
+    *(StopJob, StopTasks, DeleteJob, HoldJob, SuspendJob, CancelOperation),
+    *(StopSchedule, PauseSchedule, DeleteSchedule),
+    *(CordonNode, DrainNode, RemoveNode),
+)
+"""Tickets that end something, or give something back: what one needs when the disk is full."""
 
 
 class NewEvents(NamedTuple):
@@ -127,8 +150,9 @@ class ApiStore:
         self._backend.apply([("SETEX", self._keys.write_check, 1, "1")])
 
     def ticket(self, ticket: Ticket) -> None:
-        """File a ticket. It is durable when this returns."""
-        self._backend.apply([("XADD", self._keys.tickets, 0, "body", encode(ticket))])
+        """File a ticket. It is durable when this returns. One that ends or frees something works on a full disk."""
+        urgent = isinstance(ticket, _FREEING)
+        self._backend.apply([("XADD", self._keys.tickets, 0, "body", encode(ticket))], urgent=urgent)
 
     def preview(self, job: Job, user: str, question: str, seconds: float) -> PlanAnswer | None:
         """Ask where the job would run if it were submitted now (``master/agent/preview.py``).
@@ -284,7 +308,7 @@ class ApiStore:
         """
         when = wall() if at is None else at
         event = EventRecord(when, kind.value, message, user, job, task, node, run=run, address=address)
-        self._backend.apply([logged(self._keys, event)])
+        self._backend.apply([logged(self._keys, event)], urgent=True)
 
     def horizon(self) -> float:
         """Return the latest time of a request without a session that an earlier API server may have accepted; 0:

@@ -47,15 +47,18 @@ class Listener(Protocol):
 class Backend(Protocol):
     """Every method raises ``UnreachableError`` while the server is away; nothing is retried here."""
 
-    def apply(self, ops: list[Op], guards: list[Guard] | None = None) -> int:
+    def apply(self, ops: list[Op], guards: list[Guard] | None = None, *, urgent: bool | None = None) -> int:
         """Do all of ``ops`` in one atomic step if every guard holds.
+
+        ``urgent``: whether to do it also when the server's disk is full (``reserve``); None: what daemons decide is
+        urgent, what users ask for is not.
 
         Returns 0 when done, otherwise the number (from 1) of the first guard that failed; then nothing was changed.
         """
         ...
 
-    def append(self, ops: list[Op], hints: Sequence[Op] = ()) -> None:
-        """Do all of ``ops`` in one atomic step without guards, and ``hints`` after them.
+    def append(self, ops: list[Op], hints: Sequence[Op] = (), *, urgent: bool = True) -> None:
+        """Do all of ``ops`` in one atomic step without guards, and ``hints`` after them. ``urgent``: as for ``apply``.
 
         Needs no right to run scripts. ``ops`` must be XADD or XDEL. The failure of a hint is ignored.
         """

@@ -27,7 +27,10 @@ def open_backend(config: ClusterConfig, secrets: Secrets, user: str) -> RedisBac
     redis = config.redis
     if redis.embedded:
         folder = Path(config.home) / "redis"
-        return RedisBackend(folder, unix_socket_path=redis.socket, username=name, password=password)
+        of_users = user == "api"
+        return RedisBackend(
+            folder, of_users=of_users, unix_socket_path=redis.socket, username=name, password=password
+        )
     tls = (config.tls_files, identity(config.name, MASTER)) if redis.tls else None
     login = name if redis.accounts else None
     return RedisBackend(tls=tls, host=redis.host, port=redis.port, username=login, password=password)

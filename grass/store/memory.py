@@ -26,7 +26,7 @@ class MemoryBackend:
         self._last: dict[str, int] = {}
         self._listeners: list[MemoryListener] = []
 
-    def apply(self, ops: list[Op], guards: list[Guard] | None = None) -> int:
+    def apply(self, ops: list[Op], guards: list[Guard] | None = None, *, urgent: bool | None = None) -> int:
         with self._changed:
             for number, guard in enumerate(guards or [], start=1):
                 if not self._holds(guard):
@@ -36,7 +36,7 @@ class MemoryBackend:
             self._changed.notify_all()
             return 0
 
-    def append(self, ops: list[Op], hints: Sequence[Op] = ()) -> None:
+    def append(self, ops: list[Op], hints: Sequence[Op] = (), *, urgent: bool = True) -> None:
         self.apply([*ops, *hints])
 
     def put(self, key: str, value: str, seconds: int, channel: str) -> None:

@@ -140,7 +140,7 @@ class NodeStore:
 
     def usage(self, sample: UsageSample) -> None:
         """Append a sample to this node's usage stream."""
-        self._backend.append([("XADD", self._usage, USAGE_KEPT, "body", encode(sample))])
+        self._backend.append([("XADD", self._usage, USAGE_KEPT, "body", encode(sample))], urgent=False)
 
 
 def _with_memberships(change: DesiredChange, known: Mapping[str, Membership]) -> DesiredChange:

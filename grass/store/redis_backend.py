@@ -24,15 +24,22 @@ _PIECE = 500
 
 
 class RedisBackend(RedisServer):
-    """The keys of a cluster. Of the arguments, ``folder`` and ``tls`` are those of ``RedisLink``."""
+    """The keys of a cluster. The arguments are those of ``RedisLink``."""
 
-    def __init__(self, folder: Path | None = None, tls: tuple[TlsFiles, str] | None = None, **server: Any) -> None:
-        super().__init__(folder, tls, **server)
+    def __init__(
+        self,
+        folder: Path | None = None,
+        tls: tuple[TlsFiles, str] | None = None,
+        *,
+        of_users: bool = False,
+        **server: Any,
+    ) -> None:
+        super().__init__(folder, tls, of_users=of_users, **server)
         self._digest = ""
 
-    def apply(self, ops: list[Op], guards: list[Guard] | None = None) -> int:
+    def apply(self, ops: list[Op], guards: list[Guard] | None = None, *, urgent: bool | None = None) -> int:
         step = packed_step(ops, guards or [])
-        self._check_size()
+        self._check_size(urgent=not self._of_users if urgent is None else urgent)
         with translated():
             if not self._digest:
                 self._digest = str(self._ask("SCRIPT", "LOAD", APPLY))
@@ -41,9 +48,9 @@ class RedisBackend(RedisServer):
             except NoScriptError:  # the server was restarted; it does not keep scripts
                 return cast(int, self._ask("EVAL", APPLY, 0, step))
 
-    def append(self, ops: list[Op], hints: Sequence[Op] = ()) -> None:
+    def append(self, ops: list[Op], hints: Sequence[Op] = (), *, urgent: bool = True) -> None:
         commands = [command_of(op) for op in (*ops, *hints)]
-        self._check_size()
+        self._check_size(urgent=urgent)
         with translated():
             if len(ops) == 1:  # atomic by itself; this is most reports
                 answer = self._ask_all(commands)[0]
@@ -58,12 +65,12 @@ class RedisBackend(RedisServer):
                 raise refused[0]
 
     def put(self, key: str, value: str, seconds: int, channel: str) -> None:
-        self._check_size()
+        self._check_size(urgent=False)
         with translated():
             self._ask_and_publish(channel, key, "SET", key, value, "EX", seconds)
 
     def put_if(self, key: str, value: str, seconds: int, old: str | None, channel: str) -> bool:
-        self._check_size()
+        self._check_size(urgent=False)
         with translated():
             if old is None:
                 return self._ask_and_publish(channel, key, "SET", key, value, "EX", seconds, "NX") is not None

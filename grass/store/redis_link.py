@@ -27,6 +27,7 @@ from redis.retry import Retry
 from grass import disk
 from grass.errors import NotAllowedError, StoreFullError, StoreRefusesError, UnreachableError
 from grass.model.amounts import show_memory
+from grass.store import reserve
 from grass.tls import wrap
 from grass.tls_files import TlsFiles
 
@@ -50,14 +51,22 @@ class RedisLink:
     ``server``: redis-py's arguments for the server (``unix_socket_path``, or ``host``, ``port``) and the user.
 
     ``folder``: the data folder of a server on this machine. On a full disk, that server would end instead of refusing a
-    write, so the write is refused here. ``tls``: this host's certificate, and the name that the server must prove.
+    write, so the write is refused here. ``of_users``: it writes what users ask for. ``tls``: this host's certificate, and the name that the server must prove.
 
     It uses redis-py's connections directly, because redis-py's client takes three times as long per command. Each
     command has its own connection, so threads do not wait for each other.
     """
 
-    def __init__(self, folder: Path | None = None, tls: tuple[TlsFiles, str] | None = None, **server: Any) -> None:
+    def __init__(
+        self,
+        folder: Path | None = None,
+        tls: tuple[TlsFiles, str] | None = None,
+        *,
+        of_users: bool = False,
+        **server: Any,
+    ) -> None:
         self._folder = folder
+        self._of_users = of_users
         self._redis = redis.Redis(
             decode_responses=True,
             encoding_errors="replace",  # a writer could send any bytes; a reader must not fail on them
@@ -121,8 +130,11 @@ class RedisLink:
         self._idle.append(connection)
         return answers
 
-    def _check_size(self) -> None:
-        if self._folder is not None and disk.is_full(self._folder):
+    def _check_size(self, *, urgent: bool = True) -> None:
+        """Raise StoreFullError if the server's disk is full. An urgent write may use what is kept for that time."""
+        if self._folder is None or not disk.is_full(self._folder):
+            return
+        if not urgent or not reserve.allows(self._folder, call=self._of_users):
             raise StoreFullError(
                 f"the store refuses writes: the disk of {self._folder} is full "
                 f"({show_memory(disk.free(self._folder))} free); free some space, and the cluster continues by itself"

@@ -13,6 +13,8 @@ from redis.exceptions import ResponseError
 from grass.errors import NotAllowedError
 from grass.store.redis_link import RedisLink, translated
 
+REWRITE_AT = 100
+"""Percent by which the file has grown when it is rewritten, as in ``deploy/redis/redis.conf``."""
 _FIGURES = (
     *("used_memory", "maxmemory", "connected_clients", "blocked_clients", "instantaneous_ops_per_sec"),
     *("aof_current_size", "aof_pending_bio_fsync", "aof_delayed_fsync", "evicted_keys", "uptime_in_seconds"),
@@ -57,6 +59,11 @@ class RedisServer(RedisLink):
         """Close a connection by its id."""
         with translated():
             self._ask("CLIENT", "KILL", "ID", client)
+
+    def allow_rewrites(self, allowed: bool) -> None:
+        """Let the server rewrite its append-only file by itself, or not. Needs the user ``admin``."""
+        with translated():
+            self._ask("CONFIG", "SET", "auto-aof-rewrite-percentage", REWRITE_AT if allowed else 0)
 
     def used_memory(self) -> int:
         """Return the bytes that the server uses."""

@@ -29,14 +29,14 @@ class Sessions:
         self._keys = keys
 
     def add(self, session: str, record: str) -> None:
-        self._backend.apply([("SETEX", self._keys.session(session), SESSION_SECONDS, record)])
+        self._backend.apply([("SETEX", self._keys.session(session), SESSION_SECONDS, record)], urgent=True)
 
     def find(self, session: str) -> str | None:
         return self._backend.get(self._keys.session(session))
 
     def first_sight(self, sighting: Sighting) -> bool:
         """Record the request. False: it was seen before, or its session has ended."""
-        return self._backend.apply(self.ops(sighting), self.guards(sighting)) == 0
+        return self._backend.apply(self.ops(sighting), self.guards(sighting), urgent=True) == 0
 
     def guards(self, sighting: Sighting) -> list[Guard]:
         """Return the guards, for use with ``ops``, of a step that must happen once: the session exists, the request is

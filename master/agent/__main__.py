@@ -13,6 +13,7 @@ from grass.api.daemon_log import start_master_log
 from grass.config import ClusterConfig, Secrets
 from grass.errors import StaleLeaseError
 from grass.provision.certificate_renewal import start_renewal
+from grass.provision.redis_reserve import keep_reserve
 from grass.provision.redis_watch import watch_redis
 from grass.provision.removed_folder import end_if_removed, watch_folder
 from grass.provision.revival import watch_supervisor
@@ -51,6 +52,7 @@ def main() -> int:
     process_memory.keep_imported()
     watch_supervisor(config, first=True)
     watch_redis(config)
+    keep_reserve(config, secrets)
     watch_folder(config)
     start_renewal(config)
     try:

@@ -110,7 +110,7 @@ class Owners:
         if self._foreign[node] == MOST_FOREIGN:
             problem = f"it sent log records of attempts of other nodes, such as {target.job_id}/{target.file}"
             ticket = SuspectNode(node, "collector", problem)
-            self._backend.apply([("XADD", self._keys.tickets, 0, "body", encode(ticket))])
+            self._backend.apply([("XADD", self._keys.tickets, 0, "body", encode(ticket))], urgent=True)
 
 
 def _verdict(node: str, owner: str | None) -> Verdict:

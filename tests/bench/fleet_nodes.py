@@ -39,11 +39,11 @@ class Outbox:
         self._backend = backend
         self._ops: list[Op] = []
 
-    def apply(self, ops: list[Op], guards: list[Guard] | None = None) -> int:
+    def apply(self, ops: list[Op], guards: list[Guard] | None = None, *, urgent: bool | None = None) -> int:
         self._ops += ops
         return 0
 
-    def append(self, ops: list[Op], hints: Sequence[Op] = ()) -> None:
+    def append(self, ops: list[Op], hints: Sequence[Op] = (), *, urgent: bool = True) -> None:
         self._ops += [*ops, *hints]
 
     def newest(self, key: str) -> Entry | None:

@@ -12,6 +12,8 @@ import redis
 
 from grass import disk
 from grass.errors import StoreFullError, StoreRefusesError, UnreachableError
+from grass.provision.redis_reserve import Keeper
+from grass.store import reserve
 from grass.store.embedded import find_server
 from grass.store.keys import Keys
 from grass.store.node_store import NodeStore
@@ -164,6 +166,62 @@ def test_a_full_disk_is_a_refusal_of_its_own_and_the_server_stays() -> None:
         server.kill()
         subprocess.run(["umount", str(server.folder)], check=True)
         server.remove()
+
+
+@pytest.mark.needs_root
+def test_what_ends_and_frees_is_written_to_a_full_disk_until_the_reserve_is_used_up() -> None:
+    server = RedisServer(find_server())
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=128M", "tmpfs", str(server.folder)], check=True)
+    try:
+        server.write_files()
+        server.start()
+        word = {"unix_socket_path": str(server.socket), "username": "admin", "password": server.passwords["admin"]}
+        daemon, api = RedisBackend(server.folder, **word), RedisBackend(server.folder, of_users=True, **word)
+        keeper = Keeper(server.folder, daemon)
+        keeper.look()
+        kept = reserve.left(server.folder)
+        assert kept >= (128 << 20) // reserve.SHARE
+        filler = server.folder / "filler"
+        with pytest.raises(OSError, match="No space left"), filler.open("wb", buffering=0) as file:
+            while file.write(bytes(1 << 20)):
+                pass
+        keeper.look()
+        assert disk.free(server.folder) < 1 << 20
+        with pytest.raises(StoreFullError):
+            api.apply([("SET", KEY, "a new job")])
+        assert write_until_full(api, urgent=True) > kept // 2
+        assert reserve.left(server.folder) > kept // 8  # for what the daemons decide
+        assert write_until_full(daemon) > kept // 8
+        assert server.process is not None and server.process.poll() is None
+        filler.unlink()
+        keeper.look()
+        assert reserve.left(server.folder) >= kept * 3 // 4
+        assert api.apply([("SET", KEY, "a new job")]) == 0
+        for each in (daemon, api):
+            each.close()
+    finally:
+        server.kill()
+        subprocess.run(["umount", str(server.folder)], check=True)
+        server.remove()
+
+
+def write_until_full(backend: RedisBackend, *, urgent: bool | None = None) -> int:
+    """Return how many bytes were written. No write fails in another way: redis would have ended."""
+    value = "x" * 10_000
+    for count in range(10_000):
+        try:
+            backend.apply([("SET", KEY, value)], urgent=urgent)
+        except StoreFullError:
+            return count * len(value)
+    raise AssertionError("the disk is not full")
+
+
+def test_redis_does_not_rewrite_its_file_while_the_disk_is_full(server: RedisServer, admin: redis.Redis) -> None:
+    backend = server.backend()
+    for full, percent in ((True, "0"), (False, "100")):
+        Keeper(server.folder, backend, is_full=lambda _: full).look()  # noqa: B023 (called at once)
+        assert admin.config_get("auto-aof-rewrite-percentage")["auto-aof-rewrite-percentage"] == percent
+    backend.close()
 
 
 def test_a_folder_that_is_gone_is_not_called_full(tmp_path: Path) -> None:

@@ -109,6 +109,48 @@ def test_a_full_disk_gives_74_and_nothing_crashes(tmp_path: Path) -> None:
         shutil.rmtree(home)
 
 
+FILLS = """
+import os, time
+while True:
+    try:
+        os.write(1, 64 * (999 * b"x" + b"\\n"))
+    except OSError:
+        time.sleep(0.01)
+"""
+
+
+@pytest.mark.needs_root
+def test_a_job_that_fills_the_disk_and_goes_on_is_stopped_and_others_are_deleted(tmp_path: Path) -> None:
+    home = Path(tempfile.mkdtemp(prefix="grass-full-", dir="/tmp"))
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=96M,mode=0700", "tmpfs", str(home)], check=True)
+    cluster = LocalCluster(home=home)
+    try:
+        cluster.create()
+        with cluster.client() as client:
+            client.start({"name": "other", "components": {"t": {"command": "true"}}})
+            client.wait("other", timeout=30)
+            client.start({"name": "fills", "components": {"t": {"command": [sys.executable, "-c", FILLS]}}})
+            client.start({"name": "ends", "components": {"t": {"command": "yes"}}})
+            wait_until(lambda: disk.free(home) < 1 << 20, what="a full disk")
+            assert grass(cluster, "job", "start", job_file(tmp_path)).returncode == 74
+            assert client.wait("ends", timeout=30)["state"] == "FAILED"
+            assert client.job("fills")["state"] == "RUNNING" and disk.is_full(home)
+            for words in (["stop", "fills"], ["delete", "other"]):
+                done = grass(cluster, "job", *words)
+                assert done.returncode == 0, done.stderr
+            assert client.wait("fills", timeout=30)["state"] in ("STOPPED", "FAILED")
+            done = grass(cluster, "clean", "-y")
+            assert (done.returncode, done.stdout) == (0, "deleted 2 jobs\n"), done.stderr
+            wait_until(lambda: not disk.is_full(home), what="space")
+            client.start({"name": "after", "components": {"t": {"command": "true"}}})
+            assert client.wait("after", timeout=30)["state"] == "SUCCEEDED"
+    finally:
+        if (home / "clusters" / "local").exists():
+            cluster.delete()
+        subprocess.run(["umount", str(home)], check=True)
+        shutil.rmtree(home)
+
+
 def stopped(cluster: LocalCluster) -> Path:
     """Stop the cluster. Return redis' log: the newest part, or, of a server before 7.0, the only file."""
     subprocess.run([sys.executable, "-m", "grass.provision.shutdown", str(cluster.config.path)], check=True)

@@ -201,7 +201,7 @@ class CountsTries(MemoryBackend):
         super().__init__()
         self.tries: list[int] = []
 
-    def apply(self, ops: list[Any], guards: list[Any] | None = None) -> int:
+    def apply(self, ops: list[Any], guards: list[Any] | None = None, *, urgent: bool | None = None) -> int:
         changed = [op for op in ops if op[0] == "HSWAP" and op[1] == KEYS.notifications]
         self.tries += [NOTIFICATION.decode(op[4]).tries for op in changed if op[4]]
         return super().apply(ops, guards)
@@ -385,7 +385,7 @@ def test_what_is_given_up_because_too_many_wait_is_told() -> None:
 class GivesUpFirst(MemoryBackend):
     """As if another thread gave the notification up just before it is written back."""
 
-    def apply(self, ops: list[Any], guards: list[Any] | None = None) -> int:
+    def apply(self, ops: list[Any], guards: list[Any] | None = None, *, urgent: bool | None = None) -> int:
         key = KEYS.notifications
         if ops[0][0] in ("HSET", "HSWAP") and ops[0][1] == key and "a-1:end" in self.hgetall(key):
             super().apply([("HDEL", key, "a-1:end")])
