@@ -194,8 +194,10 @@ def _matching(pieces: Iterator[View], pattern: re.Pattern[str] | None, query: Lo
     for piece in pieces:
         for run in filter(query.wants, piece["lines"]):
             for record in [_record(*run)] if joined else _records(*run):
-                if pattern is None or pattern.search(record["text"]):
+                if pattern is None:
                     yield record
+                elif pattern.search(record["text"]):
+                    yield {**record, "newline": True}  # the rest of a long line may not match
 
 
 def _records(task: str, attempt: int, stream: str, time: float, text: str, newline: bool, lost: int) -> Iterator[View]:

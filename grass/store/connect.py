@@ -28,9 +28,7 @@ def open_backend(config: ClusterConfig, secrets: Secrets, user: str) -> RedisBac
     if redis.embedded:
         folder = Path(config.home) / "redis"
         of_users = user == "api"
-        return RedisBackend(
-            folder, of_users=of_users, unix_socket_path=redis.socket, username=name, password=password
-        )
+        return RedisBackend(folder, of_users=of_users, unix_socket_path=redis.socket, username=name, password=password)
     tls = (config.tls_files, identity(config.name, MASTER)) if redis.tls else None
     login = name if redis.accounts else None
     return RedisBackend(tls=tls, host=redis.host, port=redis.port, username=login, password=password)

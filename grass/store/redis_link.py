@@ -51,7 +51,8 @@ class RedisLink:
     ``server``: redis-py's arguments for the server (``unix_socket_path``, or ``host``, ``port``) and the user.
 
     ``folder``: the data folder of a server on this machine. On a full disk, that server would end instead of refusing a
-    write, so the write is refused here. ``of_users``: it writes what users ask for. ``tls``: this host's certificate, and the name that the server must prove.
+    write, so the write is refused here. ``of_users``: it writes what users ask for. ``tls``: this host's certificate,
+    and the name that the server must prove.
 
     It uses redis-py's connections directly, because redis-py's client takes three times as long per command. Each
     command has its own connection, so threads do not wait for each other.

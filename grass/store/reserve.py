@@ -1,8 +1,8 @@
 """Space of redis' disk that is kept for the time when the disk is full: ends of tasks, stops and deletions.
 
-The space belongs to redis' append-only file itself: it is allocated behind the end of the file. A file beside it that is
-removed when the disk is full would not do, because the task that filled the disk would take that space first. Kept by
-``grass.provision.redis_reserve``, and asked by ``redis_link``.
+The space belongs to redis' append-only file itself: it is allocated behind the end of the file. A file beside it that
+is removed when the disk is full would not do, because the task that filled the disk would take that space first. Kept
+by ``grass.provision.redis_reserve``, and asked by ``redis_link``.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def left(folder: Path) -> int:
     """Return by how many bytes redis' file may grow without new space of the disk; 0: there is no such file."""
     path = _log_file(folder)
     try:
-        info = os.stat(path) if path else None
+        info = path.stat() if path else None
     except OSError:  # it was replaced just now
         return 0
     return max(0, info.st_blocks * 512 - info.st_size) if info else 0
@@ -59,7 +59,7 @@ def keep(folder: Path) -> None:
 
 
 def _log_file(folder: Path) -> Path | None:
-    """Return the file that redis appends to. Servers from 7.0 on have several, and write the one with the last number."""
+    """Return the file that redis appends to. Servers from 7.0 on have several, and write the last one."""
     parts = sorted((folder / "appendonlydir").glob("*.incr.aof"), key=_number)
     if parts:
         return parts[-1]

@@ -123,7 +123,7 @@ def tail_position(path: Path, count: int, size: int) -> int:
     window = WINDOW
     while window < size:
         start = size - window
-        line_start = start + _read(path, start, window).find(b"\n") + 1
+        line_start = start + _read(path, start, WINDOW).find(b"\n") + 1  # no block is longer
         if start < line_start < size and _enough(path, line_start, size, count):
             return line_start
         window *= 4

@@ -20,7 +20,7 @@ from grass.wire.views import KeepAlive, LogPiece
 from master.api.call import HEARTBEAT, Call, Pieces
 from master.api.feed import PAUSE
 from master.api.log_lines import LogLine
-from master.api.logs import LINE_COST, Follower
+from master.api.logs import LINE_COST, Follower, newest
 
 SETTLED = 0.5
 """Seconds that an attempt's last line waits for its newline once the next attempt was assigned."""
@@ -158,10 +158,10 @@ class _Following:
         lines = self._follower.poll()
         if last := self._last_words(settled=0.0):
             lines = sorted([*lines, *last], key=lambda line: line.time)
-        lines = lines[max(0, len(lines) - self._query.tail) :]
-        piece = self._envelope.of(lines)
-        newest = max((line.time for line in lines), default=0.0)
-        return structs.replace(piece, cursor=self._follower.positions(), before=newest)
+        kept = newest(lines, self._query.tail)
+        piece = self._envelope.of(kept)
+        latest = max((line.time for line in kept), default=0.0)
+        return structs.replace(piece, cursor=self._follower.positions(), before=latest)
 
     def _new(self) -> Iterator[LogPiece]:
         while (lines := self._follower.poll()) or self._follower.behind:
@@ -219,7 +219,7 @@ class _Envelope:
 
     def of(self, lines: Iterable[LogLine], *, live: bool = False, is_open: bool = True) -> LogPiece:
         runs, cursor = [], Cursor()
-        for run in _runs(filter(self.is_new, lines)):
+        for run in _runs(map(self._rest, filter(self.is_new, lines))):
             first, last = run[0], run[-1]
             text = "\n".join([line.text for line in run])
             runs.append((first.task, first.attempt, first.stream, first.time, text, last.newline, first.lost))
@@ -230,8 +230,20 @@ class _Envelope:
         """Return whether the client does not have the line yet.
 
         ``before`` decides for streams that ended before the tail, because the client has no position of them."""
-        position = self._had.get(line.task, {}).get(f"{line.attempt}/{line.stream}")
+        position = self._position(line)
         return line.time > self._before if position is None else line.end > position
+
+    def _rest(self, line: LogLine) -> LogLine:
+        """Return the line without its first pieces, if the client has them."""
+        position = self._position(line)
+        if position is None or 4 * len(line.text) + 1 <= line.end - position:
+            return line
+        data = line.text.encode("utf-8", "surrogateescape")
+        had = position - (line.end - line.newline - len(data))
+        return line._replace(text=data[had:].decode("utf-8", "surrogateescape")) if had > 0 else line
+
+    def _position(self, line: LogLine) -> int | None:
+        return self._had.get(line.task, {}).get(f"{line.attempt}/{line.stream}")
 
 
 def _batches(lines: Iterator[LogLine], most: int) -> Iterator[list[LogLine]]:

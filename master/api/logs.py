@@ -1,6 +1,7 @@
 """Reads the logs of a job, once or continuously. File access only. Used by ``log_stream``.
 
-Lines of all tasks are merged by time. Memory is one buffer per task, ``BUFFERS`` bytes in all, and incomplete lines.
+Lines of all tasks are merged by time. Memory is one buffer per task, ``BUFFERS`` bytes in all, incomplete lines of
+``INCOMPLETE`` bytes, and a tail of ``LONGEST_TAIL`` bytes, whatever the tasks print.
 A job that never printed anything has no lines, which is not an error.
 """
 
@@ -12,7 +13,7 @@ import os
 import re
 import sys
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from grass.errors import InputError
@@ -27,6 +28,10 @@ POLL_BYTES = 1 << 20
 LINE_COST = 64
 """What a line counts besides its text, so that a megabyte of empty lines does not become a gigabyte of objects."""
 BUFFERS = 16 << 20
+INCOMPLETE = 16 << 20
+"""Bytes of incomplete lines of all tasks. Beyond this, they are returned as pieces of their lines."""
+LONGEST_TAIL = 16 << 20
+"""A tail has fewer lines than were asked for if these are longer than this together, with ``LINE_COST`` for each."""
 _FILE = re.compile(r"(.+)\.([0-9]+)\.jsonl")
 
 
@@ -61,6 +66,8 @@ class Follower:
         self._heap: list[tuple[float, int, TaskLog]] = []
         self._order = itertools.count()
         self._chunk = BUFFERS
+        self._held = 0
+        """Bytes of incomplete lines of all tasks."""
         self._started = False
 
     def poll(self) -> list[LogLine]:
@@ -92,7 +99,7 @@ class Follower:
         if self._tail is not None:
             # Sorting is stable, and only last lines without newline may move up.
             lines = sorted([*self._last(self._tail), *self.finish()], key=lambda line: line.time)
-            yield from lines[len(lines) - self._tail :] if len(lines) > self._tail else lines
+            yield from newest(lines, self._tail)
             return
         self._refresh()
         yield from self._merged(None, finish=True)
@@ -112,11 +119,12 @@ class Follower:
         """Return last lines without newline, of one attempt that was ``reached``, or of all. Each is returned once."""
         logs = self._logs.values() if task is None else filter(None, [self._logs.get(task)])
         lines = [line for log in logs for line in log.assembler.finish(attempt)]
+        self._held = sum(log.assembler.held for log in self._logs.values())
         return sorted(filter(self._wanted, known(lines)), key=lambda line: line.time)
 
     def _last(self, count: int) -> deque[LogLine]:
         self._refresh(count)
-        return deque(self._merged(None), maxlen=count)
+        return newest(self._merged(None), count)
 
     def _merged(self, limit: int | None, *, finish: bool = False) -> Iterator[LogLine]:
         """Yield lines in the order of their blocks' times, until about ``limit`` characters were read.
@@ -126,7 +134,13 @@ class Follower:
         returned = 0
         while self._heap and (limit is None or returned < limit):
             _, order, log = self._heap[0]
-            for line in log.lines(self._chunk):
+            self._held -= log.assembler.held
+            lines = log.lines(self._chunk)
+            self._held += log.assembler.held
+            if self._held > INCOMPLETE:
+                lines += [line for each in self._logs.values() for line in each.assembler.finish()]
+                self._held = 0
+            for line in lines:
                 returned += 1 if line is None else len(line.text) + LINE_COST
                 if line is not None and self._wanted(line):
                     yield line
@@ -171,3 +185,15 @@ class Follower:
 
     def _wanted(self, line: LogLine) -> bool:
         return self._since is None or line.time >= self._since
+
+
+def newest(lines: Iterable[LogLine], count: int) -> deque[LogLine]:
+    """Return the last ``count`` lines, or as many of them as ``LONGEST_TAIL`` allows."""
+    kept: deque[LogLine] = deque()
+    size = 0
+    for line in lines:
+        kept.append(line)
+        size += len(line.text) + LINE_COST
+        while len(kept) > count or (size > LONGEST_TAIL and len(kept) > 1):
+            size -= len(kept.popleft().text) + LINE_COST
+    return kept

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Generator, Iterator
 from concurrent import futures
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -130,7 +131,21 @@ def test_a_line_of_ten_megabytes_survives(world: ApiWorld, logs: Logs) -> None:
     for _ in range(160):
         logs.print_("w.0", "x" * 65536)
     logs.print_("w.0", "\nafter\n")
-    assert [len(text) for text in texts(world.client().logs("j"))] == [160 * 65536, 5]
+    *pieces, after = world.client().logs("j")
+    assert "".join(texts(pieces)) == "x" * 160 * 65536 and after["text"] == "after"
+    assert max(len(text) for text in texts(pieces)) < 2 << 20
+    assert [piece["newline"] for piece in pieces] == [False] * (len(pieces) - 1) + [True]
+    matching = list(world.client().logs("j", grep="x"))
+    assert texts(matching) == texts(pieces) and all(line["newline"] for line in matching)
+
+
+def test_a_client_goes_on_inside_a_long_line(world: ApiWorld, logs: Logs) -> None:
+    for _ in range(40):
+        logs.print_("w.0", "x" * 65536)
+    cursor = {"w.0": {"1/stdout": 1_500_000}}
+    with closing(world.client()._transport.stream("POST", "/v1/jobs/j/logs", {"cursor": cursor})) as pieces:
+        told = "".join(line[4] for piece in pieces for line in piece["lines"])
+    assert len(told) == 40 * 65536 - 1_500_000
 
 
 @pytest.mark.parametrize("query", [{"grep": "("}, {"tail": -1}, {"tail": 10**20}, {"component": "w.x"}])

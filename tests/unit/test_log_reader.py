@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from grass.errors import InputError
 from master.api.log_files import WINDOW
-from master.api.logs import Follower, LogLine
+from master.api.log_lines import LONGEST
+from master.api.logs import INCOMPLETE, LINE_COST, LONGEST_TAIL, Follower, LogLine
 from master.collector.blocks import Block
 from tests.support.examples import examples
 
@@ -134,12 +135,52 @@ def test_the_last_words_of_an_attempt_come_before_the_lines_of_the_next(tmp_path
     assert texts(Follower(tmp_path, JOB, tail=3).drain()) == ["dying", "b", "c"]
 
 
-def test_a_line_of_ten_megabytes_is_one_line(tmp_path):
-    size = 64 * 1024
-    write(tmp_path, "w.0", *(line_of(n * size, b"x" * size) for n in range(160)), line_of(160 * size, b"\nend\n"))
-    assert [len(text) for text in texts(Follower(tmp_path, JOB).drain())] == [160 * size, 3]
-    assert [len(text) for text in texts(Follower(tmp_path, JOB, tail=2).drain())] == [160 * size, 3]
+BLOCK = 64 * 1024
+
+
+def no_newline(blocks: int) -> list[bytes]:
+    return [line_of(n * BLOCK, b"x" * BLOCK) for n in range(blocks)]
+
+
+def test_a_line_of_a_megabyte_is_one_line(tmp_path):
+    write(tmp_path, "w.0", *no_newline(16), line_of(16 * BLOCK, b"\nend\n"))
+    for follower in (Follower(tmp_path, JOB), Follower(tmp_path, JOB, tail=2)):
+        assert [len(text) for text in texts(follower.drain())] == [16 * BLOCK, 3]
     assert texts(Follower(tmp_path, JOB, tail=1).drain()) == ["end"]
+
+
+@pytest.mark.parametrize("joined", [False, True])
+def test_a_longer_line_comes_in_pieces_and_no_byte_is_lost(tmp_path, joined):
+    write(tmp_path, "w.0", *no_newline(160), line_of(160 * BLOCK, b"\nend\n"))
+    lines = list(Follower(tmp_path, JOB, joined=joined).drain())
+    assert max(len(line.text) for line in lines) <= LONGEST + BLOCK
+    assert bytes_of(lines) == 160 * BLOCK * b"x" + b"\nend\n"
+    assert not any(line.newline for line in lines[:-2])
+
+
+def test_a_tail_begins_with_a_piece_of_a_long_line(tmp_path):
+    write(tmp_path, "w.0", *no_newline(160), line_of(160 * BLOCK, b"\nend\n"))
+    *pieces, end = Follower(tmp_path, JOB, tail=3).drain()
+    assert [line.newline for line in pieces] == [False, True] and end.text == "end"
+
+
+def test_incomplete_lines_of_many_tasks_are_not_held(tmp_path):
+    for task in range(40):
+        write(tmp_path, f"w.{task}", *no_newline(15))
+    follower = Follower(tmp_path, JOB)
+    lines = follower.poll()
+    while more := follower.poll():
+        lines += more
+    held = 40 * 15 * BLOCK - sum(len(line.text) for line in lines)
+    assert 0 < held <= INCOMPLETE
+    assert sum(len(line.text) for line in follower.finish()) == held
+
+
+def test_a_tail_of_long_lines_is_shorter_than_asked_for(tmp_path):
+    line = b"x" * (BLOCK - 1) + b"\n"
+    write(tmp_path, "w.0", *(line_of(n * BLOCK, line) for n in range(300)))
+    lines = list(Follower(tmp_path, JOB, tail=10**9).drain())
+    assert LONGEST_TAIL - BLOCK < sum(len(line.text) + LINE_COST for line in lines) <= LONGEST_TAIL
 
 
 def test_lost_bytes_are_said_and_what_follows_is_still_told(tmp_path):
