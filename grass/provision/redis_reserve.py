@@ -32,7 +32,7 @@ def keep_reserve(config: ClusterConfig, secrets: Secrets) -> None:
 
 
 class Keeper:
-    """``folder``: redis' data. ``redis``: a connection as ``admin``."""
+    """The keeper of one reserve. ``folder``: redis' data. ``redis``: a connection as ``admin``."""
 
     def __init__(self, folder: Path, redis: RedisServer, is_full: Callable[[Path], bool] = disk.is_full) -> None:
         self._folder = folder

@@ -11,7 +11,7 @@ import asyncio
 import logging
 import socket
 import ssl
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor
 from contextlib import suppress
@@ -20,6 +20,7 @@ from http import HTTPStatus
 
 from grass import trace
 from grass.serving.framing import MOST_BODY, FramingError, request_length
+from grass.serving.newcomers import Newcomers
 from grass.tls import ServerContext
 
 
@@ -60,6 +61,8 @@ class Limits:
     """Requests that are answered at once. Others wait their turn: the addresses take turns, each with its oldest."""
     connections: int = 2000
     """Beyond this many, the oldest waiting connection of the address with the most connections is closed."""
+    of_address: int = 1000
+    """Waiting connections of one address. Beyond this many, its oldest is closed."""
     body: int = MOST_BODY
     """Bytes of one request without its head."""
     buffered: int = 64 * 1024 * 1024
@@ -126,8 +129,8 @@ class Front:
         self._limits = limits or Limits()
         self._tls = tls
         self._listeners: list[socket.socket] = []
-        self._waiting: dict[_Peer, None] = {}
-        """Connections without a complete request, the oldest first."""
+        self._waiting: Newcomers[_Peer] = Newcomers(self._limits.connections, self._limits.of_address)
+        """Connections without a complete request."""
         self._ready: dict[str, deque[tuple[_Peer, bytes]]] = {}
         """Requests that wait for a thread, by address. The first address is the next whose turn it is."""
         self._busy = 0
@@ -165,8 +168,9 @@ class Front:
                 sock, address = listener.accept()
             except OSError:  # none left, or already gone; or no descriptor is free
                 return
-            while len(self._waiting) + self._busy >= self._limits.connections and self._waiting:
-                self._close(self._to_evict())
+            origin = address[:2] if address else _LOCAL
+            while (oldest := self._waiting.to_close(origin[0], self._busy)) is not None:
+                self._close(oldest)
             if self._busy >= self._limits.connections:
                 sock.close()
                 continue
@@ -178,15 +182,10 @@ class Front:
             except OSError:  # the peer is gone
                 sock.close()
                 continue
-            self._read(_Peer(sock, address[:2] if address else _LOCAL), self._limits.request_seconds)
-
-    def _to_evict(self) -> _Peer:
-        counts = Counter(peer.address[0] for peer in self._waiting)
-        most = max(counts, key=counts.__getitem__)
-        return next(peer for peer in self._waiting if peer.address[0] == most)
+            self._read(_Peer(sock, origin), self._limits.request_seconds)
 
     def _read(self, peer: _Peer, seconds: float) -> None:
-        self._waiting[peer] = None
+        self._waiting.add(peer.address[0], peer)
         self._until(peer, seconds)
         self._loop.add_reader(peer.descriptor, self._readable, peer)
 
@@ -344,7 +343,7 @@ class Front:
 
     def _forget(self, peer: _Peer) -> None:
         self._loop.remove_reader(peer.descriptor)
-        self._waiting.pop(peer, None)
+        self._waiting.remove(peer)
         if peer.deadline is not None:
             peer.deadline.cancel()
             peer.deadline = None

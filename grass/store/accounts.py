@@ -7,7 +7,7 @@ may be repeated. ``keep`` removes users that a crash between the two left behind
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
 from grass.store import embedded
@@ -16,8 +16,10 @@ from grass.store.shared_bound import SharedBound
 
 MOST_CONNECTIONS = 64
 """Connections of one node. A node-agent has fewer than ten; the server accepts 4096 of all together."""
-_LOGIN_SECONDS = 10
-"""Nobody can log in as ``default``, so a connection that is idle as this user never logged in."""
+LOGIN_SECONDS = 5
+"""Nobody can log in as ``default``, so a connection that is still this user's has not logged in."""
+MOST_STRANGERS = 256
+"""Connections that have not logged in, however young. Beyond this many, the oldest are closed."""
 
 
 class Accounts(Protocol):
@@ -65,9 +67,7 @@ class RedisAccounts:
 
     def crowded(self) -> set[str]:
         clients = self._backend.clients()
-        for client in clients:
-            if client.get("user") == "default" and int(client.get("idle", "0")) > _LOGIN_SECONDS:
-                self._backend.drop_client(client["id"])
+        self._backend.drop_clients(strangers(clients))
         counts = Counter(client.get("user", "") for client in clients)
         return {
             user.removeprefix("node-")
@@ -77,6 +77,16 @@ class RedisAccounts:
 
     def bound_shared(self, active: Callable[[], Collection[str]]) -> int:
         return self._shared.keep(active)
+
+
+def strangers(clients: Sequence[Mapping[str, str]]) -> list[str]:
+    """Return the ids of the connections to close because they have not logged in. Pure.
+
+    By their age: one that sends something now and then would never be idle.
+    """
+    unknown = sorted((int(each["age"]), each["id"]) for each in clients if each.get("user") == "default")
+    young = [age <= LOGIN_SECONDS for age, _ in unknown[:MOST_STRANGERS]].count(True)
+    return [client for _, client in unknown[young:]]
 
 
 class MemoryAccounts:

@@ -6,6 +6,7 @@ Used by ``connect`` and ``redis_backend``.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import cast
 
 from redis.exceptions import ResponseError
@@ -15,6 +16,7 @@ from grass.store.redis_link import RedisLink, translated
 
 REWRITE_AT = 100
 """Percent by which the file has grown when it is rewritten, as in ``deploy/redis/redis.conf``."""
+_DROPPED_AT_ONCE = 500
 _FIGURES = (
     *("used_memory", "maxmemory", "connected_clients", "blocked_clients", "instantaneous_ops_per_sec"),
     *("aof_current_size", "aof_pending_bio_fsync", "aof_delayed_fsync", "evicted_keys", "uptime_in_seconds"),
@@ -55,10 +57,11 @@ class RedisServer(RedisLink):
             lines = str(self._ask("CLIENT", "LIST")).splitlines()
         return [dict(word.partition("=")[::2] for word in line.split()) for line in lines]
 
-    def drop_client(self, client: str) -> None:
-        """Close a connection by its id."""
-        with translated():
-            self._ask("CLIENT", "KILL", "ID", client)
+    def drop_clients(self, clients: Sequence[str]) -> None:
+        """Close connections by their ids. One that is gone already is ignored."""
+        for start in range(0, len(clients), _DROPPED_AT_ONCE):
+            with translated():
+                self._ask_all([("CLIENT", "KILL", "ID", each) for each in clients[start : start + _DROPPED_AT_ONCE]])
 
     def allow_rewrites(self, allowed: bool) -> None:
         """Let the server rewrite its append-only file by itself, or not. Needs the user ``admin``."""

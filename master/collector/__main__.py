@@ -26,8 +26,9 @@ from grass.systemd import Notifier
 from grass.tls import ServerContext
 from grass.wire.handshake import collector_key
 from master.collector.journal import Journal, OwnLog, folder_of
+from master.collector.listener import Listener
 from master.collector.owners import Owners
-from master.collector.server import HANDSHAKE_SECONDS, Connection, Dropped, NodeConnection
+from master.collector.server import Connection, Dropped, NodeConnection
 from master.collector.storage import Storage
 
 RENEW_SECONDS = 60.0
@@ -88,7 +89,7 @@ async def _serve(config: ClusterConfig, tcp: tuple[str, int] | None, of_nodes: M
     path = config.socket("collector")
     path.unlink(missing_ok=True)
     os.umask(0o077)
-    servers: list[asyncio.Server] = [
+    servers: list[asyncio.Server | Listener] = [
         await loop.create_unix_server(lambda: Connection(storage, dropped, journal), str(path))
     ]
     renewing: asyncio.Task[None] | None = None
@@ -97,15 +98,9 @@ async def _serve(config: ClusterConfig, tcp: tuple[str, int] | None, of_nodes: M
         context = ServerContext(config.tls_files) if config.tls else None
         if context is not None:
             context.note_refusals(lambda reason: dropped.add("handshake refused", reason))
-        seconds = None if context is None else HANDSHAKE_SECONDS
-        servers.append(
-            await loop.create_server(
-                lambda: make(storage, dropped, journal),
-                *tcp,
-                ssl=None if context is None else context.current(),
-                ssl_handshake_timeout=seconds,
-            )
-        )
+        listener = Listener(loop, lambda: make(storage, dropped, journal), context)
+        listener.listen(*tcp)
+        servers.append(listener)
         renewing = None if context is None else loop.create_task(_renew(context))
     logging.getLogger(__name__).info("listening on %s, writing to %s", path, config.logs_dir)
     notifier = Notifier()

@@ -32,7 +32,8 @@ GROUP = 1 << 20
 _PERMANENT = {errno.ENAMETOOLONG, errno.EISDIR, errno.ENOTDIR, errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENXIO}
 """Errors of one file that retrying cannot solve. Its blocks are dropped, because waiting would block all files."""
 
-HANDSHAKE_SECONDS = 10.0
+HANDSHAKE_SECONDS = 5.0
+"""Time for the handshake of TLS, and again for that of the forward protocol."""
 
 log = logging.getLogger(__name__)
 
@@ -92,6 +93,8 @@ def _append(target: Target, blocks: list[Block], storage: Storage, dropped: Drop
 class Connection(asyncio.Protocol):
     """One client. Whatever it sends, it can only break its own connection."""
 
+    asks_for_proof = False
+
     def __init__(self, storage: Storage, dropped: Dropped, daemons: journal.Journal | None = None) -> None:
         self._storage = storage
         self._dropped = dropped
@@ -101,9 +104,16 @@ class Connection(asyncio.Protocol):
         self._admits: Admits | None = None
         self._decoder = Decoder()
         self._transport: asyncio.Transport | None = None
+        self.settled: Callable[[], object] = lambda: None
+        """Called once the client has proved who it is, and when its connection is over."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
+        if not self.asks_for_proof:
+            self.settled()
+
+    def connection_lost(self, _: Exception | None) -> None:
+        self.settled()
 
     def data_received(self, data: bytes) -> None:
         assert self._transport is not None
@@ -155,6 +165,8 @@ class NodeConnection(Connection):
     ``key_of``: the key that the collector shares with a node. ``cluster``: its name, if the certificate of the
     connection must be of the same node."""
 
+    asks_for_proof = True
+
     def __init__(
         self,
         storage: Storage,
@@ -178,9 +190,10 @@ class NodeConnection(Connection):
         self._deadline = asyncio.get_running_loop().call_later(HANDSHAKE_SECONDS, transport.close)
         cast(asyncio.Transport, transport).write(msgpack.packb(handshake.helo(self._nonce)))
 
-    def connection_lost(self, _: Exception | None) -> None:
+    def connection_lost(self, reason: Exception | None) -> None:
         if self._deadline is not None:
             self._deadline.cancel()
+        super().connection_lost(reason)
 
     def data_received(self, data: bytes) -> None:
         if self._greeting is not None:
@@ -208,6 +221,7 @@ class NodeConnection(Connection):
         if self._deadline is not None:
             self._deadline.cancel()
         self._node = node
+        self.settled()
         self._admits = lambda target, attempt: self._owners.verdict(node, target, attempt) is Verdict.OWN
         self._transport.write(msgpack.packb(handshake.pong(salt, self._nonce, self._key_of(node))))
         return received[unpacker.tell() :]

@@ -27,7 +27,7 @@ from node.membership.paths import api_folder, api_socket
 
 MOST_REQUESTS = 1024
 """Requests that are answered at once, also those that wait."""
-LIMITS = Limits(connections=4096, answered=4096, body=1 << 17)
+LIMITS = Limits(connections=4096, of_address=4096, answered=4096, body=1 << 17)
 """A body: input of a command comes in pieces of 32 KiB, encoded. No request queues: what it waits for may be another
 task, whose request would be behind it."""
 _STOP_SECONDS = 5.0

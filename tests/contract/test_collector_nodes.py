@@ -25,6 +25,7 @@ from grass.wire.attempt_record import AttemptRecord, field_of
 from grass.wire.codec import encode
 from grass.wire.daemon_line import tag_of
 from grass.wire.keys import TaskKey
+from master.collector.listener import OF_ADDRESS
 from master.collector.owners import MOST_FOREIGN
 from node.agent.forward import Link, Signal
 from tests.support.certificates import answer, client_of, cluster_files
@@ -79,6 +80,48 @@ def test_over_tls_a_node_sends_as_itself_and_neither_as_another_nor_in_plain_tex
         own.authority.write_bytes(authority)
         assert send(collector, stop, "n1", tag, block(2, "again\n", len(large) + 5), files=own)
         assert "last" in collector.text() and "again" in collector.text() and "FORGED" not in collector.text()
+    finally:
+        collector.close()
+
+
+def test_a_flood_of_idle_connections_costs_the_collector_no_memory_and_a_node_gets_through(
+    tmp_path: Path, stop: Signal
+) -> None:
+    files = cluster_files(tmp_path / "files", "test", "n1")
+    collector = Collector(tmp_path, files)
+    try:
+        before, tag = resident(), f"grass.{JOB}.worker.0"
+        with contextlib.ExitStack() as flood:
+            for number in range(800):
+                peer = flood.enter_context(socket.create_connection(collector.address, 5, ("127.0.0.2", 0)))
+                if number % 2:
+                    with contextlib.suppress(OSError):  # it may be closed by now
+                        peer.sendall(b"\x16\x03\x01\x02\x00")  # the handshake begins, and goes no further
+            assert send(collector, stop, "n1", tag, block(2, "genuine\n"), files=files.nodes["n1"])
+            assert "genuine" in collector.text()
+            assert 0 < collector.server.unproved <= OF_ADDRESS
+            assert resident() - before < 128 << 20
+        wait_until(lambda: collector.server.unproved == 0, what="no newcomers")
+    finally:
+        collector.close()
+
+
+def resident() -> int:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def test_connections_of_nodes_are_no_newcomers(tmp_path: Path, stop: Signal) -> None:
+    collector = Collector(tmp_path)
+    try:
+        link = Link(collector.address, stop.descriptor, "n1", key_of("n1"))
+        assert link.connected()
+        with contextlib.ExitStack() as flood:
+            for _ in range(2 * OF_ADDRESS):  # from the address of the node, too
+                flood.enter_context(socket.create_connection(collector.address, 5))
+            wait_until(lambda: collector.server.unproved == OF_ADDRESS, what="newcomers at their limit")
+            assert link.exchange([(f"grass.{JOB}.worker.0", [block(2, "genuine\n")])])
+        link.close()
     finally:
         collector.close()
 

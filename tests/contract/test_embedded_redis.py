@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import socket
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -16,7 +17,7 @@ from redis.retry import Retry
 from grass.errors import NotAllowedError
 from grass.model.event_kind import EventKind
 from grass.store import embedded
-from grass.store.accounts import MOST_CONNECTIONS, RedisAccounts
+from grass.store.accounts import MOST_CONNECTIONS, MOST_STRANGERS, RedisAccounts
 from grass.store.agent_store import AgentStore
 from grass.store.api_store import ApiStore
 from grass.store.embedded import Server
@@ -292,6 +293,26 @@ def test_a_node_with_too_many_connections_is_found_and_loses_them_with_its_accou
         for client in clients:
             client.close()
         backend.close()
+
+
+def test_connections_that_do_not_log_in_are_closed_when_they_are_too_many(server: RedisServer) -> None:
+    backend = server.backend()
+    accounts, strangers = RedisAccounts(backend, server.prefix), []
+    try:
+        for _ in range(MOST_STRANGERS + 20):
+            strangers.append(socket.socket(socket.AF_UNIX))
+            strangers[-1].connect(str(server.socket))
+        wait_until(lambda: len(unknown(backend)) == MOST_STRANGERS + 20, what="all connections")
+        accounts.crowded()
+        assert len(unknown(backend)) == MOST_STRANGERS
+    finally:
+        for each in strangers:
+            each.close()
+        backend.close()
+
+
+def unknown(backend: RedisBackend) -> list[dict[str, str]]:
+    return [client for client in backend.clients() if client.get("user") == "default"]
 
 
 def test_a_node_cannot_forge_its_own_desired_state(server: RedisServer, clients: dict[str, redis.Redis]) -> None:

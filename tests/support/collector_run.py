@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from grass.wire.node_record import NodeRecord
 from grass.wire.task_record import TaskRecord
 from grass.wire.tickets import TICKET, SuspectNode
 from master.collector.journal import Journal
+from master.collector.listener import Listener
 from master.collector.owners import Owners
 from master.collector.server import Connection, Dropped, NodeConnection
 from master.collector.storage import Storage
@@ -38,14 +40,15 @@ class Connections:
 
     def __init__(self, make: Callable[[], Connection]) -> None:
         self._make = make
-        self._made: list[Connection] = []
+        self._made: weakref.WeakSet[Connection] = weakref.WeakSet()
 
     def make(self) -> Connection:
-        self._made.append(self._make())
-        return self._made[-1]
+        made = self._make()
+        self._made.add(made)
+        return made
 
     def close(self) -> None:
-        for connection in self._made:
+        for connection in list(self._made):
             if connection._transport is not None:
                 connection._transport.abort()
 
@@ -67,9 +70,8 @@ class Collector:
         if secure is not None:
             secure.note_refusals(lambda reason: self.dropped.add("handshake refused", reason))
         self.connections = Connections(lambda: NodeConnection(storage, self.dropped, owners, key_of, journal, cluster))
-        made = self.loop.create_server(self.connections.make, "127.0.0.1", 0, ssl=secure and secure.current())
-        self.server = self.loop.run_until_complete(made)
-        self.address = ("127.0.0.1", int(self.server.sockets[0].getsockname()[1]))
+        self.server = Listener(self.loop, self.connections.make, secure)
+        self.address = ("127.0.0.1", self.server.listen("127.0.0.1", 0))
         self.thread = threading.Thread(target=self.loop.run_forever)
         self.thread.start()
 

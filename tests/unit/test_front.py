@@ -140,3 +140,14 @@ def test_a_request_whose_handler_fails_is_logged_and_its_connection_closed(caplo
         with front.connect(post(1)) as peer:
             assert peer.recv(100) == b""
     assert "a request was not answered" in caplog.text and "a defect of the handler" in caplog.text
+
+
+def test_one_address_may_have_only_so_many_connections_that_wait() -> None:
+    with held(Limits(connections=100, of_address=2, request_seconds=60.0)) as front, ExitStack() as peers:
+        first, *others = [peers.enter_context(front.connect(b"", "127.0.0.2")) for _ in range(3)]
+        other = peers.enter_context(front.connect(b""))
+        assert first.recv(1) == b""  # the oldest makes room
+        front.go.set()
+        for peer in (*others, other):
+            peer.sendall(b"GET / HTTP/1.1\r\n\r\n")
+            assert peer.recv(999) == REPLY
