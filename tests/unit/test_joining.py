@@ -184,24 +184,26 @@ def test_a_clock_that_is_minutes_off_is_warned_of() -> None:
 
 
 def test_the_record_names_only_what_was_not_there_before() -> None:
-    made = node_steps.made(replace(FACTS, grass_user=True, paths=frozenset({"/opt/grass"})), designed(), PATHS)
-    assert made.users == ()
-    assert "/opt/grass" not in made.folders
+    design = replace(designed(), runtimes=(RuntimeName.DOCKER,))
+    made = node_steps.made(replace(FACTS, grass_user=True, groups=("grass", "docker")), design, PATHS)
+    assert (made.users, made.groups) == ((), ())
+    assert node_steps.made(FACTS, design, PATHS).groups == ("docker",)
     assert "/var/lib/grass/clusters/lab" in made.folders
     assert Made.parse(made.text()).files == made.files
 
 
 def test_what_the_join_script_brought_goes_with_the_node() -> None:
     facts = replace(FACTS, paths=frozenset({"/opt/grass"}), bundle="d" * 64)
-    assert "/opt/grass" in node_steps.made(facts, designed(), PATHS).folders
+    folders = node_steps.made(facts, designed(), PATHS).folders
+    assert "/opt/grass/venv" in folders and "/opt/grass" not in folders
 
 
 def test_what_a_master_made_there_is_shared_with_its_node() -> None:
-    records = {"lab": Made(users=("grass",), folders=("/opt/grass",))}
+    records = {"lab": Made(users=("grass",), folders=("/opt/grass/venv",))}
     facts = replace(FACTS, grass_user=True, paths=frozenset({"/opt/grass"}), records=records)
     made = node_steps.made(facts, designed(), node_paths.of_root("lab", MASTER))
     assert made.users == ("grass",)
-    assert "/opt/grass" in made.folders
+    assert "/opt/grass/venv" in made.folders
 
 
 def test_a_users_units_say_nothing_that_needs_root() -> None:

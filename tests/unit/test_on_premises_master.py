@@ -382,11 +382,19 @@ def test_other_settings_restart_neither_redis_nor_the_share(
 def test_the_record_names_what_was_not_there_before() -> None:
     found = design(settings(), DEBIAN, PEER, HOST_KEY)
     fresh = made_on_master(found, DEBIAN)
-    assert {"/opt/grass", "/srv/grass/lab", "/var/lib/grass/clusters/lab"} <= set(fresh.folders)
-    assert fresh.users == ("grass",) and "/etc/grass/lab.env" in fresh.files
-    had = replace(DEBIAN, paths=frozenset({"/opt/grass"}), grass_user=True)
-    theirs = made_on_master(found, had)
-    assert "/opt/grass" not in theirs.folders and theirs.users == ()
+    assert {"/opt/grass/venv", "/srv/grass/lab", "/var/lib/grass/clusters/lab"} <= set(fresh.folders)
+    assert "/opt/grass" not in fresh.folders, "another program may have its files there"
+    assert fresh.users == ("grass",) and "/etc/grass/lab.env" in fresh.files and fresh.before == {}
+    theirs = frozenset({"/srv/grass/lab", "/srv/grass/lab/data"})
+    bare = replace(found, packages=("samba", "rsync"))
+    state = {"/var/lib/grass": "700 1000:1000"}
+    had = replace(DEBIAN, paths=theirs, grass_user=True, packages=("rsync",), folders=state)
+    made = made_on_master(bare, had)
+    assert not theirs.intersection(made.folders) and "/srv/grass/lab/logs" in made.folders
+    assert (made.users, made.packages, made.before) == ((), ("samba",), state)
+    assert Made.parse(made.text()) == made
+    again = replace(DEBIAN, records={"lab": fresh}, folders={"/var/lib/grass": "755 999:999"})
+    assert made_on_master(found, again).before == {}, "Grass itself made it"
 
 
 def test_what_an_earlier_run_noted_stays_noted() -> None:
@@ -401,6 +409,8 @@ def test_what_two_clusters_need_goes_with_the_last() -> None:
     other = Made(folders=("/opt/grass", "/srv/grass/b"), users=("grass",), units=("grass@b.target",))
     assert record.leaving(shared, [other]) == Made(folders=("/srv/grass/a",), units=("grass@a.target",))
     assert record.leaving(other, []) == other
+    older = Made(folders=("/opt/grass",))
+    assert record.leaving(older, [Made(folders=("/opt/grass/venv",))]).folders == ()
 
 
 @pytest.mark.parametrize(

@@ -78,6 +78,12 @@ class Facts:
     listeners: tuple[Listener, ...] = ()
     time: float = 0.0
     grass_user: bool = False
+    groups: tuple[str, ...] = ()
+    """Groups of the user `grass`."""
+    packages: tuple[str, ...] = ()
+    """Those of the packages that Grass may need which are installed."""
+    folders: dict[str, str] = field(default_factory=dict)
+    """Folder of ``record.CHANGED`` that holds something → ``MODE UID:GID``."""
     accounts: tuple[tuple[str, int, str], ...] = ()
     """Name, user id and comment of every account that the machine lists."""
     subuids: tuple[tuple[str, int, int], ...] = ()
@@ -103,6 +109,20 @@ class Facts:
         found = ", ".join(".".join(map(str, each.version)) for each in self.pythons) or "none"
         system = self.os_name or "its system"
         return f"no Python of 3.10 or newer (found: {found}); install one, or a newer release of {system}"
+
+    @property
+    def there(self) -> Made:
+        """Return what exists of all that Grass may make."""
+        paths = (*sorted(self.paths), *(f"/etc/systemd/system/{unit}" for unit in sorted(self.units)))
+        users = ("grass",) if self.grass_user else ()
+        return Made(
+            files=paths,
+            folders=paths,
+            users=users,
+            packages=self.packages,
+            groups=self.groups,
+            before=self.folders,
+        )
 
     def listens(self, address: str, port: int) -> Listener | None:
         """Return the listener on this port, at this address or at all addresses."""
@@ -162,6 +182,9 @@ def parse(text: str) -> Facts:
         listeners=tuple(parse_listeners("\n".join(sections.get("listening", [])))),
         time=float(_number(first.get("time"))),
         grass_user=any(line.strip().isdigit() for line in sections.get("users", [])),
+        groups=tuple(first.get("groups", "").split()),
+        packages=tuple(line.strip() for line in sections.get("packages", [])),
+        folders=dict(line.split(" ", 1) for line in sections.get("folders", []) if " " in line),
         accounts=tuple(_accounts(sections.get("accounts", []))),
         subuids=tuple(_subuids(sections.get("subuids", []))),
         paths=frozenset(sections.get("paths", [])),

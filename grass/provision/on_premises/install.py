@@ -13,6 +13,8 @@ from grass.provision.on_premises.record import FOLDER, Made
 from grass.provision.on_premises.steps import Put, Run, Step
 
 BUNDLE = "/opt/grass/bundle"
+FOLDERS = (VENV, "/opt/grass/venvs", BUNDLE)
+"""What Grass makes in /opt/grass. That folder itself may be another program's, and is removed only when it is empty."""
 COMMAND = "/usr/local/bin/grass"
 """Path of a link, so that every user of the machine has the command `grass`."""
 

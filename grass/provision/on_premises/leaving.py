@@ -70,8 +70,7 @@ def clean(
         steps = removal_steps(paths.cluster, facts.records, node_steps.ROLE, packages=packages)
         steps[1:1] = [_containers_step(paths)] if facts.docker else []  # after its daemons were stopped
         steps[1:1] = [node_accounts.remove_step(paths.cluster)]
-        if not any(name.endswith(f"+{node_steps.ROLE}") for name in facts.records if name != own_record):
-            steps.append(_group_step())
+        steps += [_group_step()] if _leaves_the_group(facts, own_record) else []
     run_steps(host, steps, progress, label)
     if made.packages and not (packages and len(facts.records) == 1):
         progress(f"{label}: packages that were installed for it stay: {', '.join(made.packages)}")
@@ -165,8 +164,18 @@ except (OSError, ValueError, TypeError, LookupError, AttributeError, subprocess.
 _MEMBER = 'getent group docker | cut -d: -f4 | tr , "\\n" | grep -qx grass'
 
 
+def _leaves_the_group(facts: Facts, own_record: str) -> bool:
+    """Whether the user leaves the group docker: with the last node of the host, unless its owner had put it there."""
+    others = [made for name, made in facts.records.items() if name != own_record]
+    if any(name.endswith(f"+{node_steps.ROLE}") for name in facts.records if name != own_record):
+        return False
+    own = facts.records.get(own_record, Made())
+    mine = any("grass" in made.users for made in (own, *others))  # records of earlier versions name no groups
+    return mine or node_steps.DOCKER_GROUP in own.groups
+
+
 def _group_step() -> Step:
-    """Remove the user from the group docker with the last node of the host. The user stays if a master needs it."""
+    """Remove the user from the group docker. The user stays if a master needs it."""
     return Step(
         "take the user grass out of the group docker",
         (Run(("gpasswd", "--delete", "grass", "docker")),),

@@ -86,17 +86,19 @@ def made_on_master(design: MasterDesign, facts: Facts) -> Made:
     """Return everything that the steps create and that did not exist before, merged with records of earlier runs."""
     config = design.config
     files = [put.target for put in (*unit_files(design), *config_files(design))]
-    folders = [path for path, _, _ in _folders(design)[1:] if path not in (ETC, f"{STATE}/clusters", "/srv/grass")]
+    shared = (ETC, f"{STATE}/clusters", "/srv/grass", *install.FOLDERS)
+    folders = [path for path, _, _ in _folders(design)[1:] if path not in shared]
+    if config.samba:  # the folder of the share may have been there, with files of its owner
+        folders += [f"{config.share}/{name}" for name in on_host.SHARE_FOLDERS]
     wanted = Made(
         units=(f"grass@{config.name}.target", *reversed(design.units)),
         files=(*files, install.COMMAND),
-        folders=("/opt/grass", *folders, *_drop_ins(design), config.runtime_dir),
+        folders=(*install.FOLDERS, *folders, *_drop_ins(design), config.runtime_dir),
         users=("grass",),
         packages=design.packages,
         details={"authorized": marker(config.name), "role": "master"},
     )
-    there = {*facts.paths, *(f"{UNIT_FOLDER}/{name}" for name in facts.units), *(["grass"] if facts.grass_user else [])}
-    made = record.claim(wanted, there, facts.records)
+    made = record.claim(wanted, facts.there, facts.records)
     before = facts.records.get(config.name)
     return record.merged(before, made) if before else made
 

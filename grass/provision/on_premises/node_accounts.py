@@ -52,7 +52,7 @@ def problems(facts: Facts, isolate: UidRange | None, *, rootless: bool) -> Itera
 _REMOVE = """
 command -v userdel >/dev/null || exit 0
 getent passwd | while IFS=: read -r name _ uid _ comment _; do
-  case "$comment" in "Grass $1 "*) ;; *) continue ;; esac
+  case "$name $comment" in "grass-u$uid Grass $1 "*) ;; *) continue ;; esac  # no account of somebody with such a comment
   n=0
   # not the owner of /proc/PID: it is root while a process ends, and userdel still sees the process then
   while left=$(grep -lsE "^Uid:[[:space:]]+$uid[[:space:]]" /proc/[0-9]*/status | cut -d/ -f3) && [ -n "$left" ]; do

@@ -14,6 +14,7 @@ from grass.provision.on_premises.steps import Put, Run, Step
 from grass.share import shared
 
 ROLE = "node"
+DOCKER_GROUP = "docker"
 
 
 def made(facts: Facts, design: NodeDesign, paths: NodePaths) -> Made:
@@ -30,18 +31,13 @@ def made(facts: Facts, design: NodeDesign, paths: NodePaths) -> Made:
         units=units,
         mounts=mounts,
         files=tuple(files),
-        folders=(paths.home, paths.runtime_dir, *folders, *mounts, "/opt/grass"),
+        folders=(paths.home, paths.runtime_dir, *folders, *mounts, *install.FOLDERS),
         users=("grass",),
         packages=design.packages,
+        groups=(DOCKER_GROUP,) if RuntimeName.DOCKER in design.runtimes else (),
     )
-    there = {*facts.paths, *(f"{paths.units}/{unit}" for unit in facts.units)}
-    if facts.grass_user:
-        there.add("grass")
-    if facts.bundle:
-        there.discard("/opt/grass")  # created by the join script, for this node
-    key = f"{paths.cluster}+{ROLE}"
-    before = facts.records.get(key, Made())
-    return record.merged(before, record.claim(wanted, there, facts.records))
+    before = facts.records.get(f"{paths.cluster}+{ROLE}", Made())
+    return record.merged(before, record.claim(wanted, facts.there, facts.records))
 
 
 def before_claim(design: NodeDesign, paths: NodePaths, urls: Sequence[str], bundle: str) -> list[Step]:
@@ -83,8 +79,8 @@ def bundle_step(python: str, paths: NodePaths, urls: Sequence[str], digest: str)
 def docker_group_step() -> Step:
     return Step(
         "let the user grass use docker",
-        (Run(("usermod", "--append", "--groups", "docker", "grass")),),
-        Run(("sh", "-c", "id -n -G grass | grep -qw docker")),
+        (Run(("usermod", "--append", "--groups", DOCKER_GROUP, "grass")),),
+        Run(("sh", "-c", 'id -n -G grass | tr " " "\n" | grep -qx "$1"', "check", DOCKER_GROUP)),
     )
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from grass.errors import InputError
 from grass.hosts import Host
@@ -16,7 +17,8 @@ from grass.provision.on_premises.steps import Call, Run, Step
 
 _APT = """
 export DEBIAN_FRONTEND=noninteractive
-get() { apt-get install -y -q --no-install-recommends "$@"; }
+keep="-o Dpkg::Options::=--force-confdef -o Dpkg::Options::=--force-confold"  # configuration that is there
+get() { apt-get install -y -q --no-install-recommends $keep "$@"; }
 get "$@" || { apt-get update -q && get "$@"; }
 """
 _APT_WOULD = 'LC_ALL=C apt-get install --simulate -y -q --no-install-recommends "$@" 2>&1'
@@ -38,12 +40,18 @@ for package in "$@"; do
   dpkg-query -W -f '${db:Status-Abbrev}' "$package" 2>/dev/null | grep -q '^ii' || exit 1
 done
 """
-_SERVICES = """
-for unit in smbd nmbd samba-ad-dc redis-server redis smb nmb; do
-  if systemctl cat "$unit.service" >/dev/null 2>&1; then systemctl disable --quiet --now "$unit.service" || exit 1; fi
+_SERVICES = ("smbd", "nmbd", "samba-ad-dc", "redis-server", "redis", "smb", "nmb")
+"""Services that the packages start by themselves. Grass runs its own instead."""
+_MISSING = """
+for unit in "$@"; do systemctl cat "$unit.service" >/dev/null 2>&1 || echo "$unit"; done
+"""
+_QUIET = """
+for unit in "$@"; do
+  ! systemctl cat "$unit.service" >/dev/null 2>&1 || systemctl disable --quiet --now "$unit.service" || exit 1
 done
 """
-# Packages that others need stay: a package is removed only if nothing outside the list is removed with it.
+# Packages that others need stay: a package is removed only if nothing outside the list is removed with it. A package
+# whose service was enabled or started since then has another user, and stays with what it needs.
 _APT_REMOVE = """
 export DEBIAN_FRONTEND=noninteractive LC_ALL=C
 there() { for p in "$@"; do
@@ -53,7 +61,11 @@ goes() { apt-get remove --simulate "$@" 2>/dev/null | sed -n 's/^\\(Remv\\|Purg\
 foreign() { goes "$@" | while read -r gone; do
   case " $list " in *" $gone "*) ;; *) echo "$gone";; esac
 done; }
-list=$(there "$@" | tr '\\n' ' ')
+used() { for unit in $services; do
+  systemctl is-enabled --quiet "$unit.service" 2>/dev/null || systemctl is-active --quiet "$unit.service" || continue
+  dpkg-query -S "$(systemctl show --value --property FragmentPath "$unit.service")" 2>/dev/null | cut -d: -f1
+done; }
+list=$(there "$@" | grep -vxF "$(used; echo /)" | tr '\\n' ' ')
 [ -n "$list" ] || exit 0
 if [ -n "$(foreign $list)" ]; then
   for p in $list; do [ -n "$(foreign "$p")" ] || free="$free $p"; done
@@ -62,7 +74,7 @@ fi
 [ -z "$list" ] || apt-get remove --purge -y -q $list
 """
 _RPM_REMOVE = 'if command -v dnf >/dev/null; then dnf remove -y -q "$@"; else yum remove -y -q "$@"; fi'
-_REMOVE = f"if command -v apt-get >/dev/null; then {_APT_REMOVE}\nelse {_RPM_REMOVE}\nfi"
+_REMOVE = f"services='{' '.join(_SERVICES)}'\nif command -v apt-get >/dev/null; then {_APT_REMOVE}\nelse {_RPM_REMOVE}\nfi"
 
 
 def fetch_step(packages: Sequence[str], packager: str) -> Step:
@@ -87,7 +99,8 @@ def fetch_step(packages: Sequence[str], packager: str) -> Step:
 def install_step(packages: Sequence[str], packager: str, noted: str) -> Step:
     """Install packages. ``noted``: the path of the record.
 
-    Services that packages start by themselves are stopped, so that no service listens without a request.
+    Services that the packages bring and start are stopped, so that no service listens without a request. Services that
+    the host had before belong to its owner and are left alone.
     """
     words = " ".join(packages)
     if packager == "apt-get":
@@ -99,24 +112,45 @@ def install_step(packages: Sequence[str], packager: str, noted: str) -> Step:
     hint = f"install {words} there by hand, or give that machine a source of packages; then try again"
 
     def note(host: Host) -> None:
-        if packager != "apt-get":
-            return
-        done = host.run(("sh", "-c", _APT_WOULD, "would", *packages), sudo=True, timeout=120).check()
-        add_to_record(host, noted, would_install(done.out))
+        new: tuple[str, ...] = ()
+        if packager == "apt-get":
+            done = host.run(("sh", "-c", _APT_WOULD, "would", *packages), sudo=True, timeout=120).check()
+            new = would_install(done.out)
+        services = host.run(("sh", "-c", _MISSING, "missing", *_SERVICES), sudo=True).check().out.split()
+        add_to_record(host, noted, new, services)
 
     noting = Call(f"note in {noted} what comes with it", note)
-    return Step(f"install {words}", (noting, install, Run(("sh", "-c", _SERVICES))), check, hint)
+    quiet = Call("stop and disable the services that came with it", lambda host: stop_services(host, noted))
+    return Step(f"install {words}", (noting, install, quiet), check, hint)
 
 
 def would_install(said: str) -> tuple[str, ...]:
-    """Return the package names in the output of ``apt-get install --simulate``."""
-    return tuple(re.findall(r"^Inst (\S+)", said, re.MULTILINE))
+    """Return the new packages in the output of ``apt-get install --simulate``.
+
+    A package that is only upgraded has its present version in brackets. It was there before, and is not ours to remove.
+    """
+    return tuple(re.findall(r"^Inst (\S+) \(", said, re.MULTILINE))
 
 
-def add_to_record(host: Host, path: str, packages: Sequence[str]) -> None:
-    there = Made.parse(host.run(["cat", path], sudo=True).check().out)
+def add_to_record(host: Host, path: str, packages: Sequence[str], services: Sequence[str]) -> None:
+    """Note packages that are about to be installed, and services that are not there before.
+
+    A call that was interrupted noted its services before it installed them. They wait to be stopped until then.
+    """
+    there = _record(host, path)
     made = record.merged(there, Made(packages=tuple(packages)))
+    made = replace(made, services=tuple(dict.fromkeys([*there.services, *services])))
     host.put(made.text(), path, 0o600, "root:root", sudo=True)
+
+
+def stop_services(host: Host, path: str) -> None:
+    made = _record(host, path)
+    host.run(("sh", "-c", _QUIET, "quiet", *made.services), sudo=True, timeout=150).check()
+    host.put(replace(made, services=()).text(), path, 0o600, "root:root", sudo=True)
+
+
+def _record(host: Host, path: str) -> Made:
+    return Made.parse(host.run(["cat", path], sudo=True).check().out)
 
 
 def remove_step(names: tuple[str, ...]) -> Step | None:

@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping
 
 from grass.provision.on_premises import record
+from grass.provision.on_premises.design import VENV
+from grass.provision.on_premises.install import COMMAND
 from grass.provision.on_premises.packages import remove_step
 from grass.provision.on_premises.record import Made
 from grass.provision.on_premises.steps import Run, Step
@@ -59,16 +61,20 @@ for user in "$@"; do
   ! getent group "$user" >/dev/null || groupdel "$user" || exit 1
 done
 """
+# $@: folders that were there before Grass, and stay with what they hold.
 _EMPTY = (
     _MOUNTS
     + """
 state=/var/lib/grass
+theirs() { case " $kept " in *" $1 "*) return 0 ;; esac; return 1; }
+kept=$*
+[ -n "$(ls -A $state/installed 2>/dev/null)" ] || rm -rf -- /opt/grass/.bundle-* /opt/grass/install.py /opt/grass/venv.new
 for folder in /run/grass /srv/grass /etc/grass $state/installed $state/clusters $state/nodes $state/samba $state \
   /opt/grass; do
-  [ ! -d "$folder" ] || mounted "$folder" || rmdir --ignore-fail-on-non-empty "$folder"
+  [ ! -d "$folder" ] || theirs "$folder" || mounted "$folder" || rmdir --ignore-fail-on-non-empty "$folder"
 done
 # its user's home, in which tasks may have left files, when that user was made here and went with the last of all
-if [ -d "$state" ] && [ ! -e "$state/installed" ] && ! id grass >/dev/null 2>&1; then
+if [ -d "$state" ] && ! theirs "$state" && [ ! -e "$state/installed" ] && ! id grass >/dev/null 2>&1; then
   if mounted "$state"; then empty "$state"
   elif grep -qs " $state/" /proc/self/mounts; then rm -rf --one-file-system -- "$state" 2>/dev/null || :  # a disk stays
   else rm -rf --one-file-system -- "$state"
@@ -76,6 +82,20 @@ if [ -d "$state" ] && [ ! -e "$state/installed" ] && ! id grass >/dev/null 2>&1;
 fi
 """
 )
+_AS_BEFORE = """
+while [ $# -gt 0 ]; do
+  [ ! -d "$1" ] || { chmod "$2" -- "$1" && chown "$3" -- "$1"; } || exit 1
+  shift 3
+done
+"""
+# Somebody may have put another program in the place of the link.
+_FILES = f"""
+for file in "$@"; do
+  [ "$file" != {COMMAND} ] || [ ! -e "$file" ] || [ "$(readlink -- "$file")" = {VENV}/bin/grass ] || continue
+  rm -f -- "$file" || exit 1
+done
+! command -v systemctl >/dev/null || systemctl daemon-reload
+"""
 _LEFT = (
     _MOUNTS
     + """
@@ -104,21 +124,25 @@ def removal_steps(cluster: str, records: Mapping[str, Made], role: str = "", *, 
         _script("stop and disable its units", _STOP, gone.units),
         _script("unmount", _UNMOUNT, gone.mounts),
         _authorized(own),
-        _script(
-            "remove its files",
-            'rm -f -- "$@" && { ! command -v systemctl >/dev/null || systemctl daemon-reload; }',
-            gone.files,
-        ),
+        _script("remove its files", _FILES, gone.files),
         _script("remove its folders", _FOLDERS, gone.folders),
         _script("remove its user", _USERS, gone.users),
         remove_step(gone.packages) if packages and len(records) == 1 else None,
-        _script("look whether anything is left", _LEFT, (*gone.files, *gone.folders)),
+        _script("look whether anything is left", _LEFT, (*(f for f in gone.files if f != COMMAND), *gone.folders)),
+        _script("give folders that were there before their mode and owner", _AS_BEFORE, _words(gone.before)),
         Step(
             "remove the record of what was made",
-            (Run(("rm", "-f", "--", record.path(cluster, role))), Run(("sh", "-c", _EMPTY))),
+            (
+                Run(("rm", "-f", "--", record.path(cluster, role))),
+                Run(("sh", "-c", _EMPTY, "remove", *own.before)),
+            ),
         ),
     ]
     return [step for step in steps if step is not None]
+
+
+def _words(before: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(word for folder, had in before.items() for word in (folder, *had.split(" ")))
 
 
 def _authorized(own: Made) -> Step | None:

@@ -47,10 +47,21 @@ say addresses; ip -o addr show scope global 2>/dev/null | while read -r _ device
 say listening; have ss && ss -H -l -t -n -p 2>/dev/null
 say time; date +%s
 say users; id -u grass 2>/dev/null
+say groups; id -nG grass 2>/dev/null
+say packages # those of the host's owner, or of an earlier cluster
+set_of="redis-server redis samba python3 rsync rclone fuse3 cifs-utils bubblewrap docker.io docker-cli docker"
+# shellcheck disable=SC2086
+if have dpkg-query; then dpkg-query -W -f '${db:Status-Abbrev} ${Package}\n' $set_of 2>/dev/null | sed -n 's/^ii *//p'
+elif have rpm; then rpm -q --queryformat '%{NAME}\n' $set_of 2>/dev/null | grep -v ' '; fi
+say folders # that somebody else made: an interrupted installation leaves an empty one
+for path in /etc/grass /srv/grass /var/lib/grass; do
+  [ -n "$(ls -A "$path" 2>/dev/null | grep -vxE 'installed|lost\+found')" ] && stat -c '%n %a %u:%g' "$path"
+done
 say accounts; getent passwd
 say subuids; cat /etc/subuid 2>/dev/null
 say paths
 for path in /opt/grass /etc/grass /var/lib/grass /var/lib/grass/installed /var/lib/grass/clusters /run/grass /srv/grass \
+  /var/lib/grass/.ssh "/srv/grass/$1" "/srv/grass/$1/data" "/srv/grass/$1/logs" "/srv/grass/$1/images" "/srv/grass/$1/jobs" \
   /usr/local/bin/grass "/var/lib/grass/clusters/$1/tls/ca.key" "/var/lib/grass/clusters/$1/tls/ca.pem"; do
   { [ -e "$path" ] || [ -L "$path" ]; } && echo "$path"
 done
