@@ -48,6 +48,7 @@ class ReasonCode(str, Enum):
     RUNTIME = "runtime"  # a runtime does not answer; also the reason of a task that waits for the runtime
     SHARE = "share"  # the share is gone or does not answer; also the reason of a task that waits for the share
     FLOOD = "flood"  # sent more than a node may; cut off from the store
+    SHUTDOWN = "shutdown"  # its machine shuts down
     STUCK = "stuck"  # one of its tasks does not end after KILL, because its process waits in the kernel
     # ended
     EXIT_CODE = "exit-code"
@@ -65,6 +66,7 @@ class ReasonCode(str, Enum):
     AFTER_FAILED = "after-failed"  # the job in `after` did not succeed
     NODE_LOST = "node-lost"
     NODE_REBOOTED = "node-rebooted"
+    NODE_STOPPED = "node-stopped"  # ended with its node's shepherd or container engine, or before a shutdown
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,7 +50,7 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="e
     signal: int | None = None
     reason: Reason | None = None
     """Set if code or signal do not say everything: ``cannot-start``, ``exit-unknown``, ``node-rebooted``,
-    ``port-taken``, ``timeout``."""
+    ``node-stopped``, ``port-taken``, ``timeout``."""
     started: float | None = None
     """Seconds since the epoch, by the node's clock."""
     sizes: dict[str, int] = {}

@@ -41,7 +41,8 @@ NOT_FOUND = 127
 RESTARTS_TOLD = 8
 """Restarts of a task that are events. Of the later ones, those that are powers of two: there may be very many."""
 _NO_RESTART = frozenset({ReasonCode.CANNOT_START})
-_NOT_ITS_FAULT = frozenset({ReasonCode.NODE_REBOOTED, ReasonCode.PORT_TAKEN})
+_NOT_ITS_FAULT = frozenset({ReasonCode.NODE_REBOOTED, ReasonCode.NODE_STOPPED, ReasonCode.PORT_TAKEN})
+"""The task starts again, whatever its restart policy, and no restart is counted."""
 
 
 def on_events(step: Step, node: NodeRun, events: tuple[TaskEvent, ...]) -> list[str]:

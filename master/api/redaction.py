@@ -81,6 +81,7 @@ class Redaction:
                 | ReasonCode.RUNTIME
                 | ReasonCode.SHARE
                 | ReasonCode.FLOOD
+                | ReasonCode.SHUTDOWN
                 | ReasonCode.STUCK
                 | ReasonCode.EXIT_CODE
                 | ReasonCode.SIGNAL
@@ -98,6 +99,7 @@ class Redaction:
                 | ReasonCode.AFTER_FAILED
                 | ReasonCode.NODE_LOST
                 | ReasonCode.NODE_REBOOTED
+                | ReasonCode.NODE_STOPPED
             ):
                 return reason  # names no job of another user
             case _:

@@ -1,4 +1,6 @@
-"""``python -m node.agent CLUSTER_JSON``: run the node-agent of one node until SIGTERM. Tasks outlive it."""
+"""``python -m node.agent CLUSTER_JSON``: run the node-agent of one node until SIGTERM.
+
+Tasks outlive it, unless SIGTERM comes because the machine shuts down."""
 
 from __future__ import annotations
 
@@ -29,6 +31,7 @@ from node.agent.environment import inherited
 from node.agent.loop import NodeAgent
 from node.agent.probe_record import mounted, share_is_mounted
 from node.agent.shipper import Shipper
+from node.agent.shutdown import machine_shuts_down
 from node.agent.task_redis import Proof, TaskRedis
 from node.runtime.registry import open_runtimes
 
@@ -67,8 +70,8 @@ def main(path: str) -> int:
         mounted(config) if config.node.probe else None,
         SharedStore(backend, Keys(config.key_prefix)),
     )
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: agent.stop())
+    signal.signal(signal.SIGINT, lambda *_: agent.stop())
+    signal.signal(signal.SIGTERM, lambda *_: threading.Thread(target=_end_agent, args=(agent,), daemon=True).start())
     if result is not None and not result.passed:
         again = threading.Timer(PROBE_AGAIN, agent.stop)
         again.daemon = True
@@ -79,6 +82,14 @@ def main(path: str) -> int:
     process_memory.keep_imported()
     agent.run()
     return 0
+
+
+def _end_agent(agent: NodeAgent) -> None:
+    """End the agent. Its tasks run on, unless the machine shuts down."""
+    if machine_shuts_down():
+        agent.leave()
+    else:
+        agent.stop()
 
 
 def _probe(config: ClusterConfig, gpus: list[int], notifier: Notifier, key: str) -> Probe:

@@ -38,16 +38,19 @@ from node.agent.readiness import Readiness, Verdict
 from node.agent.reconcile import Reconciliation, launch_key
 from node.agent.redis_threads import Changes, Reports
 from node.agent.running_tasks import RunningTasks
+from node.agent.shutdown import BLOCKED, Shutdown
 from node.agent.starts import Starts
 from node.membership import revoked_nodes
 from node.membership.late_files import LateFiles
 from node.membership.service import Service
-from node.runtime import task_commands
+from node.runtime import shutdown_note, task_commands
 from node.runtime.protocol import Listed, Observed, Runtime, RuntimeEvent, Stop
 from node.runtime.protocol import Waiting as RuntimeWaiting
 from node.runtime.timers import Timers
 
 HEARTBEAT = 2.0
+_LEAVING_LOOK = 0.05
+"""Seconds between two looks while the machine shuts down."""
 LAST_REPORTS = 2.0
 """Seconds that a stopping agent takes to send its last reports. The next agent repeats those that were not sent."""
 
@@ -112,6 +115,7 @@ class NodeAgent:
         self._idle_hosts = IdleHosts(
             self._timers, self._attempts.running, self._service.released, self._commanded, self._inbox.left
         )
+        self._shutdown = Shutdown()
         self._desired = False
         self._events_of_runtime: list[RuntimeEvent] = []
         self._said_hello = False
@@ -123,6 +127,15 @@ class NodeAgent:
     def stop(self) -> None:
         """End the loop; tasks run on. May be called from a signal handler or another thread."""
         self._stopping = True
+        self.wake()
+
+    def leave(self) -> None:
+        """Tell the master that the machine shuts down, stop all tasks, and end the loop. For any thread."""
+        with self._turn:
+            if not self._shutdown.begun:
+                log.info("the machine shuts down; its tasks are stopped")
+                shutdown_note.write(self._config.node_dir, shutdown_note.Note(clock.boot_id(), clock.wall()))
+                self._shutdown.begin(clock.steady())
         self.wake()
 
     def wake(self) -> None:
@@ -145,6 +158,7 @@ class NodeAgent:
                 with self._turn:
                     self._take()
                     self._act()
+                    self._go_on_leaving(clock.steady())
                     self._waits_until = self._due()
         finally:
             for threads in (self._changes, self._service, self._readiness, self._running):
@@ -159,7 +173,19 @@ class NodeAgent:
             self._selector.close()
 
     def _due(self) -> float | None:
-        return min((due for due in (self._timers.due, self._runtime.due()) if due is not None), default=None)
+        times = (self._timers.due, self._runtime.due(), self._leaving_due())
+        return min((due for due in times if due is not None), default=None)
+
+    def _leaving_due(self) -> float | None:
+        """While the machine shuts down the loop looks often: reports are sent by another thread."""
+        due = self._shutdown.due()
+        return None if due is None else min(due, clock.steady() + _LEAVING_LOOK)
+
+    def _go_on_leaving(self, now: float) -> None:
+        running = self._reconciliation.running()
+        for stop in self._shutdown.stops(now, running, self._reports.all_sent(), self._reconciliation.grace):
+            self._stop_one(stop)
+        self._stopping = self._stopping or self._shutdown.over(now, running)
 
     def _wait(self) -> None:
         until = self._waits_until
@@ -302,7 +328,8 @@ class NodeAgent:
 
     def _blocking_reasons(self) -> tuple[Reason, ...]:
         """Return the reasons why nothing may start on this node now."""
-        troubles = (self._late_files.trouble(), self._runtime.trouble())
+        shutdown = BLOCKED if self._shutdown.begun else None
+        troubles = (shutdown, self._late_files.trouble(), self._runtime.trouble())
         return (*self._conditions.now(), *self._running.cannot_end(), *(each for each in troubles if each))
 
     def _on_unreadable(self, problem: str) -> None:

@@ -134,11 +134,8 @@ class Reconciliation:
     def _stop(self, key: str) -> None:
         entry = self.entries.get(key)
         grace = entry.stop_grace if entry else None
-        if grace is None:
-            template = self.launches.get(launch_key(key))
-            grace = template.grace if template else DEFAULT_GRACE
         self._phases[key] = Phase.STOPPING
-        self._actions.stop[key] = grace
+        self._actions.stop[key] = self.grace(key) if grace is None else grace
 
     # state of the runtime
 
@@ -182,6 +179,15 @@ class Reconciliation:
             self._to_fill.add(name)
         if key not in self.entries:
             self._remove(key)
+
+    def running(self) -> list[str]:
+        """Return the attempts that were given to the runtime and have not ended."""
+        return [key for key, phase in self._phases.items() if phase in (Phase.STARTED, Phase.STOPPING)]
+
+    def grace(self, key: str) -> float:
+        """Return the seconds between TERM and KILL of an attempt that is stopped before its job says so."""
+        template = self.launches.get(launch_key(key))
+        return template.grace if template else DEFAULT_GRACE
 
     def handed_over(self) -> list[str]:
         """Return the attempts that were given to the runtime and neither stopped nor ended."""

@@ -144,6 +144,10 @@ class Reports:
             self._heartbeat = heartbeat
             self._changed.notify()
 
+    def all_sent(self) -> bool:
+        with self._changed:
+            return not self._pending() and not self._sending
+
     def stop(self, seconds: float) -> bool:
         """Wait up to ``seconds`` for unsent reports, then end the thread. Return whether all reports were sent."""
         with self._changed:

@@ -2,7 +2,8 @@
 
 Run as ``python -m node.runtime.shepherd CLUSTER_JSON``, under the guard (``guard.py``). It has one thread, uses the
 standard library only and decides nothing: it outlives the node-agent, so it should hardly ever need an upgrade.
-SIGTERM stops the cluster: every task is stopped with its grace, at most ``LONGEST_GRACE``; then the shepherd ends.
+SIGTERM stops the cluster: every task is stopped with its grace, at most ``LONGEST_GRACE``; then the shepherd ends. Such
+ends have a reason of their own, because the tasks are not to blame.
 
 An order of steps makes ``kill -9`` harmless: intent, spawn, pid; and end, reap. Each step is in the journal before the
 next one.
@@ -21,6 +22,7 @@ from typing import Any
 
 from grass import clock, process_memory, trace
 from grass.config import ClusterConfig
+from grass.model.reasons import Reason, ReasonCode
 from node.runtime import control_groups, guard
 from node.runtime.adoption import MARK, adopt
 from node.runtime.attempts import Attempt, Folders
@@ -52,6 +54,8 @@ HOUSEKEEPING = 1.0
 PREPARE = 0.03
 """Seconds after a start until the next isolated one is prepared: what has just started should have the cores first."""
 
+_STOPPED = Reason(ReasonCode.NODE_STOPPED, "its node was shut down, or the node's shepherd was stopped").to_wire()
+
 log = logging.getLogger(__name__)
 
 
@@ -71,7 +75,7 @@ class Shepherd:
         self._publish_at: float | None = None
         self._published = 0.0
         self._housekeeping = self._preparing = False
-        self._ending = False
+        self._ending = self._asked_to_end = False
         self._watch_signals()
         path = config.node_dir / "shepherd.journal"
         isolated = config.node.isolate is not None
@@ -129,12 +133,18 @@ class Shepherd:
         signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: self._timers.at(0.0, self._end))
+            signal.signal(number, self._on_term)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         self._selector.register(reader, selectors.EVENT_READ, lambda _: self._on_signal(reader))
 
+    def _on_term(self, *_: object) -> None:
+        self._asked_to_end = True
+
     def _on_signal(self, reader: int) -> None:
         os.read(reader, 4096)
+        if self._asked_to_end:  # first: a machine that goes down may have sent TERM to the tasks as well
+            self._asked_to_end = False
+            self._end()
         self._endings.reap()
 
     def _end(self, grace: float = LONGEST_GRACE) -> None:
@@ -146,7 +156,8 @@ class Shepherd:
             if self._attempts[key].ended is None:
                 del self._attempts[key]
         self._queue.clear()
-        self._endings.stop([(each, min(grace, self._grace(each)), None) for each in self._endings.mains.values()])
+        mains = self._endings.mains.values()
+        self._endings.stop([(each, min(grace, self._grace(each)), _STOPPED) for each in mains])
 
     def _grace(self, attempt: Attempt) -> float:
         launch = self._launches.get(attempt.launch)

@@ -311,26 +311,28 @@ def test_containers_that_outlive_their_engine_go_on_and_lose_no_line(kill: bool)
         engine.start()
         run.wait(lambda: run.lists > 1)
         assert run.known[ONE].ended is not None or run.known[ONE].pid == before.pid
-        assert run.ended().code == 7
+        assert (run.ended().code, run.ended().reason) == (7, None)
         lines = [f"line {number}" for number in range(100)]
         if kill:  # an engine that is killed may never again log what such a container prints; all that it has is ours
             lines = _logged(engine, container_name(run.config.name, ONE))
         assert run.stdout().splitlines() == lines
 
 
-def test_containers_that_end_with_their_engine_are_said_to_have_been_ended() -> None:
+def test_containers_that_end_with_their_engine_are_not_to_blame() -> None:
     require_engine()
     with OwnEngine(live_restore=False) as engine, DockerRun(engine.socket) as run:
-        run.start("exec sleep 100")
+        assert run.run("exit 3", "j-1/c.3/1").code == 3
+        run.start("trap 'exit 0' TERM; sleep 100 & wait")
         run.start(LINES, "j-1/c.1/1")
         run.runs()
         run.wait(lambda: run.path("stdout", "j-1/c.1/1").exists() and "line 5" in run.stdout("j-1/c.1/1"))
         engine.end()
         engine.start()
-        assert run.ended().signal in (signal.SIGTERM, signal.SIGKILL)
         other = run.ended("j-1/c.1/1")
         lines = run.stdout("j-1/c.1/1").splitlines()
-        assert other.signal in (signal.SIGTERM, signal.SIGKILL) and len(lines) < 400
+        for each in (run.ended(), other):
+            assert (each.code, each.reason and each.reason.code) == (None, ReasonCode.NODE_STOPPED)
+        assert len(lines) < 400
         assert lines == [f"line {number}" for number in range(len(lines))]
         run.wait(lambda: run.lists > 1)
         assert run.run("exit 3", "j-1/c.2/1").code == 3

@@ -299,6 +299,25 @@ def test_sigterm_ends_the_agent_and_not_the_tasks(node: NodeRun) -> None:
     assert node.ended(ONE).code == 5
 
 
+def test_when_the_machine_shuts_down_the_master_learns_it_first_and_no_task_is_to_blame(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    says = tmp_path / "systemctl"  # in place of the machine's, which does not shut down
+    says.write_text("#!/bin/sh\necho stopping\n")
+    says.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    with NodeRun() as node:
+        node.start("trap 'echo saved; exit 0' TERM; echo begun; while true; do sleep 0.1; done", ONE)
+        node.wait(lambda: node.path(ONE, "stdout").exists() and "begun" in node.path(ONE, "stdout").read_text())
+        assert node.agent is not None
+        node.agent.terminate()
+        node.wait(lambda: [each.code for each in node.conditions] == ["shutdown"])
+        ended = node.ended(ONE)
+        assert ended.reason.code == "node-stopped"
+        assert node.path(ONE, "stdout").read_text() == "begun\nsaved\n"
+        assert node.agent.wait(15) == 0
+
+
 def test_what_the_master_does_not_want_any_more_is_stopped(node: NodeRun) -> None:
     node.start("exec sleep 100", ONE)
     node.event(ONE, Started)

@@ -263,7 +263,8 @@ def test_a_guard_that_waits_for_the_old_shepherd_passes_sigterm_on(shepherd: She
     assert not alive(task)
     shepherd.start_daemon()
     shepherd.relist()
-    assert shepherd.known["j-1/a.0/1"].signal == signal.SIGTERM
+    ended = shepherd.known["j-1/a.0/1"]
+    assert (ended.signal, ended.reason and ended.reason.code) == (signal.SIGTERM, ReasonCode.NODE_STOPPED)
 
 
 def test_kill_9_of_guard_and_shepherd_together_is_truthful_about_what_nobody_saw(shepherd: ShepherdRun) -> None:

@@ -35,6 +35,21 @@ def test_what_ran_when_the_machine_went_down_has_no_code() -> None:
     assert before[:3] == (4, None, None)
 
 
+def test_what_a_shutdown_of_the_machine_ended_has_no_code_whatever_its_program_made_of_the_signal() -> None:
+    for code in (0, 1, 143):
+        ended = outcome(state(ExitCode=code), Past(same_boot=False, booted=AT + 10, left=AT - 3))
+        assert ended.code is None and ended.reason and ended.reason.code.value == "node-rebooted", code
+    earlier = outcome(state(ExitCode=0), Past(same_boot=False, booted=AT + 10, left=AT + 3))
+    assert earlier[:3] == (0, None, None), "it was over before"
+    nobody_noted = outcome(state(ExitCode=143), Past(same_boot=False, booted=AT + 10))
+    assert nobody_noted.reason and nobody_noted.reason.code.value == "node-rebooted"
+
+
+def test_what_ended_with_its_engine_has_no_code() -> None:
+    ended = outcome(state(ExitCode=0), Past(with_engine=True))
+    assert ended.code is None and ended.reason and ended.reason.code.value == "node-stopped"
+
+
 def test_a_command_that_the_init_cannot_run_could_not_start() -> None:
     said = b"[FATAL tini (7)] exec nosuch failed: No such file or directory\n"
     result = outcome(state(ExitCode=127), Past(stderr=said))

@@ -31,6 +31,19 @@ def test_a_task_without_a_limit_is_restarted_for_ever() -> None:
     assert world.job("j")["restarts"] == 1099
 
 
+@pytest.mark.parametrize("code", [ReasonCode.NODE_STOPPED, ReasonCode.NODE_REBOOTED])
+@pytest.mark.parametrize("exit_code", [0, None])
+def test_an_end_that_the_machine_caused_is_not_charged_whatever_the_restart_policy(
+    code: ReasonCode, exit_code: int | None
+) -> None:
+    world = World()
+    world.add_node("n1")
+    job_id = world.submit(Job("j", {"t": Component("t", "x", restart=Restart(RestartOn.NEVER))}, ("t",)))
+    world.end(f"{job_id}/t.0/1", code=exit_code, reason=Reason(code, "m").to_wire(), stopped=True)
+    assert world.running() == [f"{job_id}/t.0/2"]
+    assert world.job("j")["restarts"] == 0
+
+
 def test_more_tasks_than_a_node_has_ports_wait_and_say_so() -> None:
     world = World()
     world.add_node("n1")

@@ -19,6 +19,7 @@ class Container:
     """One attempt. ``id`` None: the engine was not asked to create it, or has not answered yet (``starting``)."""
 
     __slots__ = (
+        "boot",
         "code",
         "ended",
         "group",
@@ -26,6 +27,7 @@ class Container:
         "image",
         "key",
         "kill_at",
+        "killed",
         "launch",
         "log",
         "memory",
@@ -33,7 +35,6 @@ class Container:
         "pid",
         "prepared",
         "reason",
-        "same_boot",
         "signal",
         "signalled",
         "since",
@@ -43,6 +44,7 @@ class Container:
         "starting",
         "stopping",
         "waited",
+        "with_engine",
     )
 
     def __init__(self, key: str, launch: str, start: Start | None = None) -> None:
@@ -68,13 +70,18 @@ class Container:
         self.over: Answer | None = None
         """The final state of its container, while the rest of its log is still being read."""
         self.memory = 0
-        self.same_boot = True
+        self.boot = clock.boot_id()
+        """Boot of the machine in which it was started."""
         self.prepared: float | None = None
         """Wall time at which its image was there, if it had to wait for the image."""
         self.waited = False
         """Whether users were informed that it waits for its image."""
         self.signalled = False
         """Whether Grass sent it a signal."""
+        self.killed: float | None = None
+        """Wall time at which somebody else sent it a signal through the engine, or the engine itself."""
+        self.with_engine = False
+        """Whether it ended because its engine ends."""
 
     @property
     def runs(self) -> bool:
@@ -90,9 +97,13 @@ class Container:
         self.group = control_groups.processes_group(self.pid) if self.pid else ""
         self.started = wall(state["StartedAt"]) or clock.wall()
         self.memory = inspected["HostConfig"]["Memory"]
-        self.same_boot = labels.get(plan.BOOT) == clock.boot_id()
+        self.boot = labels.get(plan.BOOT, "")
         if self.since is None:
             self.since = clock.steady() - max(0.0, clock.wall() - self.started)
+
+    @property
+    def same_boot(self) -> bool:
+        return self.boot == clock.boot_id()
 
     def observed(self) -> Observed:
         return Observed(

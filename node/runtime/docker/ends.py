@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import math
 import os
 import signal
 from collections.abc import Callable, Mapping
@@ -15,14 +16,14 @@ from grass import clock
 from grass.config import ClusterConfig
 from grass.errors import GrassError, NotFoundError
 from grass.model.reasons import Reason, ReasonCode
-from node.runtime import proc
+from node.runtime import proc, shutdown_note
 from node.runtime.attempts import Folders
 from node.runtime.docker import plan
 from node.runtime.docker.container import Container
 from node.runtime.docker.engine import Engine
 from node.runtime.docker.engine_json import Answer
 from node.runtime.docker.event_stream import EventStream
-from node.runtime.docker.outcome import Past, outcome
+from node.runtime.docker.outcome import Past, outcome, wall
 from node.runtime.docker.output import Output
 from node.runtime.docker.reactor import Reactor
 
@@ -61,6 +62,9 @@ class Ends:
         self._events = events
         self._attempts = attempts
         self._ended = ended
+        self.away: tuple[float, float] | None = None
+        """When the engine was away, which ended its containers (wall times)."""
+        self._left = shutdown_note.read(config.node_dir)
         self.output = Output(engine, folders, reactor, events, self._on_output_over)
 
     # stopping
@@ -109,6 +113,12 @@ class Ends:
             if attempt.id == container:
                 self._reactor.after(_LOG_PATIENCE, functools.partial(self._look, attempt))
 
+    def killed(self, container: str, at: float) -> None:
+        """Note that a container got a signal that Grass did not send. An engine that is stopped sends TERM to all."""
+        for attempt in self._attempts.values():
+            if attempt.id == container and not attempt.signalled and attempt.killed is None:
+                attempt.killed = at
+
     def _on_output_over(self, attempt: Container) -> None:
         if attempt.over is not None:
             self._end(attempt, attempt.over)
@@ -117,17 +127,20 @@ class Ends:
 
     def _look(self, attempt: Container) -> None:
         if attempt.runs and attempt.id is not None:
-            ask = functools.partial(self._engine.inspect, attempt.id)
+            ask = functools.partial(_inspect, self._engine, attempt.id, attempt.killed is not None)
             self._reactor.errands.ask(ask, functools.partial(self._on_inspected, attempt))
 
-    def _on_inspected(self, attempt: Container, inspected: Answer | GrassError) -> None:
+    def _on_inspected(self, attempt: Container, found: tuple[Answer, bool] | GrassError) -> None:
         if self._attempts.get(attempt.key) is not attempt or not attempt.runs:
             return
-        if isinstance(inspected, NotFoundError):
+        if isinstance(found, NotFoundError):
             self.finish_unknown(attempt)
-        elif isinstance(inspected, GrassError):
-            self._events.disconnect(str(inspected))
-        elif inspected["State"]["Status"] not in ("exited", "dead"):
+            return
+        if isinstance(found, GrassError):
+            self._events.disconnect(str(found))
+            return
+        inspected, attempt.with_engine = found
+        if inspected["State"]["Status"] not in ("exited", "dead"):
             self._reactor.after(_AGAIN, lambda: self.output.open(attempt))
         elif attempt.over is None:
             attempt.over = inspected["State"]
@@ -141,6 +154,8 @@ class Ends:
             stderr=_beginning(self._folders.path(attempt.key, "stderr")),
             memory=attempt.memory,
             signalled=attempt.signalled,
+            left=self._left.at if self._left and self._left.boot == attempt.boot else math.inf,
+            with_engine=attempt.with_engine or self._was_away(attempt, state),
         )
         result = outcome(state, past)
         attempt.code, attempt.signal = result.code, result.signal
@@ -153,6 +168,14 @@ class Ends:
             self._reactor.removers.ask(take, lambda code: self._on_taken(attempt, ended, code))
         else:
             self.finish(attempt, ended)
+
+    def _was_away(self, attempt: Container, state: Answer) -> bool:
+        """Return whether it ended while the engine was on its way out, or away."""
+        ended = wall(state["FinishedAt"])
+        if self.away is None or ended is None:
+            return False
+        since, until = self.away
+        return min(since, attempt.killed or since) <= ended <= until
 
     def _on_taken(self, attempt: Container, ended: float, code: int | GrassError) -> None:
         if code != 0:
@@ -177,6 +200,12 @@ class Ends:
         attempt.sizes = self._folders.sizes(attempt.key)
         self._reactor.publish(attempt.observed())
         self._ended(attempt)
+
+
+def _inspect(engine: Engine, container: str, signalled: bool) -> tuple[Answer, bool]:
+    """Inspect a container. If somebody sent it a signal, also tell whether its engine ends, which then is the cause."""
+    inspected = engine.inspect(container)
+    return inspected, signalled and engine.ends()
 
 
 def _has_others_files(folder: str) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import select
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
@@ -23,6 +24,7 @@ SOCKET = "/var/run/docker.sock"
 SECONDS = 60
 """Limit of a request; an engine that does not answer for longer counts as away."""
 _END_SECONDS = 5.0
+_PING_SECONDS = 2.0
 _CONNECTIONS = 10
 
 for noisy in ("docker", "urllib3"):
@@ -64,6 +66,17 @@ class Engine:
     def version(self) -> str:
         with _translated():
             return str(self._client.version()["Version"])
+
+    def ends(self) -> bool:
+        """Return whether the engine takes no new connections, as one that is being stopped. Earlier ones still work."""
+        try:
+            stream = EngineStream(self.socket, "/_ping")
+        except OSError:
+            return True
+        try:
+            return not select.select([stream.fileno()], [], [], _PING_SECONDS)[0] or stream.read() is None
+        finally:
+            stream.close()
 
     # containers
 

@@ -9,13 +9,15 @@ import json
 import logging
 from collections.abc import Callable
 
+from grass import clock
 from grass.backoff import Backoff
 from node.runtime.docker.engine import Engine
 from node.runtime.docker.reactor import Reactor
 from node.runtime.docker.streams import EngineStream
 
 _FIRST_RETRY, _LONGEST_RETRY = 0.05, 2.0
-_FILTERS = '{"type":["container"],"event":["die"]}'
+_DIED = "die"
+_FILTERS = '{"type":["container"],"event":["die","kill"]}'
 
 log = logging.getLogger(__name__)
 
@@ -24,7 +26,10 @@ class EventStream:
     """The open stream of events.
 
     ``connected`` is called when the stream is open, ``broken`` when it has ended, ``died`` with the id of each
-    container that ended.
+    container that ended, ``killed`` with that of each container that got a signal through the engine, and the wall time.
+
+    ``ended``: wall time at which the engine closed the stream, as it does when it ends; None: it has not, or it was this
+    side that gave up.
     """
 
     def __init__(
@@ -34,16 +39,18 @@ class EventStream:
         connected: Callable[[], None],
         broken: Callable[[], None],
         died: Callable[[str], None],
+        killed: Callable[[str, float], None],
     ) -> None:
         self._engine = engine
         self._reactor = reactor
         self._connected = connected
         self._broken = broken
-        self._died = died
+        self._died, self._killed = died, killed
         self._stream: EngineStream | None = None
         self._event = b""
         """The beginning of an incomplete event."""
         self._retry = Backoff(_FIRST_RETRY, _LONGEST_RETRY)
+        self.ended: float | None = None
         self.connection = 0
         """Number of the present connection, so that answers that belong to an earlier one are recognised."""
         reactor.after(0.0, self._connect)
@@ -59,6 +66,10 @@ class EventStream:
     def disconnect(self, why: str) -> None:
         """Close the stream, because the engine does not answer, and try again after a while."""
         if self._stream is not None:
+            while said := self._stream.read():
+                pass
+            if said is None:  # also when a request noticed it first
+                self.ended = clock.wall()
             self.close()
             self._broken()
             self._try_again(why)
@@ -93,4 +104,8 @@ class EventStream:
             return
         *lines, self._event = (self._event + data).split(b"\n")
         for line in lines:
-            self._died(json.loads(line)["id"])
+            event = json.loads(line)
+            if event["status"] == _DIED:
+                self._died(event["id"])
+            else:
+                self._killed(event["id"], event["timeNano"] / 1e9)

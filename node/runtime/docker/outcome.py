@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import signal
 from datetime import datetime
 from typing import NamedTuple
@@ -28,7 +29,8 @@ class Outcome(NamedTuple):
 class Past(NamedTuple):
     """Further facts. ``booted``: wall time of this boot. ``stderr``: its beginning. ``memory``: its limit in bytes.
 
-    ``signalled``: Grass sent it a signal.
+    ``signalled``: Grass sent it a signal. ``left``: wall time at which the machine began to shut down in the boot of the
+    container, if that is known. ``with_engine``: the engine stopped it because the engine itself was stopped.
     """
 
     same_boot: bool = True
@@ -36,19 +38,26 @@ class Past(NamedTuple):
     stderr: bytes = b""
     memory: int = 0
     signalled: bool = False
+    left: float = math.inf
+    with_engine: bool = False
 
 
 def outcome(state: Answer, past: Past) -> Outcome:
     """Return how the attempt ended. ``state``: the engine's, as inspected.
 
-    After a reboot, the engine reports containers that ran before as dead, with a made-up exit code. Not every engine
+    After a power loss, the engine reports containers that ran before as dead, with a made-up exit code. An engine that
+    is stopped sends TERM to its containers; a program may well end with 0 then, with its work undone. Not every engine
     notices that the kernel killed a container for using too much memory.
     """
-    ended = wall(state["FinishedAt"])
-    if not past.same_boot and (ended is None or ended >= past.booted):
+    ended, code = wall(state["FinishedAt"]), state["ExitCode"]
+    if not past.same_boot and (
+        ended is None or ended >= min(past.booted, past.left) or code == _SHELL_SIGNAL + signal.SIGTERM
+    ):
         message = "the node was rebooted while it ran"
         return Outcome(None, None, Reason(ReasonCode.NODE_REBOOTED, message), ended)
-    code = state["ExitCode"]
+    if past.with_engine:
+        message = "the container engine of its node was stopped while it ran"
+        return Outcome(None, None, Reason(ReasonCode.NODE_STOPPED, message), ended)
     if code in (126, 127) and past.stderr.startswith(_INIT_FAILED):
         text = past.stderr.split(b"\n")[0].decode(errors="replace").partition("] ")[2]
         return Outcome(code, None, Reason(ReasonCode.CANNOT_START, f"cannot start in its image: {text}"), ended)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from grass import clock
 from grass.config import ClusterConfig
@@ -37,7 +38,23 @@ _RETRY = 2.0
 """Seconds until the next try of a start that needs what is not available at the moment, such as its image."""
 _LOOK = 1.0
 """Seconds between two looks for fork bombs, while containers run."""
+_CLOSING = 0.5
+"""Seconds within which this process learns that the engine closed the stream of events."""
 _ENGINE_AWAY = Reason(ReasonCode.RUNTIME, "waits for the container engine of its node, which does not answer")
+
+
+class _Around(NamedTuple):
+    """The containers of an engine that answers again, and when it was away, if that ended its containers."""
+
+    containers: list[Answer]
+    away: tuple[float, float] | None
+
+
+def _look_around(engine: Engine, labels: Iterable[str], ended: float | None) -> _Around:
+    """``ended``: when the engine closed the stream of events: before or after it stopped containers, by its version."""
+    kept = ended is None or engine.facts().get("LiveRestoreEnabled", False)
+    away = None if ended is None or kept else (ended - _CLOSING, clock.wall())
+    return _Around(engine.containers(labels), away)
 
 
 class DockerRuntime:
@@ -56,7 +73,9 @@ class DockerRuntime:
         self._listed = False
         """Whether the containers were listed since the event stream was opened."""
         self._reactor = Reactor()
-        self._events = EventStream(engine, self._reactor, self._on_engine_up, self._on_engine_down, self._on_died)
+        self._events = EventStream(
+            engine, self._reactor, self._on_engine_up, self._on_engine_down, self._on_died, self._on_killed
+        )
         self._starts = Starts(config, engine, folders, self._reactor, images)
         self._ends = Ends(config, engine, folders, self._reactor, self._events, self._attempts, self._on_end)
         self._bombs = ForkBombs()
@@ -136,7 +155,7 @@ class DockerRuntime:
 
     def _on_engine_up(self) -> None:
         running = {attempt.key: attempt.id for attempt in self._attempts.values() if attempt.runs}
-        ask = functools.partial(self._engine.containers, plan.mine(self._config))
+        ask = functools.partial(_look_around, self._engine, plan.mine(self._config), self._events.ended)
         self._reactor.errands.ask(ask, functools.partial(self._on_list, self._events.connection, running))
 
     def _on_engine_down(self) -> None:
@@ -147,7 +166,10 @@ class DockerRuntime:
     def _on_died(self, container: str) -> None:
         self._ends.died(container)
 
-    def _on_list(self, connection: int, running: dict[str, str | None], found: list[Answer] | GrassError) -> None:
+    def _on_killed(self, container: str, at: float) -> None:
+        self._ends.killed(container, at)
+
+    def _on_list(self, connection: int, running: dict[str, str | None], found: _Around | GrassError) -> None:
         """Take the list.
 
         ``running``: the containers when the list was requested. Those started later may be missing in it.
@@ -158,7 +180,8 @@ class DockerRuntime:
             self._events.disconnect(str(found))
             return
         self._events.reset_retry()
-        labelled = [(inspected["Config"]["Labels"].get(plan.ATTEMPT), inspected) for inspected in found]
+        self._ends.away, self._events.ended = found.away, None
+        labelled = [(inspected["Config"]["Labels"].get(plan.ATTEMPT), inspected) for inspected in found.containers]
         here = {key: inspected for key, inspected in labelled if key}
         for key, inspected in here.items():
             self._adopt(key, inspected)
