@@ -24,7 +24,8 @@ SOCKET = "/var/run/docker.sock"
 SECONDS = 60
 """Limit of a request; an engine that does not answer for longer counts as away."""
 _END_SECONDS = 5.0
-_PING_SECONDS = 2.0
+_PING_SECONDS = 0.5
+"""An engine that is stopped by systemd may leave its socket open, and its successor answers a second later."""
 _CONNECTIONS = 10
 
 for noisy in ("docker", "urllib3"):
