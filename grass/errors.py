@@ -18,8 +18,13 @@ GrassError
 │   └── StoreRefusesError     … the master answers, but its store refuses writes
 │       └── StoreFullError        … because the store's disk is full    (exit 74)
 ├── TaskDiedError         a task of an Executor ended without the result of a call
+├── RemoteCallError       a call of an Executor ended with something that cannot be brought here as an object
 ├── WaitTimeoutError      wait longer: the work continues             (exit 124)
 └── StaleLeaseError       end: another master-agent took over
+
+KeyboardInterrupt
+└── ChangeInterrupted         Ctrl-C while a request that changes something was on its way  (exit 130)
+    └── SubmissionInterrupted     … the submission of a job
 
 An error of one module is a subclass beside the code that raises it. Exceptions of libraries are translated at the edge,
 with ``from``. Nothing branches on message text. Used by all packages.
@@ -173,12 +178,40 @@ class TaskDiedError(GrassError):
     code = "task-died"
 
 
+class RemoteCallError(GrassError):
+    """A call of ``grass.Executor`` raised or returned something that cannot be pickled or unpickled.
+
+    ``type_name``: of the exception in the task. ``traceback``: its text there; empty if there is none.
+    """
+
+    code = "remote-call"
+
+    def __init__(self, message: str, type_name: str = "", traceback: str = "") -> None:
+        super().__init__(message)
+        self.type_name = type_name
+        self.traceback = traceback
+
+
 class WaitTimeoutError(GrassError):
     """The time of a wait is over; what was waited for goes on."""
 
     code = "timeout"
     exit_code = 124
     http_status = 504
+
+
+class ChangeInterrupted(KeyboardInterrupt):
+    """Ctrl-C came while a request that changes something was on its way. The text says what may still happen."""
+
+
+class SubmissionInterrupted(ChangeInterrupted):
+    """Ctrl-C came while a job was being submitted. ``job_id``: of the job, which may run."""
+
+    def __init__(self, job_id: str) -> None:
+        super().__init__(
+            f"job {job_id}: interrupted while it was being submitted; it may run; `grass job stop {job_id}` stops it"
+        )
+        self.job_id = job_id
 
 
 class StaleLeaseError(GrassError):

@@ -1,59 +1,36 @@
-"""Function calls as text for tasks, and results as lines of their output. Does no I/O. Used by ``executor``.
+"""Function calls as text for tasks. Does no I/O. Used by ``executor`` and ``call_job``.
 
-A task gets its calls in ``GRASS_ENTRY`` and prints one marked line per result, so nothing needs a shared file system.
-To unpickle is to run code. So each result carries a code made with a key that only the executor and its tasks know, and
-lines without it are not results: what a function printed, or what somebody else wrote into the log.
+A task gets its calls in ``GRASS_ENTRY`` and prints its results, so nothing needs a shared file system. Each call is
+pickled by itself, so that one that cannot be pickled, or cannot be unpickled in the task, fails alone. A function, and
+an argument that several calls share, is sent once per task.
 """
 
 from __future__ import annotations
 
-import hmac
+import io
 import pickle
 import zlib
-from base64 import b64decode, b64encode
-from collections.abc import Iterable, Iterator, Sequence
+from base64 import b64encode
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import cloudpickle
 
 from grass.errors import InputError
 
-MARK = "\x1eGRASS-RESULT "
 MOST_ENTRY = 120_000
 """Characters of the calls of one task: Linux refuses longer variables."""
 MOST_JOB = 700_000
 """Characters of the calls of one job: a submission has at most 1 MiB."""
-
-PROGRAM = r"""
-import hmac, os, sys, traceback, zlib
-from base64 import b64decode, b64encode
-import cloudpickle, pickle
-def send(number, good, value):
-    text = b"%d %s" % (number, b64encode(zlib.compress(cloudpickle.dumps((good, value)), 1)))
-    line = b"\n\x1eGRASS-RESULT %s %s\n" % (hmac.new(key, text, "sha256").hexdigest().encode(), text)
-    while line:
-        line = line[os.write(1, line):]
-key, calls = pickle.loads(zlib.decompress(b64decode(os.environ["GRASS_ENTRY"])))
-for number, function, arguments, named in calls:
-    try:
-        good, value = True, function(*arguments, **named)
-    except BaseException as error:
-        good, value = False, (error, traceback.format_exc())
-    sys.stdout.flush()
-    try:
-        send(number, good, value)
-    except Exception as error:
-        said = "cannot be sent back: " + repr(error)
-        what = "the result" if good else "its exception " + repr(value[0])
-        send(number, False, (RuntimeError(what + " " + said), value[1] if not good else traceback.format_exc()))
-"""
-"""What a task runs. It needs Python and cloudpickle, and nothing of Grass."""
+_SMALL = (int, float, bool, type(None))
+"""Types of arguments that are never worth sharing."""
 
 
 class Call(NamedTuple):
     """One call of a function by an executor.
 
-    ``number``: its position in the job, by which its result is known.
+    ``number``: its position among the calls, by which its result is known.
     """
 
     number: int
@@ -65,60 +42,93 @@ class Call(NamedTuple):
 class PackedTask(NamedTuple):
     """The text that one task gets, with the numbers of its calls.
 
-    ``text``: the calls of one task; ``numbers``: which they are.
+    ``text``: the calls of one task; ``numbers``: which they are, in the order in which it runs them.
     """
 
     text: str
     numbers: tuple[int, ...]
 
 
-class Outcome(NamedTuple):
-    """What came of a call: its result, or its exception."""
+class Packed(NamedTuple):
+    """Calls as tasks, and the calls that cannot be sent.
+
+    ``tasks``: of the calls that can be sent; ``refused``: the error of each other call, by its number.
+    """
+
+    tasks: list[PackedTask]
+    refused: dict[int, InputError]
+
+
+class _PickledCall(NamedTuple):
+    """A call as bytes. ``shared``: the numbers of the shared arguments that it refers to."""
 
     number: int
-    good: bool
-    value: Any
-    """The result; or the exception, and its traceback as text."""
+    function: bytes
+    arguments: bytes
+    shared: frozenset[int]
 
 
-def packed(calls: Sequence[Call], key: bytes) -> str:
-    """Return the calls of one task as text. ``key``: for the codes of their results.
+class Packer:
+    """Packs calls. ``key``: for the codes of their results. ``path``: folders that tasks add to ``sys.path``."""
 
-    Raises InputError for calls that cannot be pickled or are too large.
-    """
-    try:
-        data = cloudpickle.dumps((key, [tuple(call) for call in calls]))
-    except Exception as error:
-        raise InputError(f"a function or its arguments cannot be pickled: {error}") from error
-    text = b64encode(zlib.compress(data, 1)).decode()
-    if len(text) > MOST_ENTRY:
-        raise InputError(
-            f"a call has {len(text) // 1024} KiB of code and arguments, at most {MOST_ENTRY // 1024} fit; "
-            "let the function read a file (`grass data push`)"
-        )
-    return text
+    def __init__(self, key: bytes, path: Sequence[str] = ()) -> None:
+        self._key = key
+        self._path = list(path)
+
+    def tasks(self, calls: Sequence[Call], count: int) -> Packed:
+        """Divide the calls among ``count`` tasks; more, if the calls of a task are too large."""
+        pickled, shared, refused = _pickled(calls)
+        tasks: list[PackedTask] = []
+        fitting = [call for call in pickled if not self._is_too_large(call, shared, refused)]
+        waiting = list(reversed(chunks(fitting, count)))
+        while waiting:
+            group = waiting.pop()
+            text = self._text(group, shared)
+            if len(text) <= MOST_ENTRY:
+                tasks.append(PackedTask(text, tuple(call.number for call in group)))
+            else:
+                half = len(group) // 2
+                waiting += [group[half:], group[:half]]
+        return Packed(tasks, refused)
+
+    def _is_too_large(self, call: _PickledCall, shared: Sequence[bytes], refused: dict[int, InputError]) -> bool:
+        """Return whether a call does not fit into a task of its own, and note its error."""
+        size = len(call.function) + len(call.arguments) + sum(len(shared[number]) for number in call.shared)
+        characters = len(self._text([call], shared)) if size > MOST_ENTRY // 2 else 0  # most calls are far smaller
+        if characters > MOST_ENTRY:
+            refused[call.number] = InputError(
+                f"a call has {characters // 1024} KiB of code and arguments, at most {MOST_ENTRY // 1024} fit; "
+                "let the function read a file (`grass data push`)"
+            )
+        return characters > MOST_ENTRY
+
+    def _text(self, calls: Sequence[_PickledCall], shared: Sequence[bytes]) -> str:
+        functions = {function: place for place, function in enumerate(dict.fromkeys(call.function for call in calls))}
+        used = {number: shared[number] for number in sorted(frozenset().union(*(call.shared for call in calls)))}
+        short = [(call.number, functions[call.function], call.arguments) for call in calls]
+        data = pickle.dumps((self._key, self._path, list(functions), used, short))
+        return b64encode(zlib.compress(data, 1)).decode()
 
 
-def chunks(calls: Sequence[Call], count: int) -> list[Sequence[Call]]:
+class _Pickler(cloudpickle.Pickler):  # type: ignore[misc] # cloudpickle has no types
+    """Pickles a call, without the arguments that other calls have, too."""
+
+    def __init__(self, file: io.BytesIO, places: dict[int, int]) -> None:
+        super().__init__(file)
+        self._places = places
+        self.used: set[int] = set()
+
+    def persistent_id(self, value: object) -> int | None:
+        place = self._places.get(id(value))
+        if place is not None:
+            self.used.add(place)
+        return place
+
+
+def chunks(calls: Sequence[_PickledCall], count: int) -> list[Sequence[_PickledCall]]:
     """Return the calls in at most ``count`` groups of nearly the same size, in their order."""
     size = -(-len(calls) // max(1, count))
-    return [calls[at : at + size] for at in range(0, len(calls), size)]
-
-
-def packed_tasks(calls: Sequence[Call], count: int, key: bytes) -> list[PackedTask]:
-    """Divide the calls among ``count`` tasks; more, if the calls of a task are too large."""
-    tasks: list[PackedTask] = []
-    waiting = list(reversed(chunks(calls, count)))
-    while waiting:
-        group = waiting.pop()
-        try:
-            tasks.append(PackedTask(packed(group, key), tuple(call.number for call in group)))
-        except InputError:
-            if len(group) == 1:
-                raise
-            half = len(group) // 2
-            waiting += [group[half:], group[:half]]
-    return tasks
+    return [calls[at : at + size] for at in range(0, len(calls), size)] if calls else []
 
 
 def jobs_of(tasks: Sequence[PackedTask]) -> Iterator[list[PackedTask]]:
@@ -135,12 +145,59 @@ def jobs_of(tasks: Sequence[PackedTask]) -> Iterator[list[PackedTask]]:
         yield job
 
 
-def outcomes(lines: Iterable[str], key: bytes) -> Iterator[Outcome]:
-    """Yield the outcomes among lines of output. Nothing is unpickled that was not made with ``key``."""
-    for line in lines:
-        if MARK in line:
-            code, _, text = line.rpartition(MARK)[2].encode(errors="surrogateescape").partition(b" ")
-            if hmac.compare_digest(code, hmac.new(key, text, "sha256").hexdigest().encode()):
-                number, _, data = text.partition(b" ")
-                good, value = pickle.loads(zlib.decompress(b64decode(data)))  # noqa: S301 # the code is right
-                yield Outcome(int(number), good, value)
+def _pickled(calls: Sequence[Call]) -> tuple[list[_PickledCall], list[bytes], dict[int, InputError]]:
+    """Return the calls as bytes, the shared arguments as bytes, and the errors of the other calls by their number."""
+    places, shared = _shared(calls)
+    functions: dict[int, bytes] = {}  # by id: the calls keep the functions alive
+    pickled: list[_PickledCall] = []
+    refused: dict[int, InputError] = {}
+    for call in calls:
+        try:
+            if id(call.function) not in functions:
+                functions[id(call.function)] = cloudpickle.dumps(call.function)
+            arguments, used = _arguments(call, places)
+        except Exception as error:  # noqa: BLE001 a user's object may raise anything when it is pickled
+            refused[call.number] = _unpicklable(error)
+        else:
+            pickled.append(_PickledCall(call.number, functions[id(call.function)], arguments, used))
+    return pickled, shared, refused
+
+
+def _arguments(call: Call, places: dict[int, int]) -> tuple[bytes, frozenset[int]]:
+    content = (call.arguments, call.named)
+    if not places:
+        return cloudpickle.dumps(content), frozenset()
+    file = io.BytesIO()
+    pickler = _Pickler(file, places)
+    pickler.dump(content)
+    return file.getvalue(), frozenset(pickler.used)
+
+
+def _shared(calls: Sequence[Call]) -> tuple[dict[int, int], list[bytes]]:
+    """Return the places of the arguments that several calls have, by their id, and these arguments as bytes.
+
+    One that cannot be pickled is left out: each call that has it then fails with its own error.
+    """
+    values: dict[int, Any] = {}
+    counts: Counter[int] = Counter()
+    for call in calls:
+        own = {id(value): value for value in (*call.arguments, *call.named.values()) if not isinstance(value, _SMALL)}
+        values |= own
+        counts.update(own.keys())
+    places: dict[int, int] = {}
+    shared: list[bytes] = []
+    for identity, value in values.items():
+        if counts[identity] > 1:
+            try:
+                data = cloudpickle.dumps(value)
+            except Exception:  # noqa: BLE001, S112 said by the calls that have it
+                continue
+            places[identity] = len(shared)
+            shared.append(data)
+    return places, shared
+
+
+def _unpicklable(error: Exception) -> InputError:
+    refusal = InputError(f"a function or its arguments cannot be pickled: {error}")
+    refusal.__cause__ = error
+    return refusal

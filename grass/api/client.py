@@ -19,7 +19,7 @@ from grass.api.keyring import load_client
 from grass.api.node_calls import NodeCalls
 from grass.api.operation_calls import OperationCalls
 from grass.api.patience import TIMEOUT
-from grass.api.requests import path_of
+from grass.api.requests import after_ctrl_c, path_of
 from grass.api.schedule_calls import ScheduleCalls
 from grass.api.streams import (
     LogQuery,
@@ -31,7 +31,7 @@ from grass.api.task_calls import TaskCalls
 from grass.api.transport import Transport, View
 from grass.api.user_calls import UserCalls
 from grass.entropy import run_id
-from grass.errors import InputError, ManifestError, NotFoundError
+from grass.errors import ChangeInterrupted, InputError, ManifestError, NotFoundError, SubmissionInterrupted
 from grass.mode_file import is_on_this_machine
 from grass.model.key_text import task_parts
 from grass.model.lifecycle import TaskState
@@ -104,21 +104,24 @@ class ApiClient(OperationCalls, ScheduleCalls, EventCalls, NodeCalls, UserCalls,
         Its tasks run in ``cwd``, by default the file's folder, or the current one for a mapping. ``strict``: refuse
         jobs with warnings, and jobs that no node could ever run. ``env``: variables for all tasks; they replace those
         of the job. ``file``: name and text of the file that a mapping was read from, kept to be shown (``job_file``).
-        Raises ManifestError, ConflictError (that name is active).
+        Raises ManifestError, ConflictError (that name is active); after Ctrl-C SubmissionInterrupted, with the id of
+        the job, if it may run.
         """
         from grass.wire.job_file import pack
 
         document, folder, source, text = _load(job, cwd, env)
         file = file if text is None else (Path(source).name, text)
+        new_id = _new_id(document, source)
         body = {
             "manifest": document,
             "strict": strict,
             "cwd": folder,
             "shell": self._shell(),
-            "id": _new_id(document, source),
+            "id": new_id,
             "file": builtins(pack(*file)) if file else None,
         }
-        return self._submit("/v1/jobs", body, source)
+        with after_ctrl_c(SubmissionInterrupted(new_id)):
+            return self._submit("/v1/jobs", body, source)
 
     def plan(self, job: Document) -> View:
         """Return where a job would run if it were started now. Changes nothing. Raises ManifestError."""
@@ -126,7 +129,10 @@ class ApiClient(OperationCalls, ScheduleCalls, EventCalls, NodeCalls, UserCalls,
 
         document, _, source, _ = _load(job, None)
         parse_job(document, source=source)
-        return self._submit("/v1/plan", {"manifest": document, "shell": self._shell()}, source)
+        try:
+            return self._submit("/v1/plan", {"manifest": document, "shell": self._shell()}, source)
+        except ChangeInterrupted as interrupt:
+            raise KeyboardInterrupt from interrupt
 
     def jobs(
         self,
@@ -305,12 +311,17 @@ class ApiClient(OperationCalls, ScheduleCalls, EventCalls, NodeCalls, UserCalls,
         from grass.manifest import parse_schedule
 
         document, folder, source, _ = _load(schedule, cwd)
-        parse_schedule(document, source=source)
-        return self._submit(
-            "/v1/schedules",
-            lambda attempt: {"manifest": document, "cwd": folder, "shell": self._shell(), "retry": attempt > 0},
-            source,
+        name = parse_schedule(document, source=source).schedule.name
+        interrupted = ChangeInterrupted(
+            f"schedule {name}: interrupted while it was being submitted; it may have started; "
+            f"`grass schedule stop {name}` stops it"
         )
+        with after_ctrl_c(interrupted):
+            return self._submit(
+                "/v1/schedules",
+                lambda attempt: {"manifest": document, "cwd": folder, "shell": self._shell(), "retry": attempt > 0},
+                source,
+            )
 
     def status(self) -> View:
         """Return the cluster's name and version, the calling user, and the numbers of jobs and nodes by state. Raises

@@ -7,28 +7,27 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor as StandardExecutor
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from queue import Empty, SimpleQueue
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from grass.api import call_packing
-from grass.api.call_packing import Call, Outcome
+from grass import clock
+from grass.api import call_packing, driver_path, executor_end
+from grass.api.call_job import COMPONENT, CallJob, fail
+from grass.api.call_packing import Call, PackedTask
+from grass.api.call_program import program
 from grass.entropy import password, run_id
-from grass.errors import ConflictError, InputError, NotFoundError, TaskDiedError
-from grass.model.lifecycle import JobState, NodeState
+from grass.errors import ConflictError, GrassError, InputError, NotFoundError, SubmissionInterrupted
+from grass.model.lifecycle import NodeState
 
 if TYPE_CHECKING:
-    from grass.api.client import View
     from grass.api.typed_client import Client
 
 T = TypeVar("T")
 _GATHER = 0.02
 """Seconds for which calls of ``submit`` are gathered into one job."""
 _MOST_GATHERED = 1000
-
-
-class RemoteTraceback(Exception):
-    """The cause of an exception that a function raised in a task: its traceback there, as text."""
 
 
 class Executor(StandardExecutor):
@@ -41,9 +40,12 @@ class Executor(StandardExecutor):
     succeeded are deleted.
 
     ``map`` starts one array job for all items; ``submit`` gathers calls for 20 ms into one job. What a function prints
-    is in the job's log. A future raises what the function raised, with its traceback as the cause; TaskDiedError if the
-    task ended before (killed, stopped, node lost); InputError for a call that cannot be pickled or is larger than
-    117 KiB.
+    is in the job's log. A future raises what the function raised, with its traceback as the cause; RemoteCallError if
+    that cannot be brought here; TaskDiedError if the call ended its process, or its task ended before (stopped, node
+    lost); InputError for a call that cannot be pickled or is larger than 117 KiB. No call has the error of another.
+
+    Modules of the driver's own folders (``sys.path``) work in tasks. The interpreter waits for its calls before it
+    ends. Ctrl-C in a ``with`` stops its jobs.
     """
 
     def __init__(
@@ -73,13 +75,15 @@ class Executor(StandardExecutor):
             "command": [
                 python or (sys.executable if client.on_this_machine else "python3"),
                 "-c",
-                call_packing.PROGRAM,
+                program(),
             ],
             "resources": {key: amount for key, amount in amounts.items() if amount is not None},
             "env": dict(env or {}),
             **({"image": image} if image else {}),
         }
         self._max_workers = max_workers
+        self._finds_files = client.on_this_machine and not image
+        """Whether tasks find the files of the driver."""
         self._key = password().encode()
         self._name = name
         self._keep = keep
@@ -88,6 +92,18 @@ class Executor(StandardExecutor):
         self._calls: SimpleQueue[tuple[Future[Any], Call] | None] = SimpleQueue()
         self._gatherer: threading.Thread | None = None
         self._jobs: dict[str, threading.Thread] = {}
+        self._unsure: list[str] = []
+        """Jobs whose submission Ctrl-C interrupted."""
+        executor_end.wait_at_exit(self)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        """Wait for all results. After Ctrl-C: stop the jobs, and do not wait."""
+        if kind is not None and issubclass(kind, KeyboardInterrupt):
+            self.interrupt()
+            return None
+        return super().__exit__(kind, error, trace)
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
         """Run ``fn(*args, **kwargs)`` in a task of its own; return its future. Raises RuntimeError after shutdown."""
@@ -105,15 +121,30 @@ class Executor(StandardExecutor):
     ) -> Iterator[T]:
         """Return the results of ``fn`` for each item, in their order; raises the exception of an item in its place.
 
-        The items are divided among the tasks at once, so ``chunksize`` has no effect. ``timeout``: seconds per
-        result; a later one raises TimeoutError. Raises RuntimeError after shutdown.
+        The items are divided among the tasks at once, at least ``chunksize`` for each task. ``timeout``: seconds from
+        this call on; a later result raises TimeoutError. An iterator that raised or was dropped stops the rest.
+        Raises RuntimeError after shutdown.
         """
+        if chunksize < 1:
+            raise ValueError("chunksize must be >= 1.")
+        until = None if timeout is None else clock.steady() + timeout
         calls = [Call(number, fn, items, {}) for number, items in enumerate(zip(*iterables, strict=False))]
         futures: list[Future[Any]] = [Future() for _ in calls]
         with self._lock:
             self._check_open()
-        self._start(futures, calls, self._workers(len(calls)))
-        return (future.result(timeout) for future in futures)
+        tasks = min(self._workers(len(calls)), -(-len(calls) // chunksize))
+        jobs = self._start(futures, calls, tasks)
+        return self._results(futures, jobs, until)
+
+    def _results(self, futures: list[Future[Any]], jobs: Sequence[str], until: float | None) -> Iterator[Any]:
+        """Yield the results. Nobody can get the others once this ends early, so their jobs are stopped."""
+        futures.reverse()
+        try:
+            while futures:  # each is removed before its result is given away, so that this does not keep it
+                yield futures.pop().result(None if until is None else until - clock.steady())
+        finally:
+            if any(not future.done() for future in futures):
+                self._stop(jobs)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Take no more calls. ``wait``: until all results are there. ``cancel_futures``: stop the tasks."""
@@ -124,12 +155,39 @@ class Executor(StandardExecutor):
         if gatherer is not None and (wait or cancel_futures):
             gatherer.join()  # it starts the last calls
         if cancel_futures:
-            for job_id in list(self._jobs):
-                with suppress(ConflictError, NotFoundError):  # it has just ended, and may have been deleted
-                    self._client.stop(job_id)
+            self._stop(list(self._jobs))
         if wait:
             for thread in list(self._jobs.values()):
                 thread.join()
+
+    def interrupt(self) -> None:
+        """Stop all jobs after Ctrl-C, and say which. Does not wait for their ends."""
+        why, stopping = "interrupted", set(self._jobs)
+        try:
+            self.shutdown(wait=False, cancel_futures=True)
+            self._unsure = [job_id for job_id in self._unsure if not self._stop([job_id])]
+        except (GrassError, KeyboardInterrupt) as error:
+            why, stopping = str(error) or "interrupted again", set()
+        if stopping:
+            executor_end.say(f"grass.Executor: interrupted; stopping {', '.join(sorted(stopping))}")
+        if going_on := [*self._unsure, *({*self._jobs} - stopping)]:
+            how = executor_end.how_to_stop(going_on)
+            executor_end.say(f"grass.Executor: {', '.join(going_on)} may still run ({why}); {how}")
+        self._jobs.clear()  # nobody waits for them any more
+
+    def active_jobs(self) -> list[str]:
+        """Return the ids of the jobs that have not ended."""
+        return list(self._jobs)
+
+    def _stop(self, jobs: Iterable[str]) -> int:
+        """Stop jobs; return how many are known to the cluster."""
+        found = 0
+        for job_id in jobs:
+            with suppress(NotFoundError):  # it has ended and was deleted
+                with suppress(ConflictError):  # it has just ended
+                    self._client.stop(job_id)
+                found += 1
+        return found
 
     def _check_open(self) -> None:
         if self._closed:
@@ -160,61 +218,53 @@ class Executor(StandardExecutor):
             calls = [call._replace(number=number) for number, (_, call) in enumerate(wanted)]
             self._start([future for future, _ in wanted], calls, len(calls))
 
-    def _start(self, futures: Sequence[Future[Any]], calls: Sequence[Call], tasks: int) -> None:
-        """Start the calls, in as many jobs as their size needs. A failure to start becomes that of the futures whose
-        jobs did not start."""
-        if not calls:
-            return
+    def _start(self, futures: Sequence[Future[Any]], calls: Sequence[Call], tasks: int) -> list[str]:
+        """Start the calls, in as many jobs as their size needs, and return the ids of the jobs.
+
+        A call that cannot be sent has its own error. A failure to start becomes that of the futures whose jobs did not
+        start.
+        """
+        started: list[str] = []
         waiting = dict(enumerate(futures))
         try:
-            for job in call_packing.jobs_of(call_packing.packed_tasks(calls, tasks, self._key)):
-                started = self._start_job([task.text for task in job])
+            packed = self._packed(calls, tasks)
+            for number, error in packed.refused.items():
+                waiting.pop(number).set_exception(error)
+            for job in call_packing.jobs_of(packed.tasks):
                 own = {number: futures[number] for task in job for number in task.numbers}
-                reader = threading.Thread(target=self._collect, args=(started["id"], own), daemon=True)
-                self._jobs[started["id"]] = reader
-                reader.start()
+                started.append(self._start_job(job, own))
                 for number in own:
                     del waiting[number]
         except Exception as error:  # noqa: BLE001 those who wait must learn of it
-            _fail(waiting.values(), error)
+            fail(waiting.values(), error)
+        return started
 
-    def _start_job(self, texts: Sequence[str]) -> View:
-        component = {**self._component, "from": {"entries": list(texts)}}
-        return self._client.start({"name": run_id(self._name), "components": {"main": component}})
+    def _packed(self, calls: Sequence[Call], tasks: int) -> call_packing.Packed:
+        folders = driver_path.own_folders()
+        packer = call_packing.Packer(self._key, folders if self._finds_files else ())
+        with nullcontext() if self._finds_files else driver_path.by_value(folders):
+            return packer.tasks(calls, tasks)
 
-    def _collect(self, job_id: str, futures: Mapping[int, Future[Any]]) -> None:
-        """Pass the results of one job on, and say what became of the calls without one."""
+    def _start_job(self, tasks: Sequence[PackedTask], futures: Mapping[int, Future[Any]]) -> str:
+        component = {**self._component, "from": {"entries": [task.text for task in tasks]}}
         try:
-            for outcome in call_packing.outcomes(self._lines(job_id), self._key):
-                _settle(futures[outcome.number], outcome)
-            ended = self._client.wait(job_id)
-            why = ended["reason"]["message"] if ended["reason"] else ended["state"]
-            text = f"job {job_id}: ended without this result ({why}); `grass job logs {job_id}` shows its output"
-            _fail(futures.values(), TaskDiedError(text))
-            if ended["state"] == JobState.SUCCEEDED and not self._keep:
-                self._client.delete(job_id)
-        except Exception as error:  # noqa: BLE001 nobody else would tell those who wait: a result may not unpickle
-            _fail(futures.values(), error)
+            started = self._client.start({"name": run_id(self._name), "components": {COMPONENT: component}})
+        except SubmissionInterrupted as interrupted:
+            self._unsure.append(interrupted.job_id)
+            raise
+        job_id: str = started["id"]
+        job = CallJob(self._client, job_id, tasks, futures, self._keep)
+        reader = threading.Thread(target=self._read, args=(job,), name=f"grass-{job_id}", daemon=True)
+        self._jobs[job_id] = reader
+        try:
+            reader.start()
+        except RuntimeError:  # the interpreter is ending, and starts no threads: this one reads
+            self._jobs[job_id] = threading.current_thread()
+            self._read(job)
+        return job_id
+
+    def _read(self, job: CallJob) -> None:
+        try:
+            job.read(self._key)
         finally:
-            self._jobs.pop(job_id, None)
-
-    def _lines(self, job_id: str) -> Iterator[str]:
-        for record in self._client.logs(job_id, follow=True, stream="stdout"):
-            yield record["text"]
-
-
-def _settle(future: Future[Any], outcome: Outcome) -> None:
-    if future.done():
-        return
-    if outcome.good:
-        future.set_result(outcome.value)
-        return
-    error, text = outcome.value
-    error.__cause__ = RemoteTraceback(f"\n{text}")
-    future.set_exception(error)
-
-
-def _fail(futures: Iterable[Future[Any]], error: Exception) -> None:
-    for future in futures:
-        if not future.done():
-            future.set_exception(error)
+            self._jobs.pop(job.id, None)

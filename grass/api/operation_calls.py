@@ -8,7 +8,7 @@ from grass import clock
 from grass.api.requests import Requests, path_of, quoted
 from grass.api.transport import View, with_query
 from grass.entropy import operation_id, run_id
-from grass.errors import InputError, WaitTimeoutError
+from grass.errors import ChangeInterrupted, InputError, SubmissionInterrupted, WaitTimeoutError
 from grass.wire.waits import LONGEST_WAIT
 
 
@@ -21,8 +21,9 @@ class OperationCalls(Requests):
         Raises ConflictError if the job is active, or nothing failed.
         """
         record = self._get(path_of("jobs", name), specification=False)
-        body = {"failed": failed, "id": run_id(record["name"])}
-        return self._post(path_of("jobs", record["id"], "rerun"), body)
+        new_id = run_id(record["name"])
+        body = {"failed": failed, "id": new_id}
+        return self._post(path_of("jobs", record["id"], "rerun"), body, SubmissionInterrupted(new_id))
 
     def hold(self, name: str) -> View:
         """Start nothing of a queued job until ``release``. Raises ConflictError for a job that has begun,
@@ -115,4 +116,9 @@ class OperationCalls(Requests):
             clock.sleep(answer["pause"])
 
     def _operate(self, name: str, kind: str, body: View) -> View:
-        return self._post(path_of("jobs", name, "operations"), {"kind": kind, "id": operation_id(), **body})
+        new_id = operation_id()
+        interrupted = ChangeInterrupted(
+            f"job {name}: interrupted; operation {new_id} ({kind}) may still be carried out; "
+            f"`grass job operations {name}` shows it"
+        )
+        return self._post(path_of("jobs", name, "operations"), {"kind": kind, "id": new_id, **body}, interrupted)

@@ -32,6 +32,7 @@ class Patience:
         self._pauses = Backoff(0.01, 0.3)
         self._corrected = self._renewed = False
         self.attempt, self.arrived = 0, False  # arrived: an attempt may have reached the server
+        self.sent = False  # an attempt began to send
         self.answer: UnreachableError | None = None
         """What the server last answered. Attempts that then ran out of time do not refute it."""
 

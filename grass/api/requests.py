@@ -5,10 +5,12 @@ Names that cannot be part of a path are refused here, before anything is sent.
 
 from __future__ import annotations
 
-from urllib.parse import quote
+from collections.abc import Iterator
+from contextlib import contextmanager
+from urllib.parse import quote, unquote
 
 from grass.api.transport import Transport, View, with_query
-from grass.errors import InputError, NotFoundError
+from grass.errors import ChangeInterrupted, InputError, NotFoundError
 
 
 class Requests:
@@ -23,13 +25,35 @@ class Requests:
         answer: View = self._transport.call("GET", with_query(path, query))
         return answer
 
-    def _post(self, path: str, body: View) -> View:
-        answer: View = self._transport.call("POST", path, body)
+    def _post(self, path: str, body: View, interrupted: ChangeInterrupted | None = None) -> View:
+        """``interrupted``: raised after Ctrl-C if the change may still be made. Default: says which change of what."""
+        with after_ctrl_c(interrupted or _interrupted(path)):
+            answer: View = self._transport.call("POST", path, body)
         return answer
 
     def _delete(self, path: str) -> View:
-        answer: View = self._transport.call("DELETE", path)
+        with after_ctrl_c(_interrupted(f"{path}/delete")):
+            answer: View = self._transport.call("DELETE", path)
         return answer
+
+
+@contextmanager
+def after_ctrl_c(interrupted: ChangeInterrupted) -> Iterator[None]:
+    """Raise ``interrupted`` in place of the general ChangeInterrupted."""
+    try:
+        yield
+    except ChangeInterrupted as general:
+        raise interrupted from general
+
+
+def _interrupted(path: str) -> ChangeInterrupted:
+    """Return what Ctrl-C raises during a request to ``/v1/nodes/NAME/drain``, or another such path."""
+    _, _, nouns, *rest = path.split("/")
+    if len(rest) < 2:
+        return ChangeInterrupted(f"{nouns}: interrupted; the request may still be carried out")
+    what, name = f"{nouns[:-1]} {unquote(rest[0])}", rest[-1]
+    where = f"`grass {nouns[:-1]} list`" if nouns in ("jobs", "nodes", "schedules", "users") else "`grass status`"
+    return ChangeInterrupted(f"{what}: interrupted; the request ({name}) may still be carried out; see {where}")
 
 
 def path_of(noun: str, name: str, *rest: str) -> str:

@@ -28,6 +28,7 @@ from grass.api.session_file import forget_session, load_session, save_session
 from grass.entropy import request_id
 from grass.errors import (
     CertificateError,
+    ChangeInterrupted,
     InputError,
     MasterAwayError,
     NodeUnreachableError,
@@ -124,10 +125,17 @@ class Transport:
     def call(self, method: str, target: str, body: Body = None, *, wait: float = 0.0) -> Any:
         """Return the reply's body. Raises the server's error, or UnreachableError.
 
+        Raises ChangeInterrupted if Ctrl-C came when a request that changes something was on its way.
         ``wait``: seconds for which the server may hold the request before it answers.
         """
         changes = method != "GET"
-        return self._patiently(lambda each: self._content(self._send(method, target, body, each)), wait, changes)
+        patience = Patience(self._timeout, wait, resumed=False)
+        try:
+            return self._patiently(lambda: self._content(self._send(method, target, body, patience)), patience, changes)
+        except KeyboardInterrupt as interrupt:
+            if changes and patience.sent:
+                raise ChangeInterrupted("interrupted; the requested change may still be made") from interrupt
+            raise
 
     def stream(
         self, method: str, target: str, body: Body = None, *, silence: float = 0.0, resumed: bool = False
@@ -139,10 +147,11 @@ class Transport:
         went away now, gets as long to restart.
         """
 
-        def begin(patience: Patience) -> _Sent:
-            return self._begin(self._send(method, target, body, patience))
-
-        sent = self._patiently(begin, 0.0, resumed=resumed or self._answered)
+        resumed = resumed or self._answered
+        patience = Patience(self._timeout, 0.0, resumed)
+        sent = self._patiently(
+            lambda: self._begin(self._send(method, target, body, patience)), patience, resumed=resumed
+        )
         sent.response.wait_at_most(max(silence, self._timeout))
         return _pieces(sent, self._release)
 
@@ -159,12 +168,12 @@ class Transport:
                 self._idle.pop().close()
 
     def _patiently(
-        self, attempt_once: Callable[[Patience], _T], wait: float, changes: bool = False, resumed: bool = False
+        self, attempt_once: Callable[[], _T], patience: Patience, changes: bool = False, resumed: bool = False
     ) -> _T:
-        patience, reported = Patience(self._timeout, wait, resumed), False
+        reported = False
         while True:
             try:
-                return attempt_once(patience)
+                return attempt_once()
             except (MasterAwayError, CertificateError):
                 raise  # the API itself has waited for the master-agent; a missing file does not come back by itself
             except _SessionEndedError as ended:
@@ -202,6 +211,7 @@ class Transport:
 
     def _send(self, method: str, target: str, body: Body, patience: Patience) -> _Sent:
         sealed = self._seal(method, target, _text_of(body, patience.attempt), patience.left)
+        patience.sent = True
         return self._exchange(method, target, sealed, patience.left)
 
     def _exchange(self, method: str, target: str, sealed: Sealed, seconds: float) -> _Sent:

@@ -41,7 +41,8 @@ def push(invocation: Invocation, local: Path, remote: str, copy_links: bool) -> 
     """
     begun = clock.steady()
     progress = transfer.shown(invocation.output)
-    size = transfers.push(transfer.access(invocation), local, remote, progress, copy_links=copy_links)
+    with transfer.interrupted(f"{remote}: interrupted; files that were sent are there; the same command continues"):
+        size = transfers.push(transfer.access(invocation), local, remote, progress, copy_links=copy_links)
     transfer.done(invocation.output, f"{local} → {remote}", size, clock.steady() - begun, remote)
 
 
@@ -73,7 +74,8 @@ def list_files(invocation: Invocation, remote: str) -> None:
 @pass_invocation
 def remove(invocation: Invocation, remote: str, recursive: bool) -> None:
     """Remove a file or folder from the share."""
-    removed = transfer.access(invocation).ask(RemoveFiles(paths.to_remove(remote), recursive))
+    with transfer.interrupted(f"{remote}: interrupted; it may be removed, or a part of it; see `grass data list`"):
+        removed = transfer.access(invocation).ask(RemoveFiles(paths.to_remove(remote), recursive))
     invocation.output.show(Result(builtins(removed), lambda _: [f"{remote}  removed"], [remote]))
 
 

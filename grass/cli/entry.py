@@ -1,4 +1,4 @@
-"""Entry point of the `grass` program. Handles Ctrl-C while the other modules are still being imported.
+"""Entry point of the `grass` program. Handles Ctrl-C and TERM while the other modules are still being imported.
 
 Called by the installed program (``pyproject.toml``).
 """
@@ -13,12 +13,17 @@ from typing import NoReturn
 
 def main() -> NoReturn:
     listens = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # False: SIGINT is ignored (nohup)
+    ends = signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
     if listens:
         signal.signal(signal.SIGINT, _interrupted)
+    if ends:
+        signal.signal(signal.SIGTERM, _interrupted)
     from grass.cli import main as grass
 
     if listens:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if ends:
+        signal.signal(signal.SIGTERM, grass.on_term)
     grass.main()
 
 

@@ -25,6 +25,7 @@ class Exit(IntEnum):
     NOT_EXECUTABLE = 126  # for `job exec`, as in a shell
     COMMAND_NOT_FOUND = 127
     INTERRUPTED = 130  # Ctrl-C: 128 + SIGINT
+    TERMINATED = 143  # 128 + SIGTERM
     PIPE_CLOSED = 141  # the reader of the output closed the pipe: 128 + SIGPIPE
 
 

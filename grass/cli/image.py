@@ -45,11 +45,13 @@ def push(invocation: Invocation, name: str, archive: Path | None) -> None:
         raise InputError("name an image of this machine's engine, or a file: `grass image push --file image.tar`")
     scratch = environment.grass_home() / "cache"
     output = invocation.output
-    pushed = transfers.push_image(
-        transfer.access(invocation), name, archive, scratch, output.note, transfer.shown(output)
-    )
-    for each, image in pushed.items():
-        invocation.client().sign_off_image(each, image.config, image.programs)
+    what = f"image {name or archive}"
+    with transfer.interrupted(f"{what}: interrupted; it may be incomplete in the share; the same command continues"):
+        pushed = transfers.push_image(
+            transfer.access(invocation), name, archive, scratch, output.note, transfer.shown(output)
+        )
+        for each, image in pushed.items():
+            invocation.client().sign_off_image(each, image.config, image.programs)
     names = list(pushed)
     output.show(Result(names, lambda _: [f"{one}  pushed" for one in names], names))
 
@@ -70,9 +72,10 @@ def remove(invocation: Invocation, name: str) -> None:
 
     Nodes keep images that they have loaded.
     """
-    removed = transfer.access(invocation).ask(RemoveImage(full_name(name)))
-    with suppress(NotFoundError):  # pushed before digests were recorded
-        invocation.client().forget_image(full_name(name))
+    with transfer.interrupted(f"image {name}: interrupted; it may be removed; see `grass image list`"):
+        removed = transfer.access(invocation).ask(RemoveImage(full_name(name)))
+        with suppress(NotFoundError):  # pushed before digests were recorded
+            invocation.client().forget_image(full_name(name))
     line = f"{removed.removed}  removed, {show_memory(removed.freed)} freed"
     invocation.output.show(Result(builtins(removed), lambda _: [line], [removed.removed]))
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
+from types import FrameType
 from typing import NoReturn, TextIO
 
 import click
@@ -17,7 +18,7 @@ from grass.cli.command import Group
 from grass.cli.exits import Exit
 from grass.cli.invocation import Invocation
 from grass.cli.output import Format, Output, OutputClosedError
-from grass.errors import GrassError, ManifestError
+from grass.errors import ChangeInterrupted, GrassError, ManifestError
 from grass.model.names import is_name
 
 _COMMANDS = {
@@ -85,6 +86,15 @@ def grass() -> None:
     """
 
 
+class Terminated(KeyboardInterrupt):
+    """TERM: ends a command as Ctrl-C does, with another exit code."""
+
+
+def on_term(number: int, frame: FrameType | None) -> NoReturn:
+    """Handle the signal TERM."""
+    raise Terminated
+
+
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run `grass` and end the process at once: shutting the interpreter down would take a sixth of a short call."""
     code = execute(sys.argv[1:] if arguments is None else list(arguments))
@@ -127,9 +137,8 @@ def _guarded(invocation: Invocation, arguments: list[str]) -> int:
     except click.ClickException as error:
         output.error(_usage(error, arguments), code="bad-input")
         return Exit.BAD_INPUT
-    except (click.exceptions.Abort, KeyboardInterrupt):
-        output.error("interrupted", code="interrupted")
-        return Exit.INTERRUPTED
+    except (click.exceptions.Abort, KeyboardInterrupt) as error:
+        return _interrupted(output, error)
     except GrassError as error:
         problems = error.problems if isinstance(error, ManifestError) else []
         wire = [{"path": problem.path, "message": problem.message} for problem in problems]
@@ -142,6 +151,20 @@ def _guarded(invocation: Invocation, arguments: list[str]) -> int:
         return Exit.SYSTEM if error.errno in _SYSTEM_FAULTS else Exit.BAD_INPUT
     except Exception as error:  # noqa: BLE001 the last line of defence: a user never sees a raw traceback
         return _defect(invocation, error)
+
+
+def _interrupted(output: Output, error: BaseException) -> int:
+    """Say what a change that was on its way may still do. click raises Abort because of a KeyboardInterrupt."""
+    causes = list(_causes(error))
+    text = next((str(each) for each in causes if isinstance(each, ChangeInterrupted)), "interrupted")
+    output.error(text, code="interrupted")
+    return Exit.TERMINATED if any(isinstance(each, Terminated) for each in causes) else Exit.INTERRUPTED
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__
 
 
 def _hint(message: str, arguments: Sequence[str]) -> str:

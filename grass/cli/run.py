@@ -13,7 +13,7 @@ import stat
 import sys
 import termios
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any
@@ -75,17 +75,16 @@ def run(
         warn_of_input(invocation.output)
     document = document_of(options.name or entropy.run_id("run"), command, options)
     client, output = invocation.client(), invocation.output
-    try:
-        job = client.start(document, env=environment_of(env, env_all))
-    except ManifestError as error:
-        raise as_options(error, options) from error
-    for warning in job["warnings"]:
-        output.warn(warning)
+    environment = environment_of(env, env_all)
     if detach:
+        job = _start(client, output, document, environment, options)
         output.show(Result(job, lambda _: [f"{job['name']}  {job['id']}"], [job["id"]]))
         return Exit.OK
-    output.note(f"{job['name']}: started as {job['id']}")
-    with Interrupts(lambda: _stop(client, output, job)):
+    stopper = Stopper(client, output, str(document["name"]))
+    with Interrupts(stopper.stop):
+        job = _start(client, output, document, environment, options)
+        output.note(f"{job['name']}: started as {job['id']}")
+        stopper.started(job)
         try:
             return follow(client, output, job["id"])
         except OutputClosedError:
@@ -94,6 +93,18 @@ def run(
         except KeyboardInterrupt:
             output.note(f"detached; {job['name']} continues: `grass job wait {job['name']}`")
             return Exit.INTERRUPTED
+
+
+def _start(
+    client: ApiClient, output: Output, document: View, environment: Mapping[str, str], options: JobOptions
+) -> View:
+    try:
+        job = client.start(document, env=environment)
+    except ManifestError as error:
+        raise as_options(error, options) from error
+    for warning in job["warnings"]:
+        output.warn(warning)
+    return job
 
 
 def with_standard_input(command: Sequence[str]) -> list[str]:
@@ -175,13 +186,28 @@ def exit_of(job: View, tasks: Sequence[View]) -> int:
     return int(task["exit_code"] or Exit.JOB_FAILED)
 
 
-def _stop(client: ApiClient, output: Output, job: View) -> None:
-    """Stop the job in a separate thread, because the main thread goes on printing the log."""
-    output.note(f"stopping {job['name']}; Ctrl-C again returns at once")
-    try:
-        client.stop(job["id"])
-    except GrassError as error:
-        output.note(f"cannot stop {job['name']}: {error}")
+class Stopper:
+    """Stops the job after Ctrl-C. A job whose submission is on its way is stopped as soon as it is stored."""
+
+    def __init__(self, client: ApiClient, output: Output, name: str) -> None:
+        self._client = client
+        self._output = output
+        self._name = name
+        self._job_id = ""
+        self._known = threading.Event()
+
+    def started(self, job: View) -> None:
+        self._job_id = job["id"]
+        self._known.set()
+
+    def stop(self) -> None:
+        """Stop the job. Runs in a separate thread, because the main thread submits the job or prints its log."""
+        self._output.note(f"stopping {self._name}; Ctrl-C again returns at once")
+        self._known.wait()
+        try:
+            self._client.stop(self._job_id)
+        except GrassError as error:
+            self._output.note(f"cannot stop {self._name}: {error}")
 
 
 def _stop_unread(client: ApiClient, output: Output, job: View) -> None:

@@ -5,11 +5,13 @@ Used by ``cluster``, ``data``, ``image`` and ``pull``.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from grass import clock
 from grass.cli.invocation import Invocation
 from grass.cli.output import Output, Result
+from grass.errors import ChangeInterrupted
 from grass.files.access import ShareAccess, access_to
 from grass.files.rsync import Progress
 from grass.model.amounts import show_memory
@@ -43,6 +45,15 @@ def shown(output: Output, steady: Callable[[], float] = clock.steady) -> Callabl
 def line(progress: Progress) -> str:
     done, rate = show_memory(progress.done), show_memory(int(progress.rate))
     return f"{progress.percent:3d} %  {done}  {rate}/s  {progress.left} left"
+
+
+@contextmanager
+def interrupted(text: str) -> Iterator[None]:
+    """Say after Ctrl-C or TERM what has become of the files."""
+    try:
+        yield
+    except KeyboardInterrupt as interrupt:
+        raise ChangeInterrupted(text) from interrupt
 
 
 def done(output: Output, what: str, size: int, seconds: float, name: str) -> None:

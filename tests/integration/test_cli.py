@@ -27,6 +27,7 @@ from grass.api.user_files import register_user
 from grass.cli.exits import Exit
 from grass.config import ClusterConfig
 from grass.provision.supervision import Supervisor
+from tests.support.silent_proxy import SilentProxy
 from tests.support.waiting import wait_until
 
 DAEMONS = {
@@ -419,6 +420,96 @@ def test_an_interrupted_wait_leaves_the_job_alone(grass: Grass, folder: Path) ->
     assert "left continues" in err
     assert grass.json("job", "show", "left")["state"] == "RUNNING"
     grass.good("job", "stop", "left", "--grace", "0")
+
+
+ENTRY = [sys.executable, "-c", "from grass.cli.entry import main; main()"]
+
+
+@contextmanager
+def unanswered(grass: Grass, tmp_path: Path, request: str) -> Iterator[tuple[SilentProxy, dict[str, str]]]:
+    """Yield a proxy that keeps the answer to a request back, and the environment of commands that go through it."""
+    client, seen = (home / "clusters" / "local" for home in (grass.home, tmp_path / "home"))
+    shutil.copytree(client / "client", seen / "client")
+    shutil.copy(client / "mode", seen / "mode")
+    profile = json.loads((seen / "client" / "profile.json").read_text())
+    with SilentProxy(profile["url"], request) as proxy:
+        (seen / "client" / "profile.json").write_text(json.dumps({**profile, "url": proxy.url}))
+        yield proxy, {**grass.environment, "GRASS_HOME": str(tmp_path / "home")}
+
+
+def interrupted(
+    grass: Grass, tmp_path: Path, request: str, number: signal.Signals, *command: str
+) -> tuple[int, str, str]:
+    """Send a signal to a command while its request is on its way. Return its exit code, and what it said."""
+    with unanswered(grass, tmp_path, request) as (proxy, environment):
+        process = subprocess.Popen(
+            [*ENTRY, *command],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        )
+        assert proxy.passed.wait(20)
+        process.send_signal(number)
+        return finish(process)
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, Exit.INTERRUPTED), (signal.SIGTERM, Exit.TERMINATED)], ids=["int", "term"]
+)
+def test_who_interrupts_a_submission_is_told_that_the_job_may_run_and_how_to_stop_it(
+    grass: Grass, tmp_path: Path, number: signal.Signals, code: Exit
+) -> None:
+    file = job_file(tmp_path, f"unsure-{number.name.lower()}", "sleep 100")
+    ended, _, err = interrupted(grass, tmp_path, "POST /v1/jobs ", number, "job", "start", file)
+    found = re.search(r"error: job (\S+): interrupted while .*; it may run; `grass (job stop \S+)` stops it", err)
+    assert (ended, bool(found)) == (code, True), err
+    assert found is not None
+    wait_until(lambda: grass("job", "show", found[1]).returncode == 0, what="the job of the interrupted submission")
+    grass.good(*found[2].split())
+
+
+@pytest.mark.parametrize(
+    ("begin", "command", "said"),
+    [
+        ("POST /v1/nodes/", ("node", "cordon", "{node}"), "node {node}: interrupted; the request (cordon) may still"),
+        ("POST /v1/schedules ", ("schedule", "start", "{file}"), "`grass schedule stop unsure-schedule` stops it"),
+    ],
+    ids=["node", "schedule"],
+)
+def test_other_interrupted_changes_say_so_too(
+    grass: Grass, tmp_path: Path, begin: str, command: tuple[str, ...], said: str
+) -> None:
+    [node] = grass.json("node", "list")
+    file = tmp_path / "schedule.yml"
+    file.write_text("name: unsure-schedule\ncron: '0 0 1 1 *'\njob: {components: {m: {command: 'true'}}}\n")
+    words = [word.format(node=node["name"], file=file) for word in command]
+    _, _, err = interrupted(grass, tmp_path, begin, signal.SIGINT, *words)
+    assert said.format(node=node["name"]) in err
+    grass("schedule", "stop", "unsure-schedule")
+    grass("node", "uncordon", node["name"])
+
+
+def test_ctrl_c_during_the_submission_of_a_run_stops_its_job(grass: Grass, tmp_path: Path) -> None:
+    with unanswered(grass, tmp_path, "POST /v1/jobs ") as (proxy, environment):
+        process = subprocess.Popen(
+            [*ENTRY, "run", "--name", "unsure-run", "--", "sleep", "100"],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        )
+        assert proxy.passed.wait(20)
+        process.send_signal(signal.SIGINT)
+        assert process.stderr is not None
+        assert "stopping unsure-run; Ctrl-C again returns at once" in process.stderr.readline()
+        proxy.answer_again()
+        stopped_before_or_after_its_task_began = (Exit.JOB_FAILED, 128 + signal.SIGTERM)
+        assert process.wait(30) in stopped_before_or_after_its_task_began
+        process.stderr.close()
+    assert grass.json("job", "show", "unsure-run")["state"] == "STOPPED"
 
 
 def test_nodes_and_events_are_shown(grass: Grass, folder: Path) -> None:

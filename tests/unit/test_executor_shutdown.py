@@ -34,6 +34,9 @@ class Cluster:
         self.stopped.append(job_id)
         self.left.set()
 
+    def tasks(self, job_id: str, component: str) -> list[dict[str, Any]]:
+        return []
+
     def wait(self, job_id: str) -> dict[str, Any]:
         self.left.wait(self.patience)
         return {"state": "STOPPED", "reason": None}
