@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
+from grass.lines import lines_of
+
 _GROUPS = Path("/sys/fs/cgroup")
 _OWN = Path("/proc/self/cgroup")
 _AT_THE_ROOT = ("memory.max", "memory/memory.limit_in_bytes")
@@ -54,7 +56,7 @@ def _files(groups: Path, own: Path) -> Iterator[Path]:
     """Yield where limits may be. In a container, ``own`` may name groups that only the host sees; the root is there."""
     yield from (groups / name for name in _AT_THE_ROOT)
     with suppress(OSError):
-        for line in own.read_text().splitlines():
+        for line in lines_of(own.read_text()):
             _, kinds, path = line.split(":", 2)
             inner = PurePosixPath(path)
             for group in (inner, *inner.parents):

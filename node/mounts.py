@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from grass.lines import lines_of
+
 _TABLE = Path("/proc/self/mountinfo")
 _ESCAPED = re.compile(r"\\([0-7]{3})")
 # mount(2), umount2(2)
@@ -34,9 +36,9 @@ class Mounted(NamedTuple):
 
 def mounts(table: str | None = None) -> Iterator[Mounted]:
     """Yield the mounts of this process's namespace, oldest first. The format is that of proc(5), mountinfo."""
-    for line in (table if table is not None else _TABLE.read_text()).splitlines():
+    for line in lines_of(table if table is not None else _read(_TABLE)):
         before, _, after = line.partition(" - ")
-        words = before.split()
+        words = before.split(" ")
         point = _ESCAPED.sub(lambda match: chr(int(match[1], 8)), words[4])
         yield Mounted(point, after.split()[0], any(tag.startswith(("shared:", "master:")) for tag in words[6:]))
 
@@ -57,7 +59,12 @@ def mount_point(path: Path, table: str | None = None) -> str:
 
 def lines_at(point: str, table: Path = _TABLE) -> tuple[str, ...]:
     """Return the table's lines of a mount point, which change with every mount there."""
-    return tuple(line for line in table.read_text().splitlines() if line.split(" ", 5)[4] == point)
+    return tuple(line for line in lines_of(_read(table)) if line.split(" ", 5)[4] == point)
+
+
+def _read(table: Path) -> str:
+    """Return the table. Names in it are bytes, with any character but blanks and line feeds."""
+    return os.fsdecode(table.read_bytes())
 
 
 def device(line: str) -> str:

@@ -22,6 +22,7 @@ from typing import Any, TextIO
 
 from grass import environment
 from grass.cli import cells, serial
+from grass.lines import lines_of
 from grass.model.exhaustive import assert_never
 
 Lines = Callable[[int | None], list[str]]
@@ -181,7 +182,7 @@ class Output:
         self._put(self._out, "")
 
     def _tell(self, message: str) -> None:
-        lines = [cells.clean(line) for line in message.splitlines()]
+        lines = [cells.clean(line) for line in lines_of(message)]
         self._write(self._err, "".join(f"{line}\n" for line in lines))
 
     def _width(self, stream: TextIO) -> int | None:

@@ -12,6 +12,7 @@ from grass.cli.amounts import NOTHING, show_counts, show_instant, show_reason
 from grass.cli.report_svg import Bar, curve, curves_of, timeline
 from grass.cli.usage_views import show_used
 from grass.cli.view import View
+from grass.lines import lines_of
 from grass.model.amounts import show_span
 
 MOST_TASKS, MOST_BARS, MOST_REPEATED, MOST_TEXT = 10_000, 20_000, 1_000, 120
@@ -225,5 +226,5 @@ def _json(value: object) -> str:
 
 def _pre(whole: str) -> str:
     left = len(whole) - MOST_LONG
-    lines = whole[:MOST_LONG].splitlines() + ([f"… and {left} more characters"] if left > 0 else [])
+    lines = lines_of(whole[:MOST_LONG]) + ([f"… and {left} more characters"] if left > 0 else [])
     return escape("\n".join(cells.clean(line).replace("\u00a0", " ") for line in lines))

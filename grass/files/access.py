@@ -32,6 +32,7 @@ from grass.errors import (
 )
 from grass.files import rights, serve, share
 from grass.files.operations import REPLY, A, AnyOperation, Operation, ReadFile
+from grass.lines import lines_of
 from grass.model.names import is_job_id
 from grass.network_address import network_address
 from grass.wire.codec import Form, encode, indented
@@ -249,5 +250,5 @@ def _answer(text: str) -> bytes:
 
 
 def _last_line(text: str) -> str:
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    lines = [line.strip() for line in lines_of(text) if line.strip()]
     return lines[-1] if lines else "it said nothing"

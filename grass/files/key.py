@@ -17,6 +17,7 @@ from pathlib import Path
 from grass.atomic_file import replace_file
 from grass.errors import InputError
 from grass.exclusive import exclusive
+from grass.lines import lines_of
 
 FILES_KEY = "files_key"
 """File in the cluster's ``client/`` folder."""
@@ -66,7 +67,7 @@ def marker(cluster: str) -> str:
 def accepted(before: str, cluster: str, lines: Iterable[str]) -> str:
     """Return the content of ``authorized_keys`` in which ``lines`` are the cluster's only lines. Pure."""
     end = f" {marker(cluster)}"
-    others = [line for line in before.splitlines() if not line.endswith(end)]
+    others = [line for line in lines_of(before) if not line.endswith(end)]
     return "".join(f"{line}\n" for line in (*others, *(f"{line}{end}" for line in lines)))
 
 

@@ -17,6 +17,7 @@ from typing import IO, cast
 from grass import clock
 from grass.errors import ConflictError, GrassError, InputError, NotAllowedError, UnreachableError
 from grass.files.rights import NOT_ALLOWED
+from grass.lines import lines_of
 
 PARTIAL = ".grass-partial"
 _PIPE = 1 << 20
@@ -108,7 +109,7 @@ def _progress(stream: IO[bytes]) -> Iterator[Progress]:
 
 
 def _failure(code: int, what: str, said: str) -> GrassError:
-    lines = [line for line in said.splitlines() if line.strip() and not line.startswith("rsync error:")]
+    lines = [line for line in lines_of(said) if line.strip() and not line.startswith("rsync error:")]
     lines = [line for line in lines if _CHECKED not in line] or lines
     reason = "; ".join(lines[-3:]) or f"rsync ended with {code}"
     if over := [line for line in lines if line.startswith(QUOTA)]:

@@ -22,6 +22,7 @@ from grass.files import links, paths, rsync
 from grass.files.access import ShareAccess, rsync_program
 from grass.files.image_archive import Image, blobs_of, unpack
 from grass.files.operations import AddImage, FileType, MissingBlobs, TypeOf
+from grass.lines import lines_of
 from grass.model.amounts import show_memory
 from grass.model.image import full_name
 
@@ -199,4 +200,4 @@ def _engine_error(name: str, errors: IO[bytes], code: int) -> Exception:
     said = errors.read().decode(errors="replace").strip()
     if code == 0:
         return InputError(f"the output of `docker image save {name}` cannot be read")
-    return NotFoundError(f"image {name}: {said.splitlines()[-1] if said else f'docker ended with {code}'}")
+    return NotFoundError(f"image {name}: {lines_of(said)[-1] if said else f'docker ended with {code}'}")

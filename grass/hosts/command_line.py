@@ -5,6 +5,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
+from grass.lines import lines_of
+
 _LONGEST_SHOWN = 300
 
 
@@ -38,6 +40,6 @@ def command_line(argv: Sequence[str]) -> str:
 
 def shown(argv: Sequence[str]) -> str:
     """Return ``argv`` for people: a script is shortened to its first line, a long line in its middle."""
-    words = [f"{word.strip().splitlines()[0]} …" if "\n" in word.strip() else word for word in argv]
+    words = [f"{lines_of(word.strip())[0]} …" if "\n" in word.strip() else word for word in argv]
     line = shlex.join(words)
     return line if len(line) <= _LONGEST_SHOWN else f"{line[: _LONGEST_SHOWN - 40]} … {line[-36:]}"

@@ -16,6 +16,7 @@ from typing import IO, TypeVar
 
 from grass.hosts.command_line import Secret, shown
 from grass.hosts.errors import BecomeRootError, CommandFailedError
+from grass.lines import lines_of
 
 TIMEOUT = 600.0
 """Default limit of a command, in seconds."""
@@ -67,7 +68,7 @@ class Done:
 
     def failure(self) -> str:
         """Return what the command said when it failed, for a message."""
-        said = [line for line in (self.out + "\n" + self.err).splitlines() if line.strip()][-_SHOWN_LINES:]
+        said = [line for line in lines_of(self.out + "\n" + self.err) if line.strip()][-_SHOWN_LINES:]
         output = "".join(f"\n    {line}" for line in said) or " (no output)"
         return f"{self.host}: `{shown(self.argv)}` ended with code {self.code}:{output}"
 
@@ -166,7 +167,7 @@ class Host(ABC):
         tried = self._execute([*prefix, "true"], None, f"{self._password.reveal()}\n".encode(), TIMEOUT)
         if tried.ok:
             return prefix
-        said = tried.err.strip().splitlines()
+        said = lines_of(tried.err.strip())
         if "may not run sudo" in tried.err or "not in the sudoers" in tried.err or "not allowed" in tried.err:
             raise BecomeRootError(f"{step}: {who} may not use sudo there: {said[-1]}")
         raise BecomeRootError(f"{step}: sudo refuses the password of {who} ({said[0] if said else 'no output'})")

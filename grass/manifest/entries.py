@@ -13,6 +13,7 @@ from copy import deepcopy
 from typing import Any
 
 from grass.errors import ManifestError, Problem
+from grass.lines import lines_of
 from grass.manifest import values
 from grass.manifest.document import Document, show_text
 from grass.manifest.fields import Fields
@@ -55,7 +56,7 @@ def _range(part: str, expected: str) -> range:
 
 def of_lines(text: str) -> list[str]:
     """Return the lines of a file that are not blank."""
-    return [line for line in text.splitlines() if line.strip()]
+    return [line for line in lines_of(text) if line.strip(" \t")]
 
 
 def of_json(text: str) -> list[str]:

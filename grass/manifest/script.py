@@ -11,6 +11,7 @@ import shlex
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
 
+from grass.lines import lines_of, whole_lines_of
 from grass.manifest.values import MAX_ARGUMENT, Wrong
 from grass.model.secrets import redacted
 
@@ -44,7 +45,7 @@ def directives(text: str) -> list[str]:
 
 def foreign_directive(text: str) -> str:
     """Return the word with which a line before the first command speaks to another scheduler; empty: none does."""
-    head = itertools.takewhile(lambda line: line.startswith("#") or not line.strip(), text.splitlines())
+    head = itertools.takewhile(lambda line: line.startswith("#") or not line.strip(), lines_of(text))
     return next((word for line in head for word in _FOREIGN if line.startswith(f"{word} ")), "")
 
 
@@ -53,7 +54,7 @@ def without_secrets(text: str) -> str:
 
     The rules are those of ``grass.model.secrets``, for values of variables.
     """
-    lines = text.splitlines(keepends=True)
+    lines = whole_lines_of(text)
     for number, line in _directive_lines(text):
         words = _words(number, line)
         shown = [_VARIABLE.sub(_value_hidden, word) for word in words]
@@ -64,7 +65,7 @@ def without_secrets(text: str) -> str:
 
 def _directive_lines(text: str) -> Iterator[tuple[int, str]]:
     """Yield number and text of each `#GRASS` line before the first command."""
-    for number, line in enumerate(text.splitlines(keepends=True), 1):
+    for number, line in enumerate(whole_lines_of(text), 1):
         if line.strip() and not line.startswith("#"):
             break
         if line.startswith(DIRECTIVE) and line[len(DIRECTIVE) :][:1] in (" ", "\t"):

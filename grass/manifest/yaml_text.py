@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from grass.lines import lines_of
 from grass.manifest.document import MAX_DEPTH, MAX_VALUES, Document, DocumentFault, join, plain_scalar, show_text
 
 _TAG = "tag:yaml.org,2002:"
@@ -51,7 +52,7 @@ def events(text: str) -> Iterator[tuple[str, Any]]:
         problem = _BEFORE.get(text[mark.index : mark.index + 1] if mark else "") or error.problem or error.context
         raise DocumentFault("", f"{where}is not YAML: {problem}") from error
     except yaml.YAMLError as error:
-        raise DocumentFault("", f"is not YAML: {str(error).splitlines()[0]}") from error
+        raise DocumentFault("", f"is not YAML: {lines_of(str(error))[0]}") from error
     except UnicodeEncodeError as error:
         raise DocumentFault("", "is not valid Unicode: it has half of a surrogate pair") from error
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from grass.config import ClusterConfig, Secrets
 from grass.errors import GrassError
 from grass.files.rsync import QUOTA
+from grass.lines import lines_of
 from grass.model.amounts import show_amount
 from grass.model.policy import FILES, SPACE, exceeded
 
@@ -57,7 +58,7 @@ class SpaceLeft:
     def _count(self, process: int) -> None:
         with suppress(OSError):
             proc = Path(f"/proc/{process}")
-            figures = dict(line.split(": ") for line in (proc / "io").read_text().splitlines())
+            figures = dict(line.split(": ") for line in lines_of((proc / "io").read_text()))
             self._written[process] = int(figures["write_bytes"]) - int(figures["cancelled_write_bytes"])
             for child in (proc / "task" / str(process) / "children").read_text().split():
                 self._count(int(child))

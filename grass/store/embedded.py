@@ -17,6 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from grass.errors import GrassError
+from grass.lines import lines_of
 from grass.private_file import write_private
 from grass.share import shared
 from grass.store.keys import Keys
@@ -161,7 +162,7 @@ def conf_text(
     clients = f"maxmemory-clients {min(_MOST_CLIENT_MEMORY, memory // 4)}" if version >= _CLIENT_MEMORY else ""
     words = {"{listen}": listen, "{folder}": _quoted(folder), "{acl_file}": _quoted(acl_file)}
     words |= {"{clients}": clients, "{memory}": str(memory * 3 // 4)}
-    lines = (line for line in template.splitlines() if line and not line.startswith("#"))
+    lines = (line for line in lines_of(template) if line and not line.startswith("#"))
     return "".join(re.sub(r"\{\w+\}", lambda word: words[word.group()], line) + "\n" for line in lines)
 
 
@@ -282,7 +283,7 @@ def _joined(acl: Path, prefix: str, node: str, version: tuple[int, ...]) -> str:
     """Return the lines of nodes that joined: the password that the server saved (``accounts.py``), with the rights of
     this version of Grass."""
     try:
-        lines = acl.read_text().splitlines()
+        lines = lines_of(acl.read_text())
     except FileNotFoundError:
         return ""
     users = {words[1]: words for line in lines if (words := line.split())[:1] == ["user"] and len(words) > 1}

@@ -12,6 +12,7 @@ from typing import cast
 from redis.exceptions import ResponseError
 
 from grass.errors import NotAllowedError
+from grass.lines import lines_of
 from grass.store.redis_link import RedisLink, translated
 
 REWRITE_AT = 100
@@ -54,7 +55,7 @@ class RedisServer(RedisLink):
     def clients(self) -> list[dict[str, str]]:
         """Return the server's connections, as ``CLIENT LIST`` describes them."""
         with translated():
-            lines = str(self._ask("CLIENT", "LIST")).splitlines()
+            lines = lines_of(str(self._ask("CLIENT", "LIST")))
         return [dict(word.partition("=")[::2] for word in line.split()) for line in lines]
 
     def drop_clients(self, clients: Sequence[str]) -> None:

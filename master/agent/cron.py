@@ -1,7 +1,7 @@
 """When a cron rule fires next. Pure: of APScheduler only the calculation is used; its scheduler never runs.
 
-A rule names times of the local clock. APScheduler lists them as if the clock never changed. What they mean where it does
-is decided here, because APScheduler leaves out what a change skips, at midnight a whole day. Used by
+A rule names times of the local clock. APScheduler lists them as if the clock never changed. What they mean where it
+does is decided here, because APScheduler leaves out what a change skips, at midnight a whole day. Used by
 ``schedule_changes`` and ``schedules``.
 """
 

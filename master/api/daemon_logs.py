@@ -15,6 +15,7 @@ from flask import Blueprint
 
 from grass.clock import steady
 from grass.errors import InputError, NotFoundError, UndecodableError
+from grass.lines import lines_of
 from grass.wire.daemon_line import DAEMON_LINE, DaemonLine
 from grass.wire.event_views import DaemonLogPiece
 from master.api.call import HEARTBEAT, Api, Call, Pieces
@@ -49,7 +50,7 @@ class Wanted:
 
     def of_lines(self, data: bytes) -> list[DaemonLine]:
         """Return the entries in some lines of the journal. A torn line is none."""
-        return [line for line in map(_decoded, data.splitlines()) if line is not None and self._fits(line)]
+        return [line for line in map(_decoded, lines_of(data)) if line is not None and self._fits(line)]
 
     def _fits(self, line: DaemonLine) -> bool:
         return (

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
+from grass.lines import lines_of
 from node.agent.task_processes import Used
 from node.runtime import control_groups, proc
 
@@ -35,7 +36,7 @@ def _of_version_2(folder: str, used: Used) -> Used:
     memory = _number(f"{folder}/memory.current")
     cache = _fields(f"{folder}/memory.stat").get("inactive_file", 0)
     read = written = None
-    for line in _text(f"{folder}/io.stat").splitlines():
+    for line in lines_of(_text(f"{folder}/io.stat")):
         counts = dict(part.split("=", 1) for part in line.split()[1:] if "=" in part)
         read = (read or 0) + int(counts.get("rbytes", 0))
         written = (written or 0) + int(counts.get("wbytes", 0))
@@ -48,7 +49,7 @@ def _of_version_1(groups: Mapping[str, str], used: Used) -> Used:
     memory = _number(f"{groups.get('memory', '')}/memory.usage_in_bytes")
     cache = _fields(f"{groups.get('memory', '')}/memory.stat").get("total_inactive_file", 0)
     read = written = None
-    for line in _text(f"{groups.get('blkio', '')}/blkio.throttle.io_service_bytes").splitlines():
+    for line in lines_of(_text(f"{groups.get('blkio', '')}/blkio.throttle.io_service_bytes")):
         match line.split():
             case [_, "Read", count]:
                 read = (read or 0) + int(count)
@@ -88,5 +89,5 @@ def _number(path: str) -> int | None:
 
 def _fields(path: str) -> dict[str, int]:
     """Return the numbers of a file with lines of ``name number``."""
-    pairs = (line.split() for line in _text(path).splitlines())
+    pairs = (line.split() for line in lines_of(_text(path)))
     return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].isdecimal()}

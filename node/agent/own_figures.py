@@ -11,6 +11,7 @@ import math
 import threading
 from collections.abc import Iterator
 
+from grass.lines import lines_of
 from grass.own_figures import FIGURE_NAME
 from grass.wire.usage import OwnPoint
 
@@ -57,7 +58,7 @@ class OwnFigures:
         if MARK not in text:
             return
         with self._lock:
-            for line in text.splitlines():
+            for line in lines_of(text):
                 if line.startswith(MARK):
                     self._note(key, line, at)
 

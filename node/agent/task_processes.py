@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
+from grass.lines import lines_of
 from node.runtime import proc
 
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -182,7 +183,7 @@ def disk_bytes(pids: Iterable[int]) -> tuple[int, int]:
     has ended counts until its parent has waited for it."""
     read = written = 0
     for pid in pids:
-        for line in proc.read(f"/proc/{pid}/io").splitlines():
+        for line in lines_of(proc.read(f"/proc/{pid}/io")):
             name, _, number = line.partition(b": ")
             if name == b"read_bytes":
                 read += int(number)

@@ -17,6 +17,7 @@ from grass.config import ClusterConfig
 from grass.errors import InputError
 from grass.frameworks.registry import render
 from grass.frameworks.seat import files_folder, library_folder
+from grass.lines import lines_of
 from grass.share import shared
 from grass.wire.codec import indented
 from grass.wire.desired import DesiredAttempt
@@ -109,7 +110,7 @@ def secrets_on_disk(config: ClusterConfig) -> list[str]:
 def read_listed(config: ClusterConfig, job_id: str, component: str) -> set[tuple[str, int]]:
     """Return the attempts that were members of a component, as this node saw it."""
     try:
-        lines = _listed(config, job_id, component).read_text().splitlines()
+        lines = lines_of(_listed(config, job_id, component).read_text())
     except OSError:
         return set()
     return {(task, int(attempt)) for task, _, attempt in (line.partition(" ") for line in lines) if attempt.isdecimal()}

@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from grass.atomic_file import replace_file
+from grass.lines import lines_of
 from node.runtime import proc
 
 ROOT = "/sys/fs/cgroup"
@@ -45,7 +46,7 @@ def of_process(pid: int) -> dict[str, str]:
 def folders(text: str, root: str = ROOT) -> dict[str, str]:
     """Return controller → folder, from the content of /proc/PID/cgroup. Version 2 has one folder, with the name ""."""
     found = {}
-    for line in text.splitlines():
+    for line in lines_of(text):
         number, controllers, path = line.split(":", 2)
         for controller in controllers.split(","):
             if number == "0" or not controller.startswith("name="):

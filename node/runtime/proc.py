@@ -13,6 +13,7 @@ import struct
 from contextlib import suppress
 from typing import NamedTuple
 
+from grass.lines import lines_of
 from node.runtime.isolation.privilege import raised
 
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -58,7 +59,7 @@ def stat(pid: int) -> Stat | None:
 
 def owner(pid: int) -> int | None:
     """Return the effective user id of a process, which may be a zombie. None: there is no such process."""
-    for line in read(f"/proc/{pid}/status").splitlines():
+    for line in lines_of(read(f"/proc/{pid}/status")):
         if line.startswith(b"Uid:"):
             return int(line.split()[2])
     return None
@@ -66,7 +67,7 @@ def owner(pid: int) -> int | None:
 
 def blocks(pid: int, number: int) -> bool:
     """Return whether the process blocks a signal. False as well if the process is gone."""
-    for line in read(f"/proc/{pid}/status").splitlines():
+    for line in lines_of(read(f"/proc/{pid}/status")):
         if line.startswith(b"SigBlk:"):
             return bool(int(line.split()[1], 16) >> (number - 1) & 1)
     return False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import date, datetime, timedelta, timezone
+from datetime import date, datetime, time, timedelta, timezone
 from functools import lru_cache
 from zoneinfo import ZoneInfo, available_timezones
 
@@ -45,7 +45,7 @@ def test_a_daily_rule_fires_once_on_every_local_day_of_ten_years(minute: int, pa
 
 
 def _check(name: str, minute: int, first: date, days: int) -> None:
-    """Compare the runs of a daily rule with the first moments of each day at which it is that late, read minute-wise."""
+    """Compare the runs of a daily rule with the first moments of each day at which it is that late, by the minute."""
     zone, rule = ZoneInfo(name), f"{minute % 60} {minute // 60} * * *"
     moment = _start(zone, first) - 1
     for day in (first + timedelta(days=number) for number in range(days)):
@@ -56,7 +56,7 @@ def _check(name: str, minute: int, first: date, days: int) -> None:
         assert start <= found <= end, (name, rule, day)
         assert datetime.fromtimestamp(found, zone).fold == 0, (name, rule, day)
         shown = datetime.fromtimestamp(found, zone).replace(tzinfo=None)
-        due = datetime(day.year, day.month, day.day, minute // 60, minute % 60)
+        due = datetime.combine(day, time(minute // 60, minute % 60))
         before = datetime.fromtimestamp(found - 60, zone).replace(tzinfo=None)
         assert shown >= due > before, (name, rule, day)
         moment = found

@@ -26,6 +26,7 @@ from pathlib import Path
 
 from grass import __version__
 from grass.errors import InputError, UnreachableError
+from grass.lines import lines_of
 from grass.provision.filelock import file_lock
 from grass.provision.on_premises import bytecode, requirements
 from grass.provision.on_premises.own_wheel import write_wheel
@@ -168,7 +169,7 @@ def _download(wanted: list[str], target: Target, before: Path, folder: Path) -> 
         raise InputError(
             f"{sys.executable} has no pip, which fetches packages for hosts; `{sys.executable} -m ensurepip`"
         )
-    said = "\n  ".join(line for line in done.stderr.splitlines() if line.strip())[-2000:]
+    said = "\n  ".join(line for line in lines_of(done.stderr) if line.strip())[-2000:]
     raise UnreachableError(f"pip cannot fetch the packages that Grass needs for {target}:\n  {said}")
 
 

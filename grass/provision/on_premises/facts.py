@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from grass.config import ClusterConfig
 from grass.errors import UndecodableError
 from grass.hosts import Host
+from grass.lines import lines_of
 from grass.network_address import WILDCARDS
 from grass.provision.on_premises.record import Made
 from grass.share import shared
@@ -146,7 +147,7 @@ def look_for_image(host: Host, image: str) -> str:
     if host.run(["docker", "image", "inspect", "--format", "{{.Id}}", image], sudo=True, timeout=60).ok:
         return THERE
     asked = host.run(["timeout", "20", "docker", "manifest", "inspect", image], sudo=True, timeout=60)
-    said = (asked.err or asked.out).strip().splitlines()
+    said = lines_of((asked.err or asked.out).strip())
     return REGISTRY if asked.ok else (said[-1] if said else "no registry answers within 20 s")
 
 
@@ -201,7 +202,7 @@ def parse(text: str) -> Facts:
 
 def _sections(text: str) -> Iterator[tuple[str, list[str]]]:
     name, lines = "", list[str]()
-    for line in text.splitlines():
+    for line in lines_of(text):
         if line.startswith("@"):
             yield name, lines
             name, lines = line[1:], []
@@ -263,7 +264,7 @@ def _addresses(lines: list[str]) -> Iterator[tuple[str, str]]:
 
 def parse_listeners(text: str) -> list[Listener]:
     """Parse the output of `ss -H -l -t -n -p`."""
-    return list(_listeners(text.splitlines()))
+    return list(_listeners(lines_of(text)))
 
 
 def _listeners(lines: list[str]) -> Iterator[Listener]:

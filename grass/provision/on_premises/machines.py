@@ -12,6 +12,7 @@ from pathlib import Path
 from grass.environment import become_password, cluster_home, ssh_password
 from grass.hosts import Ask, Become, Secret
 from grass.hosts.ssh import KNOWN_HOSTS, SshAccess, SshHost, host_id
+from grass.lines import whole_lines_of
 from grass.manifest.on_premises import HostSettings
 from grass.private_file import write_private
 from grass.provision.layout import user_name
@@ -75,7 +76,7 @@ def unpin(client_dir: Path, gone: HostSettings, left: Machines) -> None:
         return
     pinned = client_dir / KNOWN_HOSTS
     try:
-        lines = pinned.read_text().splitlines(keepends=True)
+        lines = whole_lines_of(pinned.read_text())
     except FileNotFoundError:
         return
     write_private(pinned, "".join(line for line in lines if line.split(" ")[0] != host_key_id))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 
 from grass.config import ClusterConfig
+from grass.lines import lines_of
 from grass.network_address import host_and_port
 from grass.provision.on_premises.design import ETC, STATE, UNIT_FOLDER, VENV, MasterDesign
 from grass.provision.on_premises.steps import Put
@@ -77,5 +78,5 @@ def smb_conf(config: ClusterConfig) -> str:
         "links": "no" if config.node.isolate else "yes",
     }
     template = shared("deploy/samba/smb.conf").read_text()
-    lines = (line for line in template.splitlines() if line.strip() and not line.strip().startswith("#"))
+    lines = (line for line in lines_of(template) if line.strip() and not line.strip().startswith("#"))
     return "".join(re.sub(r"\{(\w+)\}", lambda word: words[word[1]], line) + "\n" for line in lines)

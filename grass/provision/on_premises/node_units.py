@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
+from grass.lines import lines_of
 from grass.provision.on_premises.node_paths import NODE_UNITS, NodePaths
 from grass.provision.on_premises.steps import Put
 from grass.share import shared
@@ -51,7 +52,7 @@ def drop_in(paths: NodePaths) -> str:
 
 def user_unit(text: str) -> str:
     lines = []
-    for line in text.splitlines():
+    for line in lines_of(text):
         name, sign, _ = line.partition("=")
         if line.startswith("[") or (sign and name in _OF_A_USER):
             lines.append(line)

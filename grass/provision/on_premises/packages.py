@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from grass.errors import InputError
 from grass.hosts import Host
+from grass.lines import lines_of
 from grass.provision.on_premises import record
 from grass.provision.on_premises.record import Made
 from grass.provision.on_premises.steps import Call, Run, Step
@@ -88,7 +89,7 @@ def fetch_step(packages: Sequence[str], packager: str) -> Step:
             command = (packager, "install", "--downloadonly", "-y", "-q", *packages)
         done = host.run(command, sudo=True, timeout=1800)
         if not done.ok:
-            lines = [line for line in done.out.splitlines() if line.startswith("E:")] or [done.err or done.out]
+            lines = [line for line in lines_of(done.out) if line.startswith("E:")] or [done.err or done.out]
             said = "\n    ".join(lines)[-1000:]
             raise InputError(f"missing: {words}; {host.name} cannot get it, nothing was changed:\n    {said}")
 

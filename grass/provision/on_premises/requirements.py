@@ -14,6 +14,7 @@ from importlib.metadata import distribution
 from pathlib import Path
 
 import grass
+from grass.lines import lines_of
 
 DISTRIBUTION = "grass-cluster"
 _OLDEST_GLIBC = (2, 17)
@@ -79,7 +80,7 @@ def own() -> list[str]:
         parser = configparser.ConfigParser(interpolation=None)
         parser.read(setup)
         if parser.get("metadata", "name", fallback="") == DISTRIBUTION:
-            return [line for line in parser["options"]["install_requires"].splitlines() if line.strip()]
+            return [line for line in lines_of(parser["options"]["install_requires"]) if line.strip()]
     from packaging.requirements import Requirement
 
     needed = distribution(DISTRIBUTION).requires or []

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from grass import clock
 from grass.hosts import CommandFailedError, Host
+from grass.lines import lines_of
 from grass.network_address import WILDCARDS, host_and_port, network_address
 from grass.provision.on_premises.design import MasterDesign
 from grass.provision.on_premises.facts import Listener, parse_listeners
@@ -45,7 +46,7 @@ class _Starter:
         self._name, self._stamp, self._reads = name, stamp, reads
 
     def __call__(self, host: Host) -> None:
-        before = host.run(["cat", "--", self._stamp], sudo=True).out.splitlines()
+        before = lines_of(host.run(["cat", "--", self._stamp], sudo=True).out)
         changed = [unit for unit, digest in self._reads.items() if f"{unit} {digest}" not in before]
         for action, units in (("restart", changed), ("start", list(self._reads))):
             if units and not (done := host.run(["systemctl", action, *units], sudo=True)).ok:
@@ -61,7 +62,7 @@ def why_not(host: Host, units: Sequence[str], said: str) -> str:
             continue
         journal = host.run(["journalctl", "-u", unit, "-n", str(_SHOWN_JOURNAL), "-o", "cat", "--no-pager"], sudo=True)
         lines.append(f"{host.name}: {unit} does not run; the end of its journal:")
-        lines += [f"    {line}" for line in journal.out.splitlines()]
+        lines += [f"    {line}" for line in lines_of(journal.out)]
     return "\n".join(lines) or f"{host.name}: systemctl failed: {said.strip()}"
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from grass.errors import GrassError
+from grass.lines import lines_of
 from grass.provision.on_premises.design import STATE
 from grass.provision.on_premises.log_damage import log_damage, may_be_damaged
 from grass.provision.on_premises.machines import load_machines, open_host
@@ -56,7 +57,7 @@ def parse(text: str) -> Iterator[DaemonState]:
     uptime, _, rest = rest.partition("\n")
     booted = float(head or 0) - float(uptime or 0)
     for block in rest.strip().split("\n\n"):
-        unit = dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
+        unit = dict(line.split("=", 1) for line in lines_of(block) if "=" in line)
         if not unit.get("Id") or unit.get("LoadState") == "not-found":
             continue
         running = unit.get("ActiveState") in ("active", "reloading")

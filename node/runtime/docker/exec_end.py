@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from grass import clock
 from grass.errors import GrassError
+from grass.lines import lines_of
 
 if TYPE_CHECKING:
     from node.runtime.docker.engine import Engine
@@ -68,7 +69,7 @@ def _user_inside(pid: int) -> int | None:
     with suppress(OSError):
         status = Path(f"/proc/{pid}/status").read_text()
         user = re.search(r"^Uid:\t(\d+)", status, re.MULTILINE)
-        for line in Path(f"/proc/{pid}/uid_map").read_text().splitlines() if user else ():
+        for line in lines_of(Path(f"/proc/{pid}/uid_map").read_text()) if user else ():
             inside, outside, count = map(int, line.split())
             if user and outside <= int(user[1]) < outside + count:
                 return inside + int(user[1]) - outside

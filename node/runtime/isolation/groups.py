@@ -16,6 +16,7 @@ import os
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 
+from grass.lines import lines_of
 from node.runtime import control_groups, proc
 from node.runtime.fork_bombs import ForkBombs
 from node.runtime.isolation.privilege import raised
@@ -100,7 +101,7 @@ class Groups:
         if folder is None:
             return False
         name = "memory.events" if self._unified else "memory.oom_control"
-        lines = proc.read(f"{folder}/{group}/{name}").decode().splitlines()
+        lines = lines_of(proc.read(f"{folder}/{group}/{name}").decode())
         return any(line.startswith("oom_kill ") and line != "oom_kill 0" for line in lines)
 
     def is_fork_bomb(self, group: str) -> bool:
