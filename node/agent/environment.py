@@ -10,6 +10,7 @@ from pathlib import PurePosixPath
 
 from grass.config import ClusterConfig
 from grass.environment import is_shared
+from grass.model.framework import FrameworkName
 from grass.model.matrix import environment as matrix_environment
 from grass.wire.desired import DesiredAttempt
 from grass.wire.gpu import GpuDevice
@@ -22,8 +23,15 @@ from node.runtime.registry import chosen, kind
 _NOT_INHERITED = ("GRASS_", "SUPERVISOR_", "NOTIFY_SOCKET", "WATCHDOG_")
 
 
+_SEVERAL = frozenset(
+    {FrameworkName.TORCHRUN, FrameworkName.DEEPSPEED, FrameworkName.HOROVOD}
+    | {FrameworkName.OPENMPI, FrameworkName.MPICH}
+)
+"""Frameworks that start several processes in a task."""
 _OF_ACCOUNT = ("HOME", "USER", "LOGNAME", "SHELL", "MAIL")
 """Variables of the account that the node-agent runs under. The shepherd sets those of an isolated task's account."""
+_ALWAYS = ("PATH", *_OF_ACCOUNT)
+"""Variables that a task has even if the shell that submits its job has none: a login sets them."""
 
 
 def inherited(environ: Mapping[str, str]) -> dict[str, str]:
@@ -47,8 +55,9 @@ def launch(config: ClusterConfig, template: LaunchTemplate, base: Mapping[str, s
     runtime = chosen(template.runtime, template.image, config.node.runtimes)
     host_view = kind(runtime).host_view
     job_id = template.job_id
+    defaults = threads(template)
     env = {
-        **(of_shell(config, template, base) if host_view else {}),
+        **({**defaults, **of_shell(config, template, base)} if host_view else {}),
         "PYTHONUNBUFFERED": "1",
         **task_redis(config),
         **template.env,
@@ -86,14 +95,25 @@ def launch(config: ClusterConfig, template: LaunchTemplate, base: Mapping[str, s
         cpu=template.cpu,
         memory=template.memory,
         container=template.container,
+        defaults=defaults,
     )
+
+
+def threads(template: LaunchTemplate) -> dict[str, str]:
+    """Return how many threads OpenMP, MKL and OpenBLAS start unless the user says so: one for each core of the task.
+
+    Without it, they start one for each core of the machine. What starts several processes in a task decides by itself.
+    """
+    several = template.framework is not None and template.framework.name in _SEVERAL
+    return {"OMP_NUM_THREADS": str(-(-template.cpu // 1000))} if template.cpu and not several else {}
 
 
 def of_shell(config: ClusterConfig, template: LaunchTemplate, base: Mapping[str, str]) -> dict[str, str]:
     """Return what a process inherits: ``base``, with the variables of the submitting shell if the job has them."""
     found = {name: value for name, value in base.items() if not (config.node.isolate and name in _OF_ACCOUNT)}
     if template.shell:
-        found = {name: value for name, value in base.items() if not is_shared(name)} | dict(template.shell)
+        kept = {name: value for name, value in base.items() if name in _ALWAYS or not is_shared(name)}
+        found = kept | dict(template.shell)
     if config.master.nodes_on_client:
         found["GRASS_HOME"] = str(PurePosixPath(config.home).parent.parent)
     return found

@@ -46,6 +46,8 @@ class Launch(NamedTuple):
     """With ``user``: ids of the jobs whose output it sees."""
     read_only_data: bool = False
     """With ``user``: it may only read the files of users in the share."""
+    defaults: Mapping[str, str] = {}
+    """Variables of a container that its image does not set."""
 
 
 class Start(NamedTuple):

@@ -39,7 +39,7 @@ def spawn(argv: list[str], env: dict[str, str], cwd: str, stdout: str, stderr: s
     """
     if not argv:
         raise CannotStartError(NOT_FOUND, "cannot start: the command is empty")
-    enter_folder(cwd)
+    env = {**env, "PWD": enter_folder(cwd)}
     program = find_program(argv[0], env)
     leave_session_keyring()
     try:
@@ -86,10 +86,11 @@ def find_program(name: str, env: dict[str, str]) -> str:
     raise CannotStartError(NOT_EXECUTABLE, f"cannot start {name}: {found} is not executable")
 
 
-def enter_folder(cwd: str) -> None:
-    """Change the working directory. Raises CannotStartError."""
+def enter_folder(cwd: str) -> str:
+    """Change the working directory. Return its path for PWD, which a shell would set. Raises CannotStartError."""
     try:
         os.chdir(cwd)
+        return os.getcwd() if ".." in cwd or not cwd.startswith("/") else cwd  # noqa: PTH109 (the hot path)
     except OSError as error:
         raise CannotStartError(NOT_EXECUTABLE, f"cannot start in {cwd}: {_why(error)}") from error
 

@@ -55,6 +55,11 @@ def test_a_container_sees_the_share_its_scratch_and_the_addresses_as_any_user(ru
     assert (run.path("scratch") / "f").read_text() == "here\n"
 
 
+def test_a_container_without_a_shell_has_the_variable_of_its_folder(run: DockerRun) -> None:
+    run.run(["env"], defaults={"OMP_NUM_THREADS": "2"})
+    assert {"PWD=/", "OMP_NUM_THREADS=2"} <= set(run.stdout().splitlines())
+
+
 def test_programs_of_an_image_are_found_by_its_path_without_starting_anything(run: DockerRun) -> None:
     def found(image: str) -> tuple[str, ...] | None:
         return programs_of(engine, image, ("sh", "mpirun", "busybox", "bin"), "grass-test.look")

@@ -105,6 +105,16 @@ def test_users_have_accounts_of_their_own_and_no_rights(shepherd: ShepherdRun) -
     assert pwd.getpwuid(int(uid)).pw_gecos == "Grass test ann"
 
 
+def test_a_command_without_a_shell_has_the_variables_of_a_login(shepherd: ShepherdRun) -> None:
+    shepherd.launch("login", ["/usr/bin/env"], user="ann")
+    shepherd.start("login", "login/a.0/1")
+    assert shepherd.ended("login/a.0/1").code == 0
+    scratch = shepherd.path("login/a.0/1", "scratch")
+    printed = dict(line.split("=", 1) for line in shepherd.stdout("login/a.0/1").splitlines())
+    assert printed.items() >= {"HOME": f"{scratch}", "PWD": f"{scratch}", "SHELL": "/bin/sh"}.items()
+    assert printed["USER"] == printed["LOGNAME"] != ""
+
+
 def test_codes_and_signals_are_those_of_the_task(shepherd: ShepherdRun) -> None:
     assert run(shepherd, "ends/a.0/1", "exit 65")[0].code == 65
     assert run(shepherd, "ends/a.1/1", "kill -SEGV $$")[0].signal == signal.SIGSEGV

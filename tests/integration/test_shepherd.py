@@ -61,11 +61,17 @@ def test_a_task_runs_in_its_scratch_folder_with_nothing_inherited_but_its_enviro
     assert int(descriptors) == 4  # 0, 1, 2 and the one that ls reads
     assert int(blocked.split()[1], 16) == 0
     assert int(ignored.split()[1], 16) & 0x7FFFFFFF == 0  # 32 and 33 belong to the C library and are as they were found
-    assert set(env) - {f"PWD={scratch}", "OLDPWD=", "_=/usr/bin/env"} == {
+    assert set(env) - {"OLDPWD=", "_=/usr/bin/env"} == {
         "A=b c",
+        f"PWD={scratch}",
         f"GRASS_SCRATCH={scratch}",
         f"PATH={ENV['PATH']}",
     }
+
+
+def test_a_command_without_a_shell_has_the_variable_of_its_folder_too(shepherd: ShepherdRun) -> None:
+    shepherd.run(["/usr/bin/env"], PWD="/elsewhere")
+    assert f"PWD={shepherd.path('j-1/c.0/1', 'scratch')}" in shepherd.stdout("j-1/c.0/1").splitlines()
 
 
 def test_a_task_that_dies_of_a_signal_says_which(shepherd: ShepherdRun) -> None:

@@ -11,7 +11,7 @@ from grass.errors import InputError
 from grass.model.isolation import UIDS, ContainerRights, ContainerUser
 from grass.model.job import Container, Mount
 from node.runtime.docker import share
-from node.runtime.docker.plan import allowed, request, with_rights
+from node.runtime.docker.plan import allowed, over_image, request, with_rights
 from node.runtime.protocol import Launch, Start
 
 CONFIG = ClusterConfig(name="lab", mode="local", home="/h", runtime_dir="/r", node=NodeConfig(name="n1"))
@@ -39,6 +39,17 @@ def test_a_plain_container() -> None:
         ("/scratch", "/scratch", False),
         ("/h/node/jobs/train-1", "/h/node/jobs/train-1", True),
     ]
+
+
+def test_a_container_has_the_variable_of_its_folder_and_defaults_that_its_image_does_not_set() -> None:
+    launch = LAUNCH._replace(defaults={"OMP_NUM_THREADS": "2"}, env={"PWD": "/elsewhere"})
+    image = {"WorkingDir": "/app", "Env": ["PATH=/bin"]}
+    assert {"PWD=/app", "OMP_NUM_THREADS=2"} <= set(over_image(made(launch), launch, image)["Env"])
+    env = over_image(made(launch), launch._replace(cwd="/data/ann"), {"WorkingDir": "", "Env": ["OMP_NUM_THREADS=9"]})
+    assert [entry for entry in env["Env"] if entry.startswith(("PWD", "OMP"))] == ["PWD=/data/ann"]
+    assert "PWD=/" in over_image(made(launch), launch, {})["Env"]
+    own = launch._replace(env={"OMP_NUM_THREADS": "7"})
+    assert "OMP_NUM_THREADS=2" not in over_image(made(own), own, image)["Env"]
 
 
 def test_logs_are_never_rotated_away_and_never_go_to_a_server() -> None:

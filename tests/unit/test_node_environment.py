@@ -7,6 +7,7 @@ import pytest
 from msgspec.structs import replace as changed
 
 from grass.config import ClusterConfig, NodeConfig
+from grass.model.framework import Framework, FrameworkName
 from grass.model.job import Container
 from grass.wire.desired import DesiredAttempt
 from grass.wire.launch import LaunchTemplate
@@ -67,6 +68,36 @@ def test_a_container_has_nothing_of_the_hosts_environment() -> None:
     assert (made.runtime, made.image, made.cpu, made.memory, made.container.user) == ("docker", "i:1", 500, 9, "7")
     assert {"PATH", "HOME"}.isdisjoint(made.env) and made.env["EPOCHS"] == "5"
     assert launch(CONFIG, template, {"PATH": "/bin"}).env["PATH"] == "/bin"  # it has no engine
+
+
+def test_a_task_has_what_a_login_sets_even_if_the_submitting_shell_has_not() -> None:
+    login = {"PATH": "/bin", "HOME": "/home/me", "USER": "me", "LOGNAME": "me", "SHELL": "/bin/sh"}
+    base = {**login, "VIRTUAL_ENV": "/old"}
+    made = launch(CONFIG, changed(TEMPLATE, shell={"LANG": "C", "SHELL": "/bin/zsh"}), base)
+    assert {name: made.env.get(name) for name in login} == {**login, "SHELL": "/bin/zsh"}
+    assert "VIRTUAL_ENV" not in made.env and made.env["LANG"] == "C"
+
+
+@pytest.mark.parametrize(("cpu", "count"), [(500, "1"), (1000, "1"), (2500, "3"), (0, None)])
+def test_numeric_libraries_start_a_thread_for_each_core_of_the_task(cpu: int, count: str | None) -> None:
+    template = changed(TEMPLATE, cpu=cpu)
+    assert launch(CONFIG, template, {}).env.get("OMP_NUM_THREADS") == count
+    assert launch(CONFIG, template, {"OMP_NUM_THREADS": "9"}).env["OMP_NUM_THREADS"] == "9"
+    own = changed(template, env={"OMP_NUM_THREADS": "7"})
+    assert launch(CONFIG, own, {"OMP_NUM_THREADS": "9"}).env["OMP_NUM_THREADS"] == "7"
+
+
+def test_what_starts_several_processes_in_a_task_counts_threads_by_itself() -> None:
+    template = changed(TEMPLATE, cpu=4000, framework=Framework(FrameworkName.TORCHRUN))
+    assert "OMP_NUM_THREADS" not in launch(CONFIG, template, {}).env
+    template = changed(TEMPLATE, cpu=4000, framework=Framework(FrameworkName.TORCH))
+    assert launch(CONFIG, template, {}).env["OMP_NUM_THREADS"] == "4"
+
+
+def test_a_container_takes_its_number_of_threads_where_its_image_has_none() -> None:
+    config = replace(CONFIG, node=replace(CONFIG.node, runtimes=("process", "docker")))
+    made = launch(config, changed(TEMPLATE, image="i:1", cpu=2000), {})
+    assert "OMP_NUM_THREADS" not in made.env and made.defaults == {"OMP_NUM_THREADS": "2"}
 
 
 def test_a_start_carries_ports_and_devices() -> None:

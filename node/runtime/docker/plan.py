@@ -20,7 +20,7 @@ from grass.model.key_text import job_of
 from grass.wire.keys import AttemptKey
 from node.mounts import mount_of
 from node.runtime.docker import share
-from node.runtime.docker.engine_json import Request
+from node.runtime.docker.engine_json import Answer, Request
 from node.runtime.protocol import Launch, Start
 
 LABEL = "grass."
@@ -83,6 +83,18 @@ def request(config: ClusterConfig, start: Start, launch: Launch, scratch: str, c
         body["ExposedPorts"] = {f"{port}/{kind}": {} for port in start.ports.values() for kind in ("tcp", "udp")}
         body["HostConfig"]["PortBindings"] = {port: [{"HostPort": port.split("/")[0]}] for port in body["ExposedPorts"]}
     return body
+
+
+def over_image(body: Request, launch: Launch, image: Answer) -> Request:
+    """Return the request with the variables that depend on the image. ``image``: its configuration, as the engine says.
+
+    A shell would set PWD, and the engine does not.
+    """
+    there = {entry.partition("=")[0] for entry in (*(image.get("Env") or ()), *body["Env"])}
+    added = {name: value for name, value in launch.defaults.items() if name not in there}
+    added["PWD"] = launch.cwd or image.get("WorkingDir") or "/"
+    kept = [entry for entry in body["Env"] if not entry.startswith("PWD=")]
+    return {**body, "Env": [*kept, *(f"{name}={value}" for name, value in added.items())]}
 
 
 def with_rights(body: Request, uid: int | None, group: int) -> Request:

@@ -89,6 +89,7 @@ class Starts:
         self._prepare(attempt, image)
         if attempt.stopping:
             return None
+        body = plan.over_image(body, launch, self._configuration(image))
         made = self._created(attempt, name, body, image)
         try:
             self._engine.start(made)
@@ -106,6 +107,12 @@ class Starts:
         except OSError as error:
             self._say_waiting(attempt, f"the share does not answer: {error}; trying again", ReasonCode.SHARE)
             raise LaterError from error
+
+    def _configuration(self, image: str) -> Answer:
+        """Return how an image wants to be run; nothing if it was just removed."""
+        with suppress(NotFoundError):
+            return self._engine.image(image)["Config"] or {}
+        return {}
 
     def _prepare(self, attempt: Container, image: str) -> None:
         if self._images is None:

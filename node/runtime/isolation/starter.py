@@ -131,10 +131,10 @@ def _spawn(request: StartRequest, streams: Sequence[int]) -> int:
     os.setgroups([])
     os.setresgid(request.gid, request.gid, request.gid)
     os.setresuid(request.uid, request.uid, request.uid)
-    enter_folder(request.cwd)
-    program = find_program(request.argv[0], request.env)
+    env = {**request.env, "PWD": enter_folder(request.cwd)}
+    program = find_program(request.argv[0], env)
     try:
-        return os.posix_spawn(program, request.argv, request.env, setsid=True)
+        return os.posix_spawn(program, request.argv, env, setsid=True)
     except (OSError, ValueError, TypeError) as error:
         raise cannot_start(request.argv[0], program, error) from error
 

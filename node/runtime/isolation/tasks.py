@@ -103,7 +103,7 @@ class IsolatedTasks:
             raise CannotStartError(NOT_EXECUTABLE, f"cannot start: {job_id!r} is not the id of a job")
         namespaces = self._views.of(job_id, launch)
         _give(scratch, account.uid)
-        own = {"HOME": scratch, "USER": account.name, "LOGNAME": account.name, **env}
+        own = {"HOME": scratch, "USER": account.name, "LOGNAME": account.name, "SHELL": "/bin/sh", **env}
         streams = [os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)]
         try:
             streams += [os.open(self._folders.path(key, name), _OUTPUT, 0o600) for name in ("stdout", "stderr")]
@@ -229,8 +229,8 @@ class IsolatedTasks:
             for instructions in refused:
                 system_call_filter.apply(instructions)
             os.umask(UMASK)
-            enter_folder(cwd)
-            return processes.Program(find_program(argv[0], env), argv, env)
+            own = {**env, "PWD": enter_folder(cwd)}
+            return processes.Program(find_program(argv[0], own), argv, own)
 
         return prepare
 

@@ -69,6 +69,7 @@ class Child:
 
     def __init__(self, pid: int, argv: list[str], extra: Mapping[str, str], streams: Sequence[int], tty: bool) -> None:
         env = dict(entry.split("=", 1) for entry in proc.environ(pid) if "=" in entry)
+        env["PWD"] = os.readlink(f"/proc/{pid}/cwd")  # noqa: PTH115 (pathlib knows no such links)
         stdin, stdout, stderr = streams
         leave_session_keyring()
         self._process = subprocess.Popen(
