@@ -8,58 +8,40 @@ from grass.cli.view import View
 from grass.model.exhaustive import assert_never
 from grass.model.lifecycle import JobState
 
-_DIALECTS = ("TrainingJob", "MarsJob")
+_CHIEF = {"TrainingJob": "launcher", "MarsJob": "worker"}
+"""Kind of the file → the component with whose first task the job is Running."""
+_RESULTS = {JobState.SUCCEEDED: "Succeeded", JobState.FAILED: "Failed", JobState.STOPPED: "Failed"}
 
 
 def foreign_phase(job: View, operations: Sequence[View]) -> str:
     """Return ``TrainingJob: Running``; empty for a job of Grass's own or of MARO's file."""
     dialect = job["dialect"]
-    if dialect not in _DIALECTS:
-        return ""
-    phase = _training_phase(job, operations) if dialect == "TrainingJob" else _mars_condition(job)
-    return f"{dialect}: {phase}"
+    return f"{dialect}: {_phase(job, operations)}" if dialect in _CHIEF else ""
 
 
-def _training_phase(job: View, operations: Sequence[View]) -> str:
-    """Return the phase of a TrainingJob. While an operation changes its size, that is Scaling."""
-    state = JobState(job["state"])
+def _phase(job: View, operations: Sequence[View]) -> str:
+    """Return the phase of a TrainingJob, or the newest condition of another job. Tasks may outlive its result."""
+    state, result = JobState(job["state"]), job["result"]
+    if result is not None:
+        return _RESULTS[JobState(result)]
     match state:
         case JobState.QUEUED:
-            return "Created"
-        case JobState.RUNNING:
-            if any(each["kind"] == "scale" and each["state"] != "ENDED" for each in operations):
-                return "Scaling"
-            return "Running" if _runs(job, "launcher") else "Created"
+            return "Restarting" if job["tries"] and job["dialect"] != "TrainingJob" else "Created"
         case JobState.SUSPENDED:
             return "Suspended"
-        case JobState.STOPPING:
-            return "Running"
-        case JobState.SUCCEEDED:
-            return "Succeeded"
-        case JobState.FAILED | JobState.STOPPED:
-            return "Failed"
-        case _:
-            assert_never(state)
-
-
-def _mars_condition(job: View) -> str:
-    """Return the newest condition of a MarsJob. It is Running once a worker runs."""
-    state = JobState(job["state"])
-    match state:
-        case JobState.QUEUED:
-            return "Restarting" if job["tries"] else "Created"
         case JobState.RUNNING | JobState.STOPPING:
-            return "Running" if _runs(job, "worker") else "Created"
-        case JobState.SUSPENDED:
-            return "Suspended"
-        case JobState.SUCCEEDED:
-            return "Succeeded"
-        case JobState.FAILED | JobState.STOPPED:
-            return "Failed"
+            return _running_phase(job, operations)
+        case JobState.SUCCEEDED | JobState.FAILED | JobState.STOPPED:
+            return _RESULTS[state]
         case _:
             assert_never(state)
 
 
-def _runs(job: View, component: str) -> bool:
-    part = job["components"].get(component)
-    return part is not None and part["counts"].get("RUNNING", 0) + part["counts"].get("SUCCEEDED", 0) > 0
+def _running_phase(job: View, operations: Sequence[View]) -> str:
+    """It stays Running whatever happens to its tasks. While an operation changes its size, a TrainingJob is Scaling."""
+    if job["dialect"] == "TrainingJob" and any(
+        each["kind"] == "scale" and each["state"] != "ENDED" for each in operations
+    ):
+        return "Scaling"
+    part = job["components"].get(_CHIEF[job["dialect"]])
+    return "Running" if part is not None and part["ran"] else "Created"

@@ -35,6 +35,8 @@ class ComponentRecord(msgspec.Struct, frozen=True):
     allocated: int | None = None
     """For how many tasks resources are allocated. The other tasks on nodes wait behind equal ones, for their resources.
     None: written by an older Grass."""
+    ran: bool = False
+    """Whether a task of it has run since its job was started, or started again."""
 
     @property
     def end(self) -> int:
@@ -113,7 +115,8 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     last_deadline: Moment | None = None
     """End of the deadline that all restarts of the job share."""
     expires: float | None = None
-    """When the ended job is removed, in seconds since the epoch; None: by the retention of the cluster."""
+    """When the job is removed, in seconds since the epoch, once its result is known; None: by the retention of the
+    cluster."""
     logs_until: float | None = None
     """When its logs are removed, in seconds since the epoch; None: with its record."""
     awaited: dict[str, str] = {}

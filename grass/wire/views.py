@@ -47,6 +47,8 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     state: JobState
     reason: Reason | None
     """Why it waits, or how it ended."""
+    result: JobState | None
+    """The state in which it ended, or will end once no task runs, unless it starts again. None: not known yet."""
     submitted: float
     started: float | None
     ended: float | None
@@ -69,7 +71,7 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     tries: int
     """Restarts of the whole job."""
     expires: float | None
-    """When the finished job is removed; null: by the retention of the cluster."""
+    """When the job is removed. It is known with its result; null: by the retention of the cluster."""
     held: str | None
     """The user who holds the queued job back."""
     rerun_of: str | None

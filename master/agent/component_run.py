@@ -96,6 +96,8 @@ class ComponentRun:
     leaving: int = 0
     """Removed tasks that are still on a node. They are in ``tasks``, but not in ``counts``."""
     generation: int = 0
+    ran: bool = False
+    """Whether a task of it has run since its job was started, or started again."""
     members: tuple[Member, ...] = ()
     """The members as last published."""
     avoid: str | None = None
@@ -215,6 +217,7 @@ class ComponentRun:
             self.counts[task.state] -= 1
             self.counts[state] += 1
         task.state = state
+        self.ran = self.ran or state in (TaskState.RUNNING, TaskState.SUCCEEDED)
 
     def learn(self, seconds: float) -> None:
         """Add a task's duration to the mean."""

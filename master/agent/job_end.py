@@ -122,15 +122,21 @@ def must_end_by(run: JobRun) -> list[float]:
     return [moment.at for moment in (run.deadline, run.last_deadline) if moment is not None]
 
 
+def start_ttl(step: Step, run: JobRun) -> None:
+    """Count the ``ttl`` of a job from now on: its result is known."""
+    ttl = run.job.ending.ttl
+    run.expires = None if ttl is None else step.wall + ttl
+
+
 def note_end(step: Step, run: JobRun) -> None:
     """Set when the record and the logs of a job that ends now are removed."""
-    ending = run.job.ending
-    run.expires = None if ending.ttl is None else step.wall + ending.ttl
-    run.logs_until = step.wall + LOGS_KEPT if ending.clean is Clean.ALL else None
+    if run.expires is None:
+        start_ttl(step, run)
+    run.logs_until = step.wall + LOGS_KEPT if run.job.ending.clean is Clean.ALL else None
 
 
 def expired(step: Step, run: JobRun) -> bool:
-    """Return whether an ended job is to be removed now, by its own ``ttl``."""
+    """Return whether a job that has its result is to be removed now, by its own ``ttl``."""
     return run.expires is not None and step.wall >= run.expires
 
 

@@ -67,6 +67,7 @@ def reset(step: Step, run: JobRun, component: ComponentRun) -> None:
     for task in kept.values():
         component.counts[task.state] += 1
     component.ready = component.backoff = 0
+    component.ran = False
     component.requeued = sorted(begun)
     component.next_index = max((*begun, *component.holes), default=-1) + 1
     component.skipped = sum(1 for index in kept if index >= component.next_index)

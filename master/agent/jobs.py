@@ -75,6 +75,8 @@ def finish(step: Step, run: JobRun, state: JobState, reason: Reason | None, exit
         run.reason = job_end.waiting_reason(run)
         if not job_end.lets_tasks_go_on(run):
             _stop_tasks(step, run)
+        elif not job_restart.wanted(run):
+            job_end.start_ttl(step, run)
     else:
         _end(step, run)
 
@@ -84,6 +86,13 @@ def out_of_time(step: Step, run: JobRun, reason: Reason) -> None:
     if run.outcome is not None and job_end.lets_tasks_go_on(run):
         _stop_tasks(step, run)
     finish(step, run, JobState.FAILED, reason, 124)
+
+
+def out_of_keeping(step: Step, run: JobRun) -> None:
+    """Remove a job whose ``ttl`` is over. Tasks that went on after its result was known are stopped first."""
+    if not run.state.ended:
+        _stop_tasks(step, run)
+    remove(step, run)
 
 
 def settle(step: Step, run: JobRun) -> None:

@@ -353,5 +353,7 @@ def _expire(step: Step) -> None:
     oldest_first = sorted(ended, key=lambda run: run.ended or 0.0)
     for position, run in enumerate(oldest_first):
         old = step.wall - (run.ended or step.wall) > step.limits.keep_days * 86400
-        if position < surplus or old or job_end.expired(step, run):
+        if position < surplus or old:
             jobs.remove(step, run)
+    for run in [run for run in step.cluster.jobs.values() if job_end.expired(step, run)]:
+        jobs.out_of_keeping(step, run)

@@ -25,6 +25,7 @@ def job_record(run: JobRun) -> JobRecord:
             tuple(sorted(component.holes)),
             tuple(sorted(component.joining)),
             component.slots,
+            component.ran,
         )
     return JobRecord(
         id=run.id,

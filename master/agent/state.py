@@ -178,7 +178,7 @@ def _component(spec: Component, record: ComponentRecord | None, carried: tuple[t
     """Return a component at its present size, all of whose tasks are pending."""
     if record is None:
         return ComponentRun(spec, spec.replicas, carried)
-    component = ComponentRun(spec, record.replicas, carried, generation=record.generation)
+    component = ComponentRun(spec, record.replicas, carried, generation=record.generation, ran=record.ran)
     if record.holes:
         component.holes = frozenset(record.holes)
     if record.joining:

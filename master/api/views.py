@@ -12,7 +12,7 @@ from dataclasses import replace
 from msgspec import UNSET, UnsetType, structs
 
 from grass.model.job import Job
-from grass.model.lifecycle import TaskState
+from grass.model.lifecycle import JobState, TaskState
 from grass.model.matrix import combination, combinations
 from grass.model.reasons import Reason, ReasonCode
 from grass.model.resources import Resources
@@ -39,10 +39,18 @@ _ATTENTION = (
 
 
 def job_view(record: JobRecord) -> JobView:
-    return JobView(**{name: getattr(record, name) for name in _JOB_FIELDS})
+    return JobView(**{name: getattr(record, name) for name in _JOB_FIELDS}, result=_result(record))
 
 
-_JOB_FIELDS = tuple(name for name in JobView.__struct_fields__ if name not in ("newer_deleted", "specification"))
+_JOB_FIELDS = tuple(
+    name for name in JobView.__struct_fields__ if name not in ("newer_deleted", "result", "specification")
+)
+
+
+def _result(record: JobRecord) -> JobState | None:
+    if record.state.ended:
+        return record.state
+    return record.outcome.state if record.outcome is not None else None
 
 
 def all_records(record: JobRecord, job: Job, stored: Mapping[TaskKey, TaskRecord]) -> dict[TaskKey, TaskRecord]:

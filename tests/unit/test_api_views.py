@@ -51,6 +51,20 @@ def test_what_the_master_agent_keeps_for_itself_is_not_shown() -> None:
     assert "seq" not in plain(task_views(record(), JOB, known("a.0", state="RUNNING"))[0])
 
 
+@pytest.mark.parametrize(
+    ("state", "outcome", "result"),
+    [
+        ("RUNNING", None, None),
+        ("STOPPING", ["SUCCEEDED", None, 0], "SUCCEEDED"),
+        ("FAILED", None, "FAILED"),
+    ],
+)
+def test_the_result_of_a_job_is_known_before_its_last_task_has_ended(
+    state: str, outcome: list[object] | None, result: str | None
+) -> None:
+    assert plain(job_view(record(state=state, outcome=outcome)))["result"] == result
+
+
 def test_tasks_without_a_record_wait_for_their_components_reason() -> None:
     waiting = record(components={"a": {"reason": WAITS}, "b": {"reason": None}}, reason=None)
     tasks = plain(task_views(waiting, JOB, known("a.1", state="RUNNING")))

@@ -10,22 +10,25 @@ from grass.cli.foreign_phase import foreign_phase
 from grass.model.lifecycle import JobState
 
 
-def job(dialect: str, state: str, *, tries: int = 0, **running: int) -> dict[str, Any]:
-    components = {name: {"counts": {"RUNNING": count} if count else {}} for name, count in running.items()}
-    return {"dialect": dialect, "state": state, "tries": tries, "components": components}
+def job(dialect: str, state: str, *ran: str, result: str | None = None, tries: int = 0) -> dict[str, Any]:
+    """``ran``: the components of which a task has run."""
+    components = {name: {"ran": name in ran, "counts": {}} for name in ("launcher", "worker", "supervisor")}
+    known = state if JobState(state).ended else result
+    return {"dialect": dialect, "state": state, "result": known, "tries": tries, "components": components}
 
 
 @pytest.mark.parametrize(
     ("found", "phase"),
     [
         (job("TrainingJob", "QUEUED"), "Created"),
-        (job("TrainingJob", "RUNNING", launcher=0, worker=2), "Created"),
-        (job("TrainingJob", "RUNNING", launcher=1, worker=2), "Running"),
+        (job("TrainingJob", "QUEUED", tries=1), "Created"),
+        (job("TrainingJob", "RUNNING", "worker"), "Created"),
+        (job("TrainingJob", "RUNNING", "launcher", "worker"), "Running"),
         (job("TrainingJob", "SUSPENDED"), "Suspended"),
         (job("TrainingJob", "SUCCEEDED"), "Succeeded"),
         (job("TrainingJob", "STOPPED"), "Failed"),
-        (job("MarsJob", "RUNNING", supervisor=1, worker=0), "Created"),
-        (job("MarsJob", "STOPPING", supervisor=0, worker=1), "Running"),
+        (job("MarsJob", "RUNNING", "supervisor"), "Created"),
+        (job("MarsJob", "RUNNING", "supervisor", "worker"), "Running"),
         (job("MarsJob", "QUEUED", tries=1), "Restarting"),
     ],
 )
@@ -33,8 +36,15 @@ def test_a_state_has_a_word_of_the_other_system(found: dict[str, Any], phase: st
     assert foreign_phase(found, []) == f"{found['dialect']}: {phase}"
 
 
+@pytest.mark.parametrize("dialect", ["TrainingJob", "MarsJob"])
+@pytest.mark.parametrize(("result", "phase"), [("SUCCEEDED", "Succeeded"), ("FAILED", "Failed")])
+def test_a_job_has_its_result_before_its_last_task_has_ended(dialect: str, result: str, phase: str) -> None:
+    found = job(dialect, "STOPPING", "worker", result=result)
+    assert foreign_phase(found, []) == f"{dialect}: {phase}"
+
+
 def test_an_operation_that_has_not_ended_is_scaling() -> None:
-    found = job("TrainingJob", "RUNNING", launcher=1)
+    found = job("TrainingJob", "RUNNING", "launcher")
     assert foreign_phase(found, [{"kind": "scale", "state": "ENDED"}]) == "TrainingJob: Running"
     assert foreign_phase(found, [{"kind": "scale", "state": "LAUNCHING"}]) == "TrainingJob: Scaling"
 

@@ -44,6 +44,21 @@ def test_an_end_that_the_machine_caused_is_not_charged_whatever_the_restart_poli
     assert world.job("j")["restarts"] == 0
 
 
+@pytest.mark.parametrize("takeover", [False, True])
+def test_a_component_that_has_run_says_so_while_its_killed_task_waits(takeover: bool) -> None:
+    world = World()
+    world.add_node("n1")
+    restart = Restart(RestartOn.ALWAYS, limit=None, backoff=60.0)
+    parts = {"t": Component("t", "x", restart=restart), "u": Component("u", "x", depends_on={"t": Condition.SUCCEEDED})}
+    job_id = world.submit(Job("j", parts, ("t",)))
+    world.end(f"{job_id}/t.0/1", signal=9)
+    if takeover:
+        world.takeover()
+    view = world.job("j")
+    assert view["components"]["t"]["counts"] == {"PENDING": 1}
+    assert (view["components"]["t"]["ran"], view["components"]["u"]["ran"]) == (True, False)
+
+
 def test_more_tasks_than_a_node_has_ports_wait_and_say_so() -> None:
     world = World()
     world.add_node("n1")
