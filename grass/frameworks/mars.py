@@ -2,8 +2,8 @@
 
 The role is option ``role``, or the component's name: ``supervisor``, ``worker``; for Mars <= 0.6 (option ``version``)
 ``scheduler``, ``web``, ``worker``. Addresses are those of the components' port ``mars``, the page is on port ``web``.
-The options of KubeDL's memoryTuningPolicy are accepted under its names. Mars >= 0.7 ignores most of its environment and
-takes spill folders joined by ``:``, so they are written to the file that ``-f`` names. Used by ``registry``.
+The options of KubeDL's memoryTuningPolicy are accepted under its names. Mars >= 0.7 takes most of them only in the file
+that ``-f`` names. Used by ``registry``.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from grass.errors import InputError
-from grass.frameworks.seat import Rendered, Seat, files_folder, integer, words
+from grass.frameworks.seat import Rendered, Seat, files_folder, integer, library_folder, words
 from grass.model.framework import MARS_PORT, MARS_ROLES, MARS_WEB, is_old_mars
 from grass.network_address import network_address
 from grass.wire.codec import indented
@@ -19,6 +19,8 @@ from grass.wire.codec import indented
 NODE_TIMEOUT = 20
 """Seconds after which a supervisor gives up a silent worker. Mars's own default, 120, fails jobs for two minutes."""
 CONFIG = "mars.yml"
+FALLBACK = "grass_mars"
+"""Module of ``grass/share/task`` that bounds the cache where the task's Python has no plasma store."""
 _SUPERVISORS = {False: ("supervisor",), True: ("scheduler",)}
 """Whether Mars is old (0.6 or earlier) → its supervising components, unless option ``supervisors`` names others."""
 
@@ -31,7 +33,10 @@ def render(seat: Seat) -> Rendered:
     framework, old = seat.framework, is_old_mars(str(seat.framework.options.get("version", "0.10")))
     role = _role(seat)
     port = _port(seat, MARS_PORT)
-    env = {"MARS_CONTAINER_IP": seat.address, "MARS_BIND_PORT": str(port), "MARS_USE_PROCESS_STAT": "1"}
+    env = {"MARS_CONTAINER_IP": seat.address, "MARS_BIND_PORT": str(port)}
+    if seat.contained:
+        # elsewhere Mars would count the processes of all tasks and of Grass: those below the first Python program
+        env["MARS_USE_PROCESS_STAT"] = "1"
     if seat.memory:
         env["MARS_MEMORY_TOTAL"] = str(seat.memory)
     if seat.cpu:
@@ -53,22 +58,31 @@ def _newer(seat: Seat, role: str, port: int, env: Mapping[str, str]) -> Rendered
         arguments += ["--n-cpu", env["MARS_CPU_TOTAL"]] if "MARS_CPU_TOTAL" in env else []
         arguments += ["--mem-bytes", str(seat.memory)] if seat.memory else []
     arguments += ["-f", f"{files_folder(seat.folder, seat.component)}/{CONFIG}"]
-    return Rendered(env, {CONFIG: _configuration(seat)}, tuple(arguments))
+    more = {"PYTHONPATH": library_folder(seat.folder) + "/python"} if _cached(seat) else {}
+    more |= {"MARS_SPILL_DIRS": spill} if (spill := _spill_folders(seat)) else {}
+    return Rendered({**env, **more}, {CONFIG: _configuration(seat)}, tuple(arguments))
+
+
+def _spill_folders(seat: Seat) -> str:
+    """Return folders of this attempt alone: Mars deletes what it was given, with everything in it, when it ends."""
+    own = f"{seat.job_id}-{seat.task}-{seat.attempt}"
+    return ":".join(f"{folder}/{own}" for folder in words(seat.framework, "spillDirs"))
+
+
+def _cached(seat: Seat) -> bool:
+    """Return whether options ask for a cache: a plasma store, or what stands in for it."""
+    return bool(cache_size(seat) or seat.framework.options.get("plasmaStore"))
 
 
 def _configuration(seat: Seat) -> str:
     """Return the configuration file. It is JSON, which YAML includes."""
-    tuning = seat.framework.options
-    size, spill = cache_size(seat), words(seat.framework, "spillDirs")
-    plasma = bool(size or tuning.get("plasmaStore"))
-    storage: dict[str, object] = {"backends": ["plasma" if plasma else "shared_memory", *(["disk"] if spill else [])]}
-    if plasma:
-        store = {"plasma_directory": str(tuning.get("plasmaStore") or "/dev/shm")}
-        storage["plasma"] = {**store, **({"store_memory": size} if size else {})}
-    if spill:
-        storage["disk"] = {"root_dirs": ":".join(spill)}
     timeout = integer(seat.framework, "nodeTimeout", NODE_TIMEOUT)
-    return indented({"@inherits": "@default", "cluster": {"node_timeout": timeout}, "storage": storage})
+    found: dict[str, object] = {"@inherits": "@default", "cluster": {"node_timeout": timeout}}
+    if not _cached(seat):
+        return indented({**found, "storage": {"backends": ["shared_memory"]}})
+    size, folder = cache_size(seat), str(seat.framework.options.get("plasmaStore") or "/dev/shm")
+    store = {"plasma_directory": folder, **({"store_memory": size} if size else {})}
+    return indented({**found, "third_party_modules": [FALLBACK], "storage": {"backends": ["plasma"], "plasma": store}})
 
 
 def _old_arguments(seat: Seat, role: str) -> list[str]:
@@ -77,24 +91,27 @@ def _old_arguments(seat: Seat, role: str) -> list[str]:
         return ["-s", ",".join(others)] if len(others) > 1 else []
     arguments = ["-s", ",".join(_required(seat, old=True))]
     if role == "worker":
-        size, spill = cache_size(seat), words(seat.framework, "spillDirs")
+        size, spill = cache_size(seat), _spill_folders(seat)
         store = seat.framework.options.get("plasmaStore")
         arguments += ["--cache-mem", str(size)] if size else []
-        arguments += ["--spill-dir", ":".join(spill)] if spill else []
+        arguments += ["--spill-dir", spill] if spill else []
         arguments += ["--plasma-dir", str(store)] if store else []
         arguments += ["--phy-mem", str(seat.memory)] if seat.memory else []
     return arguments
 
 
-def cache_size(seat: Seat) -> int:
-    """Return the bytes of the workers' cache: a size wins over a percentage of the memory limit. 0: Mars decides."""
+def cache_size(seat: Seat) -> int | str:
+    """Return the bytes of the workers' cache: a size wins over a percentage of the memory limit. 0: Mars decides.
+
+    Without a limit, it is a percentage of the node's memory, which Mars finds out: ``40%``.
+    """
     tuning = seat.framework.options
     size, percentage = tuning.get("workerCacheSize"), tuning.get("workerCachePercentage")
     if isinstance(size, int) and size > 0:
         return size
-    if isinstance(percentage, int) and seat.memory:
-        return seat.memory * min(100, max(0, percentage)) // 100
-    return 0
+    if not isinstance(percentage, int) or percentage <= 0:
+        return 0
+    return seat.memory * min(100, percentage) // 100 if seat.memory else f"{min(100, percentage)}%"
 
 
 def _role(seat: Seat) -> str:

@@ -38,6 +38,8 @@ class Seat:
     gpus: int = 0
     cpu: int = 0
     memory: int = 0
+    contained: bool = False
+    """Whether it is a container, which sees no processes but its own."""
     own_network: bool = False
     """Whether it is a container that does not use its node's network."""
 

@@ -61,8 +61,10 @@ def seat(
     template: LaunchTemplate,
     entry: DesiredAttempt,
     memberships: Mapping[str, Membership],
+    *,
+    contained: bool = False,
 ) -> Seat:
-    """Return the attempt as renderers see it. ``template`` has a framework."""
+    """Return the attempt as renderers see it. ``template`` has a framework. Files do not depend on ``contained``."""
     assert template.framework is not None
     return Seat(
         job=template.job,
@@ -79,7 +81,8 @@ def seat(
         gpus=len(entry.gpus),
         cpu=template.cpu,
         memory=template.memory,
-        own_network=template.image is not None and template.container.network != "host",
+        contained=contained,
+        own_network=contained and template.container.network != "host",
     )
 
 
@@ -102,7 +105,7 @@ def additions(
     env = {"GRASS_TOKEN": task_token(template.secret, key)}
     if template.framework is None or template.framework.name is FrameworkName.NONE:
         return Additions(env)
-    found = seat(config, AttemptKey.parse(key), template, entry, memberships)
+    found = seat(config, AttemptKey.parse(key), template, entry, memberships, contained=not host_view)
     made, own = render(found), {**base, **template.env} if host_view else template.env
     library = library_folder(found.folder)
     env.update({name: value for name, value in made.env.items() if name not in template.env}, GRASS_LIBRARY=library)

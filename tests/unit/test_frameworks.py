@@ -127,7 +127,8 @@ def test_tensorflow_sees_the_components_that_have_its_port() -> None:
 
 def mars(component: str, **more: object) -> Seat:
     both = {"supervisor": membership("supervisor", 1, mars=7001, web=7005), "worker": membership("worker", 1)}
-    return seat(FrameworkName.MARS, component, memberships=both, ports={"mars": 7003, "web": 7005}, **more)  # type: ignore[arg-type]
+    more = {"memberships": both, "ports": {"mars": 7003, "web": 7005}, **more}
+    return seat(FrameworkName.MARS, component, **more)  # type: ignore[arg-type]
 
 
 def test_mars_gets_its_arguments_and_a_configuration() -> None:
@@ -144,10 +145,41 @@ def test_mars_gets_its_arguments_and_a_configuration() -> None:
         *("-f", "/jobs/train-1/components/worker/mars.yml"),
     )
     storage = json.loads(made.files["mars.yml"])["storage"]
-    assert storage["backends"] == ["plasma", "disk"] and storage["disk"] == {"root_dirs": "/spill/a:/spill/b"}
     assert storage["plasma"] == {"plasma_directory": "/dev/shm", "store_memory": 500}
     sized = render(mars("worker", options={**options, "workerCacheSize": 77}, memory=1000))
     assert json.loads(sized.files["mars.yml"])["storage"]["plasma"]["store_memory"] == 77
+
+
+def test_a_cache_of_mars_is_bounded_where_pyarrow_has_no_plasma_store() -> None:
+    made = render(mars("worker", options={"workerCacheSize": 77}))
+    assert json.loads(made.files["mars.yml"])["third_party_modules"] == ["grass_mars"]
+    assert made.env["PYTHONPATH"] == "/jobs/train-1/library/python"
+    plain = render(mars("worker"))
+    assert json.loads(plain.files["mars.yml"])["storage"] == {"backends": ["shared_memory"]}
+    assert "PYTHONPATH" not in plain.env and "third_party_modules" not in plain.files["mars.yml"]
+
+
+@pytest.mark.parametrize(("version", "where"), [("0.10", "files"), ("0.6.11", "arguments")])
+def test_without_a_memory_limit_the_cache_is_a_part_of_the_nodes_memory(version: str, where: str) -> None:
+    both = {"supervisor": membership("supervisor", 1, mars=7001), "scheduler": membership("scheduler", 1, mars=7001)}
+    made = render(mars("worker", options={"workerCachePercentage": 40, "version": version}, memberships=both))
+    found = made.files["mars.yml"] if where == "files" else " ".join(made.arguments)
+    assert ('"store_memory": "40%"' if where == "files" else "--cache-mem 40%") in found
+
+
+def test_a_worker_of_mars_spills_into_folders_of_its_own() -> None:
+    """Mars deletes the folders that it was given, with all that is in them."""
+    made = render(mars("worker", options={"spillDirs": ("/spill/a", "/spill/b")}))
+    assert made.env["MARS_SPILL_DIRS"] == "/spill/a/train-1-worker.0-1:/spill/b/train-1-worker.0-1"
+    assert "disk" not in made.files["mars.yml"]  # Mars adds it with the variable
+
+
+@pytest.mark.parametrize("version", ["0.10", "0.6.11"])
+def test_mars_counts_the_memory_of_processes_only_where_it_sees_no_others(version: str) -> None:
+    both = {"supervisor": membership("supervisor", 1, mars=7001), "scheduler": membership("scheduler", 1, mars=7001)}
+    process = mars("worker", options={"version": version}, memberships=both)
+    assert "MARS_USE_PROCESS_STAT" not in render(process).env
+    assert render(replace(process, contained=True)).env["MARS_USE_PROCESS_STAT"] == "1"
 
 
 def test_an_old_mars_gets_the_arguments_of_its_own_programs() -> None:
@@ -157,7 +189,7 @@ def test_an_old_mars_gets_the_arguments_of_its_own_programs() -> None:
     made = render(old)
     assert made.arguments == (
         *("-a", "10.0.0.9", "-p", "7003", "-s", "10.0.0.1:7001"),
-        *("--cache-mem", "9", "--spill-dir", "/a:/b"),
+        *("--cache-mem", "9", "--spill-dir", "/a/train-1-worker.0-1:/b/train-1-worker.0-1"),
     )
     assert not made.files and made.env["MARS_LOCK_FREE_FILEIO"] == "1"
 

@@ -73,7 +73,8 @@ def read_job(fields: Fields, notes: Notes, *, name: str | None = None) -> Job:
     roles = _read_roles(spec, notes)
     limit = spec.read("backoffLimit", values.whole(0, 1_000_000), None)
     success = spec.read("successPolicy", values.one_of(_Success), _Success.DEFAULT)
-    options = read_tuning(spec, notes, old=is_old_mars(version))
+    limited = WORKER not in roles or roles[WORKER].pod.resources.memory > 0
+    options = read_tuning(spec, notes, old=is_old_mars(version), limited=limited)
     if spec.read("webHost", values.text, None) is not None:
         notes.add(spec.at("webHost"), "ignored; no host of the cluster is published; `grass job open` shows the page")
     spec.refuse("cronPolicy", "is not supported; start the job by a schedule (`grass schedule start`)")

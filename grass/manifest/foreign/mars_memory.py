@@ -15,12 +15,19 @@ KEYS = ("memoryTuningPolicy", "workerMemoryTuningPolicy")
 MAX_FOLDERS = 64
 
 
-def read_tuning(spec: Fields, notes: Notes, *, old: bool) -> dict[str, Option]:
-    """Return the options of the workers. ``old``: the job runs Mars before 0.7, to which all options apply."""
+def read_tuning(spec: Fields, notes: Notes, *, old: bool, limited: bool) -> dict[str, Option]:
+    """Return the options of the workers. ``old``: the job runs Mars before 0.7, to which all options apply.
+
+    ``limited``: the workers have a memory limit.
+    """
     sections = [section for key in KEYS if (section := spec.section(key)) is not None]
     if len(sections) == 2:
         spec.problems.add(sections[1].path, f"says the same as {KEYS[0]}; keep one of them")
-    return _read(sections[0], notes, old=old) if sections else {}
+    options = _read(sections[0], notes, old=old) if sections else {}
+    if options.get("workerCachePercentage") and not limited:
+        why = "is a percentage of the node's memory, because the Worker has no memory limit"
+        notes.add(sections[0].at("workerCachePercentage"), why)
+    return options
 
 
 def _read(section: Fields, notes: Notes, *, old: bool) -> dict[str, Option]:
