@@ -39,8 +39,7 @@ def mounts(table: str | None = None) -> Iterator[Mounted]:
     for line in lines_of(table if table is not None else _read(_TABLE)):
         before, _, after = line.partition(" - ")
         words = before.split(" ")
-        point = _ESCAPED.sub(lambda match: chr(int(match[1], 8)), words[4])
-        yield Mounted(point, after.split()[0], any(tag.startswith(("shared:", "master:")) for tag in words[6:]))
+        yield Mounted(_point(line), after.split()[0], any(tag.startswith(("shared:", "master:")) for tag in words[6:]))
 
 
 def mount_of(path: Path, table: str | None = None) -> Mounted:
@@ -59,12 +58,26 @@ def mount_point(path: Path, table: str | None = None) -> str:
 
 def lines_at(point: str, table: Path = _TABLE) -> tuple[str, ...]:
     """Return the table's lines of a mount point, which change with every mount there."""
-    return tuple(line for line in lines_of(_read(table)) if line.split(" ", 5)[4] == point)
+    return tuple(line for line in lines_of(_read(table)) if _point(line) == point)
 
 
 def _read(table: Path) -> str:
     """Return the table. Names in it are bytes, with any character but blanks and line feeds."""
     return os.fsdecode(table.read_bytes())
+
+
+def _point(line: str) -> str:
+    return _ESCAPED.sub(lambda match: chr(int(match[1], 8)), line.split(" ", 5)[4])
+
+
+def newest(table: str) -> dict[str, str]:
+    """Return the line of the newest mount at each mount point, which is the one that programs reach."""
+    return {_point(line): line for line in lines_of(table)}
+
+
+def kind(line: str) -> str:
+    """Return the type of the file system of a line of the table."""
+    return line.partition(" - ")[2].split(" ", 1)[0]
 
 
 def device(line: str) -> str:
@@ -78,15 +91,27 @@ def read_only(line: str) -> bool:
 
 
 class Changes:
-    """Tells of changes of the table in this process's namespace. Asking takes a hundredth of the time of reading it."""
+    """Tells of changes of the table of one mount namespace: that of this process when it was made, also if the process
+    has left it. Asking takes a hundredth of the time of reading the table."""
 
     def __init__(self) -> None:
+        self._table = os.open(_TABLE, os.O_RDONLY | os.O_CLOEXEC)
         self._poll = select.poll()
-        self._poll.register(os.open(_TABLE, os.O_RDONLY | os.O_CLOEXEC), select.POLLPRI)
+        self._poll.register(self._table, select.POLLPRI)
 
     def seen(self) -> bool:
         """Return whether there was a change since the last call."""
         return bool(self._poll.poll(0))
+
+    def table(self) -> str:
+        """Return the table. A copy of this process may read it at the same time."""
+        read = b""
+        while part := os.pread(self._table, 1 << 16, len(read)):
+            read += part
+        return read.decode(errors="surrogateescape")
+
+    def close(self) -> None:
+        os.close(self._table)
 
 
 def stack(source: str, target: str) -> None:

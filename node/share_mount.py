@@ -77,7 +77,8 @@ def command(share: Share) -> list[str]:
 
     Timeouts are short and retries few: programs get an error after a while when the server is away. A file that another
     node changed meanwhile is not an error: the last one to close it wins (with ``--ignore-size``; otherwise rclone
-    removes the file).
+    removes the file). A file that was closed is sent at once, and again, less and less often, until that works. With
+    ``--vfs-write-back 0s`` rclone tries once, and whoever closed it does not hear of a failure.
     """
     account = pwd.getpwnam(share.user)
     return [
@@ -85,7 +86,7 @@ def command(share: Share) -> list[str]:
         *("--config", share.credentials, "--cache-dir", share.cache, "--allow-other"),
         *("--uid", str(account.pw_uid), "--gid", str(account.pw_gid)),
         *("--file-perms", "0775", "--umask", "002", "--smb-encoding", ENCODING),
-        *("--vfs-cache-mode", "writes", "--vfs-write-back", "0s", "--vfs-cache-max-age", "1m"),
+        *("--vfs-cache-mode", "writes", "--vfs-write-back", "1ms", "--vfs-cache-max-age", "1m"),
         *("--ignore-size", "--ignore-checksum", "--dir-cache-time", "1s", "--attr-timeout", "1s"),
         *("--poll-interval", "0", "--contimeout", "5s", "--timeout", "15s", "--smb-idle-timeout", "5s"),
         *("--retries", "1", "--low-level-retries", "2", "--log-level", "NOTICE"),

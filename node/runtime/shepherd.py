@@ -292,6 +292,7 @@ class Shepherd:
         self._folders.make_ahead()
         if self._tasks:
             self._tasks.end_bombs()
+            self._tasks.mending.look()
             self._tasks.sweep(self._endings.mains.values())
         if self._upkeep.round():
             self._keep_house_soon()

@@ -21,15 +21,16 @@ _OUTPUT = os.O_WRONLY | os.O_CREAT | os.O_APPEND
 
 
 class CannotStartError(Exception):
-    """The process could not be started. ``code``: the exit code that a shell would return."""
+    """The process could not be started. ``code``: the exit code that a shell would return. ``why``: of its reason."""
 
-    def __init__(self, code: int, message: str) -> None:
+    def __init__(self, code: int, message: str, why: ReasonCode = ReasonCode.CANNOT_START) -> None:
         super().__init__(message)
         self.code = code
+        self.why = why
 
     @property
     def reason(self) -> Reason:
-        return Reason(ReasonCode.CANNOT_START, str(self))
+        return Reason(self.why, str(self))
 
 
 def spawn(argv: list[str], env: dict[str, str], cwd: str, stdout: str, stderr: str) -> int:

@@ -522,21 +522,38 @@ def test_namespaces_that_a_task_of_an_earlier_version_could_make_or_share_are_to
         made.stdin.close()
 
 
-def test_a_task_of_a_job_joins_no_view_of_an_earlier_version_that_lets_it_change_the_folder_of_all(
+def test_a_task_of_a_job_joins_no_view_of_an_earlier_version_that_covers_parts_of_the_share(
     shepherd: ShepherdRun,
 ) -> None:
-    of_all = shepherd.config.data_dir / "data" / "shared"
+    share = shepherd.config.data_dir
     start(shepherd, "older/a.0/1", "exec sleep 60")
     older = shepherd.started("older/a.0/1").pid
-    subprocess.run(
-        ["nsenter", f"--mount=/proc/{older}/ns/mnt", "mount", "-o", "remount,bind,rw", str(of_all)], check=True
-    )
+    subprocess.run(["nsenter", f"--mount=/proc/{older}/ns/mnt", "mount", "--bind", "/srv", str(share)], check=True)
     shepherd.kill_shepherd()
     shepherd.relist()
-    ended, printed = run(shepherd, "older/a.1/1", f"readlink /proc/self/ns/mnt; touch {of_all}/x || echo refused")
+    ended, printed = run(shepherd, "older/a.1/1", f"readlink /proc/self/ns/mnt; touch {share}/x || echo refused")
     assert printed[0] != os.readlink(f"/proc/{older}/ns/mnt") and printed[-1] == "refused" and ended.code == 0
     shepherd.runtime.stop([Stop("older/a.0/1", 1.0)])
     shepherd.ended("older/a.0/1")
+
+
+def test_a_view_that_was_changed_is_mended_before_the_next_start_and_for_tasks_that_run(shepherd: ShepherdRun) -> None:
+    of_all = shepherd.config.data_dir / "data" / "shared"
+    look = f"while sleep 0.05; do touch {of_all}/x 2>/dev/null && echo opened; test -e $HOME/go && exit; done"
+    start(shepherd, "torn/a.0/1", look)
+    pid = shepherd.started("torn/a.0/1").pid
+    change = ["nsenter", f"--mount=/proc/{pid}/ns/mnt", "sh", "-c"]
+    lost = f"umount -l {of_all}; umount -l {shepherd.config.data_dir}/jobs/torn"
+    subprocess.run([*change, lost], check=True)
+    again = f"test -d {of_all}/ann && touch $GRASS_OUTPUT/x {of_all}/ann/torn && echo written"
+    assert run(shepherd, "torn/a.1/1", again)[1] == ["written"]
+    subprocess.run([*change, lost], check=True)
+    inside = Path(f"/proc/{pid}/root{shepherd.config.data_dir}/jobs/torn/x")
+    assert not inside.exists()
+    wait_until(inside.exists, 10, "the folder of the job, for the task that runs")
+    (shepherd.path("torn/a.0/1", "scratch") / "go").touch()
+    shepherd.ended("torn/a.0/1")
+    assert shepherd.stdout("torn/a.0/1") == ""
 
 
 def test_a_command_beside_a_task_is_in_its_view_with_its_rights(shepherd: ShepherdRun) -> None:

@@ -105,7 +105,7 @@ class DockerRun:
     def wait(self, condition: Callable[[], object], seconds: float = 30) -> None:
         deadline = time.monotonic() + seconds
         while not condition():
-            assert time.monotonic() < deadline, f"not within {seconds} s; known: {self.known}"
+            assert time.monotonic() < deadline, f"not within {seconds} s; known: {self.known}; {self.waiting}"
             select.select([self.runtime], [], [], 0.01)
             self._take()
 

@@ -27,12 +27,13 @@ _OUTSIDE_OF_TMP = "/srv"
 """The view of an isolated task covers /tmp."""
 
 
-def cluster_config(folder: Path, **node: object) -> ClusterConfig:
+def cluster_config(folder: Path, share: Path | None = None, **node: object) -> ClusterConfig:
     config = ClusterConfig(
         name="test",
         mode="local",
         home=str(folder),
         runtime_dir=str(folder),
+        share=str(share) if share else None,
         redis=RedisConfig(socket=str(folder / "redis.sock")),
         node=NodeConfig(**node),  # type: ignore[arg-type]
     )
@@ -43,14 +44,15 @@ def cluster_config(folder: Path, **node: object) -> ClusterConfig:
 class ShepherdRun:
     """A shepherd. ``start_daemon`` acts as supervisord; leaving ends the shepherd and all its tasks.
 
-    ``isolate``: it isolates users, with accounts in this range, as root. Its own files belong to ``nobody`` then."""
+    ``isolate``: it isolates users, with accounts in this range, as root. Its own files belong to ``nobody`` then.
+    ``share``: another folder than its own, which has what a share has."""
 
-    def __init__(self, isolate: UidRange | None = None) -> None:
+    def __init__(self, isolate: UidRange | None = None, share: Path | None = None) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="grass-", dir=_OUTSIDE_OF_TMP if isolate else None))
-        self.config = cluster_config(self.folder, isolate=isolate)
+        self.config = cluster_config(self.folder, share, isolate=isolate)
         if isolate is not None:
             self.folder.chmod(0o711)
-            for name in ("jobs", "data/shared"):
+            for name in ("jobs", "data/shared") if share is None else ():
                 (self.config.data_dir / name).mkdir(parents=True)
             for path in (self.folder, *self.folder.rglob("*")):
                 shutil.chown(path, "nobody", "nogroup")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -24,8 +25,22 @@ from grass.wire.launch import LaunchTemplate
 from node.agent.conditions import without_isolation
 from node.agent.environment import launch
 from node.runtime.isolation.accounts import Accounts, comment
-from node.runtime.isolation.share_folder import make_of_user, make_writable
-from node.runtime.isolation.view import HIDDEN, QUEUES, Job, Node, Shown, arguments, folders_of, of_job, of_user
+from node.runtime.isolation.share_folder import beside, make_of_user, make_writable
+from node.runtime.isolation.view import (
+    HIDDEN,
+    QUEUES,
+    InShare,
+    Job,
+    Node,
+    Shown,
+    arguments,
+    folders_of,
+    is_closed,
+    of_job,
+    of_share,
+    of_user,
+    torn,
+)
 from node.runtime.protocol import PROBE_USER
 from node.runtime.spawn import CannotStartError
 
@@ -44,9 +59,8 @@ JOB = Job(
     read="/var/lib/grass/clusters/lab/node/jobs/j-1",
     tmp="/t/tmp",
     var_tmp="/t/var_tmp",
-    output="/srv/grass/lab/jobs/j-1",
-    awaited=("/srv/grass/lab/jobs/j-0",),
 )
+SEEN = InShare(("sets",), "/srv/grass/lab/jobs/j-1", ("/srv/grass/lab/jobs/j-0",))
 
 
 def designed(
@@ -118,7 +132,7 @@ def test_a_cluster_on_one_machine_says_that_tasks_run_as_its_user(line: str) -> 
         parse_settings(read_document(line))
 
 
-def test_a_view_covers_what_belongs_to_grass_and_shows_the_share_without_its_folders() -> None:
+def test_a_view_covers_what_belongs_to_grass_and_has_an_empty_folder_in_place_of_the_share() -> None:
     words = arguments(NODE)
     options = list(pairwise(words))
     for folder in (*HIDDEN, "/run"):
@@ -127,9 +141,9 @@ def test_a_view_covers_what_belongs_to_grass_and_shows_the_share_without_its_fol
         assert all(index > covered for index in later)
     assert "--unshare-ipc" in words and ("--mqueue", QUEUES) in options
     assert "--mqueue" not in arguments(NODE._replace(queues=False))
-    share = options.index(("--bind", NODE.share))
+    share = options.index(("--tmpfs", NODE.share))
     for name in ("logs", "images", "jobs", "data"):
-        assert options.index(("--tmpfs", f"{NODE.share}/{name}")) > share
+        assert options.index(("--dir", f"{NODE.share}/{name}")) > share
     assert options.index(("--remount-ro", NODE.share)) > share
     assert not [word for word in words if word.startswith(NODE.home) or word.startswith(NODE.runtime_dir)]
 
@@ -137,25 +151,75 @@ def test_a_view_covers_what_belongs_to_grass_and_shows_the_share_without_its_fol
 def test_folders_above_a_share_inside_of_a_covered_folder_can_be_entered() -> None:
     words = arguments(NODE._replace(share="/var/lib/grass/clusters/lab/data"))
     made = [words[index + 1] for index, word in enumerate(words) if word == "--dir"]
-    assert made == ["/var/lib/grass/clusters", "/var/lib/grass/clusters/lab"]
+    assert made[:2] == ["/var/lib/grass/clusters", "/var/lib/grass/clusters/lab"]
 
 
 def test_a_job_sees_its_own_folders_and_reads_what_it_waited_for() -> None:
     shown = {each.target: each for each in of_job(NODE, JOB)}
-    assert set(shown) == {"/tmp", "/var/tmp", JOB.own, JOB.read, "/run/grass/lab/tasks", JOB.output, *JOB.awaited}
-    assert {each.target for each in shown.values() if each.read_only} == {
-        JOB.read,
-        "/run/grass/lab/tasks",
-        *JOB.awaited,
-    }
+    assert set(shown) == {"/tmp", "/var/tmp", JOB.own, JOB.read, "/run/grass/lab/tasks"}
+    assert {each.target for each in shown.values() if each.read_only} == {JOB.read, "/run/grass/lab/tasks"}
     assert shown["/tmp"].source == "/t/tmp"
-    assert "/srv/grass/lab/jobs/j-1" not in {each.target for each in of_job(NODE, JOB._replace(output=None))}
+    sets = "/srv/grass/lab/sets"
+    in_share = [(each.target, each.read_only) for each in of_share(NODE.share, SEEN)]
+    assert in_share == [(sets, True), (SEEN.output, False), (SEEN.awaited[0], True)]
+    assert [each.target for each in of_share(NODE.share, SEEN._replace(output=None, awaited=()))] == [sets]
+
+
+def table(*mounts: tuple[str, str, str, str]) -> str:
+    """Return a kernel's table of mounts: device, point, options and type of each."""
+    lines = [
+        f"{index} 1 {device} / {point} {how} - {kind} x rw" for index, (device, point, how, kind) in mounted(mounts)
+    ]
+    return "\n".join(lines)
+
+
+def mounted(mounts: Sequence[tuple[str, str, str, str]]) -> Iterator[tuple[int, tuple[str, str, str, str]]]:
+    return iter(enumerate([("8:1", "/", "rw", "ext4"), ("0:50", "/s", "ro", "tmpfs"), *mounts]))
+
+
+OWN, ALL, SHARED = (
+    Shown("/s/data/ann", "/s/data/ann"),
+    Shown("/s/all", "/s/all", True),
+    Shown("/s/all/ann", "/s/all/ann"),
+)
+WHOLE = (
+    ("0:60", "/s/data/ann", "rw,nosuid", "fuse.rclone"),
+    ("0:60", "/s/all", "ro,nosuid", "fuse.rclone"),
+    ("0:60", "/s/all/ann", "rw,nosuid", "fuse.rclone"),
+)
+
+
+def test_what_a_view_has_lost_is_seen_in_the_table_of_its_mounts() -> None:
+    shown = [OWN, ALL, SHARED]
+    assert torn(shown, table(*WHOLE), "0:60") == torn(shown, table(*WHOLE), "") == []
+    assert torn(shown, table(*WHOLE[:2]), "0:60") == [SHARED]
+    assert torn(shown, table(*WHOLE[1:]), "0:60") == [OWN]
+    assert torn(shown, table(), "0:60") == shown
+    assert torn(shown, table(*WHOLE), "0:61") == shown  # the share was mounted again
+    again = (*WHOLE, ("0:61", "/s/data/ann", "rw", "fuse.rclone"))
+    assert torn(shown, table(*again), "0:61") == [ALL, SHARED]
+    writable = (WHOLE[0], ("0:60", "/s/all", "rw,nosuid", "fuse.rclone"), WHOLE[2])
+    assert torn(shown, table(*writable), "0:60") == [ALL, SHARED]  # what is mounted in a folder goes with it
+
+
+def test_a_view_with_the_share_itself_is_not_closed() -> None:
+    assert is_closed("/s", table(*WHOLE))
+    assert not is_closed("/s", table(("0:60", "/s", "ro", "fuse.rclone"), *WHOLE))
+    assert not is_closed("/other", table(*WHOLE))
+
+
+def test_names_beside_the_folders_of_users_are_shown_without_links(tmp_path: Path) -> None:
+    for name in ("logs", "images", "jobs", "data", "sets", ".hidden"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "read-me").touch()
+    (tmp_path / "link").symlink_to("data")
+    assert beside(str(tmp_path)) == ("read-me", "sets")
 
 
 def test_a_job_changes_the_folders_of_its_user_and_reads_that_of_all() -> None:
     data = "/srv/grass/lab/data"
     for read_only in (False, True):
-        shown = of_job(NODE, JOB._replace(data=of_user(NODE.share, "ann", data, read_only=read_only)))
+        shown = of_share(NODE.share, InShare(data=of_user(NODE.share, "ann", data, read_only=read_only)))
         inside = [(each.target, each.read_only) for each in shown if each.target.startswith(data)]
         own = [] if read_only else [(f"{data}/shared/ann", False)]
         assert inside == [(f"{data}/ann", read_only), (f"{data}/shared", True), *own]

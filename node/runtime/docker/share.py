@@ -2,33 +2,32 @@
 
 Where users are isolated, a container sees of the share what a process does (``node.runtime.isolation.view``): no files
 of other users in ``data/`` but those in ``data/shared/``, which it reads, its own job's folder, and those of the jobs
-that its job waited for. It reads what is beside them. No later mount of the host reaches it, because a new mount of the
-share would cover what hides the rest. Used by ``plan`` and ``starts``, in the threads that start containers.
+that its job waited for. It reads what is beside them. Each of these is mounted into an empty folder in memory, so what
+the kernel detaches is missing, and shows nothing else. No later mount of the host reaches it. Used by ``plan`` and
+``starts``, in the threads that start containers.
 """
 
 from __future__ import annotations
 
-import errno
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from grass.config import ClusterConfig
 from grass.errors import InputError
-from grass.files.rights import DATA, SHARED, own_folders
+from grass.files.rights import DATA, OF_ALL, SHARED, own_folders
 from grass.model.job import Mount
 from node.mounts import mount_of
 from node.runtime.docker.engine_json import Request
-from node.runtime.isolation.share_folder import make_of_user, make_writable
-from node.runtime.isolation.view import COVERED, OF_GRASS, folders_of, of_user
+from node.runtime.isolation.share_folder import NO_ANSWER, beside, make_of_user, make_writable, names
+from node.runtime.isolation.view import COVERED, OF_GRASS, folders_of
 from node.runtime.protocol import Launch
 
 _SEALED = ("images", "logs")
 """Folders of the share that tasks read and Grass writes."""
 _NO_LINKS = ("cifs", "smb3", "fuse")
 """Kinds of mounts in which no task can make a link: as Grass mounts the share of its master."""
-_NO_ANSWER = (errno.EIO, errno.ENOTCONN, errno.EHOSTDOWN, errno.ESTALE, errno.ETIMEDOUT)
-"""Errors of a share that is away, and not of the folder that is asked for."""
-_COVER = {"SizeBytes": 1 << 16, "Mode": 0o755}
+_EMPTY = {"SizeBytes": 1 << 16, "Mode": 0o755}
 
 
 def bind(source: str, target: str, read_only: bool) -> Request:
@@ -60,7 +59,7 @@ def shared(config: ClusterConfig, launch: Launch, job_id: str, mount: Mount, kin
     if not parts:
         return _view(config, launch, job_id, mount.target, read_only=read_only)
     if parts == (DATA,):
-        return [_cover(mount.target), *_of_user(config, launch, mount.target, read_only)]
+        return [_empty(mount.target), *_of_user(config, launch, mount.target, read_only)]
     if _is_of_others(parts, launch.user) and parts[:2] != own:
         raise InputError(f"{mount.source} of the share is not for tasks")
     if parts != own and _may_be_replaced(kind):
@@ -70,11 +69,7 @@ def shared(config: ClusterConfig, launch: Launch, job_id: str, mount: Mount, kin
         )
         raise InputError(message)
     if parts == (DATA, SHARED):
-        inside = () if read_only else folders_of(share, launch.user)[1:]
-        own_there = [
-            bind(each, f"{mount.target}/{launch.user}", False) for each in inside if not Path(each).is_symlink()
-        ]
-        return [bind(folder, mount.target, True), *own_there]
+        return _of_all(share, launch.user, mount.target, read_only)
     if parts[:2] != own and not _is_written(parts, launch.user):
         if not Path(folder).is_dir():
             raise InputError(f"the share has no folder {mount.source}")
@@ -87,13 +82,13 @@ def _make(folder: str, source: str) -> None:
     try:
         Path(folder).mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        if error.errno in _NO_ANSWER:
+        if error.errno in NO_ANSWER:
             raise
         raise InputError(f"{source} in the share: {error}") from error
 
 
 def make_folders(config: ClusterConfig, launch: Launch, job_id: str) -> None:
-    """Make the folders of the share on which an isolated container has mounts. May wait for it. Raises OSError."""
+    """Make the folders of the share that an isolated container sees. May wait for it. Raises OSError."""
     for name in COVERED:
         (config.data_dir / name).mkdir(exist_ok=True)
     make_of_user(str(config.data_dir), folders_of(str(config.data_dir), launch.user))
@@ -103,9 +98,8 @@ def make_folders(config: ClusterConfig, launch: Launch, job_id: str) -> None:
 
 def _view(config: ClusterConfig, launch: Launch, job_id: str, target: str, *, read_only: bool) -> list[Request]:
     """Return the mounts of what an isolated container may see. The engine orders them by depth."""
-    jobs = config.data_dir / "jobs"
-    shown = [bind(str(config.data_dir), target, True)]
-    shown += [_cover(f"{target}/{name}") for name in COVERED]
+    share, jobs = str(config.data_dir), config.data_dir / "jobs"
+    shown = [_empty(target), *(bind(f"{share}/{name}", f"{target}/{name}", True) for name in beside(share))]
     shown += _of_user(config, launch, f"{target}/{DATA}", read_only)
     if _has_output(launch):
         shown.append(bind(str(jobs / job_id), f"{target}/jobs/{job_id}", False))
@@ -113,15 +107,32 @@ def _view(config: ClusterConfig, launch: Launch, job_id: str, target: str, *, re
     return [*shown, *(bind(str(jobs / each), f"{target}/jobs/{each}", True) for each in awaited)]
 
 
-def _cover(target: str) -> Request:
-    return {"Type": "tmpfs", "Target": target, "TmpfsOptions": _COVER}
+def _empty(target: str) -> Request:
+    """Return the mount of a folder in memory. The engine makes places in it for what is mounted there; then it is
+    read-only."""
+    return {"Type": "tmpfs", "Target": target, "ReadOnly": True, "TmpfsOptions": _EMPTY}
 
 
 def _of_user(config: ClusterConfig, launch: Launch, target: str, read_only: bool) -> list[Request]:
     """Return the mounts of what the container sees in ``data/``, which is shown as ``target``. A link is left out: the
     engine would follow it as root."""
-    shown = of_user(str(config.data_dir), launch.user, target, read_only=read_only)
-    return [bind(*each) for each in shown if not Path(each.source).is_symlink()]
+    share = str(config.data_dir)
+    own = [bind(each, f"{target}/{launch.user}", read_only) for each in folders_of(share, launch.user)[:1]]
+    shown = [each for each in own if not Path(each["Source"]).is_symlink()]
+    return [*shown, *_of_all(share, launch.user, f"{target}/{SHARED}", read_only)]
+
+
+def _of_all(share: str, user: str, target: str, read_only: bool) -> list[Request]:
+    """Return the mounts of what all users read, of which the user changes their own. One by one: what is mounted on a
+    folder of the share is lost for the rest of the container when the share is away."""
+    own = [Path(each).name for each in folders_of(share, user)[1:] if not Path(each).is_symlink()]
+    found = {*own}  # made with the container
+    with suppress(FileNotFoundError):  # nobody shares anything yet
+        found |= {*names(f"{share}/{OF_ALL}")}
+    binds = [
+        bind(f"{share}/{OF_ALL}/{name}", f"{target}/{name}", read_only or name not in own) for name in sorted(found)
+    ]
+    return [_empty(target), *binds]
 
 
 def _is_of_others(parts: tuple[str, ...], user: str) -> bool:

@@ -9,7 +9,7 @@ import functools
 import os
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Protocol
+from typing import NoReturn, Protocol
 
 from grass import clock
 from grass.config import ClusterConfig
@@ -23,6 +23,7 @@ from node.runtime.docker.container import Container
 from node.runtime.docker.engine import Engine
 from node.runtime.docker.engine_json import Answer, Request
 from node.runtime.docker.reactor import Reactor
+from node.runtime.isolation.share_folder import NO_ANSWER
 from node.runtime.process.client import ask_account
 from node.runtime.protocol import Launch, Waiting
 from node.runtime.spawn import NOT_EXECUTABLE, NOT_FOUND, CannotStartError
@@ -105,8 +106,7 @@ class Starts:
         try:
             return plan.request(self._config, attempt.start, launch, scratch, self._cores)
         except OSError as error:
-            self._say_waiting(attempt, f"the share does not answer: {error}; trying again", ReasonCode.SHARE)
-            raise LaterError from error
+            self._wait_for_share(attempt, error)
 
     def _configuration(self, image: str) -> Answer:
         """Return how an image wants to be run; nothing if it was just removed."""
@@ -187,8 +187,14 @@ class Starts:
         except CannotStartError as error:
             raise InputError(str(error).removeprefix("cannot start: ")) from error
         except OSError as error:
+            if error.errno in NO_ANSWER:
+                self._wait_for_share(attempt, error)
             raise InputError(f"cannot make its folders: {error}") from error
         return plan.with_rights(body, uid, group)
+
+    def _wait_for_share(self, attempt: Container, error: OSError) -> NoReturn:
+        self._say_waiting(attempt, f"the share does not answer: {error}; trying again", ReasonCode.SHARE)
+        raise LaterError from error
 
     def _say_waiting(self, attempt: Container, message: str, code: ReasonCode = ReasonCode.IMAGE) -> None:
         """Report why the attempt waits. Called in a thread. The attempt's time counts from its last wait."""

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
+from node.mounts import Changes, detach, lines_at
 from node.runtime.isolation.view import Shown
 from node.runtime.spawn import DEFAULTS, NOT_EXECUTABLE, CannotStartError, cannot_start
 from node.runtime.system_calls import checked
@@ -105,11 +106,35 @@ def _tell(writer: int, code: int, message: str) -> None:
     os.write(writer, json.dumps([code, message]).encode())
 
 
-def private_mounts() -> None:
+def aside(work: Callable[[], None], close: Sequence[int]) -> int:
+    """Do work in a child process, which may wait for long; return its pid. Its exit code is 0 if it succeeded.
+
+    ``close``: descriptors that the child must not hold. Raises OSError.
+    """
+    pid = os.fork()
+    if pid:
+        return pid
+    try:
+        signal.set_wakeup_fd(-1)
+        os.setsid()
+        for descriptor in close:
+            os.close(descriptor)
+        work()
+        os._exit(0)
+    except BaseException as error:  # noqa: BLE001 (nothing may go on as a second shepherd)
+        os.write(2, f"{error}\n".encode())
+    finally:
+        os._exit(1)
+
+
+def private_mounts(without: str) -> None:
     """Enter a mount namespace of one's own that hears of no later mount of the host, so that none can cover a hidden
-    folder. Its /proc shows each user only their own processes, an option that bubblewrap lacks."""
+    folder. Its /proc shows each user only their own processes, an option that bubblewrap lacks. Nothing is mounted at
+    ``without`` there: a share that does not answer must not hold up who covers it."""
     checked(_libc.unshare(_CLONE_NEWNS), "unshare")
     checked(_libc.mount(None, b"/", None, _MS_REC | _MS_PRIVATE, None), "mount /")
+    for _ in lines_at(without):
+        detach(without)
     flags = _MS_NOSUID | _MS_NODEV | _MS_NOEXEC
     checked(_libc.mount(b"proc", b"/proc", b"proc", flags, b"hidepid=2"), "mount /proc")
 
@@ -124,38 +149,67 @@ def namespaces_of(process: str) -> Namespaces:
         raise
 
 
-def show(namespace: int, folders: Sequence[Shown]) -> None:
-    """Show folders of this process's mount namespace in another one, where no task runs yet. Needs the rights of root.
+def show(namespace: int, folders: Sequence[Shown], cover: str, *, again: bool = False) -> tuple[list[Shown], Changes]:
+    """Show folders and files of this process's mount namespace in another one; return what is shown there, and its
+    table. Needs the rights of root.
 
-    What is no folder here, or only a link to one, is left out: root must not follow links of users. Raises OSError.
+    ``cover``: a folder in memory, read-only, in which tasks cannot make anything; places for what is shown below it are
+    made. ``again``: what is shown at these places already is replaced. What does not exist here, or is a link, is left
+    out: root must not follow links of users. Raises OSError.
     """
     own = os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
     trees: list[tuple[int, Shown]] = []
     try:
         for each in folders:
-            flags = ctypes.c_uint(_CLONE_TREE | os.O_CLOEXEC | _NO_LINK)
-            tree = _libc.syscall(_OPEN_TREE, _HERE, each.source.encode(), flags)
-            if tree >= 0:
+            if (tree := _tree(each.source)) is not None:
                 trees.append((tree, each))
-            elif ctypes.get_errno() != errno.ENOENT:
-                checked(tree, f"open {each.source}")
         _enter_mounts(namespace)
         try:
-            for tree, each in trees:
-                if not stat.S_ISDIR(os.fstat(tree).st_mode):
-                    continue
-                if not os.path.isdir(each.target):  # noqa: PTH112 (making one asks the share again)
-                    os.makedirs(each.target, 0o755)  # noqa: PTH103
-                target = each.target.encode()
-                checked(_libc.syscall(_MOVE_MOUNT, tree, b"", _HERE, target, _TREE_ITSELF), f"mount {each.target}")
-                options = _MS_NOSUID | _MS_NODEV | (_MS_RDONLY if each.read_only else 0)
-                checked(_libc.mount(None, target, None, _MS_REMOUNT | _MS_BIND | options, None), f"mount {each.target}")
-                checked(_libc.mount(None, target, None, _MS_PRIVATE, None), f"mount {each.target}")
+            _set_options(cover, 0)
+            try:
+                shown = [each for tree, each in trees if _put(tree, each, again=again)]
+            finally:
+                _set_options(cover, _MS_RDONLY)
+            return shown, Changes()
         finally:
             _enter_mounts(own)
     finally:
         for descriptor in (own, *(tree for tree, _ in trees)):
             os.close(descriptor)
+
+
+def _tree(source: str) -> int | None:
+    """Return a descriptor of a mount of ``source`` that is nowhere yet. None: there is no such file."""
+    flags = ctypes.c_uint(_CLONE_TREE | os.O_CLOEXEC | _NO_LINK)
+    tree: int = _libc.syscall(_OPEN_TREE, _HERE, source.encode(), flags)
+    if tree >= 0:
+        return tree
+    if ctypes.get_errno() != errno.ENOENT:
+        checked(tree, f"open {source}")
+    return None
+
+
+def _put(tree: int, each: Shown, *, again: bool) -> bool:
+    """Put a mount into its place in this namespace. Return False for what is neither a folder nor a file."""
+    mode = os.fstat(tree).st_mode
+    if not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):
+        return False
+    for _ in lines_at(each.target) if again else ():
+        detach(each.target)
+    if stat.S_ISREG(mode):
+        os.close(os.open(each.target, os.O_RDONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644))
+    elif not os.path.isdir(each.target):  # noqa: PTH112 (making one asks the share again)
+        os.makedirs(each.target, 0o755)  # noqa: PTH103
+    target = each.target.encode()
+    checked(_libc.syscall(_MOVE_MOUNT, tree, b"", _HERE, target, _TREE_ITSELF), f"mount {each.target}")
+    _set_options(each.target, _MS_RDONLY if each.read_only else 0)
+    checked(_libc.mount(None, target, None, _MS_PRIVATE, None), f"mount {each.target}")
+    return True
+
+
+def _set_options(target: str, options: int) -> None:
+    flags = _MS_REMOUNT | _MS_BIND | _MS_NOSUID | _MS_NODEV | options
+    checked(_libc.mount(None, target.encode(), None, flags, None), f"mount {target}")
 
 
 def enter(namespaces: Namespaces) -> None:

@@ -72,6 +72,7 @@ class IsolationService:
 
         After a removal, the folders of jobs go, too, that are empty now: the node-agent could not remove them before.
         """
+        self._tasks.mending.reaped(pid, status)
         for folder in self._removals.pop(pid, ()):
             with suppress(OSError):
                 os.rmdir(folder)  # noqa: PTH106

@@ -1,15 +1,22 @@
-"""Folders of the share in which tasks may write. Used by ``views`` and ``node.runtime.docker.share``."""
+"""Folders of the share that tasks see, and in which they may write.
+
+Used by ``views`` and ``node.runtime.docker.share``.
+"""
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterable
 from contextlib import suppress
 
 from grass.files.rights import OF_ALL
+from node.runtime.isolation.view import COVERED
 
 _MODE = 0o775  # the group is that of all accounts
 _READ_BY_ALL = 0o755
+NO_ANSWER = (errno.EIO, errno.ENOTCONN, errno.EHOSTDOWN, errno.ESTALE, errno.ETIMEDOUT, errno.ECONNABORTED)
+"""Errors of a share that is away, and not of the folder that is asked for."""
 
 
 def make_writable(folder: str, mode: int = _MODE) -> None:
@@ -35,3 +42,18 @@ def make_of_user(share: str, folders: Iterable[str]) -> None:
     make_writable(f"{share}/{OF_ALL}", _READ_BY_ALL)
     for folder in folders:
         make_writable(folder)
+
+
+def beside(share: str) -> tuple[str, ...]:
+    """Return the names in the share that all tasks read: beside the folders of which each task sees its own part only.
+    May wait for the share. Raises OSError."""
+    return tuple(name for name in names(share) if name not in COVERED)
+
+
+def names(folder: str) -> tuple[str, ...]:
+    """Return the names in a folder that are shown to tasks: no links, and none that begins with a point.
+
+    Raises OSError.
+    """
+    with os.scandir(folder) as found:
+        return tuple(sorted(each.name for each in found if not each.is_symlink() and not each.name.startswith(".")))

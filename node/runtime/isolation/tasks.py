@@ -21,6 +21,7 @@ from node.runtime.fork_bombs import why_killed
 from node.runtime.isolation import groups, processes, system_call_filter
 from node.runtime.isolation.accounts import Accounts
 from node.runtime.isolation.groups import Groups
+from node.runtime.isolation.mending import Mending
 from node.runtime.isolation.privilege import become_root, raised
 from node.runtime.isolation.processes import Namespaces
 from node.runtime.isolation.shared_objects import SharedObjects
@@ -79,6 +80,7 @@ class IsolatedTasks:
         self._shared = SharedObjects(self._views)
         for key, memory in here.items():
             self._shared.add(key, memory)
+        self.mending = Mending(self._views, lock)
         self._groups = limits
         self._starters = Starters(lock, limits.roots, self.end_bombs)
         processes.forbid_new_rights()

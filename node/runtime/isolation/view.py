@@ -1,8 +1,10 @@
 """What the tasks of a job see of the node's files, as arguments of bubblewrap. Pure.
 
 A task sees the machine's programs and devices, and of Grass its own job only. Everything is mounted nosuid by
-bubblewrap, so programs of the machine give a task no rights of another user. Used by ``processes``, ``views``,
-``node.agent.conditions`` and ``node.runtime.docker.share``.
+bubblewrap, so programs of the machine give a task no rights of another user. In place of the share there is an empty
+folder in memory, into which only what the task may see is mounted. Nothing of the share is ever covered: the kernel
+detaches what is mounted on a name of a FUSE file system as soon as a look-up of that name fails, and would show
+what was below. Used by ``processes``, ``views``, ``node.agent.conditions`` and ``node.runtime.docker.share``.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from typing import NamedTuple
 
 from grass.files import rights
 from grass.model.names import is_user_name
+from node.mounts import device, kind, newest, read_only
 from node.runtime.protocol import PROBE_USER
 
 PROGRAM = "bwrap"
@@ -55,33 +58,65 @@ class Shown(NamedTuple):
 
 
 class Job(NamedTuple):
-    """Folders of a job. ``own``: of its attempts. ``read``: files of the node-agent for them. ``tmp``, ``var_tmp``: in
-    place of the machine's. ``output``: in the share; None: it has none. ``awaited``: outputs that it may read.
-    ``data``: what it sees in ``data/`` of the share."""
+    """Folders of a job on its node. ``own``: of its attempts. ``read``: files of the node-agent for them. ``tmp``,
+    ``var_tmp``: in place of the machine's."""
 
     own: str
     read: str
     tmp: str
     var_tmp: str
+
+
+class InShare(NamedTuple):
+    """What a job sees of the share. ``beside``: names beside ``COVERED``. ``output``: its folder; None: it has none.
+    ``awaited``: outputs that it may read. ``data``: what it sees in ``data/``."""
+
+    beside: tuple[str, ...] = ()
     output: str | None = None
     awaited: tuple[str, ...] = ()
     data: tuple[Shown, ...] = ()
 
 
 def arguments(node: Node) -> list[str]:
-    """Return bubblewrap's words, before the command, for a view that shows nothing of any job. Later mounts cover
-    earlier ones."""
+    """Return bubblewrap's words, before the command, for a view that shows nothing of any job, nor of the share. Later
+    mounts cover earlier ones."""
     return [PROGRAM, "--unshare-ipc", *(word for mount in _mounts(node) for word in mount)]
 
 
 def of_job(node: Node, job: Job) -> list[Shown]:
-    """Return what to show in addition to the tasks of a job, in this order."""
+    """Return what to show of the node in addition to the tasks of a job, in this order."""
     shown = [Shown(job.tmp, "/tmp"), Shown(job.var_tmp, "/var/tmp")]  # noqa: S108 (covers it)
     api = f"{node.runtime_dir}/tasks"
-    shown += [Shown(job.own, job.own), Shown(job.read, job.read, True), Shown(api, api, True)]
-    if job.output:
-        shown.append(Shown(job.output, job.output))
-    return [*shown, *job.data, *(Shown(path, path, True) for path in job.awaited)]
+    return [*shown, Shown(job.own, job.own), Shown(job.read, job.read, True), Shown(api, api, True)]
+
+
+def of_share(share: str, seen: InShare) -> list[Shown]:
+    """Return what to show of the share to the tasks of a job, in this order."""
+    shown = [Shown(f"{share}/{name}", f"{share}/{name}", True) for name in seen.beside]
+    if seen.output:
+        shown.append(Shown(seen.output, seen.output))
+    return [*shown, *seen.data, *(Shown(path, path, True) for path in seen.awaited)]
+
+
+def is_closed(share: str, table: str) -> bool:
+    """Return whether a view shows an empty folder in place of the share, and not the share. ``table``: of its mounts.
+    Earlier versions of Grass covered parts of the share only."""
+    line = newest(table).get(share)
+    return line is not None and kind(line) == "tmpfs"
+
+
+def torn(shown: Sequence[Shown], table: str, share: str) -> list[Shown]:
+    """Return what a view should show and does not: what the kernel has detached, and what belongs to an earlier mount
+    of the share. Parts of such a folder are lost with it. ``table``: of the mounts of the view. ``share``: the device
+    of the share now; empty: it has no mount of its own."""
+    points = newest(table)
+    lost: list[Shown] = []
+    for each in shown:
+        line = points.get(each.target)
+        whole = line is not None and read_only(line) == each.read_only and share in ("", device(line))
+        if not whole or any(_is_below(each.target, other.target) for other in lost):
+            lost.append(each)
+    return lost
 
 
 def of_user(share: str, user: str, target: str, *, read_only: bool) -> tuple[Shown, ...]:
@@ -116,10 +151,10 @@ def _mounts(node: Node) -> Iterator[tuple[str, ...]]:
         yield "--ro-bind-try", path, path
     for folder in _parents(node.share, covers):
         yield "--perms", "0755", "--dir", folder
-    yield "--bind", node.share, node.share
+    yield "--perms", "0755", "--tmpfs", node.share
     for name in COVERED:
-        yield "--perms", "0755", "--tmpfs", f"{node.share}/{name}"
-    yield "--remount-ro", node.share  # the share itself, not what is mounted below it
+        yield "--perms", "0755", "--dir", f"{node.share}/{name}"
+    yield "--remount-ro", node.share
 
 
 def _covers(node: Node) -> list[str]:
