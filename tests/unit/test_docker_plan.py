@@ -114,35 +114,37 @@ def mounts_of(body: dict[str, Any]) -> list[tuple[str, str, str | None, bool]]:
 
 
 def test_an_isolated_container_sees_its_own_job_in_the_share_only(tmp_path: Path) -> None:
-    (tmp_path / "jobs" / "before-1").mkdir(parents=True)
+    for folder in ("jobs/before-1", "jobs/other-1", "sets", "logs", "data/bob", "data/shared/bob"):
+        (tmp_path / folder).mkdir(parents=True)
     config, share = replace(ISOLATED, share=str(tmp_path)), str(tmp_path)
     body = isolated(config, SEEN._replace(awaited=("before-1", "gone-1")), data="/d")
-    assert mounts_of(body)[:10] == [
-        ("bind", "/d", share, True),
-        ("tmpfs", "/d/logs", None, False),
-        ("tmpfs", "/d/images", None, False),
-        ("tmpfs", "/d/jobs", None, False),
-        ("tmpfs", "/d/data", None, False),
+    assert mounts_of(body)[:8] == [
+        ("tmpfs", "/d", None, True),  # never the share itself: what covers a part of it is lost while it is away
+        ("bind", "/d/sets", f"{share}/sets", True),
         ("bind", "/d/data/ann", f"{share}/data/ann", False),
-        ("bind", "/d/data/shared", f"{share}/data/shared", True),
+        ("tmpfs", "/d/data/shared", None, True),
         ("bind", "/d/data/shared/ann", f"{share}/data/shared/ann", False),
+        ("bind", "/d/data/shared/bob", f"{share}/data/shared/bob", True),
         ("bind", "/d/jobs/train-1", f"{share}/jobs/train-1", False),
         ("bind", "/d/jobs/before-1", f"{share}/jobs/before-1", True),
     ]
-    assert [each[1] for each in mounts_of(body)[10:]] == ["/scratch", "/h/node/jobs/train-1"]
+    assert [each[1] for each in mounts_of(body)[8:]] == ["/scratch", "/h/node/jobs/train-1"]
     assert "Propagation" not in str(body)  # a new mount of the share would uncover what is hidden
     assert (body["HostConfig"]["CapAdd"], body["HostConfig"]["CapDrop"]) == ([], ["ALL"])
 
 
-def test_an_isolated_container_runs_under_its_account_unless_the_settings_allow_its_images_user() -> None:
-    body = with_rights(isolated(), 58_007, 900)
+def test_an_isolated_container_runs_under_its_account_unless_the_settings_allow_its_images_user(
+    tmp_path: Path,
+) -> None:
+    config = replace(ISOLATED, share=str(tmp_path))
+    body = with_rights(isolated(config), 58_007, 900)
     assert body["User"] == "58007:900" and {"HOME=/scratch", "USER=grass-u58007"} <= set(body["Env"])
-    home = with_rights(isolated(launch=SEEN._replace(env={"HOME": "/work"})), 58_007, 900)["Env"]
+    home = with_rights(isolated(config, SEEN._replace(env={"HOME": "/work"})), 58_007, 900)["Env"]
     assert "HOME=/work" in home and "HOME=/scratch" not in home
     with pytest.raises(InputError, match="under the account of their user, not as 0"):
-        isolated(user="0")
+        isolated(config, user="0")
     rights = ContainerRights(ContainerUser.IMAGE, ("CHOWN", "SETUID"))
-    open_to_root = replace(ISOLATED, node=replace(ISOLATED.node, containers=rights))
+    open_to_root = replace(config, node=replace(ISOLATED.node, containers=rights))
     body = with_rights(isolated(open_to_root, user="0"), None, 900)
     assert (body["User"], body["HostConfig"]["GroupAdd"]) == ("0", ["900"])
     assert body["HostConfig"]["CapAdd"] == ["CHOWN", "SETUID"]
@@ -154,7 +156,7 @@ def test_read_only_data_leaves_the_jobs_own_folder_writable(tmp_path: Path) -> N
     mounts = (Mount("/jobs/train-1", "/own", shared=True), Mount("/", "/all", shared=True))
     read_only = {each[1]: each[3] for each in mounts_of(isolated(config, launch, data="/d", mounts=mounts))}
     assert all(read_only[each] for each in ("/d", "/all", "/d/data/ann", "/all/data/ann", "/all/data/shared"))
-    assert not [each for each in read_only if each.endswith("/shared/ann")]
+    assert read_only["/d/data/shared/ann"] and read_only["/all/data/shared/ann"]
     assert not (read_only["/d/jobs/train-1"] or read_only["/all/jobs/train-1"] or read_only["/own"])
 
 
@@ -170,21 +172,19 @@ def test_mounts_of_the_share_uncover_nothing(tmp_path: Path) -> None:
         return [each for each in mounts_of(body) if each[1].startswith("/x")]
 
     assert [each[:2] for each in mounted("/")] == [
-        ("bind", "/x"),
-        ("tmpfs", "/x/logs"),
-        ("tmpfs", "/x/images"),
-        ("tmpfs", "/x/jobs"),
-        ("tmpfs", "/x/data"),
+        ("tmpfs", "/x"),
         ("bind", "/x/data/ann"),
-        ("bind", "/x/data/shared"),
+        ("tmpfs", "/x/data/shared"),
+        ("bind", "/x/data/shared/ann"),
         ("bind", "/x/jobs/train-1"),
     ]
-    assert mounted("/")[0][3] and mounted("/x/..")[1][0] == "tmpfs"
+    assert mounted("/")[0][3] and mounted("/x/..") == mounted("/")
     assert mounted("/jobs/train-1") == [("bind", "/x", f"{tmp_path}/jobs/train-1", True)]
     assert [each[1:] for each in mounted("/data")] == [
-        ("/x", None, False),
+        ("/x", None, True),
         ("/x/ann", f"{tmp_path}/data/ann", True),
-        ("/x/shared", f"{tmp_path}/data/shared", True),
+        ("/x/shared", None, True),
+        ("/x/shared/ann", f"{tmp_path}/data/shared/ann", True),
     ]
     for source in (
         "/data/bob",
@@ -212,9 +212,9 @@ def test_the_folder_of_all_is_read_only_and_the_users_own_in_it_is_not(tmp_path:
     (tmp_path / "data" / "shared" / "ann").mkdir(parents=True)
     mount = Mount("/data/shared", "/x", read_only=read_only, shared=True)
     found = [(each["Target"], each["ReadOnly"]) for each in share.shared(config, SEEN, "train-1", mount, "cifs")]
-    assert found == [("/x", True), *([] if read_only else [("/x/ann", False)])]
+    assert found == [("/x", True), ("/x/ann", read_only)]
     for launch in (SEEN._replace(read_only_data=True), SEEN._replace(user="a/b")):
-        assert [each["Target"] for each in share.shared(config, launch, "train-1", mount, "cifs")] == ["/x"]
+        assert all(each["ReadOnly"] for each in share.shared(config, launch, "train-1", mount, "cifs"))
 
 
 def test_a_link_in_place_of_a_users_folder_is_no_mount(tmp_path: Path) -> None:
