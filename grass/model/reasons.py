@@ -46,7 +46,7 @@ class ReasonCode(str, Enum):
     VERSION = "version"  # runs another version of Grass than the master
     DISK = "disk"  # its disk is almost full
     RUNTIME = "runtime"  # a runtime does not answer; also the reason of a task that waits for the runtime
-    SHARE = "share"  # the share is gone or does not answer; also the reason of a task that waits for the share
+    SHARE = "share"  # the share is gone or does not answer; of a task: it waits for it, or ran while it was away
     FLOOD = "flood"  # sent more than a node may; cut off from the store
     SHUTDOWN = "shutdown"  # its machine shuts down
     STUCK = "stuck"  # one of its tasks does not end after KILL, because its process waits in the kernel

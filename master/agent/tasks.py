@@ -41,8 +41,10 @@ NOT_FOUND = 127
 RESTARTS_TOLD = 8
 """Restarts of a task that are events. Of the later ones, those that are powers of two: there may be very many."""
 _NO_RESTART = frozenset({ReasonCode.CANNOT_START})
-_NOT_ITS_FAULT = frozenset({ReasonCode.NODE_REBOOTED, ReasonCode.NODE_STOPPED, ReasonCode.PORT_TAKEN})
+_NOT_ITS_FAULT = frozenset({ReasonCode.NODE_REBOOTED, ReasonCode.NODE_STOPPED, ReasonCode.PORT_TAKEN, ReasonCode.SHARE})
 """The task starts again, whatever its restart policy, and no restart is counted."""
+_SHARE_AGAIN = 1.0
+"""Seconds until a task is placed again whose node could not show it the share; soon the node says so itself."""
 
 
 def on_events(step: Step, node: NodeRun, events: tuple[TaskEvent, ...]) -> list[str]:
@@ -211,11 +213,17 @@ def _add_usage(run: JobRun, task: TaskRecord, event: Ended) -> None:
 
 def _end_stopped(component: ComponentRun, task: TaskRecord, reason: Reason, *, by_itself: bool) -> None:
     """End a task that a user stops. It may have succeeded just before."""
-    if by_itself and task.exit_code == 0 and task.reason is None:
+    if by_itself and _ended_well(task):
         component.move(task, TaskState.SUCCEEDED)
     else:
         component.move(task, TaskState.STOPPED)
         task.reason = reason
+
+
+def _ended_well(task: TaskRecord) -> bool:
+    """Return whether the task succeeded. A share that was away meanwhile is said in its reason, and no failure: it may
+    have repeated what it wrote."""
+    return task.exit_code == 0 and (task.reason is None or task.reason.code is ReasonCode.SHARE)
 
 
 def _intended(component: ComponentRun, task: TaskRecord, event: Ended) -> bool:
@@ -235,15 +243,15 @@ def _apply_end(step: Step, run: JobRun, component: ComponentRun, index: int, tas
     code = task.exit_code
     reason = task.reason.code if task.reason else None
     if run.outcome is not None:
-        went_on = job_end.lets_tasks_go_on(run) and code == 0 and reason is None
+        went_on = job_end.lets_tasks_go_on(run) and _ended_well(task)
         component.move(task, TaskState.SUCCEEDED if went_on else TaskState.STOPPED)
         task.reason = task.reason or (None if went_on else _stopped_reason(run))
         return
-    if reason in _NOT_ITS_FAULT:
-        _requeue(step, run, component, index, task, 0.0)
+    if reason in _NOT_ITS_FAULT and not _ended_well(task):
+        _requeue(step, run, component, index, task, _SHARE_AGAIN if reason is ReasonCode.SHARE else 0.0)
         return
     policy = component.spec.restart
-    failed = code != 0 or reason is not None
+    failed = not _ended_well(task)
     wanted = policy.policy is RestartOn.ALWAYS or (failed and policy.policy is RestartOn.ON_FAILURE)
     if policy.codes and failed:
         wanted = wanted and (128 + task.signal if task.signal else code) in policy.codes

@@ -22,6 +22,7 @@ from grass.entropy import request_id
 from grass.model.amounts import show_memory
 from grass.model.program import SYSTEM_PATH
 from grass.model.reasons import Reason, ReasonCode
+from node.agent.share_absences import ShareAbsences
 from node.mounts import mount_point
 from node.runtime.isolation.view import PACKAGE
 from node.runtime.isolation.view import PROGRAM as SANDBOX
@@ -53,6 +54,7 @@ class Conditions:
         self._disk = Disk(config.node_dir, config.node.low_disk)
         self._isolates = config.node.isolate is not None
         self._share = Share(config.data_dir, expected) if config.share is not None else None
+        self.absences = ShareAbsences()
         self._changed = changed
         self._now: tuple[Reason, ...] = ()
         self._stop = threading.Event()
@@ -75,7 +77,9 @@ class Conditions:
                 self._changed()
 
     def _look(self) -> bool:
-        looks = (self._disk.look(), self._share and self._share.look(), self._isolates and without_isolation())
+        share = self._share and self._share.look()
+        self.absences.note(clock.steady(), away=bool(share))
+        looks = (self._disk.look(), share, self._isolates and without_isolation())
         found = tuple(reason for reason in looks if reason)
         if found == self._now:
             return False

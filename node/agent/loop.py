@@ -300,6 +300,9 @@ class NodeAgent:
             self._reconciliation.ended(key)
             if entry is not None:
                 used = self._running.used(attempt, entry.gpus)
+                if attempt.code == 0 and attempt.reason is None and attempt.since is not None:
+                    ended = clock.steady() - max(0.0, clock.wall() - attempt.ended)
+                    attempt = attempt._replace(reason=self._conditions.absences.loss(attempt.since, ended))
                 self._events.append(ended_event(attempt, sizes, used, self._software(attempt, entry)))
             return
         if attempt.pid is not None:

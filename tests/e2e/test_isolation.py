@@ -155,6 +155,74 @@ def test_a_user_reads_what_another_one_shares_and_changes_nothing_of_it(
     assert said(admin, f"still-{node}", f"cat {file}; rm {file}", node) == ["prize", "code 0"]
 
 
+LOOK = """
+until [ -e $GRASS_DATA/data/Mallory.2nd/enough-$NAME ]; do
+    { ls $GRASS_DATA $GRASS_DATA/data $GRASS_DATA/jobs $GRASS_DATA/logs
+      cat $GRASS_DATA/data/$VICTIM/prey $GRASS_DATA/jobs/$PREY/prey; } 2>/dev/null | sort -u > $HOME/now
+    cat $HOME/now >> $HOME/seen
+    for each in $GRASS_OUTPUT $GRASS_DATA/data/Mallory.2nd $GRASS_DATA/data/shared/Mallory.2nd; do
+        date +%s.%N > $each/beat-$PART 2>/dev/null || echo lost >> $HOME/seen
+    done
+    sleep 0.2
+done
+sort -u $HOME/seen
+"""
+"""Prints all names and secrets that it has ever seen, and whether it could not write at some time."""
+
+
+@pytest.mark.parametrize("outage", ["samba", "cut"])
+def test_while_the_share_is_away_nothing_opens_and_afterwards_all_is_written_again(
+    admin: ApiClient, other: ApiClient, cluster: Cluster, outage: str
+) -> None:
+    """Samba is away for 4 s, or the node is cut off for 40 s, while a process and a container of a user look around."""
+    lab, user, share = cluster.lab, admin.status()["user"], "/srv/grass/apart"
+    prey = f"echo secret | tee $GRASS_OUTPUT/prey $GRASS_DATA/data/{user}/prey"
+    assert said(admin, f"prey-{outage}", prey, "n1") == ["secret", "code 0"]
+    env = {"NAME": outage, "VICTIM": str(user), "PREY": admin.job(f"prey-{outage}")["id"]}
+    part = {"command": LOOK, "where": {"host": "n1"}, "resources": {"cpu": 0.1}}
+    parts = {
+        "p": {**part, "cwd": "/", "env": {**env, "PART": "p"}},
+        "c": {**part, "env": {**env, "PART": "c"}, "image": BUSYBOX, "runtime": "docker"},
+    }
+    other.start({"name": f"away-{outage}", "components": parts, "success": ["p", "c"]})
+    job_id = other.job(f"away-{outage}")["id"]
+    beats = [
+        f"{share}/{folder}/beat-{part}"
+        for folder in (f"jobs/{job_id}", "data/Mallory.2nd", "data/shared/Mallory.2nd")
+        for part in parts
+    ]
+
+    def fresh() -> bool:
+        """Return whether all these were written within two seconds."""
+        done = lab.hosts["master"].attempt("sh", "-c", f"date +%s; stat -c %Y {' '.join(beats)}")
+        now, *written = map(int, done.stdout.split() or [0])
+        return done.code == 0 and len(written) == len(beats) and min(written) >= now - 2
+
+    wait_until(fresh, 60, "the first writes")
+    master = lab.hosts["master"]
+    master.sh("systemctl stop grass-samba@apart") if outage == "samba" else lab.hosts["n1"].cut()
+    time.sleep(4 if outage == "samba" else 40)
+    master.sh("systemctl start grass-samba@apart") if outage == "samba" else lab.hosts["n1"].heal()
+    after = {**part, "command": "ls $GRASS_DATA/data $GRASS_DATA/jobs; touch $GRASS_OUTPUT/x && echo wrote", "cwd": "/"}
+    other.start({"name": f"after-{outage}", "components": {"t": after}})
+    wait_until(fresh, 90, "writes after the share is back")
+    master.sh(f"touch {share}/data/Mallory.2nd/enough-{outage}")
+    assert other.wait(f"away-{outage}", timeout=60)["state"] == "SUCCEEDED", other.tasks(f"away-{outage}")
+    printed = lines(other, f"away-{outage}")
+    allowed = {"data", "jobs", "logs", "images", "Mallory.2nd", "shared", job_id}
+    for name in parts:
+        assert {line for line in printed[f"{name}.0", 1] if not line.startswith("/")} <= allowed | {"", "lost"}, printed
+        assert "lost" in printed[f"{name}.0", 1]
+    assert all("the share did not answer" in str(task["reason"]) for task in other.tasks(f"away-{outage}"))
+    assert other.wait(f"after-{outage}", timeout=60)["state"] == "SUCCEEDED"
+    assert {*lines(other, f"after-{outage}")["t.0", 1]} <= allowed - {job_id} | {
+        other.job(f"after-{outage}")["id"],
+        "wrote",
+        "",
+        *(f"{share}/{name}:" for name in ("data", "jobs")),
+    }
+
+
 def test_links_that_a_task_makes_on_the_master_lead_to_no_file_of_others_on_a_node(
     admin: ApiClient, other: ApiClient
 ) -> None:

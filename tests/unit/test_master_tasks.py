@@ -44,6 +44,28 @@ def test_an_end_that_the_machine_caused_is_not_charged_whatever_the_restart_poli
     assert world.job("j")["restarts"] == 0
 
 
+def test_a_task_that_ended_well_while_the_share_was_away_succeeds_and_says_so() -> None:
+    world = World()
+    world.add_node("n1")
+    job_id = world.submit(Job("j", {"t": Component("t", "x")}, ("t",)))
+    world.end(f"{job_id}/t.0/1", reason={"code": "share", "message": "the share did not answer", "details": {}})
+    assert world.job("j")["state"] == "SUCCEEDED"
+    [task] = world.tasks(job_id).values()
+    assert (task["state"], task["reason"]["message"]) == ("SUCCEEDED", "the share did not answer")
+
+
+def test_a_task_that_could_not_be_shown_the_share_starts_again_without_being_charged() -> None:
+    world = World()
+    world.add_node("n1")
+    job_id = world.submit(Job("j", {"t": Component("t", "x")}, ("t",)))
+    reason = {"code": "share", "message": "cannot make its view", "details": {}}
+    world.end(f"{job_id}/t.0/1", code=126, reason=reason, started=None)
+    assert world.job("j")["state"] == "RUNNING" and not world.running()
+    world.advance(2.0)
+    assert world.running() == [f"{job_id}/t.0/2"]
+    assert world.job("j")["restarts"] == 0
+
+
 @pytest.mark.parametrize("takeover", [False, True])
 def test_a_component_that_has_run_says_so_while_its_killed_task_waits(takeover: bool) -> None:
     world = World()
