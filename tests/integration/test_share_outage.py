@@ -7,6 +7,7 @@ import pwd
 import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from tests.support.engine import require_engine
 from tests.support.fuse_share import FuseShare
 from tests.support.needs import require, require_root
 from tests.support.shepherd_run import ShepherdRun
+from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.needs_root, pytest.mark.timeout(120)]
 
@@ -155,3 +157,14 @@ def test_no_task_ever_sees_more_than_its_own_and_all_write_again_when_the_share_
     wait(Task.is_well, [*mended, *after])
     for task in (*before, *after):
         assert task.end() <= SEEN | {task.key.partition("/")[0]}
+
+
+def test_what_was_closed_while_the_share_was_away_is_there_when_it_is_back(share: FuseShare) -> None:
+    """Whoever closes a file hears nothing of the failure, so it must be repeated."""
+    with (share.folder / "sets" / "late").open("w") as file:
+        share.take_away()
+        file.write("late")
+    time.sleep(1)  # long enough for a first try
+    share.bring_back()
+    wait_until(lambda: (share.server / "sets" / "late").exists(), 20, "the file on the server")
+    wait_until(lambda: (share.server / "sets" / "late").read_text() == "late", 20, "what was written into it")
