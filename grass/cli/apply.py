@@ -5,7 +5,7 @@ Loaded by ``main``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -63,13 +63,15 @@ Document = JobDocument | ScaleDocument
 def apply(invocation: Invocation, files: Sequence[Path], strict: bool, dry_run: bool) -> None:
     """Apply the documents in each FILE: job files of Grass, MARO, et-operator (TrainingJob) and KubeDL (MarsJob).
 
-    A ScaleIn or ScaleOut of et-operator files an operation on the job that it names (`grass job operations`).
+    A ScaleIn or ScaleOut of et-operator files an operation on the job that it names (`grass job operations`). The
+    job, the pods and the size are checked before, also with --dry-run.
 
     A file may have several documents. `-` reads standard input. All documents are checked before the first one is
     applied; nothing is applied if one of them has a problem.
     """
     found = checked([source for file in files for source in sources_of(file)], {})
     if dry_run:
+        check_scaling(invocation.client, found)
         _show(invocation, found)
         return
     client = invocation.client()
@@ -126,17 +128,30 @@ def check_cluster(client: ApiClient, found: Sequence[Document]) -> None:
 
     Raises ConflictError or ManifestError. The API itself checks the name of a single job.
     """
-    started: dict[str, JobDocument] = {}
+    check_scaling(lambda: client, found)
+    for each in found:
+        if isinstance(each, JobDocument) and len(found) > 1:
+            _check_name(client, each)
+
+
+def check_scaling(client: Callable[[], ApiClient], found: Sequence[Document]) -> None:
+    """Check that each request to scale can be carried out after the documents before it. Raises ManifestError.
+
+    ``client``: of the cluster, which is asked only for jobs that no document before the request starts.
+    """
+    jobs: dict[str, apply_scale.ScaledJob | Problem] = {}
     problems: list[tuple[Source, Problem]] = []
     for each in found:
-        if isinstance(each, ScaleDocument):
-            problem = apply_scale.problem(client, each.parsed.request, started.get(each.parsed.request.job))
-            if problem is not None:
-                problems.append((each.source, problem))
-        else:
-            started[each.name] = each
-            if len(found) > 1:
-                _check_name(client, each)
+        if isinstance(each, JobDocument):
+            jobs[each.name] = apply_scale.starting(each.parsed.job)
+            continue
+        request = each.parsed.request
+        job = jobs.get(request.job)
+        if job is None:
+            job = jobs[request.job] = apply_scale.running(client(), request.job)
+        problem = job if isinstance(job, Problem) else job.scale(request)
+        if problem is not None:
+            problems.append((each.source, problem))
     _refuse(problems)
 
 

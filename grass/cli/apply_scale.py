@@ -1,45 +1,90 @@
-"""Files the operation that a ScaleIn or ScaleOut asks for, and checks it against the job first. Used by ``apply``."""
+"""Files the operation that a ScaleIn or ScaleOut asks for, and checks it against its job first. Used by ``apply``."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from itertools import count, islice
+from typing import TYPE_CHECKING
 
 from grass.cli.view import View
 from grass.errors import ConflictError, NotFoundError, Problem
 from grass.manifest.foreign.scaling import ScaleRequest
 from grass.model.lifecycle import JobState
+from grass.model.sizes import SizeError, check_removal, target_size
 
 if TYPE_CHECKING:
     from grass.api.client import ApiClient, View
-    from grass.manifest import ParsedJob
+    from grass.model.job import Job
 
 
-class Starting(Protocol):
-    """A job that another document starts before the request."""
+class ScaledJob:
+    """A job as the requests before leave it.
 
-    @property
-    def parsed(self) -> ParsedJob: ...
+    ``tasks``: names of the tasks of each component; None: the cluster chooses which of them leave. ``changing``: its
+    sizes are being changed already, so that bounds cannot be checked now.
+    """
 
+    def __init__(self, job: Job, tasks: dict[str, set[str]], *, changing: bool = False) -> None:
+        self._job = job
+        self._changing = changing
+        self._tasks: dict[str, set[str] | None] = {**tasks}
+        self._sizes = {name: len(each) for name, each in tasks.items()}
 
-def problem(client: ApiClient, request: ScaleRequest, starting: Starting | None) -> Problem | None:
-    """Return why the request cannot be filed: its job, its component or one of its tasks does not exist."""
-    if starting is not None:
-        sizes = {name: part.replicas for name, part in starting.parsed.job.components.items()}
-        tasks = {f"{name}.{index}" for name, size in sizes.items() for index in range(size)}
-    else:
+    def scale(self, request: ScaleRequest) -> Problem | None:
+        """Change the size as the request asks. Return why that cannot be."""
+        name, job = request.component, f"job {request.job}"
+        if name not in self._sizes:
+            what = f"{job}: has no component {name}; it has {', '.join(self._sizes)}"
+            return Problem("spec.selector.name", what)
+        tasks, size = self._tasks[name], self._sizes[name]
+        unknown = next((task for task in request.remove if tasks is not None and task not in tasks), None)
+        if unknown is not None:
+            return Problem(request.path, f"{job}: has no task {unknown}")
         try:
-            view = client.job(request.job, specification=False)
-        except NotFoundError as error:
-            return Problem("spec.selector.name", str(error))
-        if JobState(view["state"]).ended:
-            return Problem("spec.selector.name", f"job {request.job}: already {view['state']}; it cannot be scaled")
-        sizes = {name: part["replicas"] for name, part in view["components"].items()}
-        tasks = {task["task"] for task in client.tasks(view["id"], request.component)} if request.remove else set()
-    if request.component not in sizes:
-        what = f"job {request.job}: has no component {request.component}; it has {', '.join(sizes)}"
-        return Problem("spec.selector.name", what)
-    unknown = next((task for task in request.remove if task not in tasks), None)
-    return None if unknown is None else Problem(request.path, f"job {request.job}: has no task {unknown}")
+            check_removal(self._job, name, request.remove)
+            if not self._changing:
+                size = target_size(self._job.components[name], size, None, request.delta, request.remove)
+        except SizeError as error:
+            return Problem(request.path, f"{job}: {error}")
+        self._sizes[name], self._tasks[name] = size, _changed(tasks, request)
+        return None
+
+
+def _changed(tasks: set[str] | None, request: ScaleRequest) -> set[str] | None:
+    """Return the tasks after the request. New ones take the lowest free indexes."""
+    if tasks is None or len(request.remove) < -request.delta:
+        return None
+    names = (f"{request.component}.{index}" for index in count())
+    return tasks - {*request.remove} | {*islice((name for name in names if name not in tasks), max(0, request.delta))}
+
+
+def starting(job: Job) -> ScaledJob:
+    """Return a job that a document before the request starts."""
+    sizes = {name: part.replicas for name, part in job.components.items()}
+    return ScaledJob(job, {name: {f"{name}.{index}" for index in range(size)} for name, size in sizes.items()})
+
+
+def running(client: ApiClient, name: str) -> ScaledJob | Problem:
+    """Return the job of the cluster that requests scale, or why there is none."""
+    from grass.wire.job_record import JOB
+
+    try:
+        view = client.job(name)
+    except NotFoundError as error:
+        return Problem("spec.selector.name", str(error))
+    if JobState(view["state"]).ended:
+        return Problem("spec.selector.name", f"job {name}: already {view['state']}; it cannot be scaled")
+    if "specification" not in view:
+        return Problem("spec.selector.name", f"job {name}: not found; it is being deleted")
+    return ScaledJob(JOB.convert(view["specification"]), _tasks(view), changing=view["operation"] is not None)
+
+
+def _tasks(view: View) -> dict[str, set[str]]:
+    """Return the tasks of each component. A removed task left a hole in the indexes."""
+    found = {}
+    for name, part in view["components"].items():
+        indexes = range(part["replicas"] + len(part["holes"]))
+        found[name] = {f"{name}.{index}" for index in indexes if index not in set(part["holes"])}
+    return found
 
 
 def file(client: ApiClient, source: str, request: ScaleRequest) -> View:

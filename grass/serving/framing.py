@@ -21,11 +21,12 @@ _CODING = re.compile(rb"\r\ntransfer-encoding[ \t]*:", re.IGNORECASE)
 
 
 class FramingError(Exception):
-    """A request that is refused with ``status``, without reading the rest of it."""
+    """A request that is refused with ``status``. ``length``: of the whole request, if its head says so."""
 
-    def __init__(self, status: HTTPStatus) -> None:
-        super().__init__(status.phrase)
+    def __init__(self, status: HTTPStatus, message: str, length: int | None = None) -> None:
+        super().__init__(message)
         self.status = status
+        self.length = length
 
 
 def request_length(received: bytes | bytearray, most_body: int = MOST_BODY) -> int | None:
@@ -36,15 +37,19 @@ def request_length(received: bytes | bytearray, most_body: int = MOST_BODY) -> i
     end = received.find(_END, 0, MOST_HEAD)
     if end < 0:
         if len(received) >= MOST_HEAD:
-            raise FramingError(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
+            what = f"the request: its head has more than {MOST_HEAD:,} bytes; send shorter headers"
+            raise FramingError(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, what)
         return None
     head = bytes(received[: end + 2])
     if _CODING.search(head):
-        raise FramingError(HTTPStatus.LENGTH_REQUIRED)
+        what = "the request: has a Transfer-Encoding; send it with a Content-Length"
+        raise FramingError(HTTPStatus.LENGTH_REQUIRED, what)
     lengths = [text.strip(b" \t") for text in _LENGTH.findall(head)]
     if len(lengths) > 1 or not all(text.isdigit() and len(text) < 16 for text in lengths):
-        raise FramingError(HTTPStatus.BAD_REQUEST)
+        raise FramingError(HTTPStatus.BAD_REQUEST, "the request: its Content-Length is not one number")
     body = int(lengths[0]) if lengths else 0
+    length = end + len(_END) + body
     if body > most_body:
-        raise FramingError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
-    return end + len(_END) + body
+        what = f"the request: its body has {body:,} bytes, more than the {most_body:,} that are read; send less"
+        raise FramingError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, what, length)
+    return length

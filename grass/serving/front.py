@@ -19,9 +19,11 @@ from dataclasses import dataclass
 from http import HTTPStatus
 
 from grass import trace
+from grass.errors import InputError, UnreachableError
 from grass.serving.framing import MOST_BODY, FramingError, request_length
 from grass.serving.newcomers import Newcomers
 from grass.tls import ServerContext
+from grass.wire.codec import encode
 
 
 @dataclass(frozen=True)
@@ -47,10 +49,12 @@ _LOCAL = ("", 0)
 """The address of every peer of a Unix socket."""
 _ACCEPTS = 64
 """Connections to accept before other events are handled."""
-_LINGER_SECONDS = 2.0
-"""Time for a peer to read the last reply before its connection is closed."""
-_MOST_DISCARDED = 4 * 1024 * 1024
-"""Bytes to read and ignore from a peer after its last reply."""
+_LINGER_SECONDS, _LONGEST_LINGER = 2.0, 60.0
+"""Time for a peer to read the last reply before its connection is closed, and with the time for what it still sends."""
+_MOST_DISCARDED = 64 * 1024 * 1024
+"""Bytes to read and ignore from a peer after its last reply: most programs read none before they have sent theirs."""
+_LATE = "the request: did not arrive in time; send it again"
+_BUSY = "the server: too much waits to be answered; send the request again later"
 
 
 @dataclass(frozen=True)
@@ -196,7 +200,7 @@ class Front:
 
     def _expire(self, peer: _Peer) -> None:
         if peer.buffer and not peer.leaving:
-            self._refuse(peer, HTTPStatus.REQUEST_TIMEOUT)
+            self._refuse(peer, HTTPStatus.REQUEST_TIMEOUT, _LATE)
         else:
             self._close(peer)
 
@@ -230,14 +234,16 @@ class Front:
             try:
                 peer.total = request_length(peer.buffer, self._limits.body)
             except FramingError as error:
-                self._refuse(peer, error.status)
+                peer.total = error.length
+                self._refuse(peer, error.status, str(error))
                 return
             if peer.total is not None and peer.total > len(peer.buffer):
                 self._until(peer, self._limits.request_seconds + peer.total / self._limits.bytes_per_second)
         if peer.total is not None and len(peer.buffer) >= peer.total:
             self._answer(peer, peer.total)
         elif self._buffered > self._limits.buffered:
-            self._refuse(max(self._waiting, key=lambda other: len(other.buffer)), HTTPStatus.SERVICE_UNAVAILABLE)
+            largest = max(self._waiting, key=lambda other: len(other.buffer))
+            self._refuse(largest, HTTPStatus.SERVICE_UNAVAILABLE, _BUSY)
 
     def _answer(self, peer: _Peer, length: int) -> None:
         request = bytes(peer.buffer[:length])
@@ -263,7 +269,7 @@ class Front:
                 self._threads.submit(self._in_thread, turn, request)
             except RuntimeError:  # no thread can be started, but the request may be queued for those that exist
                 with suppress(IndexError):
-                    refused = Answered(False, refusal(HTTPStatus.SERVICE_UNAVAILABLE))
+                    refused = Answered(False, refusal(HTTPStatus.SERVICE_UNAVAILABLE, _BUSY))
                     self._loop.call_soon(self._answered, turn.pop(), refused)
 
     def _in_thread(self, turn: deque[_Peer], request: bytes) -> None:
@@ -323,14 +329,16 @@ class Front:
         else:
             self._read(peer, self._limits.idle_seconds)
 
-    def _refuse(self, peer: _Peer, status: HTTPStatus) -> None:
+    def _refuse(self, peer: _Peer, status: HTTPStatus, message: str) -> None:
         self._refused(peer.address[0], f"{status.value} {status.phrase}")
         with suppress(OSError):
-            peer.socket.send(refusal(status))
+            peer.socket.send(refusal(status, message))
         self._leave(peer)
 
     def _leave(self, peer: _Peer) -> None:
-        """Send nothing more, but read on for a while: closing at once could discard the reply that is under way."""
+        """Send nothing more, but read on for a while: closing at once could discard the reply that is under way, and a
+        peer that is still sending would read none."""
+        rest = min(_MOST_DISCARDED, max(0, (peer.total or 0) - len(peer.buffer)))
         self._buffered -= len(peer.buffer)
         peer.buffer.clear()
         peer.leaving = True
@@ -339,7 +347,7 @@ class Front:
         except OSError:
             self._close(peer)
         else:
-            self._read(peer, _LINGER_SECONDS)
+            self._read(peer, min(_LONGEST_LINGER, _LINGER_SECONDS + rest / self._limits.bytes_per_second))
 
     def _forget(self, peer: _Peer) -> None:
         self._loop.remove_reader(peer.descriptor)
@@ -355,8 +363,9 @@ class Front:
         peer.socket.close()
 
 
-def refusal(status: HTTPStatus) -> bytes:
-    """Return a complete HTTP reply that refuses a request."""
-    text = f"{status.phrase}\n"
-    head = f"HTTP/1.1 {status.value} {status.phrase}\r\nConnection: close\r\nContent-Type: text/plain\r\n"
-    return f"{head}Content-Length: {len(text)}\r\n\r\n{text}".encode()
+def refusal(status: HTTPStatus, message: str) -> bytes:
+    """Return a complete HTTP reply that refuses a request, in the form of all refusals of Grass."""
+    error = UnreachableError if status in (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.SERVICE_UNAVAILABLE) else InputError
+    text = encode({"error": {"code": error.code, "message": message}}).encode()
+    head = f"HTTP/1.1 {status.value} {status.phrase}\r\nConnection: close\r\nContent-Type: application/json\r\n"
+    return f"{head}Content-Length: {len(text)}\r\n\r\n".encode() + text

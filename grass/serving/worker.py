@@ -96,7 +96,7 @@ class FrontWorker(BaseWorker):  # type: ignore[misc]
             return Answered(False)
         except Exception as error:  # noqa: BLE001 (gunicorn may raise anything for malformed input)
             self._refusals.write(address[0], f"{type(error).__name__}: {str(error)[:100]!r}")
-            return Answered(False, refusal(HTTPStatus.BAD_REQUEST))
+            return Answered(False, refusal(HTTPStatus.BAD_REQUEST, "the request: it is no HTTP"))
         environ["wsgi.multithread"] = True
         environ[PEER], environ[PEER_SINCE] = (sock.peer, sock.peer_since) if isinstance(sock, TlsSocket) else ("", 0.0)
         if not self.alive:

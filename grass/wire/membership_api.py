@@ -6,8 +6,11 @@ and by ``node.membership``.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
+from grass.errors import InputError
 from grass.wire.codec import Form
 from grass.wire.membership import Member
 
@@ -15,6 +18,11 @@ LONGEST_WAIT = 60.0
 """Seconds that a request may wait."""
 MOST_VALUE = 16_384
 """Characters of a value in the key-value store."""
+MOST_ARGUMENTS = 65_536
+"""Bytes of a command beside a task, in UTF-8: of its program and all of its arguments."""
+MOST_BODY = 512 * 1024
+"""Bytes of a request of a task, and of one to a node-api-server. JSON may write a character of a value in 12 bytes, and
+a byte of an argument in 6."""
 DEFAULT_TTL, LONGEST_TTL = 86_400.0, 7 * 86_400.0
 """Seconds that a value stays."""
 
@@ -127,5 +135,15 @@ class SharedValue(msgspec.Struct, frozen=True, array_like=True):
 
 
 KEY_CHANGE: Form[KeyChange] = Form(KeyChange)
+
+
+def check_arguments(argv: Sequence[str]) -> None:
+    """Raise InputError unless this can be the command of a task."""
+    if not argv or sum(len(each.encode("utf-8", "replace")) for each in argv) > MOST_ARGUMENTS:
+        raise InputError(f"argv: must be a command of at most {MOST_ARGUMENTS:,} bytes")
+    if any("\0" in each for each in argv):
+        raise InputError("argv: an argument cannot contain the character NUL")
+
+
 TASK_EXEC: Form[TaskExec] = Form(TaskExec)
 SHARED_VALUE: Form[SharedValue] = Form(SharedValue)

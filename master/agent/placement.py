@@ -10,10 +10,8 @@ from dataclasses import replace
 
 from grass.api.task_token import job_secret
 from grass.model.lifecycle import JobState, NodeState, TaskState
-from grass.wire.attempt_record import attempt_of, expired_attempt, field_of
-from grass.wire.keys import TaskKey
 from grass.wire.task_record import TaskRecord
-from master.agent import jobs, preemption
+from master.agent import earlier_attempts, jobs, preemption
 from master.agent.addresses import publish_addresses
 from master.agent.allocation import allocate_slots, allocate_task, release
 from master.agent.component_run import ComponentRun
@@ -207,8 +205,7 @@ def _assign_one(
     step.assignable -= 1
     index = component.take_next()
     task = component.tasks[index]
-    if task.attempt:
-        _keep_attempt(step, run, TaskKey(component.spec.name, index), task)
+    earlier_attempts.keep(step, run, component, index)
     if task.state is TaskState.LOST:
         _replace(step, run, component, index, task)
     component.move(task, TaskState.ASSIGNED)
@@ -225,17 +222,6 @@ def _assign_one(
     step.changes.of_node(node.name).put(run.attempt(component, index, task), desired_attempt(task, None))
     step.changes.tasks[run.id, component.spec.name, index] = task
     step.touch_node(node)
-
-
-def _keep_attempt(step: Step, run: JobRun, key: TaskKey, task: TaskRecord) -> None:
-    """Keep the attempt of a task that gets another one. Of a job with very many restarts, the oldest is removed."""
-    attempts = step.changes.attempts.setdefault(run.id, {})
-    attempts[field_of(key, task.attempt)] = attempt_of(task)
-    tasks = sum(part.size for part in run.components.values())
-    restarts = run.restarts + run.tries * tasks
-    expired = expired_attempt(task.attempt, restarts, tasks, step.limits.attempts_kept)
-    if expired is not None:
-        attempts[field_of(key, expired)] = None
 
 
 def _replace(step: Step, run: JobRun, component: ComponentRun, index: int, task: TaskRecord) -> None:

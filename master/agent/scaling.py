@@ -15,7 +15,7 @@ from grass.model.reasons import Reason, ReasonCode
 from grass.model.sizes import SizeError, check_removal, target_size
 from grass.wire.keys import TaskKey
 from grass.wire.operation_record import OperationKind, OperationRecord, OperationState, Outcome
-from master.agent import members, operation_log, sizing, victims, withdrawal
+from master.agent import earlier_attempts, members, operation_log, sizing, victims, withdrawal
 from master.agent.addresses import publish_addresses
 from master.agent.allocation import release
 from master.agent.component_run import ComponentRun
@@ -193,11 +193,12 @@ def _grow(step: Step, run: JobRun, component: ComponentRun, operation: Operation
 
 
 def _write_new(step: Step, run: JobRun, component: ComponentRun) -> None:
-    """Write the records of indexes that had a task before, which says that it was removed."""
+    """Write the records of indexes that had a task before, which says that it was removed. Keep its last attempt."""
     for index in component.released or {}:
         task = component.tasks.get(index)
         if task is not None and task.state is TaskState.PENDING and not task.released:
             step.changes.tasks[run.id, component.spec.name, index] = task
+            earlier_attempts.keep(step, run, component, index)
 
 
 def _join(step: Step, run: JobRun, component: ComponentRun, operation: OperationRecord) -> None:

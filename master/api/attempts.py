@@ -32,9 +32,9 @@ def list_attempts(call: Call, job: str) -> AttemptsView:
         piece = list(islice(attempts, min(_READ_AT_ONCE, limit - len(found))))
         if not piece:
             return AttemptsView(tuple(found))
-        earlier = [field_of(key, number) for key, number in piece if number < tasks[key].attempt]
-        known = call.api.store.attempts(record.id, earlier)
-        known |= {field_of(key, tasks[key].attempt): attempt_of(tasks[key]) for key, _ in piece}
+        newest = {field_of(key, tasks[key].attempt): attempt_of(tasks[key]) for key, _ in piece if tasks[key].node}
+        earlier = [field for key, number in piece if (field := field_of(key, number)) not in newest]
+        known = call.api.store.attempts(record.id, earlier) | newest
         named = ((key, known.get(field_of(key, number))) for key, number in piece)
         found += (_view(redaction, key, attempt) for key, attempt in named if attempt is not None)
         read += len(piece)

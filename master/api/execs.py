@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from flask import Blueprint
 
-from grass.errors import ConflictError, InputError, NotFoundError, UndecodableError
+from grass.errors import ConflictError, NotFoundError, UndecodableError
 from grass.model.event_kind import EventKind
 from grass.model.key_text import attempt_text, task_parts
 from grass.model.lifecycle import TaskState
@@ -16,6 +16,7 @@ from grass.wire.calls import Exec, ExecInput, ExecSize, NoContent
 from grass.wire.exec_views import ExecAccepted, ExecOutput, ExecStarted
 from grass.wire.job_record import JobRecord
 from grass.wire.keys import TaskKey
+from grass.wire.membership_api import check_arguments
 from grass.wire.task_record import TaskRecord
 from master.api import node_sessions
 from master.api.call import Api, Call, Handler, Reply
@@ -45,8 +46,7 @@ def start(call: Call, job: str, task: str) -> Reply:
         raise ConflictError(f"task {record.name}.{task}: not running ({state}); a command needs a running task")
     assert found.node is not None  # a running task has a node
     request = call.read(Exec)
-    if not request.argv:
-        raise InputError("argv: must be a list of the command and its arguments")
+    check_arguments(request.argv)
     size = {name: value for name in ("rows", "cols") if (value := getattr(request, name)) is not None}
     body = {"key": attempt_text(record.id, task, found.attempt), "argv": request.argv, "tty": request.tty, **size}
     name = node_sessions.start(call, Kind.EXEC, found.node, f"{record.id}/{task}", body)

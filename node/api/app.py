@@ -21,10 +21,11 @@ from werkzeug.exceptions import HTTPException
 
 from grass import __version__, clock
 from grass.config import ClusterConfig
-from grass.errors import GrassError, InputError, NotAllowedError, UnreachableError
+from grass.errors import GrassError, InputError, NotAllowedError, NotFoundError, UnreachableError
 from grass.frameworks.programs import KNOWN
 from grass.serving.worker import PEER, PEER_SINCE
 from grass.tls_files import MASTER, identity
+from grass.wire.membership_api import MOST_BODY
 from node.api import task_exec
 from node.api.exec_routes import add_exec
 from node.api.forward_routes import add_forwards
@@ -32,9 +33,6 @@ from node.api.sessions import ABANDONED
 from node.membership.revoked_nodes import Revoked
 from node.runtime.process.client import ask
 from node.runtime.registry import programs
-
-MOST_BODY = 1 << 16
-"""Bytes of a request; input of a command comes in smaller pieces."""
 
 
 def create_app(
@@ -115,4 +113,5 @@ def _refusal(error: GrassError) -> tuple[dict[str, object], int]:
 
 
 def _http_refusal(error: HTTPException) -> tuple[dict[str, object], int]:
-    return {"error": {"code": "bad-request", "message": error.description or error.name}}, error.code or 500
+    kind = NotFoundError if error.code == NotFoundError.http_status else InputError
+    return {"error": {"code": kind.code, "message": error.description or error.name}}, error.code or 500

@@ -23,6 +23,7 @@ from grass.config import ClusterConfig
 from grass.errors import InputError
 from grass.model.key_text import attempt_parts, is_attempt_key
 from grass.model.names import is_user_name
+from grass.wire.membership_api import check_arguments
 from node.api.opened import Opened, Owner
 from node.api.sessions import Session
 from node.api.task_exec import byte_offset, input_of
@@ -40,11 +41,10 @@ def add_exec(app: Flask, config: ClusterConfig, abandoned: float) -> Opened[Owne
     @app.post("/v1/exec")
     def open_session() -> dict[str, str]:
         match request.get_json():
-            case {"key": str(key), "argv": [str(), *_] as argv, "user": str(user), **rest} if (
-                is_attempt_key(key)
-                and is_user_name(user)
-                and all(isinstance(each, str) and "\0" not in each for each in argv)
+            case {"key": str(key), "argv": [*argv], "user": str(user), **rest} if (
+                is_attempt_key(key) and is_user_name(user) and all(isinstance(each, str) for each in argv)
             ):
+                check_arguments(argv)
                 job_id, task, _ = attempt_parts(key)
                 size = _size(rest) if rest.get("tty") else None
                 session = Session(execute(config, key, argv, size), abandoned)

@@ -15,7 +15,8 @@ from grass.network_address import network_address
 from grass.serving.front import Limits
 from grass.serving.worker import FrontWorker, apply_settings, die_with_the_arbiter
 from grass.tls import ServerContext
-from node.api.app import MOST_BODY, create_app
+from grass.wire.membership_api import MOST_BODY
+from node.api.app import create_app
 
 THREADS = 160
 """Most threads; they start on demand. Each open terminal and each command of a launcher occupies one."""

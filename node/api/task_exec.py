@@ -27,6 +27,7 @@ from grass.config import ClusterConfig
 from grass.entropy import request_id
 from grass.errors import ConflictError, InputError, NotAllowedError, UndecodableError
 from grass.wire.keys import AttemptKey
+from grass.wire.membership_api import check_arguments
 from node.api.opened import Opened
 from node.api.sessions import Session
 from node.membership.files import read_secret
@@ -156,9 +157,8 @@ def input_of(body: Any) -> tuple[bytes, bool]:
 
 def _command(body: Any) -> Command:
     match body:
-        case {"key": str(key), "argv": [str(), *_] as argv, **rest} if all(
-            isinstance(each, str) and "\0" not in each for each in argv
-        ):
+        case {"key": str(key), "argv": [*argv], **rest} if all(isinstance(each, str) for each in argv):
+            check_arguments(argv)
             name = rest.get("id", "")
             if not isinstance(name, str) or (name and not _ID.fullmatch(name)):
                 raise InputError("id: must be 16 to 64 letters and digits")

@@ -20,6 +20,8 @@ from node.membership.memberships import Memberships
 from node.membership.shared_values import SharedValues
 
 _KEY = re.compile(r"[A-Za-z0-9._/-]{1,160}")
+_VERBS: tuple[list[str], ...] = ([], ["output"], ["input"], ["signal"])
+"""What may follow the name of a command's session."""
 
 
 class Request(NamedTuple):
@@ -139,7 +141,7 @@ class Api:
             case "POST", []:
                 wanted = TASK_EXEC.decode(call.body)
                 return self._forwarding.open(call.key.job_id, call.token, wanted)
-            case _, [session, *verb] if found := opened_parts(session):
+            case _, [session, *verb] if verb in _VERBS and (found := opened_parts(session)):
                 node, name = found
                 path = "/".join((name, *verb))
                 if call.method == "GET":

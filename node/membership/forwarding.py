@@ -18,7 +18,6 @@ from grass.config import ClusterConfig
 from grass.errors import (
     CertificateError,
     GrassError,
-    InputError,
     NodeUnreachableError,
     NotFoundError,
     UndecodableError,
@@ -29,13 +28,12 @@ from grass.network_address import network_address
 from grass.tls_files import node_identity
 from grass.wire.codec import Form, encode
 from grass.wire.membership import Member
-from grass.wire.membership_api import ExecSession, TaskExec
+from grass.wire.membership_api import ExecSession, TaskExec, check_arguments
 from node.membership.memberships import Memberships
 
 CONNECT_SECONDS = 3.0
 SECONDS = 30.0
 """Longer than a request for output waits at the node."""
-MOST_ARGUMENTS = 1 << 16
 
 
 class _Failure(msgspec.Struct, frozen=True):
@@ -65,8 +63,7 @@ class Forwarding:
 
     def open(self, job_id: str, token: str, wanted: TaskExec) -> ExecSession:
         """Start the command in the task; return its session."""
-        if not wanted.argv or sum(map(len, wanted.argv)) > MOST_ARGUMENTS:
-            raise InputError(f"argv: must be a command, of at most {MOST_ARGUMENTS} characters")
+        check_arguments(wanted.argv)
         memberships = self._memberships.of_job(job_id)
         found = member_of(memberships, wanted.host)
         if found is None:

@@ -22,14 +22,14 @@ from grass.config import ClusterConfig
 from grass.errors import ConflictError, GrassError, InputError
 from grass.serving.front import Answered, Front, Limits
 from grass.wire.codec import encode
+from grass.wire.membership_api import MOST_BODY
 from node.membership.api import Api, Request
 from node.membership.paths import api_folder, api_socket
 
 MOST_REQUESTS = 1024
 """Requests that are answered at once, also those that wait."""
-LIMITS = Limits(connections=4096, of_address=4096, answered=4096, body=1 << 17)
-"""A body: input of a command comes in pieces of 32 KiB, encoded. No request queues: what it waits for may be another
-task, whose request would be behind it."""
+LIMITS = Limits(connections=4096, of_address=4096, answered=4096, body=MOST_BODY)
+"""No request queues: what it waits for may be another task, whose request would be behind it."""
 _STOP_SECONDS = 5.0
 
 log = logging.getLogger(__name__)

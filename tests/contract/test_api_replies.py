@@ -128,6 +128,8 @@ def test_the_client_and_the_server_keep_to_the_document(world: ApiWorld) -> None
     world.backend.apply(
         [("HSET", world.keys.attempts(job_id), *fields), ("HSET", world.keys.tasks(job_id), "w.0", again)]
     )
+    there_again = pack(TaskRecord(TaskState.PENDING, 1))  # w.1 was removed, and waits for its second attempt
+    world.backend.apply([("HSET", world.keys.tasks(job_id), "w.1", there_again)])
     assert [one["attempt"] for one in client.attempts("j")] == [1, 3, 4, 5]
     assert len(client.attempts("j", "w.0,w.1")) == 4
     pages, after = [], None

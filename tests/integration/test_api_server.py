@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import http.client
 import json
 import os
 import resource
@@ -378,9 +380,21 @@ def test_what_is_no_request_gets_a_4xx_and_one_line_of_log(server: Server) -> No
             answer = b""
             while data := peer.recv(4096):
                 answer += data
-        assert int(answer.split()[1]) == status, request_text
+        head, _, text = answer.partition(b"\r\n\r\n")
+        assert int(head.split()[1]) == status and b"application/json" in head, request_text
+        assert json.loads(text)["error"]["message"].startswith("the request: "), request_text
         lines = [line for line in server.log.read_text().splitlines() if "refused" in line]
         assert len(lines) == number and "Traceback" not in server.log.read_text(), request_text
+
+
+def test_a_body_of_10_mb_gets_an_answer_though_it_is_not_taken(server: Server) -> None:
+    server.client().status()
+    peer = http.client.HTTPConnection("127.0.0.1", server.config.master.api_port, timeout=20)
+    with contextlib.closing(peer):
+        peer.request("POST", "/v1/jobs", b"x" * 10_000_000)
+        answer = peer.getresponse()
+        assert answer.status == 413
+        assert "more than the 2,097,152 that are read" in json.loads(answer.read())["error"]["message"]
 
 
 def test_refusals_cannot_fill_the_log(server: Server) -> None:

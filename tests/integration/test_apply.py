@@ -42,9 +42,30 @@ def test_a_training_job_starts_scales_out_and_in_and_is_shown_in_its_own_words(c
         wait_until(lambda: client.job(job_id)["components"]["launcher"]["counts"].get("RUNNING") == 1, seconds=30)
         assert "Phase      TrainingJob: Running" in " ".join(grass(cluster, "job", "show", job_id).stdout.split("\n"))
 
-        unknown = grass(cluster, "apply", "-", given=scale("ScaleIn", "toDelete: {podNames: [worker.9]}"))
-        assert unknown.returncode == 2
-        assert "spec.toDelete.podNames: job elastic-training: has no task worker.9" in unknown.stderr
+        wrong = (
+            (
+                "ScaleIn",
+                "toDelete: {podNames: [worker.9]}",
+                "document 1: spec.toDelete.podNames: job elastic-training: has no",
+            ),
+            (
+                "ScaleOut",
+                "toAdd: {count: 3}",
+                "document 2: spec.toAdd.count: job elastic-training: worker: the size must",
+            ),
+            (
+                "ScaleIn",
+                "toDelete: {count: 2}",
+                "document 3: spec.toDelete.count: job elastic-training: worker: the size",
+            ),
+        )
+        for options in ([], ["--dry-run"]):
+            refused = grass(cluster, "apply", *options, "-", given="---\n".join(scale(*each) for *each, _ in wrong))
+            assert refused.returncode == 2, refused.stdout
+            assert all(problem in refused.stderr for *_, problem in wrong), refused.stderr
+        dry = grass(cluster, "apply", "--dry-run", "-", given=scale("ScaleOut", "toAdd: {count: 1}"))
+        assert (dry.returncode, dry.stdout) == (0, "# scale worker of job elastic-training by +1 within 60 s\n")
+        assert client.operations(job_id) == []
 
         for file, size in (("scale_out.yml", 3), ("scale_in.yml", 1)):
             quickly = (EXAMPLES / file).read_text().replace("  toDelete:", "  timeout: 1\n  toDelete:")
@@ -57,7 +78,7 @@ def test_a_training_job_starts_scales_out_and_in_and_is_shown_in_its_own_words(c
         assert below.returncode == 2
         client.stop(job_id, grace=0)
         client.wait(job_id, timeout=30)
-    gone = grass(cluster, "apply", "-", given=scale("ScaleOut", "toAdd: {count: 1}"))
+    gone = grass(cluster, "apply", "--dry-run", "-", given=scale("ScaleOut", "toAdd: {count: 1}"))
     assert gone.returncode == 2
     assert "spec.selector.name: job elastic-training: already STOPPED" in gone.stderr
 

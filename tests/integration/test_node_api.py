@@ -75,7 +75,7 @@ def test_a_shepherd_that_is_away_is_reported(tmp_path: Path) -> None:
     assert "does not answer" in status["shepherd"]
 
 
-def test_peers_that_do_not_finish_the_head_of_a_request_cost_no_thread(tmp_path: Path) -> None:
+def test_peers_that_send_too_little_cost_no_thread_and_who_sends_too_much_gets_an_answer(tmp_path: Path) -> None:
     port = free_port()
     node = NodeConfig(api_port=port)
     config = ClusterConfig(name="x", mode="local", home=str(tmp_path), runtime_dir=str(tmp_path), node=node)
@@ -92,6 +92,11 @@ def test_peers_that_do_not_finish_the_head_of_a_request_cost_no_thread(tmp_path:
                 assert _status(port) is not None
             [worker] = psutil.Process(daemon.pid).children()
             assert worker.num_threads() < 10
+        large = urllib.request.Request(f"http://127.0.0.1:{port}/v1/exec", b"x" * 10_000_000, HEADERS)
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(large, timeout=20)
+        with refused.value as answer:
+            assert answer.status == 413 and json.load(answer)["error"]["code"] == "bad-input"
     finally:
         daemon.kill()
         daemon.wait()

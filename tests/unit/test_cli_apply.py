@@ -73,6 +73,42 @@ def test_nothing_is_applied_if_one_document_is_bad(
         assert shown.out == ""
 
 
+def scale(kind: str, spec: str) -> str:
+    head = f"---\napiVersion: kai.alibabacloud.com/v1alpha1\nkind: {kind}\nmetadata: {{generateName: s-}}\n"
+    return f"{head}spec: {{selector: {{name: elastic-training}}, {spec}}}\n"
+
+
+OUT, IN = scale("ScaleOut", "toAdd: {count: 1}"), scale("ScaleIn", "toDelete: {count: 1}")
+IN_NAMED = scale("ScaleIn", "toDelete: {podNames: [worker.2]}")
+
+
+@pytest.mark.parametrize(
+    ("requests", "problem"),
+    [
+        (
+            scale("ScaleOut", "toAdd: {count: 3}"),
+            "document 2: spec.toAdd.count: job elastic-training: worker: the size ",
+        ),
+        (
+            OUT * 3,
+            "document 4: spec.toAdd.count: job elastic-training: worker: the size must be at most `max`, which is 4",
+        ),
+        (IN * 2, "document 3: spec.toDelete.count: job elastic-training: worker: the size must be at least 1, got 0"),
+        (IN_NAMED, "document 2: spec.toDelete.podNames: job elastic-training: has no task worker.2"),
+        (OUT + IN_NAMED * 2, "document 4: spec.toDelete.podNames: job elastic-training: has no task worker.2"),
+        (OUT + IN_NAMED + OUT + IN_NAMED, ""),
+        (OUT * 2 + IN + IN_NAMED + OUT, ""),  # which tasks leave with the first ScaleIn, the cluster chooses
+    ],
+)
+def test_a_dry_run_checks_what_is_asked_of_a_job_that_another_document_starts(
+    requests: str, problem: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "set.yml").write_text((EXAMPLES / "training_job.yml").read_text() + requests)
+    code = execute(["apply", "--dry-run", str(tmp_path / "set.yml")])
+    shown = capsys.readouterr()
+    assert (code, problem in shown.err) == (2 if problem else 0, True), shown.err
+
+
 def test_a_variable_of_the_command_line_does_not_go_into_a_foreign_file(capsys: pytest.CaptureFixture[str]) -> None:
     """The example is checked, and refused before anything asks for a cluster."""
     file = str(EXAMPLES / "training_job.yml")

@@ -5,11 +5,14 @@ from __future__ import annotations
 import shutil
 import socket
 import threading
+from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import ExitStack
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from json import loads
 from pathlib import Path
+from runpy import run_path
+from typing import Any
 
 import pytest
 from msgspec import convert, structs
@@ -26,7 +29,7 @@ from grass.wire.codec import builtins, encode
 from grass.wire.keys import AttemptKey
 from grass.wire.launch import LaunchTemplate
 from grass.wire.membership import Member, Membership
-from grass.wire.membership_api import BarrierState, KeyState, World
+from grass.wire.membership_api import MOST_ARGUMENTS, MOST_BODY, MOST_VALUE, BarrierState, KeyState, World
 from node.agent import folders
 from node.membership import server
 from node.membership.api import Api, Request
@@ -37,6 +40,7 @@ from node.membership.shared_values import MOST_KEYS, SharedValues
 from tests.support.waiting import wait_until
 
 SECRET = job_secret("master", "j-1")
+TASK_LIBRARY = Path(__file__).parents[2] / "grass" / "share" / "task" / "python"
 KEYS = [f"j-1/w.{index}/1" for index in range(3)]
 
 
@@ -259,6 +263,53 @@ def test_an_unknown_host_or_route_is_not_found(tasks: Tasks) -> None:
         tasks.ask("GET", "/v1/other")
     with pytest.raises(NotFoundError):
         tasks.ask("GET", "/v1/exec/n9:abcdefgh/output")
+    for verb in ("..", "é", "output/x", "output%3Fafter=1"):
+        with pytest.raises(NotFoundError, match="no such route"):
+            tasks.ask("POST", f"/v1/exec/n1:abcdefgh/{verb}", {})
+
+
+@pytest.fixture
+def client(tasks: Tasks) -> Iterator[Any]:
+    """The module that tasks use, over the socket."""
+    serving = server.Server(tasks.config, tasks.api)
+    serving.start()
+    module = run_path(str(TASK_LIBRARY / "grass_membership.py"))
+    try:
+        yield module["Api"](str(serving.path), task_token(SECRET, KEYS[0]))
+    finally:
+        serving.stop()
+
+
+@pytest.mark.parametrize("character", ["x", "\x01", "é", "😀"])
+def test_a_value_of_any_characters_may_be_as_long_as_the_guide_says(client: Any, character: str) -> None:
+    value = character * MOST_VALUE
+    assert client.put("k", value) and client.get("k")[0] == value
+    with pytest.raises(Exception, match="at most 16384 characters, got 16385") as refused:
+        client.put("k", value + character)
+    assert refused.value.status == 400
+
+
+@pytest.mark.parametrize("size", [MOST_BODY + 1, 10_000_000, 100_000_000])
+def test_a_body_that_is_far_too_large_gets_an_answer_in_json(client: Any, size: int) -> None:
+    with pytest.raises(Exception, match=r"its body has .* bytes, more than the 524,288 that are read") as refused:
+        client.put("k", "x" * size)
+    assert refused.value.status == 413
+
+
+def test_a_command_may_have_arguments_of_as_many_bytes_as_the_guide_says(client: Any) -> None:
+    for word in ("\x01" * MOST_ARGUMENTS, "😀" * (MOST_ARGUMENTS // 4)):
+        with pytest.raises(Exception, match="no task of this job has this name"):
+            client.call("POST", "/v1/exec", {"host": "elsewhere", "argv": [word]})
+        with pytest.raises(Exception, match="argv: must be a command of at most 65,536 bytes"):
+            client.call("POST", "/v1/exec", {"host": "elsewhere", "argv": [word, "x"]})
+
+
+@pytest.mark.parametrize("text", [r'"\ud800"', '"\xff"', "[]", '"x'])
+def test_a_value_that_is_no_text_is_bad_input(tasks: Tasks, text: str) -> None:
+    header = f"Bearer {task_token(SECRET, KEYS[0])}"
+    body = b'{"value": %s}' % text.encode("latin-1")
+    with pytest.raises(InputError):
+        tasks.api.answer(Request("PUT", "/v1/kv/k", header, body))
 
 
 def test_a_refusal_has_generation_and_epoch_for_who_may_know_them(tasks: Tasks) -> None:

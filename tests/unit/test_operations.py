@@ -13,6 +13,7 @@ from grass.manifest import parse_job
 from grass.model.ending import Ending, Enough
 from grass.model.framework import Framework, FrameworkName
 from grass.model.job import Component, Job, Ready, Restart, RestartOn
+from grass.model.reasons import ReasonCode
 from grass.model.resources import Resources
 from grass.model.sizes import scaling_warning
 from grass.wire import codec
@@ -218,6 +219,27 @@ def test_named_tasks_leave_and_their_indexes_are_used_again_with_new_attempts() 
     assert members(world) == ["w.0", "w.1", "w.2"]
     assert "j-1/w.1/2" in world.running()
     assert world.job("j")["components"]["w"]["holes"] == ()
+
+
+@pytest.mark.parametrize("removed", ["w.0", "w.1"])  # below others, or the last one
+@pytest.mark.parametrize("bounds", [{}, {"min": None, "max": None}])
+def test_the_attempt_of_a_removed_task_is_kept_whole_when_its_index_is_used_again(
+    removed: str, bounds: dict[str, Any]
+) -> None:
+    world = nodes(2)
+    world.submit(elastic(replicas=2, **bounds))
+    asked = Operations(world)
+    assert asked.outcome(asked.scale(remove=[removed])) == "DONE"
+    for node in ("n1", "n2"):
+        world.ticket("node-cordon", node=node)
+    asked.scale(delta=1, deadline=600.0)
+    world.takeover()
+    for node in ("n1", "n2"):
+        world.ticket("node-uncordon", node=node)
+    assert f"j-1/{removed}/2" in world.running()
+    kept = world.api.attempts("j-1", [f"{removed}/1"])[f"{removed}/1"]
+    assert kept.node is not None and kept.reason is not None and kept.reason.code is ReasonCode.RELEASED
+    assert kept.assigned is not None and kept.started is not None and kept.ended is not None
 
 
 def test_index_0_leaves_only_if_it_is_named() -> None:

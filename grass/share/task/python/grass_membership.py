@@ -9,6 +9,7 @@ Every method raises OSError while the node-agent is away (it restarts within sec
 answer that is an error. docs/reference/membership-api.md describes the answers.
 """
 
+import contextlib
 import http.client
 import json
 import os
@@ -87,7 +88,8 @@ class Api:
         connection = _Connection(self._path, seconds + _MARGIN)
         try:
             headers = {"Authorization": "Bearer " + self._token, "Content-Type": "application/json"}
-            connection.request(method, path, None if body is None else json.dumps(body), headers)
+            with contextlib.suppress(BrokenPipeError):  # the answer says why it was refused before its end
+                connection.request(method, path, None if body is None else json.dumps(body), headers)
             answer = connection.getresponse()
             decoded = json.loads(answer.read().decode())
             if answer.status >= 400:
