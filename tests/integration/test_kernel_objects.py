@@ -224,9 +224,11 @@ def test_shared_memory_of_a_job_is_limited_as_the_memory_of_its_attempts_is(shep
     assert found == [[True, True], [False, False]]
     start(shepherd, "size/b.0/1", "exec sleep 60", memory=64 * MIB)
     shepherd.started("size/b.0/1")
-    look = "cat /proc/sys/kernel/shmall; df --output=size /dev/shm | tail -1"
-    pages, blocks = run(shepherd, "size/b.1/1", look, memory=64 * MIB).split()
-    assert (int(pages) * os.sysconf("SC_PAGE_SIZE"), int(blocks) << 10) == (128 * MIB, 128 * MIB)
+    look = "cat /proc/sys/kernel/shmall; df --output=size /dev/shm | tail -1; cat /proc/sys/kernel/msgmni"
+    pages, blocks, queues = map(int, run(shepherd, "size/b.1/1", look, memory=64 * MIB).split())
+    assert (pages * os.sysconf("SC_PAGE_SIZE"), blocks << 10, queues) == (128 * MIB, 128 * MIB, 1024)
+    pages = int(run(shepherd, "size/b.2/1", look).split()[0])
+    assert pages * os.sysconf("SC_PAGE_SIZE") > 1024 * MIB, "one that asks for no memory may use nearly all"
     stop(shepherd, "size/b.0/1")
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -14,9 +16,12 @@ import pytest
 
 from grass import clock
 from grass.model.reasons import Reason, ReasonCode
-from node.runtime import proc
+from node.runtime import proc, system_v
+from node.runtime.process.beside import Child
 from node.runtime.process.client import ask
 from node.runtime.protocol import Stop
+from node.runtime.system_calls import NUMBERS
+from tests.support.needs import require
 from tests.support.processes import alive
 from tests.support.shepherd_run import ENV, ShepherdRun
 
@@ -188,6 +193,59 @@ os.kill(os.getpid(), 9)
     name = f"grass-test-crash-{os.getpid()}"
     assert shepherd.run([sys.executable, "-c", script, name]).signal == 9
     shepherd.wait(lambda: not Path("/dev/shm", name).exists(), 5)
+
+
+def test_a_segment_of_system_v_goes_with_its_attempt_and_that_of_another_program_stays(shepherd: ShepherdRun) -> None:
+    make = "import ctypes, os; print(ctypes.CDLL(None).shmget(0, 4096, 0o1600), flush=True)"
+    other = int(subprocess.run([sys.executable, "-c", make], capture_output=True, text=True, check=True).stdout)
+    try:
+        assert shepherd.run([sys.executable, "-c", f"{make}; os.kill(os.getpid(), 9)"]).signal == 9
+        made = [int(shepherd.stdout("j-1/c.0/1"))]
+        child = f"{sys.executable} -c '{make}; import time; time.sleep(60)'"
+        shepherd.launch("child", ["/bin/sh", "-c", f"{child}; exit 3"])
+        shepherd.start("child", "j-1/s.0/1")
+        shepherd.started("j-1/s.0/1")
+        shepherd.wait(lambda: "\n" in shepherd.stdout("j-1/s.0/1"))
+        made.append(int(shepherd.stdout("j-1/s.0/1")))
+        assert {segment.number for segment in system_v.segments()} >= {other, made[1]}
+        shepherd.runtime.stop([Stop("j-1/s.0/1", 0.0)])
+        shepherd.ended("j-1/s.0/1")
+        shepherd.wait(lambda: not {segment.number for segment in system_v.segments()}.intersection(made), 5)
+        assert other in {segment.number for segment in system_v.segments()}
+    finally:
+        ctypes.CDLL(None).shmctl(other, 0, None)
+
+
+def test_no_task_possesses_the_session_keyring_of_the_shepherd_or_of_another_task(shepherd: ShepherdRun) -> None:
+    look = f"import ctypes; print(ctypes.CDLL(None).syscall({NUMBERS['keyctl']}, 0, -3, 0), flush=True)"
+    own = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True).stdout.strip()
+    require(own != "-1", "keys of the kernel")
+    shepherd.connect()
+    shepherd.launch("k", [sys.executable, "-c", f"{look}; import time; time.sleep(60)"])
+    keys = ["j-1/k.0/1", "j-1/k.1/1"]
+    shepherd.start("k", *keys)
+    for key in keys:
+        shepherd.started(key)
+        shepherd.wait(lambda key=key: "\n" in shepherd.stdout(key))
+    seen = [own, *(shepherd.stdout(key).strip() for key in keys), *(beside(shepherd, keys[0], look) for _ in range(2))]
+    assert "-1" not in seen and len(set(seen)) == 5
+    shepherd.runtime.stop([Stop(key, 0.0) for key in keys])
+    for key in keys:
+        shepherd.ended(key)
+
+
+def beside(shepherd: ShepherdRun, key: str, script: str) -> str:
+    """Return what a command prints that the node's API runs beside a task."""
+    reader, writer = os.pipe()
+    pid = shepherd.known[key].pid
+    assert pid is not None
+    command = Child(pid, [sys.executable, "-c", script], {}, [writer] * 3, False)
+    os.close(writer)
+    with os.fdopen(reader) as pipe:
+        printed = pipe.read().strip()
+    assert command.code() == 0
+    command.close()
+    return printed
 
 
 def test_an_attempt_is_never_started_again_and_its_end_is_kept_until_it_is_forgotten(shepherd: ShepherdRun) -> None:

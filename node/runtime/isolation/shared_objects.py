@@ -19,38 +19,36 @@ from node.runtime.isolation.processes import Namespaces
 from node.runtime.isolation.views import Views
 
 FILES = "/dev/shm"
-_KERNEL = "/proc/sys/kernel"
-_SETTINGS = {"msgmni": "1024", "sem": "32000 256000 500 32000"}
-"""How many queues and semaphores there are at most: 16 MiB each."""
+_PAGES = "/proc/sys/kernel/shmall"
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 class SharedObjects:
-    """Limits and removes them. ``views``: those of the node's jobs."""
+    """Limits and removes them. ``views``: those of the node's jobs. ``most``: memory of a task that asks for none."""
 
-    def __init__(self, views: Views) -> None:
+    def __init__(self, views: Views, most: int) -> None:
         self._views = views
+        self._most = most
         self._running: dict[str, dict[str, int]] = {}
         """Job → its attempts here that have not ended → their limits of memory."""
         self._limited: dict[str, tuple[Namespaces, int]] = {}
         """Job → the namespaces that have a limit, and that limit."""
 
     def add(self, key: str, memory: int) -> None:
-        """Count an attempt. ``memory``: its limit; 0: it has none."""
+        """Count an attempt. ``memory``: its limit."""
         self._running.setdefault(job_of(key), {})[key] = memory
 
     def limit(self, key: str, namespaces: Namespaces) -> None:
         """Limit what is in these namespaces, before an attempt starts there that was added. Raises OSError."""
         job_id = job_of(key)
         wanted = sum(self._running[job_id].values())
-        limited, most = self._limited.get(job_id, (None, 0))
-        if not all(self._running[job_id].values()) or (limited == namespaces and wanted <= most):
+        limited, size = self._limited.get(job_id, (None, self._most))
+        if wanted <= size if limited == namespaces else wanted >= self._most:
             return
         with raised(), processes.inside(namespaces):
             processes.limit_files(FILES, wanted)
-            for name, value in {"shmall": str(wanted // _PAGE), **_SETTINGS}.items():
-                with open(f"{_KERNEL}/{name}", "w") as file:  # noqa: PTH123 (the hot path)
-                    file.write(value)
+            with open(_PAGES, "w") as file:  # noqa: PTH123 (the hot path)
+                file.write(str(wanted // _PAGE))
         self._limited[job_id] = (namespaces, wanted)
 
     def end(self, key: str, pids: Collection[int]) -> None:

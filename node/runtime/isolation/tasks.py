@@ -77,7 +77,7 @@ class IsolatedTasks:
                 limits.set(attempt.group, attempt.memory, attempt.cpu)
                 self._grouped[attempt.key] = attempt
         self._views = Views(config, folders.root, selector, running)
-        self._shared = SharedObjects(self._views)
+        self._shared = SharedObjects(self._views, limits.memory(0))
         for key, memory in here.items():
             self._shared.add(key, memory)
         self.mending = Mending(self._views, lock)

@@ -32,7 +32,9 @@ from node.runtime.isolation.view import Shown
 from node.runtime.protocol import Launch
 from node.runtime.spawn import NOT_EXECUTABLE, NOT_FOUND, CannotStartError, find_program
 
-_READY = ["/bin/sh", "-c", "echo $$; read line"]
+_FEWER = "cd /proc/sys/kernel && { echo 1024 >msgmni; echo 32000 256000 500 32000 >sem; } 2>/dev/null"
+"""At most 16 MiB each for message queues and semaphores: what an attempt leaves is counted for nobody."""
+_READY = ["/bin/sh", "-c", f"{_FEWER}; echo $$; read line"]
 """Printed once the namespace is made: the pid of a process in it."""
 _ASIDE = ".removed-"
 """How the names begin of folders of temporary files that are being removed."""
