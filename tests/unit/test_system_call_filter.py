@@ -53,7 +53,7 @@ def run(instructions: bytes, data: bytes) -> int:
         if code == 0x20:
             [accumulator] = struct.unpack_from("=I", data, operand)
         elif code == 0x06:
-            return operand
+            return int(operand)
         elif code == 0x05:
             at += operand
         elif code == 0x54:
