@@ -16,6 +16,7 @@ from grass import clock
 from grass.api.plain import plain_scalar
 from grass.api.transport import StreamCutError, Transport, View, with_query
 from grass.errors import InputError, WaitTimeoutError
+from grass.model.amounts import show_memory
 from grass.model.lifecycle import JobState
 from grass.wire.waits import LONGEST_STREAM
 
@@ -219,6 +220,14 @@ def _record(task: str, attempt: int, stream: str, time: float, text: str, newlin
         "newline": newline,
         "lost": lost,
     }
+
+
+def gap_note(lost: int) -> str:
+    """Return the line that stands for output that is missing before another line."""
+    return (
+        f"[{show_memory(lost)} of output are missing here: a task that prints more than `output: {{limit: SIZE}}` of "
+        "its job file keeps the beginning and the newest part]"
+    )
 
 
 def _last(pieces: Iterator[View], pattern: re.Pattern[str] | None, query: LogQuery) -> Iterator[View]:

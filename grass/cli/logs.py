@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from grass.api.streams import gap_note
 from grass.cli.amounts import show_stamp
 from grass.cli.output import Format, Output, Result
 from grass.cli.values import Part
@@ -44,10 +45,11 @@ class LogText:
 
     def of(self, record: View) -> str:
         source = (record["task"], record["attempt"], record["stream"])
-        interrupts = self._unfinished not in (None, source)
-        head = "" if self._unfinished == source else self._head(record)
+        gap = f"{self._head(record)}{gap_note(record['lost'])}\n" if record.get("lost") else ""
+        interrupts = self._unfinished is not None and (bool(gap) or self._unfinished != source)
+        head = "" if self._unfinished == source and not gap else self._head(record)
         self._unfinished = None if record["newline"] else source
-        return ("\n" if interrupts else "") + head + self._text(record) + ("\n" if record["newline"] else "")
+        return ("\n" if interrupts else "") + gap + head + self._text(record) + ("\n" if record["newline"] else "")
 
     def _text(self, record: View) -> str:
         """Return the text; if it has several lines, with a head before each further one."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from grass.api.client import ApiClient, View
+from grass.api.streams import gap_note
 from grass.errors import GrassError, InputError
 
 LONGEST = 8 * 1024
@@ -40,12 +41,18 @@ def log_pieces(client: ApiClient, words: LogWords) -> Iterator[View | None]:
         for lines in client.log_batches(words.job, words.component, words.tail, words.follow):
             if not lines:
                 yield None
+            lines = [shown_line for line in lines for shown_line in _with_gap(line)]
             for at in range(0, len(lines), AT_ONCE):
                 yield {"lines": [shown(line) for line in lines[at : at + AT_ONCE]]}
     except GrassError as error:
         yield {"end": str(error)}
     else:
         yield {"end": ""}
+
+
+def _with_gap(line: View) -> list[View]:
+    """Return the line, after one that says how much is missing before it."""
+    return [{**line, "text": gap_note(line["lost"]), "newline": True, "lost": 0}, line] if line["lost"] else [line]
 
 
 def shown(line: View) -> View:

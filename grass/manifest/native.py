@@ -22,8 +22,11 @@ from grass.manifest.entries import read_entries
 from grass.manifest.fields import Fields, Problems
 from grass.manifest.isolation import read_only_data
 from grass.manifest.restart import read_restart
+from grass.model.amounts import show_memory
 from grass.model.job import (
     DEFAULT_GRACE,
+    DEFAULT_OUTPUT_LIMIT,
+    LEAST_OUTPUT_LIMIT,
     MAX_PRIORITY,
     Component,
     Condition,
@@ -57,6 +60,7 @@ _NOT_RESOURCES = (
         "restart",
         "grace",
         "timeout",
+        "output",
     ),
     *(
         "image",
@@ -161,6 +165,7 @@ def _read_component(name: str, fields: Fields, warnings: list[str]) -> Component
         restart=read_restart(fields, warnings),
         grace=fields.read("grace", quantities.duration_or_zero, DEFAULT_GRACE),
         timeout=fields.read("timeout", quantities.duration, None),
+        output_limit=_read_output_limit(fields),
         matrix=combinations,
         entries=entries,
         where=placement.read_where(fields),
@@ -181,6 +186,17 @@ def _read_web(fields: Fields, ports: tuple[str, ...]) -> str | None:
         known = f"it has {', '.join(ports)}" if ports else "it has none"
         fields.problems.add(fields.at("web"), f"unknown port `{web}`; {known}")
     return web
+
+
+def _read_output_limit(fields: Fields) -> int:
+    section = fields.section("output")
+    if section is None:
+        return DEFAULT_OUTPUT_LIMIT
+    limit = section.read("limit", quantities.memory, DEFAULT_OUTPUT_LIMIT)
+    if limit < LEAST_OUTPUT_LIMIT:
+        section.problems.add(section.at("limit"), f"must be at least {show_memory(LEAST_OUTPUT_LIMIT)}")
+    section.done()
+    return limit
 
 
 def _read_ports(fields: Fields) -> tuple[str, ...]:

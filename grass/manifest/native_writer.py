@@ -16,6 +16,7 @@ from grass.model.framework import Framework
 from grass.model.job import (
     DEFAULT_GRACE,
     DEFAULT_METRIC,
+    DEFAULT_OUTPUT_LIMIT,
     DEFAULT_RESOURCES,
     NO_RESTART,
     NODE_LEVEL,
@@ -93,6 +94,8 @@ def component_document(part: Component) -> Document:
     )
     if part.grace != DEFAULT_GRACE:
         document["grace"] = _time(part.grace)
+    if part.output_limit != DEFAULT_OUTPUT_LIMIT:
+        document["output"] = {"limit": _size(part.output_limit)}
     return document
 
 

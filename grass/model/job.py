@@ -20,6 +20,8 @@ _P = TypeVar("_P")
 EXIT_DO_NOT_RESTART = 64
 EXIT_STOP_JOB = 65
 DEFAULT_GRACE = 10.0
+DEFAULT_OUTPUT_LIMIT = 1 << 30
+LEAST_OUTPUT_LIMIT = 1 << 20
 DEFAULT_TASK_CPU = 1000
 DEFAULT_METRIC = "cpu"
 MAX_PRIORITY = 1000
@@ -148,6 +150,7 @@ class Component:
     ``replicas`` is the number of combinations.
     ``entries``: task ``i`` gets the ``i``-th one; ``replicas`` is their number.
     ``web``: the port with a web page, which `grass job open` shows.
+    ``output_limit``: bytes that the log of a task may take; beyond it, what is between beginning and end is dropped.
     ``runtime``: ``process``, ``docker``, or None: docker when there is an image and the node has an engine.
     ``shell``: selected variables of the shell that submitted the job, for processes on a cluster of one machine. They
     replace those that the node inherited.
@@ -185,6 +188,7 @@ class Component:
     max: int | None = None
     unit: int = 1
     web: str | None = None
+    output_limit: int = DEFAULT_OUTPUT_LIMIT
 
     @property
     def elastic(self) -> bool:

@@ -51,5 +51,6 @@ class Newcomers(Generic[T]):
         if len(own) >= self._of_address:
             return next(iter(own))
         if self._addresses and len(self._addresses) + others >= self._most:
-            return next(iter(max(self._by_address.values(), key=len)))
+            busiest = max(self._by_address, key=lambda each: len(self._by_address[each]))
+            return next(iter(self._by_address[busiest]))
         return None

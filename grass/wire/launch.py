@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from grass.model.framework import Framework
-from grass.model.job import DEFAULT_GRACE, PLAIN_CONTAINER, Container, Ready
+from grass.model.job import DEFAULT_GRACE, DEFAULT_OUTPUT_LIMIT, PLAIN_CONTAINER, Container, Ready
 from grass.wire.codec import Form
 
 
@@ -40,6 +40,8 @@ class LaunchTemplate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     """Seconds between TERM and KILL when an attempt exceeds its time limit or is no longer desired."""
     timeout: float | None = None
     """Seconds that an attempt may run."""
+    output_limit: int = DEFAULT_OUTPUT_LIMIT
+    """Bytes that the log of a task may take."""
     width: int | None = None
     """Most attempts of this template that run at once on this node. The others wait there in the order of ``seq``, and
     start as soon as one ends, without the master (ADR 2). None: no limit."""

@@ -12,6 +12,7 @@ from typing import Literal
 import msgspec
 
 from grass.errors import UndecodableError
+from grass.model.job import DEFAULT_OUTPUT_LIMIT
 from grass.wire.codec import Form
 
 Stream = Literal["stdout", "stderr"]
@@ -41,13 +42,17 @@ class LogBlock(msgspec.Struct, frozen=True, omit_defaults=True):
     text: str | None = None
     base64: str | None = None
     """Set if the block is not UTF-8."""
+    limit: int = DEFAULT_OUTPUT_LIMIT
+    """Bytes that the log file of the task may take. Sent to the collector only."""
 
     @classmethod
-    def of(cls, attempt: int, stream: Stream, offset: int, time: float, data: bytes) -> LogBlock:
+    def of(
+        cls, attempt: int, stream: Stream, offset: int, time: float, data: bytes, limit: int = DEFAULT_OUTPUT_LIMIT
+    ) -> LogBlock:
         try:
-            return cls(attempt, stream, offset, time, text=data.decode())
+            return cls(attempt, stream, offset, time, text=data.decode(), limit=limit)
         except UnicodeDecodeError:
-            return cls(attempt, stream, offset, time, base64=encoding.b64encode(data).decode())
+            return cls(attempt, stream, offset, time, base64=encoding.b64encode(data).decode(), limit=limit)
 
     def data(self) -> bytes:
         """Return its bytes. Raises UndecodableError."""

@@ -88,6 +88,7 @@ def launch_template(run: JobRun, component: ComponentRun, width: int, secret: st
         ready=spec.ready,
         grace=spec.grace,
         timeout=spec.timeout,
+        output_limit=spec.output_limit,
         width=width,
         framework=spec.framework,
         runtime=spec.runtime,

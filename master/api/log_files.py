@@ -12,7 +12,7 @@ from pathlib import Path
 
 from master.api.log_lines import Assembler, LogLine
 from master.collector.blocks import HEADER, Block, Key, block_from_line
-from master.collector.scan import scan
+from master.collector.scan import data_from, scan
 
 WINDOW = 1 << 20
 """Bytes at the end to read first for a tail. Blocks that a killed fluentd repeated are closer together than this."""
@@ -88,8 +88,13 @@ class TaskLog:
             return True
         self._buffer, self._at = self._buffer[self._at :], 0
         start = self._position + len(self._buffer)
-        self._buffer += _read(self._path, start, min(max(chunk, wanted - len(self._buffer)), self.limit - start))
-        return len(self._buffer) >= wanted or b"\n" in self._buffer
+        data = _read(self._path, start, min(max(chunk, wanted - len(self._buffer)), self.limit - start))
+        hole = data.find(b"\0")  # JSON has no zeros: the collector dropped the lines from here on
+        if hole == 0:
+            self._buffer, self._position = b"", min(self.limit, _behind_hole(self._path, start))
+            return self._fill(wanted, chunk)
+        self._buffer += data if hole < 0 else data[:hole]
+        return len(self._buffer) >= wanted or b"\n" in self._buffer or (hole > 0 and self._fill(wanted, chunk))
 
 
 def _ends_before(path: Path, position: int) -> dict[Key, int]:
@@ -114,6 +119,14 @@ def _read(path: Path, start: int, size: int) -> bytes:
         return os.pread(descriptor, size, start)
     except OSError:
         return b""
+    finally:
+        os.close(descriptor)
+
+
+def _behind_hole(path: Path, hole: int) -> int:
+    descriptor = os.open(path, _OPEN)
+    try:
+        return data_from(descriptor, hole)
     finally:
         os.close(descriptor)
 

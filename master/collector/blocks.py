@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from grass.errors import UndecodableError
+from grass.model.job import DEFAULT_OUTPUT_LIMIT
 from grass.wire.codec import encode
 from grass.wire.log_block import LOG_BLOCK, LogBlock, Stream
 
@@ -26,13 +27,16 @@ Key = tuple[int, str]
 
 @dataclass(frozen=True)
 class Block:
-    """``data`` at ``offset`` (bytes) of ``stream`` of ``attempt``; ``time``: wall clock of the node that sent it."""
+    """``data`` at ``offset`` (bytes) of ``stream`` of ``attempt``; ``time``: wall clock of the node that sent it.
+
+    ``limit``: bytes that its file may take."""
 
     attempt: int
     stream: Stream
     offset: int
     time: float
     data: bytes
+    limit: int = field(default=DEFAULT_OUTPUT_LIMIT, compare=False)
 
     @property
     def key(self) -> Key:
@@ -80,6 +84,6 @@ def _block(block: LogBlock) -> Block | None:
     if not (sound and math.isfinite(block.time) and 0 <= block.time < 1e15):
         return None
     try:
-        return Block(block.attempt, block.stream, block.offset, block.time, block.data())
+        return Block(block.attempt, block.stream, block.offset, block.time, block.data(), block.limit)
     except UnicodeError:
         return None

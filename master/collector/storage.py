@@ -1,5 +1,8 @@
 """The files of the collector: ``<logs>/<job id>/<component>.<index>.jsonl``, one block per line, each block once.
 
+A file that grows beyond its limit loses its middle: ``drop_middle`` makes a hole of that, so that offsets in the file
+stay as they are, and readers go on.
+
 The end of each stream in a file is kept in memory for recently used files, and recovered from the file otherwise. No
 file stays open. Opening costs a few microseconds per message, but a deleted folder, or a file that another program
 changed, is noticed at the next message by inode and size. Used by ``__main__``, ``owners`` and ``server``.
@@ -7,6 +10,7 @@ changed, is noticed at the next message by inode and size. Used by ``__main__``,
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import stat
@@ -15,6 +19,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from grass import disk
+from grass.model.job import LEAST_OUTPUT_LIMIT
 from grass.model.names import COMPONENT, JOB_ID, MAX_JOB_ID, MAX_NAME
 from grass.wire.keys import TaskKey
 from grass.wire.log_block import DELETED
@@ -24,9 +30,13 @@ from master.collector.scan import scan
 REMEMBERED = 8192
 """Files whose ends are kept in memory, about half a KiB each."""
 
+_PIECE = 1 << 16
 _TAG = re.compile(rf"grass\.({JOB_ID})\.({COMPONENT})\.([0-9]{{1,9}})")
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+log = logging.getLogger(__name__)
 
 
 class DeletedError(Exception):
@@ -61,6 +71,8 @@ class _State:
     inode: int
     size: int
     ends: dict[Key, int]
+    dropped: int = 0
+    """Where the newest part that is kept begins; 0: nothing was dropped, or it is not known."""
 
 
 def fresh(blocks: list[Block], ends: dict[Key, int]) -> tuple[list[Block], dict[Key, int]]:
@@ -82,6 +94,7 @@ class Storage:
         self._root = root
         self._remembered = remembered
         self._states: OrderedDict[Target, _State] = OrderedDict()
+        self._drops = True
 
     def append(self, target: Target, blocks: list[Block]) -> None:
         """Append the blocks that are new. They survive any kill when it returns, but not a power cut.
@@ -94,8 +107,22 @@ class Storage:
             if new:
                 state.size += _append(descriptor, b"".join(block.to_line() for block in new), state.size)
                 state.ends.update(grown)
+                self._bound(descriptor, state, max(LEAST_OUTPUT_LIMIT, new[-1].limit))
         finally:
             os.close(descriptor)
+
+    def _bound(self, descriptor: int, state: _State, limit: int) -> None:
+        step = limit // 16  # a hole is made larger in steps, because making one takes longer than writing a block
+        kept = limit // 2 - step
+        if not self._drops or state.size - max(state.dropped, limit // 2) <= kept + step:
+            return
+        try:
+            state.dropped = drop_middle(descriptor, limit // 2, state.size - kept)
+        except OSError as error:
+            self._drops = False
+            log.warning(
+                "output beyond a task's limit stays: the file system cannot give a part of a file back (%s)", error
+            )
 
     def _open(self, target: Target) -> int:
         # Tasks can write to the share, so no link is followed, neither as a folder nor as a file.
@@ -151,6 +178,26 @@ def _append(descriptor: int, data: bytes, size: int) -> int:
         os.ftruncate(descriptor, size)
         raise
     return len(data)
+
+
+def drop_middle(descriptor: int, head: int, tail: int) -> int:
+    """Give the lines between these two offsets back to the disk. Return where the line behind them begins.
+
+    The hole begins and ends where a line does. Raises OSError."""
+    begin, end = _next_line(descriptor, head), _next_line(descriptor, tail)
+    disk.punch(descriptor, begin, end)
+    return end
+
+
+def _next_line(descriptor: int, at: int) -> int:
+    """Return where the first line begins that does not begin before ``at``."""
+    at = max(0, at - 1)
+    while data := os.pread(descriptor, _PIECE, at):
+        found = data.find(b"\n")
+        if found >= 0:
+            return at + found + 1
+        at += len(data)
+    return at
 
 
 def recover(descriptor: int) -> tuple[int, dict[Key, int]]:

@@ -39,6 +39,7 @@ class LogShipper(Protocol):
     def start(self) -> None: ...
     def stop(self) -> None: ...
     def follow(self, key: str, directory: str, prefix: str) -> None: ...
+    def bound(self, key: str, limit: int, *, searched: bool) -> None: ...
     def ended(self, key: str, sizes: dict[str, int]) -> dict[str, int]: ...
     def complete(self, key: str) -> bool: ...
     def forget(self, key: str) -> None: ...
@@ -70,6 +71,8 @@ class Attempts:
         self._folders = Folders(str(config.node_dir / "attempts"))
         self._alive: dict[str, LaunchTemplate | None] = {}
         """Running attempts and their templates."""
+        self._ready: set[str] = set()
+        """Running attempts whose readiness check has passed."""
         self._followed: set[str] = set()
         self._released: set[str] = set()
         """Attempts whose files are removed once their log is shipped."""
@@ -112,8 +115,16 @@ class Attempts:
     def ended(self, attempt: Observed) -> dict[str, int]:
         """Return where its streams will end for readers of its log."""
         self._alive.pop(attempt.key, None)
+        self._ready.discard(attempt.key)
         self._readiness.drop(attempt.key)
         return self._log_ended(attempt.key, attempt.sizes or {})
+
+    def ready(self, key: str) -> None:
+        """Note that its readiness check has passed: it reads the output no more."""
+        if key in self._alive:
+            self._ready.add(key)
+            if key in self._followed:
+                self._follow(key)
 
     def not_ready(self, key: str, failure: str) -> None:
         """Stop the attempt: its readiness check did not pass in time."""
@@ -151,6 +162,9 @@ class Attempts:
         if key not in self._followed:
             self._followed.add(key)
             self._shipper.follow(key, self._folders.job(key), self._folders.prefix(key))
+        if template := self._alive.get(key):
+            searched = template.ready is not None and template.ready.log is not None and key not in self._ready
+            self._shipper.bound(key, template.output_limit, searched=searched)
 
     def _log_ended(self, key: str, sizes: dict[str, int]) -> dict[str, int]:
         if any(sizes.values()):

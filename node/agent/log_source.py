@@ -12,7 +12,9 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
+from grass import disk
 from grass.atomic_file import replace_file
+from grass.model.job import DEFAULT_OUTPUT_LIMIT
 from grass.wire.keys import AttemptKey
 from grass.wire.log_block import Stream as StreamName
 from node.agent.log_blocks import block_end
@@ -29,6 +31,12 @@ TRUNCATED = b"[the task truncated its output: what was not shipped before is los
 HEAD = 256
 """Bytes from the beginning of a file that show whether it was rewritten."""
 STREAMS: tuple[StreamName, StreamName] = ("stdout", "stderr")
+_PAGE = 4096
+_KEPT_HEAD = _PAGE
+"""Bytes at the beginning of a file that stay: they show whether it was rewritten."""
+_LINE = 1 << 16
+"""Bytes behind a hole in which the next line is looked for, so that it begins with one."""
+_OPEN_TO_PUNCH = os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 _OPEN = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 
 log = logging.getLogger(__name__)
@@ -73,7 +81,10 @@ class Position(NamedTuple):
 
 
 class Stream:
-    """``stdout`` or ``stderr`` of one attempt. ``limit``: final size of the file."""
+    """``stdout`` or ``stderr`` of one attempt. ``limit``: final size of the file.
+
+    ``hole``: a part of the file, by its offsets, that is never sent, because more waits to be sent than is kept.
+    """
 
     def __init__(self, path: Path, name: StreamName) -> None:
         self.path = path
@@ -81,6 +92,11 @@ class Stream:
         self.position = Position()
         self.stored_base = 0
         self.limit: int | None = None
+        self.hole: tuple[int, int] | None = None
+        self._given_back = _KEPT_HEAD
+        """Offset in the file up to which its content was given back to the disk."""
+        self._base = 0
+        """``base`` of the position that ``hole`` and ``_given_back`` belong to."""
         self.more = False
         """The last ``read`` left data because its limit was used up."""
         self.open_line: tuple[int, float] | None = None
@@ -128,10 +144,12 @@ class Stream:
         reach."""
         try:
             wanted = self._size() if self.limit is None else self.limit
+            self._skip_hole()
             at = self.position.file_offset
             if wanted <= at:
                 return self.position.notice, True
-            data, head = self._pread(min(wanted - at, limit), at, len(self.position.head))
+            until = wanted if self.hole is None else self.hole[0]
+            data, head = self._pread(min(until - at, limit), at, len(self.position.head))
         except OSError as error:
             at = wanted = self.position.file_offset
             if self.limit is not None or not isinstance(error, FileNotFoundError):
@@ -144,6 +162,59 @@ class Stream:
         if not data and self.limit is not None:
             self.limit = at
         return self.position.notice + data, not data or at + len(data) >= wanted
+
+    def restore(self, offset: int, base: int, hole: tuple[int, int] | None) -> None:
+        """Continue where the previous shipper stopped."""
+        self.stored_base = self._base = base
+        self.position, self.hole = Position(offset, base), hole
+
+    def _forget_rewritten(self) -> None:
+        """Forget the hole of a file that the task truncated or rewrote."""
+        if self.position.base != self._base:
+            self.hole, self._given_back, self._base = None, _KEPT_HEAD, self.position.base
+
+    def _skip_hole(self) -> None:
+        """Go on behind the hole once everything before it was sent."""
+        self._forget_rewritten()
+        if self.hole is not None and self.position.file_offset >= self.hole[0]:
+            skipped = self.hole[1] - self.position.file_offset
+            self.position = self.position._replace(offset=self.position.offset + max(0, skipped))
+            self.hole = None
+
+    def excess(self, most: int) -> tuple[int, int] | None:
+        """Return the part of the file, by its offsets, to drop because more than ``most`` bytes wait; None: none.
+
+        The beginning of the output is kept, and the newest part."""
+        self._forget_rewritten()
+        try:
+            size, at = self.path.stat().st_size if self.limit is None else self.limit, self.position.file_offset
+            kept_to = self.hole[1] if self.hole is not None else at
+            if size - kept_to <= most:
+                return None
+            begin = at + max(0, most // 2 - self.offset) if self.hole is None else self.hole[0]
+            end = size - most // 4
+            line = self._pread(_LINE, end, 0)[0].find(b"\n")
+        except OSError:
+            return None
+        begin = max(begin, _KEPT_HEAD)
+        return (begin, end + line + 1) if end > begin else None
+
+    def give_back(self, *, hole: bool) -> None:
+        """Give back to the disk what the collector has, and the hole. Raises OSError: the file system cannot."""
+        self._forget_rewritten()
+        shipped = self.position.file_offset & ~(_PAGE - 1)
+        parts = [self.hole] if hole and self.hole is not None else []
+        if shipped - self._given_back >= STORE_BYTES:
+            parts.append((self._given_back, shipped))
+        if not parts or self._unless_rewritten(self.position) is not self.position:
+            return
+        descriptor = os.open(self.path, _OPEN_TO_PUNCH)
+        try:
+            for begin, end in parts:
+                disk.punch(descriptor, begin, end)
+        finally:
+            os.close(descriptor)
+        self._given_back = max(self._given_back, shipped)
 
     def _size(self) -> int:
         """Return the file's size. Detects that the task truncated or rewrote the file."""
@@ -197,6 +268,11 @@ class AttemptLog:
         self.streams = tuple(Stream(directory / f"{prefix}{name}", name) for name in STREAMS)
         self.sizes: dict[str, int] | None = None
         self.ticket = -1
+        self.output_limit = DEFAULT_OUTPUT_LIMIT
+        """Bytes of each stream that may wait to be sent."""
+        self.searched = False
+        """Whether a readiness check reads the files, so that nothing may be given back to the disk yet."""
+        self._gives_back = True
         self._file = directory / f"{prefix}shipped"
         self._restored = False
         self._grown = 0.0
@@ -213,11 +289,12 @@ class AttemptLog:
             offsets = json.loads(self._file.read_bytes())
             bases = offsets.get("base", {})
             for stream in self.streams:
-                stream.stored_base = max(0, int(bases.get(stream.name, 0)))
-                stream.position = Position(max(0, int(offsets[stream.name])), stream.stored_base)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+                offset, base = max(0, int(offsets[stream.name])), max(0, int(bases.get(stream.name, 0)))
+                hole = offsets.get("hole", {}).get(stream.name)
+                stream.restore(offset, base, (int(hole[0]), int(hole[1])) if hole else None)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError):
             for stream in self.streams:
-                stream.position = Position()
+                stream.restore(0, 0, None)
 
     def end(self) -> None:
         """Apply the final sizes once they are known."""
@@ -268,6 +345,8 @@ class AttemptLog:
         bases = {stream.name: stream.position.base for stream in self.streams}
         if any(bases.values()):
             offsets["base"] = bases
+        if holes := {stream.name: stream.hole for stream in self.streams if stream.hole is not None}:
+            offsets["hole"] = holes
         try:
             replace_file(self._file, json.dumps(offsets))
             self._unstored = 0
@@ -275,3 +354,27 @@ class AttemptLog:
                 stream.stored_base = bases[stream.name]
         except OSError as error:
             log.debug("%s: cannot be written: %s", self._file, error)
+            self._give_back(hole=False)  # a full disk: what is sent again from there, the collector has
+        else:
+            self._give_back(hole=True)
+
+    def drop_excess(self, now: float) -> None:
+        """Drop the middle of what waits, if that is more than the limit: the collector is away, or slower."""
+        found = {stream: part for stream in self.streams if (part := stream.excess(self.output_limit)) is not None}
+        for stream, part in found.items():
+            stream.hole = part
+        if found:
+            self.store(now)
+
+    def _give_back(self, *, hole: bool) -> None:
+        """``hole``: also what is never sent. The next shipper must know of it."""
+        if not self._gives_back or self.searched:
+            return
+        try:
+            for stream in self.streams:
+                stream.give_back(hole=hole)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            log.info("%s: shipped output stays on this node until the attempt is removed (%s)", self.key, error)
+            self._gives_back = False

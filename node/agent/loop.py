@@ -317,6 +317,7 @@ class NodeAgent:
     def _take_verdict(self, verdict: Verdict, key: str, failure: str) -> None:
         match verdict:
             case Verdict.READY:
+                self._attempts.ready(key)
                 self._events.append(Ready(key))
             case Verdict.NOT_YET:
                 self._events.append(Waiting(key, Reason(ReasonCode.NOT_READY, f"not ready yet: {failure}")))

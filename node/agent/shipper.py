@@ -47,16 +47,18 @@ class Batch:
 
     def add(self, followed: AttemptLog, now: float, wall: float) -> None:
         self.visited.append(followed)
+        followed.drop_excess(now)
         records = []
         for stream in followed.streams:
-            offset = stream.offset
             blocks = stream.read(STREAM_SHARE, now)
+            begin = offset = stream.offset  # reading may have gone on behind output that was dropped
             for data in blocks:
-                records.append(LogBlock.of(followed.attempt, stream.name, offset, wall, data))
+                block = LogBlock.of(followed.attempt, stream.name, offset, wall, data, followed.output_limit)
+                records.append(block)
                 offset += len(data)
             if blocks:
-                self.size += offset - stream.offset + RECORD * len(blocks)
-                self.progress.append((followed, stream, offset - stream.offset))
+                self.size += offset - begin + RECORD * len(blocks)
+                self.progress.append((followed, stream, offset - begin))
         followed.store_bases(now)
         if records:
             self.records.append((followed.tag, records))
@@ -124,6 +126,13 @@ class Shipper:
             followed = self._followed[key] = AttemptLog(key, Path(directory), prefix)
             self._inbox.append(followed)
         self._wake.set()
+
+    def bound(self, key: str, limit: int, *, searched: bool) -> None:
+        """Set how much output of a followed attempt may wait, and whether a readiness check still reads its files."""
+        with self._lock:
+            followed = self._followed.get(key)
+        if followed is not None:
+            followed.output_limit, followed.searched = limit, searched
 
     def ended(self, key: str, sizes: dict[str, int]) -> dict[str, int]:
         """Note that the attempt has ended: ship up to exactly these sizes. An attempt that is not followed ships

@@ -26,7 +26,7 @@ from tests.support.examples import examples
 COMPONENT_KEYS = [
     *("command", "replicas", "num", "parallelism", "resources", "ports", "depends_on", "ready", "timeout", "env"),
     *("restart", "grace", "image", "framework", "cwd", "mount", "where", "avoid", "spread", "pack", "matrix"),
-    *("runtime", "container"),
+    *("runtime", "container", "output"),
 ]
 INNER_KEYS = [
     *("cpu", "memory", "gpu", "port", "log", "policy", "limit", "backoff", "target", "metric", "embedded", "host"),
@@ -243,6 +243,7 @@ good_component = st.fixed_dictionaries(
         "timeout": durations,
         "ready": st.sampled_from([{"log": "up"}, {"command": ["test"], "timeout": 3}]),
         "cwd": st.just("/tmp"),
+        "output": st.sampled_from([{}, {"limit": "1GiB"}, {"limit": "1500MiB"}, {"limit": 1 << 20}]),
         "image": st.just("python"),
     },
 )

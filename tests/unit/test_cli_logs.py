@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from grass.api.streams import gap_note
 from grass.cli.logs import LogText, Style
 from grass.cli.values import Part
 
@@ -61,3 +62,10 @@ def test_names_stand_only_where_more_than_one_task_can_speak() -> None:
     assert Style.of(many, Part("worker", 3), timestamps=False).name_width == 0
     assert Style.of(many, Part("server", None), timestamps=False).name_width == 0
     assert Style.of(many, Part("worker", None), timestamps=False).name_width == len("worker.11")
+
+
+def test_output_that_is_missing_is_a_line_of_its_own() -> None:
+    gap = record("a.0", "newest") | {"lost": 3 << 30}
+    note = gap_note(3 << 30)
+    assert note.startswith("[3GiB of output are missing here")
+    assert text_of(Style(3), record("a.0", "half", newline=False), gap) == f"a.0 | half\na.0 | {note}\na.0 | newest\n"

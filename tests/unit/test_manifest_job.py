@@ -129,6 +129,8 @@ def test_a_job_with_several_components_fails_fast_and_an_array_does_not() -> Non
         ("timeout: '1.5'", "timeout", 1.5),
         ("timeout: 1d2h3m4s5ms", "timeout", 93784.005),
         ("grace: 0", "grace", 0.0),
+        ("output: {limit: 2GiB}", "output_limit", 2 << 30),
+        ("output: {}", "output_limit", 1 << 30),
         ("restart: always", "restart", Restart(RestartOn.ALWAYS)),
         ("restart: {limit: 5}", "restart", Restart(RestartOn.ON_FAILURE, 5)),
         ("restart: {limit: unlimited, backoff: 0}", "restart", Restart(RestartOn.ON_FAILURE, None, 0.1)),

@@ -14,7 +14,7 @@ _NO_PART = frozenset(
 """Fields that every writer reads, and those that are not a part of a file."""
 _PLAIN_COMPONENT = Component("", "")
 _PLAIN_JOB = Job("", {}, ())
-_KEYS = {"entries": "from", "enough": "success"}
+_KEYS = {"entries": "from", "enough": "success", "output_limit": "output"}
 
 
 @dataclass(frozen=True)
