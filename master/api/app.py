@@ -38,6 +38,7 @@ from master.api.authentication import Authenticator
 from master.api.call import Api, WaitLimits
 from master.api.direct_calls import Application
 from master.api.feed import Feed
+from master.api.large_logs import LargeLogs
 from master.api.latencies import Latencies
 from master.api.pace import Pace
 from master.api.turns import Turns, WaitingSlots
@@ -56,7 +57,7 @@ def create_app(
     authenticator = Authenticator(config.master_dir, store, wall())
     feed, slots = Feed(store, waits.poll), WaitingSlots(waits.waiting, waits.waiting_of_user)
     turns = Turns(waits.answered_of_user)
-    api = Api(config, store, authenticator, feed, slots, turns, Pace(), Latencies(), wall, waits)
+    api = Api(config, store, authenticator, feed, slots, turns, Pace(), Latencies(), LargeLogs(config), wall, waits)
     app = Application()
     app.extensions["grass"] = api
     nouns = (

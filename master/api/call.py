@@ -30,6 +30,7 @@ from grass.errors import (
     ManifestError,
     NotAllowedError,
     ReplayedError,
+    StoreFullError,
     UndecodableError,
     UnreachableError,
 )
@@ -43,6 +44,7 @@ from grass.wire.tickets import AskedTicket
 from grass.wire.views import KeepAlive
 from master.api.authentication import Authenticator, Caller, StaleRequestError
 from master.api.feed import Feed
+from master.api.large_logs import LargeLogs, advice
 from master.api.latencies import Latencies
 from master.api.pace import Pace
 from master.api.query import Query, parse_query
@@ -89,6 +91,7 @@ class Api:
     turns: Turns
     pace: Pace
     latencies: Latencies
+    large_logs: LargeLogs
     wall: Callable[[], float]
     waits: WaitLimits
 
@@ -173,6 +176,12 @@ class Call:
         if not self.sees(owner):
             raise NotAllowedError(f"{what}: belongs to {owner}; {self.user} may use only their own")
 
+    def full(self, error: StoreFullError) -> StoreFullError:
+        """Return the error with what to do: the largest logs of jobs that the caller may see."""
+        sizes = dict(self.api.large_logs.jobs()[:_MEASURED])
+        seen = {record.id for record in self.api.store.runs(list(sizes)) if self.sees(record.user)}
+        return StoreFullError(f"{error}{advice([(job_id, size) for job_id, size in sizes.items() if job_id in seen])}")
+
 
 @dataclass(frozen=True)
 class Reply:
@@ -189,6 +198,8 @@ PiecesToEnd = Generator[msgspec.Struct, None, msgspec.Struct]
 HEARTBEAT = 0.75
 """Seconds after which an idle stream sends an empty piece: each side notices when the other is gone, and what a
 disabled user waits for ends within a second."""
+_MEASURED = 100
+"""Jobs with the largest logs, of which those are named that the caller may see."""
 _NOT_ADMITTED = "the user was disabled or removed, or its role or key changed"
 _Stream = Generator[msgspec.Struct, None, msgspec.Struct | None]
 Handler = Callable[..., Any]  # (call, **path parameters) → Struct, Reply or Pieces
@@ -206,7 +217,11 @@ def serve(api: Api, route: Route, handler: Handler, path: dict[str, str], reques
     try:
         api.authenticator.admit(caller, reads=route.reads, takes_id=route.takes_id)
         with api.turns.take(caller.user.name) if caller.user else nullcontext():
-            result = handler(_call(api, route, caller, request), **path)
+            call = _call(api, route, caller, request)
+            try:
+                result = handler(call, **path)
+            except StoreFullError as error:
+                raise call.full(error) from error
             if route.stream:
                 return _stream(_while_admitted(api.authenticator, caller, result), reply_key)
             reply = result if isinstance(result, Reply) else Reply(result)

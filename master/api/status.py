@@ -11,7 +11,7 @@ from pathlib import Path
 from flask import Blueprint
 
 import grass
-from grass.errors import StoreRefusesError
+from grass.errors import StoreFullError, StoreRefusesError
 from grass.model.isolation import Isolation
 from grass.wire.status_views import DiskView, StatusView, StoreTrouble
 from grass.wire.version import PROTOCOL
@@ -58,6 +58,8 @@ def store_trouble(call: Call) -> StoreTrouble | None:
     """Return why the store refuses writes now, or None. The agents wait until it accepts writes."""
     try:
         call.api.store.check_writes()
+    except StoreFullError as error:
+        return StoreTrouble(error.code, str(call.full(error)))
     except StoreRefusesError as error:
         return StoreTrouble(error.code, str(error))
     return None

@@ -455,6 +455,29 @@ def test_why_a_store_refuses_is_told_although_it_is_silent_at_the_last_try(tmp_p
         world.close()
 
 
+def test_whoever_meets_a_full_disk_is_told_the_largest_logs_of_the_jobs_that_they_may_see(tmp_path: Path) -> None:
+    backend = FullBackend()
+    backend.over.set()
+    world = ApiWorld(tmp_path, backend=backend)
+    try:
+        for user, sizes in (("ann", (5, 3)), ("bob", (9,))):
+            for size in sizes:
+                job_id = world.client(user).start({**JOB, "name": f"{user}-{size}"})["id"]
+                folder = world.config.logs_dir / job_id
+                folder.mkdir(parents=True)
+                (folder / "w.0.jsonl").write_bytes(bytes(size << 20))
+        ann, root = world.client("ann", timeout=0.5), world.client("root")
+        ann.jobs()
+        assert root.status()["store"] is None
+        backend.full = True
+        largest = r"the largest logs are of ann-5-\S+ \(5MiB\), ann-3-\S+ \(3MiB\): "
+        with pytest.raises(StoreFullError, match=largest):
+            ann.start({**JOB, "name": "another"})
+        assert " of bob-9-" in root.status()["store"]["message"]
+    finally:
+        world.close()
+
+
 def test_a_stranger_on_the_port_is_not_the_cluster(world: ApiWorld) -> None:
     from werkzeug.serving import make_server
     from werkzeug.wrappers import Response

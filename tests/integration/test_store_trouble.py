@@ -132,7 +132,8 @@ def test_a_job_that_fills_the_disk_and_goes_on_is_stopped_and_others_are_deleted
             client.start({"name": "fills", "components": {"t": {"command": [sys.executable, "-c", FILLS]}}})
             client.start({"name": "ends", "components": {"t": {"command": "yes"}}})
             wait_until(lambda: disk.free(home) < 1 << 20, what="a full disk")
-            assert grass(cluster, "job", "start", job_file(tmp_path)).returncode == 74
+            refused = grass(cluster, "job", "start", job_file(tmp_path))
+            assert refused.returncode == 74 and " fills-" in refused.stderr.partition("largest logs")[2]
             assert client.wait("ends", timeout=30)["state"] == "FAILED"
             assert client.job("fills")["state"] == "RUNNING" and disk.is_full(home)
             for words in (["stop", "fills"], ["delete", "other"]):
