@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import IO
 
 from grass.atomic_file import replace_file
+from grass.bounded_file import UnfitFileError, read_at_most
 from grass.errors import ConflictError, GrassError, InputError, NotFoundError, UndecodableError
 from grass.exclusive import exclusive
 from grass.files import paths
@@ -40,6 +41,7 @@ from grass.files.operations import (
     TypeOf,
 )
 from grass.model.exhaustive import assert_never
+from grass.model.image import MOST_INDEX
 from grass.model.names import is_digest, is_image_name
 from grass.tree_removal import remove_tree
 from grass.wire.codec import indented
@@ -283,10 +285,10 @@ def _check_blob(share: Path, name: str, digest: str) -> None:
 def read_index(share: Path) -> Index:
     """Return all images by name. Raises ConflictError if the list is damaged."""
     try:
-        return INDEX.decode((share / "images" / "index.json").read_bytes())
+        return INDEX.decode(read_at_most(share / "images" / "index.json", MOST_INDEX))
     except FileNotFoundError:
         return {}
-    except UndecodableError as error:
+    except (UndecodableError, UnfitFileError) as error:
         raise ConflictError(
             f"{share}/images/index.json, the list of images in the share, is damaged ({error}); remove that file there "
             "and push the images again (their parts are in the share, and are not sent again)"

@@ -5,6 +5,9 @@ from __future__ import annotations
 PROBE_IMAGE = "grass-probe:1"
 """The empty image that a joining node creates to try its engine."""
 
+MOST_INDEX = 16 << 20
+"""Bytes of the list of images in a share. Tasks may write there, and it is read whole."""
+
 
 def full_name(text: str) -> str:
     """Add the default tag: ``busybox`` becomes ``busybox:latest``. A name with a tag or digest is unchanged."""

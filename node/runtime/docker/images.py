@@ -25,8 +25,9 @@ import msgspec
 
 from grass import clock
 from grass.atomic_file import replace_file
+from grass.bounded_file import UnfitFileError, read_at_most
 from grass.errors import ConflictError, InputError, NotFoundError, UndecodableError, UnreachableError
-from grass.model.image import full_name
+from grass.model.image import MOST_INDEX, full_name
 from grass.model.names import is_digest
 from grass.wire.codec import Form, encode
 from node.runtime.docker.engine import Engine
@@ -34,6 +35,8 @@ from node.runtime.docker.engine import Engine
 WATERMARK = 0.85
 """Used fraction of the engine's disk above which the least recently used images are removed."""
 _PIECE = 1 << 20
+_MOST_CONFIG = 16 << 20
+"""Bytes of the configuration of an image."""
 _SAY_EVERY = 1.0
 _NO_INDEX = 0
 """Instead of the index's time stamp: no image was ever pushed."""
@@ -136,8 +139,7 @@ class Images:
         if expected is None:
             return
         with _share_asked(image):
-            config = self._folder / "blobs" / entry.config
-            found = hashlib.sha256(config.read_bytes()).hexdigest() if config.is_file() else ""
+            found = _digest(self._folder / "blobs" / entry.config)
         if not found == entry.config == expected or entry.id != f"sha256:{expected}":
             raise InputError(
                 f"image {image} in the share is not the one that was pushed, so it is not loaded; push it again"
@@ -232,9 +234,9 @@ class Images:
 
     def _entry(self, image: str) -> Entry | None:
         """Return the image's entry in the share's index. None: there is none."""
-        with _share_asked(image):
-            text = (self._folder / "index.json").read_bytes()
         try:
+            with _share_asked(image):
+                text = read_at_most(self._folder / "index.json", MOST_INDEX)
             found = json.loads(text).get(full_name(image))
             entry = None if found is None else Entry(str(found["id"]), found["config"], tuple(found["layers"]))
             if entry is not None and not all(map(is_digest, (entry.config, *entry.layers))):
@@ -284,6 +286,14 @@ def _share_asked(image: str) -> Iterator[None]:
         yield
     except OSError as error:
         raise UnreachableError(f"image {image} cannot be read from the share: {error}") from error
+
+
+def _digest(config: Path) -> str:
+    """Return the digest of an image's configuration; empty: there is no such file, or it cannot be one."""
+    try:
+        return hashlib.sha256(read_at_most(config, _MOST_CONFIG)).hexdigest()
+    except (FileNotFoundError, UnfitFileError):
+        return ""
 
 
 def _archive(blobs: Path, image: str, entry: Entry, progress: _Progress) -> Iterator[bytes]:
