@@ -80,13 +80,18 @@ class RedisAccounts:
 
 
 def strangers(clients: Sequence[Mapping[str, str]]) -> list[str]:
-    """Return the ids of the connections to close because they have not logged in. Pure.
+    """Return the ids of the connections to close because they have not logged in. Pure."""
+    return to_close([client for client in clients if client.get("user") == "default"])
+
+
+def to_close(unknown: Sequence[Mapping[str, str]]) -> list[str]:
+    """Return the ids of ``unknown`` connections that are too old, and of the oldest if they are too many. Pure.
 
     By their age: one that sends something now and then would never be idle.
     """
-    unknown = sorted((int(each["age"]), each["id"]) for each in clients if each.get("user") == "default")
-    young = [age <= LOGIN_SECONDS for age, _ in unknown[:MOST_STRANGERS]].count(True)
-    return [client for _, client in unknown[young:]]
+    by_age = sorted((int(each["age"]), each["id"]) for each in unknown)
+    young = [age <= LOGIN_SECONDS for age, _ in by_age[:MOST_STRANGERS]].count(True)
+    return [client for _, client in by_age[young:]]
 
 
 class MemoryAccounts:

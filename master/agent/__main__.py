@@ -18,6 +18,7 @@ from grass.provision.redis_watch import watch_redis
 from grass.provision.removed_folder import end_if_removed, watch_folder
 from grass.provision.revival import watch_supervisor
 from grass.provision.shutdown import request_shutdown
+from grass.provision.task_redis_watch import watch_task_redis
 from grass.store.accounts import Accounts, MemoryAccounts, RedisAccounts
 from grass.store.agent_store import AgentStore
 from grass.store.connect import open_backend
@@ -53,6 +54,7 @@ def main() -> int:
     watch_supervisor(config, first=True)
     watch_redis(config)
     keep_reserve(config, secrets)
+    watch_task_redis(config, secrets)
     watch_folder(config)
     start_renewal(config)
     try:

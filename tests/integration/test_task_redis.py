@@ -12,14 +12,17 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 
 import pytest
 import redis
 
 from grass.cli.exits import Exit
+from grass.provision.task_redis_watch import close_silent
+from grass.store.accounts import MOST_STRANGERS
 from grass.store.embedded import TASK_REDIS_CONF, TASKS_USER, find_server, write_task_redis
+from grass.store.redis_server import RedisServer
 from grass.tls import ServerContext
 from grass.tls_files import MASTER, TlsFiles, identity
 from node.agent.task_redis import Proof, TaskRedis
@@ -75,6 +78,22 @@ def server(tmp_path: Path) -> Iterator[int]:
     finally:
         process.kill()
         process.wait()
+
+
+def test_connections_that_say_nothing_are_closed_when_they_are_too_many(server: int) -> None:
+    admin = RedisServer(host="127.0.0.1", port=server, username="admin", password="of the master")
+    with closing(forwarded(server)) as client, ExitStack() as silent:
+        client.set("kept", "1")
+        for _ in range(MOST_STRANGERS + 20):
+            silent.enter_context(socket.create_connection(("127.0.0.1", server)))
+        wait_until(lambda: count(admin) == MOST_STRANGERS + 20, what="all connections")
+        close_silent(admin)
+        assert count(admin) == MOST_STRANGERS and client.get("kept") == b"1"
+    admin.close()
+
+
+def count(admin: RedisServer) -> int:
+    return sum(client["cmd"] == "NULL" for client in admin.clients())
 
 
 def listens(port: int) -> bool:
