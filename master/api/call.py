@@ -199,7 +199,7 @@ HEARTBEAT = 0.75
 """Seconds after which an idle stream sends an empty piece: each side notices when the other is gone, and what a
 disabled user waits for ends within a second."""
 _MEASURED = 100
-"""Jobs with the largest logs, of which those are named that the caller may see."""
+"""Jobs with the largest logs. The message names those that the caller may see."""
 _NOT_ADMITTED = "the user was disabled or removed, or its role or key changed"
 _Stream = Generator[msgspec.Struct, None, msgspec.Struct | None]
 Handler = Callable[..., Any]  # (call, **path parameters) → Struct, Reply or Pieces

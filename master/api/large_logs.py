@@ -1,4 +1,4 @@
-"""Names the jobs whose logs take most of the store's disk, to somebody who meets it full. Used by ``call``, ``status``.
+"""Names the jobs whose logs take most of the store's disk, to somebody who meets it full. Used by ``app`` and ``call``.
 
 Measuring is bounded, and its result is kept for a while: whoever is refused may try again at once.
 """
