@@ -20,14 +20,18 @@ import json
 import logging
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from grass import disk
 from node.runtime.attempts import Attempt
 from node.runtime.frames import pack
 
 COMPACT_AT = 4 << 20
 """Bytes beyond which a journal is rewritten if most of it is obsolete."""
+RESERVE = 1 << 20
+"""Bytes of the disk that are allocated behind the end of the file: what ends is recorded also when the disk is full."""
 
 log = logging.getLogger(__name__)
 
@@ -132,6 +136,7 @@ class Journal:
             except OSError as error:
                 log.error("the journal cannot be synced (%s); a power cut may lose its end", error)
             self._dirty = False
+            self._keep_reserve()
 
     @property
     def long(self) -> bool:
@@ -163,6 +168,13 @@ class Journal:
         self._descriptor = descriptor
         self._size = self._floor = len(data)
         self._buffer.clear()
+        self._keep_reserve()
+
+    def _keep_reserve(self) -> None:
+        with suppress(OSError):  # the disk is full now, or its file system cannot do that
+            info = os.fstat(self._descriptor)
+            if info.st_blocks * 512 - info.st_size < RESERVE // 2:
+                disk.allocate(self._descriptor, info.st_size, RESERVE)
 
     def close(self) -> None:
         if self._descriptor >= 0:

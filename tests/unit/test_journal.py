@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import resource
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -88,6 +89,25 @@ def test_what_a_full_disk_refuses_is_written_when_there_is_room(journal: Journal
     past = replay(path)
     assert past.attempts["j/c.0/1"].ended == 6.0
     assert set(past.attempts) == {"j/c.0/1", "j/c.1/1", "j/c.2/1"}
+
+
+@pytest.mark.needs_root
+def test_a_journal_has_space_of_its_own_when_others_fill_the_disk(tmp_path: Path) -> None:
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8M", "tmpfs", str(tmp_path)], check=True)
+    try:
+        path = tmp_path / "shepherd.journal"
+        journal = Journal(path, "boot", 7)
+        journal.rewrite([])
+        with pytest.raises(OSError, match="No space left"), (tmp_path / "filler").open("wb", buffering=0) as filler:
+            while filler.write(bytes(4096)):
+                pass
+        for number in range(1000):
+            assert journal.write("e", f"j/c.{number}/1", 5, None, None, 6.0, {"stdout": 1, "stderr": 2})
+        journal.close()
+        assert len(replay(path).attempts) == 1000
+        (tmp_path / "filler").unlink()
+    finally:
+        subprocess.run(["umount", str(tmp_path)], check=True)
 
 
 def test_on_a_full_disk_the_old_file_goes_on(path: Path) -> None:
