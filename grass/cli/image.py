@@ -21,7 +21,7 @@ from grass.errors import InputError, NotFoundError
 from grass.files import transfers
 from grass.files.operations import ImageEntry, Index, ListImages, RemoveImage
 from grass.model.amounts import show_memory
-from grass.model.image import full_name
+from grass.model.image import full_name, is_path
 from grass.wire.codec import builtins
 
 _LIST = (Column("NAME"), Column("ID"), Column("SIZE", right=True), Column("PUSHED (UTC)", drop=1))
@@ -33,14 +33,18 @@ def image() -> None:
 
 
 @image.command()
-@click.argument("name", required=False, default="")
-@click.option("--file", "archive", type=click.Path(path_type=Path), help="File written by `docker save`.")
+@click.argument("name", required=False, default="", metavar="[NAME | FILE]")
+@click.option(
+    "--file", "archive", type=click.Path(path_type=Path), help="File written by `docker save`; NAME may rename its image."
+)
 @pass_invocation
 def push(invocation: Invocation, name: str, archive: Path | None) -> None:
-    """Send an image to the share, from this machine's docker engine or from a file.
+    """Send an image to the share, from this machine's docker engine or from a file written by `docker save`.
 
-    Layers that the share has are not sent again.
+    An argument that is a path (`image.tar`, `./image`) is a FILE. Layers that the share has are not sent again.
     """
+    if archive is None and is_path(name):
+        name, archive = "", Path(name)
     if not name and archive is None:
         raise InputError("name an image of this machine's engine, or a file: `grass image push --file image.tar`")
     scratch = environment.grass_home() / "cache"

@@ -17,7 +17,13 @@ from grass.errors import InputError
 @click.command(cls=Command)
 @click.argument("of", required=False, metavar="[CLUSTER]")
 @click.option("--force", is_flag=True, help="Do not wait for tasks or for a master that does not answer.")
-@click.option("--timeout", type=DURATION, metavar="DURATION", help="How long to wait for tasks to end.")
+@click.option(
+    "--timeout",
+    type=DURATION,
+    default=3600.0,
+    metavar="DURATION",
+    help="How long to wait for tasks to end.  [default: 1h]",
+)
 @click.option("--packages", is_flag=True, help="Also remove system packages that were installed for it.")
 @click.option("--rootless", is_flag=True, help="Remove this user's node, which joined with --rootless.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation. (Without a terminal, nothing is asked.)")
@@ -26,7 +32,7 @@ def leave(
     invocation: Invocation,
     of: str | None,
     force: bool,
-    timeout: float | None,
+    timeout: float,
     packages: bool,
     rootless: bool,
     yes: bool,

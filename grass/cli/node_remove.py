@@ -6,6 +6,7 @@ Loaded by ``node``.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,8 +14,18 @@ from grass.cli import provisioning
 from grass.cli.command import Command
 from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.output import Result
-from grass.cli.values import DURATION_OR_ZERO, NODE
-from grass.errors import GrassError, InputError
+from grass.cli.values import DURATION, DURATION_OR_ZERO, NODE
+from grass.errors import GrassError, InputError, WaitTimeoutError
+from grass.model.lifecycle import TaskState
+
+if TYPE_CHECKING:
+    from grass.api.client import ApiClient, View
+
+
+DRAIN_SECONDS = 3600.0
+_NAMED, _MOST_JOBS = 5, 100
+GONE_SECONDS = 60.0
+"""Seconds in which the master-agent removes a node that has no tasks."""
 
 
 @click.command(cls=Command)
@@ -26,6 +37,13 @@ from grass.errors import GrassError, InputError
     metavar="DURATION",
     help="With --drain: move tasks to other nodes after this time.",
 )
+@click.option(
+    "--timeout",
+    type=DURATION,
+    default=DRAIN_SECONDS,
+    metavar="DURATION",
+    help="With --drain: how long to wait for its tasks; then nothing is removed, and the drain continues.  [default: 1h]",
+)
 @click.option("--force", is_flag=True, help="Remove the node even if it has tasks or its machine does not answer.")
 @click.option("--packages", is_flag=True, help="Also remove system packages that were installed for it.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation. (Without a terminal, nothing is asked.)")
@@ -35,6 +53,7 @@ def remove(
     names: Sequence[str],
     drain: bool,
     deadline: float | None,
+    timeout: float,
     force: bool,
     packages: bool,
     yes: bool,
@@ -55,7 +74,7 @@ def remove(
     worst, gone = 0, []
     for name in names:
         try:
-            _remove(invocation, name, drain, deadline, force, packages)
+            _remove(invocation, name, timeout if drain else None, deadline, force, packages)
             gone.append(name)
         except GrassError as error:
             output.error(f"{name}: {error}", code=error.code)
@@ -67,16 +86,45 @@ def remove(
 
 
 def _remove(
-    invocation: Invocation, name: str, drain: bool, deadline: float | None, force: bool, packages: bool
+    invocation: Invocation, name: str, drain: float | None, deadline: float | None, force: bool, packages: bool
 ) -> None:
-    from grass.cli.node import drained
+    """``drain``: for how long to wait for its tasks; None: not at all."""
     from grass.cli.node_wait import until
 
     client, output = invocation.client(), invocation.output
 
     def take_out() -> None:
-        if drain:
-            until(client, output, name, client.drain(name, deadline), drained)
-        until(client, output, name, client.remove_node(name, force), lambda view: view is None)
+        if drain is not None:
+            _drain(invocation, name, client.drain(name, deadline), drain)
+        until(client, output, name, client.remove_node(name, force), lambda view: view is None, GONE_SECONDS)
 
     provisioning.of_cluster(invocation).remove_node(name, take_out, force=force, packages=packages)
+
+
+def _drain(invocation: Invocation, name: str, asked: View, seconds: float) -> None:
+    """Wait until the node has no tasks. Raises WaitTimeoutError with what it waited for, and how to go on."""
+    from grass.cli.node import drained
+    from grass.cli.node_wait import until
+
+    client, output = invocation.client(), invocation.output
+    if tasks := _tasks_on(client, name):
+        more = f" and {len(tasks) - _NAMED} more" if len(tasks) > _NAMED else ""
+        count = f"{len(tasks)} task{'s' if len(tasks) > 1 else ''}"
+        output.note(f"{name}: waits for {count}: {', '.join(tasks[:_NAMED])}{more}, at most {seconds:g} s")
+    try:
+        until(client, output, name, asked, drained, seconds)
+    except WaitTimeoutError as late:
+        raise WaitTimeoutError(
+            f"{late}. The node was not removed; wait longer with --timeout, move its tasks with --deadline 0s, or "
+            f"end the drain with `grass node uncordon {name}`"
+        ) from late
+
+
+def _tasks_on(client: ApiClient, node: str) -> list[str]:
+    """Return the tasks on the node, of the newest active jobs."""
+    return [
+        f"{job['name']}/{task['task']}"
+        for job in client.jobs()[:_MOST_JOBS]
+        for task in client.tasks(job["id"])
+        if task["node"] == node and TaskState(task["state"]).on_node
+    ]

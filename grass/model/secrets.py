@@ -6,7 +6,7 @@ Used by ``grass.cli.dashboard_start``, ``grass.manifest.secret_text`` and ``mast
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 REDACTED = "[REDACTED]"
 _SECRET = re.compile(
@@ -27,10 +27,11 @@ def redacted(env: Mapping[str, str]) -> dict[str, str]:
     return {name: REDACTED if is_secret(name) else without_login(value) for name, value in env.items()}
 
 
+def hidden(env: Mapping[str, str]) -> dict[str, str]:
+    """Return the names of the variables, without their values: for those who neither own the job nor administer."""
+    return dict.fromkeys(env, REDACTED)
+
+
 def without_login(text: str) -> str:
     """Return the text without passwords inside URLs."""
     return _LOGIN.sub(rf"\1:{REDACTED}", text)
-
-
-def redacted_pairs(env: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
-    return tuple(redacted(dict(env)).items())

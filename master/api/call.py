@@ -161,6 +161,10 @@ class Call:
         """Return whether the caller may see what ``owner`` owns: users see their own, viewers and admins see all."""
         return self.role is not Role.USER or owner == self.user
 
+    def sees_values(self, owner: str) -> bool:
+        """Return whether the caller may see the values of variables of a job of ``owner``: viewers may not."""
+        return self.role is Role.ADMIN or owner == self.user
+
     @property
     def confined(self) -> str:
         """The user, if files of others in the share are closed to them; empty: they are not."""

@@ -98,7 +98,7 @@ def show_job(call: Call, job: str) -> JobView:
     return structs.replace(
         job_view(record),
         newer_deleted=UNSET if newer is None else newer,
-        specification=UNSET if spec is None else specification(spec),
+        specification=UNSET if spec is None else specification(spec, values=call.sees_values(record.user)),
     )
 
 

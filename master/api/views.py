@@ -16,7 +16,7 @@ from grass.model.lifecycle import JobState, TaskState
 from grass.model.matrix import combination, combinations
 from grass.model.reasons import Reason, ReasonCode
 from grass.model.resources import Resources
-from grass.model.secrets import REDACTED, redacted, redacted_pairs
+from grass.model.secrets import REDACTED, hidden, redacted
 from grass.store.event_log import Event
 from grass.wire.event_views import EventView
 from grass.wire.job_record import JobRecord
@@ -154,15 +154,21 @@ def with_values(task: TaskView, job: Job) -> TaskView:
     return task
 
 
-def specification(job: Job) -> Job:
-    """Return the job without secrets."""
+def specification(job: Job, *, values: bool) -> Job:
+    """Return the job without secrets. ``values``: with the values of its variables, and the address that it notifies.
+
+    The address of a webhook is often a secret by itself.
+    """
+    shown = redacted if values else hidden
     parts = {
-        name: replace(part, env=redacted(part.env), shell=redacted_pairs(part.shell))
+        name: replace(part, env=shown(part.env), shell=tuple(shown(dict(part.shell)).items()))
         for name, part in job.components.items()
     }
     on_end = job.on_end
     if on_end is not None and on_end.secret is not None:
         on_end = replace(on_end, secret=REDACTED)
+    if on_end is not None and on_end.webhook is not None and not values:
+        on_end = replace(on_end, webhook=REDACTED)
     return replace(job, components=parts, on_end=on_end)
 
 

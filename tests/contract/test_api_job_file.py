@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from grass.api.client import ApiClient
 from grass.errors import InputError, NotAllowedError
 from grass.manifest import parse_job
 from grass.manifest.document import read_document
@@ -44,3 +45,24 @@ def test_what_is_no_text_is_refused_and_starts_nothing(world: ApiWorld) -> None:
     with pytest.raises(InputError, match="file: is not text"):
         client._transport.call("POST", "/v1/jobs", body)
     assert client.jobs(all=True) == []
+
+
+def test_a_viewer_sees_the_names_of_variables_and_not_their_values(world: ApiWorld, tmp_path: Path) -> None:
+    path = tmp_path / "plain.yml"
+    path.write_text("# DATASET: private-set\nname: plain\ncomponents: {w: {command: 'true', env: {DATASET: private-set}}}\n")
+    world.client().start(path)
+    for user in ("ann", "root"):
+        client = world.client(user)
+        shown = str(client.job("plain", specification=True)), client.job_file("plain")["text"]
+        assert all("private-set" in each for each in shown), user
+    viewer = world.client("eve")
+    seen = client_says(viewer)
+    assert "private-set" not in seen and "DATASET" in seen
+    assert viewer.job_file("plain")["original"] is False
+
+
+def client_says(client: ApiClient) -> str:
+    """All that a client is told of the job, by every call that tells of its specification, its tasks and its history."""
+    told = [client.job("plain", specification=True), client.job_file("plain"), client.jobs(all=True)]
+    told += [client.tasks("plain"), client.why("plain"), client.events()]
+    return str(told)

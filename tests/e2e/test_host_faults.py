@@ -55,7 +55,7 @@ def cluster(running_lab: SessionLab, site: Path, tmp_path_factory: pytest.TempPa
     with three_nodes(
         running_lab, site, tmp_path_factory.mktemp("faults"), "faults", without_an_engine, **limits
     ) as made:
-        done = made.grass("image", "push", "--file", str(running_lab.busybox_image_tar))
+        done = made.grass("image", "push", str(running_lab.busybox_image_tar))
         assert done.returncode == 0, done.stderr
         yield made
 
@@ -164,6 +164,25 @@ def test_after_a_power_loss_a_node_mounts_the_share_and_its_tasks_start_again(
     assert set(host.run("ls", f"/srv/grass/{cluster.name}").stdout.split()) >= {"data", "logs", "images", "jobs"}
     ends_well(client, "power")
     assert attempts(client, "power") == expected
+
+
+def test_an_orderly_reboot_and_a_restart_of_the_engine_are_charged_to_no_task(
+    cluster: Cluster, client: ApiClient
+) -> None:
+    """Its tasks have no restart policy. The node says first that it goes, so none is placed there meanwhile."""
+    before = started(client, job("orderly"))
+    contained = next(task for task, node in before.items() if node == "n1" and task.startswith("c."))
+    cluster.lab.hosts["n1"].sh("systemctl restart docker.service")
+    expected = {task: 2 if task == contained else 1 for task in before}
+    wait_until(lambda: attempts(client, "orderly") == expected, 60, "the container again", 0.2)
+    wait_until(lambda: len(places(client, "orderly")) == len(before), 60, "all tasks", 0.2)
+    cluster.lab.hosts["n2"].reboot()
+    expected |= {task: 2 for task, node in before.items() if node == "n2"}
+    wait_until(lambda: attempts(client, "orderly") == expected, 60, "the tasks of n2 again", 0.2)
+    assert "the machine shuts down" in str(client.events(limit=100))
+    ends_well(client, "orderly")
+    assert attempts(client, "orderly") == expected
+    assert client.job("orderly")["restarts"] == 0
 
 
 @pytest.mark.nightly  # in each run the master loses power for long, and again with all nodes

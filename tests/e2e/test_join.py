@@ -383,7 +383,19 @@ def test_a_node_whose_machine_is_away_is_left_for_force(cluster: Cluster, client
 def test_nodes_are_drained_and_rebooted(cluster: Cluster, client: ApiClient) -> None:
     joined(cluster, client, "n1", "n2")
     a_node_is_cordoned_drained_during_a_job_and_opened_again(cluster, client)
+    a_node_with_a_task_is_not_removed_after_the_time_limit(cluster, client)
     the_share_comes_back_after_a_reboot_of_the_node(cluster, client)
+
+
+def a_node_with_a_task_is_not_removed_after_the_time_limit(cluster: Cluster, client: ApiClient) -> None:
+    client.start({"name": "stays", "components": {"w": {"command": "sleep 300", "where": {"node": "n1"}}}})
+    wait_until(lambda: client.job("stays")["counts"].get("RUNNING") == 1, 30, "the task", 0.2)
+    late = cluster.grass("node", "remove", "n1", "--drain", "--timeout", "1s")
+    assert late.returncode == 124, late.stderr
+    assert "waits for 1 task: stays/w.0" in late.stderr and "was not removed" in late.stderr, late.stderr
+    client.stop("stays", grace=0)
+    assert cluster.grass("node", "uncordon", "n1").returncode == 0
+    wait_until(lambda: states(client)["n1"] == "READY", 30, "n1 again", 0.2)
 
 
 def a_shell_and_commands_run_as_whoever_added_the_node_with_its_host_key_checked(cluster: Cluster) -> None:

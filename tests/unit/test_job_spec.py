@@ -40,7 +40,7 @@ def document(**component: Any) -> dict[str, Any]:
 
 def test_the_specification_names_command_resources_and_environment() -> None:
     job = parse_job(document(env={"A": 1, "TOKEN": "t"}, resources={"memory": "1GiB"}, matrix={"lr": [0.1, 0.2]})).job
-    shown = "\n".join(spec_lines(builtins(specification(job)), None))
+    shown = "\n".join(spec_lines(builtins(specification(job, values=True)), None))
     for words in ("echo 'a b'", "1 cpu, 1GiB memory", f"A=1, TOKEN={REDACTED}", "lr: 0.1, 0.2"):
         assert words in shown
     assert job.components["w"].env["TOKEN"] == "t"
@@ -48,7 +48,7 @@ def test_the_specification_names_command_resources_and_environment() -> None:
 
 def test_values_of_the_environment_are_shown_as_they_are_and_long_ones_cut() -> None:
     env = {"NVIDIA_REQUIRE_CUDA": "cuda>=13.0 brand=tesla,driver>=535", "LONG": "x" * 1000}
-    shown = "\n".join(spec_lines(builtins(specification(parse_job(document(env=env)).job)), None))
+    shown = "\n".join(spec_lines(builtins(specification(parse_job(document(env=env)).job, values=True)), None))
     assert "cuda>=13.0 brand=tesla,driver>=535" in shown and "…" in shown and "x" * 300 not in shown
 
 
@@ -61,7 +61,7 @@ def test_the_specification_names_the_sizes_of_an_elastic_component_and_its_frame
         ({"replicas": 2}, []),
     ):
         job = parse_job(document(**component)).job
-        shown = [" ".join(line.split()) for line in spec_lines(builtins(specification(job)), None)]
+        shown = [" ".join(line.split()) for line in spec_lines(builtins(specification(job, values=True)), None)]
         assert [line for line in shown if line.startswith(("Sizes", "Framework"))] == expected
 
 

@@ -68,6 +68,34 @@ def test_a_token_that_the_master_does_not_know_is_refused_before_anything_is_mad
             script.Failed, match="another bundle than the one in the token"
         ):  # it is good, and asked for next
             script.main(["--token", true.token(), *words])
+        (tmp_path / "join.yml").write_text(f"mode: grass/on-premises\ntoken: {true.token()}  # within an hour\n")
+        with pytest.raises(script.Failed, match="another bundle than the one in the token"):
+            script.main([str(tmp_path / "join.yml"), *words])
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "token"),
+    [
+        ("a.yml", "master: {address: m}\ntoken: 'grass1.abc-_'\n", "grass1.abc-_"),
+        ("a.json", '{"mode": "grass/on-premises",\n "token": "grass1.abc"}', "grass1.abc"),
+        ("a.json", '{"mode":"x","token":"grass1.abc"}', "grass1.abc"),
+        ("a.yaml", "# token: grass1.old\nnode: {name: token}\n", ""),
+        ("a.yml", "other_token: grass1.abc\n", ""),
+    ],
+)
+def test_the_token_in_a_join_file_is_found_before_there_is_a_parser(
+    script: Any, tmp_path: Path, name: str, text: str, token: str
+) -> None:
+    (tmp_path / name).write_text(text)
+    assert script.token_in_file(["--name", "n1", str(tmp_path / name)]) == token
+    if not token:
+        with pytest.raises(script.Failed, match="neither --token nor `token:` in a join file"):
+            script.main([str(tmp_path / name)])
+
+
+def test_a_join_file_that_is_not_there_is_named(script: Any, tmp_path: Path) -> None:
+    with pytest.raises(script.Failed, match=r"away\.yml: cannot be read: .*No such file"):
+        script.main([str(tmp_path / "away.yml")])
 
 
 @pytest.mark.parametrize("url", ["file:///etc", "ftp://10.0.0.1", "10.0.0.1:8080"])

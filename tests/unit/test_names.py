@@ -7,6 +7,7 @@ import pytest
 from grass.errors import InputError, UndecodableError
 from grass.manifest import placement, values
 from grass.manifest.values import Wrong
+from grass.model.image import is_path
 from grass.model.key_text import attempt_parts, attempt_text, is_attempt_key, job_of, task_parts
 from grass.model.names import is_name, is_topology_path
 from grass.wire.calls import OfferedNode
@@ -86,3 +87,13 @@ def test_what_names_no_launch_is_refused(text: str) -> None:
 @pytest.mark.parametrize("text", ["", "worker", "worker.", ".3", "a.b.3", "a/b.3", "worker.x", "worker.٣", "worker.-1"])
 def test_what_names_no_task_is_refused(text: str) -> None:
     assert task_parts(text) is None
+
+
+@pytest.mark.parametrize("text", ["app.tar", "./app", "/srv/App.TGZ", "../app.tar.zst"])
+def test_a_path_is_no_name_of_an_image(text: str) -> None:
+    assert is_path(text)
+
+
+@pytest.mark.parametrize("text", ["busybox", "registry.local:5000/a/app:1.tar-2", "app@sha256:00", "tar"])
+def test_a_name_of_an_image_is_no_path(text: str) -> None:
+    assert not is_path(text)

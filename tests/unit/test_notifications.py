@@ -448,8 +448,10 @@ def job_file(on_end: object) -> dict[str, Any]:
 def test_a_job_file_names_a_webhook_or_a_command_and_the_secret_is_not_shown() -> None:
     job = parse_job(job_file({"webhook": "https://example.org/x", "secret": "long enough"})).job
     assert job.on_end == OnEnd("https://example.org/x", "long enough")
-    shown = specification(job).on_end
-    assert shown is not None and shown.secret == "[REDACTED]"
+    shown = specification(job, values=True).on_end
+    assert shown is not None and (shown.webhook, shown.secret) == ("https://example.org/x", "[REDACTED]")
+    hidden = specification(job, values=False).on_end
+    assert hidden is not None and (hidden.webhook, hidden.secret) == ("[REDACTED]", "[REDACTED]")
     assert parse_job(job_file({"command": ["mail", "me"]})).job.on_end == OnEnd(command=("mail", "me"))
 
 

@@ -1,10 +1,12 @@
 """Make this machine a node of a Grass cluster: install Grass, then run `grass join`.
 
     curl -sSf http://MASTER:51812/v1/join.py | sudo python3 - --token grass1.…
+    curl -sSf http://MASTER:51812/v1/join.py | sudo python3 - FILE
 
 It needs only Python 3.10 and Linux. It fetches the bundle of programs from the master, compares it with the digest in
 the token, and installs it in its own virtual environment: /opt/grass/venv as root, ~/.grass/venv with --rootless. All
-other options are passed to `grass join` (see `grass join --help`). The token is the only secret.
+other options are passed to `grass join` (see `grass join --help`), and so is FILE, a join file, which may hold the token.
+The token is the only secret.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -53,11 +56,15 @@ def main(words: list[str]) -> None:
     )
     parser.add_argument("--install-only", action="store_true", help="install Grass and do not join")
     options, rest = parser.parse_known_args(words)
-    urls, digest, secret = opened(options.token) if options.token else ([], "", "")
+    token = options.token or token_in_file(rest)
+    urls, digest, secret = opened(token) if token else ([], "", "")
     urls = [options.url, *urls] if options.url else urls
     digest = options.bundle or digest
     if not urls or not digest:
-        raise Failed("--token is missing, or it names no bundle; `grass node token` on the command line makes one")
+        raise Failed(
+            "the token is missing: neither --token nor `token:` in a join file; an administrator makes one with "
+            "`grass node token`"
+        )
     check_machine(options.rootless)
     folder = Path.home() / ".grass" if options.rootless else Path("/opt/grass")
     venv = folder / "venv"
@@ -74,7 +81,8 @@ def main(words: list[str]) -> None:
         program = str(venv / "bin" / "grass")
         own = ["--rootless"] if options.rootless else []
         where = [options.url] if options.url else []
-        words = [program, "join", *where, "--token", options.token, *own, *rest]
+        given = ["--token", options.token] if options.token else []  # otherwise it is in the file, and stays there
+        words = [program, "join", *where, *given, *own, *rest]
         if not fresh:
             os.execv(program, words)
         code = ended(subprocess.Popen(words))
@@ -82,6 +90,22 @@ def main(words: list[str]) -> None:
             shutil.rmtree(folder)
             say(f"the join was refused, and Grass was not installed before: {folder} was removed again")
         sys.exit(code)
+
+
+def token_in_file(words: list[str]) -> str:
+    """Return the token in the join file among the arguments; empty: there is none. Grass, which reads the rest of the
+    file, is not installed yet."""
+    for word in words:
+        if word.startswith("-") or not word.endswith((".yml", ".yaml", ".json")):
+            continue
+        try:
+            text = Path(word).read_text(encoding="utf-8-sig")
+        except (OSError, ValueError) as error:
+            raise Failed(f"{word}: cannot be read: {error}") from None
+        text = re.sub(r"(^|\s)#.*", "", text)
+        if found := re.search(r"""(?m)(?:^|[{,])\s*["']?token["']?\s*:\s*["']?(grass1\.[\w=-]+)""", text):
+            return found[1]
+    return ""
 
 
 def ended(child: subprocess.Popen[bytes]) -> int:
