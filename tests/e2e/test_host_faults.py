@@ -179,7 +179,7 @@ def test_an_orderly_reboot_and_a_restart_of_the_engine_are_charged_to_no_task(
     cluster.lab.hosts["n2"].reboot()
     expected |= {task: 2 for task, node in before.items() if node == "n2"}
     wait_until(lambda: attempts(client, "orderly") == expected, 60, "the tasks of n2 again", 0.2)
-    assert "the machine shuts down" in str(client.events(limit=100))
+    assert "the machine shuts down" in str([each["message"] for each in client.events(limit=100)])
     ends_well(client, "orderly")
     assert attempts(client, "orderly") == expected
     assert client.job("orderly")["restarts"] == 0

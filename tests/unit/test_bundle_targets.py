@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from grass.errors import InputError
 from grass.provision.on_premises import requirements
+from grass.provision.on_premises.bundle import UNKNOWN, planned_bundle
 from grass.provision.on_premises.facts import Facts, Python
+from grass.provision.on_premises.install import bundle_steps
 from grass.provision.on_premises.node_design import fitting
 from grass.provision.on_premises.requirements import Target
 
@@ -48,3 +52,13 @@ def test_a_machine_without_packages_is_told_which_there_are_and_what_to_do() -> 
         fitting(facts(OLD, NEW), KINDS)
     with pytest.raises(InputError, match=r"aarch64 \(glibc\).*`bundle: \{machines: \[aarch64\]\}`.*`grass create`"):
         fitting(facts(MIDDLE, machine="aarch64"), KINDS)
+
+
+def test_a_plan_fetches_no_package(tmp_path: Path) -> None:
+    said: list[str] = []
+    master = Target("3.11", "x86_64", ("glibc", (2, 41)))
+    planned = planned_bundle(master, tmp_path / "cache", said.append, machines=["aarch64"])
+    assert (said, planned.digest, list(tmp_path.iterdir())) == ([], UNKNOWN, [])
+    assert {"3.10-x86_64-glibc", "3.14-x86_64-glibc", "3.12-aarch64-glibc"} <= set(planned.nodes)
+    lines = [line for step in bundle_steps(planned, "/usr/bin/python3") for line in (step.name, *step.lines())]
+    assert lines[0] == "bring the bundle (once its packages are fetched)"

@@ -38,6 +38,8 @@ PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
 """Versions of Python that nodes may have."""
 CONTENTS = "wheels.json"
 INSTALLER = "install.py"
+UNKNOWN = "DIGEST"
+"""In place of the digest of a bundle that is planned, and not built."""
 _LIBRARY = "installer>=0.7"
 """What unpacks wheels on a host."""
 _KEPT, _KEPT_SETS, _KEPT_BYTECODE = 4, 24, 400
@@ -101,6 +103,29 @@ def make_bundle(
     return Bundle(tar, digest, target, tuple(sorted(sets)))
 
 
+def planned_bundle(
+    target: Target,
+    cache: Path,
+    progress: Callable[[str], None],
+    *,
+    machines: Iterable[str] = (),
+    pythons: Iterable[str] = PYTHONS,
+) -> Bundle:
+    """Return the bundle for a plan, which fetches nothing: without its wheels in the cache, what ``make_bundle`` makes."""
+    machines, pythons = tuple(machines), tuple(pythons)
+    others = requirements.of_nodes(target, (target.machine, *machines), pythons)
+    needed = [(requirements.own(), target), *((requirements.of_node(), other) for other in others)]
+    if all(_place(lines, each, cache).is_dir() for lines, each in needed):
+        return make_bundle(target, cache, progress, machines=machines, pythons=pythons)
+    return Bundle(cache / "bundles" / UNKNOWN, UNKNOWN, target, tuple(sorted(other.kind for other in others)))
+
+
+def _place(needed: list[str], target: Target, cache: Path) -> Path:
+    """Return the folder that a set of wheels has in the cache, once it is fetched."""
+    key = hashlib.sha256(json.dumps([FORMAT, needed, str(target)]).encode()).hexdigest()[:16]
+    return cache / "wheels" / f"{target.python}-{target.machine}-{key}"
+
+
 def _sets(targets: list[Target], cache: Path, progress: Callable[[str], None], asked: set[str]) -> dict[str, Path]:
     """Return kind → wheels. Wheels of machines in ``asked`` are required; the others are optional."""
     needed = requirements.of_node()
@@ -120,9 +145,7 @@ def _sets(targets: list[Target], cache: Path, progress: Callable[[str], None], a
 
 def _wheels(needed: list[str], target: Target, cache: Path, progress: Callable[[str], None]) -> Path:
     """Return the folder of the wheels, fetched if they are missing. Commands that run at once fetch them once."""
-    key = hashlib.sha256(json.dumps([FORMAT, needed, str(target)]).encode()).hexdigest()[:16]
-    folder = cache / "wheels"
-    wheels = folder / f"{target.python}-{target.machine}-{key}"
+    folder, wheels = cache / "wheels", _place(needed, target, cache)
     if not wheels.is_dir():
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with file_lock(folder / f".{wheels.name}.lock", _SECONDS):

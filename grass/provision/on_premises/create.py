@@ -25,7 +25,7 @@ from grass.network_address import WILDCARDS, network_address
 from grass.provision.filelock import cluster_lock
 from grass.provision.layout import user_name
 from grass.provision.on_premises import on_host
-from grass.provision.on_premises.bundle import Bundle, make_bundle
+from grass.provision.on_premises.bundle import Bundle, make_bundle, planned_bundle
 from grass.provision.on_premises.design import MasterDesign, design
 from grass.provision.on_premises.facts import Facts, gather, look_for_image
 from grass.provision.on_premises.first_nodes import join_nodes, offer_of
@@ -61,7 +61,7 @@ def create(settings: Settings, session: Session) -> Created:
         _check_name(machines, session)
         client.mkdir(mode=0o700, parents=True, exist_ok=True)
         with open_host(machines.master, client, session.ask) as host:
-            known = _look(host, settings, session)
+            known = _look(host, settings, session, make_bundle)
             admin = _admin(machines, client)
             touch()
             write_mode(session.folder, settings.mode)
@@ -81,14 +81,17 @@ def create(settings: Settings, session: Session) -> Created:
 
 
 def plan(settings: Settings, session: Session) -> list[str]:
-    """Return the steps of ``create`` as lines. Changes nothing on any machine but the local cache of packages."""
+    """Return the steps of ``create`` as lines. Changes nothing on any machine, and fetches nothing.
+
+    Which nodes would be upgraded is known only if the packages of Grass are in the local cache.
+    """
     machines = _machines(settings)
     client = session.client_dir
     with cluster_lock(session.home, session.name), _kept_if_touched(session.folder):
         _check_name(machines, session)
         client.mkdir(mode=0o700, parents=True, exist_ok=True)
         with open_host(machines.master, client, session.ask) as host:
-            known = _look(host, settings, session)
+            known = _look(host, settings, session, planned_bundle)
             admin = Admin(machines.admin or user_name(), {}, "")
             steps = master_steps(known.design, known.facts, known.bundle, admin, machines.samba_password)
             lines = list(_described(host, known, steps))
@@ -134,7 +137,7 @@ def _check_name(machines: OnPremises, session: Session) -> None:
         )
 
 
-def _look(host: SshHost, settings: Settings, session: Session) -> _Known:
+def _look(host: SshHost, settings: Settings, session: Session, bundled: Callable[..., Bundle]) -> _Known:
     label, progress = _label(host), session.progress
     progress(f"{label}: connecting to {host.access}")
     host.connect()
@@ -150,7 +153,7 @@ def _look(host: SshHost, settings: Settings, session: Session) -> _Known:
             f"name, or ask an administrator of that cluster for access"
         )
     decided = design(settings, facts, host.server_address(), host.server_key())
-    bundle = make_bundle(decided.target, session.home / "cache", progress, machines=_machines(settings).machines)
+    bundle = bundled(decided.target, session.home / "cache", progress, machines=_machines(settings).machines)
     return _Known(facts, decided, bundle)
 
 

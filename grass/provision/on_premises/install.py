@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from grass.provision.on_premises.bundle import Bundle
+from grass.provision.on_premises.bundle import UNKNOWN, Bundle
 from grass.provision.on_premises.design import STATE, VENV
 from grass.provision.on_premises.record import FOLDER, Made
 from grass.provision.on_premises.steps import Put, Run, Step
@@ -93,11 +93,13 @@ def bundle_steps(bundle: Bundle, python: str) -> list[Step]:
 
     A node that already runs on the machine uses the same bundle, but without packages that only masters need.
     """
-    megabytes = bundle.tar.stat().st_size / 1e6
+    size = "once its packages are fetched"
+    if bundle.digest != UNKNOWN:
+        size = f"{bundle.tar.stat().st_size / 1e6:.0f} MB"
     tar = f"{BUNDLE}/bundle.tar"
     return [
         Step(
-            f"bring the bundle ({megabytes:.0f} MB)",
+            f"bring the bundle ({size})",
             (Put(tar, bundle.tar), Put(f"{BUNDLE}/bundle.json", bundle.description())),
         ),
         Step(

@@ -16,6 +16,7 @@ from grass.hosts.ssh import SshHost
 from grass.manifest.join_file import Offer
 from grass.manifest.on_premises import HostSettings
 from grass.provision.on_premises import node_design, node_paths, node_steps
+from grass.provision.on_premises.bundle import UNKNOWN
 from grass.provision.on_premises.facts import gather
 from grass.provision.on_premises.join_record import Own
 from grass.provision.on_premises.join_steps import (
@@ -35,7 +36,8 @@ from grass.wire.join_views import ShareServer
 
 @dataclass(frozen=True)
 class PlannedMaster:
-    """The planned master. ``kinds``: kinds of machines that its bundle supports."""
+    """The planned master. ``kinds``: kinds of machines that its bundle supports. ``bundle``: its digest, or
+    ``UNKNOWN``."""
 
     config: ClusterConfig
     settings: HostSettings
@@ -69,8 +71,12 @@ def _lines(session: Session, host: SshHost, label: str, master: PlannedMaster, o
         return
     yield f"{label} ({host.access}): {facts.os_name}, {facts.machine}"
     if own.node_token:
-        old = is_outdated(host, session.name, master.bundle)
-        yield f"{label}: joined before, as {own.name}" + (f"; {upgrade_of(facts.config, master.config)}" if old else "")
+        if master.bundle == UNKNOWN:
+            upgrade = "; it is upgraded if it runs another Grass, and its tasks go on"
+        else:
+            old = is_outdated(host, session.name, master.bundle)
+            upgrade = f"; {upgrade_of(facts.config, master.config)}" if old else ""
+        yield f"{label}: joined before, as {own.name}{upgrade}"
         return
     assert offer is not None
     offer = replace(offer, name=offer.name or facts.hostname, address=offer.address or host.server_address())
