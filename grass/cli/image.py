@@ -35,7 +35,10 @@ def image() -> None:
 @image.command()
 @click.argument("name", required=False, default="", metavar="[NAME | FILE]")
 @click.option(
-    "--file", "archive", type=click.Path(path_type=Path), help="File written by `docker save`; NAME may rename its image."
+    "--file",
+    "archive",
+    type=click.Path(path_type=Path),
+    help="File written by `docker save`; NAME may rename its image.",
 )
 @pass_invocation
 def push(invocation: Invocation, name: str, archive: Path | None) -> None:

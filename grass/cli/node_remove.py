@@ -42,7 +42,7 @@ GONE_SECONDS = 60.0
     type=DURATION,
     default=DRAIN_SECONDS,
     metavar="DURATION",
-    help="With --drain: how long to wait for its tasks; then nothing is removed, and the drain continues.  [default: 1h]",
+    help="With --drain: how long to wait for its tasks; after that, nothing is removed.  [default: 1h]",
 )
 @click.option("--force", is_flag=True, help="Remove the node even if it has tasks or its machine does not answer.")
 @click.option("--packages", is_flag=True, help="Also remove system packages that were installed for it.")

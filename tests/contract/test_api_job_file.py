@@ -49,7 +49,9 @@ def test_what_is_no_text_is_refused_and_starts_nothing(world: ApiWorld) -> None:
 
 def test_a_viewer_sees_the_names_of_variables_and_not_their_values(world: ApiWorld, tmp_path: Path) -> None:
     path = tmp_path / "plain.yml"
-    path.write_text("# DATASET: private-set\nname: plain\ncomponents: {w: {command: 'true', env: {DATASET: private-set}}}\n")
+    path.write_text(
+        "# DATASET: private-set\nname: plain\ncomponents: {w: {command: 'true', env: {DATASET: private-set}}}\n"
+    )
     world.client().start(path)
     for user in ("ann", "root"):
         client = world.client(user)
@@ -62,7 +64,7 @@ def test_a_viewer_sees_the_names_of_variables_and_not_their_values(world: ApiWor
 
 
 def client_says(client: ApiClient) -> str:
-    """All that a client is told of the job, by every call that tells of its specification, its tasks and its history."""
+    """All that a client is told of the job: its specification, its file, its tasks and its history."""
     told = [client.job("plain", specification=True), client.job_file("plain"), client.jobs(all=True)]
     told += [client.tasks("plain"), client.why("plain"), list(client.events())]
     return str(told)

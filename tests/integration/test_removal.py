@@ -29,9 +29,10 @@ for folder in {STATE} /opt/grass /etc/grass; do
   ! [ -e $folder ] || find $folder | sort
 done
 """
+OF_CLUSTER = Made(folders=(CLUSTER,))
 
 
-def remove(mount: str = "", made: Made = Made(folders=(CLUSTER,))) -> tuple[int, list[str], str]:
+def remove(mount: str = "", made: Made = OF_CLUSTER) -> tuple[int, list[str], str]:
     """Return the exit code of a removal, the files that are left, and what it said. ``mount``: done before."""
     steps = removal_steps("c", {"c": made})
     commands = [shlex.join(action.argv) for step in steps for action in step.actions if isinstance(action, Run)]

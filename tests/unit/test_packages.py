@@ -95,5 +95,7 @@ def test_a_package_whose_service_the_owner_uses_since_then_stays(host: Path) -> 
 
 
 def test_a_package_that_is_upgraded_along_is_not_taken_for_ours() -> None:
-    said = "Inst libwbclient0 [2:4.17.9] (2:4.17.12 Debian [amd64])\nInst samba (2:4.17.12 Debian [amd64])\nConf samba\n"
+    said = (
+        "Inst libwbclient0 [2:4.17.9] (2:4.17.12 Debian [amd64])\nInst samba (2:4.17.12 Debian [amd64])\nConf samba\n"
+    )
     assert would_install(said) == ("samba",)

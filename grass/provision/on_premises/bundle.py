@@ -111,7 +111,10 @@ def planned_bundle(
     machines: Iterable[str] = (),
     pythons: Iterable[str] = PYTHONS,
 ) -> Bundle:
-    """Return the bundle for a plan, which fetches nothing: without its wheels in the cache, what ``make_bundle`` makes."""
+    """Return the bundle for a plan, which fetches nothing.
+
+    It is the real one only if its wheels are in the cache. Arguments are those of ``make_bundle``.
+    """
     machines, pythons = tuple(machines), tuple(pythons)
     others = requirements.of_nodes(target, (target.machine, *machines), pythons)
     needed = [(requirements.own(), target), *((requirements.of_node(), other) for other in others)]

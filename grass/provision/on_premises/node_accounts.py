@@ -51,8 +51,9 @@ def problems(facts: Facts, isolate: UidRange | None, *, rootless: bool) -> Itera
 
 _REMOVE = """
 command -v userdel >/dev/null || exit 0
+# the name, too: somebody's own account may have such a comment
 getent passwd | while IFS=: read -r name _ uid _ comment _; do
-  case "$name $comment" in "grass-u$uid Grass $1 "*) ;; *) continue ;; esac  # no account of somebody with such a comment
+  case "$name $comment" in "grass-u$uid Grass $1 "*) ;; *) continue ;; esac
   n=0
   # not the owner of /proc/PID: it is root while a process ends, and userdel still sees the process then
   while left=$(grep -lsE "^Uid:[[:space:]]+$uid[[:space:]]" /proc/[0-9]*/status | cut -d/ -f3) && [ -n "$left" ]; do

@@ -29,8 +29,8 @@ _TLS_NOW = (
 )
 _ISOLATION_NOW = ". This ends the tasks there, because `isolation` changes, too"
 _ENDS_TASKS = (
-    "it runs an earlier Grass, is upgraded and joins again with another `isolation`; its tasks end, and the restart "
-    "policies of their jobs decide what follows"
+    "it runs an earlier Grass, is upgraded and joins again with another `isolation`; its tasks end, and start again "
+    "whatever their restart policy"
 )
 _TASK_REDIS_NOW = (
     "`task_redis` changed; machines that joined before keep what they know of it until they are removed "

@@ -75,7 +75,9 @@ fi
 [ -z "$list" ] || apt-get remove --purge -y -q $list
 """
 _RPM_REMOVE = 'if command -v dnf >/dev/null; then dnf remove -y -q "$@"; else yum remove -y -q "$@"; fi'
-_REMOVE = f"services='{' '.join(_SERVICES)}'\nif command -v apt-get >/dev/null; then {_APT_REMOVE}\nelse {_RPM_REMOVE}\nfi"
+_REMOVE = (
+    f"services='{' '.join(_SERVICES)}'\nif command -v apt-get >/dev/null; then {_APT_REMOVE}\nelse {_RPM_REMOVE}\nfi"
+)
 
 
 def fetch_step(packages: Sequence[str], packager: str) -> Step:

@@ -84,9 +84,7 @@ def claim(wanted: Made, there: Made, records: Mapping[str, Made]) -> Made:
     """
     claimed = {name: {item for made in records.values() for item in getattr(made, name)} for name in _SHARED}
     kept = {
-        name: tuple(
-            item for item in getattr(wanted, name) if item not in getattr(there, name) or item in claimed[name]
-        )
+        name: tuple(item for item in getattr(wanted, name) if item not in getattr(there, name) or item in claimed[name])
         for name in ("files", "folders", "users", "packages", "groups")
     }
     before = dict(there.before) if not records else {}

@@ -68,7 +68,9 @@ _EMPTY = (
 state=/var/lib/grass
 theirs() { case " $kept " in *" $1 "*) return 0 ;; esac; return 1; }
 kept=$*
-[ -n "$(ls -A $state/installed 2>/dev/null)" ] || rm -rf -- /opt/grass/.bundle-* /opt/grass/install.py /opt/grass/venv.new
+if [ -z "$(ls -A $state/installed 2>/dev/null)" ]; then  # what installations that were killed left
+  rm -rf -- /opt/grass/.bundle-* /opt/grass/install.py /opt/grass/venv.new
+fi
 for folder in /run/grass /srv/grass /etc/grass $state/installed $state/clusters $state/nodes $state/samba $state \
   /opt/grass; do
   [ ! -d "$folder" ] || theirs "$folder" || mounted "$folder" || rmdir --ignore-fail-on-non-empty "$folder"

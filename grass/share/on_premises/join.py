@@ -4,9 +4,9 @@
     curl -sSf http://MASTER:51812/v1/join.py | sudo python3 - FILE
 
 It needs only Python 3.10 and Linux. It fetches the bundle of programs from the master, compares it with the digest in
-the token, and installs it in its own virtual environment: /opt/grass/venv as root, ~/.grass/venv with --rootless. All
-other options are passed to `grass join` (see `grass join --help`), and so is FILE, a join file, which may hold the token.
-The token is the only secret.
+the token, and installs it in its own virtual environment: /opt/grass/venv as root, ~/.grass/venv with --rootless. FILE
+is a join file with the token in it. It and all other options are passed to `grass join` (see `grass join --help`). The
+token is the only secret.
 """
 
 from __future__ import annotations

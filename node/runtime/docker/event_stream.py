@@ -26,10 +26,11 @@ class EventStream:
     """The open stream of events.
 
     ``connected`` is called when the stream is open, ``broken`` when it has ended, ``died`` with the id of each
-    container that ended, ``killed`` with that of each container that got a signal through the engine, and the wall time.
+    container that ended. ``killed`` is called with the id of each container that got a signal through the engine, and
+    the wall time.
 
-    ``ended``: wall time at which the engine closed the stream, as it does when it ends; None: it has not, or it was this
-    side that gave up.
+    ``ended``: wall time at which the engine closed the stream, as it does when it ends. None: it has not, or it was
+    this side that gave up.
     """
 
     def __init__(

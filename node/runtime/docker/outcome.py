@@ -29,8 +29,8 @@ class Outcome(NamedTuple):
 class Past(NamedTuple):
     """Further facts. ``booted``: wall time of this boot. ``stderr``: its beginning. ``memory``: its limit in bytes.
 
-    ``signalled``: Grass sent it a signal. ``left``: wall time at which the machine began to shut down in the boot of the
-    container, if that is known. ``with_engine``: the engine stopped it because the engine itself was stopped.
+    ``signalled``: Grass sent it a signal. ``left``: wall time at which the machine began to shut down in the boot of
+    the container, if that is known. ``with_engine``: the engine stopped it because the engine itself was stopped.
     """
 
     same_boot: bool = True
