@@ -39,7 +39,7 @@ def _state(command: tuple[str, ...]) -> str:
 
 
 class Shutdown:
-    """Where the node-agent is on its way out: nothing begun, telling the master, or waiting for its tasks to end.
+    """The way of a node-agent out: nothing begun, telling the master, or waiting for its tasks to end.
 
     Times are steady seconds.
     """

@@ -17,7 +17,7 @@ _FILE = "shutdown.json"
 
 
 class Note(NamedTuple):
-    """``boot``: id of the boot that ends. ``at``: wall time of the beginning of its end."""
+    """The note. ``boot``: id of the boot that ends. ``at``: wall time of the beginning of its end."""
 
     boot: str
     at: float
