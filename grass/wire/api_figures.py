@@ -1,4 +1,4 @@
-"""How the API server is doing, for ``/metrics``: what it sends to the monitor with each question for the page.
+"""Questions of the API server to the monitor: for the page ``/metrics``, and for what users keep in the share.
 
 Used by ``master.api`` and ``master.monitor``.
 """
@@ -24,11 +24,27 @@ class Operation(msgspec.Struct):
     """Requests that were answered with a status of 500 or more."""
 
 
-class ApiFigures(msgspec.Struct):
+class ApiFigures(msgspec.Struct, tag_field="ask", tag="page"):
+    """A question for the page. It says how the API server is doing."""
+
     operations: dict[str, Operation] = {}
     """By ``operationId``."""
     waiting: int = 0
     """Requests that wait or follow now."""
 
 
-API_FIGURES: Form[ApiFigures] = Form(ApiFigures)
+class KeptQuestion(msgspec.Struct, frozen=True, tag_field="ask", tag="kept"):
+    """A question for what users keep in the share, to be measured now."""
+
+
+class KeptAnswer(msgspec.Struct, frozen=True):
+    """What users with a quota keep in the share, at the last measurement of all that may have changed."""
+
+    users: dict[str, dict[str, int]]
+    """User → ``space`` in bytes, and number of ``files``."""
+    age: float | None = None
+    """Seconds since that measurement began. None: there was none yet."""
+
+
+QUESTION: Form[ApiFigures | KeptQuestion] = Form(ApiFigures | KeptQuestion)
+KEPT_ANSWER: Form[KeptAnswer] = Form(KeptAnswer)

@@ -3,7 +3,7 @@
 A scraper on the master's own machine needs nothing. Any other sends the token that an administrator wrote into
 ``master/metrics-token`` (``Authorization: Bearer …``). Without that file, others are refused. The same page over TLS
 (``metrics_tls``) also accepts client certificates, and no scraper without one of the two. Used by ``app`` and
-``server``.
+``server``; ``shares`` asks the monitor, too.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _answer(api: Api, authorization: str, has_certificate: bool) -> tuple[int, s
 def _page(api: Api) -> bytes:
     """Return the page. Raises UnreachableError."""
     question = encode(api.latencies.figures(api.waiting_slots.taken))
-    page = _ask(str(api.config.socket("monitor")), question)
+    page = ask_monitor(api, question)
     if not page:
         raise UnreachableError("the monitor cannot read the store")
     return page
@@ -100,8 +100,9 @@ def _token(api: Api) -> str | None:
     return text if len(text) >= _SHORTEST_TOKEN else None
 
 
-def _ask(path: str, question: str) -> bytes:
-    """Return the page; empty if the monitor cannot make one. Raises UnreachableError."""
+def ask_monitor(api: Api, question: str) -> bytes:
+    """Return the monitor's answer; empty if it has none. Raises UnreachableError."""
+    path = api.config.socket("monitor")
     try:
         with closing(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as connection:
             connection.settimeout(_PATIENCE)

@@ -12,19 +12,25 @@ from collections.abc import Iterable, Mapping, Sequence
 from flask import Blueprint
 
 from grass import clock
+from grass.errors import UndecodableError, UnreachableError
 from grass.model.lifecycle import JobState, NodeState
-from grass.model.policy import ClusterPolicy
+from grass.model.policy import FILES, SPACE, ClusterPolicy
 from grass.store.job_index import BEGUN, EVERYBODY, WAITING
+from grass.wire.api_figures import KEPT_ANSWER, KeptQuestion
+from grass.wire.codec import encode
 from grass.wire.job_record import ComponentRecord, JobRecord
 from grass.wire.usage_record import UsageRecord
 from grass.wire.user_views import QueuedView, SharesView, UserShare
 from master.api.call import Api, Call
+from master.api.metrics import ask_monitor
 from master.api.registry import noun_blueprint
 
 MOST = 2_000
 """Active jobs that are counted, the newest."""
 QUEUE = 50
 """Waiting jobs that are shown, those served first."""
+PATIENCE, _PAUSE = 3.0, 0.1
+"""Seconds that a measurement of the share may take before the last figures are shown, and between two looks at it."""
 _GONE = (NodeState.LEFT, NodeState.LOST, NodeState.JOINING)
 
 
@@ -36,7 +42,7 @@ def show_shares(call: Call) -> SharesView:
     store = call.api.store
     active = store.runs(store.job_index.newest([BEGUN, WAITING], EVERYBODY, MOST, None))
     past = decayed(store.usage(), clock.steady(), clock.boot_id(), call.api.config.master.usage_half_life)
-    shares = _shares(_allocated(call, active), _whole(call), past, active, call.api.config.master)
+    shares = _shares(_allocated(call, active, kept_now(call.api)), _whole(call), past, active, call.api.config.master)
     by_user = {share.user: share for share in shares}
     waiting = [record for record in active if record.state is JobState.QUEUED]
     order = sorted(waiting, key=lambda record: (-record.priority, _counted(by_user[record.user]), record.submitted))
@@ -58,7 +64,26 @@ def _whole(call: Call) -> Counter[str]:
     return whole
 
 
-def _allocated(call: Call, active: Sequence[JobRecord]) -> dict[str, Counter[str]]:
+def kept_now(api: Api) -> Mapping[str, Mapping[str, int]]:
+    """Return what users with such a quota keep in the share, measured now if that takes ``PATIENCE`` at most."""
+    policy = api.config.master
+    if not any({SPACE, FILES} & quota.keys() for quota in (*policy.quotas.values(), policy.default_quota)):
+        return {}
+    since = clock.steady()
+    try:
+        while True:
+            answer = KEPT_ANSWER.decode(ask_monitor(api, encode(KeptQuestion())))
+            waited = clock.steady() - since
+            if (answer.age is not None and answer.age <= waited) or waited > PATIENCE:
+                return answer.users
+            clock.sleep(_PAUSE)
+    except (UnreachableError, UndecodableError):  # the monitor starts; the master-agent has its last figures
+        return api.store.kept_files()
+
+
+def _allocated(
+    call: Call, active: Sequence[JobRecord], kept_files: Mapping[str, Mapping[str, int]]
+) -> dict[str, Counter[str]]:
     """Return what tasks on nodes have, by user, and what they keep in the share, if a quota limits it."""
     found: dict[str, Counter[str]] = {}
     for record in active:
@@ -68,7 +93,7 @@ def _allocated(call: Call, active: Sequence[JobRecord]) -> dict[str, Counter[str
             amounts = found.setdefault(record.user, Counter())
             for resource, amount in component.resources.amounts().items():
                 amounts[resource] += amount * counts.get(name, 0)
-    for user, kept in call.api.store.kept_files().items():
+    for user, kept in kept_files.items():
         found.setdefault(user, Counter()).update(kept)
     return found
 

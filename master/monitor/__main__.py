@@ -44,7 +44,8 @@ def main(path: str) -> int:
         nodes, newest = monitor.nodes.copy(), monitor.newest.copy()
         return rendered(collect(config, api, backend, keys, nodes, newest, waits, figures))
 
-    server = PageServer(config.socket("monitor"), page)
+    kept = KeptFilesWatch(config, api)
+    server = PageServer(config.socket("monitor"), page, kept.ask)
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
@@ -52,7 +53,6 @@ def main(path: str) -> int:
     notifier = Notifier()
     notifier.ready()
     server.start()
-    kept = KeptFilesWatch(config, api)
     _run([monitor.turn, _Ends(api, waits).turn, kept.turn], monitor.forget, notifier, stop)
     kept.close()
     server.stop()

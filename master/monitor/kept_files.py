@@ -4,7 +4,7 @@ A user's files are ``data/NAME/``, ``data/shared/NAME/``, the folders of the use
 pushed. To walk through few files, the folder of a job that has ended is measured once and then remembered. Other
 folders are measured again only if their user may have changed something: jobs of the user were active, the user pushed
 or removed files, or the user exceeds a limit. Everything is measured again after an hour. Measuring takes at most a
-twentieth of the time. Used by ``__main__``.
+twentieth of the time, and half of it while somebody asks for the figures. Used by ``__main__``.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import logging
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -29,6 +30,7 @@ from grass.files.share import blob_path, incoming, read_index
 from grass.model.policy import FILES, SPACE, exceeded
 from grass.store.api_store import ApiStore
 from grass.store.job_index import BEGUN, ENDED
+from grass.wire.api_figures import KeptAnswer
 from grass.wire.codec import encode
 from grass.wire.tickets import KeptFiles
 from master.monitor.folder_sizes import SIZES
@@ -78,7 +80,7 @@ class _Measuring:
 
 
 class KeptFilesWatch:
-    """Call ``turn`` often; it never waits for the measurement."""
+    """Call ``turn`` often; it never waits for the measurement. Safe for several threads."""
 
     def __init__(self, config: ClusterConfig, api: ApiStore, steady: Callable[[], float] = clock.steady) -> None:
         self._config = config
@@ -90,16 +92,34 @@ class KeptFilesWatch:
         self._told: dict[str, dict[str, int]] | None = None
         self._measuring: _Measuring | None = None
         self._due = 0.0
+        self._lock = threading.Lock()
+        self._asked = self._seen = -1e9
+        """Steady seconds at which somebody asked, and at which the last complete measurement began."""
+        self._rested = 0.0
+        """When a measurement that somebody asks for may begin."""
 
     def turn(self) -> None:
         """Begin a measurement if one is due, or take the result of one. Raises UnreachableError."""
-        if not self._limited:
-            return
+        if self._limited:
+            with self._lock:
+                self._turn()
+
+    def ask(self) -> KeptAnswer:
+        """Return the last figures, and have them measured again soon. Raises UnreachableError."""
+        with self._lock:
+            if self._asked <= self._seen:
+                self._asked = self._steady()
+            if self._limited:
+                self._turn()
+            age = None if self._seen < 0 else self._steady() - self._seen
+            return KeptAnswer({name: user.kept for name, user in self._users.items() if user.kept}, age)
+
+    def _turn(self) -> None:
         if self._measuring is not None:
             if self._measuring.process.poll() is not None:
                 done, self._measuring = self._measuring, None
                 self._take(done)
-        elif self._steady() >= self._due:
+        elif (now := self._steady()) >= self._due or (self._asked > self._seen and now >= self._rested):
             self._due = self._steady() + EVERY
             self._begin()
 
@@ -115,7 +135,7 @@ class KeptFilesWatch:
         return self._config.master.quotas.get(user, self._config.master.default_quota)
 
     def _begin(self) -> None:
-        due, images = [], self._images()
+        due, images, begun = [], self._images(), self._steady()
         known: list[InputError] = []  # a damaged file of a user is reported by the API server
         names = {record.user for record in records(self._config.master_dir, known.append)}
         names |= {user for user in self._config.master.quotas if user != "default"}
@@ -128,6 +148,7 @@ class KeptFilesWatch:
         if due:
             self._start(due)
         else:
+            self._seen = begun
             self._tell()
 
     def _images(self) -> dict[str, set[str]]:
@@ -148,6 +169,7 @@ class KeptFilesWatch:
             del user.ended[folder]
         pushed, before = pushed_at(self._config, name), (user.pushed, user.active, user.images)
         again = self._steady() - user.at > AGAIN
+        asked = user.at <= self._asked
         if again or pushed != user.pushed:
             user.ended.clear()
         user.newly_ended = ended - user.ended.keys()
@@ -156,7 +178,7 @@ class KeptFilesWatch:
         user.pushed, user.active, user.images = pushed, bool(active), images
         over = exceeded(self._quota(name), user.kept)
         changed = bool(active or removed or user.newly_ended) or before != (pushed, bool(active), images)
-        user.due |= again or changed or bool(over)
+        user.due |= again or changed or asked or bool(over)
         return user.due
 
     def _start(self, due: list[str]) -> None:
@@ -172,6 +194,7 @@ class KeptFilesWatch:
     def _take(self, done: _Measuring) -> None:
         now = self._steady()
         self._due = now + max(EVERY, REST * (now - done.begun))
+        self._rested = now + (now - done.begun)
         with done.answer:
             done.answer.seek(0)
             try:
@@ -186,6 +209,7 @@ class KeptFilesWatch:
                 parts = [*user.ended.values(), *(sizes.get(folder, _NOTHING) for folder in user.folders)]
                 user.kept = {kind: sum(part[kind] for part in parts) for kind in (SPACE, FILES)}
                 user.at, user.due = done.begun, False
+        self._seen = done.begun
         self._tell()
 
     def _tell(self) -> None:

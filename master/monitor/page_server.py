@@ -1,7 +1,8 @@
-"""Serves the text of ``/metrics`` on the unix socket ``monitor.sock``, to the API server. Used by the monitor.
+"""Answers the API server on the unix socket ``monitor.sock``: with the text of ``/metrics``, or what users keep in the
+share. Used by the monitor.
 
-One question is one connection: a line of JSON (``ApiFigures``), then the page, then the end. The socket is readable by
-the cluster's user only. The API server decides who may see the page.
+One question is one connection: a line of JSON (``api_figures.QUESTION``), then the answer, then the end. The socket is
+readable by the cluster's user only. The API server decides who may see the answer.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 from grass.errors import UndecodableError, UnreachableError
-from grass.wire.api_figures import API_FIGURES, ApiFigures
+from grass.model.exhaustive import assert_never
+from grass.wire.api_figures import QUESTION, ApiFigures, KeptAnswer, KeptQuestion
+from grass.wire.codec import encode
 
 _MOST_QUESTION = 1 << 20
 _PATIENCE = 5.0
@@ -27,12 +30,14 @@ log = logging.getLogger("grass.monitor")
 class PageServer:
     """The server of ``monitor.sock``.
 
-    ``page`` makes the text. It is called in the server's thread, for one question at a time.
+    ``page`` makes the text, and ``kept`` says what users keep. They are called in the server's thread, for one question
+    at a time.
     """
 
-    def __init__(self, path: Path, page: Callable[[ApiFigures], bytes]) -> None:
+    def __init__(self, path: Path, page: Callable[[ApiFigures], bytes], kept: Callable[[], KeptAnswer]) -> None:
         self._path = path
         self._page = page
+        self._kept = kept
         path.unlink(missing_ok=True)
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._listener.bind(str(path))
@@ -76,6 +81,13 @@ class PageServer:
                 return
             question += part
         try:
-            connection.sendall(self._page(API_FIGURES.decode(question)))
+            match QUESTION.decode(question):
+                case ApiFigures() as figures:
+                    answer = self._page(figures)
+                case KeptQuestion():
+                    answer = encode(self._kept()).encode()
+                case other:
+                    assert_never(other)
+            connection.sendall(answer)
         except (UndecodableError, UnreachableError) as error:
-            log.warning("no page of metrics: %s", error)
+            log.warning("no answer for the API server: %s", error)

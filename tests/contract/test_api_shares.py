@@ -13,11 +13,13 @@ from grass import clock
 from grass.cli.shares import share_lines
 from grass.model.lifecycle import NodeState
 from grass.model.resources import Resources
+from grass.wire.api_figures import KeptAnswer
 from grass.wire.codec import encode as pack
 from grass.wire.usage_record import UsageRecord
 from master.agent.node_run import NodeRun
 from master.agent.records import node_record
 from master.api.shares import decayed
+from master.monitor.page_server import PageServer
 from tests.support.api_world import LOCAL, ApiWorld, api_world
 
 
@@ -77,6 +79,25 @@ def test_what_users_have_is_told_with_their_quotas(tmp_path: Path) -> None:
     lines = share_lines(view, 160)
     assert "cpu 1 of 2, files 7, gpu 0 of 1, memory 64MiB, space 1GiB of 2GiB" in lines[1]
     assert "memory 0B of 1GiB" in lines[2]
+
+
+def test_what_users_keep_is_measured_when_somebody_asks(tmp_path: Path) -> None:
+    """The monitor has old figures first. Without a monitor, those of the master-agent are shown."""
+    answers = [
+        KeptAnswer({"ann": {"space": 4096, "files": 1}}, 60.0),
+        KeptAnswer({"ann": {"space": 8192, "files": 2}}, 0.0),
+    ]
+    master = replace(LOCAL, quotas={"ann": {"files": 9}})
+    with api_world(tmp_path, master=master) as world:
+        world.backend.apply([("HSET", world.keys.kept_files, "ann", '{"space":0,"files":7}')])
+        assert "files 7 of 9" in share_lines(world.client("root").shares(), 160)[1]
+        monitor = PageServer(world.config.socket("monitor"), lambda _: b"", lambda: answers.pop(0))
+        monitor.start()
+        try:
+            assert "files 2 of 9" in share_lines(world.client("root").shares(), 160)[1]
+        finally:
+            monitor.stop()
+    assert answers == []
 
 
 def test_use_decays_and_that_of_an_earlier_boot_counts_as_of_now() -> None:

@@ -157,3 +157,16 @@ def test_a_change_is_measured_again_after_a_measurement_that_failed(tmp_path: Pa
     assert made.measured(100)["files"] == 1  # this one failed
     assert made.measured(100)["files"] == 2
     made.watch.close()
+
+
+def test_who_asks_gets_figures_of_this_moment(tmp_path: Path) -> None:
+    made = Watched(tmp_path, LIMITS)
+    made.write("data/ann/a", 4096)
+    assert made.measured()["files"] == 1
+    made.now += 1.0
+    made.write("data/ann/unseen", 4096)
+    asked = made.now
+    assert made.watch.ask().users["ann"]["files"] == 1, "it does not wait"
+    wait_until(lambda: (made.watch.ask().age or 0.0) <= made.now - asked, 20, "a measurement")
+    assert made.watch.ask().users["ann"]["files"] == 2
+    assert made.told()[-1]["ann"]["files"] == 2, "the master-agent learns it, too"

@@ -10,9 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from grass.wire.api_figures import ApiFigures
+from grass.wire.api_figures import ApiFigures, KeptAnswer
 from grass.wire.codec import encode
 from master.monitor.page_server import PageServer
+
+
+def nothing() -> KeptAnswer:
+    return KeptAnswer({})
 
 
 def test_a_page_that_fails_is_logged_and_the_next_one_is_served(
@@ -26,7 +30,7 @@ def test_a_page_that_fails_is_logged_and_the_next_one_is_served(
             raise made
         return made
 
-    server = PageServer(tmp_path / "m.sock", page)
+    server = PageServer(tmp_path / "m.sock", page, nothing)
     server.start()
     try:
         assert [ask(tmp_path / "m.sock") for _ in range(2)] == [b"", b"# EOF\n"]
@@ -36,7 +40,7 @@ def test_a_page_that_fails_is_logged_and_the_next_one_is_served(
 
 
 def test_pages_are_served_again_once_there_are_file_descriptors_again(tmp_path: Path) -> None:
-    server = PageServer(tmp_path / "m.sock", lambda _: b"# EOF\n")
+    server = PageServer(tmp_path / "m.sock", lambda _: b"# EOF\n", nothing)
     server.start()
     try:
         with unconnected() as first, unconnected() as second:
