@@ -1,4 +1,7 @@
-"""Entry point of the `grass` program. Handles Ctrl-C and TERM while the other modules are still being imported.
+"""Entry point of the `grass` program: what has to be done before the other modules are imported.
+
+The folders of ``PYTHONPATH`` are for the user's programs. A ``click.py`` or ``redis.py`` there must not be imported in
+place of the package that Grass needs. Ctrl-C and TERM must not print a traceback of an interrupted import.
 
 Called by the installed program (``pyproject.toml``).
 """
@@ -6,12 +9,18 @@ Called by the installed program (``pyproject.toml``).
 from __future__ import annotations
 
 import os
-import signal
-from types import FrameType
-from typing import NoReturn
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import FrameType
+    from typing import NoReturn
 
 
 def main() -> NoReturn:
+    installed_first()
+    import signal
+
     listens = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # False: SIGINT is ignored (nohup)
     ends = signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
     if listens:
@@ -25,6 +34,21 @@ def main() -> NoReturn:
     if ends:
         signal.signal(signal.SIGTERM, grass.on_term)
     grass.main()
+
+
+def installed_first() -> None:
+    """Search the standard library and installed packages before the folders that Python puts in front of them.
+
+    These are the folder of the program, or the current one, and those of ``PYTHONPATH``. A folder with Grass itself
+    keeps its place. The others come last: a package that is only there is found.
+    """
+    grass = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # noqa: PTH100, PTH120 pathlib imports much
+    standard = os.path.dirname(os.__file__)  # noqa: PTH120
+    if standard in sys.path:
+        before = sys.path[: sys.path.index(standard)]
+        kept = [folder for folder in before if folder == grass]
+        later = [folder for folder in before if folder != grass]
+        sys.path[:] = kept + sys.path[len(before) :] + later
 
 
 def _interrupted(number: int, frame: FrameType | None) -> NoReturn:

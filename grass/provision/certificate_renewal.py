@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import logging
 import subprocess
-import sys
 import threading
 
+from grass import own_program
 from grass.config import ClusterConfig
 
 AGAIN = 900.0
@@ -40,7 +40,7 @@ def _run(config: ClusterConfig) -> None:
 
 def _why_not(config: ClusterConfig) -> str:
     """Renew if it is due. Return why that failed."""
-    command = [sys.executable, "-m", "grass.provision.host_certificate", "renew", str(config.path)]
+    command = own_program.command("grass.provision.host_certificate", "renew", str(config.path))
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_LONGEST, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:

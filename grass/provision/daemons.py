@@ -8,10 +8,10 @@ from __future__ import annotations
 import os
 import resource
 import shlex
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from grass import own_program
 from grass.config import ClusterConfig
 from grass.errors import InputError
 
@@ -52,11 +52,12 @@ def daemons(config: ClusterConfig, redis: list[str]) -> list[Daemon]:
 
     ``redis``: the command of the embedded server, empty if the cluster uses the user's own redis.
     """
-    python = [sys.executable, "-m"]
     found = [Daemon(REDIS, tuple(redis))] if redis else []
     if config.task_redis:
         found.append(Daemon(TASK_REDIS, task_redis(config, redis[0])))
-    return found + [Daemon(name, (*python, module, str(config.path))) for name, module in MODULES.items()]
+    return found + [
+        Daemon(name, tuple(own_program.command(module, str(config.path)))) for name, module in MODULES.items()
+    ]
 
 
 def names(config: ClusterConfig) -> list[str]:

@@ -13,7 +13,7 @@ import sys
 import threading
 from pathlib import Path
 
-from grass import clock
+from grass import clock, own_program
 from grass.config import ClusterConfig
 from grass.model.mode import LOCAL
 from grass.provision import processes, runtime_folder, stopping
@@ -61,10 +61,19 @@ def _is_gone(path: Path) -> bool:
 
 def _end_apart(path: Path) -> None:
     """Start the work through a shell, so that it is not a child of this process. There is no folder for a log."""
-    command = [sys.executable, "-m", "grass.provision.removed_folder", str(path)]
+    command = own_program.command("grass.provision.removed_folder", str(path))
     nowhere = subprocess.DEVNULL
     words = ["/bin/sh", "-c", '"$@" &', "sh", *command]
-    subprocess.run(words, stdin=nowhere, stdout=nowhere, stderr=nowhere, cwd="/", start_new_session=True, check=True)
+    subprocess.run(
+        words,
+        stdin=nowhere,
+        stdout=nowhere,
+        stderr=nowhere,
+        env=own_program.environment(),
+        cwd="/",
+        start_new_session=True,
+        check=True,
+    )
 
 
 def removed_cluster(path: Path) -> ClusterConfig:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import sys
 from collections.abc import Iterable
 
+from grass import own_program
 from grass.config import ClusterConfig
 from grass.errors import GrassError
 from grass.model.runtime import RuntimeName
@@ -44,7 +44,8 @@ def stop(config: ClusterConfig, *, forever: bool = False) -> None:
 def _end_containers(config: ClusterConfig, forever: bool) -> None:
     """End the cluster's containers. An engine that is down does not stop the call; its error is shown to the user."""
     options = ["--remove"] if forever else []
-    subprocess.run([sys.executable, "-m", "node.runtime.docker.sweep", str(config.path), *options], check=False)
+    command = own_program.command("node.runtime.docker.sweep", str(config.path), *options)
+    subprocess.run(command, env=own_program.environment(), cwd="/", check=False)
 
 
 def end_orphans(config: ClusterConfig) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import http.client
 import socket
 import subprocess
-import sys
 import xmlrpc.client
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from xml.parsers.expat import ExpatError
 
+from grass import own_program
 from grass.config import ClusterConfig
 from grass.environment import inherited_environment
 from grass.errors import GrassError
@@ -63,11 +63,11 @@ class Supervisor:
         """
         self._socket.unlink(missing_ok=True)
         done = subprocess.run(
-            [sys.executable, "-m", "supervisor.supervisord", "-c", str(self._conf)],
+            own_program.command("supervisor.supervisord", "-c", str(self._conf)),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            env={**inherited_environment(), **self._listens()},
+            env={**own_program.environment(inherited_environment()), **self._listens()},
             cwd="/",
             start_new_session=True,
             check=False,

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import logging
 import subprocess
-import sys
 import tempfile
 import threading
 from collections.abc import Callable, Mapping
@@ -19,7 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import IO
 
-from grass import clock
+from grass import clock, own_program
 from grass.api.user_files import records
 from grass.config import ClusterConfig
 from grass.errors import GrassError, InputError, UndecodableError
@@ -187,7 +186,7 @@ class KeptFilesWatch:
         with tempfile.TemporaryFile() as asked:
             asked.write(encode(folders).encode())
             asked.seek(0)
-            command = [sys.executable, "-m", "master.monitor.folder_sizes"]
+            command = own_program.command("master.monitor.folder_sizes")
             process = subprocess.Popen(command, stdin=asked, stdout=answer, stderr=subprocess.DEVNULL)
         self._measuring = _Measuring(process, answer, due, self._steady())
 

@@ -41,7 +41,9 @@ DAEMONS = {
     "node-agent",
     "node-api-server",
 }
-PROGRAM = [sys.executable, "-c", "from grass.cli.main import main; main()"]
+PROGRAM = [sys.executable, "-c", "from grass.cli.entry import main; main()"]
+FOREIGN = ("click", "gunicorn", "master", "msgspec", "node", "psutil", "redis", "signal", "supervisor", "yaml")
+"""Modules of a user that have the names of what Grass imports."""
 
 
 class Grass:
@@ -50,7 +52,12 @@ class Grass:
     def __init__(self, home: Path) -> None:
         self.home = home
         kept = {key: value for key, value in os.environ.items() if not key.startswith("GRASS_")}
-        self.environment = {**kept, "GRASS_HOME": str(home), "PYTHONWARNINGS": "error"}
+        modules = home / "modules"
+        modules.mkdir(parents=True, exist_ok=True)
+        for name in FOREIGN:
+            (modules / f"{name}.py").write_text(f"raise SystemExit('{name} of the user was imported')")
+        self.modules = modules
+        self.environment = {**kept, "GRASS_HOME": str(home), "PYTHONWARNINGS": "error", "PYTHONPATH": str(modules)}
 
     def __call__(self, *arguments: str, timeout: float = 40) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -154,6 +161,16 @@ def wait_for_line(process: subprocess.Popen[str], pattern: str) -> str:
 def finish(process: subprocess.Popen[str]) -> tuple[int, str, str]:
     out, err = process.communicate(timeout=30)
     return process.returncode, out, err
+
+
+def test_modules_of_the_user_are_for_tasks_and_not_for_grass(grass: Grass) -> None:
+    shown = "import os; print(os.environ['PYTHONPATH']); import yaml"
+    done = grass("run", "--", sys.executable, "-c", shown)
+    assert done.stdout == f"{grass.modules}\n" and "yaml of the user was imported" in done.stderr
+    there = subprocess.run(
+        [*PROGRAM, "status"], env=grass.environment, cwd=grass.modules, capture_output=True, text=True, timeout=30
+    )
+    assert (there.returncode, there.stderr) == (0, "")
 
 
 def test_status_names_each_daemon_with_pid_state_and_start(grass: Grass) -> None:
@@ -422,9 +439,6 @@ def test_an_interrupted_wait_leaves_the_job_alone(grass: Grass, folder: Path) ->
     grass.good("job", "stop", "left", "--grace", "0")
 
 
-ENTRY = [sys.executable, "-c", "from grass.cli.entry import main; main()"]
-
-
 @contextmanager
 def unanswered(grass: Grass, tmp_path: Path, request: str) -> Iterator[tuple[SilentProxy, dict[str, str]]]:
     """Yield a proxy that keeps the answer to a request back, and the environment of commands that go through it."""
@@ -443,7 +457,7 @@ def interrupted(
     """Send a signal to a command while its request is on its way. Return its exit code, and what it said."""
     with unanswered(grass, tmp_path, request) as (proxy, environment):
         process = subprocess.Popen(
-            [*ENTRY, *command],
+            [*PROGRAM, *command],
             env=environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -494,7 +508,7 @@ def test_other_interrupted_changes_say_so_too(
 def test_ctrl_c_during_the_submission_of_a_run_stops_its_job(grass: Grass, tmp_path: Path) -> None:
     with unanswered(grass, tmp_path, "POST /v1/jobs ") as (proxy, environment):
         process = subprocess.Popen(
-            [*ENTRY, "run", "--name", "unsure-run", "--", "sleep", "100"],
+            [*PROGRAM, "run", "--name", "unsure-run", "--", "sleep", "100"],
             env=environment,
             stdin=subprocess.DEVNULL,
             stderr=subprocess.PIPE,

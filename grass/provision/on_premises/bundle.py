@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
-from grass import __version__
+from grass import __version__, own_program
 from grass.errors import InputError, UnreachableError
 from grass.lines import lines_of
 from grass.provision.filelock import file_lock
@@ -181,12 +181,13 @@ def _fetch(needed: list[str], target: Target, wheels: Path) -> None:
 
 
 def _download(wanted: list[str], target: Target, before: Path, folder: Path) -> None:
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-input"]
+    command = own_program.command("pip", "download", "--quiet", "--disable-pip-version-check", "--no-input")
     command += ["--only-binary=:all:", "--implementation", "cp", "--python-version", target.python]
     command += [word for platform in target.platforms() for word in ("--platform", platform)]
     command += ["--find-links", str(before), "--dest", str(folder), *wanted]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
+        env = own_program.environment()
+        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=_SECONDS, check=False)
     except subprocess.TimeoutExpired:
         raise UnreachableError(f"pip did not fetch the packages for {target} within {_SECONDS} s") from None
     if done.returncode == 0:

@@ -20,8 +20,8 @@ import zipfile
 from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 
+from grass import own_program
 from grass.atomic_file import replace_file
-from grass.environment import whole_environment
 from grass.errors import UnreachableError
 
 PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
@@ -49,10 +49,10 @@ def archives(wheels: Iterable[Path], cache: Path) -> dict[str, Path]:
 
 
 def _compile_apart(pairs: list[str]) -> None:
-    command = [sys.executable, "-m", "grass.provision.on_premises.bytecode", *pairs]
-    env = {**whole_environment(), "PYTHONHASHSEED": "0"}
+    command = own_program.command("grass.provision.on_premises.bytecode", *pairs)
+    env = {**own_program.environment(), "PYTHONHASHSEED": "0"}
     try:
-        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=_SECONDS, check=False)
+        done = subprocess.run(command, env=env, cwd="/", capture_output=True, text=True, timeout=_SECONDS, check=False)
     except subprocess.TimeoutExpired:
         raise UnreachableError(f"the packages for hosts were not compiled within {_SECONDS} s") from None
     if done.returncode:

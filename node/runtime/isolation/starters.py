@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from grass import clock, environment
+from grass import clock, environment, own_program
 from node.runtime import proc
 from node.runtime.adoption import MARK
 from node.runtime.isolation import processes, system_call_filter
@@ -156,7 +156,7 @@ class Starters:
                 os.write(passed[-1], refused)
                 for descriptor in passed:
                     os.set_inheritable(descriptor, True)
-                words = [sys.executable, "-m", _PROGRAM, *map(str, passed), *self._folders]
+                words = own_program.command(_PROGRAM, *map(str, passed), *self._folders)
                 return processes.Program(sys.executable, words, environment.whole_environment())
 
             with requests:
