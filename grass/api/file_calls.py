@@ -26,15 +26,18 @@ class FileCalls(Requests):
 
         return transfers.push(access_in(self.folder), Path(local), remote, _silent, copy_links=copy_links)
 
-    def pull(self, remote: str, local: str | Path = ".") -> int:
+    def pull(self, remote: str, local: str | Path = ".", *, force: bool = False) -> int:
         """Fetch a file, or the content of a folder, from the share to ``local``; return the number of bytes compared.
 
-        As `grass data pull`. Raises InputError, NotFoundError, UnreachableError.
+        As `grass data pull`. Raises InputError, NotFoundError, UnreachableError; ConflictError if it would overwrite
+        files that were edited here, without ``force``.
         """
         from grass.files import transfers
         from grass.files.access import access_in
+        from grass.files.pulled import FOLDER, Pulled
 
-        return transfers.pull(access_in(self.folder), remote, Path(local), _silent)
+        pulled = Pulled(self.folder / FOLDER)
+        return transfers.pull(access_in(self.folder), remote, Path(local), _silent, pulled, force=force)
 
     def sign_off_image(self, name: str, digest: str, programs: Sequence[str] | None = None) -> View:
         """Let nodes load the image ``name`` only with this digest (64 hexadecimal digits, of its configuration).

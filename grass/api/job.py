@@ -73,12 +73,13 @@ class Job:
             raise InputError(f"job {self.id}: its files are on other machines; fetch them with its method pull")
         return self._client.folder / "data" / "jobs" / self.id
 
-    def pull(self, path: str = "", local: str | Path | None = None) -> int:
+    def pull(self, path: str = "", local: str | Path | None = None, *, force: bool = False) -> int:
         """Fetch the files that it wrote to ``GRASS_OUTPUT``, or ``path`` of them, to ``local`` (default: ``./ID``).
 
-        Return the number of bytes compared. Raises NotFoundError, UnreachableError.
+        Return the number of bytes compared. Raises NotFoundError, UnreachableError; ConflictError if it would overwrite
+        files that were edited here, without ``force``.
         """
-        return self._client.pull(f"jobs/{self.id}/{path}".rstrip("/"), local or self.id)
+        return self._client.pull(f"jobs/{self.id}/{path}".rstrip("/"), local or self.id, force=force)
 
     def delete(self) -> None:
         """Delete it with its logs, once it has ended. Raises ConflictError before."""

@@ -49,11 +49,16 @@ def push(invocation: Invocation, local: Path, remote: str, copy_links: bool) -> 
 @data.command()
 @click.argument("remote")
 @click.argument("local", type=click.Path(path_type=Path), default=".")
+@transfer.force
 @pass_invocation
-def pull(invocation: Invocation, remote: str, local: Path) -> None:
-    """Fetch REMOTE from the share to LOCAL (default: here)."""
+def pull(invocation: Invocation, remote: str, local: Path, force: bool) -> None:
+    """Fetch REMOTE from the share to LOCAL (default: here).
+
+    A repeated pull fetches what is new. It refuses to overwrite files that were edited here, without --force.
+    """
     begun = clock.steady()
-    size = transfers.pull(transfer.access(invocation), remote, local, transfer.shown(invocation.output))
+    progress, pulled = transfer.shown(invocation.output), transfer.pulled(invocation)
+    size = transfers.pull(transfer.access(invocation), remote, local, progress, pulled, force=force)
     transfer.done(invocation.output, f"{remote} → {local}", size, clock.steady() - begun, str(local))
 
 

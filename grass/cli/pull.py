@@ -21,12 +21,18 @@ from grass.files import paths, transfers
 @click.argument("name", type=JOB)
 @click.argument("path", default="")
 @click.option("--to", "local", type=click.Path(path_type=Path), help="Target folder or file. [default: ./NAME]")
+@transfer.force
 @pass_invocation
-def pull(invocation: Invocation, name: str, path: str, local: Path | None) -> None:
-    """Fetch a job's GRASS_OUTPUT folder, or PATH in it."""
+def pull(invocation: Invocation, name: str, path: str, local: Path | None, force: bool) -> None:
+    """Fetch a job's GRASS_OUTPUT folder, or PATH in it.
+
+    A repeated pull fetches what is new. It refuses to overwrite files that were edited here, without --force.
+    """
     view = invocation.client().job(name, specification=False)
     remote = f"{paths.JOBS}/{view['id']}/{paths.to_read(path)}".rstrip("/")
     target = local or Path(view["name"])
     begun = clock.steady()
-    size = transfers.pull(transfer.access(invocation), remote, target, transfer.shown(invocation.output))
+    pulled = transfer.pulled(invocation)
+    progress = transfer.shown(invocation.output)
+    size = transfers.pull(transfer.access(invocation), remote, target, progress, pulled, force=force)
     transfer.done(invocation.output, f"{remote} → {target}", size, clock.steady() - begun, str(target))

@@ -8,11 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+import click
+
 from grass import clock
 from grass.cli.invocation import Invocation
 from grass.cli.output import Output, Result
+from grass.environment import cluster_home
 from grass.errors import ChangeInterrupted
 from grass.files.access import ShareAccess, access_to
+from grass.files.pulled import FOLDER, Pulled
 from grass.files.rsync import Progress
 from grass.model.amounts import show_memory
 
@@ -23,6 +27,14 @@ _EVERY_IN_A_PIPE = 5.0
 def access(invocation: Invocation) -> ShareAccess:
     """Return access to the share of the command's cluster."""
     return access_to(invocation.existing_cluster())
+
+
+def pulled(invocation: Invocation) -> Pulled:
+    """Return what was pulled from the share of the command's cluster."""
+    return Pulled(cluster_home(invocation.existing_cluster()) / FOLDER)
+
+
+force = click.option("--force", is_flag=True, help="Overwrite files that were edited here.")
 
 
 def shown(output: Output, steady: Callable[[], float] = clock.steady) -> Callable[[Progress], None]:

@@ -7,6 +7,7 @@ its final name). rsync keeps permissions and times, and is as fast as the line. 
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import tempfile
@@ -27,6 +28,8 @@ _PAUSE = 0.02
 _KEEP = ["--recursive", "--links", "--perms", "--times", "--executability", f"--partial-dir={PARTIAL}", "--mkpath"]
 _SAY = ["--info=progress2,stats0,name0", "--outbuf=None", "--no-human-readable"]
 _PROGRESS = re.compile(rb"\s*([\d,.]+)\s+(\d+)%\s+([\d.]+)(\wB)/s\s+([\d:]+)")
+_ITEM = 11
+"""Characters of what rsync writes about a file (``%i``)."""
 _RATE = {b"kB": 1e3, b"MB": 1e6, b"GB": 1e9}
 _UNREACHABLE = frozenset({5, 10, 12, 30, 35, 255})
 _WRONG = frozenset({1, 2, 3, 4})
@@ -78,6 +81,36 @@ def transfer(argv: Sequence[str], what: str, on_progress: Callable[[Progress], o
             errors.seek(0)
             raise _failure(code, what, errors.read().decode(errors="replace"))
     return done
+
+
+@dataclass(frozen=True)
+class Item:
+    """What a transfer would do with one file or link. ``path``: below its target.
+
+    ``replaces``: it would put another content in the place of what is there.
+    """
+
+    path: str
+    replaces: bool
+
+
+def items(program: str, options: Sequence[str], sources: Sequence[str], target: str, what: str) -> list[Item]:
+    """Return what a transfer would do, without doing it. ``what``: the transfer's name, for messages."""
+    looks = ["--dry-run", "--itemize-changes", "--itemize-changes", "--out-format=%i %n"]
+    argv = [program, *_KEEP, *looks, *options, "--", *sources, target]
+    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    if done.returncode:
+        raise _failure(done.returncode, what, done.stderr.decode(errors="replace"))
+    return [item for line in done.stdout.split(b"\n") if (item := _item(line)) is not None]
+
+
+def _item(line: bytes) -> Item | None:
+    """Parse a line such as ``>f.st...... folder/file``. rsync writes bytes that cannot be shown as ``\\#012``."""
+    how, _, name = line.partition(b" ")
+    if len(how) != _ITEM or how[1:2] not in (b"f", b"L"):
+        return None
+    raw = re.sub(rb"\\#([0-7]{3})", lambda octal: bytes([int(octal[1], 8)]), name)
+    return Item(os.fsdecode(raw), how[:1] in (b">", b"c") and not how.endswith(b"+++"))
 
 
 def parse(line: bytes) -> Progress | None:

@@ -13,15 +13,16 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import IO, cast
 
 from grass import clock
-from grass.errors import InputError, NotFoundError
+from grass.errors import ConflictError, InputError, NotFoundError
 from grass.files import links, paths, rsync
 from grass.files.access import ShareAccess, rsync_program
 from grass.files.image_archive import Image, blobs_of, unpack
 from grass.files.operations import AddImage, FileType, MissingBlobs, TypeOf
+from grass.files.pulled import Pulled, stamp_of
 from grass.lines import lines_of
 from grass.model.amounts import show_memory
 from grass.model.image import full_name
@@ -70,20 +71,58 @@ _NO_WRITING_FOR_OTHERS = ["--chmod=Dgo-w"]
 """In the share, containers of other users may write into a job's folder. Nothing else protects a copy of it."""
 
 
-def pull(access: ShareAccess, remote: str, local: Path, on_progress: OnProgress) -> int:
+def pull(
+    access: ShareAccess, remote: str, local: Path, on_progress: OnProgress, pulled: Pulled, *, force: bool = False
+) -> int:
     """Pull the file ``remote``, or the content of the folder ``remote``, to ``local``.
 
     A file goes into ``local`` if that is a folder. Links stay unchanged. rsync gets absolute paths: since 3.5, rsync
-    creates no folder whose path contains ``..``.
+    creates no folder whose path contains ``..``. ``pulled``: what was pulled to this machine before. Raises
+    ConflictError if a file would be overwritten that is not as a pull left it; not with ``force``.
     """
     path = paths.to_read(remote)
     is_folder = not path or access.ask(TypeOf(path)) is FileType.FOLDER
     source = access.rsync_path("data", f"{path}/" if is_folder and path else path)
     becomes = local.parent.resolve() / local.name  # an existing link at this path is replaced
     target = f"{local.resolve()}/" if is_folder or local.is_dir() else str(becomes)
+    root = Path(target) / PurePosixPath(path).name if local.is_dir() and not is_folder else Path(target)
     options = [*access.rsync_options(path), *(_NO_WRITING_FOR_OTHERS if path.startswith(f"{paths.JOBS}/") else ())]
-    argv = rsync.command(rsync_program(), options, [source], target)
-    return rsync.transfer(argv, f"pull of {remote or 'the share'}", on_progress)
+    what = f"pull of {remote or 'the share'}"
+
+    def replaced(*looks: str) -> dict[Path, bool]:
+        items = rsync.items(rsync_program(), [*options, *looks], [source], target, what)
+        return {root / item.path if is_folder else root: item.replaces for item in items}
+
+    is_new = not os.path.lexists(root)
+    files = {} if is_new else replaced()
+    before = {file: stamp_of(file) for file, replaces in files.items() if replaces}
+    if not force and pulled.edited(before):
+        different = replaced("--checksum")  # reads all files: a file that was only copied or touched is the same
+        _refuse(what, pulled.edited([file for file in before if different.get(file)]))
+    try:
+        return rsync.transfer(rsync.command(rsync_program(), options, [source], target), what, on_progress)
+    finally:  # after an interruption, too: the next pull goes on
+        arrived = (file for file in files if file not in before or stamp_of(file) != before[file])
+        pulled.note(root, _files_of(root) if is_new else arrived)
+
+
+def _files_of(root: Path) -> Iterator[Path]:
+    """Yield the files and links of a folder that a pull made; or the one that it is."""
+    if root.is_symlink() or not root.is_dir():
+        yield root
+    for folder, folders, names in os.walk(root):
+        folders[:] = [name for name in folders if name != rsync.PARTIAL]
+        yield from (Path(folder) / name for name in (*folders, *names))
+
+
+def _refuse(what: str, edited: list[Path]) -> None:
+    if edited:
+        named = ", ".join(str(file) for file in edited[:_NAMED])
+        more = f" and {len(edited) - _NAMED} more" if len(edited) > _NAMED else ""
+        raise ConflictError(
+            f"{what}: it would overwrite what was edited or made here: {named}{more}; nothing was changed; "
+            "--force overwrites, another target keeps both"
+        )
 
 
 def push_image(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import io
 import json
@@ -20,6 +21,7 @@ from grass.errors import ConflictError, InputError, NotFoundError, UnreachableEr
 from grass.files import transfers
 from grass.files.access import FilesAccess, LocalShare, ShareAccess, SshShare
 from grass.files.operations import FileType, ListFiles, ListImages, RemoveFiles, RemoveImage
+from grass.files.pulled import Pulled
 from grass.files.rsync import Progress, parse
 from tests.support.files_server import FilesServer, files_server
 from tests.support.needs import require
@@ -73,8 +75,48 @@ def test_a_folder_comes_back_as_it_was_sent(reached: tuple[ShareAccess, Path], d
     there, share = reached
     transfers.push(there, data, "sets/one", PROGRESS)
     assert tree(share / "sets" / "one") == tree(data)
-    transfers.pull(there, "sets/one", tmp_path / "back", PROGRESS)
+    transfers.pull(there, "sets/one", tmp_path / "back", PROGRESS, Pulled(tmp_path / "pulled"))
     assert tree(tmp_path / "back") == tree(data)
+
+
+def test_a_pull_overwrites_what_an_earlier_one_brought_and_not_what_was_edited_here(
+    reached: tuple[ShareAccess, Path], tmp_path: Path
+) -> None:
+    there, share = reached
+    out, back = share / "out", tmp_path / "back"
+    (out / "deep").mkdir(parents=True)
+    files = ("kept", "deep/edited", "line\nbreak", "copied")
+    for name in files:
+        (out / name).write_text("first")
+    pull = functools.partial(transfers.pull, there, on_progress=PROGRESS, pulled=Pulled(tmp_path / "pulled"))
+    pull("out", back)
+    for name in files[:3]:
+        (out / name).write_text("second, longer")
+    (out / "new").write_text("new")
+    (back / "copied").touch()
+    pull("out", back)
+    assert tree(back) == tree(out)
+
+    for name in files:
+        (out / name).write_text("third, even longer")
+    (back / "deep" / "edited").write_text("mine")
+    (back / "mine too").write_text("never pulled")
+    (out / "mine too").write_text("of the job")
+    with pytest.raises(ConflictError) as refused:
+        pull("out", back)
+    assert f"{back}/deep/edited" in str(refused.value) and f"{back}/mine too" in str(refused.value)
+    assert "kept" not in str(refused.value) and (back / "kept").read_text() == "second, longer"
+    with pytest.raises(ConflictError, match="deep/edited"):
+        pull("out/deep", back / "deep")
+    with pytest.raises(ConflictError, match="mine too"):
+        pull("out/mine too", back)
+    pull("out/kept", back / "kept")
+    assert (back / "kept").read_text() == "third, even longer"
+    pull("out", back, force=True)
+    assert tree(back) == tree(out)
+    (out / "deep" / "edited").write_text("fourth: it is as the forced pull left it")
+    pull("out", back)
+    assert tree(back) == tree(out)
 
 
 def test_a_file_is_read_piece_by_piece_and_no_link_is_followed(reached: tuple[ShareAccess, Path]) -> None:
@@ -103,11 +145,11 @@ def test_a_file_becomes_what_it_is_called_there(reached: tuple[ShareAccess, Path
     assert (share / "start").read_text() == "#!/bin/sh\n"
     assert (share / "folder" / "-rf").stat().st_size == 3 << 20
     transfers.push(there, data / "run.sh", "folder/.env", PROGRESS)
-    transfers.pull(there, "folder/.env", tmp_path / "hidden", PROGRESS)
+    transfers.pull(there, "folder/.env", tmp_path / "hidden", PROGRESS, Pulled(tmp_path / "pulled"))
     assert (tmp_path / "hidden").read_text() == "#!/bin/sh\n"
     with pytest.raises(NotFoundError):
-        transfers.pull(there, "folder/.other", tmp_path / "hidden", PROGRESS)
-    transfers.pull(there, "start", tmp_path / "begin", PROGRESS)
+        transfers.pull(there, "folder/.other", tmp_path / "hidden", PROGRESS, Pulled(tmp_path / "pulled"))
+    transfers.pull(there, "start", tmp_path / "begin", PROGRESS, Pulled(tmp_path / "pulled"))
     assert (tmp_path / "begin").read_text() == "#!/bin/sh\n"
 
 
@@ -118,7 +160,7 @@ def test_a_path_that_begins_with_a_dash_is_no_option_of_rsync(
     transfers.push(there, data / "run.sh", "-n", PROGRESS)
     transfers.push(there, data / "deep", "--delete", PROGRESS)
     assert (share / "-n").is_file() and (share / "--delete" / "er").is_dir()
-    transfers.pull(there, "-n", tmp_path / "back", PROGRESS)
+    transfers.pull(there, "-n", tmp_path / "back", PROGRESS, Pulled(tmp_path / "pulled"))
     assert (tmp_path / "back").is_file()
 
 
@@ -272,10 +314,10 @@ def test_a_pull_goes_to_any_path_also_above_the_current_folder(
     monkeypatch.chdir(tmp_path / "here")
     transfers.push(there, Path("../data"), "set", PROGRESS)
     for local in ("../above", "../shortcut/../beside", "below/deep", "-n"):
-        transfers.pull(there, "set", Path(local), PROGRESS)
+        transfers.pull(there, "set", Path(local), PROGRESS, Pulled(tmp_path / "pulled"))
         assert tree(Path(local)) == tree(data), local
-    transfers.pull(there, "set/run.sh", Path("../new-file"), PROGRESS)
-    transfers.pull(there, "set/run.sh", Path(".."), PROGRESS)
+    transfers.pull(there, "set/run.sh", Path("../new-file"), PROGRESS, Pulled(tmp_path / "pulled"))
+    transfers.pull(there, "set/run.sh", Path(".."), PROGRESS, Pulled(tmp_path / "pulled"))
     assert (tmp_path / "new-file").read_text() == (tmp_path / "run.sh").read_text() == "#!/bin/sh\n"
 
 
@@ -286,7 +328,7 @@ def test_links_in_a_folder_are_pushed_as_links(reached: tuple[ShareAccess, Path]
     transfers.push(there, data, "set", PROGRESS)
     assert os.readlink(share / "set" / "in") == "deep/er"
     assert os.readlink(share / "set" / "deep" / "er" / "back") == "../../run.sh"
-    transfers.pull(there, "set", tmp_path / "back", PROGRESS)
+    transfers.pull(there, "set", tmp_path / "back", PROGRESS, Pulled(tmp_path / "pulled"))
     assert os.readlink(tmp_path / "back" / "deep" / "er" / "back") == "../../run.sh"
 
 
@@ -324,7 +366,7 @@ def test_a_push_of_nothing_and_a_pull_of_nothing_say_so(reached: tuple[ShareAcce
     with pytest.raises(NotFoundError, match="on this machine"):
         transfers.push(reached[0], tmp_path / "absent", "x", PROGRESS)
     with pytest.raises(NotFoundError, match="in the share"):
-        transfers.pull(reached[0], "absent", tmp_path / "x", PROGRESS)
+        transfers.pull(reached[0], "absent", tmp_path / "x", PROGRESS, Pulled(tmp_path / "pulled"))
 
 
 def test_the_key_is_good_for_nothing_else(server: FilesServer) -> None:

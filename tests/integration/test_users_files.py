@@ -26,6 +26,7 @@ from grass.files.access import SshShare
 from grass.files.key import FILES_KEY, accepted, check_files_key, files_key, marker
 from grass.files.operations import AddImage, ImageEntry, ListFiles, ReadFile, RemoveFiles, RemoveImage, TypeOf
 from grass.files.path_check import not_theirs
+from grass.files.pulled import Pulled
 from grass.files.pushes import pushed_at
 from grass.model.job import Component, Job
 from grass.model.lifecycle import JobState
@@ -98,11 +99,11 @@ def test_a_user_pushes_pulls_lists_and_removes_in_own_and_shared_folders(
     transfers.push(ann, data, "data/shared/ann/set", print)
     transfers.push(ann, data, "data/ann/set", print)
     assert (share / "data" / "shared" / "ann" / "set" / "deep" / "file").exists()
-    transfers.pull(server.access("bob"), "data/shared/ann/set", tmp_path / "bobs", print)
+    transfers.pull(server.access("bob"), "data/shared/ann/set", tmp_path / "bobs", print, Pulled(tmp_path / "pulled"))
     assert (tmp_path / "bobs" / "deep" / "file").read_text() == "content"
     ann.ask(RemoveFiles("data/shared/ann/set", recursive=True))
     assert not (share / "data" / "shared" / "ann" / "set").exists()
-    transfers.pull(ann, "data/ann/set", tmp_path / "got", print)
+    transfers.pull(ann, "data/ann/set", tmp_path / "got", print, Pulled(tmp_path / "pulled"))
     assert (tmp_path / "got" / "deep" / "file").read_text() == "content"
     assert [entry.name for entry in ann.ask(ListFiles("data/ann/set/deep"))] == ["file"]
     with ann.read("data/ann/set/deep/file") as content:
@@ -124,8 +125,10 @@ def test_everybody_reads_the_folder_of_all_and_only_administrators_change_it(
     for source in ("file", "bob/file", "set/deep/file"):
         with ann.read(f"data/shared/{source}") as content:
             assert b"".join(content.pieces) == (of_all / source).read_bytes()
-        transfers.pull(ann, f"data/shared/{source}", tmp_path / source.replace("/", "-"), print)
-    transfers.pull(ann, "data/shared", tmp_path / "all", print)
+        transfers.pull(
+            ann, f"data/shared/{source}", tmp_path / source.replace("/", "-"), print, Pulled(tmp_path / "pulled")
+        )
+    transfers.pull(ann, "data/shared", tmp_path / "all", print, Pulled(tmp_path / "pulled"))
     assert (tmp_path / "all" / "bob" / "file").read_text() == "data/shared/bob"
     said = "user ann changes files in data/ann/, data/shared/ann/ and the jobs/ folders of their own jobs only"
     for path in ("data/shared", "data/shared/file", "data/shared/bob", "data/shared/new", "data/shared/annex/x"):
@@ -201,7 +204,7 @@ def test_a_link_in_place_of_a_users_shared_folder_opens_nothing(server: FilesSer
 
 def test_a_user_reaches_the_output_of_own_jobs(server: FilesServer, share: Path, tmp_path: Path) -> None:
     ann, (own, other) = server.access("ann"), OWNERS
-    transfers.pull(ann, f"jobs/{own}", tmp_path / "out", print)
+    transfers.pull(ann, f"jobs/{own}", tmp_path / "out", print, Pulled(tmp_path / "pulled"))
     assert (tmp_path / "out" / "out").read_text() == own
     for path in (f"jobs/{other}", f"jobs/{other}/out", "jobs/nothing", "jobs/../x"):
         with pytest.raises(GrassError, match=r"is not an output of a job of user ann|leaves the share"):
@@ -298,7 +301,7 @@ sys.exit(ssh.returncode)
 def test_a_refusal_names_the_folders_that_a_user_reaches(server: FilesServer, data: Path, tmp_path: Path) -> None:
     ann = server.access("ann")
     with pytest.raises(NotAllowedError, match="user ann reads data/ann/, data/shared/ and"):
-        transfers.pull(ann, "data/bob", tmp_path / "got", print)
+        transfers.pull(ann, "data/bob", tmp_path / "got", print, Pulled(tmp_path / "pulled"))
     said = "user ann changes files in data/ann/, data/shared/ann/ and"
     with pytest.raises(NotAllowedError, match=f"^push of {data}: data/bob/x: {said}"):
         transfers.push(ann, data, "data/bob/x", print)
@@ -333,7 +336,7 @@ def test_own_folders_stay_when_they_are_removed(server: FilesServer) -> None:
 
 def test_a_viewer_reads_everything_and_writes_nothing(server: FilesServer, data: Path, tmp_path: Path) -> None:
     vera = server.access("vera")
-    transfers.pull(vera, "mnist", tmp_path / "got", print)
+    transfers.pull(vera, "mnist", tmp_path / "got", print, Pulled(tmp_path / "pulled"))
     assert (tmp_path / "got" / "file").read_text() == "mnist"
     with pytest.raises(NotAllowedError, match=f"^push of {data}: user vera: a viewer changes no files"):
         transfers.push(vera, data, "data/vera", print)
@@ -426,7 +429,7 @@ def test_a_push_ends_at_the_quota_and_names_the_amounts_while_pulls_go_on(
         store.apply([("HSET", kept, "ann", encode({"space": 9 << 20, "files": 1}))])
         (share / "data" / "ann" / "set").mkdir(exist_ok=True)
         (share / "data" / "ann" / "set" / "kept").write_bytes(os.urandom(4 << 20))
-        transfers.pull(ann, "data/ann/set/kept", tmp_path / "kept", print)
+        transfers.pull(ann, "data/ann/set/kept", tmp_path / "kept", print, Pulled(tmp_path / "pulled"))
         ann.ask(RemoveFiles("data/ann/set", recursive=True))
         transfers.push(server.access("bob"), data / "deep", "data/bob/set", print)
     finally:
