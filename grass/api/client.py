@@ -112,6 +112,7 @@ class ApiClient(OperationCalls, ScheduleCalls, EventCalls, NodeCalls, UserCalls,
         document, folder, source, text = _load(job, cwd, env)
         file = file if text is None else (Path(source).name, text)
         new_id = _new_id(document, source)
+        self.check_programs(document, folder, source)
         body = {
             "manifest": document,
             "strict": strict,
@@ -122,6 +123,13 @@ class ApiClient(OperationCalls, ScheduleCalls, EventCalls, NodeCalls, UserCalls,
         }
         with after_ctrl_c(SubmissionInterrupted(new_id)):
             return self._submit("/v1/jobs", body, source)
+
+    def check_programs(self, document: Mapping[str, object], folder: str | Path, source: str) -> None:
+        """Look at the programs of a job if its tasks run on this machine. Raises ManifestError."""
+        if self.on_this_machine:
+            from grass.api.program_check import check_programs
+
+            check_programs(document, _absolute(folder), environment.variables(), source)
 
     def plan(self, job: Document) -> View:
         """Return where a job would run if it were started now. Changes nothing. Raises ManifestError."""
@@ -312,6 +320,7 @@ class ApiClient(OperationCalls, ScheduleCalls, EventCalls, NodeCalls, UserCalls,
 
         document, folder, source, _ = _load(schedule, cwd)
         name = parse_schedule(document, source=source).schedule.name
+        self.check_programs(document, folder, source)
         interrupted = ChangeInterrupted(
             f"schedule {name}: interrupted while it was being submitted; it may have started; "
             f"`grass schedule stop {name}` stops it"

@@ -130,8 +130,10 @@ def check_cluster(client: ApiClient, found: Sequence[Document]) -> None:
     """
     check_scaling(lambda: client, found)
     for each in found:
-        if isinstance(each, JobDocument) and len(found) > 1:
-            _check_name(client, each)
+        if isinstance(each, JobDocument):
+            client.check_programs(each.source.document, each.source.folder, each.source.name)
+            if len(found) > 1:
+                _check_name(client, each)
 
 
 def check_scaling(client: Callable[[], ApiClient], found: Sequence[Document]) -> None:

@@ -13,7 +13,8 @@ from pathlib import Path
 
 from grass import entropy
 from grass.cli.environment_options import environment_of
-from grass.errors import GrassError, InputError, ManifestError
+from grass.errors import GrassError, InputError, ManifestError, Problem
+from grass.model.script_faults import NO_INTERPRETER, first_line_fault
 
 STANDARD_INPUT = "-"
 
@@ -49,19 +50,25 @@ def sources_of(file: Path) -> list[Source]:
 
     if str(file) == STANDARD_INPUT:
         return sources_in(sys.stdin.buffer.read(), "standard input", Path())
-    return sources_in(read_bytes(file), str(file), file.parent, file.name)
+    return sources_in(read_bytes(file), str(file), file.parent, file.name, file)
 
 
-def sources_in(content: bytes, name: str, folder: Path, file_name: str = "") -> list[Source]:
-    """Return what the content of a file says. ``name``: for messages. ``file_name``: empty for other content."""
+def sources_in(content: bytes, name: str, folder: Path, file_name: str = "", file: Path | None = None) -> list[Source]:
+    """Return what the content of a file says. ``name``: for messages. ``file_name``: empty for other content.
+    ``file``: where it is, if it is on this machine."""
     from grass.manifest import script
     from grass.manifest.document import read_documents
     from grass.manifest.sent_data import sent_of
 
     if script.is_script(content):
-        return [_script(name, folder, content, file_name)]
+        return [_script(name, folder, content, file_name, file)]
+    if script.lacks_interpreter(content, file_name):
+        raise InputError(f"{name}: {first_line_fault(content) or NO_INTERPRETER}; a job file is YAML or JSON")
     is_json = file_name.endswith(".json") if file_name else content.lstrip()[:1] == b"{"
-    found = read_documents(content, source=name, json=is_json)
+    try:
+        found = read_documents(content, source=name, json=is_json)
+    except ManifestError as error:
+        raise error if file_name.endswith((".yml", ".yaml", ".json")) else _maybe_script(error) from error
     names = [name] if len(found) == 1 else [f"{name}: document {at}" for at in range(1, len(found) + 1)]
     whole = (file_name, content.decode("utf-8-sig"))
     return [
@@ -70,18 +77,26 @@ def sources_in(content: bytes, name: str, folder: Path, file_name: str = "") -> 
     ]
 
 
-def _script(source: str, folder: Path, content: bytes, file_name: str) -> Source:
+def _maybe_script(error: ManifestError) -> ManifestError:
+    """Return the error with advice for a script: the name of its file does not say what it is."""
+    *others, last = error.problems
+    advice = Problem(last.path, f"{last.message}; if this is a script: {NO_INTERPRETER}")
+    return ManifestError([*others, advice], error.source)
+
+
+def _script(source: str, folder: Path, content: bytes, file_name: str, file: Path | None) -> Source:
     """Return the job of a script. Raises InputError for `#GRASS` lines that say nothing that `grass run` knows."""
     from grass.cli import run_options
     from grass.manifest import Wrong, script
     from grass.manifest.sent_data import sent_of
 
     try:
-        text = content.decode()
+        text = script.script_text(content)
         words = script.directives(text)
         name = script.job_name(file_name)
-        command = script.script_command(name or "script", script.without_secrets(text))
-    except (Wrong, UnicodeDecodeError) as error:
+        path = "" if file is None else str(file.absolute())
+        command = script.script_command(name or "script", script.without_secrets(text), path)
+    except Wrong as error:
         raise InputError(f"{source}: {error}") from error
     options, asked, every = run_options.parsed(words, f"{source}: #GRASS")
     try:

@@ -13,9 +13,12 @@ from collections.abc import Iterator, Sequence
 
 from grass.lines import lines_of, whole_lines_of
 from grass.manifest.values import MAX_ARGUMENT, Wrong
+from grass.model.program import is_shell
+from grass.model.script_faults import HEAD, carriage_return_fault, encoding_fault, first_line_fault, interpreter_of
 from grass.model.secrets import redacted
 
 DIRECTIVE = "#GRASS"
+_BOM = b"\xef\xbb\xbf"
 _FOREIGN = ("#SBATCH", "#HQ", "#PBS", "#BSUB")
 MAX_STDIN = 512 << 10
 """Bytes. In base64 they fit into a submission; more belongs into the share."""
@@ -24,7 +27,18 @@ _PIECE = 95 << 10
 _VARIABLE = re.compile(r"^((?:--env=)?(\w+)=)(.*)$", re.DOTALL)
 """A word that says a variable with its value."""
 _PLAIN = re.compile(r"[\w@%+=:,./\[\]-]+")
-_RUN_SCRIPT = 'printf %s "$1" > "$GRASS_SCRATCH/$2" && chmod 700 "$GRASS_SCRATCH/$2" && exec "$GRASS_SCRATCH/$2"'
+_RUN_SCRIPT = r"""text=$1 name=$2 file=$3; shift 3
+own() { LC_ALL=C sed '/^#GRASS[[:blank:]]/d'; echo .; }
+if [ -n "$file" ]; then export GRASS_SCRIPT="$file"; fi
+if [ -f "$file" ] && [ -r "$file" ]; then
+  if [ "$(own < "$file")" = "$(printf '%s' "$text" | own)" ]; then exec "$@" "$file"; fi
+  echo "grass: $file was changed since the job was submitted; this task runs the script as it was submitted" >&2
+fi
+printf '%s' "$text" > "$GRASS_SCRATCH/$name" && exec "$@" "$GRASS_SCRATCH/$name"
+"""
+"""Run the file itself if it is there and is what was submitted, so that `$0` and files beside it are as in a terminal.
+Its `#GRASS` lines, which may have lost secrets, are comments."""
+_SCRIPT_SUFFIXES = (".sh", ".bash", ".zsh", ".ksh", ".csh", ".py", ".pl", ".rb", ".r", ".lua", ".jl")
 _RUN_WITH_INPUT = (
     'n=$1; shift; : > "$GRASS_SCRATCH/.stdin"; '
     'while [ "$n" -gt 0 ]; do '
@@ -35,7 +49,15 @@ _RUN_WITH_INPUT = (
 
 
 def is_script(content: bytes) -> bool:
-    return content.startswith(b"#!")
+    """Return whether a file is a script: by `#!`, also behind a byte order mark."""
+    return content.removeprefix(_BOM).startswith(b"#!")
+
+
+def lacks_interpreter(content: bytes, file_name: str) -> bool:
+    """Return whether a file, which is no script by its first line, is one by its name or by its `#GRASS` lines."""
+    name = file_name.lower()
+    asks = content.startswith(b"#GRASS ") or b"\n#GRASS " in content
+    return name.endswith(_SCRIPT_SUFFIXES) or (asks and not name.endswith((".yml", ".yaml", ".json")))
 
 
 def directives(text: str) -> list[str]:
@@ -87,11 +109,23 @@ def _quoted(word: str) -> str:
     return word if _PLAIN.fullmatch(word) else shlex.quote(word)
 
 
-def script_command(name: str, text: str) -> list[str]:
-    """Return a command that writes the script into the task's scratch folder and runs it there. Raises Wrong."""
+def script_command(name: str, text: str, path: str = "") -> list[str]:
+    """Return a command that runs a script with its interpreter: the file ``path`` where the task sees it as it was
+    submitted, otherwise a copy in its scratch folder. Raises Wrong."""
     if len(text.encode()) > MAX_ARGUMENT:
         raise Wrong(f"must be at most {MAX_ARGUMENT // 1024} KiB long; let the script call a program in a file")
-    return ["/bin/sh", "-c", _RUN_SCRIPT, "sh", text, name]
+    return ["/bin/sh", "-c", _RUN_SCRIPT, "sh", text, name, path, *interpreter_of(text)]
+
+
+def script_text(content: bytes) -> str:
+    """Return the text of a script. Raises Wrong for what its interpreter would stumble over, with the line."""
+    if fault := first_line_fault(content[:HEAD]) or encoding_fault(content):
+        raise Wrong(fault)
+    text = content.decode()
+    words = " ".join(interpreter_of(text)).split()
+    if any(map(is_shell, words)) and (fault := carriage_return_fault(text)):
+        raise Wrong(fault)
+    return text
 
 
 def with_input(command: Sequence[str], data: bytes) -> list[str]:

@@ -10,6 +10,7 @@ import os
 import signal
 
 from grass.model.reasons import Reason, ReasonCode
+from grass.model.script_faults import HEAD, first_line_fault
 from node.runtime.keyrings import leave_session_keyring
 
 NOT_FOUND = 127
@@ -63,12 +64,23 @@ def spawn(argv: list[str], env: dict[str, str], cwd: str, stdout: str, stderr: s
 
 def cannot_start(name: str, program: str, error: OSError | ValueError | TypeError) -> CannotStartError:
     """Return what a failed exec of ``program`` means. ``name``: as the task calls it."""
+    if isinstance(error, OSError) and error.errno == errno.ENOEXEC and (why := _first_line(program)):
+        return CannotStartError(NOT_EXECUTABLE, f"cannot start {name}: {why}")
     if not isinstance(error, FileNotFoundError):
         return CannotStartError(NOT_EXECUTABLE, f"cannot start {name}: {_why(error)}")
     if os.path.exists(program):  # noqa: PTH110 (relative to the present directory)
-        message = f"cannot start {name}: the interpreter that its first line names was not found"
-        return CannotStartError(NOT_EXECUTABLE, message)
+        why = _first_line(program) or "the interpreter that its first line names was not found"
+        return CannotStartError(NOT_EXECUTABLE, f"cannot start {name}: {why}")
     return CannotStartError(NOT_FOUND, f"cannot start {name}: command not found")
+
+
+def _first_line(program: str) -> str:
+    """Return what is wrong with the first line of a program; empty: nothing is known."""
+    try:
+        with open(program, "rb") as file:  # noqa: PTH123 (relative to the present directory)
+            return first_line_fault(file.read(HEAD))
+    except OSError:
+        return ""
 
 
 def find_program(name: str, env: dict[str, str]) -> str:

@@ -112,6 +112,11 @@ def test_a_missing_working_directory_and_a_missing_interpreter_are_named(shepher
     script.chmod(0o700)
     ended = shepherd.run([str(script)], key="j-1/c.0/2")
     assert ended.code == 126 and ended.reason and "interpreter" in ended.reason.message
+    faults = {"carriage return": "#!/bin/sh\r\n", "byte order mark": "\ufeff#!/bin/sh\n"}
+    for number, (said, content) in enumerate(faults.items(), 3):
+        script.write_text(content, newline="")
+        ended = shepherd.run([str(script)], key=f"j-1/c.0/{number}")
+        assert ended.code == 126 and ended.reason and said in ended.reason.message
 
 
 def test_stopping_gives_the_whole_group_its_grace_and_then_kills_it(shepherd: ShepherdRun) -> None:

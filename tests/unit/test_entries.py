@@ -16,7 +16,9 @@ from grass.manifest.script import (
     directives,
     is_script,
     job_name,
+    lacks_interpreter,
     script_command,
+    script_text,
     with_input,
     without_secrets,
 )
@@ -112,6 +114,66 @@ def run(command: list[str], scratch: Path) -> str:
 def test_a_script_runs_with_its_own_interpreter(tmp_path: Path) -> None:
     text = '#!/usr/bin/env python3\nimport sys\nprint("it\'s", len(sys.argv), sys.argv[0][-4:])\n'
     assert run(script_command("x.py", text), tmp_path) == "it's 1 x.py\n"
+
+
+BESIDE = '#!/bin/bash\n#GRASS --env A_KEY=1\n. "$(dirname "${BASH_SOURCE[0]}")/lib"; echo "$0 $GRASS_SCRIPT"\n'
+
+
+def test_a_script_runs_where_it_is_so_that_files_beside_it_are_found(tmp_path: Path) -> None:
+    script = tmp_path / "it's" / "x.sh"
+    script.parent.mkdir()
+    script.write_text(BESIDE)  # not executable: its interpreter reads it
+    (script.parent / "lib").write_text("echo lib\n")
+    command = script_command("x.sh", without_secrets(BESIDE), str(script))
+    assert run(command, tmp_path) == f"lib\n{script} {script}\n"
+
+
+def test_a_script_that_was_changed_after_its_submission_runs_as_it_was_submitted(tmp_path: Path) -> None:
+    script = tmp_path / "x.sh"
+    script.write_text("#!/bin/sh\necho new\n")
+    command = script_command("x.sh", '#!/bin/sh\necho old "$0" "$GRASS_SCRIPT"\n', str(script))
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    environment = {"GRASS_SCRATCH": str(scratch), "PATH": "/usr/bin:/bin"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.stdout == f"old {scratch}/x.sh {script}\n"
+    assert done.stderr.startswith(f"grass: {script} was changed since the job was submitted;")
+
+
+def test_a_script_that_the_node_does_not_see_runs_from_a_copy_and_is_named(tmp_path: Path) -> None:
+    command = script_command("x.sh", '#!/bin/sh -e\nfalse | true\necho "$0" "$GRASS_SCRIPT" $-\n', "/no/such/x.sh")
+    assert run(command, tmp_path) == f"{tmp_path}/x.sh /no/such/x.sh e\n"
+    assert (tmp_path / "x.sh").stat().st_mode & 0o111 == 0  # a folder that forbids programs is good enough
+    assert run(script_command("x.sh", '#!/bin/sh\necho "${GRASS_SCRIPT-none}"\n'), tmp_path) == "none\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"#!/bin/sh\r\necho\r\n", "line 1: ends with a carriage return.*interpreter ./bin/sh."),
+        (b"#!/bin/bash -e\r\necho\r\n", "line 1: ends with a carriage return"),
+        (b"#!/usr/bin/env bash\n\necho\r\necho\r\ntrue\r\n", "line 3: ends with a carriage return"),
+        (b"\xef\xbb\xbf#!/bin/sh\necho\n", "line 1: begins with a byte order mark"),
+        (b"#!/bin/sh\n\n# caf\xe9\n", "line 3: is not UTF-8 text .byte 0xe9."),
+        (b"#! \necho\n", "line 1: `#!` names no interpreter"),
+    ],
+)
+def test_what_is_wrong_with_a_script_is_said_with_its_line(content: bytes, said: str) -> None:
+    assert is_script(content)
+    with pytest.raises(Wrong, match=said):
+        script_text(content)
+
+
+def test_a_script_may_hold_a_document_with_the_line_ends_of_windows() -> None:
+    text = "#!/bin/sh\ncat <<E\nGET /\r\n\r\nE\necho\n"
+    assert script_text(text.encode()) == text
+    text = "#!/usr/bin/env python3\nprint()\r\nprint()\r\n"
+    assert script_text(text.encode()) == text, "Python takes them"
+
+
+def test_a_script_without_an_interpreter_is_known_by_its_name_or_its_options() -> None:
+    assert lacks_interpreter(b"echo", "x.SH") and lacks_interpreter(b"# a\n#GRASS --cpu 1\n", "x")
+    assert not lacks_interpreter(b"name: x", "x") and not lacks_interpreter(b"#GRASS --cpu 1\n", "x.yml")
 
 
 @pytest.mark.parametrize("data", [b"", b"\0\xff\n", bytes(range(256)) * 1000])
