@@ -41,9 +41,9 @@ def log_pieces(client: ApiClient, words: LogWords) -> Iterator[View | None]:
         for lines in client.log_batches(words.job, words.component, words.tail, words.follow):
             if not lines:
                 yield None
-            lines = [shown_line for line in lines for shown_line in _with_gap(line)]
-            for at in range(0, len(lines), AT_ONCE):
-                yield {"lines": [shown(line) for line in lines[at : at + AT_ONCE]]}
+            told = [shown_line for line in lines for shown_line in _with_gap(line)]
+            for at in range(0, len(told), AT_ONCE):
+                yield {"lines": [shown(line) for line in told[at : at + AT_ONCE]]}
     except GrassError as error:
         yield {"end": str(error)}
     else:

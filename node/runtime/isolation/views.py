@@ -41,13 +41,15 @@ _ASIDE = ".removed-"
 _RETRY = 5.0
 """Seconds after which a spare namespace is tried again that could not be made."""
 _ENV = {"PATH": SYSTEM_PATH}
+_UNKNOWN = "unknown"
+"""In place of the mounts of the share: of a view that was not looked at yet."""
 
 
 class _Kept:
     """A view that exists.
 
-    ``made_of``: a namespace is made again when this has changed. ``share``: the mounts of the share when it was last
-    found whole. ``job``, ``launch``: what it shows of the share depends on these. ``shown``: what that was.
+    ``made_of``: a namespace is made again when this has changed. ``job``, ``launch``: what it shows of the share
+    depends on these. ``shown``: what that was. ``share``: the mounts of the share now.
     """
 
     def __init__(
@@ -58,6 +60,7 @@ class _Kept:
         launch: Launch,
         shown: list[Shown],
         table: Changes,
+        share: tuple[str, ...],
     ) -> None:
         self.namespace = namespace
         self.made_of = made_of
@@ -65,7 +68,8 @@ class _Kept:
         self.launch = launch
         self.shown = shown
         self._table = table
-        self._share: tuple[str, ...] | None = None
+        self._share: tuple[str, ...] | None = None if share else ()
+        """The mounts of the share when it was last found whole. From a share that is no mount, nothing is lost."""
 
     def torn(self, share: tuple[str, ...]) -> list[Shown]:
         """Return what it has lost. ``share``: the mounts of the share now. Cheap while no mount changes."""
@@ -214,7 +218,15 @@ class Views:
         except OSError:
             namespace.close()
             raise
-        kept = _Kept(namespace, made_of, job_id, launch, [each for each in shown if each in in_share], table)
+        kept = _Kept(
+            namespace,
+            made_of,
+            job_id,
+            launch,
+            [each for each in shown if each in in_share],
+            table,
+            self._share_mounts(),
+        )
         try:
             self._check(kept)
         except OSError:
@@ -251,7 +263,7 @@ class Views:
                 namespace = processes.namespaces_of(f"/proc/{pid}")
                 if processes.is_of_this_system(namespace.mounts) and not processes.shares_objects(namespace):
                     _, changes = processes.show(namespace.mounts, [], self._share)
-                    return _Kept(namespace, made_of, job_id, launch, shown, changes)
+                    return _Kept(namespace, made_of, job_id, launch, shown, changes, (_UNKNOWN,))
                 namespace.close()
         return None
 
