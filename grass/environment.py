@@ -35,6 +35,8 @@ def whole_environment() -> dict[str, str]:
 _INHERITED = frozenset(
     {"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR"}
     | {"GRASS_TRACE", "VIRTUAL_ENV", "CONDA_PREFIX", "PYTHONPATH", "LD_LIBRARY_PATH"}
+    | {f"{kind}_proxy" for kind in ("http", "https", "ftp", "all", "no")}
+    | {f"{kind}_PROXY" for kind in ("HTTP", "HTTPS", "FTP", "ALL", "NO")}
 )
 _INHERITED_PREFIXES = ("LC_", "CUDA_", "NVIDIA_", "OMP_")
 

@@ -326,9 +326,14 @@ class Transport:
 def _text_of(body: Body, attempt: int) -> str | None:
     content = body(attempt) if callable(body) else body
     try:
-        return None if content is None else json.dumps(content, allow_nan=False, default=_plain)
+        text = None if content is None else json.dumps(content, allow_nan=False, default=_plain)
     except (TypeError, ValueError) as error:
         raise InputError(f"the request cannot be encoded as JSON: {error}") from error
+    if text is not None and "\\ud" in text:
+        from grass.api.encodable import check_encodable  # imported here: nearly all requests are UTF-8
+
+        check_encodable(content, text)
+    return text
 
 
 def _plain(value: object) -> object:
@@ -378,7 +383,13 @@ def _pieces(sent: _Sent, release: Callable[[Connection, Reply], None]) -> Genera
 
 def with_query(path: str, query: Mapping[str, str | bool | float | None]) -> str:
     given = {name: _text(value) for name, value in query.items() if value is not None}
-    return f"{path}?{urlencode(given)}" if given else path
+    try:
+        return f"{path}?{urlencode(given)}" if given else path
+    except UnicodeEncodeError:
+        from grass.api.encodable import check_encodable
+
+        check_encodable(given, json.dumps(given))
+        raise
 
 
 def _text(value: str | bool | float) -> str:

@@ -13,6 +13,7 @@ from grass.cli.apply import JobDocument, checked
 from grass.cli.documents import Source, sources_in
 from grass.cli.view import View
 from grass.errors import InputError
+from grass.manifest.values import not_text
 from grass.model.secrets import REDACTED
 
 if TYPE_CHECKING:
@@ -51,7 +52,11 @@ def _source(name: str, text: str) -> Source:
     file = Path(name).name
     if REDACTED in text:
         raise InputError(f"{file or 'job file'}: secrets read {REDACTED}; put them back, or remove them")
-    sources = sources_in(text.encode(errors="replace"), file or "job file", Path(), file)
+    try:
+        content = text.encode()
+    except UnicodeEncodeError:
+        raise InputError(f"{file or 'job file'}: must be UTF-8 text, got {not_text(text)}") from None
+    sources = sources_in(content, file or "job file", Path(), file)
     if len(sources) > 1:
         raise InputError(f"{file or 'job file'}: has {len(sources)} documents; start them with `grass job start`")
     [found] = checked(sources, {})

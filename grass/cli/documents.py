@@ -98,14 +98,16 @@ def _script(source: str, folder: Path, content: bytes, file_name: str, file: Pat
         command = script.script_command(name or "script", script.without_secrets(text), path)
     except Wrong as error:
         raise InputError(f"{source}: {error}") from error
-    options, asked, every = run_options.parsed(words, f"{source}: #GRASS")
+    warnings: list[str] = []
+    options, asked, env_files, every = run_options.parsed(words, f"{source}: #GRASS")
     try:
-        env = environment_of(asked, every)
+        env = environment_of(asked, env_files, every, lambda each: warnings.append(f"{source}: {each}"), folder)
     except GrassError as error:
         raise InputError(f"{source}: #GRASS: {error}") from error
     called = options.name or name or entropy.run_id("script")
     document = run_options.document_of(called, command, options)
     named = [each for each in asked if "=" not in each]
-    sends, other = sent_of(document, named, whole_shell=every), script.foreign_directive(text)
-    warnings = [f"{source}: {other} lines are ignored; write these options into #GRASS lines"] if other else []
+    sends = [*sent_of(document, named, whole_shell=every), *(f"the variables in {each}" for each in env_files)]
+    if other := script.foreign_directive(text):
+        warnings.append(f"{source}: {other} lines are ignored; write these options into #GRASS lines")
     return Source(document, source, folder, env, sends, (file_name, text), warnings)

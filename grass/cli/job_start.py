@@ -19,7 +19,14 @@ from grass.cli.invocation import Invocation, pass_invocation
 @click.option("--strict", is_flag=True, help="Refuse a job that fits on no node, and treat warnings as errors.")
 @environment_options
 @pass_invocation
-def start(invocation: Invocation, files: Sequence[Path], strict: bool, env: tuple[str, ...], env_all: bool) -> None:
+def start(
+    invocation: Invocation,
+    files: Sequence[Path],
+    strict: bool,
+    env: tuple[str, ...],
+    env_file: tuple[str, ...],
+    env_all: bool,
+) -> None:
     """Start the job in each FILE: a job file, or a script that begins with `#!`. `-` reads standard input.
 
     A job file may be one of Grass, of MARO, of et-operator or of KubeDL, and may have several documents. Comments of a
@@ -28,7 +35,7 @@ def start(invocation: Invocation, files: Sequence[Path], strict: bool, env: tupl
 
     Returns as soon as the cluster has stored the jobs; they then run independently of this terminal.
     """
-    added = environment_of(env, env_all)
+    added = environment_of(env, env_file, env_all, invocation.output.warn)
     found = checked([source for file in files for source in sources_of(file)], added)
     client = invocation.client()
     check_cluster(client, found)

@@ -53,6 +53,7 @@ def run(
     /,
     command: Sequence[str],
     env: tuple[str, ...],
+    env_file: tuple[str, ...],
     env_all: bool,
     detach: bool,
     wants_input: bool,
@@ -75,7 +76,7 @@ def run(
         warn_of_input(invocation.output)
     document = document_of(options.name or entropy.run_id("run"), command, options)
     client, output = invocation.client(), invocation.output
-    environment = environment_of(env, env_all)
+    environment = environment_of(env, env_file, env_all, output.warn)
     if detach:
         job = _start(client, output, document, environment, options)
         output.show(Result(job, lambda _: [f"{job['name']}  {job['id']}"], [job["id"]]))

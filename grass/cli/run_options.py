@@ -59,10 +59,11 @@ class JobOptions:
 
 
 class Directives(NamedTuple):
-    """The options of the `#GRASS` lines of a script. ``env``, ``env_all``: see ``environment_options``."""
+    """The options of the `#GRASS` lines of a script. The others: see ``environment_options``."""
 
     options: JobOptions
     env: tuple[str, ...]
+    env_file: tuple[str, ...]
     env_all: bool
 
 
@@ -139,8 +140,8 @@ def parsed(words: Sequence[str], where: str) -> Directives:
     except click.UsageError as error:
         what = error.format_message().rstrip(".")
         raise InputError(f"{where}: {what}; the options are those of `grass run --help`") from error
-    env, every = given.pop("env"), given.pop("env_all")
-    return Directives(JobOptions(**given), env, every)
+    env, files, every = given.pop("env"), given.pop("env_file"), given.pop("env_all")
+    return Directives(JobOptions(**given), env, files, every)
 
 
 def document_of(name: str, command: Sequence[str], options: JobOptions) -> Document:

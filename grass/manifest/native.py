@@ -5,6 +5,8 @@ Used by this package and ``grass.manifest.foreign``.
 
 from __future__ import annotations
 
+import re
+
 from grass.manifest import (
     after,
     containers,
@@ -35,6 +37,8 @@ from grass.model.job import (
 )
 
 MAX_REPLICAS = 100_000
+_REFERENCE = re.compile(r"\$\{?([A-Za-z_][A-Za-z0-9_]*)\}?")
+"""What a shell replaces by the value of a variable."""
 JOB_KEYS = (
     *("components", "timeout", "fail_fast", "priority", "tags", "gang", "place", "together"),
     *("preemptible", "after", "rendezvous", "on_end", "data"),
@@ -141,7 +145,7 @@ def component_sections(fields: Fields) -> list[tuple[str, Fields]]:
 
 
 def _read_component(name: str, fields: Fields, warnings: list[str]) -> Component:
-    ports, env = _read_ports(fields), _read_env(fields)
+    ports, env = _read_ports(fields), _read_env(fields, warnings)
     combinations, entries = matrix.read_matrix(fields, env), read_entries(fields)
     runtime, image, container = containers.read(fields, warnings)
     resources, gpu = resource_fields.read_task(fields, _NOT_RESOURCES)
@@ -251,15 +255,26 @@ def _read_ready(fields: Fields, ports: tuple[str, ...]) -> Ready | None:
     return ready
 
 
-def _read_env(fields: Fields) -> dict[str, str]:
+def _read_env(fields: Fields, warnings: list[str]) -> dict[str, str]:
     section = fields.section("env")
     env: dict[str, str] = {}
     for name, content in section.entries() if section is not None else ():
         path = join(fields.at("env"), name)
         if fields.parsed(path, values.variable_name, name, ""):
             env[name] = fields.parsed(path, values.scalar_text, content, "")
+            if used := _unreplaced(name, env[name]):
+                warnings.append(
+                    f"{path}: has {used} as it is written, because no shell reads it; set {name} in the command, or "
+                    f"with `--env {name}=…`, which your shell reads"
+                )
     _check_inherited(fields, env)
     return env
+
+
+def _unreplaced(name: str, value: str) -> str:
+    """Return what a shell would replace in the value of a variable, and whoever wrote it expects to be replaced."""
+    found = _REFERENCE.finditer(value)
+    return next((each[0] for each in found if each[1] in (name, "HOME") or each[1].startswith("GRASS_")), "")
 
 
 def _check_inherited(fields: Fields, env: dict[str, str]) -> None:

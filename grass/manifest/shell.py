@@ -9,11 +9,14 @@ from collections.abc import Iterator, Mapping
 from copy import deepcopy
 
 from grass.errors import InputError, ManifestError, Problem
+from grass.lines import lines_of
 from grass.manifest import values
-from grass.manifest.document import Document, join
+from grass.manifest.document import Document, join, show_text
 from grass.manifest.values import Wrong
 
 KEY = "inherit_env"
+_OF_SHELL = ("PWD", "OLDPWD", "SHLVL", "_")
+"""Variables that say something of the shell itself. A task's are its own."""
 
 
 def with_shell(document: Document, shell: Mapping[str, str], added: Mapping[str, str]) -> Document:
@@ -41,8 +44,34 @@ def assignments(options: tuple[str, ...], shell: Mapping[str, str]) -> dict[str,
 
 
 def passable(shell: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that a job may set: without those of Grass, and without functions of the shell."""
-    return {name: value for name, value in shell.items() if _can_set(name, value)}
+    """Return the variables that a job may set: without those of Grass, of the shell itself, and its functions.
+
+    Raises InputError for a value that is not UTF-8.
+    """
+    return {name: _value(name, value) for name, value in shell.items() if _is_passable(name, value)}
+
+
+def left_out(shell: Mapping[str, str]) -> list[str]:
+    """Return the names of the variables that a user may miss: functions that the shell exports, and long values."""
+    own = ("GRASS_", *_OF_SHELL)
+    return [name for name, value in shell.items() if not name.startswith(own) and not _is_passable(name, value)]
+
+
+def read_file(text: str) -> dict[str, str]:
+    """Parse the lines of a file of variables: ``NAME=VALUE``, as docker reads it. Nothing is expanded, and quotation
+    marks belong to the value. Blank lines and lines that begin with `#` are left out. Raises Wrong."""
+    found: dict[str, str] = {}
+    for number, line in enumerate(lines_of(text), 1):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        name, equals, value = line.partition("=")
+        try:
+            if not equals:
+                raise Wrong("must be NAME=VALUE")
+            found[values.variable_name(name.strip())] = values.scalar_text(value)
+        except Wrong as wrong:
+            raise Wrong(f"line {number}: {show_text(name)} {wrong}") from wrong
+    return found
 
 
 def _assignment(option: str, shell: Mapping[str, str]) -> tuple[str, str]:
@@ -56,13 +85,19 @@ def _assignment(option: str, shell: Mapping[str, str]) -> tuple[str, str]:
         raise InputError(f"--env {name}: {wrong}") from wrong
 
 
-def _can_set(name: str, value: str) -> bool:
+def _is_passable(name: str, value: str) -> bool:
     try:
         values.variable_name(name)
-        values.scalar_text(value)
     except Wrong:
         return False
-    return True
+    return name not in _OF_SHELL and len(value) <= values.MAX_ARGUMENT - len(name)
+
+
+def _value(name: str, value: str) -> str:
+    try:
+        return values.scalar_text(value)
+    except Wrong as wrong:
+        raise InputError(f"variable {name} of this shell: {wrong}") from wrong
 
 
 def components(document: Document) -> Iterator[tuple[str, Document]]:

@@ -96,10 +96,20 @@ def _passable(value: str) -> str:
     try:
         size = len(value.encode())
     except UnicodeEncodeError as error:
-        raise Wrong("must be valid Unicode text, got half of a surrogate pair") from error
+        raise Wrong(f"must be UTF-8 text, got {not_text(value)}; rename it, or write it in UTF-8") from error
     if size > MAX_ARGUMENT:
         raise Wrong(f"must be at most {MAX_ARGUMENT} bytes long, got {size}; put the text in a file")
     return value
+
+
+def not_text(value: str) -> str:
+    """Show text that is not UTF-8, for a message: the bytes that Python read it from, near the first wrong one."""
+    at = next((at for at, each in enumerate(value) if "\ud800" <= each <= "\udfff"), 0)
+    try:
+        shown = repr(value[max(0, at - 20) : at + 20].encode(errors="surrogateescape"))[1:]
+    except UnicodeEncodeError:
+        return "half of a surrogate pair"
+    return shown if len(value) <= 40 else f"…{shown}…"
 
 
 def absolute_path(value: Any) -> str:

@@ -9,9 +9,10 @@ import pytest
 from msgspec.structs import replace as changed
 
 from grass.config import ClusterConfig, MasterConfig
+from grass.environment import is_shared
 from grass.errors import InputError, ManifestError
-from grass.manifest import parse_job
-from grass.manifest.shell import assignments, passable, with_shell
+from grass.manifest import Wrong, parse_job
+from grass.manifest.shell import assignments, left_out, passable, read_file, with_shell
 from grass.wire.calls import Submission
 from grass.wire.launch import LaunchTemplate
 from master.api.submission import accept_job
@@ -66,7 +67,47 @@ def test_options_set_a_variable_or_take_it_from_the_shell() -> None:
 
 
 def test_all_variables_are_those_that_a_job_may_set() -> None:
-    assert passable({"A": "1", "GRASS_HOME": "/h", "BASH_FUNC_f%%": "() {}", "B": "\udcff"}) == {"A": "1"}
+    shell = {"A": "1", "GRASS_HOME": "/h", "BASH_FUNC_f%%": "() {}", "PWD": "/p", "SHLVL": "2", "LONG": "x" * 200_000}
+    assert passable(shell) == {"A": "1"}
+    assert left_out(shell) == ["BASH_FUNC_f%%", "LONG"]
+
+
+def test_a_variable_of_the_shell_that_is_not_utf_8_is_named() -> None:
+    with pytest.raises(InputError, match=r"variable PATH of this shell: must be UTF-8 text, got '/x/caf\\xe9'"):
+        passable({"PATH": "/x/caf\udce9"})
+    with pytest.raises(InputError, match=r"got …'x+.xff:/bin'…"):
+        passable({"PATH": "x" * 99 + "\udcff:/bin"})
+
+
+def test_a_file_of_variables_has_one_a_line_as_it_is_written() -> None:
+    assert read_file('# why\nA=1 2\r\n\n  B="q" $A\nA=3=4\n') == {"A": "3=4", "B": '"q" $A'}
+    for wrong, said in (("A", "must be NAME=VALUE"), ("a b=1", "the name of"), ("GRASS_JOB=1", "is reserved")):
+        with pytest.raises(Wrong, match=f"line 2: .*{said}"):
+            read_file(f"\n{wrong}\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "used"),
+    [
+        ("PATH", "/opt/x:$PATH", "$PATH"),
+        ("PYTHONPATH", "src:${PYTHONPATH}", "${PYTHONPATH}"),
+        ("CACHE", "$HOME/.cache", "$HOME"),
+        ("OUT", "$GRASS_OUTPUT/x", "$GRASS_OUTPUT"),
+        ("PRICE", "$5 or $usd", ""),
+        ("PASSWORD", "$6$salt$x", ""),
+    ],
+)
+def test_what_no_shell_will_replace_in_a_variable_is_said(name: str, value: str, used: str) -> None:
+    parsed = parse_job(document(env={name: value}))
+    assert parsed.job.components["w"].env == {name: value}
+    said = [f"components.w.env.{name}: has {used} as it is written" in each for each in parsed.warnings]
+    assert said == ([True] if used else [])
+
+
+def test_a_local_process_has_the_proxies_of_the_submitting_shell() -> None:
+    for name in ("http_proxy", "https_proxy", "no_proxy", "HTTPS_PROXY", "ALL_PROXY"):
+        assert is_shared(name)
+    assert not is_shared("MY_PROXY")
 
 
 def test_a_local_process_gets_the_submitting_shell_in_place_of_the_creating_one() -> None:
