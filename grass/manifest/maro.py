@@ -1,7 +1,8 @@
 """Reads MARO's unchanged job files (`mode: process`, `mode: grass…`).
 
 Missing keys have Grass's defaults. ``allocation`` sets the job's policy; ``mount.target`` sets where containers mount
-the share. Used by ``job``.
+the share. As in MARO, the tasks start all together or not at all, because they wait for each other. Used by ``job``, and
+by ``master.api.submission``.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from grass.model.job import DEFAULT_METRIC, PLAIN_CONTAINER, Component, Containe
 from grass.model.resources import Resources
 
 DIALECT = "maro"
+REDIS_PORT = 6379
+"""Where MARO's ``Proxy`` looks for a redis on its own machine, unless its program says otherwise."""
 
 
 class Mode(str, Enum):
@@ -49,6 +52,7 @@ def read_job(fields: Fields, warnings: list[str], *, name: str | None = None) ->
         fail_fast=len(components) > 1,
         tags=native.read_tags(fields, fields.problems),
         dialect=DIALECT,
+        gang=tuple(components),
         policy=policy,
         metric=metric,
     )

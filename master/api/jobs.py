@@ -66,9 +66,12 @@ def blueprint(api: Api) -> Blueprint:
 def start_job(call: Call) -> Reply:
     trace.mark("API: opened")
     store, submission = call.api.store, call.read(Submission)
-    accepted = accept_job(submission, store.nodes, run_id, keep_cwd=call.api.config.master.nodes_on_client)
+    config = call.api.config
+    accepted = accept_job(
+        submission, store.nodes, run_id, keep_cwd=config.master.nodes_on_client, task_redis=config.task_redis
+    )
     check_programs([accepted.job], program_sources(call))
-    job, job_id = with_named_files(accepted.job, call.api.config.data_dir, call.confined), accepted.job_id
+    job, job_id = with_named_files(accepted.job, config.data_dir, call.confined), accepted.job_id
     now, warnings = call.api.wall(), [*accepted.warnings, *check_dependencies(call, job, submission.strict)]
     trace.mark("API: manifest read")
     sighting = call.caller.sighting

@@ -25,6 +25,7 @@ def plan_job(call: Call) -> PlanView:
         store.nodes,
         run_id,
         keep_cwd=call.api.config.master.nodes_on_client,
+        task_redis=call.api.config.task_redis,
     )
     job = accepted.job
     check_programs([job], program_sources(call))

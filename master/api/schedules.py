@@ -73,7 +73,10 @@ def show_schedule(call: Call, schedule: str) -> ScheduleView:
 def start_schedule(call: Call) -> Reply:
     """Start a schedule. Answers when the master-agent has taken it; 202 if that takes long, although it is stored."""
     submission = call.read(ScheduleSubmission)
-    parsed = accept_schedule(submission, call.api.store.nodes, keep_cwd=call.api.config.master.nodes_on_client)
+    config = call.api.config
+    parsed = accept_schedule(
+        submission, call.api.store.nodes, keep_cwd=config.master.nodes_on_client, task_redis=config.task_redis
+    )
     check_programs(parsed.schedule.jobs, program_sources(call))
     name = parsed.schedule.name
     warnings_after = [warning for job in parsed.schedule.jobs for warning in check_dependencies(call, job)]

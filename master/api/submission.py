@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
 from grass.errors import InputError, ManifestError, Problem, UndecodableError
-from grass.manifest import ParsedJob, ParsedSchedule, parse_job, parse_schedule, values
+from grass.manifest import ParsedJob, ParsedSchedule, maro, parse_job, parse_schedule, values
 from grass.manifest.document import show_text
 from grass.model.job import Job
 from grass.model.names import is_run_of
@@ -36,28 +36,30 @@ def accept_job(
     new_id: Callable[[str], str],
     *,
     keep_cwd: bool = True,
+    task_redis: int = 0,
 ) -> Accepted:
     """Return the job. Raises InputError or ManifestError; if ``strict``, also for warnings and unsuited parts.
 
     ``nodes``: reads their records, which most jobs do not need. ``new_id``: makes a job id from a name. ``keep_cwd``:
-    whether tasks start in the client's folder,
-    with variables of the client's shell.
+    whether tasks start in the client's folder, with variables of the client's shell. ``task_redis``: the port at which
+    tasks reach their redis as localhost; 0: there is none.
     """
     parsed: ParsedJob = parse_job(submission.manifest)
     origin = origin_of(submission) if keep_cwd else Origin()
     job = origin.applied(parsed.job)
     missing = unsuited(job, nodes()) if submission.strict or asks_about_nodes(job) else []
-    if submission.strict and (parsed.warnings or missing):
-        raise ManifestError([*(Problem("", warning) for warning in parsed.warnings), *missing])
-    warnings = (*parsed.warnings, *map(str, missing))
+    told = (*parsed.warnings, *_redis_elsewhere(job, task_redis))
+    if submission.strict and (told or missing):
+        raise ManifestError([*(Problem("", warning) for warning in told), *missing])
+    warnings = (*told, *map(str, missing))
     job_id = checked_job_id(submission.id, job.name) or new_id(job.name)
     return Accepted(job, job_id, warnings, _checked_file(submission.file))
 
 
 def accept_schedule(
-    submission: ScheduleSubmission, nodes: Callable[[], list[NodeRecord]], *, keep_cwd: bool = True
+    submission: ScheduleSubmission, nodes: Callable[[], list[NodeRecord]], *, keep_cwd: bool = True, task_redis: int = 0
 ) -> ParsedSchedule:
-    """Return the schedule. Raises InputError or ManifestError."""
+    """Return the schedule. Raises InputError or ManifestError. The arguments are those of ``accept_job``."""
     parsed = parse_schedule(submission.manifest)
     origin = origin_of(submission) if keep_cwd else Origin()
     jobs = tuple(origin.applied(job) for job in parsed.schedule.jobs)
@@ -66,7 +68,19 @@ def accept_schedule(
     return replace(
         parsed,
         schedule=replace(parsed.schedule, jobs=jobs),
-        warnings=(*parsed.warnings, *map(str, missing)),
+        warnings=(*parsed.warnings, *_redis_elsewhere(first, task_redis), *map(str, missing)),
+    )
+
+
+def _redis_elsewhere(job: Job, port: int) -> tuple[str, ...]:
+    """Warn of a job of MARO's file whose tasks would wait for minutes for a redis, and then fail."""
+    if job.dialect != maro.DIALECT or job.task_count < 2 or port == maro.REDIS_PORT:
+        return ()
+    there = f"has its redis for tasks at localhost:{port}" if port else "has no redis for tasks"
+    return (
+        f"mode: MARO's Proxy looks for a redis at localhost:{maro.REDIS_PORT}, and this cluster {there}; "
+        f"if the job uses a Proxy, set `task_redis: {{port: {maro.REDIS_PORT}}}` in the settings of the cluster, or give "
+        "the Proxy a redis_address",
     )
 
 

@@ -51,6 +51,11 @@ def problems_of(text: str) -> list[str]:
     return [str(problem) for problem in caught.value.problems]
 
 
+@pytest.mark.parametrize("text", [PROCESS, GRASS])
+def test_a_job_of_maro_starts_whole_or_not_at_all(text: str) -> None:
+    assert parse_job(read_document(text)).job.gang == ("actor", "learner")
+
+
 def test_a_process_job_reserves_nothing_that_it_does_not_name() -> None:
     parsed = parse_job(read_document(PROCESS))
     assert parsed.warnings == ()
@@ -62,6 +67,7 @@ def test_a_process_job_reserves_nothing_that_it_does_not_name() -> None:
         },
         success=("actor", "learner"),
         dialect="maro",
+        gang=("actor", "learner"),
     )
 
 

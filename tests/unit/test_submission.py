@@ -94,3 +94,32 @@ def test_the_jobs_of_a_schedule_run_in_its_folder_too() -> None:
     batch = {"name": "s", "jobs": ["a", "b"], "components": {"w": {"command": "true"}}}
     schedule = accept_schedule(ScheduleSubmission(manifest=batch, cwd="/home/ann"), lambda: [NODE]).schedule
     assert [(job.name, job.components["w"].base) for job in schedule.jobs] == [("a", "/home/ann"), ("b", "/home/ann")]
+
+
+MARO = {
+    "mode": "grass",
+    "name": "j",
+    "components": {"actor": {"num": 2, "command": "a"}, "learner": {"num": 1, "command": "b"}},
+}
+
+
+@pytest.mark.parametrize(
+    ("port", "found"),
+    [(0, "has no redis for tasks"), (19999, "has its redis for tasks at localhost:19999"), (6379, "")],
+)
+def test_a_job_of_maro_is_told_that_its_redis_is_elsewhere(port: int, found: str) -> None:
+    body = {"manifest": MARO}
+    job = accept_job(submission(body), list, lambda name: f"{name}-00000000", task_redis=port)
+    schedule = {"mode": "grass", "name": "s", "job_names": ["a", "b"], "components": MARO["components"]}
+    told = accept_schedule(
+        Form[ScheduleSubmission](ScheduleSubmission).convert({"manifest": schedule}), list, task_redis=port
+    )
+    for warnings in (job.warnings, told.warnings):
+        assert len(warnings) == bool(found) and found in "".join(warnings)
+
+
+@pytest.mark.parametrize(
+    "manifest", [document(replicas=2), {**MARO, "components": {"alone": {"num": 1, "command": "a"}}}]
+)
+def test_a_job_that_needs_no_redis_is_told_nothing(manifest: dict[str, Any]) -> None:
+    assert accept({"manifest": manifest}).warnings == ()
