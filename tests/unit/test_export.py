@@ -241,3 +241,26 @@ def test_a_native_file_loses_nothing() -> None:
     original = job(main={"command": "x", "matrix": {"a": [1, 2]}, "spread": "node"})
     exported = FORMATS["native"](original)
     assert (parse_job(read_document(exported.text)).job, exported.missing) == (original, ())
+
+
+def test_a_mars_job_gets_back_its_web_service_and_the_commands_of_kubedl() -> None:
+    written = read_document(FORMATS["MarsJob"](of_file(Path("tests/support/manifests/mars_job.yml"))).text)
+    roles = written["spec"]["marsReplicaSpecs"]
+    commands = {name: role["template"]["spec"]["containers"][0]["command"][2] for name, role in roles.items()}
+    assert commands == {
+        "Scheduler": "python -m mars.deploy.kubernetes.scheduler",
+        "WebService": "python -m mars.deploy.kubernetes.web",
+        "Worker": "python -m mars.deploy.kubernetes.worker",
+    }
+
+
+def test_what_the_parts_of_a_heterogeneous_job_lose_is_named() -> None:
+    parts = {"a": {"command": "x", "timeout": "1h", "replicas": 4, "parallelism": 2}, "b": {"command": "y"}}
+    assert set(FORMATS["slurm"](job(**parts)).missing) == {"components.a.timeout", "components.a.parallelism"}
+
+
+def test_a_folder_of_the_share_is_no_folder_of_the_host() -> None:
+    mounts = [{"source": "/in", "target": "/in", "shared": True}, {"source": "/srv", "target": "/srv"}]
+    exported = FORMATS["compose"](job(a={"command": "x", "image": "i", "container": {"mounts": mounts}}))
+    assert yaml.safe_load(exported.text)["services"]["a"]["volumes"] == ["/srv:/srv"]
+    assert exported.missing == ("components.a.container.mounts",)

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 
 from grass.manifest import yaml_text
 from grass.manifest.document import Document
-from grass.manifest.export.losses import Exported, missing
-from grass.model.job import DEFAULT_GRACE, NO_RESTART, Component, Condition, Job, Restart, RestartOn
+from grass.manifest.export.losses import Exported, missing, of_amounts
+from grass.model.job import DEFAULT_GRACE, NO_RESTART, Component, Condition, Job, Mount, Restart, RestartOn
 
 _WRITTEN = ("replicas", "resources", "depends_on", "env", "cwd", "restart", "grace", "image", "container", "ready")
 MOST_SERVICES = 64
@@ -36,10 +36,8 @@ def write(job: Job) -> Exported:
     }
     document = {"name": _OTHER.sub("-", job.name.lower()), "services": services}
     needed = tuple(f"components.{name}.image" for name, part in job.components.items() if part.image is None)
-    lost = [
-        f"components.{name}.ready" for name, part in job.components.items() if part.ready and part.ready.command is None
-    ]
-    lost += [key for part in job.components.values() for key in _lost_of_restart(part)]
+    parts = job.components.values()
+    lost = [key for part in parts for key in (*of_amounts(part), *_lost(part), *_lost_of_restart(part))]
     lost += [
         f"components.{name}.replicas (tasks get no GRASS_INDEX)"
         for name in job.components
@@ -79,7 +77,7 @@ def _service(job: Job, part: Component, tasks: Mapping[str, tuple[str, ...]], in
         "network_mode": "host" if container.network == "host" else None,
         "networks": {"default": {"aliases": [part.name]}} if is_split and container.network != "host" else None,
         "ulimits": dict(container.ulimits),
-        "volumes": [f"{each.source}:{each.target}{':ro' if each.read_only else ''}" for each in container.mounts],
+        "volumes": [_volume(mount) for mount in container.mounts if not mount.shared],
         "depends_on": {
             service: {"condition": _condition(job.components[name], each)}
             for name, each in part.depends_on.items()
@@ -92,6 +90,10 @@ def _service(job: Job, part: Component, tasks: Mapping[str, tuple[str, ...]], in
     }
     given = {name: value for name, value in found.items() if value not in (None, {}, [])}
     return {**given, "entrypoint": []} if container.entrypoint == () else given
+
+
+def _volume(mount: Mount) -> str:
+    return f"{mount.source}:{mount.target}{':ro' if mount.read_only else ''}"
 
 
 def _condition(of: Component, condition: Condition) -> str:
@@ -130,6 +132,18 @@ def _is_limited(restart: Restart) -> bool:
 def _limited(restart: Restart) -> Document:
     """Return what overrides `restart`, which has no limit in older readers: the specification had no `on-failure:3`."""
     return {"condition": restart.policy.value, "max_attempts": restart.limit}
+
+
+def _lost(part: Component) -> list[str]:
+    """Return the keys of a component that a service says only in part."""
+    ready, container = part.ready, part.container
+    found = {
+        "ready": ready is not None and ready.command is None,
+        "ready.timeout": ready is not None and ready.command is not None and ready.timeout is not None,
+        "container.data": container.data is not None,
+        "container.mounts": any(mount.shared for mount in container.mounts),
+    }
+    return [f"components.{part.name}.{key}" for key, lacks in found.items() if lacks]
 
 
 def _lost_of_restart(part: Component) -> list[str]:

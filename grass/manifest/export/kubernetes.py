@@ -1,24 +1,35 @@
 """Writes a job as TrainingJob or as MarsJob. The job must have the components of one; the readers make these.
 
-Used by ``formats``.
+What the file cannot say is found by reading it again. Used by ``formats``.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
 
 from grass.errors import InputError
 from grass.manifest import yaml_text
 from grass.manifest.document import Document
 from grass.manifest.export import pods
-from grass.manifest.export.losses import Exported, missing
+from grass.manifest.export.losses import Exported, differences
+from grass.manifest.fields import Fields, Problems
 from grass.manifest.foreign import mars_job, training_job
 from grass.manifest.foreign.mars_memory import KEYS
+from grass.manifest.foreign.notes import Notes
 from grass.model.ending import Clean
 from grass.model.framework import FrameworkName
 from grass.model.job import Component, Job, RestartOn
 
-_OF_JOB = ("tags", "ending")
 _CLEAN = {Clean.ALL: "All", Clean.RUNNING: "Running", Clean.NONE: "None"}
 _TUNING = ("plasmaStore", "lockFreeFileIO", "spillDirs", "workerCachePercentage", "workerCacheSize")
+_ROLES = {
+    mars_job.SUPERVISOR: ("mars-supervisor", "scheduler"),
+    mars_job.SCHEDULER: ("mars-scheduler", "scheduler"),
+    mars_job.WEB_SERVICE: ("mars-web", "web"),
+    mars_job.WORKER: ("mars-worker", "worker"),
+}
+"""Component → Mars's program for plain hosts, and the module that KubeDL starts instead."""
 
 
 def training(job: Job) -> Exported:
@@ -33,10 +44,7 @@ def training(job: Job) -> Exported:
         training_job.LAUNCHER: pods.replica(launcher),
         training_job.WORKER: pods.replica(worker, bounds=True),
     }
-    lost = [name for name in ("ttl", "deadline") if getattr(job.ending, name) is not None]
-    lost += [f"components.{part.name}.ports" for part in (launcher, worker) if part.ports]
-    lost += [f"components.{part.name}.ready" for part in (launcher, worker) if part.ready]
-    return _document(job, training_job.DIALECT, training_job.VERSIONS[0], spec, {"launcher", "worker"}, lost)
+    return _document(job, training_job.DIALECT, training_job.VERSIONS[0], spec, training_job.read_job)
 
 
 def mars(job: Job) -> Exported:
@@ -46,10 +54,10 @@ def mars(job: Job) -> Exported:
     worker = _part(job, mars_job.WORKER, "MarsJob")
     if worker.framework is None or worker.framework.name is not FrameworkName.MARS:
         raise InputError(f"job {job.name}: its workers have no `framework: mars`; a MarsJob cannot describe it")
-    roles = {"Scheduler": pods.replica(chief, own=(f"mars-{'scheduler' if old else 'supervisor'}",))}
-    if old and mars_job.WEB_SERVICE in job.components:
-        roles["WebService"] = pods.replica(job.components[mars_job.WEB_SERVICE], own=("mars-web",))
-    roles["Worker"] = pods.replica(worker, own=("mars-worker",))
+    roles = {"Scheduler": _role(chief)}
+    if (web := job.components.get(mars_job.WEB_SERVICE) if old else _page(chief)) is not None:
+        roles["WebService"] = _role(web)
+    roles["Worker"] = _role(worker)
     spec: Document = {"cleanPodPolicy": _CLEAN[job.ending.clean]}
     times = {"activeDeadlineSeconds": job.ending.deadline, "ttlSecondsAfterFinished": job.ending.ttl}
     spec |= {name: round(value) for name, value in times.items() if value is not None}
@@ -59,14 +67,27 @@ def mars(job: Job) -> Exported:
     spec |= {KEYS[0]: tuning} if tuning else {}
     spec |= {"successPolicy": "AllWorkers"} if job.success == (mars_job.WORKER,) else {}
     spec["marsReplicaSpecs"] = roles
-    lost = ["restart"] if job.ending.restart.limit else []
     limits = {part.restart.limit for part in job.components.values() if part.restart.policy is not RestartOn.NEVER}
     limit = limits.pop() if len(limits) == 1 else None
     spec |= {"backoffLimit": limit} if limit is not None else {}
-    known = {chief.name, worker.name, mars_job.WEB_SERVICE}
     version = options.get("version")
     annotations = {mars_job.VERSION: str(version)} if version else {}
-    return _document(job, mars_job.DIALECT, mars_job.VERSIONS[0], spec, known, lost, annotations, limit)
+    return _document(job, mars_job.DIALECT, mars_job.VERSIONS[0], spec, mars_job.read_job, annotations)
+
+
+def _role(part: Component) -> Document:
+    """Return a role. Mars's program for plain hosts becomes the one that KubeDL starts, which knows its peers there."""
+    program, module = _ROLES[part.name]
+    if part.command in (program, (program,)):
+        part = replace(part, command=("/bin/sh", "-c", f"python -m mars.deploy.kubernetes.{module}"))
+    return pods.replica(part, own=())
+
+
+def _page(supervisor: Component) -> Component | None:
+    """Return the role that has the page in KubeDL. None: the supervisor runs a program of the user's own."""
+    program, _ = _ROLES[mars_job.SUPERVISOR]
+    web = replace(supervisor, name=mars_job.WEB_SERVICE, command=("mars-web",), replicas=1)
+    return web if supervisor.command in (program, (program,)) else None
 
 
 def _part(job: Job, name: str, kind: str) -> Component:
@@ -80,17 +101,14 @@ def _document(
     kind: str,
     version: str,
     spec: Document,
-    known: set[str],
-    lost: list[str],
-    annotations: dict[str, str] | None = None,
-    limit: int | None = None,
+    read: Callable[[Fields, Notes], Job],
+    annotations: Document | None = None,
 ) -> Exported:
-    """``limit``: the restarts of a task that ``spec`` says."""
+    """``read``: reads such a document."""
     metadata: Document = {"name": job.name}
     metadata |= {"labels": dict(job.tags)} if job.tags else {}
     metadata |= {"annotations": annotations} if annotations else {}
     document = {"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec}
-    others = [f"components.{name}" for name in job.components if name not in known]
-    lost += ["success"] if job.ending.enough else []
-    lost += [each for part in job.components.values() for each in pods.lost(part, limit)]
-    return Exported(yaml_text.write(document), (*missing(job, _OF_JOB, pods.WRITTEN), *others, *lost))
+    # what the reader would refuse is not what the job says, so that it differs, too
+    again = read(Fields(document, "", Problems(), lenient=True), Notes())
+    return Exported(yaml_text.write(document), differences(job, again))

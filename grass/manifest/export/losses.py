@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, fields
+from typing import Any
 
+from grass.manifest.document import join
+from grass.manifest.native_writer import job_document
 from grass.model.ending import PLAIN_ENDING, Ending
 from grass.model.job import Component, Job
+from grass.model.resources import DEVICE
 
-_NO_PART = frozenset(
-    {"name", "command", "base", "shell", "components", "success", "fail_fast", "dialect", "carried", "files"}
-)
+_NO_PART = frozenset({"name", "command", "base", "shell", "components", "success", "dialect", "carried", "files"})
 """Fields that every writer reads, and those that are not a part of a file."""
 _PLAIN_COMPONENT = Component("", "")
 _PLAIN_JOB = Job("", {}, ())
-_KEYS = {"entries": "from", "enough": "success", "output_limit": "output"}
+_KEYS = {
+    "entries": "from",
+    "enough": "success",
+    "output_limit": "output",
+    "read_only_data": "data",
+    "policy": "place.policy",
+    "metric": "place.metric",
+    "gpu": "resources.gpu",
+}
+"""Field → its key in a job file, where that has another name."""
 
 
 @dataclass(frozen=True)
@@ -34,17 +45,40 @@ class Exported:
         object.__setattr__(self, "missing", tuple(dict.fromkeys(self.missing)))
 
 
+def differences(job: Job, again: Job) -> tuple[str, ...]:
+    """Return the keys that are others in the file of ``again``, which was read from the exported one."""
+    return tuple(_differing(job_document(job), job_document(again), ""))
+
+
+def _differing(one: Mapping[str, Any], other: Mapping[str, Any], path: str) -> Iterator[str]:
+    for key in dict.fromkeys((*one, *other)):
+        here, there = one.get(key), other.get(key)
+        if isinstance(here, Mapping) and isinstance(there, Mapping):
+            yield from _differing(here, there, join(path, key))
+        elif here != there:
+            yield join(path, key)
+
+
 def missing(job: Job, of_job: Collection[str], of_components: Collection[str]) -> tuple[str, ...]:
     """Return the keys of a job that have no counterpart. ``of_job``, ``of_components``: the fields that are written."""
     found = []
     for each in fields(Job):
-        if _lacks(job, _PLAIN_JOB, each.name, of_job):
+        if each.name == "fail_fast":
+            found += ["fail_fast"] if job.fail_fast is not (len(job.components) > 1) else []
+        elif _lacks(job, _PLAIN_JOB, each.name, of_job):
             found += _of_ending(job.ending) if each.name == "ending" else [_KEYS.get(each.name, each.name)]
     for name, part in job.components.items():
         for each in fields(Component):
             if _lacks(part, _PLAIN_COMPONENT, each.name, of_components):
                 found.append(f"components.{name}.{_KEYS.get(each.name, each.name)}")
     return tuple(found)
+
+
+def of_amounts(part: Component) -> list[str]:
+    """Return the resources of a component for which other systems have no word: they know cores, memory, whole GPUs."""
+    amounts = part.resources
+    found = {"disk": amounts.disk, "custom": amounts.custom, "gpu": amounts.gpu % DEVICE}
+    return [f"components.{part.name}.resources.{key}" for key, lacks in found.items() if lacks]
 
 
 def _of_ending(ending: Ending) -> list[str]:

@@ -13,14 +13,9 @@ from grass.manifest.document import Document
 from grass.manifest.foreign.training_job import DEEPSPEED_HOSTS, FILES, IDLE
 from grass.model.exhaustive import assert_never
 from grass.model.framework import FrameworkName
-from grass.model.job import DEFAULT_GRACE, PLAIN_CONTAINER, Component, Restart, RestartOn
+from grass.model.job import DEFAULT_GRACE, Component, Restart, RestartOn
 from grass.model.resources import Resources
 
-WRITTEN = (
-    *("replicas", "min", "max", "resources", "env", "cwd", "restart", "grace", "timeout", "image", "where"),
-    *("container", "framework", "depends_on", "ports", "ready", "web"),
-)
-"""Fields of a component that a specification says."""
 _PATHS = {variable: path for path, variable in reversed(list(FILES.items()))}
 _EXPANDED = re.compile(r"\$(?=[$(])")
 """A dollar sign that Kubernetes would not leave alone: it expands ``$(NAME)``, and takes ``$$`` for ``$``."""
@@ -34,22 +29,6 @@ def replica(part: Component, *, own: tuple[str, ...] = IDLE, bounds: bool = Fals
     found["restartPolicy"] = _policy(part.restart)
     found["template"] = {"spec": _pod(part, own)}
     return found
-
-
-def lost(part: Component, limit: int | None = None) -> list[str]:
-    """Return the keys of a component that a specification says only in part. ``limit``: the restarts that it says."""
-    container, restart = part.container, part.restart
-    found = {
-        "container.network": container.network != PLAIN_CONTAINER.network,
-        "container.ulimits": bool(container.ulimits),
-        "container.data": container.data is not None,
-        "container.user": container.user is not None and not _user(container.user),
-        "resources.custom": bool(part.resources.custom),
-        "resources.gpu": part.resources.gpu % 1000 != 0,
-        "restart.limit": restart.policy is not RestartOn.NEVER and restart.limit != limit,
-        "where": any(len(options) > 1 for options in part.where.values()),
-    }
-    return [f"components.{part.name}.{key}" for key, lacks in found.items() if lacks]
 
 
 def _given(**values: Any) -> Document:

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import shlex
 
-from grass.manifest.export.losses import Exported, missing
+from grass.manifest.export.losses import Exported, missing, of_amounts
 from grass.model.job import Component, Job, RestartOn
 
-_WRITTEN = ("replicas", "parallelism", "resources", "env", "cwd", "timeout")
+_WRITTEN = ("replicas", "resources", "env", "cwd")
 """Keys of a component that the script expresses."""
+_OF_ARRAY = ("parallelism", "timeout")
+"""More such keys, of a component that is alone: `sbatch` has these options for a whole job."""
 
 
 def write(job: Job) -> Exported:
@@ -28,8 +30,9 @@ def write(job: Job) -> Exported:
         lines += _options(part, array=single)
     lines += ["", "set -e", *(_alone(parts[0]) if single else _together(parts))]
     lost = ["success"] if not single and job.success != tuple(job.components) else []
+    lost += [key for part in parts for key in of_amounts(part)]
     text = "\n".join(lines) + "\n"
-    return Exported(text, (*missing(job, ("timeout", "tags"), _WRITTEN), *(["tags"] if job.tags else []), *lost))
+    return Exported(text, (*missing(job, ("timeout",), (*_WRITTEN, *(_OF_ARRAY if single else ()))), *lost))
 
 
 def _options(part: Component, *, array: bool) -> list[str]:
