@@ -109,7 +109,8 @@ def _tell(writer: int, code: int, message: str) -> None:
 def aside(work: Callable[[], None], close: Sequence[int]) -> int:
     """Do work in a child process, which may wait for long; return its pid. Its exit code is 0 if it succeeded.
 
-    ``close``: descriptors that the child must not hold. Raises OSError.
+    ``close``: descriptors that the child must not hold, besides sockets: whoever is connected to this process has to
+    hear of its end. Raises OSError.
     """
     pid = os.fork()
     if pid:
@@ -117,7 +118,7 @@ def aside(work: Callable[[], None], close: Sequence[int]) -> int:
     try:
         signal.set_wakeup_fd(-1)
         os.setsid()
-        for descriptor in close:
+        for descriptor in {*close, *filter(_is_socket, map(int, os.listdir("/proc/self/fd")))}:  # noqa: PTH208
             os.close(descriptor)
         work()
         os._exit(0)
@@ -125,6 +126,13 @@ def aside(work: Callable[[], None], close: Sequence[int]) -> int:
         os.write(2, f"{error}\n".encode())
     finally:
         os._exit(1)
+
+
+def _is_socket(descriptor: int) -> bool:
+    try:
+        return descriptor > 2 and stat.S_ISSOCK(os.fstat(descriptor).st_mode)
+    except OSError:  # that of the listing itself
+        return False
 
 
 def private_mounts(without: str) -> None:
