@@ -51,8 +51,9 @@ def _newer(seat: Seat, role: str, port: int, env: Mapping[str, str]) -> Rendered
     arguments = ["-H", seat.address, "-p", str(port)]
     if role in ("supervisor", "scheduler", "web"):
         arguments += ["-w", str(_port(seat, MARS_WEB))]
-        others = _supervisors(seat, old=False)
-        arguments += ["-s", ",".join(others)] if len(others) > 1 else []
+        own = network_address(seat.address, port)
+        # always there, even if it is empty: otherwise Mars takes the supervisors that left a file in /tmp for its own
+        arguments += ["-s", ",".join(each for each in _supervisors(seat, old=False) if each != own)]
     else:
         arguments += ["-s", ",".join(_required(seat, old=False))]
         arguments += ["--n-cpu", env["MARS_CPU_TOTAL"]] if "MARS_CPU_TOTAL" in env else []

@@ -150,6 +150,12 @@ def test_mars_gets_its_arguments_and_a_configuration() -> None:
     assert json.loads(sized.files["mars.yml"])["storage"]["plasma"]["store_memory"] == 77
 
 
+def test_a_supervisor_of_mars_looks_for_no_others_in_the_folder_for_temporary_files() -> None:
+    assert render(mars("supervisor")).arguments[6:8] == ("-s", "10.0.0.1:7001")
+    alone = mars("supervisor", address="10.0.0.1", ports={"mars": 7001, "web": 7005})
+    assert render(alone).arguments[6:8] == ("-s", "")
+
+
 def test_a_cache_of_mars_is_bounded_where_pyarrow_has_no_plasma_store() -> None:
     made = render(mars("worker", options={"workerCacheSize": 77}))
     assert json.loads(made.files["mars.yml"])["third_party_modules"] == ["grass_mars"]
