@@ -1,8 +1,8 @@
 """Reads MARO's unchanged job files (`mode: process`, `mode: grass…`).
 
 Missing keys have Grass's defaults. ``allocation`` sets the job's policy; ``mount.target`` sets where containers mount
-the share. As in MARO, the tasks start all together or not at all, because they wait for each other. Used by ``job``, and
-by ``master.api.submission``.
+the share. As in MARO, the tasks start all together or not at all, because they wait for each other. Used by ``job`` and
+``master.api.submission``.
 """
 
 from __future__ import annotations

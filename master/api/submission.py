@@ -79,8 +79,8 @@ def _redis_elsewhere(job: Job, port: int) -> tuple[str, ...]:
     there = f"has its redis for tasks at localhost:{port}" if port else "has no redis for tasks"
     return (
         f"mode: MARO's Proxy looks for a redis at localhost:{maro.REDIS_PORT}, and this cluster {there}; "
-        f"if the job uses a Proxy, set `task_redis: {{port: {maro.REDIS_PORT}}}` in the settings of the cluster, or give "
-        "the Proxy a redis_address",
+        f"if the job uses a Proxy, set `task_redis: {{port: {maro.REDIS_PORT}}}` in the settings of the cluster, or "
+        "give the Proxy a redis_address",
     )
 
 
