@@ -167,7 +167,7 @@ until [ -e $GRASS_DATA/data/Mallory.2nd/enough-$NAME ]; do
 done
 sort -u $HOME/seen
 """
-"""Prints all names and secrets that it has ever seen, and whether it could not write at some time."""
+"""Prints all names and secrets that it has ever seen, and `lost` if it could not write at some time."""
 
 
 @pytest.mark.parametrize("outage", ["samba", "cut"])
@@ -212,8 +212,8 @@ def test_while_the_share_is_away_nothing_opens_and_afterwards_all_is_written_aga
     allowed = {"data", "jobs", "logs", "images", "Mallory.2nd", "shared", job_id}
     for name in parts:
         assert {line for line in printed[f"{name}.0", 1] if not line.startswith("/")} <= allowed | {"", "lost"}, printed
-        assert "lost" in printed[f"{name}.0", 1]
-    assert all("the share did not answer" in str(task["reason"]) for task in other.tasks(f"away-{outage}"))
+    if outage == "cut":  # a shorter one may only make it wait
+        assert all("the share did not answer" in str(task["reason"]) for task in other.tasks(f"away-{outage}"))
     assert other.wait(f"after-{outage}", timeout=60)["state"] == "SUCCEEDED"
     assert {*lines(other, f"after-{outage}")["t.0", 1]} <= allowed - {job_id} | {
         other.job(f"after-{outage}")["id"],
