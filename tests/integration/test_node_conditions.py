@@ -84,16 +84,21 @@ def test_when_the_share_is_unmounted_starts_wait_until_it_is_mounted_again(tmp_p
     share = tmp_path / "share"
     with small_disk(share), NodeRun(share=str(share)) as node:
         node.start("true", ONE)
-        assert node.ended(ONE).code == 0
+        assert node.ended(ONE).code == 0 and node.ended(ONE).reason is None
+        until = "until [ -e $GRASS_DATA/here ]; do sleep 0.02; done"
+        node.start(until, THREE, launch="j-1/d")
+        node.event(THREE, Started)
         subprocess.run(["umount", "--lazy", str(share)], check=True)
         node.wait(lambda: codes(node) == ["share"])
         assert node.conditions[0].message == f"nothing is mounted at {share}, where the share was"
-        node.start("until [ -e $GRASS_DATA/here ]; do sleep 0.02; done", TWO)
+        node.start(until, TWO)
         assert node.event(TWO, Waiting).reason.code == "share"
         subprocess.run(["mount", "-t", "tmpfs", "-o", "size=32M", "tmpfs", str(share)], check=True)
         (share / "here").write_text("it is\n")
-        assert node.ended(TWO).code == 0
+        assert node.ended(TWO).code == 0 and node.ended(TWO).reason is None
         node.wait(lambda: codes(node) == [])
+        end = node.ended(THREE)  # it ran meanwhile, and what it wrote may be lost
+        assert end.code == 0 and end.reason is not None and end.reason.code == "share"
 
 
 def test_what_waits_behind_a_condition_can_be_stopped(tmp_path: Path) -> None:
