@@ -167,7 +167,7 @@ def _whole(config: ClusterConfig, target: str) -> Request:
 def _sealed(config: ClusterConfig, target: str) -> list[Request]:
     """Return read-only mounts over what no task may change in the share: images and logs of all users.
 
-    A FUSE mount that was away, or is made again, takes these from running containers, which then write into its cache. The
-    server of the share refuses that."""
+    A FUSE mount that was away, or is made again, takes these from running containers, which then write into its cache.
+    The server of the share refuses that."""
     folders = {name: config.data_dir / name for name in _SEALED}
     return [bind(str(path), f"{target}/{name}", True) for name, path in folders.items() if path.is_dir()]
