@@ -1,19 +1,23 @@
 """What the processes of each running attempt use now, from /proc. Called by the usage sampler, in its thread.
 
 The processes of an attempt are its first process and all that descend from it, also in sessions of their own, and those
-of commands that a launcher runs in it. /proc is listed once for all attempts, and processes that belong to none are
-looked at only now and then.
+of commands that a launcher runs in it. An orphan has its session, its mark in the environment, or its control group.
+/proc is listed once for all attempts, and processes that belong to none are looked at only now and then.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
 from grass.lines import lines_of
+from node.agent.shared_pages import SharedPages
 from node.runtime import proc
+from node.runtime.adoption import MARK
+from node.runtime.attempts import Folders
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -22,6 +26,8 @@ _STAT = 4096
 """Bytes: more than /proc/PID/stat ever has."""
 _LOOK_AGAIN = 15
 """Scans after which other processes are looked at again: one may have been forked before its attempt was known."""
+_GROUP = re.compile(rb"/[0-9]+-[0-9]+$", re.MULTILINE)
+"""A control group that the starter of an attempt made for it (``node.runtime.isolation.starter``)."""
 DETAILS_AT_ONCE = 20
 """Attempts whose open files and input and output are read in one scan; those of further ones are read in turn."""
 
@@ -32,7 +38,7 @@ class Used(msgspec.Struct):
     cpu: float = 0.0
     """Core seconds."""
     memory: int = 0
-    """Bytes in use now: the sum of its processes' resident memory. Shared pages count in each."""
+    """Resident bytes of its processes now. What they share counts once, if this node-agent may read that."""
     threads: int = 0
     files: int | None = None
     """Open files. None: its processes belong to a user whose files this node-agent may not list."""
@@ -45,6 +51,7 @@ class Process(msgspec.Struct):
     """The figures of /proc/PID/stat that count."""
 
     parent: int
+    session: int
     cpu: float
     memory: int
     threads: int
@@ -53,7 +60,16 @@ class Process(msgspec.Struct):
 class TaskProcesses:
     """Remembers each attempt's counters, which never go back, and which processes belong to no attempt."""
 
-    def __init__(self, details_at_once: int = DETAILS_AT_ONCE) -> None:
+    def __init__(self, attempts: str = "", details_at_once: int = DETAILS_AT_ONCE) -> None:
+        """``attempts``: the folder of their files, which the mark names."""
+        self._folders = Folders(attempts)
+        self._shared_pages = SharedPages()
+        self._members: dict[int, Process] = {}
+        """What the processes of attempts were in the last scan."""
+        self._orphans: dict[str, float] = {}
+        """Core seconds of orphans that have ended: nobody of their attempt has waited for them."""
+        self._groups: dict[int, bytes] = {}
+        """First process → its control group, if that is of its attempt alone."""
         self.owners: dict[int, str] = {}
         """Pid → key of its attempt, as of the last scan."""
         self._roots: dict[int, str] = {}
@@ -89,16 +105,52 @@ class TaskProcesses:
         if self._scans % _LOOK_AGAIN == 0:
             self._foreign.clear()
         found = self._read(set(roots.values()))
-        self._roots = _owners(found, {pid: root for root, pid in roots.items()}, self._roots)
+        before, mains = self._roots, {pid: root for root, pid in roots.items()}
+        self._roots = _owners(found, mains, before)
+        self._claim(found, mains)
         self._foreign.update(pid for pid in found if pid not in self._roots)
         self._used = {root: self._used.get(root) or Used() for root in roots}
         members: dict[str, list[int]] = {root: [] for root in roots}
         for pid, root in self._roots.items():
             members[root].append(pid)
+        self._count_ended_orphans(before, found, roots)
+        memory = self._shared_pages.memory(
+            {root: {pid: found[pid].memory for pid in pids} for root, pids in members.items()}
+        )
         for root, used in self._used.items():
-            _add(used, [found[pid] for pid in members[root]])
+            _add(used, [found[pid] for pid in members[root]], self._orphans.get(root, 0.0), memory[root])
         for root in self._in_turn(list(roots)):
             _add_details(self._used[root], members[root])
+
+    def _claim(self, found: Mapping[int, Process], mains: Mapping[int, str]) -> None:
+        """Find the attempts of orphans that no scan has seen below their parents."""
+        self._groups = {pid: self._groups[pid] if pid in self._groups else _own_group(pid) for pid in mains}
+        groups = {group: mains[pid] for pid, group in self._groups.items() if group}
+        roots = set(mains.values())
+        for pid, process in found.items():
+            if pid not in self._roots:
+                root = mains.get(process.session) or self._marked(pid)
+                if root not in roots and groups:
+                    root = groups.get(proc.read(f"/proc/{pid}/cgroup"))
+                if root in roots:
+                    self._roots[pid] = root
+
+    def _marked(self, pid: int) -> str | None:
+        """Return the attempt that the environment of the process names."""
+        return self._folders.key_of(proc.environment(pid, MARK) or "")
+
+    def _count_ended_orphans(
+        self, before: Mapping[int, str], found: Mapping[int, Process], roots: Mapping[str, int]
+    ) -> None:
+        self._orphans = {root: seconds for root, seconds in self._orphans.items() if root in roots}
+        gone = (
+            (pid, root) for pid, root in before.items() if pid not in found and root in roots and pid != roots[root]
+        )
+        for pid, root in gone:
+            last = self._members[pid]
+            if before.get(last.parent) != root:
+                self._orphans[root] = self._orphans.get(root, 0.0) + last.cpu
+        self._members = {pid: found[pid] for pid in self._roots}
 
     def _read(self, mains: set[int]) -> dict[int, Process]:
         """Read all processes that are not known to belong to no attempt."""
@@ -130,7 +182,7 @@ def _process(pid: int) -> Process | None:
         os.close(descriptor)
     fields = text[text.rindex(b")") + 2 :].split()
     ticks = int(fields[11]) + int(fields[12]) + int(fields[13]) + int(fields[14])  # its own, and of waited-for children
-    return Process(int(fields[1]), ticks / _TICKS, int(fields[21]) * _PAGE, int(fields[17]))
+    return Process(int(fields[1]), int(fields[3]), ticks / _TICKS, int(fields[21]) * _PAGE, int(fields[17]))
 
 
 def _owners(found: Mapping[int, Process], mains: Mapping[int, str], before: Mapping[int, str]) -> dict[int, str]:
@@ -152,9 +204,15 @@ def _owners(found: Mapping[int, Process], mains: Mapping[int, str], before: Mapp
     return owners
 
 
-def _add(used: Used, processes: list[Process]) -> None:
-    used.cpu = max(used.cpu, sum(each.cpu for each in processes))
-    used.memory = sum(each.memory for each in processes)
+def _own_group(pid: int) -> bytes:
+    """Return the control groups of a first process; empty: they are not of its attempt alone."""
+    text = proc.read(f"/proc/{pid}/cgroup")
+    return text if _GROUP.search(text) else b""
+
+
+def _add(used: Used, processes: list[Process], orphans: float, memory: int) -> None:
+    used.cpu = max(used.cpu, orphans + sum(each.cpu for each in processes))
+    used.memory = memory
     used.threads = sum(each.threads for each in processes)
 
 

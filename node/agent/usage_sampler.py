@@ -91,7 +91,7 @@ class UsageSampler:
         self._own = own
         self._file = folder / "usage.json"
         self._folder = folder
-        self._processes = TaskProcesses()
+        self._processes = TaskProcesses(str(folder / "attempts"))
         self._containers: dict[str, Container] = {}
         self._processes_only: set[str] = set()
         """Attempts that are not containers."""

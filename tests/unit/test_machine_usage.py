@@ -6,15 +6,20 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
 import pytest
 from msgspec.structs import replace
 
 from node.agent import container_usage
 from node.agent.machine_usage import MachineUsage
+from node.agent.shared_pages import SharedPages
 from node.agent.task_processes import TaskProcesses, Used
 from node.runtime import control_groups
+from tests.support.waiting import wait_until
 
 NOBODY = 65534
 
@@ -258,6 +263,90 @@ def test_the_processes_of_an_attempt_count_also_in_other_sessions(tmp_path: Path
         assert list(scans.owners) == [task.pid] and after.cpu > cpu
         task.communicate(b"\n")
     assert scans.scan({}) == {}
+
+
+@contextmanager
+def running_task(argv: list[str], env: dict[str, str] | None = None) -> Iterator[subprocess.Popen[bytes]]:
+    """The first process of an attempt. What it forked ends with its standard input."""
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(argv, env=env, start_new_session=True, **pipes) as task:
+        try:
+            yield task
+        finally:
+            task.kill()
+
+
+_BURN = "import time\nwhile time.process_time() < 0.4: pass\nprint('burnt', flush=True); input()"
+
+
+@pytest.mark.parametrize("escape", ["", "setsid "])
+def test_an_orphan_counts_though_no_scan_has_seen_its_parent(escape: str, tmp_path: Path) -> None:
+    scans = TaskProcesses(str(tmp_path))
+    script = f'({escape}"$0" -c "$1" <&3 & ); exec sleep 100'
+    environ = {**os.environ, "GRASS_SCRATCH": f"{tmp_path}/j-1/w.0.1.scratch"}
+    argv = ["sh", "-c", f"exec 3<&0; {script}", sys.executable, _BURN]
+    with running_task(argv, environ) as task:
+        assert task.stdin and task.stdout and task.stdout.readline() == b"burnt\n"
+        mains = {"j-1/w.0/1": task.pid, "j-1/w.1/1": os.getpid()}
+        used = scans.scan(mains)["j-1/w.0/1"]
+        assert used.cpu >= 0.39 and used.threads == 2
+        [orphan] = [pid for pid, key in scans.owners.items() if key == "j-1/w.0/1" and pid != task.pid]
+        task.stdin.write(b"\n")
+        task.stdin.flush()
+        wait_until(lambda: orphan not in psutil.pids(), what="the end of the orphan")
+        assert scans.scan(mains)["j-1/w.0/1"].cpu >= 0.39 and orphan not in scans.owners
+
+
+_TWICE = """
+import os, time
+def burn():
+    until = time.process_time() + 0.3
+    while time.process_time() < until: pass
+if os.fork() == 0:
+    if os.fork() == 0:
+        burn(); print('burnt', flush=True); input()
+    os._exit(0)
+os.wait()
+print('up', flush=True); time.sleep(1.0); burn(); print('both', flush=True); time.sleep(100)
+"""
+
+
+def test_what_an_orphan_used_stays_counted_beside_what_its_attempt_uses_later() -> None:
+    scans = TaskProcesses()
+    with running_task([sys.executable, "-c", _TWICE]) as task:
+        assert task.stdin and task.stdout
+        lines = [task.stdout.readline(), task.stdout.readline()]
+        assert sorted(lines) == [b"burnt\n", b"up\n"]
+        scans.scan({"t": task.pid})
+        [orphan] = [pid for pid in scans.owners if pid != task.pid]
+        task.stdin.close()
+        wait_until(lambda: orphan not in psutil.pids(), what="the end of the orphan")
+        assert task.stdout.readline() == b"both\n"
+        assert scans.scan({"t": task.pid})["t"].cpu >= 0.59
+
+
+_FORKS = """
+import os, sys
+held = bytearray(os.urandom(1)) * (64 << 20)
+for _ in range(3):
+    if os.fork() == 0:
+        sys.stdin.read(); os._exit(0)
+print('up', flush=True); sys.stdin.read()
+"""
+
+
+def test_memory_that_processes_share_by_forks_counts_once() -> None:
+    scans = TaskProcesses()
+    with running_task([sys.executable, "-c", _FORKS]) as task:
+        assert task.stdout and task.stdout.readline() == b"up\n"
+        used = scans.scan({"t": task.pid})["t"]
+        assert used.threads == 4 and 64 << 20 < used.memory < 128 << 20
+
+
+def test_until_an_attempt_of_several_processes_was_read_its_largest_process_counts() -> None:
+    pages, both = SharedPages(longest_part=1e-9), {"a": {os.getpid(): 100, os.getppid(): 300}}
+    pages.memory(both)  # a reading, after which the next has to wait
+    assert pages.memory({**both, "b": {os.getpid(): 1000, os.getppid(): 300}})["b"] == 1000
 
 
 def test_details_of_many_attempts_are_read_in_turn() -> None:
