@@ -6,8 +6,9 @@ So every task gets an empty one. Used by ``spawn``, ``process.beside`` and ``iso
 from __future__ import annotations
 
 import ctypes
+from contextlib import suppress
 
-from node.runtime.system_calls import NUMBERS
+from node.runtime.system_calls import number
 
 _JOIN_SESSION_KEYRING = 1
 _libc = ctypes.PyDLL(None)
@@ -19,4 +20,5 @@ def leave_session_keyring() -> None:
     It keeps the present one where the kernel refuses: it has no keys, or a filter forbids their use to the programs
     that are started, too; or this user has too many keys already, and then the present one is another task's.
     """
-    _libc.syscall(NUMBERS["keyctl"], _JOIN_SESSION_KEYRING, None)
+    with suppress(OSError):
+        _libc.syscall(number("keyctl"), _JOIN_SESSION_KEYRING, None)

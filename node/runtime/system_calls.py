@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import platform
 
-_GENERIC = {"clone": 220, "keyctl": 219, "seccomp": 277}
-NUMBERS = {"x86_64": {"clone": 56, "keyctl": 250, "seccomp": 317}}.get(platform.machine(), _GENERIC)
-"""Of calls for which libc has no function. All machines that Linux learned of after x86_64 share theirs."""
+_OF_LATER = {"clone": 220, "keyctl": 219, "seccomp": 277}
+"""The machines that Linux learned of last share their numbers."""
+_NUMBERS = {
+    "x86_64": {"clone": 56, "keyctl": 250, "seccomp": 317},
+    "ppc64le": {"clone": 120, "keyctl": 271, "seccomp": 358},
+    **dict.fromkeys(("aarch64", "riscv64", "loongarch64"), _OF_LATER),
+}
+
+
+def number(name: str) -> int:
+    """Return the number of a call for which libc has no function. Raises OSError: it is not known on this machine."""
+    machine = platform.machine()
+    if machine not in _NUMBERS:
+        raise OSError(errno.ENOSYS, f"the number of the system call {name} is not known on {machine}")
+    return _NUMBERS[machine][name]
 
 
 def checked(result: int, what: str) -> None:

@@ -19,7 +19,7 @@ from node.runtime import proc
 from node.runtime.isolation.view import QUEUES, folders_of
 from node.runtime.process.beside import OfShepherd
 from node.runtime.protocol import Stop
-from tests.support import kernel_objects, own_group, python_image
+from tests.support import kernel_objects, mpi_rank, own_group, python_image
 from tests.support.docker_run import DockerRun
 from tests.support.kernel_objects import KEY, NAME
 from tests.support.needs import require, require_root
@@ -230,6 +230,18 @@ def test_shared_memory_of_a_job_is_limited_as_the_memory_of_its_attempts_is(shep
     pages = int(run(shepherd, "size/b.2/1", look).split()[0])
     assert pages * os.sysconf("SC_PAGE_SIZE") > 1024 * MIB, "one that asks for no memory may use nearly all"
     stop(shepherd, "size/b.0/1")
+
+
+@pytest.mark.parametrize("library", ["mpich", pytest.param("openmpi", marks=pytest.mark.nightly)])
+def test_ranks_of_an_mpi_program_use_shared_memory_in_a_task(shepherd: ShepherdRun, library: str) -> None:
+    launcher = f"mpirun.{library}"
+    require(shutil.which(launcher) is not None, library)
+    options = "--oversubscribe --mca btl self,vader " if library == "openmpi" else ""
+    program = f"/usr/bin/python3 -c {shlex.quote(Path(mpi_rank.__file__).read_text())} {library}"
+    printed = run(shepherd, f"{library}/a.0/1", f"{launcher} {options}-np 3 {program}")
+    assert sorted(line.partition(",")[0] for line in printed.splitlines()) == [
+        f"rank {rank} of 3: 3 here" for rank in range(3)
+    ]
 
 
 def test_the_next_shepherd_lets_tasks_of_a_job_share_memory_with_those_that_run(shepherd: ShepherdRun) -> None:

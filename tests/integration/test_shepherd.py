@@ -20,7 +20,7 @@ from node.runtime import proc, system_v
 from node.runtime.process.beside import Child
 from node.runtime.process.client import ask
 from node.runtime.protocol import Stop
-from node.runtime.system_calls import NUMBERS
+from node.runtime.system_calls import number
 from tests.support.needs import require
 from tests.support.processes import alive
 from tests.support.shepherd_run import ENV, ShepherdRun
@@ -222,7 +222,7 @@ def test_a_segment_of_system_v_goes_with_its_attempt_and_that_of_another_program
 
 
 def test_no_task_possesses_the_session_keyring_of_the_shepherd_or_of_another_task(shepherd: ShepherdRun) -> None:
-    look = f"import ctypes; print(ctypes.CDLL(None).syscall({NUMBERS['keyctl']}, 0, -3, 0), flush=True)"
+    look = f"import ctypes; print(ctypes.CDLL(None).syscall({number('keyctl')}, 0, -3, 0), flush=True)"
     own = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True).stdout.strip()
     require(own != "-1", "keys of the kernel")
     shepherd.connect()

@@ -7,6 +7,7 @@ than the limits of memory of those attempts that ran here at the same time. Used
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Collection
 from contextlib import suppress
@@ -17,6 +18,7 @@ from node.runtime.isolation import processes, view
 from node.runtime.isolation.privilege import raised
 from node.runtime.isolation.processes import Namespaces
 from node.runtime.isolation.views import Views
+from node.runtime.spawn import NOT_EXECUTABLE, CannotStartError
 
 FILES = "/dev/shm"
 _PAGES = "/proc/sys/kernel/shmall"
@@ -39,16 +41,17 @@ class SharedObjects:
         self._running.setdefault(job_of(key), {})[key] = memory
 
     def limit(self, key: str, namespaces: Namespaces) -> None:
-        """Limit what is in these namespaces, before an attempt starts there that was added. Raises OSError."""
+        """Limit what is in these namespaces, before an attempt starts there that was added. Raises CannotStartError."""
         job_id = job_of(key)
         wanted = sum(self._running[job_id].values())
         limited, size = self._limited.get(job_id, (None, self._most))
         if wanted <= size if limited == namespaces else wanted >= self._most:
             return
-        with raised(), processes.inside(namespaces):
-            processes.limit_files(FILES, wanted)
-            with open(_PAGES, "w") as file:  # noqa: PTH123 (the hot path)
-                file.write(str(wanted // _PAGE))
+        try:
+            with raised(), processes.inside(namespaces):
+                _limit(wanted)
+        except OSError as error:
+            raise CannotStartError(NOT_EXECUTABLE, f"cannot limit its shared memory: {error}") from error
         self._limited[job_id] = (namespaces, wanted)
 
     def end(self, key: str, pids: Collection[int]) -> None:
@@ -68,6 +71,16 @@ class SharedObjects:
                     _remove(pids)
             elif _is_any_left(namespaces):
                 self._views.forget(job_id)  # no process is in it, so it goes with all that is in it
+
+
+def _limit(size: int) -> None:
+    try:
+        processes.limit_files(FILES, size)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # more is in use, from before this shepherd began
+            raise
+    with open(_PAGES, "w") as file:  # noqa: PTH123 (the hot path)
+        file.write(str(size // _PAGE))
 
 
 def _is_any_left(namespaces: Namespaces) -> bool:

@@ -28,7 +28,7 @@ from node.runtime.isolation import system_call_filter
 from node.runtime.isolation.system_call_filter import Filter
 from node.runtime.keyrings import leave_session_keyring
 from node.runtime.spawn import DEFAULTS, NOT_EXECUTABLE, CannotStartError, cannot_start, enter_folder, find_program
-from node.runtime.system_calls import NUMBERS, checked
+from node.runtime.system_calls import checked, number
 
 _CLONE_PARENT = 0x00008000
 _CLONE_NEWNS, _CLONE_NEWIPC = 0x00020000, 0x08000000
@@ -55,8 +55,8 @@ def main(passed: Sequence[int], folders: Sequence[str]) -> None:
     line, requests, lock, filters = passed
     for descriptor in (line, requests, lock):
         os.set_inheritable(descriptor, False)
-    for number in DEFAULTS:
-        signal.signal(number, signal.SIG_DFL)
+    for each in DEFAULTS:
+        signal.signal(each, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     refused = Filter(*marshal.loads(_content(filters)))  # noqa: S302 (of the shepherd)
     os.close(filters)
@@ -74,7 +74,7 @@ def main(passed: Sequence[int], folders: Sequence[str]) -> None:
 
 def _copy() -> int:
     """Fork a child of this process's parent. Return its pid; 0 in the child; negative: the system refused."""
-    pid: int = _libc.syscall(NUMBERS["clone"], ctypes.c_ulong(_CLONE_PARENT), None, None, None, None)
+    pid: int = _libc.syscall(number("clone"), ctypes.c_ulong(_CLONE_PARENT), None, None, None, None)
     return pid
 
 
@@ -125,8 +125,8 @@ def _content(descriptor: int) -> bytes:
 def _spawn(request: StartRequest, streams: Sequence[int]) -> int:
     """Take on the rights of an account, in the namespaces of its job, and start the program; return its pid. What the
     account may not enter, the task does not start in. Raises CannotStartError, OSError."""
-    for number, descriptor in enumerate(streams):
-        os.dup2(descriptor, number)
+    for target, descriptor in enumerate(streams):
+        os.dup2(descriptor, target)
     os.umask(request.umask)
     os.setgroups([])
     os.setresgid(request.gid, request.gid, request.gid)

@@ -23,7 +23,7 @@ from functools import cache
 from typing import NamedTuple
 
 from node.runtime.spawn import NOT_EXECUTABLE, CannotStartError
-from node.runtime.system_calls import NUMBERS, checked
+from node.runtime.system_calls import checked, number
 
 _LIBRARY, _PACKAGE = "libseccomp.so.2", "libseccomp2 (Debian, Ubuntu) or libseccomp"
 OF_STARTERS = ("keyctl", "setns")
@@ -108,8 +108,7 @@ def make(machine: int = 0) -> Filter:
 def apply(instructions: bytes) -> None:
     """Refuse these calls to this process and all that it starts. It must have given up new rights. Raises OSError."""
     loaded = _Program(len(instructions) // 8, instructions)
-    number = NUMBERS["seccomp"]
-    checked(_libc.syscall(number, _SET_FILTER, _NO_SLOWER, ctypes.byref(loaded)), "filter system calls")
+    checked(_libc.syscall(number("seccomp"), _SET_FILTER, _NO_SLOWER, ctypes.byref(loaded)), "filter system calls")
 
 
 def _of_later_calls() -> bytes:
@@ -142,12 +141,12 @@ def _compiled(library: ctypes.CDLL, machine: int, rules: Iterable[_Rule]) -> byt
         if machine in _WITH:
             _done(library.seccomp_arch_add(filtered, ctypes.c_uint32(_WITH[machine])))
         for name, error, comparisons in rules:
-            number = library.seccomp_syscall_resolve_name(name.encode())
-            if number == -1:  # newer than this libseccomp
+            call = library.seccomp_syscall_resolve_name(name.encode())
+            if call == -1:  # newer than this libseccomp
                 continue
             action = ctypes.c_uint32(_ERROR | error)
             array = (_Comparison * len(comparisons))(*comparisons)
-            _done(library.seccomp_rule_add_array(filtered, action, number, len(comparisons), array))
+            _done(library.seccomp_rule_add_array(filtered, action, call, len(comparisons), array))
         written = os.memfd_create("filter", os.MFD_CLOEXEC)
         try:
             _done(library.seccomp_export_bpf(filtered, written))
