@@ -7,6 +7,7 @@ buffer of TLS), before its peer has shown anything. Here that is made once the p
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import socket
 from collections.abc import Callable
@@ -22,6 +23,7 @@ OF_ADDRESS = 64
 BACKLOG = 512
 _AT_ONCE = 64
 """Connections to accept before other events are handled."""
+_FAILED_UNTIL_COLLECTED = 256
 _PAUSE = 1.0
 """Seconds to accept nothing, when this process may open no more files."""
 
@@ -45,6 +47,7 @@ class Listener:
         self._newcomers: Newcomers[socket.socket] = Newcomers(most, of_address)
         self._welcomes: set[asyncio.Task[None]] = set()
         self._socket: socket.socket | None = None
+        self._failed = 0
 
     def listen(self, host: str, port: int) -> int:
         """Begin to accept; return the port. Raises OSError."""
@@ -120,6 +123,9 @@ class Listener:
             error.__traceback__ = None  # its frames refer to it, and to buffers, until the next collection of garbage
             served.settled()
             connection.close()
+            self._failed += 1
+            if self._failed % _FAILED_UNTIL_COLLECTED == 0:
+                gc.collect()  # a closed transport refers to itself, and this process collects garbage rarely
 
 
 def _end(connection: socket.socket) -> None:

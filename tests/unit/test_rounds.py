@@ -152,6 +152,31 @@ def test_what_the_master_agent_could_not_hear_is_no_silence_of_the_nodes(tmp_pat
     assert [kind for kind in kinds if not kind.endswith("-started")] == ["node-ready", "node-silent"]
 
 
+class Asked(MemoryAccounts):
+    """Counts how often connections to redis were looked at."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.looks = 0
+
+    def crowded(self) -> set[str]:
+        self.looks += 1
+        return super().crowded()
+
+
+@pytest.mark.parametrize("collector", [None, "10.0.0.1:24224"])
+def test_strangers_at_redis_are_looked_for_before_the_first_node_has_joined(
+    tmp_path: Path, collector: str | None
+) -> None:
+    clock, accounts = Clock(), Asked()
+    config = ClusterConfig("test", "local", str(tmp_path), str(tmp_path), collector=collector)
+    store = AgentStore(Redis(clock), Keys("grass:test:"))
+    agent = loop.MasterAgent(config, store, accounts, lambda: None, steady=clock.steady, sleep=clock.sleep)
+    agent.start("test")
+    agent.run(lambda: clock.now >= 1010.0)
+    assert bool(accounts.looks) is (collector is not None)
+
+
 @pytest.mark.parametrize("attack", ["reports", "log records"])
 def test_a_node_that_floods_the_store_or_forges_log_records_is_cut_off_and_gets_no_tasks(
     attack: str, tmp_path: Path
