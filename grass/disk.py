@@ -44,7 +44,7 @@ def punch(descriptor: int, start: int, end: int) -> None:
 
 
 def _fallocate(descriptor: int, mode: int, start: int, size: int) -> None:
-    call = ctypes.CDLL(None, use_errno=True).fallocate64  # ``os.posix_fallocate`` has no modes
+    call = ctypes.CDLL(None, use_errno=True).fallocate  # ``os.posix_fallocate`` has no modes
     if call(descriptor, mode, ctypes.c_int64(start), ctypes.c_int64(size)):
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code))
