@@ -31,6 +31,11 @@ DIGITS = ROOT / "examples" / "digits"
 TARGET = 0.9
 REFUSED = 2
 HOSTS = {"master": "minimal", "n1": "trixie", "n2": "bullseye", "n3": "minimal"}
+OWN_SERVICE = """
+unit=/etc/systemd/system/redis-server.service
+printf '[Service]\\nExecStart=sleep infinity\\n[Install]\\nWantedBy=multi-user.target\\n' > $unit
+systemctl enable --now redis-server.service
+"""
 _NOT_OURS = re.compile(r"/var/lib/(apt|containerd|ucf)/|/etc/(docker|cni)\b|(docker|sambashare):x:")
 """What a package manager keeps for itself, what an engine that ran leaves behind, and groups, which Debian keeps."""
 
@@ -77,6 +82,7 @@ def add(cluster: Cluster, host: str, *options: str) -> subprocess.CompletedProce
 def test_digits_are_learned_on_two_releases_of_debian_and_what_was_installed_for_it_goes_again(
     systems: SessionLab, site: Path, tmp_path: Path
 ) -> None:
+    systems.hosts["n3"].sh(OWN_SERVICE)  # a service of its owner
     before = {host: everything(systems, host) for host in HOSTS}
     cluster = Cluster(systems, site, tmp_path / "home", settings(systems, name="systems"))
     what_may_not_be_installed_is_listed(cluster)
@@ -98,6 +104,7 @@ def test_digits_are_learned_on_two_releases_of_debian_and_what_was_installed_for
         assert (view["state"], set(view["runtimes"])) == ("READY", {"process", "docker"})
     versions = [systems.hosts[host].run("/opt/grass/venv/bin/python", "--version").stdout for host in ("n1", "n3")]
     assert [version.split(".")[1] for version in versions] == ["13", "11"]
+    assert systems.hosts["n3"].attempt("systemctl", "is-active", "redis-server.service").code == 0
     digits_are_learned(cluster)
 
     gone = cluster.grass("delete", cluster.name, "--packages")

@@ -24,7 +24,7 @@ remove*) shift 4; for package; do rm "$HOST/packages/$package"; done ;;
    [ ! -e "$HOST/breaks" ] || exit 100 ;;
 esac""",
     "dpkg-query": """case "$1" in
--S) [ ! -e "$2" ] || echo "$(cat "$2"): $2" ;;
+-S) unit=$HOST/units/${2##*/}; [ ! -e "$unit" ] || echo "$(cat "$unit"): $unit" ;;
 *) for package; do [ ! -e "$HOST/packages/$package" ] || echo "ii  $package"; done ;;
 esac""",
     "systemctl": """for unit; do :; done
@@ -32,7 +32,6 @@ case "$1" in
 cat) [ -e "$HOST/units/$unit" ] ;;
 disable) rm -f "$HOST/enabled/$unit" ;;
 is-enabled|is-active) [ -e "$HOST/enabled/$unit" ] ;;
-show) echo "$HOST/units/$unit" ;;
 esac""",
 }
 

@@ -64,7 +64,7 @@ foreign() { goes "$@" | while read -r gone; do
 done; }
 used() { for unit in $services; do
   systemctl is-enabled --quiet "$unit.service" 2>/dev/null || systemctl is-active --quiet "$unit.service" || continue
-  dpkg-query -S "$(systemctl show --value --property FragmentPath "$unit.service")" 2>/dev/null | cut -d: -f1
+  dpkg-query -S "*/systemd/system/$unit.service" 2>/dev/null | cut -d: -f1  # the owner may have replaced that file
 done; }
 list=$(there "$@" | grep -vxF "$(used; echo /)" | tr '\\n' ' ')
 [ -n "$list" ] || exit 0
