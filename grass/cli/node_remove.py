@@ -19,7 +19,7 @@ from grass.errors import GrassError, InputError, WaitTimeoutError
 from grass.model.lifecycle import TaskState
 
 if TYPE_CHECKING:
-    from grass.api.client import ApiClient, View
+    from grass.api.client import ApiClient
 
 
 DRAIN_SECONDS = 3600.0
@@ -95,18 +95,19 @@ def _remove(
 
     def take_out() -> None:
         if drain is not None:
-            _drain(invocation, name, client.drain(name, deadline), drain)
+            drain_first(invocation, name, deadline, drain)
         until(client, output, name, client.remove_node(name, force), lambda view: view is None, GONE_SECONDS)
 
     provisioning.of_cluster(invocation).remove_node(name, take_out, force=force, packages=packages)
 
 
-def _drain(invocation: Invocation, name: str, asked: View, seconds: float) -> None:
-    """Wait until the node has no tasks. Raises WaitTimeoutError with what it waited for, and how to go on."""
+def drain_first(invocation: Invocation, name: str, deadline: float | None, seconds: float) -> None:
+    """Drain the node, and wait until it has no tasks. Raises WaitTimeoutError with the ways to go on."""
     from grass.cli.node import drained
     from grass.cli.node_wait import until
 
     client, output = invocation.client(), invocation.output
+    asked = client.drain(name, deadline)
     if tasks := _tasks_on(client, name):
         more = f" and {len(tasks) - _NAMED} more" if len(tasks) > _NAMED else ""
         count = f"{len(tasks)} task{'s' if len(tasks) > 1 else ''}"

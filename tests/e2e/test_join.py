@@ -445,7 +445,11 @@ def test_a_machine_without_grass_joins_by_the_masters_script_and_leaves_by_itsel
 ) -> None:
     before = holds(cluster.lab, "n2")
     made = token(cluster, "--name", "second")
-    done = curl_join(cluster, "n2", "--token", made, "--name", "second", "--labels", "disk=ssd", "--cpu", "1.5")
+    master = cluster.lab.hosts["master"].address
+    file = f"mode: grass/on-premises\nmaster: {{address: {master}}}\nnode: {{labels: {{disk: ssd}}}}\ntoken: {made}\n"
+    cluster.lab.ssh("n2", "cat > /tmp/join.yml", text_in=file)
+    done = curl_join(cluster, "n2", "/tmp/join.yml", "--name", "second", "--cpu", "1.5")
+    cluster.lab.ssh("n2", "rm", "/tmp/join.yml")
     assert done.code == 0, done
     view = client.node("second")
     assert (view["state"], view["labels"]["disk"], view["resources"]["cpu"]) == ("READY", "ssd", 1500)
