@@ -388,11 +388,12 @@ def test_nodes_are_drained_and_rebooted(cluster: Cluster, client: ApiClient) -> 
 
 
 def a_node_with_a_task_is_not_removed_after_the_time_limit(cluster: Cluster, client: ApiClient) -> None:
-    client.start({"name": "stays", "components": {"w": {"command": "sleep 300", "where": {"node": "n1"}}}})
-    wait_until(lambda: client.job("stays")["counts"].get("RUNNING") == 1, 30, "the task", 0.2)
+    part = {"command": "sleep 300", "replicas": 2, "spread": "node", "resources": {"cpu": 0.1}}
+    client.start({"name": "stays", "components": {"w": part}})
+    wait_until(lambda: client.job("stays")["counts"].get("RUNNING") == 2, 30, "a task on each node", 0.2)
     late = cluster.grass("node", "remove", "n1", "--drain", "--timeout", "1s")
     assert late.returncode == 124, late.stderr
-    assert "waits for 1 task: stays/w.0" in late.stderr and "was not removed" in late.stderr, late.stderr
+    assert "waits for 1 task: stays/w." in late.stderr and "was not removed" in late.stderr, late.stderr
     client.stop("stays", grace=0)
     assert cluster.grass("node", "uncordon", "n1").returncode == 0
     wait_until(lambda: states(client)["n1"] == "READY", 30, "n1 again", 0.2)
