@@ -11,8 +11,10 @@ from grass.cli import logs
 from grass.cli.command import Command
 from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.job_views import job_reason
+from grass.cli.log_silence import why_silent
 from grass.cli.selection import Parts, jobs_or_parts
 from grass.cli.values import JOB, PART, PART_OR_JOB, PATTERN, SINCE, Part, Whole, part_of
+from grass.cli.wait import until_started
 from grass.errors import InputError
 from grass.model.lifecycle import JobState
 
@@ -40,7 +42,7 @@ def show_logs(
     timestamps: bool,
     **choice: Any,
 ) -> None:
-    """Show the output of a job's tasks: stdout and stderr in one stream. A queued job says why it waits.
+    """Show the output of a job's tasks: stdout and stderr in one stream. A job that did not start says why.
 
     A word after the first job means its component or task, if it has this. Otherwise it is another job: the jobs come
     one after another, and each line begins with the name of its job.
@@ -58,8 +60,14 @@ def show_logs(
         style = logs.Style.of(job, component, timestamps=timestamps)
         if len(jobs) > 1:
             style = replace(style, job=f"{job['name']}:", name_width=max(1, style.name_width))
-        if job["state"] == JobState.QUEUED:
+        queued = job["state"] == JobState.QUEUED
+        if queued and choice["follow"]:
+            until_started(client, output, job["id"])
+        elif queued:
             output.note(f"{job['name']}: QUEUED ({job_reason(job)})")
         part = component.text if component else None
         late = logs.late(output, job["name"])
-        logs.show(output, client.logs(job["id"], part, joined=logs.joined(output), late=late, **choice), style)
+        lines = client.logs(job["id"], part, joined=logs.joined(output), late=late, **choice)
+        said = logs.show(output, lines, style) or (queued and not choice["follow"])
+        if not said and (why := why_silent(client, job["id"], component)):
+            output.note(why)

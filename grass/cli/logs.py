@@ -69,14 +69,17 @@ _RECORDS = frozenset({Format.JSON, Format.YAML, Format.CSV})
 """Formats that show a record per line of the log. The others show the text."""
 
 
-def show(output: Output, records: Iterable[View], style: Style, *, split: bool = False) -> None:
-    """Print the records. ``split``: print what tasks wrote to stderr on our stderr."""
+def show(output: Output, records: Iterable[View], style: Style, *, split: bool = False) -> bool:
+    """Print the records; return whether there were any. ``split``: print what tasks wrote to stderr on our stderr."""
+    any_shown = False
     texts = LogText(style if output.format is Format.TABLE else Style(timestamps=style.timestamps))
     for record in records:
+        any_shown = True
         if output.format in _RECORDS:
             output.record(Result(dict(record), lambda _: []))
         else:
             output.raw(texts.of(record), stderr=split and record["stream"] == "stderr")
+    return any_shown
 
 
 def late(output: Output, job: str) -> Callable[[], object]:

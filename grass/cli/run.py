@@ -26,10 +26,11 @@ from grass.cli.command import Command
 from grass.cli.environment_options import environment_of, environment_options
 from grass.cli.exits import SIGNAL_BASE, Exit
 from grass.cli.invocation import Invocation, pass_invocation
-from grass.cli.job_views import job_line, job_reason
+from grass.cli.job_views import job_line
 from grass.cli.output import Format, Output, OutputClosedError, Result
 from grass.cli.run_options import JobOptions, as_options, document_of, run_options
 from grass.cli.view import View
+from grass.cli.wait import until_started
 from grass.errors import GrassError, InputError, ManifestError
 from grass.model.lifecycle import JobState
 
@@ -141,7 +142,7 @@ def _in_pipe(descriptor: int) -> bool:
 
 def follow(client: ApiClient, output: Output, job_id: str) -> int:
     """Print the job's log until the job has ended. Return the exit code for `grass run`."""
-    _until_started(client, output, job_id)
+    until_started(client, output, job_id)
     job = client.job(job_id, specification=False)
     style = logs.Style.of(job, None, timestamps=False)
     lines = client.logs(job_id, follow=True, joined=logs.joined(output), late=logs.late(output, job["name"]))
@@ -153,28 +154,6 @@ def follow(client: ApiClient, output: Output, job_id: str) -> int:
     if ended["state"] != JobState.SUCCEEDED:
         output.note(job_line(ended))
     return exit_of(ended, tasks)
-
-
-class _Started(Exception):
-    """Ends the wait for a job that is no longer queued."""
-
-
-def _until_started(client: ApiClient, output: Output, job_id: str) -> None:
-    said: str | None = None
-
-    def tell(view: View) -> None:
-        nonlocal said
-        if view["state"] != JobState.QUEUED:
-            raise _Started
-        reason = job_reason(view)
-        if reason != said:
-            said = reason
-            output.note(f"{view['name']}: QUEUED ({reason})")
-
-    try:
-        client.wait(job_id, on_progress=tell)
-    except _Started:
-        return
 
 
 def exit_of(job: View, tasks: Sequence[View]) -> int:

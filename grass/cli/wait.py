@@ -1,4 +1,4 @@
-"""Wait for a job, and show its progress. Called by ``job``."""
+"""Wait for a job, and show its progress. Used by ``job``, ``job_logs`` and ``run``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from grass import clock
 from grass.cli.exits import Exit
-from grass.cli.job_views import job_line
+from grass.cli.job_views import job_line, job_reason
 from grass.cli.output import Output
 from grass.cli.view import View
 from grass.errors import WaitTimeoutError
@@ -60,6 +60,29 @@ def _until(client: ApiClient, job: str, until: float | None, timeout: float | No
         return client.wait(job, None if until is None else max(0.0, until - clock.steady()))
     except WaitTimeoutError as error:
         raise WaitTimeoutError(f"job {job} has not ended after {timeout:g} s; it goes on") from error
+
+
+class _Started(Exception):
+    """Ends the wait for a job that is no longer queued."""
+
+
+def until_started(client: ApiClient, output: Output, job_id: str) -> None:
+    """Wait until the job is no longer queued, and say why it waits, whenever that changes."""
+    said: str | None = None
+
+    def tell(view: View) -> None:
+        nonlocal said
+        if view["state"] != JobState.QUEUED:
+            raise _Started
+        reason = job_reason(view)
+        if reason != said:
+            said = reason
+            output.note(f"{view['name']}: QUEUED ({reason})")
+
+    try:
+        client.wait(job_id, on_progress=tell)
+    except _Started:
+        return
 
 
 def exit_of(job: View) -> Exit:

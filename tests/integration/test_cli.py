@@ -439,6 +439,20 @@ def test_an_interrupted_wait_leaves_the_job_alone(grass: Grass, folder: Path) ->
     grass.good("job", "stop", "left", "--grace", "0")
 
 
+def test_the_log_of_a_job_that_never_started_says_why(grass: Grass, tmp_path: Path) -> None:
+    path = tmp_path / "never.yml"
+    path.write_text("name: never\ncomponents: {m: {command: 'true', resources: {cpu: 900}}}\n")
+    grass.good("job", "start", str(path))
+    following = grass.start("job", "logs", "never", "-f")
+    assert following.stderr is not None
+    assert re.match(r"never: QUEUED \(.+\)", following.stderr.readline())
+    grass.good("job", "stop", "never")
+    code, out, err = finish(following)
+    assert (code, out) == (0, "") and re.search(r"^never: STOPPED before any task started \(.+\)$", err, re.M)
+    later = grass("job", "logs", "never", "m.0")
+    assert (later.returncode, later.stdout) == (0, "") and "never: STOPPED before m.0 started (" in later.stderr
+
+
 @contextmanager
 def unanswered(grass: Grass, tmp_path: Path, request: str) -> Iterator[tuple[SilentProxy, dict[str, str]]]:
     """Yield a proxy that keeps the answer to a request back, and the environment of commands that go through it."""

@@ -5,12 +5,35 @@ from __future__ import annotations
 from typing import Any
 
 from grass.api.streams import gap_note
+
+
+from grass.cli.log_silence import silence
 from grass.cli.logs import LogText, Style
 from grass.cli.values import Part
 
 
 def record(task: str, text: str, *, newline: bool = True, attempt: int = 1, stream: str = "stdout") -> dict[str, Any]:
     return {"task": task, "attempt": attempt, "stream": stream, "time": 0.0, "text": text, "newline": newline}
+
+
+def silent(state: str, *tasks: str, part: str = "", began: float | None = None) -> str:
+    reason = {"message": "image missing"}
+    views = [
+        {"task": f"a.{n}", "state": each, "attempt": 1, "started": began, "reason": reason}
+        for n, each in enumerate(tasks)
+    ]
+    counts = {each: tasks.count(each) for each in tasks}
+    job = {"name": "j", "state": state, "reason": {"message": "why not"}, "counts": counts, "components": {}}
+    return silence(job, views, part)
+
+
+def test_a_job_without_output_says_why_unless_a_task_started() -> None:
+    assert silent("FAILED", "FAILED") == "j: FAILED before any task started (image missing)"
+    assert silent("STOPPED") == "j: STOPPED before any task started (why not)"
+    assert silent("STOPPED", "STOPPED", part="a.0") == "j: STOPPED before a.0 started (image missing)"
+    assert silent("RUNNING", "ASSIGNED") == "j: a.0 has not started: it is ASSIGNED (image missing)"
+    assert silent("QUEUED", "PENDING") == "j: QUEUED (image missing)"
+    assert silent("FAILED", "FAILED", began=1.0) == silent("RUNNING", "RUNNING", "PENDING") == ""
 
 
 def text_of(style: Style, *records: dict[str, Any]) -> str:
