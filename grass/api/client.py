@@ -118,6 +118,7 @@ class ApiClient(OperationCalls, ScheduleCalls, EventCalls, NodeCalls, UserCalls,
             "strict": strict,
             "cwd": folder,
             "shell": self._shell(),
+            **self._process(),
             "id": new_id,
             "file": builtins(pack(*file)) if file else None,
         }
@@ -328,7 +329,13 @@ class ApiClient(OperationCalls, ScheduleCalls, EventCalls, NodeCalls, UserCalls,
         with after_ctrl_c(interrupted):
             return self._submit(
                 "/v1/schedules",
-                lambda attempt: {"manifest": document, "cwd": folder, "shell": self._shell(), "retry": attempt > 0},
+                lambda attempt: {
+                    "manifest": document,
+                    "cwd": folder,
+                    "shell": self._shell(),
+                    **self._process(),
+                    "retry": attempt > 0,
+                },
                 source,
             )
 
@@ -342,6 +349,14 @@ class ApiClient(OperationCalls, ScheduleCalls, EventCalls, NodeCalls, UserCalls,
         from grass.manifest.shell import passable
 
         return passable(environment.inherited_environment()) if self.on_this_machine else {}
+
+    def _process(self) -> dict[str, dict[str, int]]:
+        """Return the umask and the limits of this process, for tasks on this machine."""
+        if not self.on_this_machine:
+            return {}
+        from grass.process_settings import present
+
+        return {"process": present()}
 
     def _submit(self, path: str, body: View | Callable[[int], View], source: str) -> View:
         try:

@@ -182,6 +182,7 @@ class Component:
     entries: tuple[str, ...] = ()
     base: str | None = None
     shell: tuple[tuple[str, str], ...] = ()
+    process: tuple[tuple[str, int], ...] = ()
     runtime: str | None = None
     container: Container = PLAIN_CONTAINER
     min: int | None = None

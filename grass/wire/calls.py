@@ -48,6 +48,8 @@ class Submission(Call, frozen=True):
     shell: dict[str, str] = {}
     """Selected variables of the client's shell, for tasks that run as processes, if the nodes are the client's
     machine."""
+    process: dict[str, int] = {}
+    """Umask and soft limits of the client, as in ``grass.model.process_settings``, for the same tasks."""
     id: str | None = None
     """NAME-xxxxxxxx. Sent again with the same id, nothing is started twice."""
     file: JobFile | None = None
@@ -139,6 +141,7 @@ class ScheduleSubmission(Call, frozen=True):
     manifest: Document
     cwd: str | None = None
     shell: dict[str, str] = {}
+    process: dict[str, int] = {}
     retry: bool = False
     """Whether this repeats a submission whose reply may have been lost."""
 

@@ -35,6 +35,8 @@ class LaunchTemplate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     """Folder that ``cwd`` is relative to; None: the share."""
     shell: tuple[tuple[str, str], ...] = ()
     """Variables of the submitting shell, in place of those that the node inherited. Empty: none were sent."""
+    process: tuple[tuple[str, int], ...] = ()
+    """Umask and soft limits of the submitting shell (``grass.model.process_settings``)."""
     ready: Ready | None = None
     grace: float = DEFAULT_GRACE
     """Seconds between TERM and KILL when an attempt exceeds its time limit or is no longer desired."""

@@ -85,6 +85,7 @@ def launch_template(run: JobRun, component: ComponentRun, width: int, secret: st
         cwd=spec.cwd,
         base=spec.base,
         shell=spec.shell,
+        process=spec.process,
         ready=spec.ready,
         grace=spec.grace,
         timeout=spec.timeout,

@@ -87,6 +87,7 @@ def follow_up(run: JobRun) -> Job | None:
         cwd=like.cwd,
         base=like.base,
         shell=like.shell,
+        process=like.process,
         image=like.image,
         runtime=like.runtime,
         container=like.container,

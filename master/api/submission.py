@@ -11,6 +11,7 @@ from grass.manifest import ParsedJob, ParsedSchedule, maro, parse_job, parse_sch
 from grass.manifest.document import show_text
 from grass.model.job import Job
 from grass.model.names import is_run_of
+from grass.model.process_settings import is_setting
 from grass.wire.calls import ScheduleSubmission, Submission
 from grass.wire.job_file import JobFile, unpack
 from grass.wire.node_record import NodeRecord
@@ -90,19 +91,31 @@ class Origin:
 
     folder: PurePosixPath | None = None
     shell: tuple[tuple[str, str], ...] = ()
+    process: tuple[tuple[str, int], ...] = ()
 
     def applied(self, job: Job) -> Job:
         """Return the job with this origin in each component."""
-        if self.folder is None and not self.shell:
+        if self == Origin():
             return job
         base = None if self.folder is None else str(self.folder)
-        components = {name: replace(part, base=base, shell=self.shell) for name, part in job.components.items()}
+        components = {
+            name: replace(part, base=base, shell=self.shell, process=self.process)
+            for name, part in job.components.items()
+        }
         return replace(job, components=components)
 
 
 def origin_of(submission: Submission | ScheduleSubmission) -> Origin:
     """Return the origin of a submission from the machine of the nodes. Raises InputError."""
-    return Origin(_folder(submission.cwd), _shell(submission.shell))
+    return Origin(_folder(submission.cwd), _shell(submission.shell), _process(submission.process))
+
+
+def _process(settings: dict[str, int]) -> tuple[tuple[str, int], ...]:
+    """Check the settings of the client's process."""
+    for name, value in settings.items():
+        if not is_setting(name, value):
+            raise InputError(f"process.{show_text(name)}: must be a umask or a limit, got {value}")
+    return tuple(settings.items())
 
 
 def _shell(variables: dict[str, str]) -> tuple[tuple[str, str], ...]:

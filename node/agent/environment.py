@@ -7,11 +7,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
+from types import MappingProxyType
 
 from grass.config import ClusterConfig
 from grass.environment import is_shared
 from grass.model.framework import FrameworkName
 from grass.model.matrix import environment as matrix_environment
+from grass.model.process_settings import with_settings
 from grass.wire.desired import DesiredAttempt
 from grass.wire.gpu import GpuDevice
 from grass.wire.keys import AttemptKey
@@ -20,6 +22,7 @@ from node.membership.rendering import NOTHING, Additions, command, launch_enviro
 from node.runtime.protocol import Launch, Observed, Start
 from node.runtime.registry import chosen, kind
 
+NO_SETTINGS: Mapping[str, int] = MappingProxyType({})
 _NOT_INHERITED = ("GRASS_", "SUPERVISOR_", "NOTIFY_SOCKET", "WATCHDOG_")
 
 
@@ -47,8 +50,11 @@ def addresses_path(config: ClusterConfig, job_id: str) -> str:
     return f"{config.node_dir}/jobs/{job_id}/addresses"
 
 
-def launch(config: ClusterConfig, template: LaunchTemplate, base: Mapping[str, str]) -> Launch:
-    """Return what all attempts of one component on this node share. ``base``: the result of ``inherited``.
+def launch(
+    config: ClusterConfig, template: LaunchTemplate, base: Mapping[str, str], own: Mapping[str, int] = NO_SETTINGS
+) -> Launch:
+    """Return what all attempts of one component on this node share. ``base``: the result of ``inherited``. ``own``:
+    umask and limits of this process, which processes of tasks inherit.
 
     A container has its image's environment instead, and none of the host's.
     """
@@ -87,7 +93,7 @@ def launch(config: ClusterConfig, template: LaunchTemplate, base: Mapping[str, s
         plain = plain._replace(user=template.user, awaited=awaited, read_only_data=read_only)
         plain = plain._replace(cpu=template.cpu, memory=template.memory)
     if host_view:
-        return plain
+        return plain._replace(argv=with_settings(plain.argv, dict(template.process), own))
     return plain._replace(
         env={**env, **output_folders(template, template.container.data or str(config.data_dir))},
         cwd=_folder(template.cwd, None, template.container.data or str(config.data_dir)),

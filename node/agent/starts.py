@@ -12,6 +12,7 @@ from functools import partial
 from grass.config import ClusterConfig
 from grass.errors import InputError
 from grass.model.reasons import Reason, ReasonCode
+from grass.process_settings import present
 from grass.wire.desired import DesiredAttempt
 from grass.wire.keys import LaunchKey
 from grass.wire.launch import LaunchTemplate
@@ -59,7 +60,7 @@ class Starts:
 
     def define(self, name: str, template: LaunchTemplate) -> None:
         """Give the runtime a launch, or a newer version of it."""
-        launch = environment.launch(self._config, template, self._base_env)
+        launch = environment.launch(self._config, template, self._base_env, present())
         self._runtime.define({name: launch._replace(width=0) if self._held else launch})
         self._defined[name] = template
 
