@@ -61,7 +61,9 @@ Document = JobDocument | ScaleDocument
 @click.option("--dry-run", is_flag=True, help="Print the jobs as Grass's own job files, and start nothing.")
 @pass_invocation
 def apply(invocation: Invocation, files: Sequence[Path], strict: bool, dry_run: bool) -> None:
-    """Apply the documents in each FILE: job files of Grass, MARO, et-operator (TrainingJob) and KubeDL (MarsJob).
+    """Apply the documents in each FILE: job files of Grass, MARO, et-operator, KubeDL and Kubeflow.
+
+    The kinds are TrainingJob, MarsJob, PyTorchJob, TFJob and MPIJob.
 
     A ScaleIn or ScaleOut of et-operator files an operation on the job that it names (`grass job operations`). The
     job, the pods and the size are checked before, also with --dry-run.

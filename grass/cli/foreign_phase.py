@@ -8,8 +8,8 @@ from grass.cli.view import View
 from grass.model.exhaustive import assert_never
 from grass.model.lifecycle import JobState
 
-_CHIEF = {"TrainingJob": "launcher", "MarsJob": "worker"}
-"""Kind of the file → the component with whose first task the job is Running."""
+_CHIEF = {"TrainingJob": "launcher", "MarsJob": "worker", "MPIJob": "launcher", "PyTorchJob": "worker", "TFJob": None}
+"""Kind of the file → the component with whose first task the job is Running; None: any."""
 _RESULTS = {JobState.SUCCEEDED: "Succeeded", JobState.FAILED: "Failed", JobState.STOPPED: "Failed"}
 
 
@@ -43,5 +43,6 @@ def _running_phase(job: View, operations: Sequence[View]) -> str:
         each["kind"] == "scale" and each["state"] != "ENDED" for each in operations
     ):
         return "Scaling"
-    part = job["components"].get(_CHIEF[job["dialect"]])
-    return "Running" if part is not None and part["ran"] else "Created"
+    chief = _CHIEF[job["dialect"]]
+    ran = any(part["ran"] for name, part in job["components"].items() if chief in (None, name))
+    return "Running" if ran else "Created"

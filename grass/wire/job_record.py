@@ -107,7 +107,7 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     operation: CurrentOperation | None = None
     """The first operation that has not ended, without repairs."""
     dialect: str = "native"
-    """Kind of its file: ``native``, ``maro``, ``TrainingJob`` or ``MarsJob``."""
+    """Kind of its file: ``native``, ``maro``, or one of another system, such as ``TrainingJob``."""
     tries: int = 0
     """Restarts of the whole job."""
     not_before: Moment | None = None

@@ -67,7 +67,7 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     usage: TaskTotals | None
     """What its ended attempts used. None: nothing was measured."""
     dialect: str
-    """Kind of its file: ``native``, ``maro``, ``TrainingJob`` or ``MarsJob``."""
+    """Kind of its file: ``native``, ``maro``, or one of another system, such as ``TrainingJob``."""
     tries: int
     """Restarts of the whole job."""
     expires: float | None

@@ -6,7 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from grass.manifest.foreign import dialects, mars_job, metadata, pod, training_job
+from grass.manifest.foreign import (
+    dialects,
+    mars_job,
+    metadata,
+    mpi_job,
+    pod,
+    pytorch_job,
+    run_policy,
+    tf_job,
+    training_job,
+)
 
 PAGE = Path("docs/reference/foreign-files.md").read_text()
 
@@ -23,6 +33,12 @@ PAGE = Path("docs/reference/foreign-files.md").read_text()
         mars_job.IGNORED,
         mars_job.ANNOTATIONS,
         training_job.ANNOTATIONS,
+        run_policy.ANNOTATIONS,
+        run_policy.IGNORED,
+        run_policy.REFUSED,
+        mpi_job.IGNORED,
+        pytorch_job.IGNORED_IN_ELASTIC,
+        tf_job.IGNORED,
         dialects.VERSIONS,
     ],
 )

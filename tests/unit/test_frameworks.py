@@ -235,3 +235,9 @@ def test_open_mpi_uses_the_network_of_the_tasks_and_no_bridge_of_containers() ->
     assert render(seat(FrameworkName.OPENMPI)).env["PRTE_MCA_prte_if_include"] == "10.0.0.0/28"  # .1 to .3, and .9
     for unknown in (seat(FrameworkName.OPENMPI, address="n1.lan"), seat(FrameworkName.OPENMPI, own_network=True)):
         assert not [name for name in render(unknown).env if "if_include" in name]
+
+
+def test_the_evaluator_of_tensorflow_is_not_in_its_cluster() -> None:
+    both = {"worker": membership("worker", 1, tf=5001), "evaluator": membership("evaluator", 1, tf=5002)}
+    config = json.loads(render(seat(FrameworkName.TF, "evaluator", memberships=both)).env["TF_CONFIG"])
+    assert config == {"cluster": {"worker": ["10.0.0.1:5001"]}, "task": {"type": "evaluator", "index": 0}}

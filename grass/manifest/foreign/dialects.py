@@ -13,15 +13,15 @@ from typing import Any
 from grass.manifest import values
 from grass.manifest.bounds import check_bounds
 from grass.manifest.fields import Fields, Problems
-from grass.manifest.foreign import mars_job, scaling, training_job
+from grass.manifest.foreign import mars_job, mpi_job, pytorch_job, scaling, tf_job, training_job
 from grass.manifest.foreign.notes import Notes
 from grass.manifest.foreign.scaling import ScaleRequest
 from grass.model.job import Job
 
 JOBS = MappingProxyType(
     {
-        training_job.DIALECT: (training_job.VERSIONS, training_job.read_job),
-        mars_job.DIALECT: (mars_job.VERSIONS, mars_job.read_job),
+        module.DIALECT: (module.VERSIONS, module.read_job)
+        for module in (training_job, mars_job, mpi_job, pytorch_job, tf_job)
     }
 )
 SCALES = MappingProxyType(
@@ -83,8 +83,8 @@ def _read_kind(fields: Fields) -> str:
     kind = fields.require("kind", values.text, "")
     known = "; ".join(f"{name} ({', '.join(versions)})" for name, versions in VERSIONS.items())
     if kind and kind not in VERSIONS:
-        meant = fields.problems.closest(kind, tuple(VERSIONS))
-        hint = f"did you mean `{meant}`?" if meant else f"these are read: {known}"
+        meant = next((name for name in VERSIONS if name.lower() == kind.lower()), "")
+        hint = f"did you mean `{meant}`?" if meant else f"these are read: {known}; write others as a job file of Grass"
         fields.problems.add("kind", f"unknown kind {values.show(kind)}; {hint}")
         return ""
     if kind and version and version not in VERSIONS[kind]:

@@ -1,6 +1,6 @@
 """Reads ``metadata`` of a foreign document: the name of the job, and its labels as tags.
 
-Used by ``mars_job``, ``scaling`` and ``training_job``.
+Used by ``mars_job``, ``mpi_job``, ``pytorch_job``, ``scaling``, ``tf_job`` and ``training_job``.
 """
 
 from __future__ import annotations

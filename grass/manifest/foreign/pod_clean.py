@@ -1,6 +1,6 @@
-"""``cleanPodPolicy``, which both foreign kinds have: which pods to delete once the job has ended. Pure.
+"""``cleanPodPolicy``, which all foreign kinds have: which pods to delete once the job has ended. Pure.
 
-Used by ``mars_job`` and ``training_job``.
+Used by ``mars_job``, ``run_policy`` and ``training_job``.
 """
 
 from __future__ import annotations

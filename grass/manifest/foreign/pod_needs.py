@@ -63,6 +63,9 @@ def read_ports(fields: Fields, notes: Notes) -> dict[str, str]:
             entry.problems.add(entry.at("protocol"), f"must be TCP, got {values.show(protocol)}")
         notes.ignore(entry, {"hostPort": _CHOSEN, "hostIP": "ignored; a task listens on the address of its node"})
         entry.done()
+        if called in OPENED:
+            notes.add(entry.at("containerPort"), _OPENED)
+            continue
         name = _NOT_A_LETTER.sub("-", called).strip("-")
         if entry.parsed(entry.at("name"), values.port_name, name, ""):
             ports[called] = ports[str(number)] = name
@@ -70,6 +73,9 @@ def read_ports(fields: Fields, notes: Notes) -> dict[str, str]:
     return ports
 
 
+OPENED = ("mpijob-port", "pytorchjob-port", "tfjob-port")
+"""Ports that the operators open for a framework. The framework gets a port of its own here."""
+_OPENED = "ignored; Grass chooses a free port, which the variables of the framework name (MASTER_PORT, TF_CONFIG)"
 _CHOSEN = "ignored; Grass chooses a free port for each attempt; the program must listen on GRASS_PORT_<NAME>"
 
 

@@ -1,6 +1,6 @@
 """Reads one replica specification (``launcher``, ``worker``, ``Scheduler``, …) and makes a component of it.
 
-Used by ``mars_job`` and ``training_job``.
+Used by the readers of jobs: ``mars_job``, ``mpi_job``, ``pytorch_job``, ``tf_job``, ``training_job`` and ``run_policy``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Reads et-operator's TrainingJob: a launcher and elastic workers.
 
 The launcher starts when all workers run, and the job succeeds with it. Workers may fail and come back. Paths of files
-that et-operator writes into the launcher are replaced by those that Grass writes. Used by ``dialects``,
+that et-operator writes into the launcher are replaced by those that Grass writes. Used by ``dialects``, ``mpi_job``,
 ``grass.manifest.export.kubernetes`` and ``grass.manifest.export.pods``.
 """
 
@@ -41,9 +41,11 @@ FILES: Mapping[str, str] = MappingProxyType(
         "/usr/local/bin/discover_hosts.sh": "GRASS_DISCOVER_HOSTS",
         "/etc/edl/hostfile": "GRASS_HOSTS",
         "/job/hostfile": "GRASS_HOSTS",
+        "/etc/mpi/hostfile": "GRASS_HOSTS",
+        "/etc/mpi/discover_hosts.sh": "GRASS_DISCOVER_HOSTS",
     }
 )
-"""File of et-operator → variable with the path of the file that Grass writes instead."""
+"""File of et-operator or of an MPI operator → variable with the path of the file that Grass writes instead."""
 DEEPSPEED_HOSTS = "/job/hostfile"
 """The file that ``deepspeed`` reads if its command names none. Without it, it would train in the launcher alone."""
 IDLE = ("sh", "-c", "exec sleep 365d")
@@ -84,7 +86,11 @@ def read_job(fields: Fields, notes: Notes, *, name: str | None = None) -> Job:
     spec.done()
     if launcher is None or worker is None:
         return Job(name or called, {}, ())
-    components = _components(launcher, worker, slots, notes)
+    if launcher.policy not in (None, RestartPolicy.NEVER):
+        notes.add(f"{launcher.path}.restartPolicy", "ignored, as et-operator does; see restartPolicy of the job")
+    components = launched(launcher, worker, slots, notes)
+    again = restart_of(worker.policy or RestartPolicy.NEVER, None, ET_RETRYABLE)
+    components[WORKER] = replace(components[WORKER], restart=again)
     return Job(
         name=name or called,
         components=components,
@@ -124,22 +130,32 @@ def _read_ending(spec: Fields) -> Ending:
     return Ending(clean=Clean.NONE if clean is CleanPods.NONE else Clean.RUNNING, restart=restart)
 
 
-def _components(launcher: Replica, worker: Replica, slots: int | None, notes: Notes) -> dict[str, Component]:
+def launched(
+    launcher: Replica,
+    worker: Replica,
+    slots: int | None,
+    notes: Notes,
+    *,
+    mpi: FrameworkName = FrameworkName.OPENMPI,
+    otherwise: FrameworkName = FrameworkName.HOROVOD,
+) -> dict[str, Component]:
+    """Return a launcher that starts when all workers run, and the workers. Nothing of them is restarted.
+
+    ``mpi``: what `mpirun` is. ``otherwise``: the framework of a launcher whose command names none.
+    """
     command = launcher.pod.command
     if command is None:
         path = f"{launcher.path}.template.spec.containers[0].command"
         notes.add(path, "is missing; the launcher sleeps, as a worker without a command does")
     words = " ".join(command or ())
-    kind = next((kind for pattern, kind in _FRAMEWORKS if pattern.search(words)), FrameworkName.HOROVOD)
+    kind = next((kind for pattern, kind in _FRAMEWORKS if pattern.search(words)), otherwise)
+    kind = mpi if kind is FrameworkName.OPENMPI else kind
     if command is not None and kind is FrameworkName.DEEPSPEED and not _HOST_FILE.search(words):
         command = _with_host_file(command)
     options: dict[str, Option] = {} if slots is None else {"slots": slots}
     framework = Framework(kind, options)
-    if launcher.policy not in (None, RestartPolicy.NEVER):
-        notes.add(f"{launcher.path}.restartPolicy", "ignored, as et-operator does; see restartPolicy of the job")
     runs = component_of(LAUNCHER, launcher, _with_own_files(command or IDLE, launcher, notes), NO_RESTART)
-    again = restart_of(worker.policy or RestartPolicy.NEVER, None, ET_RETRYABLE)
-    works = component_of(WORKER, worker, worker.pod.command or IDLE, again)
+    works = component_of(WORKER, worker, worker.pod.command or IDLE, NO_RESTART)
     return {
         LAUNCHER: replace(runs, framework=framework, depends_on={WORKER: Condition.RUNNING}),
         WORKER: replace(works, framework=framework),
