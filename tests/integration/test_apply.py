@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from grass.manifest import parse_job, read_document
+from tests.support.frameworks import torch_folder
 from tests.support.local_cluster import LocalCluster
 from tests.support.waiting import wait_until
 
@@ -22,8 +23,10 @@ def _room(cluster: LocalCluster) -> None:
     cluster.stop_jobs()
 
 
-def grass(cluster: LocalCluster, *words: str, given: str | None = None) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "GRASS_HOME": str(cluster.home)}
+def grass(
+    cluster: LocalCluster, *words: str, given: str | None = None, **variables: str
+) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "GRASS_HOME": str(cluster.home), **variables}
     return subprocess.run(
         [str(GRASS), *words], env=environment, capture_output=True, text=True, check=False, input=given
     )
@@ -81,6 +84,18 @@ def test_a_training_job_starts_scales_out_and_in_and_is_shown_in_its_own_words(c
     gone = grass(cluster, "apply", "--dry-run", "-", given=scale("ScaleOut", "toAdd: {count: 1}"))
     assert gone.returncode == 2
     assert "spec.selector.name: job elastic-training: already STOPPED" in gone.stderr
+
+
+def test_the_ranks_of_a_pytorch_job_meet(cluster: LocalCluster) -> None:
+    """The program is torch itself, with its group of processes."""
+    path = {"PATH": f"{torch_folder()}/bin:/usr/bin:/bin"}
+    started = grass(cluster, "apply", str(EXAMPLES / "pytorch_job.yml"), **path)
+    assert started.returncode == 0, started.stderr
+    with cluster.client() as client:
+        assert client.wait("pytorch-simple", timeout=50)["state"] == "SUCCEEDED"
+        said = sorted(line["text"] for line in client.logs("pytorch-simple") if line["text"].startswith("rank"))
+    assert said == ["rank 0 of 2", "rank 1 of 2"]
+    assert "PyTorchJob: Succeeded" in grass(cluster, "job", "show", "pytorch-simple").stdout
 
 
 def test_a_set_with_one_bad_document_starts_nothing(cluster: LocalCluster) -> None:

@@ -339,7 +339,7 @@ def test_any_text_is_a_mapping_or_a_manifest_error(content: str | bytes, json_to
 
 FOREIGN = [
     document
-    for name in ("training_job", "mars_job", "scale_in", "scale_out")
+    for name in ("training_job", "mars_job", "pytorch_job", "tf_job", "mpi_job", "scale_in", "scale_out")
     for document in read_documents(Path(f"examples/foreign/{name}.yml").read_bytes())
 ]
 
@@ -351,7 +351,7 @@ def test_a_foreign_document_is_a_job_a_request_or_a_manifest_error(document: Any
 
 
 @examples(300)
-@given(near_misses([*COMPLETE[:2], *FOREIGN[:2]]) | good_jobs)
+@given(near_misses([*COMPLETE[:2], *FOREIGN[:5]]) | good_jobs)
 def test_a_job_that_is_written_as_a_native_file_reads_the_same(document: Any) -> None:
     parsed = attempt(parse_job, document)
     if parsed is not None:

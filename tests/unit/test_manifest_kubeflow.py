@@ -87,7 +87,7 @@ def test_an_elastic_job_is_one_of_torchrun() -> None:
         ({"pytorchReplicaSpecs": {"Worker": role()}, "elasticPolicy": {}}, "spec.elasticPolicy: needs a command that"),
         ({"pytorchReplicaSpecs": {"Master": role(2)}}, "spec.pytorchReplicaSpecs.Master.replicas: must be 1, got 2"),
         ({"pytorchReplicaSpecs": {"Chief": role()}}, "spec.pytorchReplicaSpecs.Chief: unknown role; use one of Master"),
-        ({"pytorchReplicaSpecs": {}}, "spec.pytorchReplicaSpecs: must have a Master or a Worker"),
+        ({"pytorchReplicaSpecs": {}}, "spec.pytorchReplicaSpecs: must not be empty"),
         ({"nprocPerNode": "many"}, "spec.nprocPerNode: must be a number from 1 to 1024, or one of auto, gpu, cpu"),
         ({"runPolicy": {"suspend": True}}, "spec.runPolicy.suspend: is not supported"),
         ({"cronPolicy": {"schedule": "* * * * *"}}, "spec.cronPolicy: is not supported; start the job by a schedule"),

@@ -54,6 +54,16 @@ def test_the_printed_manifest_becomes_a_supervisor_and_its_workers() -> None:
     assert {part.resources for part in (supervisor, worker)} == {Resources(cpu=2000, memory=2 << 30)}
 
 
+@pytest.mark.parametrize(("limits", "told"), [({"cpu": 1, "memory": "2Gi"}, False), ({"cpu": 1}, True)])
+def test_a_percentage_of_no_memory_limit_is_one_of_the_nodes_memory(limits: dict[str, Any], told: bool) -> None:
+    found = document(memoryTuningPolicy={"workerCachePercentage": 40})
+    container = found["spec"]["marsReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]
+    container["resources"] = {"limits": limits}
+    warnings = [each for each in parse_job(found).warnings if "workerCachePercentage" in each]
+    why = "is a percentage of the node's memory, because the Worker has no memory limit"
+    assert warnings == ([f"spec.memoryTuningPolicy.workerCachePercentage: {why}"] if told else [])
+
+
 def test_the_printed_manifest_names_everything_that_does_not_apply() -> None:
     warnings = parse_job(read_document(PRINTED.read_bytes())).warnings
     for what in ("namespace", "serviceAccountName", "imagePullPolicy", "webHost", "WebService", "labels", "command"):

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, fields
-from typing import Any
 
-from grass.manifest.document import join
+from grass.manifest.document import Document, join
 from grass.manifest.native_writer import job_document
 from grass.model.ending import PLAIN_ENDING, Ending
 from grass.model.job import Component, Job
@@ -50,10 +49,10 @@ def differences(job: Job, again: Job) -> tuple[str, ...]:
     return tuple(_differing(job_document(job), job_document(again), ""))
 
 
-def _differing(one: Mapping[str, Any], other: Mapping[str, Any], path: str) -> Iterator[str]:
+def _differing(one: Document, other: Document, path: str) -> Iterator[str]:
     for key in dict.fromkeys((*one, *other)):
         here, there = one.get(key), other.get(key)
-        if isinstance(here, Mapping) and isinstance(there, Mapping):
+        if isinstance(here, dict) and isinstance(there, dict):
             yield from _differing(here, there, join(path, key))
         elif here != there:
             yield join(path, key)

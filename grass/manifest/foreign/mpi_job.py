@@ -75,9 +75,8 @@ def read_job(fields: Fields, notes: Notes, *, name: str | None = None) -> Job:
     spec.done()
     for role, named in ((LAUNCHER, "Launcher"), (WORKER, "Worker")):
         if role not in roles and spec.has("mpiReplicaSpecs"):
-            spec.problems.add(
-                f"{spec.at('mpiReplicaSpecs')}.{named}", "is missing; an MPIJob has a Launcher and Workers"
-            )
+            path = f"{spec.at('mpiReplicaSpecs')}.{named}"
+            spec.problems.add(path, "is missing; an MPIJob has a Launcher and Workers")
     if LAUNCHER not in roles or WORKER not in roles:
         return Job(name or called, {}, ())
     return Job(

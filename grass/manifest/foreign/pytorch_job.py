@@ -62,8 +62,6 @@ def read_job(fields: Fields, notes: Notes, *, name: str | None = None) -> Job:
     spec.done()
     chief = roles.get(MASTER) or roles.get(COMPONENT)
     if chief is None:
-        if spec.has("pytorchReplicaSpecs"):
-            spec.problems.add(spec.at("pytorchReplicaSpecs"), "must have a Master or a Worker")
         return Job(name or called, {}, ())
     _check_same(roles, spec)
     _check_elastic(roles, elastic, spec)
@@ -73,9 +71,7 @@ def read_job(fields: Fields, notes: Notes, *, name: str | None = None) -> Job:
         spec.problems.add(f"{chief.path}.template.spec.containers[0].command", "is missing; it says what the tasks run")
     return Job(
         name=name or called,
-        components={
-            COMPONENT: _ranks(part, roles, elastic, slots if elastic is None else elastic.slots or slots, notes)
-        },
+        components={COMPONENT: _ranks(part, roles, elastic, slots, notes)},
         success=(COMPONENT,),
         gang=() if elastic else (COMPONENT,),
         tags=labels,
@@ -89,6 +85,7 @@ def _ranks(
 ) -> Component:
     words = part.command if isinstance(part.command, tuple) else (part.command,)
     runs = _TORCHRUN.search(" ".join(words)) is not None
+    slots = elastic.slots or slots if elastic else slots
     options: dict[str, Option] = {"slots": slots} if slots and runs else {}
     if elastic is not None and elastic.restarts is not None:
         options["restarts"] = elastic.restarts
@@ -144,10 +141,8 @@ def _check_same(roles: Mapping[str, Replica], spec: Fields) -> None:
     one, other = roles[MASTER], roles[COMPONENT]
     for what in ("command", "image", "env", "cwd", "container", "where", "grace", "timeout"):
         if getattr(one.pod, what) != getattr(other.pod, what):
-            why = (
-                f"its {what} differs from that of the Master; the ranks are tasks of one component, so make them equal"
-            )
-            spec.problems.add(f"{other.path}.template", why)
+            why = f"its {what} differs from that of the Master; the ranks are tasks of one component"
+            spec.problems.add(f"{other.path}.template", f"{why}, so make them equal")
 
 
 def _processes(value: Any) -> int | None:

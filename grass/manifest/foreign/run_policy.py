@@ -1,6 +1,7 @@
 """Reads what the jobs of Kubeflow and of KubeDL have in common: how they end, and whether the file suspends them.
 
-Kubeflow has these keys under ``runPolicy``, KubeDL in ``spec`` itself. Used by ``mpi_job``, ``pytorch_job`` and ``tf_job``.
+Kubeflow has these keys under ``runPolicy``, KubeDL in ``spec`` itself. Used by ``mpi_job``, ``pytorch_job`` and
+``tf_job``.
 """
 
 from __future__ import annotations
@@ -88,10 +89,12 @@ def read_roles(spec: Fields, key: str, known: tuple[str, ...], notes: Notes) -> 
             fields = Fields(content, section.at(name), section.problems, lenient=True)
             fields.refuse("spotReplicaSpec", "is not supported; a task has the priority of its job")
             roles[role] = read_replica(fields, notes)
+    if section.intact and not list(section.entries()):
+        spec.problems.add(section.path, f"must not be empty; it has the roles {', '.join(known)}")
     return roles
 
 
 def only_one(roles: Mapping[str, Replica], role: str, spec: Fields) -> None:
-    """Report a role of which there must be one task."""
+    """Report a role that has more than one task."""
     if role in roles and roles[role].count != 1:
         spec.problems.add(f"{roles[role].path}.replicas", f"must be 1, got {roles[role].count}")

@@ -83,9 +83,8 @@ def read_job(fields: Fields, notes: Notes, *, name: str | None = None) -> Job:
 def _component(role: str, replica: Replica, policy: RunPolicy, spec: Fields) -> Component:
     command = replica.pod.command
     if command is None:
-        spec.problems.add(
-            f"{replica.path}.template.spec.containers[0].command", "is missing; it says what the tasks run"
-        )
+        path = f"{replica.path}.template.spec.containers[0].command"
+        spec.problems.add(path, "is missing; it says what the tasks run")
     made = component_of(role, replica, command or UNKNOWN_COMMAND, policy.restart(replica, RestartPolicy.NEVER))
     ports = (PORT, *(port for port in made.ports if port != PORT))
     return replace(made, ports=ports, framework=Framework(FrameworkName.TF))
