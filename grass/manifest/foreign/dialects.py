@@ -5,7 +5,7 @@ Used by ``grass.cli.apply`` and ``grass.manifest.job``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -18,10 +18,13 @@ from grass.manifest.foreign.notes import Notes
 from grass.manifest.foreign.scaling import ScaleRequest
 from grass.model.job import Job
 
-JOBS = MappingProxyType(
+JOBS: Mapping[str, tuple[tuple[str, ...], Callable[..., Job]]] = MappingProxyType(
     {
-        module.DIALECT: (module.VERSIONS, module.read_job)
-        for module in (training_job, mars_job, mpi_job, pytorch_job, tf_job)
+        training_job.DIALECT: (training_job.VERSIONS, training_job.read_job),
+        mars_job.DIALECT: (mars_job.VERSIONS, mars_job.read_job),
+        pytorch_job.DIALECT: (pytorch_job.VERSIONS, pytorch_job.read_job),
+        tf_job.DIALECT: (tf_job.VERSIONS, tf_job.read_job),
+        mpi_job.DIALECT: (mpi_job.VERSIONS, mpi_job.read_job),
     }
 )
 SCALES = MappingProxyType(
