@@ -244,6 +244,7 @@ def _task(
         component.counts[TaskState.PENDING] -= 1
         component.counts[task.state] += 1
     component.ready += task.ready
+    component.ran = component.ran or task.state is TaskState.RUNNING  # the record of an older Grass does not say it
     node = cluster.nodes.get(task.node or "")
     if node is not None:
         run.nodes[node.name] = None
