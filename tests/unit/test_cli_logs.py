@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from grass.api.streams import gap_note
-
-
 from grass.cli.log_silence import silence
 from grass.cli.logs import LogText, Style
 from grass.cli.values import Part
