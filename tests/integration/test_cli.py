@@ -52,12 +52,17 @@ class Grass:
     def __init__(self, home: Path) -> None:
         self.home = home
         kept = {key: value for key, value in os.environ.items() if not key.startswith("GRASS_")}
-        modules = home / "modules"
-        modules.mkdir(parents=True, exist_ok=True)
+        self.environment = {**kept, "GRASS_HOME": str(home), "PYTHONWARNINGS": "error"}
+
+    def with_modules_of_the_user(self) -> Grass:
+        """Return the command in a shell whose PYTHONPATH has modules with the names of what Grass imports."""
+        modules = self.home / "modules"
+        modules.mkdir(exist_ok=True)
         for name in FOREIGN:
             (modules / f"{name}.py").write_text(f"raise SystemExit('{name} of the user was imported')")
-        self.modules = modules
-        self.environment = {**kept, "GRASS_HOME": str(home), "PYTHONWARNINGS": "error", "PYTHONPATH": str(modules)}
+        other = Grass(self.home)
+        other.environment["PYTHONPATH"] = str(modules)
+        return other
 
     def __call__(self, *arguments: str, timeout: float = 40) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -118,7 +123,7 @@ def own_cluster(cpu: int, memory: str) -> Iterator[Grass]:
     settings = home / "settings.yml"
     settings.write_text(f"mode: local\nname: local\nresources: {{cpu: {cpu}, memory: {memory}, gpu: 0}}\n")
     try:
-        command.good("create", str(settings))
+        command.with_modules_of_the_user().good("create", str(settings))
         yield command
     finally:
         command("delete", "local", "--yes")
@@ -164,11 +169,13 @@ def finish(process: subprocess.Popen[str]) -> tuple[int, str, str]:
 
 
 def test_modules_of_the_user_are_for_tasks_and_not_for_grass(grass: Grass) -> None:
+    theirs = grass.with_modules_of_the_user()
+    modules = theirs.environment["PYTHONPATH"]
     shown = "import os; print(os.environ['PYTHONPATH']); import yaml"
-    done = grass("run", "--", sys.executable, "-c", shown)
-    assert done.stdout == f"{grass.modules}\n" and "yaml of the user was imported" in done.stderr
+    done = theirs("run", "--", sys.executable, "-c", shown)
+    assert done.stdout == f"{modules}\n" and "yaml of the user was imported" in done.stderr
     there = subprocess.run(
-        [*PROGRAM, "status"], env=grass.environment, cwd=grass.modules, capture_output=True, text=True, timeout=30
+        [*PROGRAM, "status"], env=grass.environment, cwd=modules, capture_output=True, text=True, timeout=30
     )
     assert (there.returncode, there.stderr) == (0, "")
 
