@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from grass import clock
+from grass.lines import lines_of
 from node.runtime import proc
 
 ALLOWED = 0.005
@@ -65,7 +66,7 @@ def _part(resident: Mapping[int, int]) -> float:
 
 def _proportional(pid: int) -> int | None:
     """Return its resident bytes, each shared page divided by the number of processes that share it. None: not known."""
-    for line in proc.read(f"/proc/{pid}/smaps_rollup").splitlines():
+    for line in lines_of(proc.read(f"/proc/{pid}/smaps_rollup")):
         if line.startswith(b"Pss:"):
             return int(line.split()[1]) * 1024
     return None

@@ -1,6 +1,7 @@
 """Keyrings of tasks. A process has the session keyring of its parent, and may use each key in it as if it were its own.
 
-So every task gets an empty one. Used by ``spawn``, ``process.beside`` and ``isolation``.
+So every task gets an empty one. Used by ``spawn``, ``process.beside``,
+``isolation.starter`` and ``isolation.tasks``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""System calls by ctypes, for which Python has no function. Used by ``keyrings`` and ``isolation``."""
+"""System calls by ctypes, for which Python has no function. Used by ``keyrings``,
+``isolation.processes``, ``isolation.starter`` and ``isolation.system_call_filter``.
+"""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 from typing import NamedTuple
 
+from grass.lines import lines_of
 from node.runtime import proc
 
 KINDS = ("shm", "sem", "msg")
@@ -46,4 +47,4 @@ def remove(segment: Segment) -> None:
 
 def _lines(kind: str) -> list[bytes]:
     """Return the list without its first line; empty: this kernel has none."""
-    return proc.read(f"{_LISTS}/{kind}").splitlines()[1:]
+    return lines_of(proc.read(f"{_LISTS}/{kind}"))[1:]

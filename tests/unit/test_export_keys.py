@@ -26,6 +26,7 @@ NO_KEYS = {
     "components.name",
     "components.base",
     "components.shell",
+    "components.process",
 }
 """Fields that are no keys of a file: what a run of the job is, and where it was submitted."""
 OTHERS: dict[str, Any] = {
@@ -95,6 +96,7 @@ OTHERS: dict[str, Any] = {
     "components.max": 9,
     "components.unit": 2,
     "components.web": "p",
+    "components.output_limit": 1 << 20,
 }
 """Field → another value than the jobs below have."""
 TOGETHER: dict[str, dict[str, Any]] = {
@@ -188,6 +190,7 @@ KEYS = {
     "components.framework.options": "framework",
     "components.gpu.model": "resources.gpu",
     "components.gpu.memory": "resources.gpu",
+    "components.output_limit": "output",
     "ending.enough": "success",
     "metric": "place.metric",
     "policy": "place.policy",

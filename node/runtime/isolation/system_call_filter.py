@@ -85,15 +85,15 @@ class Filter(NamedTuple):
 
 
 @cache
-def make(machine: int = 0) -> Filter:
-    """Return the programs for this machine. ``machine``: another one, as in linux/audit.h.
+def make(machine: int = 0, file: str = _LIBRARY) -> Filter:
+    """Return the programs for this machine. ``machine``: another one, as in linux/audit.h. ``file``: of libseccomp.
 
     Raises CannotStartError.
     """
     try:
-        library = ctypes.CDLL(_LIBRARY)
+        library = ctypes.CDLL(file)
     except OSError as error:
-        message = f"cannot start: {_LIBRARY} is missing on this node; install the package {_PACKAGE}"
+        message = f"cannot start: {file} is missing on this node; install the package {_PACKAGE}"
         raise CannotStartError(NOT_EXECUTABLE, message) from error
     try:
         machine = machine or _native(library)
