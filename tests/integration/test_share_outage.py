@@ -23,7 +23,7 @@ from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.needs_root, pytest.mark.timeout(120)]
 
-UIDS = UidRange(57_985, 57_987)
+UIDS = UidRange(57_960, 57_962)
 OTHER = "Mallory.2nd"
 OUTSIDE_OF_TMP = "/srv"
 LOOK = """
