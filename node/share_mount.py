@@ -1,12 +1,13 @@
 """``python -m node.share_mount``: mount the cluster's share through FUSE, and watch the mount, until SIGTERM.
 
 ``grass-share-fuse@.service`` runs it as root, on nodes whose kernel has no cifs. rclone does the work. This program
-adds two things:
+adds three things:
 
 - Containers survive a restart of rclone. A container keeps the mount that existed when it started, and receives only
   what is mounted on top of that. So each new mount goes on top of the old one, which is never unmounted.
 - A mount that hangs although its server answers, or whose rclone failed internally, is ended within a minute. systemd
   then starts the next one.
+- A file that was closed while the server was away is sent when it is back (``unsent_files``).
 
 It never unmounts the share's folder. After its end, programs that use the share get an error (ENOTCONN) until the next
 start. Leaving the cluster removes the mounts (``grass.provision.on_premises.removal``).
@@ -31,6 +32,7 @@ from grass import clock
 from grass.entropy import request_id
 from grass.systemd import Notifier
 from node.mounts import detach, mount_point, mounts, stack
+from node.unsent_files import UnsentFiles
 
 START = 25.0
 """Seconds that rclone may take to mount."""
@@ -77,8 +79,7 @@ def command(share: Share) -> list[str]:
 
     Timeouts are short and retries few: programs get an error after a while when the server is away. A file that another
     node changed meanwhile is not an error: the last one to close it wins (with ``--ignore-size``; otherwise rclone
-    removes the file). A file that was closed is sent at once, and again, less and less often, until that works. With
-    ``--vfs-write-back 0s`` rclone tries once, and whoever closed it does not hear of a failure.
+    removes the file). A file is sent once, when it is closed.
     """
     account = pwd.getpwnam(share.user)
     return [
@@ -86,7 +87,7 @@ def command(share: Share) -> list[str]:
         *("--config", share.credentials, "--cache-dir", share.cache, "--allow-other"),
         *("--uid", str(account.pw_uid), "--gid", str(account.pw_gid)),
         *("--file-perms", "0775", "--umask", "002", "--smb-encoding", ENCODING),
-        *("--vfs-cache-mode", "writes", "--vfs-write-back", "1ms", "--vfs-cache-max-age", "1m"),
+        *("--vfs-cache-mode", "writes", "--vfs-write-back", "0s", "--vfs-cache-max-age", "1m"),
         *("--ignore-size", "--ignore-checksum", "--dir-cache-time", "1s", "--attr-timeout", "1s"),
         *("--poll-interval", "0", "--contimeout", "5s", "--timeout", "15s", "--smb-idle-timeout", "5s"),
         *("--retries", "1", "--low-level-retries", "2", "--log-level", "NOTICE"),
@@ -139,7 +140,8 @@ class Rclone:
     rclone 1.60 goes on after an internal failure (the server refused to close a file). Programs that use the file hang.
     """
 
-    def __init__(self, argv: Sequence[str]) -> None:
+    def __init__(self, argv: Sequence[str], unsent: UnsentFiles) -> None:
+        self.unsent = unsent
         self.over = threading.Event()
         self.why = ""
         self._process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
@@ -153,6 +155,7 @@ class Rclone:
             for line in said:
                 sys.stderr.buffer.write(line)
                 sys.stderr.buffer.flush()
+                self.unsent.note(line)
                 if _FAILED_INSIDE in line:
                     self._set_over("rclone failed internally")
         self._set_over(f"rclone ended with {self._process.wait()}")
@@ -181,6 +184,7 @@ def watch(share: Share, rclone: Rclone, beat: Callable[[], None], turn: float, h
         if rclone.over.wait(turn):
             return rclone.why
         if check.answered.is_set():
+            rclone.unsent.send()
             check, silence = MountCheck(share.folder), 0.0
             continue
         silence += turn
@@ -194,7 +198,7 @@ def serve(share: Share, notifier: Notifier, turn: float = TURN, hung: float = HU
     if mount_point(stage) == share.stage:
         detach(share.stage)  # left by an earlier run that was killed
     stage.mkdir(exist_ok=True)
-    rclone = Rclone(command(share))
+    rclone = Rclone(command(share), UnsentFiles(Path(share.cache), share.name, Path(share.folder)))
     try:
         mounted = until(clock.steady() + START, lambda: rclone.over.is_set() or mount_point(stage) == share.stage)
         if not mounted or rclone.over.is_set():

@@ -54,6 +54,7 @@ class ShepherdRun:
             self.folder.chmod(0o711)
             for name in ("jobs", "data/shared") if share is None else ():
                 (self.config.data_dir / name).mkdir(parents=True)
+            (self.config.node_dir / "jobs").mkdir(parents=True)  # else the first container's runtime makes it, as root
             for path in (self.folder, *self.folder.rglob("*")):
                 shutil.chown(path, "nobody", "nogroup")
         self.guard: subprocess.Popen[bytes] | None = None

@@ -9,6 +9,7 @@ import pytest
 
 from node import share_mount
 from node.mounts import Changes, Mounted, lines_at, mount_of, mount_point, read_only
+from node.unsent_files import UnsentFiles
 from tests.support.hung_mount import hung_mount
 from tests.support.needs import require_root
 
@@ -68,7 +69,7 @@ def test_a_mount_is_no_hung_one_only_because_the_whole_machine_stood_still(
     with socket.create_server(("127.0.0.1", 0)) as server, hung_mount(tmp_path) as mount:
         host, port = server.getsockname()
         share = share_mount.Share("lab", host, port, str(tmp_path), "/etc/x", "/cache", "/stage", "root")
-        rclone, beats = share_mount.Rclone(["sleep", "60"]), 0
+        rclone, beats = share_mount.Rclone(["sleep", "60"], UnsentFiles(tmp_path / "cache", "lab", tmp_path)), 0
 
         def beat() -> None:
             nonlocal beats

@@ -123,8 +123,8 @@ def _of_user(config: ClusterConfig, launch: Launch, target: str, read_only: bool
 
 
 def _of_all(share: str, user: str, target: str, read_only: bool) -> list[Request]:
-    """Return the mounts of what all users read; the user changes their own part. One by one: what is mounted on a folder
-    of the share is lost for the rest of the container when the share is away."""
+    """Return the mounts of what all users read; the user changes their own part. One by one: what is mounted on a
+    folder of the share is lost for the rest of the container when the share is away."""
     own = [Path(each).name for each in folders_of(share, user)[1:] if not Path(each).is_symlink()]
     found = {*own}  # made with the container
     with suppress(FileNotFoundError):  # nobody shares anything yet

@@ -45,8 +45,10 @@ def make_of_user(share: str, folders: Iterable[str]) -> None:
 
 
 def beside(share: str) -> tuple[str, ...]:
-    """Return the names in the share that all tasks read: those beside the folders in which each task sees only its part.
-    May wait for the share. Raises OSError."""
+    """Return the names in the share that all tasks read: those beside the folders in which a task sees its part.
+
+    May wait for the share. Raises OSError.
+    """
     return tuple(name for name in names(share) if name not in COVERED)
 
 
