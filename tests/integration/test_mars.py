@@ -33,6 +33,9 @@ from tests.support.frameworks import mars_folder
 from tests.support.local_cluster import LocalCluster
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.alone
+"""To start Mars takes 17 s of processor time: beside other tests, more than the time of a test."""
+
 GRASS = Path(sys.executable).parent / "grass"
 MANIFEST = Path("tests/support/manifests/mars_job.yml")
 SECONDS = 240.0

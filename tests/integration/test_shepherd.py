@@ -113,9 +113,9 @@ def test_a_missing_working_directory_and_a_missing_interpreter_are_named(shepher
     ended = shepherd.run([str(script)], key="j-1/c.0/2")
     assert ended.code == 126 and ended.reason and "interpreter" in ended.reason.message
     faults = {"carriage return": "#!/bin/sh\r\n", "byte order mark": "\ufeff#!/bin/sh\n"}
-    for number, (said, content) in enumerate(faults.items(), 3):
+    for attempt, (said, content) in enumerate(faults.items(), 3):
         script.write_text(content, newline="")
-        ended = shepherd.run([str(script)], key=f"j-1/c.0/{number}")
+        ended = shepherd.run([str(script)], key=f"j-1/c.0/{attempt}")
         assert ended.code == 126 and ended.reason and said in ended.reason.message
 
 
