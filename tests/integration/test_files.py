@@ -83,18 +83,18 @@ def test_a_pull_overwrites_what_an_earlier_one_brought_and_not_what_was_edited_h
     reached: tuple[ShareAccess, Path], tmp_path: Path
 ) -> None:
     there, share = reached
-    out, back = share / "out", tmp_path / "back"
+    out, back = share / "pulled", tmp_path / "back"
     (out / "deep").mkdir(parents=True)
     files = ("kept", "deep/edited", "line\nbreak", "copied")
     for name in files:
         (out / name).write_text("first")
     pull = functools.partial(transfers.pull, there, on_progress=PROGRESS, pulled=Pulled(tmp_path / "pulled"))
-    pull("out", back)
+    pull("pulled", back)
     for name in files[:3]:
         (out / name).write_text("second, longer")
     (out / "new").write_text("new")
     (back / "copied").touch()
-    pull("out", back)
+    pull("pulled", back)
     assert tree(back) == tree(out)
 
     for name in files:
@@ -103,19 +103,19 @@ def test_a_pull_overwrites_what_an_earlier_one_brought_and_not_what_was_edited_h
     (back / "mine too").write_text("never pulled")
     (out / "mine too").write_text("of the job")
     with pytest.raises(ConflictError) as refused:
-        pull("out", back)
+        pull("pulled", back)
     assert f"{back}/deep/edited" in str(refused.value) and f"{back}/mine too" in str(refused.value)
     assert "kept" not in str(refused.value) and (back / "kept").read_text() == "second, longer"
     with pytest.raises(ConflictError, match="deep/edited"):
-        pull("out/deep", back / "deep")
+        pull("pulled/deep", back / "deep")
     with pytest.raises(ConflictError, match="mine too"):
-        pull("out/mine too", back)
-    pull("out/kept", back / "kept")
+        pull("pulled/mine too", back)
+    pull("pulled/kept", back / "kept")
     assert (back / "kept").read_text() == "third, even longer"
-    pull("out", back, force=True)
+    pull("pulled", back, force=True)
     assert tree(back) == tree(out)
     (out / "deep" / "edited").write_text("fourth: it is as the forced pull left it")
-    pull("out", back)
+    pull("pulled", back)
     assert tree(back) == tree(out)
 
 
