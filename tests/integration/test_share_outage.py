@@ -99,8 +99,9 @@ class Task:
         return bool(last) and SET in last[0] and "lost" not in last[0]
 
     def sees_nothing(self) -> bool:
+        """Return whether it read nothing in its last round. What it writes may wait in rclone's cache."""
         last = self._rounds()[-2:-1]
-        return bool(last) and SET not in last[0] and "lost" in last[0]
+        return bool(last) and SET not in last[0]
 
     def _rounds(self) -> list[str]:
         return "\n".join(self.printed()).split("round")
@@ -116,8 +117,10 @@ class Task:
 def server_away(share: FuseShare, meanwhile: Callable[[], None]) -> None:
     """As while samba or the master restarts, or a cable is pulled."""
     share.take_away()
-    meanwhile()
-    share.bring_back()
+    try:
+        meanwhile()
+    finally:
+        share.bring_back()
 
 
 def mount_killed(share: FuseShare, meanwhile: Callable[[], None]) -> None:
