@@ -210,7 +210,10 @@ def test_the_next_shepherd_knows_the_limits_and_removes_what_the_last_one_prepar
     own = group(shepherd.started("next/a.0/1").pid)
 
     def in_advance() -> set[str]:
-        return {path.name for path in own["memory"].parent.glob("[0-9]*-*")} - {own["memory"].name}
+        """Return the groups of this shepherd's starters. Those of shepherds of other tests may be beside them."""
+        starters = proc.children(shepherd.shepherd_pid())
+        found = {path.name for starter in starters for path in own["memory"].parent.glob(f"{starter}-*")}
+        return found - {own["memory"].name}
 
     wait_until(in_advance, 10, "the group of the next starter")
     before = in_advance()
