@@ -176,7 +176,8 @@ def watch(share: Share, rclone: Rclone, beat: Callable[[], None], turn: float, h
     """Wait until the mount must be replaced, and return why.
 
     Each turn without an answer adds ``turn`` to the silence, however long it took: while the whole machine stood still,
-    the mount had no chance to answer.
+    the mount had no chance to answer. A server that is away ends the silence: once it is back, the mount has time to
+    connect again. A mount that is replaced is lost to isolated containers.
     """
     check, silence = MountCheck(share.folder), 0.0
     while True:
@@ -187,8 +188,8 @@ def watch(share: Share, rclone: Rclone, beat: Callable[[], None], turn: float, h
             rclone.unsent.send()
             check, silence = MountCheck(share.folder), 0.0
             continue
-        silence += turn
-        if silence >= hung and accepts(share.host, share.port):
+        silence = silence + turn if accepts(share.host, share.port) else 0.0
+        if silence >= hung:
             return f"the mount did not answer for {hung:g} s, although its server does"
 
 

@@ -200,13 +200,18 @@ def test_a_mount_whose_rclone_failed_inside_is_ended(mount: Mount, tmp_path: Pat
 
 
 @hangs_soon
-def test_a_mount_that_waits_for_its_server_is_left_alone(mount: Mount, server: socket.socket) -> None:
+def test_a_mount_that_waits_for_its_server_is_left_alone_and_has_time_once_it_is_back(
+    mount: Mount, server: socket.socket
+) -> None:
+    address = server.getsockname()
     server.close()
     rclone = mount.rclone()
     rclone.suspend()
     assert mount.process is not None
     with pytest.raises(subprocess.TimeoutExpired):
         mount.process.wait(3 * HUNG)
+    with socket.create_server(address), pytest.raises(subprocess.TimeoutExpired):
+        mount.process.wait(HUNG / 2)
     rclone.resume()
     assert mount.sees("hello")
 
