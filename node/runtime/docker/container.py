@@ -78,7 +78,7 @@ class Container:
         """Whether users were informed that it waits for its image."""
         self.signalled = False
         """Whether Grass sent it a signal."""
-        self.killed: float | None = None
+        self.killed = False
         """Wall time at which somebody else sent it a signal through the engine, or the engine itself."""
         self.with_engine = False
         """Whether it ended because its engine ends."""

@@ -113,11 +113,11 @@ class Ends:
             if attempt.id == container:
                 self._reactor.after(_LOG_PATIENCE, functools.partial(self._look, attempt))
 
-    def killed(self, container: str, at: float) -> None:
+    def killed(self, container: str) -> None:
         """Note that a container got a signal that Grass did not send. An engine that is stopped sends TERM to all."""
         for attempt in self._attempts.values():
-            if attempt.id == container and not attempt.signalled and attempt.killed is None:
-                attempt.killed = at
+            if attempt.id == container and not attempt.signalled:
+                attempt.killed = True
 
     def _on_output_over(self, attempt: Container) -> None:
         if attempt.over is not None:
@@ -127,10 +127,10 @@ class Ends:
 
     def _look(self, attempt: Container) -> None:
         if attempt.runs and attempt.id is not None:
-            ask = functools.partial(_inspect, self._engine, attempt.id, attempt.killed is not None)
+            ask = functools.partial(_inspect, self._engine, attempt.id, attempt.killed)
             self._reactor.errands.ask(ask, functools.partial(self._on_inspected, attempt))
 
-    def _on_inspected(self, attempt: Container, found: tuple[Answer, bool] | GrassError) -> None:
+    def _on_inspected(self, attempt: Container, found: tuple[Answer, bool | None] | GrassError) -> None:
         if self._attempts.get(attempt.key) is not attempt or not attempt.runs:
             return
         if isinstance(found, NotFoundError):
@@ -139,7 +139,11 @@ class Ends:
         if isinstance(found, GrassError):
             self._events.disconnect(str(found))
             return
-        inspected, attempt.with_engine = found
+        inspected, with_engine = found
+        if with_engine is None and attempt.killed:  # the event of its signal came after the end of its log
+            self._look(attempt)
+            return
+        attempt.with_engine = bool(with_engine)
         if inspected["State"]["Status"] not in ("exited", "dead"):
             self._reactor.after(_AGAIN, lambda: self.output.open(attempt))
         elif attempt.over is None:
@@ -170,12 +174,13 @@ class Ends:
             self.finish(attempt, ended)
 
     def _was_away(self, attempt: Container, state: Answer) -> bool:
-        """Return whether it ended while the engine was on its way out, or away."""
+        """Return whether it ended while the engine was on its way out, or away. The way out begins with a signal to it,
+        and may take seconds. The engine tells of the signal after it was sent, perhaps after the end."""
         ended = wall(state["FinishedAt"])
         if self.away is None or ended is None:
             return False
         since, until = self.away
-        return min(since, attempt.killed or since) <= ended <= until
+        return (attempt.killed or since <= ended) and ended <= until
 
     def _on_taken(self, attempt: Container, ended: float, code: int | GrassError) -> None:
         if code != 0:
@@ -202,10 +207,11 @@ class Ends:
         self._ended(attempt)
 
 
-def _inspect(engine: Engine, container: str, signalled: bool) -> tuple[Answer, bool]:
-    """Inspect a container. If somebody sent it a signal, also tell whether its engine ends, which then is the cause."""
+def _inspect(engine: Engine, container: str, signalled: bool) -> tuple[Answer, bool | None]:
+    """Inspect a container. If somebody sent it a signal, also tell whether its engine ends, which then is the cause.
+    None: not asked."""
     inspected = engine.inspect(container)
-    return inspected, signalled and engine.ends()
+    return inspected, engine.ends() if signalled else None
 
 
 def _has_others_files(folder: str) -> bool:

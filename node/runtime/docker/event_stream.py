@@ -26,8 +26,7 @@ class EventStream:
     """The open stream of events.
 
     ``connected`` is called when the stream is open, ``broken`` when it has ended, ``died`` with the id of each
-    container that ended. ``killed`` is called with the id of each container that got a signal through the engine, and
-    the wall time.
+    container that ended. ``killed`` is called with the id of each container that got a signal through the engine.
 
     ``ended``: wall time at which the engine closed the stream, as it does when it ends. None: it has not, or it was
     this side that gave up.
@@ -40,7 +39,7 @@ class EventStream:
         connected: Callable[[], None],
         broken: Callable[[], None],
         died: Callable[[str], None],
-        killed: Callable[[str, float], None],
+        killed: Callable[[str], None],
     ) -> None:
         self._engine = engine
         self._reactor = reactor
@@ -109,4 +108,4 @@ class EventStream:
             if event["status"] == _DIED:
                 self._died(event["id"])
             else:
-                self._killed(event["id"], event["timeNano"] / 1e9)
+                self._killed(event["id"])

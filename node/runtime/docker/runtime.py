@@ -166,8 +166,8 @@ class DockerRuntime:
     def _on_died(self, container: str) -> None:
         self._ends.died(container)
 
-    def _on_killed(self, container: str, at: float) -> None:
-        self._ends.killed(container, at)
+    def _on_killed(self, container: str) -> None:
+        self._ends.killed(container)
 
     def _on_list(self, connection: int, running: dict[str, str | None], found: _Around | GrassError) -> None:
         """Take the list.
