@@ -213,6 +213,7 @@ def test_what_an_interrupted_create_left_can_be_deleted(cluster: Cluster) -> Non
     assert holds(cluster.lab) == before
 
 
+@pytest.mark.nightly  # test_ssh_host.py refuses other host keys in every run; unit tests read `api`
 def test_a_way_to_the_api_and_a_host_key_that_fail_are_named_and_the_next_create_goes_on(cluster: Cluster) -> None:
     an_api_that_a_firewall_hides_is_said_to_be_that_and_is_reached_through_ssh(cluster)
     another_host_key_is_refused_with_what_to_check(cluster)

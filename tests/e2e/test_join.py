@@ -529,6 +529,7 @@ def test_maros_join_file_is_taken_as_it_is(cluster: Cluster, client: ApiClient, 
     assert set(view["runtimes"]) == {"process", "docker"}
 
 
+@pytest.mark.nightly  # two machines join in every run
 @pytest.mark.usefixtures("empty")
 def test_the_bench_of_joining_nodes_prints_its_figures(cluster: Cluster) -> None:
     """The other benches are in ``tests/integration/test_benches.py``."""

@@ -85,7 +85,17 @@ def check(bench: str, arguments: list[str], expected: dict[str, str], **environm
     assert expected.items() <= units.items()
 
 
-@pytest.mark.parametrize("bench", sorted(SHORT.keys() - set(SHARING)))
+SLOW = ("fleet", "queued_jobs", "start_latency")
+"""Benches that take half a minute. What they start is started by tests of every run."""
+
+
+@pytest.mark.parametrize(
+    "bench",
+    [
+        pytest.param(each, marks=[pytest.mark.nightly] if each in SLOW else [])
+        for each in sorted(SHORT.keys() - set(SHARING))
+    ],
+)
 def test_a_bench_prints_its_figures(bench: str) -> None:
     check(bench, *SHORT[bench])
 
@@ -112,6 +122,7 @@ def test_the_bench_of_the_executor_prints_the_figures_of_its_peers() -> None:
     check("executor", short, {"grass.Executor.map": "/s", "Dask 2026.8.0": "/s", "HyperQueue 0.27.0": "/s"})
 
 
+@pytest.mark.nightly  # test_docker_runtime.py starts containers in every run
 def test_a_bench_with_containers_prints_its_figures() -> None:
     require_engine()
     check("container_start", ONE_ROUND, {"grass": "ms", "SDK": "ms"})
