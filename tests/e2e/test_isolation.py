@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 import yaml
 
 from grass.api.client import ApiClient
-from grass.errors import NotAllowedError, WaitTimeoutError
+from grass.errors import NotAllowedError, UnreachableError, WaitTimeoutError
 from tests.support import stolen_host
 from tests.support.lab import SessionLab
 from tests.support.on_premises import Cluster, holds, settings
@@ -170,11 +171,31 @@ sort -u $HOME/seen
 """Prints all names and secrets that it has ever seen, and `lost` if it could not write at some time."""
 
 
-@pytest.mark.parametrize("outage", ["samba", "cut"])
+def interrupt(lab: SessionLab, outage: str) -> None:
+    """Take the share from n1 for 4 s, for 40 s, or for a reboot of the master."""
+    match outage:
+        case "samba":
+            lab.hosts["master"].sh("systemctl stop grass-samba@apart; sleep 4; systemctl start grass-samba@apart")
+        case "cut":
+            lab.hosts["n1"].cut()
+            time.sleep(40)
+            lab.hosts["n1"].heal()
+        case _:
+            lab.hosts["master"].reboot()
+
+
+def started(client: ApiClient, job: dict[str, Any]) -> bool:
+    with suppress(UnreachableError):  # the master still boots
+        client.start(job)
+        return True
+    return False
+
+
+@pytest.mark.parametrize("outage", ["samba", "cut", "reboot"])
 def test_while_the_share_is_away_nothing_opens_and_afterwards_all_is_written_again(
     admin: ApiClient, other: ApiClient, cluster: Cluster, outage: str
 ) -> None:
-    """Samba is away for 4 s, or the node is cut off for 40 s, while a process and a container of a user look around."""
+    """A process and a container of a user look around meanwhile."""
     lab, user, share = cluster.lab, admin.status()["user"], "/srv/grass/apart"
     prey = f"echo secret | tee $GRASS_OUTPUT/prey $GRASS_DATA/data/{user}/prey"
     assert said(admin, f"prey-{outage}", prey, "n1") == ["secret", "code 0"]
@@ -199,14 +220,11 @@ def test_while_the_share_is_away_nothing_opens_and_afterwards_all_is_written_aga
         return done.code == 0 and len(written) == len(beats) and min(written) >= now - 2
 
     wait_until(fresh, 60, "the first writes")
-    master = lab.hosts["master"]
-    master.sh("systemctl stop grass-samba@apart") if outage == "samba" else lab.hosts["n1"].cut()
-    time.sleep(4 if outage == "samba" else 40)
-    master.sh("systemctl start grass-samba@apart") if outage == "samba" else lab.hosts["n1"].heal()
+    interrupt(lab, outage)
     after = {**part, "command": "ls $GRASS_DATA/data $GRASS_DATA/jobs; touch $GRASS_OUTPUT/x && echo wrote", "cwd": "/"}
-    other.start({"name": f"after-{outage}", "components": {"t": after}})
+    wait_until(lambda: started(other, {"name": f"after-{outage}", "components": {"t": after}}), 60, "the API")
     wait_until(fresh, 90, "writes after the share is back")
-    master.sh(f"touch {share}/data/Mallory.2nd/enough-{outage}")
+    lab.hosts["master"].sh(f"touch {share}/data/Mallory.2nd/enough-{outage}")
     assert other.wait(f"away-{outage}", timeout=60)["state"] == "SUCCEEDED", other.tasks(f"away-{outage}")
     printed = lines(other, f"away-{outage}")
     allowed = {"data", "jobs", "logs", "images", "Mallory.2nd", "shared", job_id}
