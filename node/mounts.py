@@ -66,8 +66,17 @@ def _read(table: Path) -> str:
     return os.fsdecode(table.read_bytes())
 
 
+def root(line: str) -> str:
+    """Return which folder of its file system is mounted, of a line of the table."""
+    return _unescaped(line.split(" ", 4)[3])
+
+
 def _point(line: str) -> str:
-    return _ESCAPED.sub(lambda match: chr(int(match[1], 8)), line.split(" ", 5)[4])
+    return _unescaped(line.split(" ", 5)[4])
+
+
+def _unescaped(word: str) -> str:
+    return _ESCAPED.sub(lambda match: chr(int(match[1], 8)), word)
 
 
 def newest(table: str) -> dict[str, str]:

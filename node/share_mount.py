@@ -1,13 +1,14 @@
 """``python -m node.share_mount``: mount the cluster's share through FUSE, and watch the mount, until SIGTERM.
 
 ``grass-share-fuse@.service`` runs it as root, on nodes whose kernel has no cifs. rclone does the work. This program
-adds three things:
+adds four things:
 
 - Containers survive a restart of rclone. A container keeps the mount that existed when it started, and receives only
   what is mounted on top of that. So each new mount goes on top of the old one, which is never unmounted.
 - A mount that hangs although its server answers, or whose rclone failed internally, is ended within a minute. systemd
   then starts the next one.
 - A file that was closed while the server was away is sent when it is back (``unsent_files``).
+- Isolated containers get the folders of the new mount in place of those of the old one (``share_rebinding``).
 
 It never unmounts the share's folder. After its end, programs that use the share get an error (ENOTCONN) until the next
 start. Leaving the cluster removes the mounts (``grass.provision.on_premises.removal``).
@@ -23,8 +24,8 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -193,6 +194,18 @@ def watch(share: Share, rclone: Rclone, beat: Callable[[], None], turn: float, h
             return f"the mount did not answer for {hung:g} s, although its server does"
 
 
+@contextmanager
+def rebinding(folder: str) -> Iterator[None]:
+    """Show the present mount to who has folders of an earlier one, meanwhile."""
+    process = subprocess.Popen([sys.executable, "-m", "node.share_rebinding", folder], stdin=subprocess.DEVNULL)
+    threading.Thread(target=process.wait, daemon=True).start()
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
 def serve(share: Share, notifier: Notifier, turn: float = TURN, hung: float = HUNG) -> int:
     """Mount, and watch until the mount must be replaced. Return the exit code: 1."""
     stage = Path(share.stage)
@@ -207,7 +220,8 @@ def serve(share: Share, notifier: Notifier, turn: float = TURN, hung: float = HU
             return 1
         put_on_top(share.stage, share.folder)
         notifier.ready()
-        why = watch(share, rclone, notifier.beat, turn, hung)
+        with rebinding(share.folder):
+            why = watch(share, rclone, notifier.beat, turn, hung)
         log.error("%s: %s; systemd mounts it again", share.folder, why)
         return 1
     finally:

@@ -50,15 +50,11 @@ class Mount:
         return sum(each.point == str(self.folder) for each in mounts())
 
     def sees(self, name: str) -> bool:
-        try:
-            return (self.folder / name).exists()
-        except OSError as error:
-            assert error.errno == errno.ENOTCONN
-            return False
+        return there(self.folder / name)
 
     def rclone(self) -> psutil.Process:
         assert self.process is not None
-        (child,) = psutil.Process(self.process.pid).children()
+        (child,) = (each for each in psutil.Process(self.process.pid).children() if each.name() == "rclone")
         return child
 
     def ended(self) -> str:
@@ -70,6 +66,15 @@ class Mount:
     @property
     def log(self) -> Path:
         return self.server.parent / "log"
+
+
+def there(path: Path) -> bool:
+    """Return whether it exists. An ended mount has nothing."""
+    try:
+        return path.exists()
+    except OSError as error:
+        assert error.errno == errno.ENOTCONN
+        return False
 
 
 def dead(folder: Path) -> bool:
@@ -156,6 +161,43 @@ def test_who_has_the_mount_of_before_sees_the_next_one(mount: Mount, container: 
         (container / "from-inside").write_text("x")
         wait_until(lambda: (mount.server / "from-inside").exists(), what="the file on the server")
         (mount.server / "from-inside").unlink()
+
+
+def test_who_has_a_folder_of_the_mount_of_before_gets_that_of_the_next_one_as_it_was(
+    mount: Mount, tmp_path: Path
+) -> None:
+    """As isolated containers have it: no later mount reaches them."""
+    (mount.server / "mine").mkdir()
+    (mount.server / "theirs").mkdir()
+    (mount.server / "theirs" / "file").touch()
+    wait_until(lambda: mount.sees("mine") and mount.sees("theirs"), what="folders that the server has just got")
+    for name in ("rw", "ro", "own"):
+        (tmp_path / name).mkdir()
+    bind = (
+        f"cd '{tmp_path}' && mount --bind share/mine rw && mount --bind share/theirs ro && mount -o remount,bind,ro ro"
+        " && unshare --user --map-root-user --mount sh -c"
+        f' "cd {tmp_path} && mount --bind rw own && echo \\$\\$ && exec sleep 600 </dev/null" & read line; kill $!'
+    )
+    process = subprocess.Popen(
+        ["unshare", "--mount", "--propagation", "private", "sh", "-c", bind],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdin is not None and process.stdout is not None
+    inner = Path(f"/proc/{process.stdout.readline().strip()}/root{tmp_path}")
+    outer = Path(f"/proc/{process.pid}/root{tmp_path}")
+    mount.rclone().kill()
+    mount.ended()
+    mount.start()
+    wait_until(lambda: there(outer / "ro" / "file") and there(outer / "rw"), what="the folder that is only read")
+    (outer / "rw" / "from-inside").write_text("x")
+    wait_until(lambda: (mount.server / "mine" / "from-inside").exists(), what="the file on the server")
+    with pytest.raises(OSError, match="Read-only file system"):
+        (outer / "ro" / "file").write_text("x")
+    with pytest.raises(OSError, match="not connected"):
+        list((inner / "own").iterdir())  # root does nothing in a namespace that a task made
+    process.communicate()
 
 
 def test_the_end_of_the_service_leaves_the_mount_so_that_the_next_start_reaches_who_has_it(

@@ -52,7 +52,9 @@ class FuseShare:
     def kill_mount(self) -> None:
         """Kill it and its rclone, as the end of memory would. The mount stays and fails."""
         assert self._mounting is not None
-        found = subprocess.run(["pgrep", "-P", str(self._mounting.pid)], capture_output=True, text=True, check=True)
+        found = subprocess.run(
+            ["pgrep", "-x", "rclone", "-P", str(self._mounting.pid)], capture_output=True, text=True, check=True
+        )
         self._mounting.kill()
         subprocess.run(["kill", "-9", *found.stdout.split()], check=True)
         self._mounting.wait()

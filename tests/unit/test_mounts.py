@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from node import share_mount
+from node import share_mount, share_rebinding
 from node.mounts import Changes, Mounted, lines_at, mount_of, mount_point, read_only
 from node.unsent_files import UnsentFiles
 from tests.support.hung_mount import hung_mount
@@ -50,6 +50,20 @@ def test_a_change_of_the_mounts_is_seen(tmp_path: Path) -> None:
     finally:
         subprocess.run(["umount", str(tmp_path)], check=True)
     assert changes.seen()
+
+
+def test_of_an_ended_mount_those_folders_are_shown_again_that_nothing_newer_covers() -> None:
+    table = """70 1 0:60 / /srv/lab rw - tmpfs tmpfs rw
+71 70 0:50 /jobs/j\\0401 /srv/lab/jobs/j\\0401 rw,nosuid - fuse.rclone grass:grass rw
+72 70 0:50 /sets /srv/lab/sets ro,nosuid - fuse.rclone grass:grass rw
+73 70 0:50 /data/ann /data rw - fuse.rclone grass:grass rw
+74 73 0:51 /data/ann /data rw - fuse.rclone grass:grass rw
+75 70 0:49 /data/shared /srv/lab/data/shared ro - fuse.rclone other:grass rw
+"""
+    assert share_rebinding.ended(table, {"0:50"}) == [
+        share_rebinding.Place("/jobs/j 1", "/srv/lab/jobs/j 1", read_only=False),
+        share_rebinding.Place("/sets", "/srv/lab/sets", read_only=True),
+    ]
 
 
 def test_rclone_encodes_no_dot_and_no_space_so_that_it_makes_no_folder_beside_the_share() -> None:

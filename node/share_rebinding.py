@@ -1,0 +1,196 @@
+"""``python -m node.share_rebinding FOLDER``: show the share to who has folders of an ended mount of it.
+
+An isolated container has mounts of folders of the share, each in a folder in memory, which no later mount of the host
+reaches. ``share_mount`` runs this as root after each new mount: in every mount namespace, where the newest mount at a
+place is one of an earlier mount of the share, the same folder of the present one is put on top. It ends when all is
+done, or with its parent. It is a process of its own because the share may hang, and because only a process with one
+thread can enter a mount namespace.
+
+Tasks may rename what is above such a place, so nothing is detached, and no link is followed.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import fcntl
+import logging
+import os
+import sys
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from grass import clock
+from node.mounts import device, lines_at, newest, read_only, root
+from node.runtime.isolation.share_folder import NO_ANSWER
+from node.runtime.system_calls import checked
+
+AGAIN = 1.0
+"""Seconds until the next try for what the share did not answer."""
+_OPEN_TREE, _MOVE_MOUNT, _OPENAT2, _MOUNT_SETATTR = 428, 429, 437, 442
+"""System calls of Linux 5.2 to 5.12, with these numbers on every machine."""
+_CLONE_TREE, _EMPTY_PATH, _FROM_IS_EMPTY, _TO_IS_EMPTY = 1, 0x1000, 4, 0x40
+_RESOLVE_NO_SYMLINKS = 4
+_ATTR_RDONLY, _ATTR_NOSUID, _ATTR_NODEV = 1, 2, 4
+_MS_PRIVATE = 1 << 18
+_CLONE_NEWNS = 0x00020000
+_NS_GET_USERNS = 0xB701
+_OWN = "/proc/self/ns/mnt"
+
+_libc = ctypes.CDLL(None, use_errno=True)
+log = logging.getLogger("node.share_rebinding")
+
+
+class _How(ctypes.Structure):
+    """``struct open_how`` of openat2(2)."""
+
+    _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
+
+
+class _Attributes(ctypes.Structure):
+    """``struct mount_attr`` of mount_setattr(2)."""
+
+    _fields_ = tuple((name, ctypes.c_uint64) for name in ("set", "clear", "propagation", "userns"))
+
+
+class Place(NamedTuple):
+    """Where a folder of the share is mounted. ``folder``: its path in the share. ``target``: in the namespace."""
+
+    folder: str
+    target: str
+    read_only: bool
+
+
+def ended(table: str, devices: Collection[str]) -> list[Place]:
+    """Return the places whose newest mount is one of these devices, which have ended; those above first."""
+    found = [(target, line) for target, line in newest(table).items() if device(line) in devices]
+    return [Place(root(line), target, read_only(line)) for target, line in sorted(found)]
+
+
+def earlier_devices(folder: str) -> set[str]:
+    """Return the devices of what was mounted at a folder before the present mount, and is still below it."""
+    *before, present = map(device, lines_at(folder))
+    return {*before} - {present}
+
+
+def rebind(share: str, devices: Collection[str]) -> bool:
+    """Put the share's folders on top of those of these devices, in every mount namespace. Return whether all were
+    there: the share may be away."""
+    whole = True
+    for process in _one_of_each_namespace():
+        with suppress(OSError):  # it has ended
+            table = os.fsdecode((process / "mountinfo").read_bytes())
+            if places := ended(table, devices):
+                whole = _rebind_in(process / "ns" / "mnt", share, places) and whole
+    return whole
+
+
+def _one_of_each_namespace() -> Iterator[Path]:
+    """Yield a process of each mount namespace of this system's users. In one that a task made with a user namespace of
+    its own, root would do what the task may not."""
+    seen = {Path(_OWN).stat().st_ino}
+    users = Path("/proc/self/ns/user").stat().st_ino
+    for process in Path("/proc").iterdir():
+        if process.name.isdigit():
+            with suppress(OSError), (process / "ns" / "mnt").open() as namespace:
+                number = os.fstat(namespace.fileno()).st_ino
+                if number not in seen:
+                    seen.add(number)
+                    owner = fcntl.ioctl(namespace, _NS_GET_USERNS)
+                    with os.fdopen(owner) as owned:
+                        if os.fstat(owned.fileno()).st_ino == users:
+                            yield process
+
+
+def _rebind_in(namespace: Path, share: str, places: list[Place]) -> bool:
+    """Raises OSError: the namespace cannot be entered."""
+    trees: list[tuple[int, Place]] = []
+    missing: list[OSError] = []
+    with namespace.open() as entered, Path(_OWN).open() as own:
+        try:
+            for place in places:
+                with _noted(missing, place):
+                    trees.append((_tree(share, place), place))
+            _enter(entered.fileno())
+            try:
+                for tree, place in trees:
+                    with _noted(missing, place):
+                        _put(tree, place.target)
+            finally:
+                _enter(own.fileno())
+        finally:
+            for tree, _ in trees:
+                os.close(tree)
+    return not any(error.errno in NO_ANSWER for error in missing)
+
+
+@contextmanager
+def _noted(missing: list[OSError], place: Place) -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError:
+        pass  # its job was deleted
+    except OSError as error:
+        missing.append(error)
+        if error.errno not in NO_ANSWER:
+            log.warning("%s of the share is not put at %s: %s", place.folder, place.target, error)
+
+
+def _tree(share: str, place: Place) -> int:
+    """Return a descriptor of a mount of a folder of the share that is nowhere yet. Raises OSError."""
+    folder = _open(share + place.folder)
+    try:
+        tree: int = _libc.syscall(_OPEN_TREE, folder, b"", ctypes.c_uint(_CLONE_TREE | _EMPTY_PATH | os.O_CLOEXEC))
+        checked(min(tree, 0), f"open {place.folder}")
+    finally:
+        os.close(folder)
+    options = _ATTR_NOSUID | _ATTR_NODEV | (_ATTR_RDONLY if place.read_only else 0)
+    wanted = _Attributes(set=options, propagation=_MS_PRIVATE)
+    size = ctypes.c_size_t(ctypes.sizeof(wanted))
+    try:
+        checked(_libc.syscall(_MOUNT_SETATTR, tree, b"", _EMPTY_PATH, ctypes.byref(wanted), size), place.folder)
+    except OSError:
+        os.close(tree)
+        raise
+    return tree
+
+
+def _put(tree: int, target: str) -> None:
+    place = _open(target)
+    try:
+        checked(_libc.syscall(_MOVE_MOUNT, tree, b"", place, b"", _FROM_IS_EMPTY | _TO_IS_EMPTY), f"mount {target}")
+    finally:
+        os.close(place)
+
+
+def _open(path: str) -> int:
+    """Return a descriptor of a place, not of its content. Raises OSError, also for a link."""
+    how = _How(flags=os.O_PATH | os.O_CLOEXEC, resolve=_RESOLVE_NO_SYMLINKS)
+    found: int = _libc.syscall(
+        _OPENAT2, -100, os.fsencode(path), ctypes.byref(how), ctypes.c_size_t(ctypes.sizeof(how))
+    )
+    if found < 0 and ctypes.get_errno() == errno.ENOENT:
+        raise FileNotFoundError(errno.ENOENT, "no such folder", path)
+    checked(min(found, 0), f"open {path}")
+    return found
+
+
+def _enter(namespace: int) -> None:
+    checked(_libc.setns(namespace, _CLONE_NEWNS), "setns")
+
+
+def main(share: str) -> int:
+    logging.basicConfig(format="%(message)s")
+    parent = os.getppid()
+    while os.getppid() == parent:
+        devices = earlier_devices(share)
+        if not devices or rebind(share, devices):
+            return 0
+        clock.sleep(AGAIN)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))
