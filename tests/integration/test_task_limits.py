@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import pwd
 import shutil
 import signal
@@ -13,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from grass import clock
 from grass.model.isolation import UidRange
 from grass.model.reasons import ReasonCode
 from node.runtime import proc
@@ -203,6 +206,26 @@ def test_a_command_beside_a_task_has_the_limits_of_the_task(shepherd: ShepherdRu
     command.close()
     shepherd.runtime.stop([Stop("exec/a.0/1", 1.0)])
     assert shepherd.ended("exec/a.0/1").reason is None  # it was stopped, whatever else happened in its group
+
+
+def test_an_attempt_that_ended_before_it_had_a_group_changes_no_limits_of_all(shepherd: ShepherdRun) -> None:
+    """As a shepherd leaves it that is killed in the moment of a start: in the journal, without its group."""
+    mine = shepherd.shepherd_pid()
+    own = group(mine)["memory"]
+    limit = (own.parent if own_group.UNIFIED else own) / own_group.MEMORY_LIMIT
+    before = limit.read_text()
+    shepherd.kill_guard()
+    os.kill(mine, signal.SIGKILL)
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    now = clock.steady()
+    line = json.dumps(["s", "early/a.0/1", ended.pid, now, now, clock.wall(), ""], separators=(",", ":"))
+    with (shepherd.config.node_dir / "shepherd.journal").open("a") as journal:
+        journal.write(f"{line}\n")
+    shepherd.start_daemon()
+    shepherd.relist()
+    assert shepherd.ended("early/a.0/1").code is None
+    assert limit.read_text() == before
 
 
 def test_the_next_shepherd_knows_the_limits_and_removes_what_the_last_one_prepared(shepherd: ShepherdRun) -> None:

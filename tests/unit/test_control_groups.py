@@ -95,6 +95,8 @@ def test_the_next_shepherd_sets_limits_again_and_reads_what_the_kernel_did(unit:
     own.mkdir()
     limited.set("12-34", GIB, 2000)
     assert (own / "memory.max").read_text() == str(GIB) and (own / "cpu.weight").read_text() == "200"
+    limited.set("12-34", 0, 1000)  # what it asked for is not known: the shepherd was killed before it noted that
+    assert (own / "memory.max").read_text() == str(GIB) and (own / "cpu.weight").read_text() == "100"
     limited.set("gone", GIB, 2000)  # its attempt has just ended
     assert not limited.ran_out_of_memory("12-34")
     for describe, ran_out in (("oom 1\noom_kill 0\n", False), ("oom 3\noom_kill 2\n", True)):

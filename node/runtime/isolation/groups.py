@@ -69,14 +69,21 @@ class Groups:
         return f"{has} ({lacks})" if has and lacks else has or f"none: {lacks}"
 
     def limits(self, memory: int, cpu: int) -> tuple[Limit, ...]:
-        """Return the limits of an attempt. ``memory``: as ``memory`` returns it. ``cpu``: thousandths of a core."""
+        """Return the limits of an attempt. ``memory``: as ``memory`` returns it; 0: leave it. ``cpu``: thousandths of a
+        core."""
         files = _files_of_version_2(memory, cpu) if self._unified else _files_of_version_1(memory, cpu)
         return tuple(
-            (folder, file, value) for controller, folder in self._folders.items() for file, value in files[controller]
+            (folder, file, value)
+            for controller, folder in self._folders.items()
+            if controller != "memory" or memory
+            for file, value in files[controller]
         )
 
     def set(self, group: str, memory: int, cpu: int) -> None:
-        """Set the limits of a group again: an end of the shepherd's unit takes those of version 2 away."""
+        """Set the limits of a group again: an end of the shepherd's unit takes those of version 2 away.
+
+        ``memory``: 0 if the shepherd was killed before it noted it; the group has its limit."""
+        assert group  # without a name, it would be the group of all
         with raised():
             for folder, file, value in self.limits(memory, cpu):
                 _write(f"{folder}/{group}/{file}", value)
@@ -111,6 +118,7 @@ class Groups:
 
     def end(self, group: str) -> frozenset[int]:
         """Kill what is left in a group, and remove it; return the pids. ``sweep`` gets what the kernel holds up."""
+        assert group
         killed: frozenset[int] = frozenset()
         with raised():
             if pids := self._folders.get("pids"):

@@ -74,8 +74,9 @@ class IsolatedTasks:
             if attempt.pid is not None and attempt.main_ended is None and attempt.ended is None:
                 running.setdefault(job_of(attempt.key), []).append(attempt.pid)
                 attempt.group = attempt.group or limits.of(attempt.pid)
-                limits.set(attempt.group, attempt.memory, attempt.cpu)
-                self._grouped[attempt.key] = attempt
+                if attempt.group:  # otherwise it ended before it was in one
+                    limits.set(attempt.group, attempt.memory, attempt.cpu)
+                    self._grouped[attempt.key] = attempt
         self._views = Views(config, folders.root, selector, running)
         self._shared = SharedObjects(self._views, limits.memory(0))
         for key, memory in here.items():
