@@ -67,8 +67,11 @@ def _read(table: Path) -> str:
 
 
 def root(line: str) -> str:
-    """Return which folder of its file system is mounted, of a line of the table."""
-    return _unescaped(line.split(" ", 4)[3])
+    """Return which folder of its file system is mounted, of a line of the table.
+
+    The kernel also takes a folder for deleted whose look-up failed, as while a share is away.
+    """
+    return _unescaped(line.split(" ", 4)[3]).removesuffix("//deleted")
 
 
 def _point(line: str) -> str:
@@ -87,6 +90,11 @@ def newest(table: str) -> dict[str, str]:
 def kind(line: str) -> str:
     """Return the type of the file system of a line of the table."""
     return line.partition(" - ")[2].split(" ", 1)[0]
+
+
+def number(line: str) -> int:
+    """Return the number of the mount of a line of the table."""
+    return int(line.partition(" ")[0])
 
 
 def device(line: str) -> str:

@@ -6,7 +6,8 @@ place is one of an earlier mount of the share, the same folder of the present on
 done, or with its parent. It is a process of its own because the share may hang, and because only a process with one
 thread can enter a mount namespace.
 
-Tasks may rename what is above such a place, so nothing is detached, and no link is followed.
+Tasks may rename what is above such a place, so no link is followed, and only ended mounts of the share are detached:
+the kernel refuses to mount on one that it takes for deleted.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import errno
 import fcntl
 import logging
 import os
+import re
 import sys
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
@@ -23,7 +25,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from grass import clock
-from node.mounts import device, lines_at, newest, read_only, root
+from node.mounts import detach, device, lines_at, newest, number, read_only, root
 from node.runtime.isolation.share_folder import NO_ANSWER
 from node.runtime.system_calls import checked
 
@@ -38,6 +40,7 @@ _MS_PRIVATE = 1 << 18
 _CLONE_NEWNS = 0x00020000
 _NS_GET_USERNS = 0xB701
 _OWN = "/proc/self/ns/mnt"
+_FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
 
 _libc = ctypes.CDLL(None, use_errno=True)
 log = logging.getLogger("node.share_rebinding")
@@ -61,12 +64,14 @@ class Place(NamedTuple):
     folder: str
     target: str
     read_only: bool
+    mount: int
+    """Number of the ended mount there."""
 
 
 def ended(table: str, devices: Collection[str]) -> list[Place]:
     """Return the places whose newest mount is one of these devices, which have ended; those above first."""
     found = [(target, line) for target, line in newest(table).items() if device(line) in devices]
-    return [Place(root(line), target, read_only(line)) for target, line in sorted(found)]
+    return [Place(root(line), target, read_only(line), number(line)) for target, line in sorted(found)]
 
 
 def earlier_devices(folder: str) -> set[str]:
@@ -95,9 +100,9 @@ def _one_of_each_namespace() -> Iterator[Path]:
     for process in Path("/proc").iterdir():
         if process.name.isdigit():
             with suppress(OSError), (process / "ns" / "mnt").open() as namespace:
-                number = os.fstat(namespace.fileno()).st_ino
-                if number not in seen:
-                    seen.add(number)
+                found = os.fstat(namespace.fileno()).st_ino
+                if found not in seen:
+                    seen.add(found)
                     owner = fcntl.ioctl(namespace, _NS_GET_USERNS)
                     with os.fdopen(owner) as owned:
                         if os.fstat(owned.fileno()).st_ino == users:
@@ -108,7 +113,7 @@ def _rebind_in(namespace: Path, share: str, places: list[Place]) -> bool:
     """Raises OSError: the namespace cannot be entered."""
     trees: list[tuple[int, Place]] = []
     missing: list[OSError] = []
-    with namespace.open() as entered, Path(_OWN).open() as own:
+    with namespace.open() as entered, Path(_OWN).open() as own, _Descriptors() as descriptors:
         try:
             for place in places:
                 with _noted(missing, place):
@@ -117,7 +122,7 @@ def _rebind_in(namespace: Path, share: str, places: list[Place]) -> bool:
             try:
                 for tree, place in trees:
                     with _noted(missing, place):
-                        _put(tree, place.target)
+                        _put(tree, place, descriptors)
             finally:
                 _enter(own.fileno())
         finally:
@@ -157,12 +162,47 @@ def _tree(share: str, place: Place) -> int:
     return tree
 
 
-def _put(tree: int, target: str) -> None:
-    place = _open(target)
+class _Descriptors:
+    """The descriptors of this process, also where another /proc is in place of the machine's."""
+
+    def __enter__(self) -> _Descriptors:
+        self._files, self._facts = (os.open(f"/proc/self/{name}", _FOLDER) for name in ("fd", "fdinfo"))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._files)
+        os.close(self._facts)
+
+    def mount(self, descriptor: int) -> int:
+        """Return the number of the mount in which it is."""
+        with os.fdopen(os.open(str(descriptor), os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._facts)) as facts:
+            return int(re.findall(r"^mnt_id:\t(\d+)$", facts.read(), re.MULTILINE)[0])
+
+    def detach(self, descriptor: int) -> None:
+        """Detach the mount whose root it is."""
+        os.fchdir(self._files)
+        detach(str(descriptor))
+
+
+def _put(tree: int, place: Place, descriptors: _Descriptors) -> None:
+    there = _open(place.target)
     try:
-        checked(_libc.syscall(_MOVE_MOUNT, tree, b"", place, b"", _FROM_IS_EMPTY | _TO_IS_EMPTY), f"mount {target}")
+        if _is_put(tree, there):
+            return
+        if descriptors.mount(there) == place.mount:
+            descriptors.detach(there)
     finally:
-        os.close(place)
+        os.close(there)
+    below = _open(place.target)
+    try:
+        checked(0 if _is_put(tree, below) else -1, f"mount {place.target}")
+    finally:
+        os.close(below)
+
+
+def _is_put(tree: int, there: int) -> bool:
+    result: int = _libc.syscall(_MOVE_MOUNT, tree, b"", there, b"", _FROM_IS_EMPTY | _TO_IS_EMPTY)
+    return result == 0
 
 
 def _open(path: str) -> int:

@@ -55,14 +55,14 @@ def test_a_change_of_the_mounts_is_seen(tmp_path: Path) -> None:
 def test_of_an_ended_mount_those_folders_are_shown_again_that_nothing_newer_covers() -> None:
     table = """70 1 0:60 / /srv/lab rw - tmpfs tmpfs rw
 71 70 0:50 /jobs/j\\0401 /srv/lab/jobs/j\\0401 rw,nosuid - fuse.rclone grass:grass rw
-72 70 0:50 /sets /srv/lab/sets ro,nosuid - fuse.rclone grass:grass rw
+72 70 0:50 /sets//deleted /srv/lab/sets ro,nosuid - fuse.rclone grass:grass rw
 73 70 0:50 /data/ann /data rw - fuse.rclone grass:grass rw
 74 73 0:51 /data/ann /data rw - fuse.rclone grass:grass rw
 75 70 0:49 /data/shared /srv/lab/data/shared ro - fuse.rclone other:grass rw
 """
     assert share_rebinding.ended(table, {"0:50"}) == [
-        share_rebinding.Place("/jobs/j 1", "/srv/lab/jobs/j 1", read_only=False),
-        share_rebinding.Place("/sets", "/srv/lab/sets", read_only=True),
+        share_rebinding.Place("/jobs/j 1", "/srv/lab/jobs/j 1", read_only=False, mount=71),
+        share_rebinding.Place("/sets", "/srv/lab/sets", read_only=True, mount=72),
     ]
 
 
