@@ -23,9 +23,11 @@ class FuseShare:
         self._mounting: subprocess.Popen[bytes] | None = None
         for folder in (self.server, self.folder):
             folder.mkdir()
+        self._served = place / "served"
+        self._serve(self.server)
         (place / "rclone.conf").write_text("[grass]\ntype = local\n")
         given = {
-            **{"name": self.server, "host": "127.0.0.1", "port": 9, "folder": self.folder, "user": user},
+            **{"name": self._served, "host": "127.0.0.1", "port": 9, "folder": self.folder, "user": user},
             **{"credentials": place / "rclone.conf", "cache": place / "cache", "stage": place / "stage"},
         }
         words = [word for name, value in given.items() for word in (f"--{name}", str(value))]
@@ -37,12 +39,16 @@ class FuseShare:
 
     def take_away(self) -> None:
         """Have each question to the server fail, as it does without a server: with EIO."""
-        self.server.rename(self._place / "away")
-        self.server.touch()
+        self._serve(Path("/dev/null"))
 
     def bring_back(self) -> None:
-        self.server.unlink()
-        (self._place / "away").rename(self.server)
+        self._serve(self.server)
+
+    def _serve(self, target: Path) -> None:
+        """At once: rclone makes a folder that is missing for a moment."""
+        new = self._place / "new"
+        new.symlink_to(target)
+        new.rename(self._served)
 
     def mount(self) -> None:
         before = self.depth

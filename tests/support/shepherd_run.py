@@ -92,7 +92,12 @@ class ShepherdRun:
     def end_daemon(self) -> None:
         assert self.guard is not None
         self.guard.send_signal(signal.SIGTERM)
-        assert self.guard.wait(30) == 0
+        try:
+            assert self.guard.wait(30) == 0
+        except subprocess.TimeoutExpired:
+            for pid in (self.guard.pid, *proc.children(self.guard.pid)):  # a hung one would hold up other tests
+                os.kill(pid, signal.SIGKILL)
+            raise
 
     def guard_pid(self) -> int:
         assert self.guard is not None
