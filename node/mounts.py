@@ -1,7 +1,8 @@
-"""The kernel's table of mounts, and the three calls that change it.
+"""The kernel's table of mounts, and calls that change it.
 
-Read by the node-agent and by the docker runtime; changed by ``node.share_mount`` only. Reading the table touches no
-file system, so a dead mount cannot hang the reader.
+Read by the node-agent and by the runtimes; changed by ``node.share_mount`` and ``node.share_rebinding``, and in views
+of tasks by ``node.runtime.isolation``. Reading the table touches no file system, so a dead mount cannot hang the
+reader.
 """
 
 from __future__ import annotations

@@ -178,7 +178,7 @@ def watch(share: Share, rclone: Rclone, beat: Callable[[], None], turn: float, h
 
     Each turn without an answer adds ``turn`` to the silence, however long it took: while the whole machine stood still,
     the mount had no chance to answer. A server that is away ends the silence: once it is back, the mount has time to
-    connect again. A mount that is replaced is lost to isolated containers.
+    connect again. A mount that is replaced takes the files away that programs have open.
     """
     check, silence = MountCheck(share.folder), 0.0
     while True:

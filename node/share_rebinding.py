@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import ctypes
 import errno
-import fcntl
 import logging
 import os
 import re
@@ -26,19 +25,16 @@ from typing import NamedTuple
 
 from grass import clock
 from node.mounts import detach, device, lines_at, newest, number, read_only, root
+from node.runtime.isolation.processes import enter_mounts, is_of_this_system
 from node.runtime.isolation.share_folder import NO_ANSWER
-from node.runtime.system_calls import checked
+from node.runtime.system_calls import MOUNT_SETATTR, MOVE_MOUNT, OPEN_TREE, OPENAT2, checked
 
 AGAIN = 1.0
 """Seconds until the next try for what the share did not answer."""
-_OPEN_TREE, _MOVE_MOUNT, _OPENAT2, _MOUNT_SETATTR = 428, 429, 437, 442
-"""System calls of Linux 5.2 to 5.12, with these numbers on every machine."""
 _CLONE_TREE, _EMPTY_PATH, _FROM_IS_EMPTY, _TO_IS_EMPTY = 1, 0x1000, 4, 0x40
 _RESOLVE_NO_SYMLINKS = 4
 _ATTR_RDONLY, _ATTR_NOSUID, _ATTR_NODEV = 1, 2, 4
 _MS_PRIVATE = 1 << 18
-_CLONE_NEWNS = 0x00020000
-_NS_GET_USERNS = 0xB701
 _OWN = "/proc/self/ns/mnt"
 _FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
 
@@ -76,55 +72,54 @@ def ended(table: str, devices: Collection[str]) -> list[Place]:
 
 def earlier_devices(folder: str) -> set[str]:
     """Return the devices of what was mounted at a folder before the present mount, and is still below it."""
-    *before, present = map(device, lines_at(folder))
-    return {*before} - {present}
+    devices = [device(line) for line in lines_at(folder)]
+    return {*devices[:-1]} - {*devices[-1:]}
 
 
 def rebind(share: str, devices: Collection[str]) -> bool:
     """Put the share's folders on top of those of these devices, in every mount namespace. Return whether all were
     there: the share may be away."""
     whole = True
-    for process in _one_of_each_namespace():
-        with suppress(OSError):  # it has ended
-            table = os.fsdecode((process / "mountinfo").read_bytes())
-            if places := ended(table, devices):
-                whole = _rebind_in(process / "ns" / "mnt", share, places) and whole
+    for namespace, table in _namespaces():
+        if places := ended(table, devices):
+            try:
+                whole = _rebind_in(namespace, share, places) and whole
+            except OSError as error:
+                log.warning("%s of the share is not put at %s: %s", places[0].folder, places[0].target, error)
     return whole
 
 
-def _one_of_each_namespace() -> Iterator[Path]:
-    """Yield a process of each mount namespace of this system's users. In one that a task made with a user namespace of
-    its own, root would do what the task may not."""
+def _namespaces() -> Iterator[tuple[int, str]]:
+    """Yield a descriptor and the table of each mount namespace of this system's users. In one that a task made with a
+    user namespace of its own, root would do what the task may not."""
     seen = {Path(_OWN).stat().st_ino}
-    users = Path("/proc/self/ns/user").stat().st_ino
     for process in Path("/proc").iterdir():
-        if process.name.isdigit():
-            with suppress(OSError), (process / "ns" / "mnt").open() as namespace:
-                found = os.fstat(namespace.fileno()).st_ino
-                if found not in seen:
-                    seen.add(found)
-                    owner = fcntl.ioctl(namespace, _NS_GET_USERNS)
-                    with os.fdopen(owner) as owned:
-                        if os.fstat(owned.fileno()).st_ino == users:
-                            yield process
+        if not process.name.isdigit():
+            continue
+        with suppress(OSError), (process / "ns" / "mnt").open() as file:  # it has ended
+            namespace = file.fileno()
+            found = os.fstat(namespace).st_ino
+            if found not in seen and is_of_this_system(namespace):
+                yield namespace, os.fsdecode((process / "mountinfo").read_bytes())
+            seen.add(found)
 
 
-def _rebind_in(namespace: Path, share: str, places: list[Place]) -> bool:
+def _rebind_in(namespace: int, share: str, places: list[Place]) -> bool:
     """Raises OSError: the namespace cannot be entered."""
     trees: list[tuple[int, Place]] = []
     missing: list[OSError] = []
-    with namespace.open() as entered, Path(_OWN).open() as own, _Descriptors() as descriptors:
+    with Path(_OWN).open() as own, _Descriptors() as descriptors:
         try:
             for place in places:
                 with _noted(missing, place):
                     trees.append((_tree(share, place), place))
-            _enter(entered.fileno())
+            enter_mounts(namespace)
             try:
                 for tree, place in trees:
                     with _noted(missing, place):
                         _put(tree, place, descriptors)
             finally:
-                _enter(own.fileno())
+                enter_mounts(own.fileno())
         finally:
             for tree, _ in trees:
                 os.close(tree)
@@ -145,17 +140,14 @@ def _noted(missing: list[OSError], place: Place) -> Iterator[None]:
 
 def _tree(share: str, place: Place) -> int:
     """Return a descriptor of a mount of a folder of the share that is nowhere yet. Raises OSError."""
-    folder = _open(share + place.folder)
-    try:
-        tree: int = _libc.syscall(_OPEN_TREE, folder, b"", ctypes.c_uint(_CLONE_TREE | _EMPTY_PATH | os.O_CLOEXEC))
+    with _at(share + place.folder) as folder:
+        tree: int = _libc.syscall(OPEN_TREE, folder, b"", ctypes.c_uint(_CLONE_TREE | _EMPTY_PATH | os.O_CLOEXEC))
         checked(min(tree, 0), f"open {place.folder}")
-    finally:
-        os.close(folder)
     options = _ATTR_NOSUID | _ATTR_NODEV | (_ATTR_RDONLY if place.read_only else 0)
     wanted = _Attributes(set=options, propagation=_MS_PRIVATE)
     size = ctypes.c_size_t(ctypes.sizeof(wanted))
     try:
-        checked(_libc.syscall(_MOUNT_SETATTR, tree, b"", _EMPTY_PATH, ctypes.byref(wanted), size), place.folder)
+        checked(_libc.syscall(MOUNT_SETATTR, tree, b"", _EMPTY_PATH, ctypes.byref(wanted), size), place.folder)
     except OSError:
         os.close(tree)
         raise
@@ -185,40 +177,33 @@ class _Descriptors:
 
 
 def _put(tree: int, place: Place, descriptors: _Descriptors) -> None:
-    there = _open(place.target)
-    try:
+    with _at(place.target) as there:
         if _is_put(tree, there):
             return
         if descriptors.mount(there) == place.mount:
             descriptors.detach(there)
-    finally:
-        os.close(there)
-    below = _open(place.target)
-    try:
+    with _at(place.target) as below:
         checked(0 if _is_put(tree, below) else -1, f"mount {place.target}")
-    finally:
-        os.close(below)
 
 
 def _is_put(tree: int, there: int) -> bool:
-    result: int = _libc.syscall(_MOVE_MOUNT, tree, b"", there, b"", _FROM_IS_EMPTY | _TO_IS_EMPTY)
+    result: int = _libc.syscall(MOVE_MOUNT, tree, b"", there, b"", _FROM_IS_EMPTY | _TO_IS_EMPTY)
     return result == 0
 
 
-def _open(path: str) -> int:
-    """Return a descriptor of a place, not of its content. Raises OSError, also for a link."""
+@contextmanager
+def _at(path: str) -> Iterator[int]:
+    """Give a descriptor of a place, not of its content. Raises OSError, also for a link."""
     how = _How(flags=os.O_PATH | os.O_CLOEXEC, resolve=_RESOLVE_NO_SYMLINKS)
-    found: int = _libc.syscall(
-        _OPENAT2, -100, os.fsencode(path), ctypes.byref(how), ctypes.c_size_t(ctypes.sizeof(how))
-    )
+    size = ctypes.c_size_t(ctypes.sizeof(how))
+    found: int = _libc.syscall(OPENAT2, -100, os.fsencode(path), ctypes.byref(how), size)
     if found < 0 and ctypes.get_errno() == errno.ENOENT:
         raise FileNotFoundError(errno.ENOENT, "no such folder", path)
     checked(min(found, 0), f"open {path}")
-    return found
-
-
-def _enter(namespace: int) -> None:
-    checked(_libc.setns(namespace, _CLONE_NEWNS), "setns")
+    try:
+        yield found
+    finally:
+        os.close(found)
 
 
 def main(share: str) -> int:

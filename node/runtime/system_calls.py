@@ -1,5 +1,5 @@
 """System calls by ctypes, for which Python has no function. Used by ``keyrings``,
-``isolation.processes``, ``isolation.starter`` and ``isolation.system_call_filter``.
+``isolation.processes``, ``isolation.starter``, ``isolation.system_call_filter`` and ``node.share_rebinding``.
 """
 
 from __future__ import annotations
@@ -9,6 +9,10 @@ import errno
 import os
 import platform
 
+OPEN_TREE, MOVE_MOUNT = 428, 429
+OPENAT2, MOUNT_SETATTR = 437, 442
+"""System calls of Linux 5.2, 5.6 and 5.12, with these numbers on every machine. libc has names for the first two only
+since 2.36."""
 _OF_LATER = {"clone": 220, "keyctl": 219, "seccomp": 277}
 """The machines that Linux learned of last share their numbers."""
 _NUMBERS = {

@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -132,22 +133,31 @@ def mount(tmp_path: Path, server: socket.socket, hung: float) -> Iterator[Mount]
             detach(str(folder))
 
 
+@contextmanager
+def mount_namespace(propagation: str, script: str) -> Iterator[tuple[str, Path]]:
+    """Run a script in a mount namespace of its own until the block ends. Give the line that it prints, and its root."""
+    process = subprocess.Popen(
+        ["unshare", "--mount", "--propagation", propagation, "sh", "-c", script],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdin is not None and process.stdout is not None
+    try:
+        yield process.stdout.readline().strip(), Path(f"/proc/{process.pid}/root")
+    finally:
+        process.communicate()
+
+
 @pytest.fixture
 def container(mount: Mount, tmp_path: Path) -> Iterator[Path]:
     """What a process in another mount namespace, which bound the share with the propagation `rslave`, sees of it."""
     inside = tmp_path / "inside"
     inside.mkdir()
     bind = f"mount --bind '{mount.folder}' '{inside}' && mount --make-rslave '{inside}' && echo ready && exec cat"
-    process = subprocess.Popen(
-        ["unshare", "--mount", "--propagation", "slave", "sh", "-c", bind],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdin is not None and process.stdout is not None
-    assert process.stdout.readline() == "ready\n"
-    yield Path(f"/proc/{process.pid}/root{inside}")
-    process.communicate()
+    with mount_namespace("slave", bind) as (said, root):
+        assert said == "ready"
+        yield root / inside.relative_to("/")
 
 
 def test_who_has_the_mount_of_before_sees_the_next_one(mount: Mount, container: Path) -> None:
@@ -178,26 +188,19 @@ def test_who_has_a_folder_of_the_mount_of_before_gets_that_of_the_next_one_as_it
         " && unshare --user --map-root-user --mount sh -c"
         f' "cd {tmp_path} && mount --bind rw own && echo \\$\\$ && exec sleep 600 </dev/null" & read line; kill $!'
     )
-    process = subprocess.Popen(
-        ["unshare", "--mount", "--propagation", "private", "sh", "-c", bind],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdin is not None and process.stdout is not None
-    inner = Path(f"/proc/{process.stdout.readline().strip()}/root{tmp_path}")
-    outer = Path(f"/proc/{process.pid}/root{tmp_path}")
-    mount.rclone().kill()
-    mount.ended()
-    mount.start()
-    wait_until(lambda: there(outer / "ro" / "file") and there(outer / "rw"), what="the folder that is only read")
-    (outer / "rw" / "from-inside").write_text("x")
-    wait_until(lambda: (mount.server / "mine" / "from-inside").exists(), what="the file on the server")
-    with pytest.raises(OSError, match="Read-only file system"):
-        (outer / "ro" / "file").write_text("x")
-    with pytest.raises(OSError, match="not connected"):
-        list((inner / "own").iterdir())  # root does nothing in a namespace that a task made
-    process.communicate()
+    with mount_namespace("private", bind) as (of_a_task, root):
+        inner = Path(f"/proc/{of_a_task}/root{tmp_path}")
+        outer = root / tmp_path.relative_to("/")
+        mount.rclone().kill()
+        mount.ended()
+        mount.start()
+        wait_until(lambda: there(outer / "ro" / "file") and there(outer / "rw"), what="the folder that is only read")
+        (outer / "rw" / "from-inside").write_text("x")
+        wait_until(lambda: (mount.server / "mine" / "from-inside").exists(), what="the file on the server")
+        with pytest.raises(OSError, match="Read-only file system"):
+            (outer / "ro" / "file").write_text("x")
+        with pytest.raises(OSError, match="not connected"):
+            list((inner / "own").iterdir())  # root does nothing in a namespace that a task made
 
 
 def test_the_end_of_the_service_leaves_the_mount_so_that_the_next_start_reaches_who_has_it(

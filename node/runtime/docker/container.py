@@ -79,7 +79,7 @@ class Container:
         self.signalled = False
         """Whether Grass sent it a signal."""
         self.killed = False
-        """Wall time at which somebody else sent it a signal through the engine, or the engine itself."""
+        """Whether somebody else sent it a signal through the engine, or the engine itself did."""
         self.with_engine = False
         """Whether it ended because its engine ends."""
 

@@ -20,13 +20,11 @@ from typing import NamedTuple
 from node.mounts import Changes, detach, lines_at
 from node.runtime.isolation.view import Shown
 from node.runtime.spawn import DEFAULTS, NOT_EXECUTABLE, CannotStartError, cannot_start
-from node.runtime.system_calls import checked
+from node.runtime.system_calls import MOVE_MOUNT, OPEN_TREE, checked
 
 _CLONE_NEWNS, _CLONE_NEWIPC = 0x00020000, 0x08000000
 _MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_REC, _MS_PRIVATE = 2, 4, 8, 16384, 1 << 18
 _MS_RDONLY, _MS_REMOUNT, _MS_BIND = 1, 32, 4096
-_OPEN_TREE, _MOVE_MOUNT = 428, 429
-"""System calls of Linux 5.2, with these numbers on every machine. libc has names for them only since 2.36."""
 _HERE, _CLONE_TREE, _TREE_ITSELF, _NO_LINK = -100, 1, 4, 0x100
 _PR_SET_NO_NEW_PRIVS = 38
 _NS_GET_USERNS = 0xB701
@@ -171,7 +169,7 @@ def show(namespace: int, folders: Sequence[Shown], cover: str, *, again: bool = 
         for each in folders:
             if (tree := _tree(each.source)) is not None:
                 trees.append((tree, each))
-        _enter_mounts(namespace)
+        enter_mounts(namespace)
         try:
             _set_options(cover, 0)
             try:
@@ -180,7 +178,7 @@ def show(namespace: int, folders: Sequence[Shown], cover: str, *, again: bool = 
                 _set_options(cover, _MS_RDONLY)
             return shown, Changes()
         finally:
-            _enter_mounts(own)
+            enter_mounts(own)
     finally:
         for descriptor in (own, *(tree for tree, _ in trees)):
             os.close(descriptor)
@@ -189,7 +187,7 @@ def show(namespace: int, folders: Sequence[Shown], cover: str, *, again: bool = 
 def _tree(source: str) -> int | None:
     """Return a descriptor of a mount of ``source`` that is nowhere yet. None: there is no such file."""
     flags = ctypes.c_uint(_CLONE_TREE | os.O_CLOEXEC | _NO_LINK)
-    tree: int = _libc.syscall(_OPEN_TREE, _HERE, source.encode(), flags)
+    tree: int = _libc.syscall(OPEN_TREE, _HERE, source.encode(), flags)
     if tree >= 0:
         return tree
     if ctypes.get_errno() != errno.ENOENT:
@@ -209,7 +207,7 @@ def _put(tree: int, each: Shown, *, again: bool) -> bool:
     elif not os.path.isdir(each.target):  # noqa: PTH112 (making one asks the share again)
         os.makedirs(each.target, 0o755)  # noqa: PTH103
     target = each.target.encode()
-    checked(_libc.syscall(_MOVE_MOUNT, tree, b"", _HERE, target, _TREE_ITSELF), f"mount {each.target}")
+    checked(_libc.syscall(MOVE_MOUNT, tree, b"", _HERE, target, _TREE_ITSELF), f"mount {each.target}")
     _set_options(each.target, _MS_RDONLY if each.read_only else 0)
     checked(_libc.mount(None, target, None, _MS_PRIVATE, None), f"mount {each.target}")
     return True
@@ -221,7 +219,7 @@ def _set_options(target: str, options: int) -> None:
 
 
 def enter(namespaces: Namespaces) -> None:
-    _enter_mounts(namespaces.mounts)
+    enter_mounts(namespaces.mounts)
     checked(_libc.setns(namespaces.objects, _CLONE_NEWIPC), "setns")
 
 
@@ -245,7 +243,8 @@ def limit_files(folder: str, most: int) -> None:
     checked(_libc.mount(None, folder.encode(), None, _MS_REMOUNT | _MS_NOSUID | _MS_NODEV, options), f"limit {folder}")
 
 
-def _enter_mounts(namespace: int) -> None:
+def enter_mounts(namespace: int) -> None:
+    """Enter a mount namespace with this process, which must have one thread, and the rights of root. Raises OSError."""
     checked(_libc.setns(namespace, _CLONE_NEWNS), "setns")
 
 

@@ -74,7 +74,7 @@ class IsolatedTasks:
             if attempt.pid is not None and attempt.main_ended is None and attempt.ended is None:
                 running.setdefault(job_of(attempt.key), []).append(attempt.pid)
                 attempt.group = attempt.group or limits.of(attempt.pid)
-                if attempt.group:  # otherwise it ended before it was in one
+                if attempt.group:  # otherwise there are none, or it ended before it was in one
                     limits.set(attempt.group, attempt.memory, attempt.cpu)
                     self._grouped[attempt.key] = attempt
         self._views = Views(config, folders.root, selector, running)
