@@ -24,8 +24,8 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -194,16 +194,11 @@ def watch(share: Share, rclone: Rclone, beat: Callable[[], None], turn: float, h
             return f"the mount did not answer for {hung:g} s, although its server does"
 
 
-@contextmanager
-def rebinding(folder: str) -> Iterator[None]:
-    """Show the present mount to who has folders of an earlier one, meanwhile."""
-    process = subprocess.Popen([sys.executable, "-m", "node.share_rebinding", folder], stdin=subprocess.DEVNULL)
-    threading.Thread(target=process.wait, daemon=True).start()
-    try:
-        yield
-    finally:
-        process.kill()
-        process.wait()
+def show_again(folder: str) -> None:
+    """Show the present mount to who has folders of an earlier one. Begins again if its program is killed."""
+    command = [sys.executable, "-m", "node.share_rebinding", folder]
+    while subprocess.run(command, stdin=subprocess.DEVNULL, check=False).returncode:
+        clock.sleep(TURN)
 
 
 def serve(share: Share, notifier: Notifier, turn: float = TURN, hung: float = HUNG) -> int:
@@ -220,8 +215,8 @@ def serve(share: Share, notifier: Notifier, turn: float = TURN, hung: float = HU
             return 1
         put_on_top(share.stage, share.folder)
         notifier.ready()
-        with rebinding(share.folder):
-            why = watch(share, rclone, notifier.beat, turn, hung)
+        threading.Thread(target=show_again, args=(share.folder,), daemon=True).start()  # its program ends with this one
+        why = watch(share, rclone, notifier.beat, turn, hung)
         log.error("%s: %s; systemd mounts it again", share.folder, why)
         return 1
     finally:

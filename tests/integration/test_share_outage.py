@@ -129,6 +129,19 @@ def mount_killed(share: FuseShare, meanwhile: Callable[[], None]) -> None:
     share.mount()
 
 
+def mount_made_while_the_server_is_away(share: FuseShare, meanwhile: Callable[[], None]) -> None:
+    """And what shows it to containers is killed."""
+    share.kill_mount()
+    share.take_away()
+    try:
+        meanwhile()
+        share.begin_mount()
+        share.kill_helper()
+    finally:
+        share.bring_back()
+    wait_until(share.answers, what="an answer of the mount")
+
+
 Outage = Callable[[FuseShare, Callable[[], None]], None]
 
 
@@ -140,7 +153,7 @@ def containers(shepherd: ShepherdRun) -> Iterator[DockerRun]:
         yield run
 
 
-@pytest.mark.parametrize("outage", [server_away, mount_killed])
+@pytest.mark.parametrize("outage", [server_away, mount_killed, mount_made_while_the_server_is_away])
 def test_no_task_ever_sees_more_than_its_own_and_all_write_again_when_the_share_is_back(
     shepherd: ShepherdRun, containers: DockerRun, share: FuseShare, outage: Outage
 ) -> None:

@@ -51,9 +51,19 @@ class FuseShare:
         new.rename(self._served)
 
     def mount(self) -> None:
+        self.begin_mount()
+        wait_until(self.answers, what="an answer of the mount")
+
+    def begin_mount(self) -> None:
+        """Mount it, also while the server is away."""
         before = self.depth
         self._mounting = self._begun(self._mount, "mounted")
-        wait_until(lambda: self.depth == before + 1 and self.answers(), what="the mount")
+        wait_until(lambda: self.depth == before + 1, what="the mount")
+
+    def kill_helper(self) -> None:
+        """Kill what shows a new mount to containers."""
+        words = f"node.share_rebinding {self.folder}"
+        wait_until(lambda: subprocess.run(["pkill", "-9", "-f", words], check=False).returncode == 0, what="its helper")
 
     def kill_mount(self) -> None:
         """Kill it and its rclone, as the end of memory would. The mount stays and fails."""
