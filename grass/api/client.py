@@ -19,7 +19,7 @@ from grass.api.keyring import load_client
 from grass.api.node_calls import NodeCalls
 from grass.api.operation_calls import OperationCalls
 from grass.api.patience import TIMEOUT
-from grass.api.requests import after_ctrl_c, path_of
+from grass.api.requests import PLAIN, after_ctrl_c, path_of
 from grass.api.schedule_calls import ScheduleCalls
 from grass.api.streams import (
     LogQuery,
@@ -166,7 +166,7 @@ class ApiClient(OperationCalls, ScheduleCalls, EventCalls, NodeCalls, UserCalls,
         found: list[View] = []
         while limit is None or len(found) < limit:
             wanted = _PAGE if limit is None else min(_PAGE, limit - len(found))
-            answer = self._get("/v1/jobs", all=all, limit=wanted, before=before, **selection)
+            answer = self._get("/v1/jobs", PLAIN, all=all, limit=wanted, before=before, **selection)
             page: list[View] = answer["jobs"]
             found[:0] = page
             if not answer["more"] or not page:
@@ -191,7 +191,7 @@ class ApiClient(OperationCalls, ScheduleCalls, EventCalls, NodeCalls, UserCalls,
         tags or times select the jobs. Raises InputError.
         """
         selection = _selection(state, user, name, tag, since)
-        return self._get("/v1/jobs", all=all, limit=limit, begun_first=True, **selection)
+        return self._get("/v1/jobs", PLAIN, all=all, limit=limit, begun_first=True, **selection)
 
     def job(self, name: str, *, specification: bool = True) -> View:
         """Return the latest run of that name, or the run with that id.
@@ -219,10 +219,10 @@ class ApiClient(OperationCalls, ScheduleCalls, EventCalls, NodeCalls, UserCalls,
 
         A job keeps them as long as itself, up to 100,000 restarts; then the newest of each task. Raises NotFoundError.
         """
-        page = self._get(path_of("jobs", name, "attempts"), task=task, limit=5000)
+        page = self._get(path_of("jobs", name, "attempts"), PLAIN, task=task, limit=5000)
         found: list[View] = page["attempts"]
         while page["after"] is not None:
-            page = self._get(path_of("jobs", name, "attempts"), task=task, limit=5000, after=page["after"])
+            page = self._get(path_of("jobs", name, "attempts"), PLAIN, task=task, limit=5000, after=page["after"])
             found += page["attempts"]
         return found
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from grass import clock
-from grass.api.requests import Requests, path_of, quoted
+from grass.api.requests import PLAIN, Requests, path_of, quoted
 from grass.api.transport import View, with_query
 from grass.entropy import operation_id, run_id
 from grass.errors import ChangeInterrupted, InputError, SubmissionInterrupted, WaitTimeoutError
@@ -20,10 +20,10 @@ class OperationCalls(Requests):
 
         Raises ConflictError if the job is active, or nothing failed.
         """
-        record = self._get(path_of("jobs", name), specification=False)
+        record = self._get(path_of("jobs", name), PLAIN, specification=False)
         new_id = run_id(record["name"])
         body = {"failed": failed, "id": new_id}
-        return self._post(path_of("jobs", record["id"], "rerun"), body, SubmissionInterrupted(new_id))
+        return self._post(path_of("jobs", record["id"], "rerun"), body, interrupted=SubmissionInterrupted(new_id))
 
     def hold(self, name: str) -> View:
         """Start nothing of a queued job until ``release``. Raises ConflictError for a job that has begun,
@@ -121,4 +121,6 @@ class OperationCalls(Requests):
             f"job {name}: interrupted; operation {new_id} ({kind}) may still be carried out; "
             f"`grass job operations {name}` shows it"
         )
-        return self._post(path_of("jobs", name, "operations"), {"kind": kind, "id": new_id, **body}, interrupted)
+        return self._post(
+            path_of("jobs", name, "operations"), {"kind": kind, "id": new_id, **body}, interrupted=interrupted
+        )

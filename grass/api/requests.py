@@ -7,10 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any, TypeVar
 from urllib.parse import quote, unquote
 
 from grass.api.transport import Transport, View, with_query
 from grass.errors import ChangeInterrupted, InputError, NotFoundError
+from grass.wire.codec import Form
+
+T = TypeVar("T")
+PLAIN: Form[Any] = Form(dict[str, Any])
+"""An answer whose type this client does not know yet."""
 
 
 class Requests:
@@ -21,20 +27,17 @@ class Requests:
 
     _transport: Transport
 
-    def _get(self, path: str, **query: str | bool | float | None) -> View:
-        answer: View = self._transport.call("GET", with_query(path, query))
-        return answer
+    def _get(self, path: str, form: Form[T] = PLAIN, **query: str | bool | float | None) -> T:
+        return form.convert(self._transport.call("GET", with_query(path, query)))
 
-    def _post(self, path: str, body: View, interrupted: ChangeInterrupted | None = None) -> View:
+    def _post(self, path: str, body: View, form: Form[T] = PLAIN, *, interrupted: ChangeInterrupted | None = None) -> T:
         """``interrupted``: raised after Ctrl-C if the change may still be made. Default: says which change of what."""
         with after_ctrl_c(interrupted or _interrupted(path)):
-            answer: View = self._transport.call("POST", path, body)
-        return answer
+            return form.convert(self._transport.call("POST", path, body))
 
-    def _delete(self, path: str) -> View:
+    def _delete(self, path: str, form: Form[T] = PLAIN) -> T:
         with after_ctrl_c(_interrupted(f"{path}/delete")):
-            answer: View = self._transport.call("DELETE", path)
-        return answer
+            return form.convert(self._transport.call("DELETE", path))
 
 
 @contextmanager
