@@ -1,6 +1,6 @@
 """The narrow interface to the store's server: reads, and one atomic guarded step. Used by the facades of the store.
 
-Implemented by ``RedisBackend``, and by ``MemoryBackend`` for tests. Both pass the same contract tests
+Implemented by ``RedisBackend``, and by ``MemoryBackend`` (``tests/doubles``). Both pass the same contract tests
 (``tests/contract/test_backend.py``). Nothing here knows what a job is.
 """
 

@@ -26,7 +26,7 @@ from grass.wire.task_events import Ended, Started, TaskEvent, TaskEvents
 from grass.wire.version import PROTOCOL
 from node.agent.reconcile import Reconciliation, launch_key
 from node.runtime.protocol import Launch, Observed, Start, Stop
-from node.runtime.simulated import SimulatedRuntime
+from tests.doubles.simulated_runtime import SimulatedRuntime
 
 HEARTBEAT = 2.0
 LONGEST_WAIT = 0.05

@@ -11,11 +11,11 @@ from grass.store.agent_store import AgentStore, Message
 from grass.store.api_store import ApiStore
 from grass.store.backend import Backend
 from grass.store.keys import Keys
-from grass.store.memory import MemoryBackend
 from grass.store.node_store import NodeStore
 from grass.wire.envelope import Undecodable
 from grass.wire.task_events import TaskEvents
 from grass.wire.tickets import StopJob
+from tests.doubles.memory_backend import MemoryBackend
 from tests.support.redis_server import RedisServer
 from tests.support.said import HELLO, report
 from tests.support.waiting import wait_until

@@ -18,7 +18,6 @@ from grass.store.api_store import ApiStore
 from grass.store.backend import Backend
 from grass.store.embedded import find_server
 from grass.store.keys import ENDS_KEPT, Keys
-from grass.store.memory import MemoryBackend
 from grass.store.node_store import ChangesGapError, NodeStore, Revoked
 from grass.store.redis_backend import RedisBackend
 from grass.store.sessions import Sighting
@@ -29,6 +28,7 @@ from grass.wire.heartbeat import Heartbeat
 from grass.wire.job_record import first_record
 from grass.wire.membership_api import SharedValue
 from grass.wire.tickets import StartJob
+from tests.doubles.memory_backend import MemoryBackend
 from tests.support.redis_server import RedisServer
 from tests.support.said import HELLO, report
 from tests.support.sessions import sighting

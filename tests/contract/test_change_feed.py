@@ -13,7 +13,6 @@ from grass.errors import InputError, NotAllowedError, NotFoundError
 from grass.model.lifecycle import TaskState
 from grass.model.schedule import Schedule, ScheduleKind
 from grass.store.change_feed import ChangeFeed, Cursor
-from grass.store.memory import MemoryBackend
 from grass.wire.codec import encode as pack
 from grass.wire.event_record import EventRecord
 from grass.wire.feed_entry import FeedEntry
@@ -21,6 +20,7 @@ from grass.wire.schedule_record import first_record
 from grass.wire.task_record import TaskRecord
 from master.agent.node_run import NodeRun
 from master.agent.records import node_record
+from tests.doubles.memory_backend import MemoryBackend
 from tests.support.api_world import ApiWorld, api_world
 
 JOB = {"name": "j", "components": {"w": {"command": "true", "replicas": 2}}}

@@ -34,12 +34,12 @@ from grass.model.event_kind import EventKind
 from grass.model.lifecycle import JobState
 from grass.store.backend import Entry
 from grass.store.job_index import moved
-from grass.store.memory import MemoryBackend
 from grass.wire.codec import builtins
 from grass.wire.codec import encode as pack
 from grass.wire.operation_record import OperationKind, OperationRecord
 from master.api.feed import Feed
 from master.api.progress import INTERVAL
+from tests.doubles.memory_backend import MemoryBackend
 from tests.support.api_world import ApiWorld, api_world
 from tests.support.waiting import wait_until
 

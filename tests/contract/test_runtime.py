@@ -13,7 +13,7 @@ import pytest
 from grass.model.reasons import Reason, ReasonCode
 from node.runtime.docker.plan import ATTEMPT
 from node.runtime.protocol import Launch, Listed, Observed, Runtime, Start, Stop
-from node.runtime.simulated import SimulatedRuntime
+from tests.doubles.simulated_runtime import SimulatedRuntime
 from tests.support.docker_run import DockerRun
 from tests.support.engine import IMAGE, require_engine
 from tests.support.shepherd_run import ShepherdRun

@@ -23,12 +23,12 @@ from grass.model.lifecycle import JobState
 from grass.store.api_store import ApiStore
 from grass.store.job_index import moved
 from grass.store.keys import Keys
-from grass.store.memory import MemoryBackend
 from grass.wire.codec import builtins
 from grass.wire.codec import encode as pack
 from grass.wire.operation_record import OperationRecord
 from master.api.app import close_app, create_app
 from master.api.call import WaitLimits
+from tests.doubles.memory_backend import MemoryBackend
 from tests.support.example_run import listening
 from tests.support.rsa_keys import public_jwk, write_key
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from grass.api.collector_link import Address, TlsAddress
 from grass.model.lifecycle import NodeState, TaskState
 from grass.store.keys import Keys
-from grass.store.memory import MemoryBackend
 from grass.tls import ServerContext
 from grass.tls_files import TlsFiles
 from grass.wire.codec import encode
@@ -25,6 +24,7 @@ from master.collector.owners import Owners
 from master.collector.server import Connection, Dropped, NodeConnection
 from master.collector.storage import Storage
 from node.agent.forward import Link, Signal
+from tests.doubles.memory_backend import MemoryBackend
 from tests.support.certificates import ClusterFiles
 
 KEYS = Keys("grass:test:")

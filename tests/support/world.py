@@ -18,7 +18,6 @@ from grass.store.agent_store import AgentStore
 from grass.store.api_store import ApiStore
 from grass.store.job_index import EVERYBODY
 from grass.store.keys import Keys
-from grass.store.memory import MemoryBackend
 from grass.store.node_store import NodeStore, Revoked
 from grass.wire import codec
 from grass.wire.desired import DesiredAttempt
@@ -33,6 +32,7 @@ from master.agent.recover import rebuild
 from master.agent.schedules import arm
 from master.agent.step import ASSIGNED_AT_ONCE, Limits, Step
 from master.planning.decide import decide
+from tests.doubles.memory_backend import MemoryBackend
 from tests.support.invariants import check_invariants, check_quotas
 from tests.support.said import report, ticket
 from tests.support.sessions import sighting

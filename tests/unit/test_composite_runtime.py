@@ -8,7 +8,7 @@ import pytest
 
 from node.runtime.composite import PATIENCE, CompositeRuntime
 from node.runtime.protocol import Launch, Listed, Observed, Start, Stop
-from node.runtime.simulated import SimulatedRuntime
+from tests.doubles.simulated_runtime import SimulatedRuntime
 
 PLAIN = Launch(["x"], {}, None, 5.0)
 

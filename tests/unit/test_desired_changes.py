@@ -6,10 +6,10 @@ import threading
 from collections.abc import Sequence
 
 from grass.store.keys import Keys
-from grass.store.memory import MemoryBackend
 from grass.store.node_store import Desired, NodeStore
 from grass.wire.desired import DesiredChange
 from node.agent.redis_threads import Changes
+from tests.doubles.memory_backend import MemoryBackend
 
 
 def test_a_failure_to_apply_is_reported_and_the_whole_state_is_applied_again() -> None:

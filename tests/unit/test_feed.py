@@ -11,10 +11,10 @@ from grass.model.job import Component, Job
 from grass.store.api_store import ApiStore
 from grass.store.backend import Entry
 from grass.store.keys import Keys
-from grass.store.memory import MemoryBackend
 from grass.wire.codec import encode
 from grass.wire.job_record import first_record
 from master.api.feed import Feed
+from tests.doubles.memory_backend import MemoryBackend
 from tests.support.waiting import wait_until
 
 KEYS = Keys("grass:test:")

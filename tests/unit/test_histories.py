@@ -10,11 +10,11 @@ from msgspec import structs
 from grass.store.backend import Op
 from grass.store.history_store import HistoryStore
 from grass.store.keys import Keys
-from grass.store.memory import MemoryBackend
 from grass.wire.usage import NodeSample, RdmaUsage
 from grass.wire.usage_history import FINE, LEVELS, MINUTES, QUARTERS, Chunk, Level, join
 from master.monitor import figures
 from master.monitor.histories import IDLE, Histories
+from tests.doubles.memory_backend import MemoryBackend
 
 DAY = 86_400.0
 KEY = ("history:job:j", "a.0")

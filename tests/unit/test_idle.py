@@ -11,9 +11,9 @@ from grass.store.accounts import MemoryAccounts
 from grass.store.agent_store import AgentStore
 from grass.store.api_store import ApiStore
 from grass.store.keys import Keys
-from grass.store.memory import MemoryBackend
 from grass.wire.tickets import StopJob
 from master.agent.loop import MasterAgent
+from tests.doubles.memory_backend import MemoryBackend
 
 ROUND = 0.02
 ROUNDS = 10

@@ -20,7 +20,6 @@ from grass.store.accounts import MemoryAccounts
 from grass.store.agent_store import AgentStore
 from grass.store.api_store import ApiStore
 from grass.store.keys import Keys
-from grass.store.memory import MemoryBackend
 from grass.store.node_store import NodeStore
 from grass.wire import codec
 from grass.wire.job_record import JobRecord
@@ -32,6 +31,7 @@ from master.agent.loop import MasterAgent
 from master.agent.set_aside import SetAsideWork, Work
 from master.planning.decide import decide
 from master.planning.model import Placement, Plan, View
+from tests.doubles.memory_backend import MemoryBackend
 from tests.support.said import report
 from tests.support.sessions import sighting
 from tests.support.world import SimulatedNode, World

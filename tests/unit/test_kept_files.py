@@ -16,11 +16,11 @@ from grass.model.lifecycle import JobState
 from grass.store.api_store import ApiStore
 from grass.store.job_index import moved
 from grass.store.keys import Keys
-from grass.store.memory import MemoryBackend
 from grass.wire.codec import indented
 from grass.wire.tickets import TICKET, KeptFiles
 from master.agent.step import Limits
 from master.monitor.kept_files import AGAIN, EVERY, KeptFilesWatch
+from tests.doubles.memory_backend import MemoryBackend
 from tests.support.waiting import wait_until
 from tests.support.world import World
 

@@ -23,7 +23,6 @@ from grass.errors import ConflictError, InputError, NodeUnreachableError, NotAll
 from grass.model.framework import Framework, FrameworkName
 from grass.serving.front import Limits
 from grass.store.keys import Keys
-from grass.store.memory import MemoryBackend
 from grass.store.shared_store import SharedStore
 from grass.wire.codec import builtins, encode
 from grass.wire.keys import AttemptKey
@@ -37,6 +36,7 @@ from node.membership.forwarding import Forwarding
 from node.membership.late_files import LateFiles
 from node.membership.memberships import Memberships
 from node.membership.shared_values import MOST_KEYS, SharedValues
+from tests.doubles.memory_backend import MemoryBackend
 from tests.support.waiting import wait_until
 
 SECRET = job_secret("master", "j-1")

@@ -19,7 +19,6 @@ from grass.model.resources import Resources
 from grass.store.api_store import ApiStore
 from grass.store.history_store import HistoryStore, Sampled
 from grass.store.keys import Keys
-from grass.store.memory import MemoryBackend
 from grass.systemd import Notifier
 from grass.wire.api_figures import LATENCIES, ApiFigures, Operation
 from grass.wire.codec import encode
@@ -34,6 +33,7 @@ from master.monitor.monitor import Monitor, too_many
 from master.monitor.own_curves import OwnCurves
 from master.monitor.snapshot import Disk, Snapshot
 from master.monitor.waits import Waits
+from tests.doubles.memory_backend import MemoryBackend
 from tests.support.waiting import wait_until
 
 KEYS = Keys("")

@@ -26,7 +26,6 @@ from grass.model.notify import Notify, OnEnd
 from grass.model.reasons import Reason, ReasonCode
 from grass.model.resources import Resources
 from grass.store.keys import Keys
-from grass.store.memory import MemoryBackend
 from grass.wire.codec import encode
 from grass.wire.event_record import EventRecord
 from grass.wire.job_record import ComponentRecord, JobRecord
@@ -37,6 +36,7 @@ from master.agent.notifications import without_other_jobs
 from master.agent.step import Limits
 from master.agent.webhook import NotAcceptedError, RefusedError, post
 from master.api.views import specification
+from tests.doubles.memory_backend import MemoryBackend
 from tests.support.waiting import wait_until
 from tests.support.world import World
 

@@ -18,13 +18,13 @@ from grass.store.agent_store import AgentStore
 from grass.store.api_store import ApiStore
 from grass.store.backend import Entry
 from grass.store.keys import Keys
-from grass.store.memory import MemoryBackend
 from grass.store.node_store import NodeStore
 from grass.wire.tickets import JoinNode, StartSchedule, StopJob, SuspectNode
 from master.agent import floods, loop
 from master.agent.step import ASSIGNED_AT_ONCE, Step
 from master.planning.decide import decide as planner
 from master.planning.model import Plan, View
+from tests.doubles.memory_backend import MemoryBackend
 from tests.support.said import report, ticket
 from tests.support.sessions import sighting
 from tests.support.world import World

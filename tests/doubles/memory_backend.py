@@ -1,7 +1,4 @@
-"""A ``Backend`` in this process's memory, for tests. As atomic as the real one: a lock protects every step.
-
-Used by tests only.
-"""
+"""A ``Backend`` in this process's memory. As atomic as the real one: a lock protects every step."""
 
 from __future__ import annotations
 

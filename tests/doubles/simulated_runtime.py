@@ -1,7 +1,4 @@
-"""A runtime whose attempts exist in memory only, on any clock. For scenario tests and benches of large fleets.
-
-Used by tests and benches only.
-"""
+"""A runtime whose attempts exist in memory only, on any clock. For scenario tests and benches of large fleets."""
 
 from __future__ import annotations
 
