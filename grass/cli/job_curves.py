@@ -7,19 +7,17 @@ from typing import TYPE_CHECKING
 
 from grass.cli.view import View
 from grass.errors import NotFoundError
+from grass.wire.usage_history import finest
 
 if TYPE_CHECKING:
     from grass.api.client import ApiClient, View
-
-_STEPS = ((900.0, 2), (86_400.0, 60))
-"""Age of the start of the job, and the finest step in which its usage is still kept."""
 
 
 def read_histories(client: ApiClient, job: View, usage: View, now: float) -> dict[str, View]:
     """Return task → curves since the start of the job. ``usage``: the *job usage view* that names the tasks."""
     if job["started"] is None:
         return {}
-    step = next((step for age, step in _STEPS if now - job["started"] < age), 900)
+    step = finest(now - job["started"]).step
     found = {}
     for each in usage["tasks"]:
         with suppress(NotFoundError):  # its history is not kept any more

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from grass.cli import cells
 from grass.cli.view import View
 from grass.model.amounts import show_memory
+from grass.model.figures import OF_TASK, Unit
 
 WIDTH, LEFT = 960, 150
 CURVE_WIDTH, CURVE_LEFT = 460, 80
@@ -104,12 +105,12 @@ def curves_of(history: View, title: str, begin: float, end: float) -> list[str]:
     ``begin`` and ``end``: the wall times that are drawn, the same for all tasks of a job.
     """
     found, start, step = [], history["start"], history["step"]
-    for name, show in _USAGE.items():
-        every = enumerate(history["curves"].get(name) or ())
+    for figure in OF_TASK:
+        every = enumerate(history["curves"].get(figure.name) or ())
         points = [(start + at * step, value) for at, value in every if begin - step < start + at * step <= end]
         xs, values = [x for x, _ in points], [value for _, value in points]
-        if any(values) or (name in _ALWAYS and any(value is not None for value in values)):
-            found.append(curve(f"{title}: {name.replace('_', ' ')}", xs, values, 0.0, show))
+        if any(values) or (figure.shown_at_zero and any(value is not None for value in values)):
+            found.append(curve(f"{title}: {figure.name.replace('_', ' ')}", xs, values, 0.0, _SHOWN[figure.unit]))
     return found
 
 
@@ -117,17 +118,14 @@ def _size(value: float) -> str:
     return show_memory(int(value))
 
 
-_USAGE: Mapping[str, Callable[[float], str]] = {
-    "cpu": lambda value: f"{value:.3g} cores",
-    "memory": _size,
-    "gpu": lambda value: f"{value:.3g} %",
-    "gpu_memory": _size,
-    "read": lambda value: f"{_size(value)}/s",
-    "written": lambda value: f"{_size(value)}/s",
-    "power": lambda value: f"{value:.3g} W",
+_SHOWN: Mapping[Unit, Callable[[float], str]] = {
+    Unit.CORES: lambda value: f"{value:.3g} cores",
+    Unit.BYTES: _size,
+    Unit.PERCENT: lambda value: f"{value:.3g} %",
+    Unit.RATE: lambda value: f"{_size(value)}/s",
+    Unit.WATTS: lambda value: f"{value:.3g} W",
 }
-"""Curve → how its values are shown."""
-_ALWAYS = ("cpu", "memory")
+"""Unit → how its values are shown."""
 
 
 def _text(text: str) -> str:

@@ -8,6 +8,7 @@ from grass.cli import cells
 from grass.cli.table import Column, table
 from grass.cli.view import View
 from grass.model.amounts import show_memory
+from grass.model.figures import OF_TASK, Unit
 
 Values = Sequence[float | None]
 
@@ -18,8 +19,7 @@ _HEAD = (Column("CURVE"), Column("LAST", right=True), Column("MAX", right=True),
 _LONGEST_NAME = 28
 _BESIDES = _LONGEST_NAME + 2 * 10 + 6
 """Cells of the other columns, at most."""
-_USED = (("cpu", True), ("memory", True), ("gpu", False), ("gpu_memory", False))
-"""Curves of a task, and whether one is shown that is zero all the time."""
+_USED = tuple(each for each in OF_TASK if each.name in ("cpu", "memory", "gpu", "gpu_memory"))
 
 
 def sparkline(values: Values, limit: int, low: float | None = None) -> str:
@@ -54,12 +54,12 @@ def curve_lines(histories: Mapping[str, View], metrics: View | None, width: int)
     limit = max(_LEAST, min(_MOST, width - _BESIDES))
     rows = [_own(curve, limit) for curve in (metrics or {}).get("curves", ())]
     for task, history in histories.items():
-        for name, always in _USED:
-            known = [value for value in history["curves"].get(name, ()) if value is not None]
-            if known and (always or any(known)):
-                show = show_memory if "memory" in name else _two_digits
-                drawn = sparkline(history["curves"][name], limit, 0.0)
-                rows.append([_name(f"{task} {name}"), show(known[-1]), show(max(known)), drawn])
+        for figure in _USED:
+            known = [value for value in history["curves"].get(figure.name, ()) if value is not None]
+            if known and (figure.shown_at_zero or any(known)):
+                show = show_memory if figure.unit is Unit.BYTES else _two_digits
+                drawn = sparkline(history["curves"][figure.name], limit, 0.0)
+                rows.append([_name(f"{task} {figure.name}"), show(known[-1]), show(max(known)), drawn])
     return table(_HEAD, rows, width) if rows else []
 
 

@@ -5,11 +5,11 @@ Used by ``questions``.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from grass.model.figures import JOB_DEVICE, OF_JOB, OF_NODE, OF_TASK, Figure
 from grass.model.key_text import task_parts
 from grass.wire.usage_history import FINE
 
@@ -17,37 +17,6 @@ Record = dict[str, Any]  # Any: JSON of grass.wire.usage_views
 History = Mapping[str, Any]  # Any: as above, read only
 MOST_OWN = 8
 """Tasks whose own curve of one name is shown, the first ones."""
-
-_NODE = (
-    ("CPU", "percent", {"cpu": "cpu"}),
-    ("Memory", "bytes", {"memory": "memory"}),
-    ("GPU", "percent", {r"gpu(\d+)\.utilisation": "gpu {}"}),
-    ("GPU memory", "bytes", {r"gpu(\d+)\.memory": "gpu {}"}),
-    ("Network", "rate", {"network_sent": "sent", "network_received": "received"}),
-    ("RDMA", "rate", {r"rdma\.(.+)\.sent": "{} sent", r"rdma\.(.+)\.received": "{} received"}),
-    ("NVLink", "rate", {r"gpu(\d+)\.nvlink_sent": "gpu {} sent", r"gpu(\d+)\.nvlink_received": "gpu {} received"}),
-    ("Disks", "rate", {"disk_read": "read", "disk_written": "written"}),
-    ("Disk in use", "bytes", {"disk_used": "used"}),
-    ("Load", "number", {"load": "load"}),
-    ("Power", "watts", {"power": "cpu", r"gpu(\d+)\.power": "gpu {}"}),
-    ("Temperature", "celsius", {r"gpu(\d+)\.temperature": "gpu {}"}),
-)
-_JOB = (
-    ("CPU", "cores", {"cpu": "cores"}),
-    ("Memory", "bytes", {"memory": "memory"}),
-    ("GPUs in use", "number", {"gpu": "gpus"}),
-    ("GPU memory", "bytes", {"gpu_memory": "memory"}),
-    ("Files", "rate", {"read": "read", "written": "written"}),
-    ("Power", "watts", {"power": "power"}),
-)
-_TASK = (
-    ("CPU", "cores", {"cpu": "cores"}),
-    ("Memory", "bytes", {"memory": "memory"}),
-    ("GPU", "percent", {"gpu": "gpu"}),
-    ("GPU memory", "bytes", {"gpu_memory": "memory"}),
-    ("Files", "rate", {"read": "read", "written": "written"}),
-    ("Power", "watts", {"power": "power"}),
-)
 
 
 def last(history: History, seconds: float) -> Record:
@@ -78,18 +47,17 @@ def _bridged(values: Sequence[float | None]) -> list[float | None]:
 
 
 def node_charts(history: History) -> list[Record]:
-    return _charts(history, _NODE)
+    return _charts(history, OF_NODE)
 
 
 def task_charts(history: History) -> list[Record]:
-    return _charts(history, _TASK)
+    return _charts(history, OF_TASK)
 
 
 def job_charts(history: History) -> list[Record]:
     """Return the charts of the sums over all tasks of a job. GPUs are counted: two that are half busy are one."""
-    gpus = [None if value is None else value / 100 for value in history["curves"].get("gpu", ())]
-    curves = {**history["curves"], **({"gpu": gpus} if gpus else {})}
-    return _charts({**history, "curves": curves}, _JOB)
+    gpus = [None if value is None else value / JOB_DEVICE for value in history["curves"].get("gpu", ())]
+    return _charts({**history, "curves": {**history["curves"], "gpu": gpus}}, OF_JOB)
 
 
 def capacity(history: History) -> Record:
@@ -185,18 +153,18 @@ def _own_chart(name: str, curves: list[History]) -> Record:
     return {"title": name, "unit": "number", "x": steps, "series": series, "time": False}
 
 
-def _charts(history: History, layout: tuple[tuple[str, str, dict[str, str]], ...]) -> list[Record]:
-    times, found = _times(history), []
-    for title, unit, patterns in layout:
+def _charts(history: History, figures: Sequence[Figure]) -> list[Record]:
+    times, found = _times(history), dict[str, Record]()
+    for figure in figures:
         series = [
-            {"name": label.format(*match.groups()), "values": list(values)}
-            for pattern, label in patterns.items()
+            {"name": figure.label.format(device), "values": list(values)}
             for name, values in history["curves"].items()
-            if (match := re.fullmatch(pattern, name)) and any(value is not None for value in values)
+            if (device := figure.device(name)) is not None and any(value is not None for value in values)
         ]
-        if series:
-            found.append({"title": title, "unit": unit, "x": times, "series": series})
-    return found
+        if series and figure.chart:
+            chart = {"title": figure.chart, "unit": figure.unit.value, "x": times, "series": []}
+            found.setdefault(figure.chart, chart)["series"] += series
+    return list(found.values())
 
 
 def _times(history: History) -> list[float]:

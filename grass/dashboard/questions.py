@@ -13,12 +13,11 @@ from grass.api.run_events import events_of_run
 from grass.dashboard.curves import Run, capacity, comparison, job_charts, last, node_charts, own_charts, task_charts
 from grass.errors import InputError, NotFoundError
 from grass.model.event_kind import EventKind
+from grass.wire.usage_history import FINE, MINUTES, QUARTERS, finest
 
 Words = Mapping[str, str]
 """Query parameters."""
 
-_STEPS = ((900, 2), (86_400, 60), (2_678_400, 900))
-"""(longest range, step): seconds. The cluster keeps so much of each resolution."""
 _FEW = 3
 _NEWEST = f"{2**63}-0"
 """Greater than the id of any event."""
@@ -47,17 +46,16 @@ def _range(words: Words) -> tuple[int, int]:
     """Return the range and the step that covers it."""
     text = words.get("range", "900")
     seconds = int(text) if text.isascii() and text.isdecimal() and len(text) < 9 else 0
-    for longest, step in _STEPS:
-        if 0 < seconds <= longest:
-            return seconds, step
-    raise InputError(f"query parameter range: must be seconds up to {_STEPS[-1][0]}, got {text!r}")
+    if not 0 < seconds <= QUARTERS.reach:
+        raise InputError(f"query parameter range: must be seconds up to {QUARTERS.reach}, got {text!r}")
+    return seconds, finest(seconds).step
 
 
 def _capacity(client: ApiClient, words: Words) -> Any:
     """Return the last hour; of a cluster that is younger than some minutes, what there is in full detail."""
-    hour = capacity(last(client.usage(step=60)["history"], 3600))
+    hour = capacity(last(client.usage(step=MINUTES.step)["history"], 3600))
     known = max((sum(value is not None for value in each["values"]) for each in hour["series"]), default=0)
-    return hour if known >= _FEW else capacity(last(client.usage(step=2)["history"], 900))
+    return hour if known >= _FEW else capacity(last(client.usage(step=FINE.step)["history"], FINE.reach))
 
 
 def _node_usage(client: ApiClient, words: Words) -> Any:
@@ -115,8 +113,7 @@ def _comparison(client: ApiClient, words: Words) -> Any:
     jobs = [client.job(words[name]) for name in ("first", "second")]
     now = client.status()["time"]
     oldest = max((now - job["started"] for job in jobs if job["started"]), default=0.0)
-    step = next((step for longest, step in _STEPS if oldest <= longest), _STEPS[-1][1])
-    runs = []
+    step, runs = finest(oldest).step, []
     for job in jobs:
         tasks = client.job_usage(job["id"], first=1)["tasks"]
         task = tasks[0]["task"] if tasks and job["started"] else None

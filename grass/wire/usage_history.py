@@ -40,6 +40,11 @@ class Level(msgspec.Struct, frozen=True):
         """Seconds of a chunk."""
         return self.step * self.points
 
+    @property
+    def reach(self) -> int:
+        """Seconds back to which all is kept: one chunk more is being filled."""
+        return self.span * (self.kept - 1)
+
     def number(self, at: float) -> int:
         """Return the number of the chunk in which ``at`` lies."""
         return int(at // self.span)
@@ -51,7 +56,7 @@ class Level(msgspec.Struct, frozen=True):
 
 FINE, MINUTES, QUARTERS = Level(2, 30, 16), Level(60, 60, 25), Level(900, 96, 32)
 LEVELS = (FINE, MINUTES, QUARTERS)
-"""2 s for 15 minutes, 1 minute for a day, 15 minutes for 31 days; one chunk more of each, which is being filled."""
+"""2 s for 15 minutes, 1 minute for a day, 15 minutes for 31 days; the finest first."""
 
 
 class JobHistory(msgspec.Struct, frozen=True, array_like=True):
@@ -130,6 +135,11 @@ def field(level: Level, number: int, subject: str = "") -> str:
 def level_of(step: float) -> Level:
     """Return the coarsest level whose points are at most ``step`` seconds apart."""
     return max((level for level in LEVELS if level.step <= step), default=FINE, key=lambda level: level.step)
+
+
+def finest(age: float) -> Level:
+    """Return the finest level that still has what is ``age`` seconds old; the coarsest for what is older than all."""
+    return next((level for level in LEVELS if age <= level.reach), QUARTERS)
 
 
 def numbers(level: Level, since: float, until: float) -> list[int]:

@@ -10,10 +10,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.openmetrics.exposition import generate_latest
 
+from grass.model.figures import GPU, OF_NODE, OF_TASK, PORT, Figure
 from grass.model.key_text import attempt_parts
 from grass.model.lifecycle import JobState, NodeState, TaskState
 from grass.wire.api_figures import LATENCIES
-from grass.wire.usage import GpuUsage, TaskSample
+from grass.wire.usage import TaskSample
 from master.monitor.snapshot import Snapshot
 from master.monitor.waits import BOUNDS
 
@@ -83,69 +84,33 @@ def _nodes(now: Snapshot) -> Iterator[Metric]:
         free = (([node.name], getattr(node.free, kind) / unit) for node in now.nodes)
         yield _gauge(f"node_{kind}_offered", f"{kind} for tasks: cores, bytes or devices", ["node"], offered)
         yield _gauge(f"node_{kind}_free", f"{kind} that is not allocated", ["node"], free)
-    for name, about in _OF_NODE.items():
-        rows = (([node], getattr(each.sample.node, name)) for node, each in now.samples.items())
-        yield _gauge(f"node_{name}", about, ["node"], ((labels, float(f)) for labels, f in rows if f is not None))
-    ports = [(node, port) for node, each in now.samples.items() for port in each.sample.node.rdma]
-    for name in ("sent", "received"):
-        values = (([node, port.port], float(getattr(port, name))) for node, port in ports)
-        yield _gauge(f"node_rdma_{name}", "Bytes per second of an RDMA port", ["node", "port"], values)
+    samples = [([node], each.sample.node) for node, each in now.samples.items()]
+    yield from _measured("node", ["node"], OF_NODE, samples)
+    ports = [([node, port.port], port) for [node], sample in samples for port in sample.rdma]
+    yield from _measured("node_rdma", ["node", "port"], OF_NODE, ports, PORT)
 
 
-_OF_NODE = {
-    "cpu": "Percent of all cores in use",
-    "load": "Load average over one minute",
-    "memory": "Bytes of memory in use",
-    "memory_total": "Bytes of memory",
-    "disk_used": "Bytes in use on the disk of the node's folder",
-    "disk_total": "Bytes of this disk",
-    "disk_read": "Bytes per second read from disks",
-    "disk_written": "Bytes per second written to disks",
-    "network_sent": "Bytes per second sent",
-    "network_received": "Bytes per second received",
-    "power": "Watts of the CPU packages",
-}
-_OF_GPU = {
-    "utilisation": "Percent of the time in which a kernel ran",
-    "memory": "Bytes of device memory in use",
-    "memory_total": "Bytes of device memory",
-    "power": "Watts",
-    "temperature": "Degrees Celsius",
-    "clock": "MHz of the multiprocessors",
-    "ecc": "Uncorrected memory errors since the last reset",
-    "nvlink_sent": "Bytes per second over all NVLinks",
-    "nvlink_received": "Bytes per second over all NVLinks",
-}
+def _measured(
+    what: str, labels: Sequence[str], figures: Iterable[Figure], rows: Sequence[tuple[list[str], object]], of: str = ""
+) -> Iterator[Metric]:
+    """Yield a gauge for each figure of one kind of device. ``rows``: values of the labels, and what was measured."""
+    for figure in figures:
+        if figure.devices == of:
+            values = ((names, getattr(measured, figure.name)) for names, measured in rows)
+            known = ((names, float(value)) for names, value in values if value is not None)
+            yield _gauge(f"{what}_{figure.name}", figure.about, labels, known)
 
 
 def _gpus(now: Snapshot) -> Iterator[Metric]:
-    devices: list[tuple[str, GpuUsage]] = [
-        (node, gpu) for node, each in now.samples.items() for gpu in each.sample.node.gpus
-    ]
-    for name, about in _OF_GPU.items():
-        rows = (([node, str(gpu.id)], getattr(gpu, name)) for node, gpu in devices)
-        values = ((labels, float(figure)) for labels, figure in rows if figure is not None)
-        yield _gauge(f"gpu_{name}", about, ["node", "gpu"], values)
-    faults = (([node, str(gpu.id)], float(gpu.error is not None)) for node, gpu in devices)
+    devices = [([node, str(gpu.id)], gpu) for node, each in now.samples.items() for gpu in each.sample.node.gpus]
+    yield from _measured("gpu", ["node", "gpu"], OF_NODE, devices, GPU)
+    faults = ((labels, float(gpu.error is not None)) for labels, gpu in devices)
     yield _gauge("gpu_lost", "1 if the device does not answer", ["node", "gpu"], faults)
 
 
-_OF_TASK = {
-    "cpu": "Cores in use",
-    "memory": "Bytes of memory in use",
-    "gpu": "Percent of its devices",
-    "gpu_memory": "Bytes of device memory in use",
-    "read": "Bytes per second read from disks",
-    "written": "Bytes per second written to disks",
-    "power": "Watts of its share of GPUs and CPU packages",
-}
-
-
 def _tasks(now: Snapshot) -> Iterator[Metric]:
-    for name, about in _OF_TASK.items():
-        rows = ((_labels(node, task), getattr(task, name)) for node, task in now.running)
-        values = ((labels, float(figure)) for labels, figure in rows if figure is not None)
-        yield _gauge(f"task_{name}", about, ["job", "task", "node"], values)
+    tasks = [(_labels(node, task), task) for node, task in now.running]
+    yield from _measured("task", ["job", "task", "node"], OF_TASK, tasks)
 
 
 def _labels(node: str, task: TaskSample) -> list[str]:

@@ -5,24 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
+from grass.model.figures import GPU, JOB_DEVICE, OF_NODE, OF_TASK, PORT, Figure
 from grass.model.lifecycle import NodeState
 from grass.model.resources import DEVICE
 from grass.wire.node_record import NodeRecord
 from grass.wire.usage import NodeSample, TaskSample
 
-_OF_NODE = (
-    "cpu",
-    "load",
-    "memory",
-    "disk_used",
-    "disk_read",
-    "disk_written",
-    "network_sent",
-    "network_received",
-    "power",
-)
-_OF_GPU = ("utilisation", "memory", "power", "temperature", "nvlink_sent", "nvlink_received")
-_OF_TASK = ("cpu", "memory", "gpu", "gpu_memory", "read", "written", "power")
 MOST = 3e38
 """A figure beyond that is left out: histories keep 32-bit floats, and no sound node reports it."""
 _CORE = 1000
@@ -30,16 +18,21 @@ _CORE = 1000
 _AWAY = (NodeState.JOINING, NodeState.LOST, NodeState.LEFT)
 
 
-_NODE, _TASK = ([(name, name) for name in names] for names in (_OF_NODE, _OF_TASK))
-_PART = [("gpus" if name == "gpu" else name, name) for name in _OF_TASK]
+def _fields(figures: Iterable[Figure], devices: str = "", device: str = "") -> tuple[tuple[str, str], ...]:
+    """Return field of the sample and name of the curve, of the figures with a history."""
+    return tuple((each.name, each.curve(device)) for each in figures if each.chart and each.devices == devices)
+
+
+_NODE, _TASK = _fields(OF_NODE), _fields(OF_TASK)
+_PART = tuple(("gpus" if name == "gpu" else name, name) for name, _ in _TASK)
 
 
 def of_node(sample: NodeSample) -> dict[str, float]:
     found = _known(sample, _NODE)
     for gpu in sample.gpus:
-        found |= _known(gpu, _of_gpu(gpu.id))
+        found |= _known(gpu, _of_device(GPU, str(gpu.id)))
     for port in sample.rdma:
-        found |= _sound({f"rdma.{port.port}.sent": port.sent, f"rdma.{port.port}.received": port.received})
+        found |= _known(port, _of_device(PORT, port.port))
     return found
 
 
@@ -54,7 +47,7 @@ def part_of_job(sample: TaskSample) -> dict[str, float]:
     """
     found = _known(sample, _PART)
     if "gpu" in found:
-        found["gpu"] *= 100
+        found["gpu"] *= JOB_DEVICE
     return found
 
 
@@ -85,7 +78,7 @@ def of_cluster(samples: Iterable[NodeSample], nodes: Iterable[NodeRecord], tasks
 
 
 def _known(sample: object, names: Iterable[tuple[str, str]]) -> dict[str, float]:
-    """``names``: attribute and name of each figure."""
+    """``names``: field and curve of each figure."""
     return {
         name: float(figure)
         for attribute, name in names
@@ -98,5 +91,5 @@ def _sound(figures: Mapping[str, float]) -> dict[str, float]:
 
 
 @lru_cache(1024)
-def _of_gpu(gpu: int) -> tuple[tuple[str, str], ...]:
-    return tuple((name, f"gpu{gpu}.{name}") for name in _OF_GPU)
+def _of_device(devices: str, device: str) -> tuple[tuple[str, str], ...]:
+    return _fields(OF_NODE, devices, device)

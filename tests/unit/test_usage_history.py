@@ -11,7 +11,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grass.errors import UndecodableError
-from grass.wire.usage_history import FINE, LEVELS, MINUTES, QUARTERS, Chunk, field, join, level_of, numbers, unpack
+from grass.wire.usage_history import (
+    FINE,
+    LEVELS,
+    MINUTES,
+    QUARTERS,
+    Chunk,
+    field,
+    finest,
+    join,
+    level_of,
+    numbers,
+    unpack,
+)
 
 
 def test_the_levels_keep_what_is_promised() -> None:
@@ -88,3 +100,9 @@ def test_no_more_chunks_are_asked_for_than_are_kept() -> None:
 def test_the_level_is_the_coarsest_that_is_fine_enough() -> None:
     assert [level_of(step).step for step in (0.1, 2, 59, 60, 899, 900, 1e9)] == [2, 2, 2, 60, 60, 900, 900]
     assert field(FINE, 3) == "2/3" and field(MINUTES, 4, "a.0") == "a.0/60/4"
+
+
+def test_what_is_old_is_read_at_the_finest_level_that_still_has_it() -> None:
+    assert [level.reach for level in LEVELS] == [15 * 60, 24 * 3600, 31 * 24 * 3600]
+    ages = (0, 900, 901, 86_400, 86_401, 2_678_400, 9e9)
+    assert [finest(age) for age in ages] == [FINE, FINE, MINUTES, MINUTES, QUARTERS, QUARTERS, QUARTERS]
