@@ -1,4 +1,4 @@
-"""The Flask application of the master-api-server: all blueprints, and the few routes that are not sealed.
+"""The Flask application of the master-api-server: all calls, and the few routes that are not sealed.
 
 Used by ``server``.
 """
@@ -14,26 +14,7 @@ from flask import Flask, Response, jsonify
 from grass import clock
 from grass.config import ClusterConfig
 from grass.store.api_store import ApiStore
-from master.api import (
-    changes,
-    daemon_logs,
-    events,
-    execs,
-    forwards,
-    images,
-    jobs,
-    join_downloads,
-    joins,
-    metrics,
-    nodes,
-    operations,
-    schedules,
-    session,
-    shares,
-    status,
-    usage,
-    users,
-)
+from master.api import join_downloads, metrics
 from master.api.authentication import Authenticator
 from master.api.call import Api, WaitLimits
 from master.api.direct_calls import Application
@@ -41,6 +22,7 @@ from master.api.feed import Feed
 from master.api.large_logs import LargeLogs
 from master.api.latencies import Latencies
 from master.api.pace import Pace
+from master.api.registry import add_calls
 from master.api.turns import Turns, WaitingSlots
 
 DEFAULT_WAIT_LIMITS = WaitLimits()
@@ -60,26 +42,7 @@ def create_app(
     api = Api(config, store, authenticator, feed, slots, turns, Pace(), Latencies(), LargeLogs(config), wall, waits)
     app = Application()
     app.extensions["grass"] = api
-    nouns = (
-        session,
-        jobs,
-        operations,
-        execs,
-        forwards,
-        schedules,
-        images,
-        nodes,
-        joins,
-        users,
-        daemon_logs,
-        events,
-        changes,
-        usage,
-        shares,
-        status,
-    )
-    for noun in nouns:
-        app.register_blueprint(noun.blueprint(api))
+    add_calls(app, api)
     join_downloads.add_routes(app, api)
     metrics.add_route(app, api)
     app.add_url_rule("/v1/health", "health", _health, provide_automatic_options=False)

@@ -1,4 +1,4 @@
-"""`/v1/jobs/{job}/attempts`: pages of the attempts of a job's tasks. Used by ``jobs``."""
+"""`/v1/jobs/{job}/attempts`: pages of the attempts of a job's tasks. Used by ``handlers``."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """`/v1/changes`: a snapshot of what the caller may see, then what changes, as one stream. For pages that stay open.
 
 Without ``job``: jobs, nodes, schedules and events of the cluster. With ``job``: that job and its tasks, nothing else.
-Used by ``app``.
+Used by ``handlers``.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 
-from flask import Blueprint
 from msgspec import UNSET, UnsetType, structs
 
 from grass import clock
@@ -19,12 +18,11 @@ from grass.wire.job_record import JobRecord
 from grass.wire.schedule_record import ScheduleRecord
 from grass.wire.status_views import ChangePiece, Removed, StoreTrouble
 from grass.wire.views import JobView, ScheduleView, TaskView
-from master.api.call import Api, Call, Pieces
+from master.api.call import Call, Pieces
 from master.api.events import EventFilter
 from master.api.feed import PAUSE
 from master.api.job_changes import find_job
 from master.api.redaction import Redaction
-from master.api.registry import noun_blueprint
 from master.api.status import store_trouble
 from master.api.views import all_records, event_view, job_view, known_tasks, node_view, schedule_view, task_views
 
@@ -36,10 +34,6 @@ AT_ONCE = 200
 """Nodes, or tasks, in one piece of a snapshot."""
 STORE_CHECK = 10.0
 """Seconds between two checks whether the store accepts writes."""
-
-
-def blueprint(api: Api) -> Blueprint:
-    return noun_blueprint("changes", api, {"follow": follow_changes})
 
 
 def follow_changes(call: Call) -> Pieces:

@@ -1,7 +1,7 @@
 """`/v1/daemon-logs`: what the daemons of master and nodes logged. For administrators.
 
 Reads the collector's journal (``master/collector/journal.py``), which is in the order in which entries arrived. Used by
-``app``.
+``handlers``.
 """
 
 from __future__ import annotations
@@ -11,17 +11,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from flask import Blueprint
-
 from grass.clock import steady
 from grass.errors import InputError, NotFoundError, UndecodableError
 from grass.lines import lines_of
 from grass.wire.daemon_line import DAEMON_LINE, DaemonLine
 from grass.wire.event_views import DaemonLogPiece
-from master.api.call import HEARTBEAT, Api, Call, Pieces
+from master.api.call import HEARTBEAT, Call, Pieces
 from master.api.feed import PAUSE
 from master.api.query import Query
-from master.api.registry import noun_blueprint
 from master.collector.journal import folder_of, segments
 
 AT_ONCE = 256 * 1024
@@ -30,10 +27,6 @@ LOOK = 0.3
 """Seconds between two looks for new entries."""
 
 _POSITION = re.compile(r"([0-9]{8}):([0-9]{1,12})")
-
-
-def blueprint(api: Api) -> Blueprint:
-    return noun_blueprint("daemons", api, {"logs": stream_logs})
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """`/v1/events`: what happened, and who did it. Users see events of their own jobs, and of the cluster.
 
-Used by ``app`` and ``changes``.
+Used by ``handlers`` and ``changes``.
 """
 
 from __future__ import annotations
@@ -10,17 +10,15 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
-from flask import Blueprint
 from msgspec import UNSET, structs
 
 from grass.errors import InputError
 from grass.store.event_log import Event
 from grass.wire.event_record import EventRecord
 from grass.wire.event_views import EventPiece
-from master.api.call import HEARTBEAT, Api, Call, Pieces
+from master.api.call import HEARTBEAT, Call, Pieces
 from master.api.feed import PAUSE
 from master.api.query import Query
-from master.api.registry import noun_blueprint
 from master.api.views import event_view
 
 SIGN_OF_LIFE = 10_000
@@ -34,10 +32,6 @@ FEW = 100
 """Events that the first read returns, if only a few are wanted."""
 MOST_READ = 20_000
 """Events that a request with ``before`` reads at most. A filter that selects few may then answer none of them."""
-
-
-def blueprint(api: Api) -> Blueprint:
-    return noun_blueprint("events", api, {"list": list_events})
 
 
 def list_events(call: Call) -> Pieces:

@@ -1,12 +1,10 @@
 """`/v1/jobs/{job}/tasks/{task}/exec`: a command beside a running task. Forwarded to the task's node.
 
 A session is named ``NODE:ID``, because the task may have moved to another node since the session was opened. Used by
-``app``.
+``handlers``.
 """
 
 from __future__ import annotations
-
-from flask import Blueprint
 
 from grass.errors import ConflictError, NotFoundError, UndecodableError
 from grass.model.event_kind import EventKind
@@ -19,21 +17,9 @@ from grass.wire.keys import TaskKey
 from grass.wire.membership_api import check_arguments
 from grass.wire.task_record import TaskRecord
 from master.api import node_sessions
-from master.api.call import Api, Call, Handler, Reply
+from master.api.call import Call, Reply
 from master.api.job_changes import find_job
 from master.api.node_sessions import PAUSE, Kind, Opened, ask, await_output, find_opened
-from master.api.registry import noun_blueprint
-
-
-def blueprint(api: Api) -> Blueprint:
-    handlers: dict[str, Handler] = {
-        "start": start,
-        "output": output,
-        "input": give_input,
-        "resize": resize,
-        "delete": close,
-    }
-    return noun_blueprint("exec", api, handlers)
 
 
 def start(call: Call, job: str, task: str) -> Reply:

@@ -1,12 +1,10 @@
 """`/v1/jobs/{job}/forward`: connections to a port of a running task, through the API to the user's machine.
 
 A forward is named ``NODE:ID``, as sessions of commands are. It belongs to one attempt and ends with it. Used by
-``app``.
+``handlers``.
 """
 
 from __future__ import annotations
-
-from flask import Blueprint
 
 from grass.errors import ConflictError, InputError, NotFoundError
 from grass.model.event_kind import EventKind
@@ -18,21 +16,9 @@ from grass.wire.job_record import JobRecord
 from grass.wire.keys import AttemptKey, TaskKey
 from grass.wire.task_record import TaskRecord
 from master.api import node_sessions
-from master.api.call import Api, Call, Handler, Reply
+from master.api.call import Call, Reply
 from master.api.job_changes import find_job
 from master.api.node_sessions import PAUSE, Kind, Opened, ask, await_output, find_opened
-from master.api.registry import noun_blueprint
-
-
-def blueprint(api: Api) -> Blueprint:
-    handlers: dict[str, Handler] = {
-        "start": start,
-        "output": output,
-        "input": give_input,
-        "close": close_connection,
-        "delete": close,
-    }
-    return noun_blueprint("forward", api, handlers)
 
 
 def start(call: Call, job: str) -> Reply:

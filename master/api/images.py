@@ -1,12 +1,10 @@
 """`/v1/images`: users sign off what they pushed, so that nodes load no other image of that name.
 
 The image itself goes to the share. Its name belongs to the user who pushed it first; administrators may replace it.
-Used by ``app``.
+Used by ``handlers``.
 """
 
 from __future__ import annotations
-
-from flask import Blueprint
 
 from grass.api.keyring import Role
 from grass.errors import InputError, NotAllowedError, NotFoundError
@@ -17,15 +15,10 @@ from grass.model.names import is_digest
 from grass.store.signed_images import SignedImage
 from grass.wire.calls import ImageName, ImageSignOff
 from grass.wire.views import ImageView
-from master.api.call import Api, Call, Reply
-from master.api.registry import noun_blueprint
+from master.api.call import Call, Reply
 
 _LONGEST = 512
 """Characters of a name."""
-
-
-def blueprint(api: Api) -> Blueprint:
-    return noun_blueprint("images", api, {"sign": sign, "forget": forget})
 
 
 def sign(call: Call) -> Reply:

@@ -2,7 +2,7 @@
 
 Who may not see the values of its variables gets the second kind: in a text, they may be anywhere.
 
-Used by ``jobs``.
+Used by ``handlers``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`GET /v1/jobs`: one page of the jobs that a query selects. It reads the records of a page at a time.
 
-Used by ``jobs``.
+Used by ``handlers``.
 """
 
 from __future__ import annotations

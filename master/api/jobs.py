@@ -1,8 +1,7 @@
-"""`/v1/jobs`: submit, show, wait for, stop and delete jobs. Used by ``app``."""
+"""`/v1/jobs`: submit, show, wait for, stop and delete jobs. Used by ``handlers``."""
 
 from __future__ import annotations
 
-from flask import Blueprint
 from msgspec import UNSET, structs
 
 from grass import trace
@@ -17,21 +16,17 @@ from grass.wire.keys import TaskKey
 from grass.wire.task_record import TaskRecord
 from grass.wire.tickets import DeleteJob, StopJob
 from grass.wire.views import JobView, StartedView, TasksView, WaitedView, WhyView
-from master.api import attempts, job_changes
-from master.api.call import Api, Call, Handler, Pieces, PiecesToEnd, Reply
+from master.api.call import Call, Pieces, PiecesToEnd, Reply
 from master.api.chosen_ids import check_own, check_unused
 from master.api.feed import PAUSE
 from master.api.job_changes import find_job, stop_tasks
-from master.api.job_file import show_file
-from master.api.job_list import list_jobs
 from master.api.log_stream import stream_logs
 from master.api.named_files import with_named_files
-from master.api.plan import check_dependencies, plan_job
+from master.api.plan import check_dependencies
 from master.api.preflight import check_programs, program_sources
 from master.api.progress import Progress
 from master.api.query import parse_duration
 from master.api.redaction import Redaction
-from master.api.registry import noun_blueprint
 from master.api.submission import accept_job
 from master.api.usage import with_running
 from master.api.views import all_records, counted_tasks, first_tasks, job_view, specification, task_views, with_values
@@ -39,28 +34,6 @@ from master.api.why import on_silent_nodes, why_view
 
 DELETE_SECONDS = 3.0
 """Time to wait for the deletion: less than a client waits for an answer."""
-
-
-def blueprint(api: Api) -> Blueprint:
-    handlers: dict[str, Handler] = {
-        "list": list_jobs,
-        "start": start_job,
-        "plan": plan_job,
-        "show": show_job,
-        "source": show_file,
-        "tasks": list_tasks,
-        "why": explain_job,
-        "attempts": attempts.list_attempts,
-        "wait": wait_for_job,
-        "logs": read_logs,
-        "stop": stop_job,
-        "rerun": job_changes.rerun,
-        "hold": job_changes.hold,
-        "release": job_changes.release,
-        "set": job_changes.set_priority,
-        "delete": delete_job,
-    }
-    return noun_blueprint("jobs", api, handlers)
 
 
 def start_job(call: Call) -> Reply:

@@ -2,12 +2,11 @@
 
 A joining machine is an unauthenticated client: its request is unsigned, and the join token in the body says what it may
 do. Later it proves its identity with its node's token. Answers wait for the master-agent, so they say what it decided.
-Used by ``app``.
+Used by ``handlers``.
 """
 
 from __future__ import annotations
 
-from flask import Blueprint
 from msgspec.structs import replace
 
 import grass
@@ -38,33 +37,16 @@ from grass.wire.node_views import NodeReached, NodeWaited
 from grass.wire.tickets import JoinNode, RemoveNode
 from master.api import enrolment
 from master.api.bundle import find_bundle
-from master.api.call import Api, Call, Handler, Reply
+from master.api.call import Api, Call, Reply
 from master.api.node_client import node_address, why_unreachable
 from master.api.node_sessions import find_node
 from master.api.node_wait import wait_for_node
-from master.api.registry import noun_blueprint
 
 LONGEST = 30 * 86_400.0
 """Seconds that a token may be valid, at most."""
 MOST_USES = 1000
 AGENT_SECONDS = 10.0
 """Time for the master-agent to take a ticket."""
-
-
-def blueprint(api: Api) -> Blueprint:
-    handlers: dict[str, Handler] = {
-        "token": make_token,
-        "tokens": list_tokens,
-        "revoke": revoke_token,
-        "terms": terms,
-        "check": check,
-        "join": join,
-        "show": show_join,
-        "reach": reach,
-        "certificate": certificate,
-        "leave": leave,
-    }
-    return noun_blueprint("joins", api, handlers)
 
 
 def make_token(call: Call) -> Reply:

@@ -1,12 +1,10 @@
 """`/v1/nodes`: the machines of the cluster, and how an administrator changes them.
 
 A change is a ticket to the master-agent. A client sees its outcome by waiting for the node (``/wait``). Used by
-``app``.
+``handlers``.
 """
 
 from __future__ import annotations
-
-from flask import Blueprint
 
 from grass.errors import ConflictError, NotFoundError
 from grass.model.event_kind import EventKind
@@ -16,24 +14,10 @@ from grass.wire.calls import Drain, NodeRemoval
 from grass.wire.node_record import NodeRecord
 from grass.wire.node_views import NodeAccepted, NodesView, NodeView, NodeWaited
 from grass.wire.tickets import CordonNode, DrainNode, RemoveNode, UncordonNode
-from master.api.call import Api, Call, Handler, Reply
+from master.api.call import Call, Reply
 from master.api.node_wait import node_mark, wait_for_node
 from master.api.query import parse_duration
-from master.api.registry import noun_blueprint
 from master.api.views import node_view
-
-
-def blueprint(api: Api) -> Blueprint:
-    handlers: dict[str, Handler] = {
-        "list": list_nodes,
-        "show": show_node,
-        "wait": wait,
-        "cordon": cordon,
-        "uncordon": uncordon,
-        "drain": drain,
-        "remove": remove,
-    }
-    return noun_blueprint("nodes", api, handlers)
 
 
 def list_nodes(call: Call) -> NodesView:

@@ -1,12 +1,10 @@
 """`/v1/jobs/{job}/operations`: file operations on a job, list them, wait for one, cancel one.
 
 The API checks what it can, for a clear answer at once. The master-agent decides, and may still reject an operation.
-Used by ``app``.
+Used by ``handlers``.
 """
 
 from __future__ import annotations
-
-from flask import Blueprint
 
 from grass.clock import steady
 from grass.entropy import operation_id
@@ -29,25 +27,14 @@ from grass.wire.tickets import (
     SuspendJob,
 )
 from grass.wire.views import OperationsView, OperationView, OperationWaited
-from master.api.call import HEARTBEAT, Api, Call, Handler, Reply
+from master.api.call import HEARTBEAT, Call, Reply
 from master.api.feed import PAUSE
 from master.api.job_changes import CHANGE_SECONDS, find_job
 from master.api.query import checked_id, parse_duration
-from master.api.registry import noun_blueprint
 from master.api.views import operation_view
 
 MOST_REMOVED = 10_000
 LONGEST_REASON = 500
-
-
-def blueprint(api: Api) -> Blueprint:
-    handlers: dict[str, Handler] = {
-        "file": file_operation,
-        "list": list_operations,
-        "wait": wait_for_operation,
-        "cancel": cancel_operation,
-    }
-    return noun_blueprint("operations", api, handlers)
 
 
 def file_operation(call: Call, job: str) -> Reply:

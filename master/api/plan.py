@@ -1,6 +1,6 @@
 """`/v1/plan`: where a job would go if it were started now. The master-agent answers, because only it can plan.
 
-Used by ``job_changes``, ``jobs`` and ``schedules``.
+Used by ``handlers``, ``job_changes``, ``jobs`` and ``schedules``.
 """
 
 from __future__ import annotations

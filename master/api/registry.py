@@ -1,6 +1,6 @@
-"""Makes blueprints from the route table and the handlers of a noun, and checks that both have the same names.
+"""Registers the calls of the route table with their handlers, and checks that both tables have the same names.
 
-Used by this package.
+Used by ``app`` and ``direct_calls``.
 """
 
 from __future__ import annotations
@@ -8,28 +8,25 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from flask import Blueprint, Response
+from flask import Flask, Response
 from flask import request as flask_request
 from werkzeug.wrappers import Request
 
 from grass.clock import steady
 from master.api.call import Api, Handler, serve
+from master.api.handlers import HANDLERS
 from master.api.route import Route
 from master.api.routes import ROUTES
 
 
-def noun_blueprint(noun: str, api: Api, handlers: Mapping[str, Handler]) -> Blueprint:
-    """Return the blueprint. ``handlers``: by route name. Raises KeyError or ValueError if the names do not match."""
-    blueprint = Blueprint(noun, __name__)
-    routes = [route for route in ROUTES if route.noun == noun]
-    extra = set(handlers) - {route.name for route in routes}
-    if extra:
-        raise ValueError(f"{noun}: no route for {', '.join(sorted(extra))}")
-    for route in routes:
-        view = SealedView(api, route, handlers[route.name])
+def add_calls(app: Flask, api: Api, handlers: Mapping[str, Handler] = HANDLERS) -> None:
+    """Let the application answer all routes. Raises KeyError or ValueError if routes and handlers do not match."""
+    if extra := set(handlers) - {route.operation for route in ROUTES}:
+        raise ValueError(f"no route for {', '.join(sorted(extra))}")
+    for route in ROUTES:
+        view = SealedView(api, route, handlers[route.operation])
         rule = re.sub(r"{(\w+)}", r"<\1>", route.path)
-        blueprint.add_url_rule(rule, route.name, view, methods=[route.method], provide_automatic_options=False)
-    return blueprint
+        app.add_url_rule(rule, route.operation, view, methods=[route.method], provide_automatic_options=False)
 
 
 class SealedView:

@@ -1,4 +1,4 @@
-"""The table of all API routes. ``registry`` makes blueprints from it, ``openapi`` the OpenAPI document.
+"""The table of all API routes. ``registry`` registers them, ``openapi`` documents them.
 
 Used by ``openapi``, ``registry`` and ``schemas``.
 """

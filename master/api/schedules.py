@@ -1,8 +1,6 @@
-"""`/v1/schedules`: batches of jobs, and cron rules. Used by ``app``."""
+"""`/v1/schedules`: batches of jobs, and cron rules. Used by ``handlers``."""
 
 from __future__ import annotations
-
-from flask import Blueprint
 
 from grass.clock import steady
 from grass.errors import ConflictError, NotFoundError
@@ -19,30 +17,15 @@ from grass.wire.tickets import (
     StopSchedule,
 )
 from grass.wire.views import SchedulesView, ScheduleView
-from master.api.call import Api, Call, Handler, Reply
+from master.api.call import Call, Reply
 from master.api.plan import check_dependencies
 from master.api.preflight import check_programs, program_sources
 from master.api.query import checked_id
-from master.api.registry import noun_blueprint
 from master.api.submission import accept_schedule
 from master.api.views import schedule_view
 
 APPEAR_SECONDS = 3.0
 """Time for the master-agent to take a ticket: less than a client waits for an answer."""
-
-
-def blueprint(api: Api) -> Blueprint:
-    handlers: dict[str, Handler] = {
-        "list": list_schedules,
-        "start": start_schedule,
-        "show": show_schedule,
-        "stop": stop_schedule,
-        "pause": pause_schedule,
-        "resume": resume_schedule,
-        "run": run_schedule,
-        "delete": delete_schedule,
-    }
-    return noun_blueprint("schedules", api, handlers)
 
 
 def find_schedule(call: Call, name: str) -> ScheduleRecord:

@@ -1,8 +1,6 @@
-"""`/v1/session`: a signed request opens a session, so that the calls after it cost no RSA (ADR 12). Used by ``app``."""
+"""`/v1/session`: a signed request opens a session, so that later calls cost no RSA (ADR 12). Used by ``handlers``."""
 
 from __future__ import annotations
-
-from flask import Blueprint
 
 import grass
 from grass.api.sealing import encode_key
@@ -12,12 +10,7 @@ from grass.store.keys import SESSION_SECONDS
 from grass.wire.calls import SessionRequest
 from grass.wire.version import PROTOCOL, mismatch
 from grass.wire.views import SessionView
-from master.api.call import Api, Call, Reply
-from master.api.registry import noun_blueprint
-
-
-def blueprint(api: Api) -> Blueprint:
-    return noun_blueprint("session", api, {"open": open_session})
+from master.api.call import Call, Reply
 
 
 def open_session(call: Call) -> Reply:

@@ -1,15 +1,13 @@
 """`/v1/shares`: fair share made visible: who has how much of the cluster, and who is served next.
 
 The order is that of the planner (``master/planning``): priority, then the user's share, then submission. Used by
-``app``.
+``handlers``.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-
-from flask import Blueprint
 
 from grass import clock
 from grass.errors import UndecodableError, UnreachableError
@@ -23,7 +21,6 @@ from grass.wire.usage_record import UsageRecord
 from grass.wire.user_views import QueuedView, SharesView, UserShare
 from master.api.call import Api, Call
 from master.api.metrics import ask_monitor
-from master.api.registry import noun_blueprint
 
 MOST = 2_000
 """Active jobs that are counted, the newest."""
@@ -32,10 +29,6 @@ QUEUE = 50
 PATIENCE, _PAUSE = 3.0, 0.1
 """Seconds that a measurement of the share may take before the last figures are shown, and between two looks at it."""
 _GONE = (NodeState.LEFT, NodeState.LOST, NodeState.JOINING)
-
-
-def blueprint(api: Api) -> Blueprint:
-    return noun_blueprint("shares", api, {"show": show_shares})
 
 
 def show_shares(call: Call) -> SharesView:

@@ -1,4 +1,4 @@
-"""`/v1/status`: a summary of the cluster. Used by ``app`` and ``changes``."""
+"""`/v1/status`: a summary of the cluster. Used by ``handlers`` and ``changes``."""
 
 from __future__ import annotations
 
@@ -8,19 +8,12 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from flask import Blueprint
-
 import grass
 from grass.errors import StoreFullError, StoreRefusesError
 from grass.model.isolation import Isolation
 from grass.wire.status_views import DiskView, StatusView, StoreTrouble
 from grass.wire.version import PROTOCOL
-from master.api.call import Api, Call
-from master.api.registry import noun_blueprint
-
-
-def blueprint(api: Api) -> Blueprint:
-    return noun_blueprint("status", api, {"show": show_status})
+from master.api.call import Call
 
 
 def show_status(call: Call) -> StatusView:

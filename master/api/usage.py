@@ -1,7 +1,7 @@
 """Usage: `/v1/usage`, and what nodes, jobs and tasks use, now and over time.
 
 Totals are those of the records, plus what running attempts used so far, which their nodes report every 2 s. Curves are
-the histories that the monitor keeps; their last point may be 10 s old. Used by ``app``.
+the histories that the monitor keeps; their last point may be 10 s old. Used by ``handlers``.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import heapq
 from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 
-from flask import Blueprint
 from msgspec import structs
 
 from grass.errors import NotFoundError, UndecodableError
@@ -33,23 +32,11 @@ from grass.wire.usage_views import (
     TaskUsageView,
 )
 from grass.wire.views import TaskView
-from master.api.call import Api, Call, Handler
+from master.api.call import Call
 from master.api.job_changes import find_job
-from master.api.registry import noun_blueprint
 
 POINTS = 450
 """Points of a curve if the caller does not say since when: a quarter of an hour, seven hours, or five days."""
-
-
-def blueprint(api: Api) -> Blueprint:
-    handlers: dict[str, Handler] = {
-        "cluster": cluster_usage,
-        "node": node_usage,
-        "job": job_usage,
-        "task": task_usage,
-        "metrics": job_metrics,
-    }
-    return noun_blueprint("usage", api, handlers)
 
 
 def cluster_usage(call: Call) -> ClusterUsageView:

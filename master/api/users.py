@@ -9,8 +9,6 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
-from flask import Blueprint
-
 from grass.api import user_files
 from grass.api.invitation import secret_digest
 from grass.api.keyring import Role
@@ -26,9 +24,8 @@ from grass.wire.schedule_record import ScheduleState
 from grass.wire.tickets import StopJob, StopSchedule
 from grass.wire.user_views import FilesOffer, OwnKeyView, UserInvitation, UsersView, UserView
 from master.api import enrolment
-from master.api.call import Api, Call, Handler, Reply
+from master.api.call import Call, Reply
 from master.api.node_sessions import end_opened
-from master.api.registry import noun_blueprint
 
 log = logging.getLogger("master.api")
 
@@ -36,21 +33,6 @@ LONGEST = 30 * 86_400.0
 """Seconds that an invitation may be valid, at most."""
 _MOST_STOPPED = 100_000
 """Jobs that one call stops."""
-
-
-def blueprint(api: Api) -> Blueprint:
-    handlers: dict[str, Handler] = {
-        "list": list_users,
-        "add": add_user,
-        "role": set_role,
-        "disable": disable_user,
-        "enable": enable_user,
-        "rotate": rotate_key,
-        "remove": remove_user,
-        "key": change_own_key,
-        "login": log_in,
-    }
-    return noun_blueprint("users", api, handlers)
 
 
 def list_users(call: Call) -> UsersView:
