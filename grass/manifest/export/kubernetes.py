@@ -5,7 +5,6 @@ What the file cannot say is found by reading it again. Used by ``formats``.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 from grass.errors import InputError
@@ -15,6 +14,7 @@ from grass.manifest.export import pods
 from grass.manifest.export.losses import Exported, differences
 from grass.manifest.fields import Fields, Problems
 from grass.manifest.foreign import mars_job, training_job
+from grass.manifest.foreign.dialects import JOBS, read_body
 from grass.manifest.foreign.mars_memory import KEYS
 from grass.manifest.foreign.notes import Notes
 from grass.model.ending import Clean
@@ -44,7 +44,7 @@ def training(job: Job) -> Exported:
         training_job.LAUNCHER: pods.replica(launcher),
         training_job.WORKER: pods.replica(worker, bounds=True),
     }
-    return _document(job, training_job.DIALECT, training_job.VERSIONS[0], spec, training_job.read_job)
+    return _document(job, training_job.DIALECT, spec)
 
 
 def mars(job: Job) -> Exported:
@@ -72,7 +72,7 @@ def mars(job: Job) -> Exported:
     spec |= {"backoffLimit": limit} if limit is not None else {}
     version = options.get("version")
     annotations = {mars_job.VERSION: str(version)} if version else {}
-    return _document(job, mars_job.DIALECT, mars_job.VERSIONS[0], spec, mars_job.read_job, annotations)
+    return _document(job, mars_job.DIALECT, spec, annotations)
 
 
 def _role(part: Component) -> Document:
@@ -96,19 +96,11 @@ def _part(job: Job, name: str, kind: str) -> Component:
     return job.components[name]
 
 
-def _document(
-    job: Job,
-    kind: str,
-    version: str,
-    spec: Document,
-    read: Callable[[Fields, Notes], Job],
-    annotations: Document | None = None,
-) -> Exported:
-    """``read``: reads such a document."""
+def _document(job: Job, kind: str, spec: Document, annotations: Document | None = None) -> Exported:
     metadata: Document = {"name": job.name}
     metadata |= {"labels": dict(job.tags)} if job.tags else {}
     metadata |= {"annotations": annotations} if annotations else {}
-    document = {"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec}
+    document = {"apiVersion": JOBS[kind].versions[0], "kind": kind, "metadata": metadata, "spec": spec}
     # what the reader would refuse is not what the job says, so that it differs, too
-    again = read(Fields(document, "", Problems(), lenient=True), Notes())
+    again = read_body(kind, Fields(document, "", Problems(), lenient=True), Notes())
     return Exported(yaml_text.write(document), differences(job, again))

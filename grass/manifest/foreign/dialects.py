@@ -1,30 +1,43 @@
 """The kinds of foreign documents, the versions of each that are read, and their readers.
 
-Used by ``grass.cli.apply`` and ``grass.manifest.job``.
+Used by ``grass.cli.apply``, ``grass.manifest.export.kubernetes`` and ``grass.manifest.job``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from grass.manifest import values
 from grass.manifest.bounds import check_bounds
 from grass.manifest.fields import Fields, Problems
-from grass.manifest.foreign import mars_job, mpi_job, pytorch_job, scaling, tf_job, training_job
+from grass.manifest.foreign import mars_job, mpi_job, pytorch_job, run_policy, scaling, tf_job, training_job
+from grass.manifest.foreign.metadata import Metadata, read_metadata
 from grass.manifest.foreign.notes import Notes
 from grass.manifest.foreign.scaling import ScaleRequest
 from grass.model.job import Job
 
-JOBS: Mapping[str, tuple[tuple[str, ...], Callable[..., Job]]] = MappingProxyType(
+
+class Dialect(NamedTuple):
+    """A kind of job of another system. ``read`` gets the section ``spec``; None: it names no tasks.
+
+    ``annotations``: those it knows, and why they are refused; empty: they are taken.
+    """
+
+    versions: tuple[str, ...]
+    annotations: Mapping[str, str]
+    read: Callable[[Fields, Notes, Metadata], Job | None]
+
+
+JOBS: Mapping[str, Dialect] = MappingProxyType(
     {
-        training_job.DIALECT: (training_job.VERSIONS, training_job.read_job),
-        mars_job.DIALECT: (mars_job.VERSIONS, mars_job.read_job),
-        pytorch_job.DIALECT: (pytorch_job.VERSIONS, pytorch_job.read_job),
-        tf_job.DIALECT: (tf_job.VERSIONS, tf_job.read_job),
-        mpi_job.DIALECT: (mpi_job.VERSIONS, mpi_job.read_job),
+        training_job.DIALECT: Dialect(training_job.VERSIONS, training_job.ANNOTATIONS, training_job.read_job),
+        mars_job.DIALECT: Dialect(mars_job.VERSIONS, mars_job.ANNOTATIONS, mars_job.read_job),
+        pytorch_job.DIALECT: Dialect(pytorch_job.VERSIONS, run_policy.ANNOTATIONS, pytorch_job.read_job),
+        tf_job.DIALECT: Dialect(tf_job.VERSIONS, run_policy.ANNOTATIONS, tf_job.read_job),
+        mpi_job.DIALECT: Dialect(mpi_job.VERSIONS, run_policy.ANNOTATIONS, mpi_job.read_job),
     }
 )
 SCALES = MappingProxyType(
@@ -34,7 +47,7 @@ SCALES = MappingProxyType(
     }
 )
 VERSIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {kind: versions for kind, (versions, _) in (*JOBS.items(), *SCALES.items())}
+    {kind: job.versions for kind, job in JOBS.items()} | {kind: versions for kind, (versions, _) in SCALES.items()}
 )
 
 
@@ -51,7 +64,7 @@ def is_scale(document: Any) -> bool:
 
 
 def read_job(fields: Fields, warnings: list[str], *, name: str | None = None) -> Job:
-    """Return the job in ``fields``, a foreign document."""
+    """Return the job in ``fields``, a foreign document. ``name``: given by a schedule; None: it is in the file."""
     kind = _read_kind(fields)
     if kind not in JOBS:
         if kind:
@@ -59,10 +72,21 @@ def read_job(fields: Fields, warnings: list[str], *, name: str | None = None) ->
         fields.problems.check()
     fields.raw("status")
     notes = Notes()
-    job = JOBS[kind][1](fields, notes, name=name)
+    job = read_body(kind, fields, notes)
     warnings += notes.lines()
     fields.problems.check()  # the checks of Grass itself know only the components that were made
-    return job
+    return job if name is None else replace(job, name=name)
+
+
+def read_body(kind: str, fields: Fields, notes: Notes) -> Job:
+    """Return the job in ``fields``, whose kind and version are known."""
+    dialect = JOBS[kind]
+    about = read_metadata(fields, notes, dialect.annotations)
+    spec = fields.section("spec")
+    if spec is None:
+        fields.problems.add(fields.at("spec"), "is missing")
+    job = None if spec is None else dialect.read(spec, notes, about)
+    return job or Job(about.name, {}, ())
 
 
 def parse_scale(document: Any, *, source: str = "") -> ParsedScale:

@@ -18,7 +18,7 @@ from grass.manifest import values
 from grass.manifest.fields import Fields
 from grass.manifest.foreign import quantity
 from grass.manifest.foreign.mars_memory import read_tuning
-from grass.manifest.foreign.metadata import read_metadata
+from grass.manifest.foreign.metadata import Metadata
 from grass.manifest.foreign.notes import Notes
 from grass.manifest.foreign.pod_clean import CleanPods
 from grass.manifest.foreign.replica import Replica, RestartPolicy, component_of, read_replica, restart_of
@@ -62,14 +62,8 @@ class _Success(str, Enum):
 _CLEAN = {CleanPods.ALL: Clean.ALL, CleanPods.RUNNING: Clean.RUNNING, CleanPods.NONE: Clean.NONE}
 
 
-def read_job(fields: Fields, notes: Notes, *, name: str | None = None) -> Job:
-    """Return the job in ``fields``. ``name``: given by a schedule; None: the name is in the file."""
-    called, labels, annotations = read_metadata(fields, notes, ANNOTATIONS)
-    version = annotations.get(VERSION, "")
-    spec = fields.section("spec")
-    if spec is None:
-        fields.problems.add(fields.at("spec"), "is missing")
-        return Job(name or called, {}, ())
+def read_job(spec: Fields, notes: Notes, about: Metadata) -> Job | None:
+    version = about.annotations.get(VERSION, "")
     roles = _read_roles(spec, notes)
     limit = spec.read("backoffLimit", values.whole(0, 1_000_000), None)
     success = spec.read("successPolicy", values.one_of(_Success), _Success.DEFAULT)
@@ -82,16 +76,16 @@ def read_job(fields: Fields, notes: Notes, *, name: str | None = None) -> Job:
     ending = _read_ending(spec)
     spec.done()
     if SCHEDULER not in roles or WORKER not in roles:
-        return Job(name or called, {}, ())
+        return None
     make = _old_components if is_old_mars(version) else _new_components
     components, chief = make(roles, _Tuned(limit, version, options), notes)
     done = WORKER if success is _Success.ALL_WORKERS else chief
     return Job(
-        name=name or called,
+        name=about.name,
         components=components,
         success=(done,),
         fail_fast=False,
-        tags=labels,
+        tags=about.labels,
         dialect=DIALECT,
         ending=ending,
     )

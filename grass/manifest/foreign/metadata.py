@@ -1,12 +1,13 @@
 """Reads ``metadata`` of a foreign document: the name of the job, and its labels as tags.
 
-Used by ``mars_job``, ``mpi_job``, ``pytorch_job``, ``scaling``, ``tf_job`` and ``training_job``.
+Used by ``dialects`` and ``scaling``; each dialect gets what it says.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import NamedTuple
 
 from grass.manifest import values
 from grass.manifest.fields import Fields
@@ -29,20 +30,26 @@ IGNORED: Mapping[str, str] = MappingProxyType(
 _GENERATED = "the job is named without the random end; each run of it has an id with one"
 
 
-def read_metadata(
-    fields: Fields, notes: Notes, known: Mapping[str, str] = MappingProxyType({})
-) -> tuple[str, dict[str, str], dict[str, str]]:
-    """Return name, labels and the known annotations. ``known``: annotation → why it is refused; empty: it is taken."""
+class Metadata(NamedTuple):
+    """What a document says of the job as a whole. ``annotations``: those that its dialect knows."""
+
+    name: str
+    labels: dict[str, str]
+    annotations: Mapping[str, str]
+
+
+def read_metadata(fields: Fields, notes: Notes, known: Mapping[str, str] = MappingProxyType({})) -> Metadata:
+    """Read ``metadata``. ``known``: annotation → why it is refused; empty: it is taken."""
     section = fields.section("metadata")
     if section is None:
         fields.problems.add(fields.at("metadata"), "is missing; it names the job")
-        return "", {}, {}
+        return Metadata("", {}, {})
     name = _read_name(section, notes)
-    labels = _read_texts(section, "labels")
+    labels = _read_labels(section)
     annotations = _read_annotations(section, notes, known)
     notes.ignore(section, {key: why for key, why in IGNORED.items() if key != "annotations"})
     section.done()
-    return name, labels, annotations
+    return Metadata(name, labels, annotations)
 
 
 def _read_name(section: Fields, notes: Notes) -> str:
@@ -53,11 +60,11 @@ def _read_name(section: Fields, notes: Notes) -> str:
     return section.parsed(section.at("generateName"), values.name, prefix.rstrip("-."), "")
 
 
-def _read_texts(section: Fields, key: str) -> dict[str, str]:
-    texts = section.section(key)
-    if texts is None:
+def _read_labels(section: Fields) -> dict[str, str]:
+    labels = section.section("labels")
+    if labels is None:
         return {}
-    return {name: texts.parsed(texts.at(name), values.scalar_text, value, "") for name, value in texts.entries()}
+    return {name: labels.parsed(labels.at(name), values.scalar_text, value, "") for name, value in labels.entries()}
 
 
 def _read_annotations(section: Fields, notes: Notes, known: Mapping[str, str]) -> dict[str, str]:

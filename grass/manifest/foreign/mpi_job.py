@@ -14,11 +14,10 @@ from types import MappingProxyType
 
 from grass.manifest import values
 from grass.manifest.fields import Fields
-from grass.manifest.foreign.metadata import read_metadata
+from grass.manifest.foreign.metadata import Metadata
 from grass.manifest.foreign.notes import Notes
 from grass.manifest.foreign.replica import Replica, RestartPolicy
 from grass.manifest.foreign.run_policy import (
-    ANNOTATIONS,
     KUBEDL,
     KUBEFLOW,
     RunPolicy,
@@ -57,13 +56,7 @@ _FRAMEWORKS = {
 }
 
 
-def read_job(fields: Fields, notes: Notes, *, name: str | None = None) -> Job:
-    """Return the job in ``fields``. ``name``: given by a schedule; None: the name is in the file."""
-    called, labels, _ = read_metadata(fields, notes, ANNOTATIONS)
-    spec = fields.section("spec")
-    if spec is None:
-        fields.problems.add(fields.at("spec"), "is missing")
-        return Job(name or called, {}, ())
+def read_job(spec: Fields, notes: Notes, about: Metadata) -> Job | None:
     policy = read_run_policy(spec, notes)
     roles = read_roles(spec, "mpiReplicaSpecs", ("Launcher", "Worker"), notes)
     only_one(roles, LAUNCHER, spec)
@@ -78,14 +71,14 @@ def read_job(fields: Fields, notes: Notes, *, name: str | None = None) -> Job:
             path = f"{spec.at('mpiReplicaSpecs')}.{named}"
             spec.problems.add(path, "is missing; an MPIJob has a Launcher and Workers")
     if LAUNCHER not in roles or WORKER not in roles:
-        return Job(name or called, {}, ())
+        return None
     return Job(
-        name=name or called,
+        name=about.name,
         components=_components(roles[LAUNCHER], roles[WORKER], policy, slots, kind, notes),
         success=(LAUNCHER,),
         fail_fast=False,
         gang=(WORKER,),
-        tags=labels,
+        tags=about.labels,
         dialect=DIALECT,
         ending=policy.ending,
     )

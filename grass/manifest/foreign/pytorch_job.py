@@ -14,10 +14,10 @@ from typing import Any
 
 from grass.manifest import values
 from grass.manifest.fields import Fields
-from grass.manifest.foreign.metadata import read_metadata
+from grass.manifest.foreign.metadata import Metadata
 from grass.manifest.foreign.notes import Notes
 from grass.manifest.foreign.replica import Replica, RestartPolicy, component_of
-from grass.manifest.foreign.run_policy import ANNOTATIONS, KUBEDL, KUBEFLOW, only_one, read_roles, read_run_policy
+from grass.manifest.foreign.run_policy import KUBEDL, KUBEFLOW, only_one, read_roles, read_run_policy
 from grass.manifest.native import MAX_REPLICAS, UNKNOWN_COMMAND
 from grass.model.framework import Framework, FrameworkName, Option
 from grass.model.job import Component, Job
@@ -47,13 +47,7 @@ class _Elastic:
     restarts: int | None = None
 
 
-def read_job(fields: Fields, notes: Notes, *, name: str | None = None) -> Job:
-    """Return the job in ``fields``. ``name``: given by a schedule; None: the name is in the file."""
-    called, labels, _ = read_metadata(fields, notes, ANNOTATIONS)
-    spec = fields.section("spec")
-    if spec is None:
-        fields.problems.add(fields.at("spec"), "is missing")
-        return Job(name or called, {}, ())
+def read_job(spec: Fields, notes: Notes, about: Metadata) -> Job | None:
     policy = read_run_policy(spec, notes)
     roles = read_roles(spec, "pytorchReplicaSpecs", ("Master", "Worker"), notes)
     only_one(roles, MASTER, spec)
@@ -62,7 +56,7 @@ def read_job(fields: Fields, notes: Notes, *, name: str | None = None) -> Job:
     spec.done()
     chief = roles.get(MASTER) or roles.get(COMPONENT)
     if chief is None:
-        return Job(name or called, {}, ())
+        return None
     _check_same(roles, spec)
     _check_elastic(roles, elastic, spec)
     again = policy.restart(chief, RestartPolicy.ON_FAILURE)
@@ -70,11 +64,11 @@ def read_job(fields: Fields, notes: Notes, *, name: str | None = None) -> Job:
     if chief.pod.command is None:
         spec.problems.add(f"{chief.path}.template.spec.containers[0].command", "is missing; it says what the tasks run")
     return Job(
-        name=name or called,
+        name=about.name,
         components={COMPONENT: _ranks(part, roles, elastic, slots, notes)},
         success=(COMPONENT,),
         gang=() if elastic else (COMPONENT,),
-        tags=labels,
+        tags=about.labels,
         dialect=DIALECT,
         ending=policy.ending,
     )

@@ -41,7 +41,7 @@ class ScaleRequest:
 
 
 def read_scale_in(fields: Fields, notes: Notes) -> ScaleRequest:
-    spec, job = _read_head(fields, notes)
+    spec, job = _read_head(fields)
     section = spec.section("toDelete") if spec is not None else None
     if spec is None or section is None:
         if spec is not None:
@@ -62,7 +62,7 @@ def read_scale_in(fields: Fields, notes: Notes) -> ScaleRequest:
 
 
 def read_scale_out(fields: Fields, notes: Notes) -> ScaleRequest:
-    spec, job = _read_head(fields, notes)
+    spec, job = _read_head(fields)
     section = spec.section("toAdd") if spec is not None else None
     if spec is None or section is None:
         if spec is not None:
@@ -73,7 +73,7 @@ def read_scale_out(fields: Fields, notes: Notes) -> ScaleRequest:
     return ScaleRequest(job, count, (), _read_rest(spec, notes), path=section.at("count"))
 
 
-def _read_head(fields: Fields, notes: Notes) -> tuple[Fields | None, str]:
+def _read_head(fields: Fields) -> tuple[Fields | None, str]:
     """Return ``spec``, and the name of the job that ``selector`` gives."""
     if fields.has("metadata"):
         read_metadata(fields, Notes())  # the request needs no name

@@ -12,11 +12,10 @@ from types import MappingProxyType
 
 from grass.manifest import values
 from grass.manifest.fields import Fields
-from grass.manifest.foreign.metadata import read_metadata
+from grass.manifest.foreign.metadata import Metadata
 from grass.manifest.foreign.notes import Notes
 from grass.manifest.foreign.replica import Replica, RestartPolicy, component_of
 from grass.manifest.foreign.run_policy import (
-    ANNOTATIONS,
     KUBEDL,
     KUBEFLOW,
     RunPolicy,
@@ -46,13 +45,7 @@ class _Success(str, Enum):
     ALL_WORKERS = "AllWorkers"
 
 
-def read_job(fields: Fields, notes: Notes, *, name: str | None = None) -> Job:
-    """Return the job in ``fields``. ``name``: given by a schedule; None: the name is in the file."""
-    called, labels, _ = read_metadata(fields, notes, ANNOTATIONS)
-    spec = fields.section("spec")
-    if spec is None:
-        fields.problems.add(fields.at("spec"), "is missing")
-        return Job(name or called, {}, ())
+def read_job(spec: Fields, notes: Notes, about: Metadata) -> Job | None:
     policy = read_run_policy(spec, notes)
     roles = read_roles(spec, "tfReplicaSpecs", ROLES, notes)
     for role in CHIEFS:
@@ -64,17 +57,17 @@ def read_job(fields: Fields, notes: Notes, *, name: str | None = None) -> Job:
     if chief is None:
         if roles:
             spec.problems.add(spec.at("tfReplicaSpecs"), "must have a Worker, a Chief or a Master")
-        return Job(name or called, {}, ())
+        return None
     done = "worker" if success is _Success.ALL_WORKERS and "worker" in roles else chief
     first = done == "worker" and success is _Success.DEFAULT
     components = {role: _component(role, replica, policy, spec) for role, replica in roles.items()}
     return Job(
-        name=name or called,
+        name=about.name,
         components=components,
         success=(done,),
         fail_fast=True,
         gang=tuple(components),
-        tags=labels,
+        tags=about.labels,
         dialect=DIALECT,
         ending=replace(policy.ending, enough={"worker": Enough.INDEX0} if first else {}),
     )

@@ -16,7 +16,7 @@ from types import MappingProxyType
 
 from grass.manifest import values
 from grass.manifest.fields import Fields
-from grass.manifest.foreign.metadata import read_metadata
+from grass.manifest.foreign.metadata import Metadata
 from grass.manifest.foreign.notes import Notes
 from grass.manifest.foreign.pod_clean import CleanPods
 from grass.manifest.foreign.replica import ET_RETRYABLE, Replica, RestartPolicy, component_of, read_replica, restart_of
@@ -71,13 +71,7 @@ class _Attach(str, Enum):
     KUBEXEC = "kubexec"
 
 
-def read_job(fields: Fields, notes: Notes, *, name: str | None = None) -> Job:
-    """Return the job in ``fields``. ``name``: given by a schedule; None: the name is in the file."""
-    called, labels, _ = read_metadata(fields, notes, ANNOTATIONS)
-    spec = fields.section("spec")
-    if spec is None:
-        fields.problems.add(fields.at("spec"), "is missing")
-        return Job(name or called, {}, ())
+def read_job(spec: Fields, notes: Notes, about: Metadata) -> Job | None:
     launcher, worker = _read_replicas(spec, notes)
     slots = spec.read("slotsPerWorker", values.whole(1, 1024), None)
     if spec.read("launcherAttachMode", values.one_of(_Attach), None) is not None:
@@ -85,18 +79,18 @@ def read_job(fields: Fields, notes: Notes, *, name: str | None = None) -> Job:
     ending = _read_ending(spec)
     spec.done()
     if launcher is None or worker is None:
-        return Job(name or called, {}, ())
+        return None
     if launcher.policy not in (None, RestartPolicy.NEVER):
         notes.add(f"{launcher.path}.restartPolicy", "ignored, as et-operator does; see restartPolicy of the job")
     components = launched(launcher, worker, slots, notes)
     again = restart_of(worker.policy or RestartPolicy.NEVER, None, ET_RETRYABLE)
     components[WORKER] = replace(components[WORKER], restart=again)
     return Job(
-        name=name or called,
+        name=about.name,
         components=components,
         success=(LAUNCHER,),
         fail_fast=False,
-        tags=labels,
+        tags=about.labels,
         dialect=DIALECT,
         ending=ending,
     )
