@@ -28,11 +28,14 @@ from grass.tls_files import MASTER, identity
 from grass.wire.hello import Probe
 from node.agent import gpu
 from node.agent.environment import inherited
+from node.agent.inbox import Inbox
 from node.agent.loop import NodeAgent
 from node.agent.probe_record import mounted, share_is_mounted
 from node.agent.shipper import Shipper
 from node.agent.shutdown import machine_shuts_down
 from node.agent.task_redis import Proof, TaskRedis
+from node.agent.this_machine import ThisMachine
+from node.membership.service import Service
 from node.runtime.registry import open_runtimes
 
 PROBE_AGAIN = 30.0
@@ -57,19 +60,22 @@ def main(path: str) -> int:
     gpus = gpu.devices()
     sound = [device.id for device in gpus if device.uuid]
     result = _probe(config, sound, notifier, key) if config.node.probe else None
-    store = NodeStore(backend, Keys(config.key_prefix), config.node.name)
-    agent = NodeAgent(
+    keys, inbox = Keys(config.key_prefix), Inbox()
+    store = NodeStore(backend, keys, config.node.name)
+    runtime = open_runtimes(config, functools.partial(share_is_mounted, config), store.signed_off)
+    machine = ThisMachine(
         config,
-        store,
-        open_runtimes(config, functools.partial(share_is_mounted, config), store.signed_off),
-        lambda on_complete, on_output: Shipper(config, key, on_complete=on_complete, on_output=on_output),
         inherited(whole_environment()),
         gpus,
-        notifier.beat,
+        inbox.wake,
+        runtime.roots,
+        store.usage,
         result,
         mounted(config) if config.node.probe else None,
-        SharedStore(backend, Keys(config.key_prefix)),
     )
+    shipper = Shipper(config, key, on_complete=inbox.shipped, on_output=machine.own_figures.found)
+    service = Service(config, SharedStore(backend, keys), inbox.left)
+    agent = NodeAgent(config, store, runtime, machine, shipper, service, inbox, notifier.beat)
     signal.signal(signal.SIGINT, lambda *_: agent.stop())
     signal.signal(signal.SIGTERM, lambda *_: threading.Thread(target=_end_agent, args=(agent,), daemon=True).start())
     if result is not None and not result.passed:

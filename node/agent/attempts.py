@@ -4,7 +4,6 @@ Called by the loop only, in its thread."""
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
@@ -195,20 +194,6 @@ class Attempts:
             cwd=launch.cwd or scratch,
             inside=inside,
         )
-
-
-def port_in_use(ports: Mapping[str, int]) -> int | None:
-    """Return the first of these ports that a program listens on."""
-    for port in ports.values():
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind(("", port))
-            except PermissionError:
-                continue  # below 1024: only the task itself can check
-            except OSError:
-                return port
-    return None
 
 
 def ended_event(attempt: Observed, sizes: dict[str, int], usage: TaskTotals | None, software: dict[str, str]) -> Ended:

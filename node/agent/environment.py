@@ -5,7 +5,7 @@ The names of the variables are a public interface (docs/reference)."""
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import PurePosixPath
 from types import MappingProxyType
 
@@ -15,11 +15,10 @@ from grass.model.framework import FrameworkName
 from grass.model.matrix import environment as matrix_environment
 from grass.model.process_settings import with_settings
 from grass.wire.desired import DesiredAttempt
-from grass.wire.gpu import GpuDevice
 from grass.wire.keys import AttemptKey
 from grass.wire.launch import LaunchTemplate
 from node.membership.rendering import NOTHING, Additions, command, launch_environment
-from node.runtime.protocol import Launch, Observed, Start
+from node.runtime.protocol import Launch, Start
 from node.runtime.registry import chosen, kind
 
 NO_SETTINGS: Mapping[str, int] = MappingProxyType({})
@@ -184,16 +183,3 @@ def attempt_env(key: str, template: LaunchTemplate, entry: DesiredAttempt, node_
     if node_gpus:  # a task that asked for none must not use the devices of others
         env["CUDA_VISIBLE_DEVICES"] = ",".join(str(device) for device, _ in entry.gpus)
     return env
-
-
-def software(
-    attempt: Observed, entry: DesiredAttempt, gpus: Sequence[GpuDevice], machine: Mapping[str, str]
-) -> dict[str, str]:
-    """Return what the attempt runs with, besides its own files: digest of its image, driver of its GPUs.
-
-    ``machine``: the same for all attempts of the node. None of it is known later, once the node was upgraded.
-    """
-    own = {device for device, _ in entry.gpus}
-    driver = next((gpu.driver for gpu in gpus if gpu.id in own and gpu.driver), None)
-    known = {"image": attempt.image, "driver": driver, **machine}
-    return {name: text for name, text in known.items() if text}

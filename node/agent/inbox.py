@@ -1,12 +1,14 @@
 """Messages from other threads of the node-agent to its loop. They fill the inbox at any time; the loop empties it.
 
-Used by ``loop``.
+Used by ``loop`` and ``node.agent.__main__``, which hands it to all that has news for the loop.
 """
 
 from __future__ import annotations
 
+import os
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import suppress
 from typing import NamedTuple
 
 from node.agent.readiness import Verdict
@@ -36,14 +38,24 @@ News = Shipped | Left | Checked
 
 
 class Inbox:
-    """Messages that wait for the loop.
+    """Messages that wait for the loop. For all threads, except ``take`` and ``rest``."""
 
-    ``wake`` ends the loop's wait.
-    """
-
-    def __init__(self, wake: Callable[[], None]) -> None:
-        self._wake = wake
+    def __init__(self) -> None:
+        self._descriptor = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._news: deque[News] = deque()
+
+    def fileno(self) -> int:
+        """Return a descriptor that is readable from ``wake`` to ``rest``."""
+        return self._descriptor
+
+    def wake(self) -> None:
+        """Let the loop look at everything once more; also while a signal is handled."""
+        os.eventfd_write(self._descriptor, 1)
+
+    def rest(self) -> None:
+        """Note that the loop is awake."""
+        with suppress(BlockingIOError):
+            os.eventfd_read(self._descriptor)
 
     def shipped(self, key: str) -> None:
         self._add(Shipped(key))
@@ -61,4 +73,4 @@ class Inbox:
 
     def _add(self, news: News) -> None:
         self._news.append(news)
-        self._wake()
+        self.wake()

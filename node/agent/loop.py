@@ -7,41 +7,32 @@ node start, end and are followed by the next ones while redis or the collector i
 from __future__ import annotations
 
 import logging
-import os
-import platform
 import selectors
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 
-import grass
 from grass import clock, trace
 from grass.config import ClusterConfig
 from grass.model.exhaustive import assert_never
 from grass.model.reasons import Reason, ReasonCode
 from grass.store.node_store import Desired, NodeStore, Revoked
-from grass.store.shared_store import SharedStore
 from grass.wire.desired import DesiredChange
-from grass.wire.gpu import GpuDevice
-from grass.wire.hello import Probe
 from grass.wire.keys import LaunchKey
 from grass.wire.task_events import Drained, Ready, Started, TaskEvent, Waiting
-from node.agent import environment, folders
+from node.agent import folders
 from node.agent.attempts import Attempts, LogShipper, ended_event, not_started_event
-from node.agent.conditions import Conditions, together
+from node.agent.conditions import together
 from node.agent.idle_hosts import IdleHosts
 from node.agent.inbox import Checked, Inbox, Left, Shipped
-from node.agent.node_report import NodeReport
+from node.agent.machine import Machine
 from node.agent.readiness import Readiness, Verdict
 from node.agent.reconcile import Reconciliation, launch_key
 from node.agent.redis_threads import Changes, Reports
-from node.agent.running_tasks import RunningTasks
 from node.agent.shutdown import BLOCKED, Shutdown
 from node.agent.starts import Starts
 from node.membership import revoked_nodes
-from node.membership.late_files import LateFiles
 from node.membership.service import Service
 from node.runtime import shutdown_note, task_commands
 from node.runtime.protocol import Listed, Observed, Runtime, RuntimeEvent, Stop
@@ -60,10 +51,8 @@ log = logging.getLogger(__name__)
 class NodeAgent:
     """The loop of one node. ``run`` returns after ``stop``; tasks run on.
 
-    ``shipper`` makes the log shipper. Its arguments are called with the key of each attempt whose log is complete, and
-    with key, text and time of each block of standard output that was delivered. ``alive`` is called at every turn, at
-    least with every heartbeat. ``probe``: its result, for the hello. ``mounted``: the share's mount point when the node
-    passed its probe. ``shared``: the store for values that tasks share; None: no membership API.
+    ``inbox`` gets what the shipper, the service and the machine have to say. ``alive`` is called at every turn, at
+    least with every heartbeat.
     """
 
     def __init__(
@@ -71,26 +60,23 @@ class NodeAgent:
         config: ClusterConfig,
         store: NodeStore,
         runtime: Runtime,
-        shipper: Callable[[Callable[[str], None], Callable[[str, str, float], None]], LogShipper],
-        base_env: Mapping[str, str],
-        gpus: Sequence[GpuDevice],
+        machine: Machine,
+        shipper: LogShipper,
+        service: Service,
+        inbox: Inbox,
         alive: Callable[[], None] = lambda: None,
-        probe: Probe | None = None,
-        mounted: str | None = None,
-        shared: SharedStore | None = None,
     ) -> None:
         self._config = config
         self._alive = alive
         self._runtime = runtime
-        machine = {"grass": grass.__version__, "kernel": platform.release()}
-        self._software = partial(environment.software, gpus=gpus, machine=machine)
+        self._machine = machine
+        self._shipper = shipper
+        self._service = service
+        self._late_files = service.late_files
+        self._inbox = inbox
         self._reconciliation = Reconciliation()
-        self._running = RunningTasks(config, gpus, self._reconciliation.entries, runtime.roots, store.usage)
-        self._conditions = Conditions(config, self.wake, mounted)
-        self._report = NodeReport(config, gpus, self._running.gpus, probe, base_env.get("PATH"))
         self._blocked_by: tuple[Reason, ...] = ()
         """Why nothing starts now."""
-        self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._stopping = False
         self._timers = Timers()
         self._turn = threading.Lock()
@@ -103,17 +89,13 @@ class NodeAgent:
         """Why this version cannot decode what the master wrote."""
         self._reports = Reports(store, Path(config.home))
         self._removal = folders.Removal(config)
-        self._inbox = Inbox(self.wake)
-        self._late_files = LateFiles()
-        self._service = Service(config, shared, self._inbox.left, self._late_files)
-        self._starts = Starts(config, runtime, base_env, len(gpus), self._service, self._late_files)
-        self._shipper = shipper(self._inbox.shipped, self._running.own_figures.found)
-        self._readiness = Readiness(self._inbox.checked)
+        self._starts = Starts(config, runtime, machine, service)
+        self._readiness = Readiness(inbox.checked)
         self._attempts = Attempts(
-            config, self._shipper, self._readiness, self._timers, self._removal, self._stop_one, base_env
+            config, shipper, self._readiness, self._timers, self._removal, self._stop_one, machine.environment
         )
         self._idle_hosts = IdleHosts(
-            self._timers, self._attempts.running, self._service.released, self._commanded, self._inbox.left
+            self._timers, self._attempts.running, service.released, self._commanded, inbox.left
         )
         self._shutdown = Shutdown()
         self._desired = False
@@ -121,13 +103,13 @@ class NodeAgent:
         self._said_hello = False
         self._events: list[TaskEvent] = []
         self._selector = selectors.DefaultSelector()
-        self._selector.register(self._wake, selectors.EVENT_READ)
-        self._selector.register(runtime.fileno(), selectors.EVENT_READ)
+        self._selector.register(inbox, selectors.EVENT_READ)
+        self._selector.register(runtime, selectors.EVENT_READ)
 
     def stop(self) -> None:
         """End the loop; tasks run on. May be called from a signal handler or another thread."""
         self._stopping = True
-        self.wake()
+        self._inbox.wake()
 
     def leave(self) -> None:
         """Tell the master that the machine shuts down, stop all tasks, and end the loop. For any thread."""
@@ -136,20 +118,15 @@ class NodeAgent:
                 log.info("the machine shuts down; its tasks are stopped")
                 shutdown_note.write(self._config.node_dir, shutdown_note.Note(clock.boot_id(), clock.wall()))
                 self._shutdown.begin(clock.steady())
-        self.wake()
-
-    def wake(self) -> None:
-        """Let the loop look at everything once more. For any thread, also while a signal is handled."""
-        os.eventfd_write(self._wake, 1)
+        self._inbox.wake()
 
     def run(self) -> None:
         """Run until ``stop``, then end the threads. Tasks run on."""
         Path(self._config.node_dir).mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._conditions.start()
-        self._report.start()
-        self._blocked_by = self._conditions.now()
+        self._machine.start(self._reconciliation.entries)
+        self._blocked_by = self._machine.conditions()
         self._starts.hold(bool(self._blocked_by))
-        for part in (self._changes, self._reports, self._shipper, self._removal, self._running):
+        for part in (self._changes, self._reports, self._shipper, self._removal):
             part.start()
         try:
             while not self._stopping:
@@ -161,10 +138,8 @@ class NodeAgent:
                     self._go_on_leaving(clock.steady())
                     self._waits_until = self._due()
         finally:
-            for threads in (self._changes, self._service, self._readiness, self._running):
+            for threads in (self._changes, self._service, self._readiness, self._machine):
                 threads.stop()
-            self._conditions.stop()
-            self._report.stop()
             self._reports.stop(LAST_REPORTS)
             self._shipper.stop()
             self._removal.stop()
@@ -190,8 +165,7 @@ class NodeAgent:
     def _wait(self) -> None:
         until = self._waits_until
         self._selector.select(None if until is None else max(0.0, until - clock.steady()))
-        with suppress(BlockingIOError):
-            os.eventfd_read(self._wake)
+        self._inbox.rest()
 
     # take
 
@@ -215,7 +189,7 @@ class NodeAgent:
             self._act()
             due, waits_until = self._due(), self._waits_until
             if due is not None and (waits_until is None or due < waits_until):
-                self.wake()
+                self._inbox.wake()
 
     def _take(self) -> None:
         self._events_of_runtime += self._runtime.receive()
@@ -247,7 +221,7 @@ class NodeAgent:
     def _on_desired(self, desired: Desired) -> None:
         if not self._desired:
             self._desired = True
-            self.wake()  # events of the runtime may wait for this
+            self._inbox.wake()  # events of the runtime may wait for this
         self._write_addresses(desired.addresses)
         self._service.reset(desired.membership, desired.launch)
         self._reconciliation.reset(desired.entries, desired.launch)
@@ -283,9 +257,9 @@ class NodeAgent:
             self._said_hello = True
             self._attempts.resume(known, self._reconciliation.entries)
             self._resume_waiting(known)
-            self._reports.hello(self._report.hello(self._blocked_by))
+            self._reports.hello(self._machine.hello(self._blocked_by))
             self._beat()
-        self._running.listed(list(known))
+        self._machine.listed(list(known))
         self._attempts.relisted()
         for attempt in listed.attempts:
             self._on_attempt(attempt)
@@ -295,23 +269,21 @@ class NodeAgent:
         key = attempt.key
         entry = self._reconciliation.entries.get(key)
         if attempt.ended is not None:
-            self._running.ended(attempt)
+            used = self._machine.ended(attempt)
             sizes = self._attempts.ended(attempt)
             self._reconciliation.ended(key)
             if entry is not None:
-                used = self._running.used(attempt, entry.gpus)
                 if attempt.code == 0 and attempt.reason is None and attempt.since is not None:
                     ended = clock.steady() - max(0.0, clock.wall() - attempt.ended)
-                    attempt = attempt._replace(reason=self._conditions.absences.loss(attempt.since, ended))
-                self._events.append(ended_event(attempt, sizes, used, self._software(attempt, entry)))
+                    attempt = attempt._replace(reason=self._machine.loss(attempt.since, ended))
+                self._events.append(ended_event(attempt, sizes, used, self._machine.software(attempt)))
             return
-        if attempt.pid is not None:
-            self._running.started(key, attempt.pid, attempt.since)
+        self._machine.started(attempt)
         if attempt.stopping and entry is not None and entry.stop_grace is not None:
-            self._running.stopping(key, entry.stop_grace)  # an earlier agent may have stopped it
+            self._machine.stopping(key, entry.stop_grace)  # an earlier agent may have stopped it
         if self._attempts.started(attempt, entry, self._reconciliation.launches.get(launch_key(key))) and entry:
             started = attempt.started or clock.wall()
-            software = self._software(attempt, entry)
+            software = self._machine.software(attempt)
             self._events.append(Started(key, started, attempt.pid, attempt.prepared, software))
 
     def _take_verdict(self, verdict: Verdict, key: str, failure: str) -> None:
@@ -334,12 +306,12 @@ class NodeAgent:
         """Return the reasons why nothing may start on this node now."""
         shutdown = BLOCKED if self._shutdown.begun else None
         troubles = (shutdown, self._late_files.trouble(), self._runtime.trouble())
-        return (*self._conditions.now(), *self._running.cannot_end(), *(each for each in troubles if each))
+        return (*self._machine.conditions(), *(each for each in troubles if each))
 
     def _on_unreadable(self, problem: str) -> None:
         """Send a hello at once, so that the master learns which protocol this node speaks. Called in a thread."""
         if problem and not self._unreadable:
-            self._reports.hello(self._report.hello(self._blocked_by))
+            self._reports.hello(self._machine.hello(self._blocked_by))
         self._unreadable = problem
 
     def _check_conditions(self) -> None:
@@ -352,7 +324,7 @@ class NodeAgent:
         self._starts.hold(bool(self._blocked_by))
         self._report_blocked(self._reconciliation.handed_over())
         if self._said_hello:
-            self._reports.heartbeat(self._report.heartbeat(self._blocked_by))
+            self._reports.heartbeat(self._machine.heartbeat(self._blocked_by))
 
     def _resume_waiting(self, known: Mapping[str, Observed]) -> None:
         """Define the launches of waiting attempts again: an earlier agent may have held them back, or not."""
@@ -376,12 +348,12 @@ class NodeAgent:
         if actions.stop:
             self._runtime.stop([Stop(key, grace) for key, grace in actions.stop.items()])
             for key, grace in actions.stop.items():
-                self._running.stopping(key, grace)
+                self._machine.stopping(key, grace)
         for key in actions.not_started:
             self._events.append(not_started_event(key, None))
         if actions.forget:
             self._runtime.forget(actions.forget)
-            self._running.forget(actions.forget)
+            self._machine.forget(actions.forget)
             for key in actions.forget:
                 self._attempts.release(key)
         if self._events:
@@ -398,15 +370,15 @@ class NodeAgent:
     def _refuse(self, key: str, reason: Reason) -> None:
         self._events.append(not_started_event(key, reason))
         self._reconciliation.ended(key)
-        self.wake()  # another attempt may start instead
+        self._inbox.wake()  # another attempt may start instead
 
     def _stop_one(self, stop: Stop) -> None:
         self._runtime.stop([stop])
-        self._running.stopping(stop.key, stop.grace)
+        self._machine.stopping(stop.key, stop.grace)
 
     def _beat(self) -> None:
-        self._events += [Waiting(key, reason) for key, reason in self._running.look_for_stuck().items()]
+        self._events += [Waiting(key, reason) for key, reason in self._machine.cannot_end().items()]
         self._late_files.again()
         task_commands.end_abandoned(self._config)
-        self._reports.heartbeat(self._report.heartbeat(self._blocked_by))
+        self._reports.heartbeat(self._machine.heartbeat(self._blocked_by))
         self._timers.at(clock.steady() + HEARTBEAT, self._beat)

@@ -2,7 +2,7 @@
 
 The log shipper hands over each block of output that was delivered; most hold no such line, which one search finds out.
 The usage sampler takes the points with each sample. What a task prints is bounded here: names, and points per sample.
-Used by ``running_tasks`` and ``usage_sampler``.
+Used by ``this_machine`` and ``usage_sampler``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Which programs of frameworks processes of this node find on their PATH, for the hello and heartbeats.
 
 Looked for now and then in a thread of its own: somebody may install one, and a folder of the PATH may be on a file
-server that does not answer. Used by ``node_report``.
+server that does not answer. Used by ``this_machine``.
 """
 
 from __future__ import annotations

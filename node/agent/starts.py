@@ -17,9 +17,8 @@ from grass.wire.desired import DesiredAttempt
 from grass.wire.keys import LaunchKey
 from grass.wire.launch import LaunchTemplate
 from node.agent import environment, folders
-from node.agent.attempts import port_in_use
+from node.agent.machine import Machine
 from node.agent.reconcile import launch_key
-from node.membership.late_files import LateFiles
 from node.membership.service import Service
 from node.runtime.protocol import Runtime, Start
 from node.runtime.registry import chosen
@@ -28,26 +27,13 @@ log = logging.getLogger(__name__)
 
 
 class Starts:
-    """Gives the runtime what it needs, and starts attempts.
+    """Gives the runtime what it needs, and starts attempts."""
 
-    ``base_env``: the environment that tasks inherit. ``gpus``: number of devices of the node.
-    """
-
-    def __init__(
-        self,
-        config: ClusterConfig,
-        runtime: Runtime,
-        base_env: Mapping[str, str],
-        gpus: int,
-        service: Service,
-        late_files: LateFiles,
-    ) -> None:
+    def __init__(self, config: ClusterConfig, runtime: Runtime, machine: Machine, service: Service) -> None:
         self._config = config
         self._runtime = runtime
-        self._base_env = base_env
-        self._gpus = gpus
+        self._machine = machine
         self._service = service
-        self._late_files = late_files
         self._defined: dict[str, LaunchTemplate] = {}
         """Launches that the runtime has."""
         self._held = False
@@ -60,7 +46,7 @@ class Starts:
 
     def define(self, name: str, template: LaunchTemplate) -> None:
         """Give the runtime a launch, or a newer version of it."""
-        launch = environment.launch(self._config, template, self._base_env, present())
+        launch = environment.launch(self._config, template, self._machine.environment, present())
         self._runtime.define({name: launch._replace(width=0) if self._held else launch})
         self._defined[name] = template
 
@@ -93,7 +79,9 @@ class Starts:
             self._runtime.start(starts)
         for name in fresh:  # tasks of a job without ports expect the file, too
             job_id = LaunchKey.parse(name).job_id
-            self._late_files.write(job_id, "empty addresses", partial(folders.make_addresses, self._config, job_id))
+            self._service.late_files.write(
+                job_id, "empty addresses", partial(folders.make_addresses, self._config, job_id)
+            )
         return refused
 
     def _prepare(
@@ -111,12 +99,14 @@ class Starts:
             if self._defined.get(name) is not template:
                 self.define(name, template)
                 fresh.append(name)
-            if entry.ports and (port := port_in_use(entry.ports)):
+            if entry.ports and (port := self._machine.taken(entry.ports)):
                 return Reason(ReasonCode.PORT_TAKEN, f"port {port} of this node is in use by another program")
             # only frameworks look at what the task inherits
-            inherited = environment.of_shell(self._config, template, self._base_env) if template.framework else {}
+            inherited = (
+                environment.of_shell(self._config, template, self._machine.environment) if template.framework else {}
+            )
             added = self._service.additions(key, template, entry, inherited)
-            return environment.start(key, name, template, entry, self._gpus, added)
+            return environment.start(key, name, template, entry, self._machine.visible_gpus, added)
         except InputError as error:
             return Reason(ReasonCode.CANNOT_START, f"cannot start: {error}")
         except Exception as error:

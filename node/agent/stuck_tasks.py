@@ -1,7 +1,7 @@
 """Tasks that do not end after KILL, because one of their processes waits in the kernel (state D).
 
 The cause is a share, a disk or a driver that does not answer: KILL has no effect until it does. Used by
-``running_tasks``; the loop reports it to the master. Reads only those files in /proc that never wait for the process.
+``this_machine``; the loop reports it to the master. Reads only those files in /proc that never wait for the process.
 """
 
 from __future__ import annotations

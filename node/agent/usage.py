@@ -1,4 +1,4 @@
-"""The machine's resources and their use, for hello and heartbeats. Used by ``node_report`` and ``machine_usage``."""
+"""The machine's resources and their use, for hello and heartbeats. Used by ``this_machine`` and ``machine_usage``."""
 
 from __future__ import annotations
 

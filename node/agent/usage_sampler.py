@@ -1,5 +1,5 @@
 """The usage stream of this node: every 2 s one sample of the machine and of each running attempt. Used by
-``running_tasks``.
+``this_machine``.
 
 It has a thread of its own, which also writes to redis, so the loop never waits for either. While redis is away, samples
 are dropped: histories have a gap then. Totals of attempts are kept, in a file, too, until the attempt is forgotten, so

@@ -1,6 +1,6 @@
 """Versions of what tasks depend on, for the hello: system, kernel, Python, the GPUs' driver, the container engine.
 
-Used by ``node_report``. The engine is asked in a thread of its own, because it may be slow or come up later.
+Used by ``this_machine``. The engine is asked in a thread of its own, because it may be slow or come up later.
 """
 
 from __future__ import annotations

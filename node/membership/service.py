@@ -1,6 +1,6 @@
 """Memberships on this node as the node-agent uses them: it reports what changed, and requests what an attempt gets.
 
-Used by ``node.agent.loop`` and ``node.agent.starts``.
+Made by ``node.agent.__main__``, used by ``node.agent.loop`` and ``node.agent.starts``.
 """
 
 from __future__ import annotations
@@ -30,11 +30,10 @@ class Service:
     attempt that left by itself.
     """
 
-    def __init__(
-        self, config: ClusterConfig, store: SharedStore | None, drained: Callable[[str], None], late: LateFiles
-    ) -> None:
+    def __init__(self, config: ClusterConfig, store: SharedStore | None, drained: Callable[[str], None]) -> None:
         self._config = config
-        self._memberships = Memberships(config, late)
+        self.late_files = LateFiles()
+        self._memberships = Memberships(config, self.late_files)
         self._values = SharedValues(store, self._memberships) if store else None
         self._drained = drained
         self._server: Server | None = None

@@ -1,7 +1,7 @@
 """Where the kernel's control groups (versions 1 and 2) of a process are, and which of them limit tasks.
 
 Used by ``shepherd``, ``docker.container``, ``isolation.groups``, ``node.agent.container_usage`` and
-``node.agent.node_report``.
+``node.agent.this_machine``.
 """
 
 from __future__ import annotations

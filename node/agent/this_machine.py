@@ -1,0 +1,157 @@
+"""The machine that the node-agent runs on: its resources, its conditions, and what attempts use of it.
+
+Made by ``node.agent.__main__``. The GPU thread and the usage sampler read the running attempts in their own threads.
+"""
+
+from __future__ import annotations
+
+import platform
+import socket
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
+
+import grass
+from grass import clock
+from grass.config import ClusterConfig
+from grass.model.reasons import Reason
+from grass.wire.desired import DesiredAttempt
+from grass.wire.gpu import GpuDevice
+from grass.wire.heartbeat import Heartbeat
+from grass.wire.hello import Hello, Probe
+from grass.wire.usage import TaskTotals, UsageSample
+from node.agent.conditions import Conditions
+from node.agent.gpu import GpuWatch
+from node.agent.own_figures import OwnFigures
+from node.agent.programs import Programs
+from node.agent.stuck_tasks import StuckTasks
+from node.agent.usage import Usage, hello
+from node.agent.usage_sampler import FirstProcess, Running, UsageSampler
+from node.agent.versions import Versions
+from node.runtime import control_groups, task_commands
+from node.runtime.protocol import Observed
+
+
+class ThisMachine:
+    """A ``Machine``.
+
+    ``changed`` is called, in a thread, when its conditions change. ``roots`` returns the processes that adopt the
+    orphans of tasks. ``send`` writes a usage sample to redis. ``probe``: its result, for the hello. ``mounted``: the
+    share's mount point when the node passed its probe.
+    """
+
+    def __init__(
+        self,
+        config: ClusterConfig,
+        inherited: Mapping[str, str],
+        gpus: Sequence[GpuDevice],
+        changed: Callable[[], None],
+        roots: Callable[[], Iterable[int]],
+        send: Callable[[UsageSample], None],
+        probe: Probe | None = None,
+        mounted: str | None = None,
+    ) -> None:
+        self.environment = inherited
+        self.visible_gpus = len(gpus)
+        self._config = config
+        self._gpus = gpus
+        self._roots_of_runtime = roots
+        self._probe = probe
+        self._usage = Usage(config.node_dir)
+        self._programs = Programs(inherited.get("PATH"))
+        self._versions = Versions(config.node.runtimes, gpus)
+        self._conditions = Conditions(config, changed, mounted)
+        self._desired: Mapping[str, DesiredAttempt] = {}
+        self._first: dict[str, FirstProcess] = {}
+        """The running attempts."""
+        self._stuck = StuckTasks()
+        self._cannot_end: dict[str, Reason] = {}
+        self.own_figures = OwnFigures()
+        self._watch = GpuWatch(gpus, self._roots)
+        self._sampler = UsageSampler(config.node_dir, self._sampled, self._watch.reading, send, self.own_figures)
+
+    def start(self, desired: Mapping[str, DesiredAttempt]) -> None:
+        self._desired = desired
+        self._conditions.start()
+        self._programs.start()
+        self._versions.start()
+        self._watch.start()
+        self._sampler.start()
+
+    def stop(self) -> None:
+        for part in (self._watch, self._sampler, self._conditions, self._programs, self._versions):
+            part.stop()
+
+    def hello(self, blocked_by: tuple[Reason, ...]) -> Hello:
+        versions = {**self._versions.now(), **control_groups.limits(self._config.node_dir)}
+        return hello(self._config, self._gpus, self._probe, blocked_by, self._programs.now(), versions)
+
+    def heartbeat(self, blocked_by: tuple[Reason, ...]) -> Heartbeat:
+        return Heartbeat(self._usage.sample(self._watch.reading().samples), blocked_by, self._programs.now())
+
+    def conditions(self) -> tuple[Reason, ...]:
+        return (*self._conditions.now(), *self._cannot_end.values())
+
+    def loss(self, begun: float, ended: float) -> Reason | None:
+        return self._conditions.absences.loss(begun, ended)
+
+    def taken(self, ports: Mapping[str, int]) -> int | None:
+        return next((port for port in ports.values() if _in_use(port)), None)
+
+    def software(self, attempt: Observed) -> dict[str, str]:
+        """Return the digest of its image, the driver of its GPUs, and the same for all attempts here. None of it is
+        known later, once the node was upgraded."""
+        entry = self._desired.get(attempt.key)
+        own = {device for device, _ in entry.gpus} if entry else set()
+        driver = next((gpu.driver for gpu in self._gpus if gpu.id in own and gpu.driver), None)
+        known = {"image": attempt.image, "driver": driver, "grass": grass.__version__, "kernel": platform.release()}
+        return {name: text for name, text in known.items() if text}
+
+    def listed(self, keys: list[str]) -> None:
+        self._sampler.listed(keys)
+
+    def started(self, attempt: Observed) -> None:
+        if attempt.pid is not None:
+            since = clock.steady() if attempt.since is None else attempt.since
+            self._first[attempt.key] = FirstProcess(attempt.pid, since)
+
+    def stopping(self, key: str, grace: float) -> None:
+        self._stuck.stop(key, grace)
+
+    def cannot_end(self) -> dict[str, Reason]:
+        before = self._cannot_end
+        self._cannot_end = self._stuck.look({key: first.pid for key, first in self._first.items()})
+        return {key: reason for key, reason in self._cannot_end.items() if before.get(key) != reason}
+
+    def ended(self, attempt: Observed) -> TaskTotals | None:
+        self._first.pop(attempt.key, None)
+        self._stuck.ended(attempt.key)
+        entry = self._desired.get(attempt.key)
+        return None if entry is None else self._sampler.ended(attempt.key, attempt.spent, entry.gpus, attempt.since)
+
+    def forget(self, keys: list[str]) -> None:
+        self._sampler.forget(keys)
+
+    def _roots(self) -> list[int]:
+        """Return the pids whose descendants belong to tasks: each task, and the process that adopts their orphans."""
+        commands = chain.from_iterable(task_commands.pids(self._config).values())
+        return [*(each.pid for each in self._first.copy().values()), *commands, *self._roots_of_runtime()]
+
+    def _sampled(self) -> dict[str, Running]:
+        """Return the running attempts. Called by the sampler's thread."""
+        desired = ((key, first, self._desired.get(key)) for key, first in self._first.copy().items())
+        commands = task_commands.pids(self._config)
+        return {
+            key: Running(first, entry.gpus, commands.get(key, ())) for key, first, entry in desired if entry is not None
+        }
+
+
+def _in_use(port: int) -> bool:
+    with socket.socket() as trial:
+        trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            trial.bind(("", port))
+        except PermissionError:
+            return False  # below 1024: only the task itself can check
+        except OSError:
+            return True
+    return False

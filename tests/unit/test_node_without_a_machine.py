@@ -1,0 +1,149 @@
+"""The node-agent's loop over a node that is no machine: no /proc, no disk, no devices, attempts without processes."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from grass.model.reasons import Reason, ReasonCode
+from grass.store.backend import Op
+from grass.store.keys import Keys
+from grass.store.memory import MemoryBackend
+from grass.store.node_store import NodeStore
+from grass.wire.codec import encode
+from grass.wire.desired import DesiredAttempt, DesiredChange
+from grass.wire.heartbeat import Heartbeat
+from grass.wire.hello import Hello
+from grass.wire.launch import LaunchTemplate
+from grass.wire.reports import REPORT
+from grass.wire.task_events import Ended, Started, TaskEvent, TaskEvents, Waiting
+from node.agent.inbox import Inbox
+from node.agent.loop import NodeAgent
+from node.agent.shipper import Shipper
+from node.membership.service import Service
+from node.runtime.protocol import Start
+from node.runtime.simulated import SimulatedRuntime
+from tests.support.shepherd_run import cluster_config
+from tests.support.simulated_machine import VERSION, SimulatedMachine
+from tests.support.waiting import wait_until
+
+KEYS = Keys("grass:test:")
+USED = 4000
+"""A port of another program."""
+E = TypeVar("E", Started, Waiting, Ended)
+
+
+def life(start: Start) -> tuple[float, int]:
+    return (100.0, 0) if start.launch == "j-1/long" else (0.05, 3)
+
+
+class Node:
+    """A loop in a thread. The test is its master."""
+
+    def __init__(self, folder: Path) -> None:
+        config = cluster_config(folder)
+        self.backend = MemoryBackend()
+        self.inbox = Inbox()
+        self.machine = SimulatedMachine(self.inbox.wake, [USED], {"j-1/long.1/1"})
+        self.runtime = SimulatedRuntime(life, obstinate=lambda start: start.launch == "j-1/long")
+        store, service = NodeStore(self.backend, KEYS, config.node.name), Service(config, None, self.inbox.left)
+        shipper = Shipper(config, on_complete=self.inbox.shipped)
+        self.agent = NodeAgent(config, store, self.runtime, self.machine, shipper, service, self.inbox)
+        self.thread = threading.Thread(target=self.agent.run)
+        self.name = config.node.name
+        self.hellos: list[Hello] = []
+        self.beats: list[Heartbeat] = []
+        self.events: list[TaskEvent] = []
+        self._changes = 0
+
+    def change(self, change: DesiredChange) -> None:
+        self._changes += 1
+        ops: list[Op] = [("HSET", KEYS.launch(self.name), key, encode(value)) for key, value in change.launch.items()]
+        ops += [("HSET", KEYS.desired(self.name), key, encode(value)) for key, value in change.set.items()]
+        ops += [("HDEL", KEYS.desired(self.name), *change.remove)] if change.remove else []
+        number = str(self._changes)
+        self.backend.apply([*ops, ("XADD", KEYS.changes(self.name), 100, "number", number, "body", encode(change))])
+
+    def start(self, component: str, index: int = 0, **ports: int) -> str:
+        template = LaunchTemplate(job_id="j-1", job="j", component=component, replicas=2, grace=0.0, command="true")
+        key = f"j-1/{component}.{index}/1"
+        self.change(DesiredChange(launch={f"j-1/{component}": template}, set={key: DesiredAttempt(1, ports=ports)}))
+        return key
+
+    def take(self) -> None:
+        stream = KEYS.reports(self.name)
+        entries = self.backend.stream(stream, "0-0", 1000)
+        for _, fields in entries:
+            match REPORT.decode(fields["body"]):
+                case Hello() as hello:
+                    self.hellos.append(hello)
+                case Heartbeat() as heartbeat:
+                    self.beats.append(heartbeat)
+                case TaskEvents(events):
+                    self.events += events
+        if entries:
+            self.backend.apply([("XDEL", stream, *[number for number, _ in entries])])
+
+    def wait(self, condition: Callable[[], object]) -> None:
+        def seen() -> bool:
+            self.take()
+            return bool(condition())
+
+        wait_until(seen)
+
+    def event(self, key: str, kind: type[E]) -> E:
+        found: list[E] = []
+
+        def seen() -> bool:
+            found.extend(each for each in self.events if isinstance(each, kind) and each.key == key)
+            return bool(found)
+
+        self.wait(seen)
+        return found[0]
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[Node]:
+    made = Node(tmp_path)
+    made.thread.start()
+    yield made
+    made.agent.stop()
+    made.thread.join(10)
+    assert not made.thread.is_alive()
+
+
+def test_it_says_hello_for_what_it_runs_on_and_its_attempts_start_end_and_are_forgotten(node: Node) -> None:
+    node.wait(lambda: node.hellos and node.beats)
+    assert (node.hellos[0].version, node.hellos[0].resources.cpu) == (VERSION, 4000)
+    key = node.start("short")
+    started, ended = node.event(key, Started), node.event(key, Ended)
+    assert started.software == ended.software == {"grass": VERSION}
+    assert ended.code == 3 and ended.usage is not None and ended.usage.cpu == 1.0
+    assert node.machine.known == {key}
+    node.change(DesiredChange(remove=(key,)))
+    node.wait(lambda: not node.machine.known)
+
+
+def test_nothing_starts_on_it_while_it_has_a_condition(node: Node) -> None:
+    node.wait(lambda: node.hellos)
+    node.machine.turn(Reason(ReasonCode.RUNTIME, "the namespace does not answer"))
+    node.wait(lambda: node.beats and node.beats[-1].conditions)
+    key = node.start("short")
+    waiting = node.event(key, Waiting)
+    assert waiting.reason is not None and waiting.reason.message.endswith("the namespace does not answer")
+    assert not [each for each in node.events if isinstance(each, Started)]
+    node.machine.turn()
+    assert node.event(key, Ended).code == 3
+
+
+def test_it_decides_which_ports_are_taken_and_which_attempts_cannot_end(node: Node) -> None:
+    taken = node.event(node.start("short", port=USED), Ended).reason
+    assert taken is not None and taken.code is ReasonCode.PORT_TAKEN
+    node.event(node.start("long", 1), Started)
+    node.change(DesiredChange(set={"j-1/long.1/1": DesiredAttempt(1, stop_grace=100.0)}))
+    assert node.event("j-1/long.1/1", Waiting).reason == Reason(ReasonCode.STUCK, "it is stuck")
+    node.wait(lambda: node.beats[-1].conditions == (Reason(ReasonCode.STUCK, "it is stuck"),))
