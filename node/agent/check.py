@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
-import socket
 import subprocess
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from grass.backoff import Backoff
@@ -16,6 +13,7 @@ from grass.model.job import Ready
 from node.agent.child_programs import ChildProgram, ChildPrograms
 from node.agent.line_search import GrowingFile
 from node.runtime.kind import Inside
+from node.runtime.reach import answers
 
 FIRST_WAIT, LONGEST_WAIT = 0.03, 1.0
 PROBE_TIMEOUT = 10.0
@@ -38,7 +36,7 @@ class Check:
     env: dict[str, str]
     cwd: str
     inside: Inside | None = None
-    """For an attempt in a container: runs the command inside, and knows the address of its ports."""
+    """For an attempt in a container: runs the command inside, and knows whether its ports answer."""
     pause: Backoff = field(default_factory=lambda: Backoff(FIRST_WAIT, LONGEST_WAIT, 1.5))
     """Waits between two tries."""
     deadline: float = math.inf
@@ -78,11 +76,12 @@ class Check:
         name = self.ready.port or ""
         port = self.ports[name]
         try:
-            own = self.inside.addresses() if self.inside else None
+            found = self.inside.answers(port) if self.inside else None
         except GrassError as error:
             return f"the address of its container is unknown: {error}"
-        hosts = (self.address, "127.0.0.1") if own is None else own
-        return "" if _answers(hosts, port) else f"nothing listens on its port {name} ({port})"
+        if found is None:
+            found = answers((self.address, "127.0.0.1"), port)
+        return "" if found else f"nothing listens on its port {name} ({port})"
 
     def _wait(self, running: ChildProgram) -> int | None:
         self._running = running
@@ -118,10 +117,3 @@ class Check:
             except OSError as error:
                 return f"its output cannot be read: {error.strerror}"
         return NO_MATCH
-
-
-def _answers(hosts: Iterable[str], port: int) -> bool:
-    for host in dict.fromkeys(hosts):
-        with contextlib.suppress(OSError), socket.create_connection((host, port), timeout=1.0):
-            return True
-    return False

@@ -13,18 +13,17 @@ DELETE …/<id>                                             end it; 60 s without
 from __future__ import annotations
 
 import base64
-import os
 import re
 
 from flask import Flask, request
 
 from grass.config import ClusterConfig
-from grass.errors import ConflictError, InputError
+from grass.errors import InputError
 from grass.model.key_text import is_attempt_key, job_of
 from grass.model.names import is_user_name
 from node.api.forwards import Forward
 from node.api.opened import Opened, Owner
-from node.runtime.registry import pid
+from node.runtime.registry import reach
 
 MOST_FORWARDS = 64
 _FORWARD = "/v1/forward/<user>/<job_id>/<name>"
@@ -41,8 +40,7 @@ def add_forwards(app: Flask, config: ClusterConfig, abandoned: float) -> Opened[
             case {"key": str(key), "port": int(port), "user": str(user)} if (
                 is_attempt_key(key) and 0 < port < 65536 and is_user_name(user)
             ):
-                hosts = tuple(dict.fromkeys(("127.0.0.1", config.node.address)))
-                forward = Forward(hosts, port, _first_process(config, key), abandoned)
+                forward = Forward(reach(config, key), port, abandoned)
                 return {"id": forwards.add(Owner(user, job_of(key)), forward)}
         raise InputError('the body must be {"key": attempt key, "port": number, "user": name}')
 
@@ -77,19 +75,3 @@ def add_forwards(app: Flask, config: ClusterConfig, abandoned: float) -> Opened[
         return {}
 
     return forwards
-
-
-def _first_process(config: ClusterConfig, key: str) -> int:
-    """Return a pidfd of the first process of a running attempt."""
-    number = pid(config, key)
-    try:
-        process = os.pidfd_open(number)
-    except ProcessLookupError as error:
-        raise ConflictError(f"attempt {key} does not run now") from error
-    try:
-        if pid(config, key) != number:  # it has ended, and another process got its pid
-            raise ConflictError(f"attempt {key} does not run now")
-    except BaseException:
-        os.close(process)
-        raise
-    return process

@@ -8,16 +8,15 @@ The caller chooses the number of a connection, and opens it with its first data.
 from __future__ import annotations
 
 import contextlib
-import os
 import selectors
 import socket
 import threading
 from collections import deque
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from grass import clock
 from grass.errors import ConflictError
+from node.runtime.kind import Reach
 
 MOST_CONNECTIONS = 256
 """Most open connections of one forward."""
@@ -55,12 +54,12 @@ class _Connection:
 class Forward:
     """The connections of one user to one port of a task, moved by a thread of their own.
 
-    ``hosts``: addresses on which the task may listen. ``process``: a pidfd of the attempt's first process. The forward
-    ends with this process, and closes the pidfd. ``abandoned``: seconds without a poll after which it ends.
+    ``task``: the ports of the attempt. The forward ends with the attempt, and closes ``task``. ``abandoned``: seconds
+    without a poll after which it ends.
     """
 
-    def __init__(self, hosts: Sequence[str], port: int, process: int, abandoned: float = ABANDONED) -> None:
-        self._hosts, self._port, self._process, self._patience = hosts, port, process, abandoned
+    def __init__(self, task: Reach, port: int, abandoned: float = ABANDONED) -> None:
+        self._task, self._port, self._patience = task, port, abandoned
         self._changed = threading.Condition()
         self._connections: dict[int, _Connection] = {}
         self._finished: set[int] = set()
@@ -71,7 +70,7 @@ class Forward:
         self._asked = clock.steady()
         self._over = False
         self._ended = False
-        """Whether the attempt's first process has ended."""
+        """Whether the attempt has ended."""
         self._wake, self._woken = socket.socketpair()
         self._wake.setblocking(False)
         self._thread = threading.Thread(target=self._run, name="forward", daemon=True)
@@ -151,12 +150,11 @@ class Forward:
         return found
 
     def _connect(self) -> socket.socket:
-        for host in self._hosts:
-            try:
-                return socket.create_connection((host, self._port), CONNECT_SECONDS)
-            except OSError as error:
-                why = error.strerror or str(error)
-        raise ConflictError(f"nothing answers on port {self._port} of the task: {why.lower()}")
+        try:
+            return self._task.connect(self._port, CONNECT_SECONDS)
+        except OSError as error:
+            why = error.strerror or str(error)
+            raise ConflictError(f"nothing answers on port {self._port} of the task: {why.lower()}") from error
 
     def _drop(self, after: int) -> None:
         while self._chunks and self._first < after:
@@ -184,7 +182,7 @@ class Forward:
                     self._finish(number)
                 self._over = True
                 self._changed.notify_all()
-                os.close(self._process)
+                self._task.close()
                 self._wake.close()
                 self._woken.close()
 
@@ -192,7 +190,7 @@ class Forward:
         """Wait until sockets are ready, and move data."""
         with self._changed, selectors.DefaultSelector() as selector:
             selector.register(self._woken, selectors.EVENT_READ, None)
-            selector.register(self._process, selectors.EVENT_READ, None)
+            selector.register(self._task, selectors.EVENT_READ, None)
             reads = selectors.EVENT_READ if self._waiting < MOST_WAITING else 0
             for number, connection in self._connections.items():
                 wanted = reads | (selectors.EVENT_WRITE if connection.unwritten or connection.ended else 0)
@@ -204,7 +202,7 @@ class Forward:
             finally:
                 self._changed.acquire()
             for key, events in ready:
-                if key.fd == self._process:
+                if key.fileobj is self._task:
                     self._ended = True
                 elif key.data is None:
                     self._woken.recv(4096)

@@ -1,13 +1,14 @@
 """The interface of a kind of runtime. ``registry`` names all kinds.
 
 The node-agent's loop drives a ``Runtime`` (protocol.py). A ``RuntimeKind`` opens it, and serves other programs and
-threads: commands beside attempts, readiness checks, the trial of a node that joins. Used by ``registry``,
-``node.agent`` and ``node.api``.
+threads: commands beside attempts, ports of attempts, readiness checks, the trial of a node that joins. Used by
+``registry``, ``node.agent`` and ``node.api``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from socket import socket
 from typing import NamedTuple, Protocol
 
 from grass.config import ClusterConfig
@@ -59,12 +60,28 @@ class Inside(Protocol):
     """Readiness checks of an attempt that does not share the host's view, such as a container. For one thread at a
     time."""
 
-    def addresses(self) -> tuple[str, ...] | None:
-        """Return the addresses of its ports; empty if not known yet, None for those of the host. Raises GrassError."""
+    def answers(self, port: int) -> bool | None:
+        """Return whether a program listens on its port. None: its ports are those of the host. Raises GrassError."""
         ...
 
     def failure(self, seconds: float, cancelled: Callable[[], bool]) -> str:
         """Run its command; return why it did not end with 0 within ``seconds``, empty if it did."""
+        ...
+
+
+class Reach(Protocol):
+    """The ports of one running attempt, for connections from outside. For one thread at a time."""
+
+    def connect(self, port: int, seconds: float) -> socket:
+        """Connect to a port within ``seconds``. Raises OSError: nothing answers there."""
+        ...
+
+    def fileno(self) -> int:
+        """Return a descriptor that is readable once the attempt has ended."""
+        ...
+
+    def close(self) -> None:
+        """Close the descriptor; connections go on."""
         ...
 
 
@@ -107,8 +124,8 @@ class RuntimeKind(Protocol):
         """
         ...
 
-    def pid(self, config: ClusterConfig, key: str) -> int:
-        """Return the pid of the first process of a running attempt. Raises as ``execute``."""
+    def reach(self, config: ClusterConfig, key: str) -> Reach:
+        """Return the ports of a running attempt. Raises as ``execute``."""
         ...
 
     def programs(self, config: ClusterConfig, image: str, wanted: Sequence[str]) -> tuple[str, ...] | None:

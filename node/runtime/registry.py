@@ -16,7 +16,7 @@ from grass.config import ClusterConfig
 from grass.errors import GrassError, InputError, NotFoundError, UnreachableError
 from grass.model.runtime import RuntimeName
 from node.runtime.composite import CompositeRuntime
-from node.runtime.kind import Execution, RuntimeKind, SignedOff
+from node.runtime.kind import Execution, Reach, RuntimeKind, SignedOff
 from node.runtime.protocol import Runtime
 
 Found = TypeVar("Found")
@@ -71,9 +71,9 @@ def execute(config: ClusterConfig, key: str, argv: list[str], size: tuple[int, i
     return _of_attempt(config, key, lambda each: each.execute(config, key, argv, size))
 
 
-def pid(config: ClusterConfig, key: str) -> int:
-    """Call ``RuntimeKind.pid`` of the runtime that has the attempt."""
-    return _of_attempt(config, key, lambda each: each.pid(config, key))
+def reach(config: ClusterConfig, key: str) -> Reach:
+    """Call ``RuntimeKind.reach`` of the runtime that has the attempt."""
+    return _of_attempt(config, key, lambda each: each.reach(config, key))
 
 
 def programs(config: ClusterConfig, image: str, wanted: Sequence[str]) -> tuple[str, ...] | None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from grass import clock
 from grass.backoff import Backoff
 from grass.errors import GrassError
+from node.runtime.reach import answers
 
 if TYPE_CHECKING:
     from node.runtime.docker.engine import Engine
@@ -31,13 +32,14 @@ class ContainerCheck:
         self._argv = argv
         self._under_way: str | None = None
 
-    def addresses(self) -> tuple[str, ...] | None:
-        """Return its address; empty if it has none yet, None if it shares the host's network. Raises GrassError."""
+    def answers(self, port: int) -> bool | None:
+        """Return whether a program listens on a port of the container's address. None: it shares the host's network.
+        Raises GrassError."""
         if not self._own_network:
             return None
         if not self._address:
             self._address = self._found_address()
-        return (self._address,) if self._address else ()
+        return bool(self._address) and answers((self._address,), port)
 
     def failure(self, seconds: float, cancelled: Callable[[], bool]) -> str:
         """Return why the command has not ended with 0 within ``seconds``; empty if it has."""

@@ -18,11 +18,19 @@ from node.runtime.docker.container_check import ContainerCheck
 from node.runtime.docker.execution import ContainerExecution, running_container
 from node.runtime.kind import Execution, SignedOff, Trial
 from node.runtime.protocol import PROBE_USER, Launch
+from node.runtime.reach import HostReach
 
 if TYPE_CHECKING:
     from node.runtime.docker.runtime import DockerRuntime
 
 _ADVICE = "exit code 2: containers cannot write to the share; 3: install the container toolkit of the GPU's vendor"
+
+
+def _pid(config: ClusterConfig, key: str) -> int:
+    from node.runtime.docker.engine import Engine
+
+    with closing(Engine()) as engine:
+        return int(running_container(engine, config, key)["State"]["Pid"])
 
 
 class DockerKind:
@@ -46,11 +54,8 @@ class DockerKind:
     def execute(self, config: ClusterConfig, key: str, argv: list[str], size: tuple[int, int] | None) -> Execution:
         return ContainerExecution(config, key, argv, size)
 
-    def pid(self, config: ClusterConfig, key: str) -> int:
-        from node.runtime.docker.engine import Engine
-
-        with closing(Engine()) as engine:
-            return int(running_container(engine, config, key)["State"]["Pid"])
+    def reach(self, config: ClusterConfig, key: str) -> HostReach:
+        return HostReach(config, key, _pid)
 
     def programs(self, config: ClusterConfig, image: str, wanted: Sequence[str]) -> tuple[str, ...] | None:
         from node.runtime.docker.engine import Engine

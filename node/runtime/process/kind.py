@@ -16,6 +16,7 @@ from node.runtime.process.beside import Child, OfShepherd
 from node.runtime.process.client import ProcessRuntime, ask
 from node.runtime.process.execution import ProcessExecution, StartBeside
 from node.runtime.protocol import PROBE_USER, Launch
+from node.runtime.reach import HostReach
 
 _GLANCE = 0.2
 _NVML = "import pynvml as n; n.nvmlInit(); print(n.nvmlDeviceGetCount())"
@@ -36,7 +37,7 @@ class IsolatedInside:
         self._key = key
         self._argv = argv
 
-    def addresses(self) -> None:
+    def answers(self, port: int) -> None:
         return None
 
     def failure(self, seconds: float, cancelled: Callable[[], bool]) -> str:
@@ -62,6 +63,15 @@ class IsolatedInside:
             command.close()
 
 
+def _pid(config: ClusterConfig, key: str) -> int:
+    for attempt in ask(config.socket("shepherd"), "list"):
+        if attempt.key == key:
+            if attempt.pid is None or attempt.ended is not None:
+                raise ConflictError(f"attempt {key} does not run now")
+            return attempt.pid
+    raise NotFoundError(f"no attempt {key} on this node")
+
+
 class ProcessKind:
     host_view = True
 
@@ -74,16 +84,11 @@ class ProcessKind:
         return ProcessRuntime(config.socket("shepherd"))
 
     def execute(self, config: ClusterConfig, key: str, argv: list[str], size: tuple[int, int] | None) -> Execution:
-        pid = self.pid(config, key)
+        pid = _pid(config, key)
         return ProcessExecution(pid, argv, size, _beside(config, key, pid))
 
-    def pid(self, config: ClusterConfig, key: str) -> int:
-        for attempt in ask(config.socket("shepherd"), "list"):
-            if attempt.key == key:
-                if attempt.pid is None or attempt.ended is not None:
-                    raise ConflictError(f"attempt {key} does not run now")
-                return attempt.pid
-        raise NotFoundError(f"no attempt {key} on this node")
+    def reach(self, config: ClusterConfig, key: str) -> HostReach:
+        return HostReach(config, key, _pid)
 
     def programs(self, config: ClusterConfig, image: str, wanted: Sequence[str]) -> tuple[str, ...] | None:
         return None
