@@ -15,10 +15,10 @@ import psutil
 
 from grass import clock
 from grass.wire.usage import GpuUsage, NodeSample, RdmaUsage
-from node.agent.usage import network_bytes
 from node.runtime import proc
 
 _SYS = Path("/sys")
+_WITHIN = ("lo", "veth", "docker", "br-", "virbr", "cni", "flannel", "tap")
 _RDMA_WORD = 4
 """Bytes of the words in which RDMA ports count."""
 
@@ -102,7 +102,7 @@ class MachineUsage:
             at=self._steady(),
             busy=busy,
             total=tuple(b + each.idle + each.iowait for b, each in zip(busy, cores, strict=True)),
-            network=network_bytes(),
+            network=_network(),
             disks=(disks.read_bytes, disks.write_bytes) if disks else None,
             rdma=_rdma(self._sys),
             energy=_energy(self._sys),
@@ -130,6 +130,12 @@ def _share(busy: float, total: float) -> float:
 def _rates(before: tuple[int, int] | None, now: tuple[int, int], seconds: float) -> tuple[int, int]:
     first, second = before or now
     return max(0, round((now[0] - first) / seconds)), max(0, round((now[1] - second) / seconds))
+
+
+def _network() -> tuple[int, int]:
+    """Return the bytes sent and received by the machine, without interfaces inside it (loopback, containers)."""
+    counts = [each for name, each in psutil.net_io_counters(pernic=True).items() if not name.startswith(_WITHIN)]
+    return sum(each.bytes_sent for each in counts), sum(each.bytes_recv for each in counts)
 
 
 def _rdma(sys: Path) -> dict[str, tuple[int, int]]:

@@ -19,12 +19,12 @@ from grass.wire.gpu import GpuDevice
 from grass.wire.heartbeat import Heartbeat
 from grass.wire.hello import Hello, Probe
 from grass.wire.usage import TaskTotals, UsageSample
+from node.agent import usage
 from node.agent.conditions import Conditions
 from node.agent.gpu import GpuWatch
 from node.agent.own_figures import OwnFigures
 from node.agent.programs import Programs
 from node.agent.stuck_tasks import StuckTasks
-from node.agent.usage import Usage, hello
 from node.agent.usage_sampler import FirstProcess, Running, UsageSampler
 from node.agent.versions import Versions
 from node.runtime import control_groups, task_commands
@@ -56,7 +56,6 @@ class ThisMachine:
         self._gpus = gpus
         self._roots_of_runtime = roots
         self._probe = probe
-        self._usage = Usage(config.node_dir)
         self._programs = Programs(inherited.get("PATH"))
         self._versions = Versions(config.node.runtimes, gpus)
         self._conditions = Conditions(config, changed, mounted)
@@ -83,10 +82,12 @@ class ThisMachine:
 
     def hello(self, blocked_by: tuple[Reason, ...]) -> Hello:
         versions = {**self._versions.now(), **control_groups.limits(self._config.node_dir)}
-        return hello(self._config, self._gpus, self._probe, blocked_by, self._programs.now(), versions)
+        return usage.hello(self._config, self._gpus, self._probe, blocked_by, self._programs.now(), versions)
 
     def heartbeat(self, blocked_by: tuple[Reason, ...]) -> Heartbeat:
-        return Heartbeat(self._usage.sample(self._watch.reading().samples), blocked_by, self._programs.now())
+        free = usage.free_disk(self._config.node_dir)
+        used = usage.now(self._sampler.node, free, self._watch.reading().samples)
+        return Heartbeat(used, blocked_by, self._programs.now())
 
     def conditions(self) -> tuple[Reason, ...]:
         return (*self._conditions.now(), *self._cannot_end.values())

@@ -1,4 +1,4 @@
-"""The machine's resources and their use, for hello and heartbeats. Used by ``this_machine`` and ``machine_usage``."""
+"""The machine's resources and their use, as hello and heartbeats have them. Used by ``this_machine``."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import psutil
-
 from grass import __version__, clock
 from grass.config import ClusterConfig
 from grass.model.reasons import Reason
@@ -18,54 +16,27 @@ from grass.usable_resources import machine_memory, usable_cpu
 from grass.wire.gpu import GpuDevice, GpuSample
 from grass.wire.heartbeat import Network, NodeUsage
 from grass.wire.hello import Hello, Probe
+from grass.wire.usage import NodeSample
 from grass.wire.version import PROTOCOL
 from node.agent import labels
 from node.mounts import mount_of
 
-_WITHIN = ("lo", "veth", "docker", "br-", "virbr", "cni", "flannel", "tap")
 
-
-class Usage:
-    """Samples the use of the machine. ``folder``: a folder on the disk that counts as the node's."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._network = network_bytes()
-        self._at = clock.steady()
-        psutil.cpu_percent(None, percpu=True)
-
-    def sample(self, gpus: tuple[GpuSample, ...] = ()) -> NodeUsage:
-        """Return the present use. CPU use and traffic are averages since the last call."""
-        disk = os.statvfs(self._folder)
-        memory = psutil.virtual_memory()
-        cores = psutil.cpu_percent(None, percpu=True)
-        return NodeUsage(
-            cpu=round(sum(cores) / len(cores), 1),
-            cores=tuple(cores),
-            memory=memory.used,
-            memory_total=memory.total,
-            load=os.getloadavg()[0],
-            disk_free=disk.f_bavail * disk.f_frsize,
-            disk_total=disk.f_blocks * disk.f_frsize,
-            network=self._rates(),
-            gpus=gpus,
-        )
-
-    def _rates(self) -> Network:
-        (sent, received), (before_sent, before_received) = network_bytes(), self._network
-        now = clock.steady()
-        seconds = max(0.001, now - self._at)
-        self._network, self._at = (sent, received), now
-        return Network(
-            sent=max(0, round((sent - before_sent) / seconds)),
-            received=max(0, round((received - before_received) / seconds)),
-        )
-
-
-def network_bytes() -> tuple[int, int]:
-    """Return the bytes sent and received by the machine, without interfaces inside it (loopback, containers)."""
-    counts = [each for name, each in psutil.net_io_counters(pernic=True).items() if not name.startswith(_WITHIN)]
-    return sum(each.bytes_sent for each in counts), sum(each.bytes_recv for each in counts)
+def now(sample: NodeSample | None, disk_free: int, gpus: tuple[GpuSample, ...]) -> NodeUsage:
+    """Return the use for a heartbeat. ``sample``: the last one of the machine; None: there is none yet."""
+    if sample is None:
+        return NodeUsage(disk_free=disk_free, gpus=gpus)
+    return NodeUsage(
+        cpu=sample.cpu,
+        cores=sample.cores,
+        memory=sample.memory,
+        memory_total=sample.memory_total,
+        load=sample.load,
+        disk_free=disk_free,
+        disk_total=sample.disk_total,
+        network=Network(sample.network_sent, sample.network_received),
+        gpus=gpus,
+    )
 
 
 def hello(

@@ -25,7 +25,7 @@ from grass.atomic_file import replace_file
 from grass.errors import GrassError, UndecodableError
 from grass.wire.codec import Form, encode
 from grass.wire.gpu import GpuSample
-from grass.wire.usage import TaskSample, TaskTotals, UsageSample
+from grass.wire.usage import NodeSample, TaskSample, TaskTotals, UsageSample
 from node.agent import container_usage
 from node.agent.gpu_usage import GpuReading
 from node.agent.machine_usage import MachineUsage
@@ -105,11 +105,14 @@ class UsageSampler:
         self._thread = threading.Thread(target=self._run, name="usage", daemon=True)
         self._silent = False
         self._machine: MachineUsage | None = None
+        self.node: NodeSample | None = None
+        """The newest sample of the machine. None: it could not be measured yet."""
         self._broken = False
 
     def start(self) -> None:
-        """Call it once the node's folder exists."""
+        """Measure the machine once, then continue in a thread. Call it once the node's folder exists."""
         self._ledger = UsageLedger(_stored(self._file))
+        self._turn()
         self._thread.start()
 
     def stop(self) -> None:
@@ -140,7 +143,6 @@ class UsageSampler:
             self._own.forget(key)
 
     def _run(self) -> None:
-        self._turn()
         due = clock.steady() + EVERY
         while not self._stopping:
             for ready, _ in self._selector.select(max(0.0, due - clock.steady())):
@@ -156,7 +158,8 @@ class UsageSampler:
         """Take a sample. A machine that cannot be measured runs its tasks all the same."""
         try:
             if self._machine is None:
-                self._machine = MachineUsage(self._folder)  # the first interval begins now
+                self._machine = MachineUsage(self._folder)
+                self.node, _ = self._machine.sample()  # the first interval begins now
             else:
                 self._sample(self._machine)
         except Exception:
@@ -171,6 +174,7 @@ class UsageSampler:
         running = self._running()
         used = self._measure(running)
         node, interval = machine.sample(gpus)
+        self.node = node
         memory = _gpu_memory(samples, self._processes.owners)
         tasks: list[TaskSample] = []
         with self._lock:
