@@ -27,68 +27,52 @@ class Machine(Protocol):
     @property
     def environment(self) -> Mapping[str, str]:
         """Return the environment that processes inherit here."""
-        ...
 
     @property
     def visible_gpus(self) -> int:
         """Return how many GPUs a task sees here unless its environment names some."""
-        ...
 
     def start(self, desired: Mapping[str, DesiredAttempt]) -> None:
         """Begin to measure, once the node's folder exists. Afterwards ``conditions`` are known.
 
         ``desired``: the desired attempts by key, which the loop keeps up to date."""
-        ...
 
     def stop(self) -> None:
         """End the threads, without waiting for them."""
-        ...
 
     def hello(self, blocked_by: tuple[Reason, ...]) -> Hello:
         """Return what the node offers. ``blocked_by``: why nothing starts on it now."""
-        ...
 
     def heartbeat(self, blocked_by: tuple[Reason, ...]) -> Heartbeat:
         """Return how the node is now. ``blocked_by``: as for ``hello``."""
-        ...
 
     def conditions(self) -> tuple[Reason, ...]:
         """Return why nothing may start here now. The loop is woken when that changes."""
-        ...
 
     def loss(self, begun: float, ended: float) -> Reason | None:
         """Return what an attempt that succeeded may have lost between these steady times."""
-        ...
 
     def taken(self, ports: Mapping[str, int]) -> int | None:
         """Return the first of these ports that another program uses."""
-        ...
 
     def software(self, attempt: Observed) -> dict[str, str]:
         """Return what an attempt runs with, besides its own files."""
-        ...
 
     def listed(self, keys: list[str]) -> None:
         """Note which attempts exist: all that the runtime knows."""
-        ...
 
     def started(self, attempt: Observed) -> None:
         """Note that an attempt runs; also called again for one that is known to run."""
-        ...
 
     def stopping(self, key: str, grace: float) -> None:
         """Note that an attempt gets TERM now, and KILL after ``grace`` seconds at the latest."""
-        ...
 
     def cannot_end(self) -> Mapping[str, Reason]:
         """Look which attempts have not ended after KILL. They are also among the ``conditions`` until the next look.
         Return those whose reason is new."""
-        ...
 
     def ended(self, attempt: Observed) -> TaskTotals | None:
         """Note that an attempt has ended. Return what it used in all; None: that is not known, or it is not desired."""
-        ...
 
     def forget(self, keys: list[str]) -> None:
         """Forget attempts whose end the master has noted."""
-        ...

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
 import pytest
 
+from grass.config import ClusterConfig
 from grass.model.reasons import Reason, ReasonCode
 from grass.store.backend import Op
 from grass.store.keys import Keys
@@ -44,9 +47,8 @@ def life(start: Start) -> tuple[float, int]:
 class Node:
     """A loop in a thread. The test is its master."""
 
-    def __init__(self, folder: Path) -> None:
-        config = cluster_config(folder)
-        self.backend = MemoryBackend()
+    def __init__(self, config: ClusterConfig, backend: MemoryBackend) -> None:
+        self.backend = backend
         self.inbox = Inbox()
         self.machine = SimulatedMachine(self.inbox.wake, [USED], {"j-1/long.1/1"})
         self.runtime = SimulatedRuntime(life, obstinate=lambda start: start.launch == "j-1/long")
@@ -107,13 +109,24 @@ class Node:
 
 
 @pytest.fixture
-def node(tmp_path: Path) -> Iterator[Node]:
-    made = Node(tmp_path)
-    made.thread.start()
-    yield made
-    made.agent.stop()
-    made.thread.join(10)
-    assert not made.thread.is_alive()
+def config(tmp_path: Path) -> ClusterConfig:
+    return cluster_config(tmp_path)
+
+
+@contextmanager
+def running(config: ClusterConfig, backend: MemoryBackend) -> Iterator[Node]:
+    node = Node(config, backend)
+    node.thread.start()
+    yield node
+    node.agent.stop()
+    node.thread.join(10)
+    assert not node.thread.is_alive()
+
+
+@pytest.fixture
+def node(config: ClusterConfig) -> Iterator[Node]:
+    with running(config, MemoryBackend()) as made:
+        yield made
 
 
 def test_it_says_hello_for_what_it_runs_on_and_its_attempts_start_end_and_are_forgotten(node: Node) -> None:
@@ -147,3 +160,17 @@ def test_it_decides_which_ports_are_taken_and_which_attempts_cannot_end(node: No
     node.change(DesiredChange(set={"j-1/long.1/1": DesiredAttempt(1, stop_grace=100.0)}))
     assert node.event("j-1/long.1/1", Waiting).reason == Reason(ReasonCode.STUCK, "it is stuck")
     node.wait(lambda: node.beats[-1].conditions == (Reason(ReasonCode.STUCK, "it is stuck"),))
+
+
+def test_a_process_may_have_several_nodes(config: ClusterConfig) -> None:
+    backend, share = MemoryBackend(), str(config.data_dir)
+    one, two = (
+        replace(config, node=replace(config.node, name=name), home=f"{config.home}/{name}", share=share)
+        for name in ("n1", "n2")
+    )
+    with running(one, backend) as first, running(two, backend) as second:
+        first.wait(lambda: first.hellos)
+        second.wait(lambda: second.hellos)
+        keys = first.start("short", 0), second.start("short", 1)
+        assert [first.event(keys[0], Ended).code, second.event(keys[1], Ended).code] == [3, 3]
+        assert (first.machine.known, second.machine.known) == ({keys[0]}, {keys[1]})
