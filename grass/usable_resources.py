@@ -1,6 +1,6 @@
 """How many cores and how much memory the programs of this machine, or of this container, may use.
 
-Used by ``machine`` and ``embedded``, and by ``node.agent.usage``.
+Used by ``machine`` and ``embedded``, and by ``node.agent.this_machine``.
 """
 
 from __future__ import annotations

@@ -5,7 +5,6 @@ Called by the loop only, in its thread."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Protocol
 
 from grass import clock
 from grass.config import ClusterConfig
@@ -19,6 +18,7 @@ from node.agent import environment
 from node.agent.check import Check
 from node.agent.folders import Removal, attempts_on_disk
 from node.agent.readiness import Readiness
+from node.agent.shipper import Shipper
 from node.runtime.attempts import Folders
 from node.runtime.protocol import Observed, Stop
 from node.runtime.registry import kind
@@ -32,18 +32,6 @@ REMOVE_EVERY = 0.2
 _NO_OUTPUT = {"stdout": 0, "stderr": 0}
 
 
-class LogShipper(Protocol):
-    """The part of ``node.agent.shipper.Shipper`` that is used here."""
-
-    def start(self) -> None: ...
-    def stop(self) -> None: ...
-    def follow(self, key: str, directory: str, prefix: str) -> None: ...
-    def bound(self, key: str, limit: int, *, searched: bool) -> None: ...
-    def ended(self, key: str, sizes: dict[str, int]) -> dict[str, int]: ...
-    def complete(self, key: str) -> bool: ...
-    def forget(self, key: str) -> None: ...
-
-
 class Attempts:
     """What the agent keeps for each attempt of this node.
 
@@ -53,7 +41,7 @@ class Attempts:
     def __init__(
         self,
         config: ClusterConfig,
-        shipper: LogShipper,
+        shipper: Shipper,
         readiness: Readiness,
         timers: Timers,
         removal: Removal,

@@ -1,6 +1,6 @@
 """Labels that a node finds by itself: ``arch``, ``os``, ``share`` if one is mounted, ``gpu_model`` if it has GPUs.
 
-Pure; called for the hello. Used by ``usage``.
+Pure; called for the hello. Used by ``this_machine``.
 """
 
 from __future__ import annotations

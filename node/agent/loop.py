@@ -19,17 +19,21 @@ from grass.model.exhaustive import assert_never
 from grass.model.reasons import Reason, ReasonCode
 from grass.store.node_store import Desired, NodeStore, Revoked
 from grass.wire.desired import DesiredChange
+from grass.wire.heartbeat import Heartbeat
+from grass.wire.hello import Hello
 from grass.wire.keys import LaunchKey
 from grass.wire.task_events import Drained, Ready, Started, TaskEvent, Waiting
 from node.agent import folders
-from node.agent.attempts import Attempts, LogShipper, ended_event, not_started_event
+from node.agent.attempts import Attempts, ended_event, not_started_event
 from node.agent.conditions import together
+from node.agent.hello import hello
 from node.agent.idle_hosts import IdleHosts
 from node.agent.inbox import Checked, Inbox, Left, Shipped
 from node.agent.machine import Machine
 from node.agent.readiness import Readiness, Verdict
 from node.agent.reconcile import Reconciliation, launch_key
 from node.agent.redis_threads import Changes, Reports
+from node.agent.shipper import Shipper
 from node.agent.shutdown import BLOCKED, Shutdown
 from node.agent.starts import Starts
 from node.membership import revoked_nodes
@@ -61,7 +65,7 @@ class NodeAgent:
         store: NodeStore,
         runtime: Runtime,
         machine: Machine,
-        shipper: LogShipper,
+        shipper: Shipper,
         service: Service,
         inbox: Inbox,
         alive: Callable[[], None] = lambda: None,
@@ -257,7 +261,7 @@ class NodeAgent:
             self._said_hello = True
             self._attempts.resume(known, self._reconciliation.entries)
             self._resume_waiting(known)
-            self._reports.hello(self._machine.hello(self._blocked_by))
+            self._reports.hello(self._hello())
             self._beat()
         self._machine.listed(list(known))
         self._attempts.relisted()
@@ -298,6 +302,12 @@ class NodeAgent:
             case _:
                 assert_never(verdict)
 
+    def _hello(self) -> Hello:
+        return hello(self._config.node, self._machine.offer(), self._machine.programs(), self._blocked_by)
+
+    def _heartbeat(self) -> Heartbeat:
+        return Heartbeat(self._machine.usage(), self._blocked_by, self._machine.programs())
+
     def _commanded(self) -> set[str]:
         """Return the attempts in which a launcher runs a command."""
         return {each.key for each in task_commands.running(self._config)}
@@ -311,7 +321,7 @@ class NodeAgent:
     def _on_unreadable(self, problem: str) -> None:
         """Send a hello at once, so that the master learns which protocol this node speaks. Called in a thread."""
         if problem and not self._unreadable:
-            self._reports.hello(self._machine.hello(self._blocked_by))
+            self._reports.hello(self._hello())
         self._unreadable = problem
 
     def _check_conditions(self) -> None:
@@ -324,7 +334,7 @@ class NodeAgent:
         self._starts.hold(bool(self._blocked_by))
         self._report_blocked(self._reconciliation.handed_over())
         if self._said_hello:
-            self._reports.heartbeat(self._machine.heartbeat(self._blocked_by))
+            self._reports.heartbeat(self._heartbeat())
 
     def _resume_waiting(self, known: Mapping[str, Observed]) -> None:
         """Define the launches of waiting attempts again: an earlier agent may have held them back, or not."""
@@ -380,5 +390,5 @@ class NodeAgent:
         self._events += [Waiting(key, reason) for key, reason in self._machine.cannot_end().items()]
         self._late_files.again()
         task_commands.end_abandoned(self._config)
-        self._reports.heartbeat(self._machine.heartbeat(self._blocked_by))
+        self._reports.heartbeat(self._heartbeat())
         self._timers.at(clock.steady() + HEARTBEAT, self._beat)

@@ -1,20 +1,33 @@
 """The interface between the node-agent's loop and what its tasks run on.
 
 ``ThisMachine`` and the tests' simulated machine pass the same contract tests (``tests/contract/test_machine.py``). A
-node that is no machine, such as a namespace of Kubernetes, is another implementation. Used by ``loop`` and ``starts``.
+node that is no machine, such as a namespace of Kubernetes, is another implementation. Used by ``loop``,
+``starts``, ``hello`` and ``this_machine``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Protocol
 
 from grass.model.reasons import Reason
+from grass.model.resources import Resources
 from grass.wire.desired import DesiredAttempt
-from grass.wire.heartbeat import Heartbeat
-from grass.wire.hello import Hello
+from grass.wire.gpu import GpuDevice
+from grass.wire.heartbeat import NodeUsage
+from grass.wire.hello import Probe
 from grass.wire.usage import TaskTotals
 from node.runtime.protocol import Observed
+
+
+class Offer(NamedTuple):
+    """What a node has, whatever its settings say. ``probe`` None: none is required."""
+
+    resources: Resources
+    gpus: Sequence[GpuDevice] = ()
+    labels: Mapping[str, str] = {}
+    versions: Mapping[str, str] = {}
+    probe: Probe | None = None
 
 
 class Machine(Protocol):
@@ -40,11 +53,14 @@ class Machine(Protocol):
     def stop(self) -> None:
         """End the threads, without waiting for them."""
 
-    def hello(self, blocked_by: tuple[Reason, ...]) -> Hello:
-        """Return what the node offers. ``blocked_by``: why nothing starts on it now."""
+    def offer(self) -> Offer:
+        """Return what the node has."""
 
-    def heartbeat(self, blocked_by: tuple[Reason, ...]) -> Heartbeat:
-        """Return how the node is now. ``blocked_by``: as for ``hello``."""
+    def usage(self) -> NodeUsage:
+        """Return what is used of it now, by its tasks and all other programs together."""
+
+    def programs(self) -> tuple[str, ...] | None:
+        """Return which programs of frameworks processes find here. None: not known yet."""
 
     def conditions(self) -> tuple[Reason, ...]:
         """Return why nothing may start here now. The loop is woken when that changes."""

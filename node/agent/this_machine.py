@@ -5,28 +5,34 @@ Made by ``node.agent.__main__``. The GPU thread and the usage sampler read the r
 
 from __future__ import annotations
 
+import os
 import platform
 import socket
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
+from pathlib import Path
 
 import grass
 from grass import clock
 from grass.config import ClusterConfig
 from grass.model.reasons import Reason
+from grass.model.resources import DEVICE, Resources
+from grass.usable_resources import machine_memory, usable_cpu
 from grass.wire.desired import DesiredAttempt
 from grass.wire.gpu import GpuDevice
-from grass.wire.heartbeat import Heartbeat
-from grass.wire.hello import Hello, Probe
+from grass.wire.heartbeat import Network, NodeUsage
+from grass.wire.hello import Probe
 from grass.wire.usage import TaskTotals, UsageSample
-from node.agent import usage
+from node.agent import labels
 from node.agent.conditions import Conditions
 from node.agent.gpu import GpuWatch
+from node.agent.machine import Offer
 from node.agent.own_figures import OwnFigures
 from node.agent.programs import Programs
 from node.agent.stuck_tasks import StuckTasks
 from node.agent.usage_sampler import FirstProcess, Running, UsageSampler
 from node.agent.versions import Versions
+from node.mounts import mount_of
 from node.runtime import control_groups, task_commands
 from node.runtime.protocol import Observed
 
@@ -80,14 +86,35 @@ class ThisMachine:
         for part in (self._watch, self._sampler, self._conditions, self._programs, self._versions):
             part.stop()
 
-    def hello(self, blocked_by: tuple[Reason, ...]) -> Hello:
-        versions = {**self._versions.now(), **control_groups.limits(self._config.node_dir)}
-        return usage.hello(self._config, self._gpus, self._probe, blocked_by, self._programs.now(), versions)
+    def offer(self) -> Offer:
+        """Return what the machine has; its container, if it is one."""
+        config, gpus = self._config, self._gpus
+        share = mount_of(config.data_dir).kind if config.share is not None else ""
+        resources = Resources(
+            cpu=usable_cpu(), memory=machine_memory(), gpu=DEVICE * len(gpus), disk=free_disk(config.node_dir)
+        )
+        known = labels.found(platform.machine(), platform.system(), gpus, share)
+        versions = {**self._versions.now(), **control_groups.limits(config.node_dir)}
+        return Offer(resources, gpus, known, versions, self._probe)
 
-    def heartbeat(self, blocked_by: tuple[Reason, ...]) -> Heartbeat:
-        free = usage.free_disk(self._config.node_dir)
-        used = usage.now(self._sampler.node, free, self._watch.reading().samples)
-        return Heartbeat(used, blocked_by, self._programs.now())
+    def usage(self) -> NodeUsage:
+        free, gpus, sample = free_disk(self._config.node_dir), self._watch.reading().samples, self._sampler.node
+        if sample is None:
+            return NodeUsage(disk_free=free, gpus=gpus)
+        return NodeUsage(
+            cpu=sample.cpu,
+            cores=sample.cores,
+            memory=sample.memory,
+            memory_total=sample.memory_total,
+            load=sample.load,
+            disk_free=free,
+            disk_total=sample.disk_total,
+            network=Network(sample.network_sent, sample.network_received),
+            gpus=gpus,
+        )
+
+    def programs(self) -> tuple[str, ...] | None:
+        return self._programs.now()
 
     def conditions(self) -> tuple[Reason, ...]:
         return (*self._conditions.now(), *self._cannot_end.values())
@@ -144,6 +171,14 @@ class ThisMachine:
         return {
             key: Running(first, entry.gpus, commands.get(key, ())) for key, first, entry in desired if entry is not None
         }
+
+
+def free_disk(folder: Path) -> int:
+    """Return the free bytes of the disk of ``folder``, which need not exist yet."""
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    disk = os.statvfs(folder)
+    return disk.f_bavail * disk.f_frsize
 
 
 def _in_use(port: int) -> bool:

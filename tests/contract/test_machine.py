@@ -73,11 +73,11 @@ def used() -> Iterator[int]:
         yield other.getsockname()[1]
 
 
-def test_it_says_of_itself_why_nothing_starts_on_it(subject: Subject) -> None:
-    machine = subject.machine
-    assert machine.conditions() == () and machine.hello(()).conditions == () and machine.heartbeat(()).conditions == ()
-    assert machine.hello((FULL,)).conditions == machine.heartbeat((FULL,)).conditions == (FULL,)
-    assert machine.hello(()).resources.cpu > 0 and machine.hello(()).version
+def test_it_says_what_it_has_and_what_is_used(subject: Subject) -> None:
+    offer, usage = subject.machine.offer(), subject.machine.usage()
+    assert offer.resources.cpu > 0 and offer.labels and offer.versions
+    assert 0 <= usage.cpu <= 100
+    wait_until(lambda: subject.machine.programs() is not None)
 
 
 def test_it_wakes_the_loop_when_its_conditions_change(subject: Subject) -> None:

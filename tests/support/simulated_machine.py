@@ -7,10 +7,9 @@ from collections.abc import Callable, Collection, Mapping
 from grass.model.reasons import Reason, ReasonCode
 from grass.model.resources import Resources
 from grass.wire.desired import DesiredAttempt
-from grass.wire.heartbeat import Heartbeat
-from grass.wire.hello import Hello
+from grass.wire.heartbeat import NodeUsage
 from grass.wire.usage import TaskTotals
-from grass.wire.version import PROTOCOL
+from node.agent.machine import Offer
 from node.runtime.protocol import Observed
 
 VERSION = "simulated"
@@ -47,19 +46,14 @@ class SimulatedMachine:
     def stop(self) -> None:
         self._desired = {}
 
-    def hello(self, blocked_by: tuple[Reason, ...]) -> Hello:
-        return Hello(
-            protocol=PROTOCOL,
-            version=VERSION,
-            boot_id="",
-            address="127.0.0.1",
-            api_port=0,
-            resources=Resources(cpu=4000),
-            conditions=blocked_by,
-        )
+    def offer(self) -> Offer:
+        return Offer(Resources(cpu=4000), labels={"kind": "namespace"}, versions={"simulated": "1"})
 
-    def heartbeat(self, blocked_by: tuple[Reason, ...]) -> Heartbeat:
-        return Heartbeat(conditions=blocked_by)
+    def usage(self) -> NodeUsage:
+        return NodeUsage(cpu=50.0)
+
+    def programs(self) -> tuple[str, ...] | None:
+        return ("mpirun",)
 
     def conditions(self) -> tuple[Reason, ...]:
         return (*self._conditions, *self._cannot_end.values())

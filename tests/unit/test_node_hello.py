@@ -15,8 +15,9 @@ from grass.config import ClusterConfig, NodeConfig
 from grass.usable_resources import machine_memory
 from grass.wire.gpu import GpuDevice
 from grass.wire.hello import Hello
+from node.agent.hello import hello
 from node.agent.labels import found, short_model
-from node.agent.usage import hello
+from node.agent.this_machine import ThisMachine
 from tests.support.needs import require_root
 
 GPUS = [GpuDevice(index, name="NVIDIA A100-SXM4-40GB", memory=40 << 30) for index in range(4)]
@@ -24,7 +25,11 @@ GPUS = [GpuDevice(index, name="NVIDIA A100-SXM4-40GB", memory=40 << 30) for inde
 
 def said(tmp_path: Path, gpus: Sequence[GpuDevice] = tuple(GPUS), **node: Any) -> Hello:
     config = ClusterConfig("lab", "local", str(tmp_path), str(tmp_path), node=NodeConfig(**node))
-    return hello(config, gpus)
+    return hello(config.node, this_machine(config, gpus).offer())
+
+
+def this_machine(config: ClusterConfig, gpus: Sequence[GpuDevice]) -> ThisMachine:
+    return ThisMachine(config, {}, gpus, lambda: None, list, lambda sample: None)
 
 
 def test_what_the_settings_do_not_say_is_what_the_machine_has(tmp_path: Path) -> None:
@@ -125,4 +130,4 @@ def test_the_kind_of_file_system_of_a_mounted_share_is_a_label(tmp_path: Path) -
     assert found("x86_64", "Linux", [], "fuse.rclone") == {"arch": "x86_64", "os": "linux", "share": "fuse"}
     assert "share" not in said(tmp_path).labels
     config = ClusterConfig("lab", "m", str(tmp_path), str(tmp_path), share="/proc")
-    assert hello(config, []).labels["share"] == "proc"
+    assert this_machine(config, []).offer().labels["share"] == "proc"

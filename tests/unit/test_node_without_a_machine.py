@@ -131,7 +131,8 @@ def node(config: ClusterConfig) -> Iterator[Node]:
 
 def test_it_says_hello_for_what_it_runs_on_and_its_attempts_start_end_and_are_forgotten(node: Node) -> None:
     node.wait(lambda: node.hellos and node.beats)
-    assert (node.hellos[0].version, node.hellos[0].resources.cpu) == (VERSION, 4000)
+    assert (node.hellos[0].resources.cpu, node.hellos[0].labels) == (4000, {"kind": "namespace"})
+    assert (node.beats[0].usage.cpu, node.beats[0].programs) == (50.0, ("mpirun",))
     key = node.start("short")
     started, ended = node.event(key, Started), node.event(key, Ended)
     assert started.software == ended.software == {"grass": VERSION}

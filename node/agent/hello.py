@@ -1,0 +1,63 @@
+"""The hello of a node: what its settings offer of what it has. Used by ``loop``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from grass import __version__, clock
+from grass.config import NodeConfig
+from grass.model.reasons import Reason
+from grass.model.resources import DEVICE, Resources
+from grass.wire.hello import Hello
+from grass.wire.version import PROTOCOL
+from node.agent.machine import Offer
+
+
+def hello(
+    node: NodeConfig, has: Offer, programs: tuple[str, ...] | None = None, blocked_by: tuple[Reason, ...] = ()
+) -> Hello:
+    """Return the hello. Tasks may use the resources in the settings, by default all, without the reserve for the
+    system. A node that joined (``probe`` in its settings) offers no more than it has.
+    """
+    resources = Resources(
+        cpu=offered(node.cpu, has.resources.cpu, joined=node.probe),
+        memory=offered(node.memory, has.resources.memory, joined=node.probe),
+        gpu=offered(node.gpu, has.resources.gpu, joined=node.probe),
+        disk=has.resources.disk if node.disk is None else node.disk,
+        custom=tuple(sorted((name, amount) for name, amount in node.custom.items() if amount)),
+    )
+    return Hello(
+        protocol=PROTOCOL,
+        version=__version__,
+        boot_id=clock.boot_id(),
+        address=node.address,
+        api_port=node.api_port,
+        resources=without(resources, node.reserve),
+        gpus=tuple(has.gpus if node.gpu is None else has.gpus[: node.gpu // DEVICE]),
+        labels={**has.labels, **node.labels},
+        path=tuple(node.path),
+        runtimes=tuple(node.runtimes),
+        probe=has.probe,
+        conditions=blocked_by,
+        programs=programs,
+        versions=dict(has.versions),
+    )
+
+
+def offered(wanted: int | None, measured: int, *, joined: bool) -> int:
+    """Return the amount to offer; ``wanted`` None: all. Only a node that did not join may offer more than is
+    measured."""
+    if wanted is None:
+        return measured
+    return min(wanted, measured) if joined else wanted
+
+
+def without(resources: Resources, reserve: Mapping[str, int]) -> Resources:
+    """Return the resources without the reserve, never below zero."""
+    return replace(
+        resources,
+        cpu=max(0, resources.cpu - reserve.get("cpu", 0)),
+        memory=max(0, resources.memory - reserve.get("memory", 0)),
+        disk=max(0, resources.disk - reserve.get("disk", 0)),
+    )
