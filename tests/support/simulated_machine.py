@@ -32,6 +32,8 @@ class SimulatedMachine:
         self._desired: Mapping[str, DesiredAttempt] = {}
         self._stopping: set[str] = set()
         self._cannot_end: dict[str, Reason] = {}
+        self.lost: Reason | None = None
+        """What attempts that succeed have lost."""
         self.known: set[str] = set()
         """Attempts that are not forgotten."""
 
@@ -59,7 +61,7 @@ class SimulatedMachine:
         return (*self._conditions, *self._cannot_end.values())
 
     def loss(self, begun: float, ended: float) -> Reason | None:
-        return None
+        return self.lost
 
     def taken(self, ports: Mapping[str, int]) -> int | None:
         return next((port for port in ports.values() if port in self._used), None)

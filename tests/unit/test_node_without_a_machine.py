@@ -28,7 +28,7 @@ from node.agent.inbox import Inbox
 from node.agent.loop import NodeAgent
 from node.agent.shipper import Shipper
 from node.membership.service import Service
-from node.runtime.protocol import Start
+from node.runtime.protocol import Launch, Start
 from node.runtime.simulated import SimulatedRuntime
 from tests.support.shepherd_run import cluster_config
 from tests.support.simulated_machine import VERSION, SimulatedMachine
@@ -40,8 +40,21 @@ USED = 4000
 E = TypeVar("E", Started, Waiting, Ended)
 
 
-def life(start: Start) -> tuple[float, int]:
-    return (100.0, 0) if start.launch == "j-1/long" else (0.05, 3)
+class Runtime(SimulatedRuntime):
+    """Notes what it got. Attempts of ``long`` do not obey TERM, those of ``well`` end with 0."""
+
+    def __init__(self) -> None:
+        super().__init__(self._life, obstinate=lambda start: start.launch == "j-1/long")
+        self.launches: dict[str, Launch] = {}
+        self.started: dict[str, Start] = {}
+
+    def define(self, launches: dict[str, Launch]) -> None:
+        self.launches.update(launches)
+        super().define(launches)
+
+    def _life(self, start: Start) -> tuple[float, int]:
+        self.started[start.key] = start
+        return (100.0, 0) if start.launch == "j-1/long" else (0.05, 0 if start.launch == "j-1/well" else 3)
 
 
 class Node:
@@ -51,7 +64,7 @@ class Node:
         self.backend = backend
         self.inbox = Inbox()
         self.machine = SimulatedMachine(self.inbox.wake, [USED], {"j-1/long.1/1"})
-        self.runtime = SimulatedRuntime(life, obstinate=lambda start: start.launch == "j-1/long")
+        self.runtime = Runtime()
         store, service = NodeStore(self.backend, KEYS, config.node.name), Service(config, None, self.inbox.left)
         shipper = Shipper(config, on_complete=self.inbox.shipped)
         self.agent = NodeAgent(config, store, self.runtime, self.machine, shipper, service, self.inbox)
@@ -161,6 +174,27 @@ def test_it_decides_which_ports_are_taken_and_which_attempts_cannot_end(node: No
     node.change(DesiredChange(set={"j-1/long.1/1": DesiredAttempt(1, stop_grace=100.0)}))
     assert node.event("j-1/long.1/1", Waiting).reason == Reason(ReasonCode.STUCK, "it is stuck")
     node.wait(lambda: node.beats[-1].conditions == (Reason(ReasonCode.STUCK, "it is stuck"),))
+
+
+def test_attempts_inherit_what_it_says_and_see_no_gpus_of_where_the_agent_runs(node: Node) -> None:
+    key = node.start("short")
+    node.event(key, Started)
+    assert node.runtime.launches["j-1/short"].env["PATH"] == "/bin"
+    assert "CUDA_VISIBLE_DEVICES" not in node.runtime.started[key].env
+
+
+def test_what_an_attempt_may_have_lost_is_the_reason_of_its_success(node: Node) -> None:
+    node.machine.lost = Reason(ReasonCode.SHARE, "the share was away")
+    assert node.event(node.start("short"), Ended).reason is None
+    assert node.event(node.start("well"), Ended).reason == node.machine.lost
+
+
+def test_it_learns_what_the_runtime_still_has(node: Node) -> None:
+    key = node.start("long")
+    node.event(key, Started)
+    node.machine.known.add("j-1/gone.0/1")
+    node.runtime.restart()
+    node.wait(lambda: node.machine.known == {key})
 
 
 def test_a_process_may_have_several_nodes(config: ClusterConfig) -> None:
