@@ -6,10 +6,11 @@ Sampled every ``INTERVAL`` seconds by a timer of the reactor, so a shorter task 
 
 from __future__ import annotations
 
-from grass.model.resources import Resources
 from master.agent.planner_view import refresh
 from master.agent.state import Cluster
 from master.agent.step import Step
+from master.planning.model import View
+from master.planning.shares import Shares
 
 INTERVAL = 5.0
 """Seconds between samples."""
@@ -23,7 +24,7 @@ def tick(step: Step) -> None:
     refresh(step)
     elapsed = max(0.0, step.now - cluster.usage_at)
     decay = 0.5 ** (elapsed / step.limits.usage_half_life)
-    shares = dominant_shares(cluster)
+    shares = _dominant_shares(cluster)
     for user in {*cluster.usage, *shares}:
         cluster.usage[user] = cluster.usage.get(user, 0.0) * decay + shares.get(user, 0.0) * elapsed
     cluster.usage_at = step.now
@@ -33,16 +34,8 @@ def tick(step: Step) -> None:
     step.changes.usage.update(dict.fromkeys([*shares, *gone]))
 
 
-def dominant_shares(cluster: Cluster) -> dict[str, float]:
-    """Return for each user the largest share of any resource of the cluster that is allocated to the user's tasks."""
-    total, allocated = Resources(), dict[str, Resources]()
-    for node in cluster.cache.nodes.values():
-        total += node.total
-    for group in cluster.cache.allocations.values():
-        for one, _ in group:
-            allocated[one.user] = allocated.get(one.user, Resources()) + one.shape.resources * one.count
-    sizes = {name: size for name, size in total.amounts().items() if size > 0}
-    return {
-        user: max((amounts.amount(name) / size for name, size in sizes.items()), default=0.0)
-        for user, amounts in allocated.items()
-    }
+def _dominant_shares(cluster: Cluster) -> dict[str, float]:
+    """Return the dominant share of each user that has allocations."""
+    allocations = [one for group in cluster.cache.allocations.values() for one, _ in group]
+    shares = Shares(View(list(cluster.cache.nodes.values()), (), allocations))
+    return {user: shares.dominant(user) for user in {each.user for each in allocations}}

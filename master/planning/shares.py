@@ -1,4 +1,7 @@
-"""Each user's part of the cluster: for fair share and for quotas. Used by ``Round``."""
+"""Each user's part of the cluster: for fair share and for quotas.
+
+Used by ``Round`` and ``master.agent.fairness``.
+"""
 
 from __future__ import annotations
 
@@ -27,9 +30,12 @@ class Shares:
 
     def of(self, user: str) -> float:
         """Return what fair share compares: the sum of both fractions."""
+        return (self._view.usage.get(user, 0.0) / self._past if self._past > 0 else 0.0) + self.dominant(user)
+
+    def dominant(self, user: str) -> float:
+        """Return the user's dominant share now."""
         allocated, whole = self.allocated(user), self._totals()
-        now = max((amount / whole[name] for name, amount in allocated.items() if whole[name] > 0), default=0.0)
-        return (self._view.usage.get(user, 0.0) / self._past if self._past > 0 else 0.0) + now
+        return max((amount / whole[name] for name, amount in allocated.items() if whole[name] > 0), default=0.0)
 
     def add(self, user: str, resources: Resources, count: int) -> None:
         if self._counted:

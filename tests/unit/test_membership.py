@@ -90,6 +90,26 @@ def test_what_users_have_had_is_written_every_few_seconds_and_fades() -> None:
     assert world.cluster.usage["ann"] == pytest.approx(16, rel=0.1)
 
 
+def test_what_a_user_has_had_halves_in_each_half_life_while_the_master_agent_runs() -> None:
+    world = World(Limits(usage_half_life=60.0))
+    world.add_node("n1")
+    world.cluster.usage["ann"] = 80.0
+    world.advance(60)
+    assert world.cluster.usage["ann"] == pytest.approx(40, rel=0.01)
+    world.advance(120)
+    assert world.cluster.usage["ann"] == pytest.approx(10, rel=0.01)
+
+
+def test_a_user_has_the_largest_share_of_any_one_resource() -> None:
+    world = World()
+    world.add_node("n1", cpu=4, memory=4 << 30)
+    world.add_node("n2", cpu=4, memory=4 << 30)
+    for user, needs in (("ann", Resources(1000, 4 << 30)), ("bob", Resources(2000, 1 << 30))):
+        world.submit(Job(user, {"t": Component("t", "x", resources=needs)}, ("t",)), user=user)
+    world.advance(60)
+    assert world.cluster.usage == {"ann": pytest.approx(30, rel=0.1), "bob": pytest.approx(15, rel=0.1)}
+
+
 @pytest.mark.parametrize("closing", ["cordon", "drain"])
 def test_a_job_gets_the_turn_that_was_kept_for_one_whose_only_node_is_closed(closing: str) -> None:
     world = World(Limits(parallel_level=2))

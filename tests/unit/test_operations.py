@@ -253,6 +253,35 @@ def test_index_0_leaves_only_if_it_is_named() -> None:
     assert members(world, "n2") == ["w.1"]
 
 
+def test_index_0_stays_although_it_waits_and_others_run() -> None:
+    world = nodes(2)
+    world.submit(elastic(restart=Restart(RestartOn.ALWAYS, limit=None, backoff=60.0)))
+    world.end("j-1/w.0/1", code=1)
+    Operations(world).scale(1)
+    assert (world.running(), world.job("j")["components"]["w"]["holes"]) == ([], ())
+
+
+def test_index_0_stays_although_it_was_never_assigned_and_an_earlier_run_did_the_others() -> None:
+    world = World()
+    world.submit(replace(elastic(min=None, max=None), carried={"w": ((1, 1),)}))
+    Operations(world).scale(1)
+    component = world.cluster.jobs["j-1"].components["w"]
+    assert (component.end, component.holes, component.startable) == (1, frozenset(), 1)
+
+
+def test_index_0_stays_although_it_waits_for_resources_and_others_run() -> None:
+    world = nodes(2)
+    world.submit(elastic(min=None, max=None))
+    asked = Operations(world)
+    with world.one_round():  # its place is taken at once
+        world.submit(Job("other", {"t": Component("t", "x", resources=Resources(1000))}, ("t",)))
+        asked.scale(1, remove=["w.0"])
+    assert world.running() == ["j-1/w.1/1", "other-1/t.0/1"]
+    asked.scale(2)
+    asked.scale(1)
+    assert world.job("j")["components"]["w"]["holes"] == ()
+
+
 def test_a_task_that_decides_the_result_of_its_job_cannot_be_removed() -> None:
     world = nodes(2)
     world.submit(replace(elastic(), ending=Ending(enough={"w": Enough.INDEX0})))
