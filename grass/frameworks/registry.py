@@ -8,28 +8,25 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from grass.errors import InputError
 from grass.frameworks import deepspeed, horovod, mars, mpich, openmpi, plain, tensorflow, torch, torchrun
 from grass.frameworks.seat import Rendered, Seat
+from grass.model.framework import FrameworkName
 
-FRAMEWORKS: Mapping[str, Callable[[Seat], Rendered]] = MappingProxyType(
+FRAMEWORKS: Mapping[FrameworkName, Callable[[Seat], Rendered]] = MappingProxyType(
     {
-        "none": plain.render,
-        "torch": torch.render,
-        "torchrun": torchrun.render,
-        "horovod": horovod.render,
-        "openmpi": openmpi.render,
-        "mpich": mpich.render,
-        "deepspeed": deepspeed.render,
-        "tf": tensorflow.render,
-        "mars": mars.render,
+        FrameworkName.NONE: plain.render,
+        FrameworkName.TORCH: torch.render,
+        FrameworkName.TORCHRUN: torchrun.render,
+        FrameworkName.HOROVOD: horovod.render,
+        FrameworkName.OPENMPI: openmpi.render,
+        FrameworkName.MPICH: mpich.render,
+        FrameworkName.DEEPSPEED: deepspeed.render,
+        FrameworkName.TF: tensorflow.render,
+        FrameworkName.MARS: mars.render,
     }
 )
 
 
 def render(seat: Seat) -> Rendered:
-    """Return what the framework of a task expects. Raises InputError for an unknown name."""
-    name = seat.framework.name
-    if name not in FRAMEWORKS:
-        raise InputError(f"framework: unknown framework {name!r}; use one of {', '.join(FRAMEWORKS)}")
-    return FRAMEWORKS[name](seat)
+    """Return what the framework of a task expects. Raises InputError: it cannot be rendered now."""
+    return FRAMEWORKS[seat.framework.name](seat)

@@ -7,15 +7,15 @@ The cluster has each component of the job that has a port of the given name (opt
 from __future__ import annotations
 
 from grass.frameworks.seat import Rendered, Seat
+from grass.model.framework import TF_PORT
 from grass.network_address import network_address
 from grass.wire.codec import encode
 
-PORT = "tf"
 EVALUATOR = "evaluator"
 
 
 def render(seat: Seat) -> Rendered:
-    name = str(seat.framework.options.get("port", PORT))
+    name = str(seat.framework.options.get("port", TF_PORT))
     cluster: dict[str, list[str]] = {}
     for component, membership in seat.memberships.items():
         if component == EVALUATOR:

@@ -1,4 +1,4 @@
-"""Reads ``runtime``, ``image`` and ``container`` in a native job file.
+"""Reads ``runtime``, ``image`` and ``container`` in a native job file, and ``runtimes`` of nodes.
 
 Used by this package and ``grass.manifest.foreign``.
 """
@@ -12,7 +12,7 @@ from grass.manifest.fields import Fields
 from grass.manifest.placement import one_word
 from grass.manifest.values import Wrong, show
 from grass.model.job import PLAIN_CONTAINER, Container, Mount
-from grass.model.runtime import RUNTIMES, RuntimeName
+from grass.model.runtime import RuntimeName
 
 NETWORKS = ("host", "bridge")
 UNLIMITED = -1
@@ -29,17 +29,24 @@ _NEEDED_FOLDERS = frozenset(
 _KERNEL_FOLDERS = ("/dev/", "/proc/", "/sys/")
 
 
-def read(fields: Fields, warnings: list[str]) -> tuple[str | None, str | None, Container]:
-    """Return runtime, image and container. Runtime None: docker if there is an image and the node has an engine."""
-    runtime = fields.read("runtime", one_word(RUNTIMES), None)
+def read_runtimes(fields: Fields) -> tuple[RuntimeName, ...]:
+    """Return the runtimes that a node offers, in the order of the file; empty if it says nothing."""
+    parse = values.one_of(RuntimeName)
+    found = [fields.parsed(path, parse, item, RuntimeName.PROCESS) for path, item in fields.items("runtimes")]
+    return tuple(dict.fromkeys(found))
+
+
+def read(fields: Fields, warnings: list[str]) -> tuple[RuntimeName | None, str | None, Container]:
+    """Return runtime, image and container. Runtime None: the node chooses."""
+    runtime = fields.read("runtime", values.one_of(RuntimeName), None)
     image = fields.read("image", image_name, None)
     container = _read_container(fields)
-    if runtime == RuntimeName.DOCKER and not fields.has("image"):
-        fields.problems.add(fields.at("image"), "is missing; `runtime: docker` needs it")
+    if runtime is not None and runtime.contained and not fields.has("image"):
+        fields.problems.add(fields.at("image"), f"is missing; `runtime: {runtime.value}` needs it")
     elif fields.has("container") and not fields.has("image"):
         fields.problems.add(fields.at("container"), "requires `image`; without an image there is no container")
-    if runtime == RuntimeName.PROCESS and image is not None:
-        warnings.append(f"{fields.at('image')}: ignored; with `runtime: process`, tasks run as processes")
+    if runtime is not None and not runtime.contained and image is not None:
+        warnings.append(f"{fields.at('image')}: ignored; with `runtime: {runtime.value}`, tasks run as processes")
     return runtime, image, container
 
 

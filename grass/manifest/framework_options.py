@@ -14,13 +14,11 @@ from grass.manifest import containers, values
 from grass.manifest.document import join
 from grass.manifest.fields import Fields, Problems
 from grass.manifest.values import Wrong
-from grass.model.framework import MARS_ROLES, FrameworkName, Option
+from grass.model.framework import MARS_PORT, MARS_ROLES, TF_PORT, FrameworkName, Option
 from grass.model.job import Component, Job
 
 Parser = Callable[[Any], Option]
 MAX_WORDS = 64
-_MARS_PORT = "mars"
-_TF_PORT = "tf"
 
 
 class _Role(str, Enum):
@@ -103,7 +101,7 @@ def check(job: Job, component: Component, path: str, problems: Problems, unknown
             if name not in job.components:
                 problems.add(join(where, key), unknown(str(name)))
     if component.framework.name is FrameworkName.TF:
-        port = str(options.get("port", _TF_PORT))
+        port = str(options.get("port", TF_PORT))
         if port not in component.ports:
             problems.add(join(path, "ports"), f"framework tf needs a port named `{port}`, which TF_CONFIG names")
     if component.framework.name is not FrameworkName.MARS:
@@ -112,5 +110,5 @@ def check(job: Job, component: Component, path: str, problems: Problems, unknown
         problems.add(
             where, f"set `role` to {', '.join(role.value for role in _Role)}, or give the component one of these names"
         )
-    if _MARS_PORT not in component.ports:
-        problems.add(join(path, "ports"), f"framework mars needs a port named `{_MARS_PORT}`")
+    if MARS_PORT not in component.ports:
+        problems.add(join(path, "ports"), f"framework mars needs a port named `{MARS_PORT}`")

@@ -11,6 +11,7 @@ from typing import Any
 
 from grass.manifest import quantities, values
 from grass.manifest.bounds import check_bounds
+from grass.manifest.containers import read_runtimes
 from grass.manifest.fields import Fields, Problems
 from grass.manifest.on_premises import (
     API_PORT,
@@ -108,7 +109,7 @@ def _offer(fields: Fields) -> Offer:
     node = fields.section("node")
     offer = Offer() if node is None else _node(node)
     if said and not offer.runtimes:  # in MARO's files this key means containers
-        offer = replace(offer, runtimes=tuple(RuntimeName))
+        offer = replace(offer, runtimes=(RuntimeName.PROCESS, RuntimeName.DOCKER))
     return replace(offer, install=said is not False)
 
 
@@ -120,8 +121,8 @@ def _node(node: Fields) -> Offer:
         labels=read_labels(node),
         topology=read_topology(node),
         api_port=_api_port(node),
-        runtimes=tuple(_each(node, "runtimes", values.one_of(RuntimeName))),
-        mounts=tuple(_each(node, "mounts", values.absolute_path)),
+        runtimes=read_runtimes(node),
+        mounts=tuple(node.parsed(path, values.absolute_path, item, "/") for path, item in node.items("mounts")),
         share=_share(node),
     )
     offer = _limits(offer, node)
@@ -167,7 +168,3 @@ def _share(node: Fields) -> str | None:
     )
     section.done()
     return path
-
-
-def _each(fields: Fields, key: str, parse: Any) -> list[Any]:
-    return [fields.parsed(path, parse, item, item) for path, item in fields.items(key)]

@@ -87,7 +87,7 @@ def component_document(part: Component) -> Document:
         avoid=list(part.avoid),
         spread=_level(part.spread),
         pack=_level(part.pack),
-        runtime=part.runtime,
+        runtime=None if part.runtime is None else part.runtime.value,
         image=part.image,
         container=_container(part.container),
         framework=_framework(part.framework),

@@ -13,6 +13,7 @@ from enum import Enum
 from typing import Any
 
 from grass.manifest import quantities, values
+from grass.manifest.containers import read_runtimes
 from grass.manifest.fields import Fields, Problems
 from grass.manifest.isolation import IsolationSettings, read_isolation
 from grass.manifest.placement import read_labels, read_topology
@@ -307,7 +308,7 @@ def read_node(item: Any, path: str, problems: Problems, default: Login) -> NodeS
         cpu=offer.read("cpu", quantities.all_or(quantities.cpu), None) if offer else None,
         memory=offer.read("memory", quantities.all_or(quantities.memory), None) if offer else None,
         gpu=offer.read("gpu", quantities.all_or(quantities.gpu), None) if offer else None,
-        runtimes=_runtimes(fields),
+        runtimes=read_runtimes(fields),
         mounts=tuple(fields.parsed(path, values.absolute_path, item, "/") for path, item in fields.items("mounts")),
     )
     if offer is not None:
@@ -318,12 +319,6 @@ def read_node(item: Any, path: str, problems: Problems, default: Login) -> NodeS
             section.done()
     fields.done()
     return node
-
-
-def _runtimes(fields: Fields) -> tuple[RuntimeName, ...]:
-    parse = values.one_of(RuntimeName)
-    found = [fields.parsed(path, parse, item, RuntimeName.PROCESS) for path, item in fields.items("runtimes")]
-    return tuple(dict.fromkeys(found))
 
 
 def spelled_host(text: str, default: Login) -> HostSettings:

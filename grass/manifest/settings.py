@@ -12,6 +12,7 @@ from typing import Any
 
 from grass.manifest import metrics, notify, placement, quantities, quotas, resource_fields, values
 from grass.manifest.bounds import check_bounds
+from grass.manifest.containers import read_runtimes
 from grass.manifest.document import Document
 from grass.manifest.fields import Fields, Problems
 from grass.manifest.isolation import KEYS as ISOLATION_KEYS
@@ -20,7 +21,7 @@ from grass.manifest.values import Wrong, show
 from grass.model.amounts import show_span
 from grass.model.mode import LOCAL, ON_PREMISES
 from grass.model.policy import CHECK_INTERVAL, COUNT, LEAST_SILENT_AFTER, MOST_KEEP_DAYS, ClusterPolicy
-from grass.model.runtime import PROCESSES_ONLY, RuntimeName
+from grass.model.runtime import PROCESSES_ONLY
 
 DEFAULT_NAME = "local"
 MARO_NAME = "process"
@@ -141,7 +142,7 @@ def _read_native(fields: Fields) -> Settings:
         ports=_read_ports(fields),
         labels=placement.read_labels(fields),
         topology=placement.read_topology(fields),
-        runtimes=_read_runtimes(fields),
+        runtimes=tuple(each.value for each in read_runtimes(fields)) or Settings.runtimes,
         mounts=tuple(fields.parsed(path, values.absolute_path, item, item) for path, item in fields.items("mounts")),
         **_read_rules(fields),
     )
@@ -165,11 +166,6 @@ def _read_rules(fields: Fields) -> dict[str, Any]:  # Any: values of several typ
         "reserve": quotas.read_reserve(fields),
         "low_disk": fields.read("low_disk", quantities.memory, None),
     }
-
-
-def _read_runtimes(fields: Fields) -> tuple[str, ...]:
-    found = [fields.parsed(path, values.one_of(RuntimeName), item, item) for path, item in fields.items("runtimes")]
-    return tuple(dict.fromkeys(each.value for each in found if isinstance(each, RuntimeName))) or Settings.runtimes
 
 
 def _read_on_premises(fields: Fields) -> Settings:

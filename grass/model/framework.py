@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from types import MappingProxyType
+from typing import NamedTuple
 
 Scalar = str | int | float | bool
 Option = Scalar | tuple[Scalar, ...]
@@ -27,6 +28,41 @@ class FrameworkName(str, Enum):
     MARS = "mars"
 
 
+class FrameworkKind(NamedTuple):
+    """What Grass has to know of a framework, besides its options in job files and its renderer."""
+
+    launchers: tuple[str, ...] = ()
+    """Its own programs with which a command may start."""
+    over_ssh: bool = False
+    """Whether its launchers run the ``ssh`` of Grass, which is a Python program."""
+    several: bool = False
+    """Whether it starts several processes in a task."""
+    arguments: bool = False
+    """Whether it adds arguments to the command, which differ per task."""
+    size_at_start: bool = False
+    """Whether it says the size of the component in the environment, which cannot change while a task runs."""
+    drains: bool = True
+    """Whether a member that leaves should get time to leave by itself."""
+
+
+KINDS: Mapping[FrameworkName, FrameworkKind] = MappingProxyType(
+    {
+        FrameworkName.NONE: FrameworkKind(drains=False),
+        FrameworkName.TORCH: FrameworkKind(size_at_start=True),
+        FrameworkName.TORCHRUN: FrameworkKind(("torchrun",), several=True),
+        FrameworkName.HOROVOD: FrameworkKind(("horovodrun",), over_ssh=True, several=True),
+        FrameworkName.OPENMPI: FrameworkKind(("mpirun", "mpiexec", "prterun"), over_ssh=True, several=True),
+        FrameworkName.MPICH: FrameworkKind(("mpirun", "mpiexec", "mpiexec.hydra"), over_ssh=True, several=True),
+        FrameworkName.DEEPSPEED: FrameworkKind(("deepspeed",), over_ssh=True, several=True),
+        FrameworkName.TF: FrameworkKind(size_at_start=True),
+        FrameworkName.MARS: FrameworkKind(
+            ("mars-supervisor", "mars-worker", "mars-scheduler", "mars-web"), arguments=True
+        ),
+    }
+)
+
+TF_PORT = "tf"
+"""Name of the port that ``TF_CONFIG`` names, unless an option says another."""
 MARS_PORT, MARS_WEB = "mars", "web"
 """Names of the ports of Mars: the one of its members, and that of its page."""
 MARS_ROLES: Mapping[str, str] = MappingProxyType(
@@ -59,6 +95,5 @@ class Framework:
     options: Mapping[str, Option] = field(default_factory=dict)
 
     @property
-    def drains(self) -> bool:
-        """Return whether a member that leaves should get time to leave by itself."""
-        return self.name is not FrameworkName.NONE
+    def kind(self) -> FrameworkKind:
+        return KINDS[self.name]

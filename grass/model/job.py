@@ -6,6 +6,7 @@ Durations are seconds, sizes bytes, cpu thousandths of a core.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import lru_cache
@@ -15,6 +16,7 @@ from grass.model.ending import PLAIN_ENDING, Ending
 from grass.model.framework import Framework
 from grass.model.notify import OnEnd
 from grass.model.resources import Resources
+from grass.model.runtime import RUNTIMES, RuntimeName
 
 _P = TypeVar("_P")
 EXIT_DO_NOT_RESTART = 64
@@ -151,7 +153,7 @@ class Component:
     ``entries``: task ``i`` gets the ``i``-th one; ``replicas`` is their number.
     ``web``: the port with a web page, which `grass job open` shows.
     ``output_limit``: bytes that the log of a task may take; beyond it, what is between beginning and end is dropped.
-    ``runtime``: ``process``, ``docker``, or None: docker when there is an image and the node has an engine.
+    ``runtime``: None: the node chooses (``runtime_of``).
     ``shell``: selected variables of the shell that submitted the job, for processes on a cluster of one machine. They
     replace those that the node inherited.
     ``base``: the folder of the job's file. On a cluster of one machine, processes start there and ``cwd`` is relative
@@ -183,7 +185,7 @@ class Component:
     base: str | None = None
     shell: tuple[tuple[str, str], ...] = ()
     process: tuple[tuple[str, int], ...] = ()
-    runtime: str | None = None
+    runtime: RuntimeName | None = None
     container: Container = PLAIN_CONTAINER
     min: int | None = None
     max: int | None = None
@@ -209,6 +211,19 @@ class Component:
         for name in ("depends_on", "env", "where", "matrix"):
             if not getattr(self, name):
                 put(self, name, _EMPTY)
+
+
+def runtime_of(component: Component, offered: Collection[str] = RUNTIMES) -> RuntimeName:
+    """Return the runtime of a component's tasks: the one it asks for, or otherwise the first of ``offered`` that suits.
+
+    ``offered``: the names of a node's runtimes, in its order. The result may be one that it does not offer; the start
+    then fails with that reason.
+    """
+    if component.runtime is not None:
+        return component.runtime
+    known = [RuntimeName(name) for name in offered if name in RUNTIMES]  # a newer node may know others
+    suits = (each for each in known if each.contained is bool(component.image))
+    return next(suits, RuntimeName.PROCESS)
 
 
 class AfterState(str, Enum):

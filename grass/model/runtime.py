@@ -1,4 +1,4 @@
-"""The names of the runtimes: how a node runs tasks. Pure. ``node.runtime.registry`` has the runtimes themselves.
+"""The runtimes: how a node runs tasks. Pure. The package ``node.runtime.<name>`` has the runtime itself.
 
 Used by all packages.
 """
@@ -9,8 +9,19 @@ from enum import Enum
 
 
 class RuntimeName(str, Enum):
+    """The only list of runtimes. A new one is a line here and its package, with a ``KIND`` in the module ``kind``."""
+
     PROCESS = "process"
     DOCKER = "docker"
+
+    @property
+    def contained(self) -> bool:
+        """Return whether tasks run in an image.
+
+        They see what is mounted for them, instead of the host's files and the node-agent's environment. They are
+        children of an engine, so that they go on when all processes of Grass have ended.
+        """
+        return self is not RuntimeName.PROCESS
 
 
 RUNTIMES = tuple(each.value for each in RuntimeName)

@@ -9,12 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from grass.model.ending import Enough
-from grass.model.framework import FrameworkName
 from grass.model.job import Component, Job
 
 MOST_TASKS = 100_000
-_AT_START = (FrameworkName.TORCH, FrameworkName.TF)
-"""Frameworks that say the size in the environment, which cannot change while a task runs."""
 
 
 class SizeError(ValueError):
@@ -75,7 +72,7 @@ def scaling_warning(component: Component) -> str:
         unbounded = "has neither `min` nor `max` nor a framework; new tasks wait for resources like all others"
         return "" if component.elastic else unbounded
     found = [] if component.elastic else ["has neither `min` nor `max`, so every size is accepted"]
-    if framework.name in _AT_START:
+    if framework.kind.size_at_start:
         hint = "`grass job restart` gives all tasks the new one"
         found.append(f"framework {framework.name.value} gives a task the size only when it starts; {hint}")
     return "; ".join(found)

@@ -37,14 +37,14 @@ def stop(config: ClusterConfig, *, forever: bool = False) -> None:
     if supervisor.answers():
         _stop_supervised(config, supervisor)
     _stop_unsupervised(config)
-    if RuntimeName.DOCKER in config.node.runtimes:
+    if any(each.contained and each in config.node.runtimes for each in RuntimeName):
         _end_containers(config, forever)
 
 
 def _end_containers(config: ClusterConfig, forever: bool) -> None:
-    """End the cluster's containers. An engine that is down does not stop the call; its error is shown to the user."""
+    """End what engines run for the cluster. One that is down does not stop the call; its error is shown to the user."""
     options = ["--remove"] if forever else []
-    command = own_program.command("node.runtime.docker.sweep", str(config.path), *options)
+    command = own_program.command("node.runtime.sweep", str(config.path), *options)
     subprocess.run(command, env=own_program.environment(), cwd="/", check=False)
 
 

@@ -6,7 +6,7 @@ refuses such a client, both with a reason. Used by ``grass.api``, ``master.agent
 
 from __future__ import annotations
 
-PROTOCOL = 1
+PROTOCOL = 2
 
 
 def mismatch(peer: str, protocol: int, version: str, own_version: str) -> str | None:

@@ -17,6 +17,7 @@ from grass.model.job import Component, GpuNeed
 from grass.model.lifecycle import TaskState, check_task
 from grass.model.reasons import Reason
 from grass.model.resources import Resources
+from grass.model.runtime import RuntimeName
 from grass.wire.membership import Member
 from grass.wire.task_record import TaskRecord
 from master.planning.model import Shape
@@ -50,7 +51,7 @@ def _shape(
     ports: int,
     where: tuple[tuple[str, tuple[str, ...]], ...],
     avoid: tuple[str, ...],
-    runtime: str | None,
+    runtime: RuntimeName | None,
     programs: tuple[str, ...],
     framework: str,
 ) -> Shape:

@@ -266,7 +266,7 @@ def _left(step: Step, run: JobRun, component: ComponentRun, operation: Operation
 def drain_seconds(component: ComponentRun, operation: OperationRecord) -> float:
     """Return how long tasks of the component may take to leave by themselves."""
     framework = component.spec.framework
-    default = DRAIN_SECONDS if framework is not None and framework.drains else 0.0
+    default = DRAIN_SECONDS if framework is not None and framework.kind.drains else 0.0
     if operation.patience is None:
         return default
     return min(default, operation.patience) if operation.kind is OperationKind.REPLACE else operation.patience

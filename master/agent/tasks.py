@@ -11,10 +11,11 @@ from grass.backoff import wait_after
 from grass.errors import UndecodableError
 from grass.model.event_kind import EventKind
 from grass.model.exhaustive import assert_never
-from grass.model.job import EXIT_DO_NOT_RESTART, EXIT_STOP_JOB, RestartOn
+from grass.model.job import EXIT_DO_NOT_RESTART, EXIT_STOP_JOB, RestartOn, runtime_of
 from grass.model.lifecycle import JobState, TaskState
 from grass.model.program import first_program, starts_several
 from grass.model.reasons import Reason, ReasonCode
+from grass.model.runtime import RUNTIMES
 from grass.wire.keys import AttemptKey
 from grass.wire.task_events import Drained, Ended, Ready, Started, TaskEvent, Waiting
 from grass.wire.task_record import TaskRecord
@@ -235,7 +236,7 @@ def _intended(component: ComponentRun, task: TaskRecord, event: Ended) -> bool:
     reason, framework = task.preempted, component.spec.framework
     if reason is None or event.stopped:
         return reason is not None
-    return reason.code in INTENDED and (event.code != 0 or (framework is not None and framework.drains))
+    return reason.code in INTENDED and (event.code != 0 or (framework is not None and framework.kind.drains))
 
 
 def _apply_end(step: Step, run: JobRun, component: ComponentRun, index: int, task: TaskRecord) -> None:
@@ -347,8 +348,8 @@ def _hint(step: Step, component: ComponentRun, task: TaskRecord) -> str:
         return ""
     if starts_several(spec.command):
         return ": a program was not found; the task's log names it"
-    in_container = spec.image is not None and spec.runtime != "process" and (node is None or "docker" in node.runtimes)
-    where = f"in image {spec.image}" if in_container else f"of node {task.node}"
+    contained = runtime_of(spec, node.runtimes if node else RUNTIMES).contained
+    where = f"in image {spec.image}" if contained else f"of node {task.node}"
     return f": a program was not found; its command starts {program}, which must be on the PATH {where}"
 
 

@@ -13,12 +13,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from grass.errors import GrassError, ManifestError, Problem
-from grass.frameworks.programs import LAUNCHERS, needed
+from grass.frameworks.programs import needed
 from grass.model import feasibility
+from grass.model.framework import Framework
 from grass.model.image import full_name
-from grass.model.job import Component, Job
+from grass.model.job import Component, Job, runtime_of
 from grass.model.program import first_program
-from grass.model.runtime import RuntimeName
 from grass.store.signed_images import SignedImage
 from grass.wire.node_record import NodeRecord
 from master.api.call import Call
@@ -69,29 +69,31 @@ def _missing(component: Component, sources: ProgramSources) -> str:
     if component.framework is None:
         return ""
     if sources.on_client and _is_process(component, sources.nodes):
-        return _missing_here(component, component.framework.name.value)
+        return _missing_here(component, component.framework)
     return _missing_in_image(component, component.framework.name.value, sources) if component.image else ""
 
 
 def _is_process(component: Component, nodes: Callable[[], Sequence[NodeRecord]]) -> bool:
     """Return whether its tasks run as processes: without an image, or on nodes without a container engine."""
-    if component.image is None or component.runtime == "process":
+    if not runtime_of(component).contained:
         return True
-    return component.runtime is None and not any("docker" in node.runtimes for node in nodes())
+    return not runtime_of(component, [name for node in nodes() for name in node.runtimes]).contained
 
 
-def _missing_here(component: Component, framework: str) -> str:
+def _missing_here(component: Component, framework: Framework) -> str:
     program = first_program(component.command)
     path = component.env.get("PATH") or dict(component.shell).get("PATH")
-    if path is None or program not in LAUNCHERS.get(framework, ()) or shutil.which(program, path=path) is not None:
+    if path is None or program not in framework.kind.launchers or shutil.which(program, path=path) is not None:
         return ""
-    return f"{program} is not installed: the task would not find it on its PATH; framework {framework} needs it"
+    return (
+        f"{program} is not installed: the task would not find it on its PATH; framework {framework.name.value} needs it"
+    )
 
 
 def _missing_in_image(component: Component, framework: str, sources: ProgramSources) -> str:
     assert component.image is not None
     container = component.container
-    if component.runtime == RuntimeName.PROCESS or container.entrypoint or container.mounts:
+    if not runtime_of(component).contained or container.entrypoint or container.mounts:
         return ""  # it is not the image alone that decides
     wanted = needed(component)
     found, advice = _in_image(full_name(component.image), wanted, sources) if wanted else (None, "")

@@ -14,10 +14,9 @@ from grass.frameworks.programs import needed_of_node
 from grass.model import feasibility
 from grass.model.amounts import show_memory
 from grass.model.feasibility import some
-from grass.model.job import NODE_LEVEL, PLAIN_CONTAINER, Component, Container, GpuNeed, Job
+from grass.model.job import NODE_LEVEL, PLAIN_CONTAINER, Component, Container, GpuNeed, Job, runtime_of
 from grass.model.lifecycle import NodeState
 from grass.model.resources import Resources
-from grass.model.runtime import RuntimeName
 from grass.wire.node_record import NodeRecord
 
 _GONE = (NodeState.LEFT, NodeState.LOST)
@@ -71,7 +70,7 @@ class _Facts:
         self.levels = {NODE_LEVEL, *range(1, max(len(node.path) for node in nodes) + 1)}
         known = [set(node.programs) if node.programs is not None else None for node in nodes]
         self.programs = None if None in known else set().union(*(each for each in known if each))
-        self.docker = any(RuntimeName.DOCKER in node.runtimes for node in nodes)
+        self.runtimes = list(dict.fromkeys(name for node in nodes for name in node.runtimes))
         self.devices = sorted({(gpu.name or "?", gpu.memory) for node in nodes for gpu in node.gpus})
         self.labels: dict[str, dict[str, int]] = {}
         for number, node in enumerate(nodes):
@@ -86,7 +85,8 @@ def _of_component(component: Component, facts: _Facts) -> Iterator[tuple[str, st
     for key, level in (("spread", component.spread), ("pack", component.pack)):
         if level is not None and level not in facts.levels:
             yield key, _no_level(level)
-    if component.image is not None and component.runtime != RuntimeName.PROCESS and not facts.docker:
+    runtime = runtime_of(component, facts.runtimes)
+    if runtime_of(component).contained and not (runtime.contained and runtime in facts.runtimes):
         what = "its tasks run as processes" if component.runtime is None else "its tasks wait until a node has one"
         yield "image", f"no node has a container engine; {what}"
         if component.runtime is None and (ignored := _of_container(component.container)):

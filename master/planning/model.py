@@ -14,7 +14,7 @@ from functools import cached_property
 from grass.model.job import GpuNeed, Policy
 from grass.model.reasons import Reason
 from grass.model.resources import DEVICE, Resources
-from grass.model.runtime import PROCESSES_ONLY
+from grass.model.runtime import PROCESSES_ONLY, RuntimeName
 
 ANY_DEVICE = GpuNeed()
 DeviceShares = tuple[tuple[int, int], ...]
@@ -127,7 +127,7 @@ class Shape:
     ports: int = 0
     where: tuple[tuple[str, tuple[str, ...]], ...] = ()
     avoid: tuple[str, ...] = ()
-    runtime: str | None = None
+    runtime: RuntimeName | None = None
     programs: tuple[str, ...] = ()
     framework: str = ""
 

@@ -213,7 +213,7 @@ def _tests(shape: Shape) -> list[tuple[str, object, Callable[[Node], bool]]]:
         test = _label_test(label, frozenset(values))
         parts.append((f"label {label} is not {' or '.join(values)}", ("where", label, values), test))
     if shape.runtime is not None:
-        runtime = shape.runtime
+        runtime = shape.runtime.value
         parts.append((f"no {runtime} runtime", ("runtime", runtime), lambda node: runtime in node.runtimes))
     for program in shape.programs:
         why = feasibility.lacks_program(program, shape.framework)

@@ -86,11 +86,11 @@ class Attempts:
             return False
         self._alive[key] = template
         self._timers.at(since + FOLLOW_AFTER, lambda: self._follow_if_alive(key))
-        if template and template.timeout is not None:
-            limit = template.timeout
+        if template and template.component.timeout is not None:
+            limit = template.component.timeout
             self._timers.at(since + limit, lambda: self._over(key, f"ran longer than its limit of {limit:g} s"))
-        if template and template.ready and entry and entry.stop_grace is None:
-            self._readiness.watch(self._check(attempt, entry, template, template.ready))
+        if template and template.component.ready and entry and entry.stop_grace is None:
+            self._readiness.watch(self._check(attempt, entry, template, template.component.ready))
         return True
 
     def running(self) -> Mapping[str, LaunchTemplate | None]:
@@ -116,8 +116,8 @@ class Attempts:
     def not_ready(self, key: str, failure: str) -> None:
         """Stop the attempt: its readiness check did not pass in time."""
         template = self._alive.get(key)
-        if template and template.ready:
-            self._over(key, f"not ready after {template.ready.timeout or 0:g} s: {failure}")
+        if template and template.component.ready:
+            self._over(key, f"not ready after {template.component.ready.timeout or 0:g} s: {failure}")
 
     def release(self, key: str) -> None:
         """Remove the files of an ended attempt once its log is shipped. The master has noted its end."""
@@ -150,8 +150,9 @@ class Attempts:
             self._followed.add(key)
             self._shipper.follow(key, self._folders.job(key), self._folders.prefix(key))
         if template := self._alive.get(key):
-            searched = template.ready is not None and template.ready.log is not None and key not in self._ready
-            self._shipper.bound(key, template.output_limit, searched=searched)
+            ready = template.component.ready
+            searched = ready is not None and ready.log is not None and key not in self._ready
+            self._shipper.bound(key, template.component.output_limit, searched=searched)
 
     def _log_ended(self, key: str, sizes: dict[str, int]) -> dict[str, int]:
         if any(sizes.values()):
@@ -161,7 +162,7 @@ class Attempts:
     def _over(self, key: str, message: str) -> None:
         if key in self._alive:
             template = self._alive[key]
-            grace = template.grace if template else DEFAULT_GRACE
+            grace = template.component.grace if template else DEFAULT_GRACE
             self._stop(Stop(key, grace, Reason(ReasonCode.TIMEOUT, message)))
 
     def _check(self, attempt: Observed, entry: DesiredAttempt, template: LaunchTemplate, ready: Ready) -> Check:

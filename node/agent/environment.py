@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 from grass.config import ClusterConfig
 from grass.environment import is_shared
-from grass.model.framework import FrameworkName
+from grass.model.job import Component, runtime_of
 from grass.model.matrix import environment as matrix_environment
 from grass.model.process_settings import with_settings
 from grass.wire.desired import DesiredAttempt
@@ -19,17 +19,10 @@ from grass.wire.keys import AttemptKey
 from grass.wire.launch import LaunchTemplate
 from node.membership.rendering import NOTHING, Additions, command, launch_environment
 from node.runtime.protocol import Launch, Start
-from node.runtime.registry import chosen, kind
 
 NO_SETTINGS: Mapping[str, int] = MappingProxyType({})
 _NOT_INHERITED = ("GRASS_", "SUPERVISOR_", "NOTIFY_SOCKET", "WATCHDOG_")
 
-
-_SEVERAL = frozenset(
-    {FrameworkName.TORCHRUN, FrameworkName.DEEPSPEED, FrameworkName.HOROVOD}
-    | {FrameworkName.OPENMPI, FrameworkName.MPICH}
-)
-"""Frameworks that start several processes in a task."""
 _OF_ACCOUNT = ("HOME", "USER", "LOGNAME", "SHELL", "MAIL")
 """Variables of the account that the node-agent runs under. The shepherd sets those of an isolated task's account."""
 _ALWAYS = ("PATH", *_OF_ACCOUNT)
@@ -57,20 +50,19 @@ def launch(
 
     A container has its image's environment instead, and none of the host's.
     """
-    runtime = chosen(template.runtime, template.image, config.node.runtimes)
-    host_view = kind(runtime).host_view
-    job_id = template.job_id
-    defaults = threads(template)
+    component, job_id = template.component, template.job_id
+    runtime = runtime_of(component, config.node.runtimes)
+    defaults = threads(component)
     env = {
-        **({**defaults, **of_shell(config, template, base)} if host_view else {}),
+        **({} if runtime.contained else {**defaults, **of_shell(config, template, base)}),
         "PYTHONUNBUFFERED": "1",
         **task_redis(config),
-        **template.env,
+        **component.env,
         "GRASS_CLUSTER": config.name,
         "GRASS_JOB": template.job,
         "GRASS_JOB_ID": job_id,
-        "GRASS_COMPONENT": template.component,
-        "GRASS_REPLICAS": str(template.replicas),
+        "GRASS_COMPONENT": component.name,
+        "GRASS_REPLICAS": str(template.size),
         "GRASS_NODE": config.node.name,
         "GRASS_ADDRESSES": addresses_path(config, job_id),
         "GRASS_DATA": str(config.data_dir),
@@ -81,44 +73,46 @@ def launch(
         "NODE_NAME": config.node.name,
         "JOB_ID": job_id,
         "JOB_NAME": template.job,
-        "COMPONENT_TYPE": template.component,
+        "COMPONENT_TYPE": component.name,
         **launch_environment(config, template),
     }
-    cwd = _folder(template.cwd, template.base, str(config.data_dir))
-    plain = Launch(argv(command(template)), env, cwd, template.grace, template.width, runtime)
+    cwd = _folder(component.cwd, component.base, str(config.data_dir))
+    plain = Launch(argv(command(template)), env, cwd, component.grace, template.width, runtime)
     if config.node.isolate is not None:
         read_only = template.read_only_data or config.node.read_only_data
         awaited = tuple(template.awaited.values())
         plain = plain._replace(user=template.user, awaited=awaited, read_only_data=read_only)
-        plain = plain._replace(cpu=template.cpu, memory=template.memory)
-    if host_view:
-        return plain._replace(argv=with_settings(plain.argv, dict(template.process), own))
+        plain = plain._replace(cpu=component.resources.cpu, memory=component.resources.memory)
+    if not runtime.contained:
+        return plain._replace(argv=with_settings(plain.argv, dict(component.process), own))
+    data = component.container.data or str(config.data_dir)
     return plain._replace(
-        env={**env, **output_folders(template, template.container.data or str(config.data_dir))},
-        cwd=_folder(template.cwd, None, template.container.data or str(config.data_dir)),
-        image=template.image or "",
-        cpu=template.cpu,
-        memory=template.memory,
-        container=template.container,
+        env={**env, **output_folders(template, data)},
+        cwd=_folder(component.cwd, None, data),
+        image=component.image or "",
+        cpu=component.resources.cpu,
+        memory=component.resources.memory,
+        container=component.container,
         defaults=defaults,
     )
 
 
-def threads(template: LaunchTemplate) -> dict[str, str]:
+def threads(component: Component) -> dict[str, str]:
     """Return how many threads OpenMP, MKL and OpenBLAS start unless the user says so: one for each core of the task.
 
     Without it, they start one for each core of the machine. What starts several processes in a task decides by itself.
     """
-    several = template.framework is not None and template.framework.name in _SEVERAL
-    return {"OMP_NUM_THREADS": str(-(-template.cpu // 1000))} if template.cpu and not several else {}
+    several = component.framework is not None and component.framework.kind.several
+    cores = -(-component.resources.cpu // 1000)
+    return {"OMP_NUM_THREADS": str(cores)} if cores and not several else {}
 
 
 def of_shell(config: ClusterConfig, template: LaunchTemplate, base: Mapping[str, str]) -> dict[str, str]:
     """Return what a process inherits: ``base``, with the variables of the submitting shell if the job has them."""
     found = {name: value for name, value in base.items() if not (config.node.isolate and name in _OF_ACCOUNT)}
-    if template.shell:
+    if template.component.shell:
         kept = {name: value for name, value in base.items() if name in _ALWAYS or not is_shared(name)}
-        found = kept | dict(template.shell)
+        found = kept | dict(template.component.shell)
     if config.master.nodes_on_client:
         found["GRASS_HOME"] = str(PurePosixPath(config.home).parent.parent)
     return found
@@ -168,9 +162,10 @@ def attempt_env(key: str, template: LaunchTemplate, entry: DesiredAttempt, node_
     """Return the variables of one attempt, which override those of its launch. The runtime adds GRASS_SCRATCH."""
     parsed = AttemptKey.parse(key)
     index, task = str(parsed.index), str(parsed.task)
+    matrix, entries = template.component.matrix, template.component.entries
     env = {
-        **(matrix_environment(template.matrix, parsed.index) if template.matrix else {}),
-        **({"GRASS_ENTRY": template.entries[parsed.index]} if template.entries else {}),
+        **(matrix_environment(matrix, parsed.index) if matrix else {}),
+        **({"GRASS_ENTRY": entries[parsed.index]} if entries else {}),
         "GRASS_INDEX": index,
         "GRASS_TASK": f"{template.job}.{task}",
         "GRASS_ATTEMPT": str(parsed.attempt),

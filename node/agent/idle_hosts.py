@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 
 from grass import clock
-from grass.frameworks.programs import LAUNCHERS, OVER_SSH
 from grass.model.program import first_program
 from grass.wire.keys import AttemptKey
 from grass.wire.launch import LaunchTemplate
@@ -65,6 +64,7 @@ class IdleHosts:
 
 def _is_host(template: LaunchTemplate | None) -> bool:
     """Return whether launchers start their programs in the attempt, and it is not a launcher itself."""
-    if template is None or template.framework is None or template.framework.name.value not in OVER_SSH:
+    framework = template.component.framework if template else None
+    if template is None or framework is None or not framework.kind.over_ssh:
         return False
-    return first_program(template.command) not in LAUNCHERS[template.framework.name.value]
+    return first_program(template.component.command) not in framework.kind.launchers

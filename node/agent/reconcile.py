@@ -187,7 +187,7 @@ class Reconciliation:
     def grace(self, key: str) -> float:
         """Return the seconds between TERM and KILL of an attempt that is stopped before its job says so."""
         template = self.launches.get(launch_key(key))
-        return template.grace if template else DEFAULT_GRACE
+        return template.component.grace if template else DEFAULT_GRACE
 
     def handed_over(self) -> list[str]:
         """Return the attempts that were given to the runtime and neither stopped nor ended."""

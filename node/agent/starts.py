@@ -11,6 +11,7 @@ from functools import partial
 
 from grass.config import ClusterConfig
 from grass.errors import InputError
+from grass.model.job import runtime_of
 from grass.model.reasons import Reason, ReasonCode
 from grass.process_settings import present
 from grass.wire.desired import DesiredAttempt
@@ -21,7 +22,6 @@ from node.agent.machine import Machine
 from node.agent.reconcile import launch_key
 from node.membership.service import Service
 from node.runtime.protocol import Runtime, Start
-from node.runtime.registry import chosen
 
 log = logging.getLogger(__name__)
 
@@ -92,9 +92,9 @@ class Starts:
         A failure here ends this attempt alone: other jobs run on this node, too.
         """
         try:
-            runtime = chosen(template.runtime, template.image, self._config.node.runtimes)
+            runtime = runtime_of(template.component, self._config.node.runtimes)
             if runtime not in self._config.node.runtimes:
-                message = f"cannot start: node {self._config.node.name} does not offer the runtime {runtime}"
+                message = f"cannot start: node {self._config.node.name} does not offer the runtime {runtime.value}"
                 return Reason(ReasonCode.CANNOT_START, message)
             if self._defined.get(name) is not template:
                 self.define(name, template)
@@ -102,10 +102,9 @@ class Starts:
             if entry.ports and (port := self._machine.taken(entry.ports)):
                 return Reason(ReasonCode.PORT_TAKEN, f"port {port} of this node is in use by another program")
             # only frameworks look at what the task inherits
-            inherited = (
-                environment.of_shell(self._config, template, self._machine.environment) if template.framework else {}
-            )
-            added = self._service.additions(key, template, entry, inherited)
+            renders = template.component.framework is not None
+            shell = environment.of_shell(self._config, template, self._machine.environment) if renders else {}
+            added = self._service.additions(key, template, entry, shell)
             return environment.start(key, name, template, entry, self._machine.visible_gpus, added)
         except InputError as error:
             return Reason(ReasonCode.CANNOT_START, f"cannot start: {error}")

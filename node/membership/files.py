@@ -40,16 +40,16 @@ def write_membership(config: ClusterConfig, job_id: str, component: str, members
 
 def write_rendered(config: ClusterConfig, template: LaunchTemplate, memberships: Mapping[str, Membership]) -> None:
     """Write the files of a component's framework. They are the same for all its tasks on this node."""
-    if template.framework is None:
+    if template.component.framework is None:
         return
-    any_task = AttemptKey(template.job_id, template.component, 0, 1)
-    own = memberships.get(template.component)
+    any_task = AttemptKey(template.job_id, template.component.name, 0, 1)
+    own = memberships.get(template.component.name)
     ports = own.members[0].ports if own and own.members else {}
     try:
         made = render(seat(config, any_task, template, DesiredAttempt(0, dict(ports)), memberships))
     except InputError:
         return  # it cannot start yet, and its start says why
-    folder = Path(files_folder(str(job_folder(config, template.job_id)), template.component))
+    folder = Path(files_folder(str(job_folder(config, template.job_id)), template.component.name))
     for name, text in made.files.items():
         _open_folder(folder, config)
         replace_file(folder / name, text, mode=0o755 if text.startswith("#!") else 0o644)

@@ -55,7 +55,7 @@ class Memberships:
             self._take_membership(LaunchKey.parse(name), membership)
         jobs = {LaunchKey.parse(name).job_id for name in (*memberships, *fresh)}
         for template in launches.values():
-            if template.job_id in jobs and template.framework is not None:
+            if template.job_id in jobs and template.component.framework is not None:
                 self._write_framework(template)
         with self._changed:
             self._changed.notify_all()
@@ -98,7 +98,7 @@ class Memberships:
             files.write_library(self._config, template.job_id)
             files.write_rendered(self._config, template, self.of_job(template.job_id))
 
-        self._write(LaunchKey(template.job_id, template.component), "framework", write)
+        self._write(LaunchKey(template.job_id, template.component.name), "framework", write)
 
     def _write(self, key: LaunchKey, name: str, write: Callable[[], None]) -> None:
         self._late.write(key.job_id, f"{key.component}/{name}", write)

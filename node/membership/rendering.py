@@ -11,6 +11,7 @@ from grass.frameworks import arguments
 from grass.frameworks.registry import render
 from grass.frameworks.seat import Rendered, Seat, library_folder
 from grass.model.framework import FrameworkName
+from grass.model.job import runtime_of
 from grass.wire.desired import DesiredAttempt
 from grass.wire.keys import AttemptKey
 from grass.wire.launch import LaunchTemplate
@@ -18,8 +19,6 @@ from grass.wire.membership import Membership
 from node.membership.paths import api_socket, job_folder, membership_file
 from node.runtime.attempts import Folders
 
-ARGUMENTS = (FrameworkName.MARS,)
-"""Frameworks that add arguments to the command."""
 PROGRAM_FOLDER = "/usr/local/bin"
 """Where containers find Grass's programs: first on the PATH of nearly every image."""
 _JOINED = ("PYTHONPATH",)
@@ -41,8 +40,8 @@ NOTHING = Additions({})
 
 def command(template: LaunchTemplate) -> str | tuple[str, ...]:
     """Return the command of a component, which takes the arguments of its framework."""
-    framework = template.framework
-    return arguments.with_arguments(template.command) if framework and framework.name in ARGUMENTS else template.command
+    framework, plain = template.component.framework, template.component.command
+    return arguments.with_arguments(plain) if framework and framework.kind.arguments else plain
 
 
 def launch_environment(config: ClusterConfig, template: LaunchTemplate) -> dict[str, str]:
@@ -51,7 +50,7 @@ def launch_environment(config: ClusterConfig, template: LaunchTemplate) -> dict[
         return {}
     return {
         "GRASS_API": api_socket(config),
-        "GRASS_MEMBERSHIP": membership_file(config, template.job_id, template.component),
+        "GRASS_MEMBERSHIP": membership_file(config, template.job_id, template.component.name),
     }
 
 
@@ -64,25 +63,26 @@ def seat(
     *,
     contained: bool = False,
 ) -> Seat:
-    """Return the attempt as renderers see it. ``template`` has a framework. Files do not depend on ``contained``."""
-    assert template.framework is not None
+    """Return the attempt as renderers see it. Its component has a framework. Files do not depend on ``contained``."""
+    component = template.component
+    assert component.framework is not None
     return Seat(
         job=template.job,
         job_id=template.job_id,
-        component=template.component,
+        component=component.name,
         index=key.index,
         attempt=key.attempt,
         address=config.node.address,
-        framework=template.framework,
+        framework=component.framework,
         folder=str(job_folder(config, template.job_id)),
         scratch=Folders(str(config.node_dir / "attempts")).scratch(str(key)),
         memberships=memberships,
         ports=entry.ports,
         gpus=len(entry.gpus),
-        cpu=template.cpu,
-        memory=template.memory,
+        cpu=component.resources.cpu,
+        memory=component.resources.memory,
         contained=contained,
-        own_network=contained and template.container.network != "host",
+        own_network=contained and component.container.network != "host",
     )
 
 
@@ -93,33 +93,33 @@ def additions(
     entry: DesiredAttempt,
     memberships: Mapping[str, Membership],
     base: Mapping[str, str],
-    *,
-    host_view: bool,
 ) -> Additions:
     """Return what the attempt gets besides the plain environment. Raises InputError: its framework cannot render it.
 
-    ``base``: variables of the node-agent that a process inherits. ``host_view``: as of a ``RuntimeKind``.
+    ``base``: variables of the node-agent that a process inherits.
     """
     if not template.secret:
         return NOTHING
     env = {"GRASS_TOKEN": task_token(template.secret, key)}
-    if template.framework is None or template.framework.name is FrameworkName.NONE:
+    component = template.component
+    if component.framework is None or component.framework.name is FrameworkName.NONE:
         return Additions(env)
-    found = seat(config, AttemptKey.parse(key), template, entry, memberships, contained=not host_view)
-    made, own = render(found), {**base, **template.env} if host_view else template.env
+    contained = runtime_of(component, config.node.runtimes).contained
+    found = seat(config, AttemptKey.parse(key), template, entry, memberships, contained=contained)
+    made, own = render(found), component.env if contained else {**base, **component.env}
     library = library_folder(found.folder)
-    env.update({name: value for name, value in made.env.items() if name not in template.env}, GRASS_LIBRARY=library)
+    env.update({name: value for name, value in made.env.items() if name not in component.env}, GRASS_LIBRARY=library)
     for name in _JOINED:
         if name in made.env:
             env[name] = ":".join(filter(None, (made.env[name], own.get(name, ""))))
     if made.arguments:
         env[arguments.VARIABLE] = arguments.text(made.arguments)
-    return Additions(env, ()) if not made.programs else _with_programs(env, made, library, own, host_view)
+    return Additions(env, ()) if not made.programs else _with_programs(env, made, library, own, contained)
 
 
 def _with_programs(
-    env: dict[str, str], made: Rendered, library: str, own: Mapping[str, str], host_view: bool
+    env: dict[str, str], made: Rendered, library: str, own: Mapping[str, str], contained: bool
 ) -> Additions:
-    if host_view:
+    if not contained:
         return Additions({**env, "PATH": ":".join(filter(None, (f"{library}/bin", own.get("PATH", ""))))})
     return Additions(env, tuple((f"{library}/bin/{name}", f"{PROGRAM_FOLDER}/{name}") for name in made.programs))

@@ -20,7 +20,6 @@ from node.membership.memberships import Memberships
 from node.membership.rendering import Additions, additions
 from node.membership.server import Server
 from node.membership.shared_values import SharedValues
-from node.runtime.registry import chosen, kind
 
 
 class Service:
@@ -83,7 +82,5 @@ class Service:
         self, key: str, template: LaunchTemplate, entry: DesiredAttempt, base: Mapping[str, str]
     ) -> Additions:
         """Return what an attempt gets. Raises InputError: its framework cannot render it now."""
-        runtime = chosen(template.runtime, template.image, self._config.node.runtimes)
         memberships = self._memberships.of_job(AttemptKey.parse(key).job_id)
-        host_view = kind(runtime).host_view
-        return additions(self._config, key, template, entry, memberships, base, host_view=host_view)
+        return additions(self._config, key, template, entry, memberships, base)

@@ -99,14 +99,6 @@ SignedOff = Callable[[str], str | None]
 
 
 class RuntimeKind(Protocol):
-    @property
-    def host_view(self) -> bool:
-        """Return whether its attempts see the host's files and inherit the node-agent's environment.
-
-        Otherwise they run in an image, and see what is mounted for them.
-        """
-        ...
-
     def version(self) -> str:
         """Return the version of the engine; empty if there is none. Raises UnreachableError."""
         ...
@@ -137,6 +129,11 @@ class RuntimeKind(Protocol):
     def inside(self, config: ClusterConfig, key: str, argv: list[str], launch: Launch) -> Inside | None:
         """Return the inside of an attempt, for its readiness check. ``argv`` is empty if the check is not a command.
         None: the check runs on the host."""
+        ...
+
+    def sweep(self, config: ClusterConfig, *, remove: bool) -> None:
+        """End the attempts of a cluster that is stopped, where no process of Grass is their parent. Without ``remove``,
+        the node-agent can still report their ends. Raises GrassError: some may remain."""
         ...
 
     def trial(self, config: ClusterConfig, said: str, gpus: Sequence[int]) -> Trial:

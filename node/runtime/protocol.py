@@ -35,7 +35,7 @@ class Launch(NamedTuple):
     cwd: str | None
     grace: float
     width: int | None = None
-    runtime: str = RuntimeName.PROCESS.value
+    runtime: RuntimeName = RuntimeName.PROCESS
     image: str = ""
     cpu: int = 0
     memory: int = 0

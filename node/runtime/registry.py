@@ -1,20 +1,20 @@
-"""The only module that names the runtimes. A new runtime is a line here and a ``RuntimeKind``.
+"""Finds the ``RuntimeKind`` of each runtime in ``grass.model.runtime``: the ``KIND`` of ``node.runtime.<name>.kind``.
 
 A runtime's modules are imported at its first use: containers cost 15 MiB of memory. Used by ``node.agent``,
-``node.api`` and ``node.membership``.
+``node.api`` and ``sweep``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache
-from types import MappingProxyType
+from importlib import import_module
 from typing import TypeVar
 
 from grass.config import ClusterConfig
 from grass.errors import GrassError, InputError, NotFoundError, UnreachableError
-from grass.model.runtime import RuntimeName
+from grass.model.runtime import RUNTIMES, RuntimeName
 from node.runtime.composite import CompositeRuntime
 from node.runtime.kind import Execution, Reach, RuntimeKind, SignedOff
 from node.runtime.protocol import Runtime
@@ -22,40 +22,13 @@ from node.runtime.protocol import Runtime
 Found = TypeVar("Found")
 
 
-def _process() -> RuntimeKind:
-    from node.runtime.process.kind import ProcessKind
-
-    return ProcessKind()
-
-
-def _docker() -> RuntimeKind:
-    from node.runtime.docker.kind import DockerKind
-
-    return DockerKind()
-
-
-RUNTIMES: Mapping[str, Callable[[], RuntimeKind]] = MappingProxyType(
-    {RuntimeName.PROCESS.value: _process, RuntimeName.DOCKER.value: _docker}
-)
-
-
 @cache
 def kind(name: str) -> RuntimeKind:
     """Return the kind of that name. Raises InputError."""
     if name not in RUNTIMES:
         raise InputError(f"unknown runtime {name!r}; use {' or '.join(RUNTIMES)}")
-    return RUNTIMES[name]()
-
-
-def chosen(asked: str | None, image: str | None, offered: Sequence[str]) -> str:
-    """Return the runtime of a component: the one it asks for, or otherwise the first on this node that suits it.
-
-    The result may be a runtime that this node does not offer; the start then fails with that reason.
-    """
-    if asked:
-        return asked
-    suits = [name for name in offered if kind(name).host_view is not bool(image)]
-    return suits[0] if suits else RuntimeName.PROCESS.value
+    found: RuntimeKind = import_module(f"node.runtime.{RuntimeName(name).value}.kind").KIND
+    return found
 
 
 def open_runtimes(

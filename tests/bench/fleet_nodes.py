@@ -122,7 +122,7 @@ class FleetNode:
     def _start(self, keys: list[str]) -> None:
         launches = {launch_key(key): self._reconciliation.launches[launch_key(key)] for key in keys}
         self._runtime.define(
-            {name: Launch(["true"], {}, None, each.grace, each.width) for name, each in launches.items()}
+            {name: Launch(["true"], {}, None, each.component.grace, each.width) for name, each in launches.items()}
         )
         self._runtime.start([Start(key, launch_key(key), {}) for key in keys])
 

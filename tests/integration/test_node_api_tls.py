@@ -23,7 +23,6 @@ from grass.config import ClusterConfig, NodeConfig, Secrets
 from grass.errors import NodeUnreachableError, NotAllowedError
 from grass.model.lifecycle import NodeState
 from grass.tls_files import TlsFiles, node_identity
-from grass.wire.launch import LaunchTemplate
 from grass.wire.membership import Member, Membership
 from grass.wire.node_record import NodeRecord
 from master.api.node_client import call_node, why_unreachable
@@ -32,6 +31,7 @@ from node.membership.forwarding import Forwarding
 from node.membership.memberships import Memberships
 from tests.support.certificates import ClusterFiles, answer, client_of, cluster_files
 from tests.support.example_run import free_port
+from tests.support.templates import template
 from tests.support.waiting import wait_until
 
 SECRET = "of the master"
@@ -112,8 +112,7 @@ def test_a_node_agent_passes_on_a_call_of_a_task_over_tls(node: Node) -> None:
     memberships = Memberships(config)
     port = node.config.node.api_port
     members = tuple(Member("w.0", 1, name, "127.0.0.1", 1, 0, api_port=port) for name in ("n1", "n3"))
-    template = LaunchTemplate(job_id="j-1", job="j", component="w", command="true", secret="s")
-    memberships.reset({"j-1/w": Membership(1, 1, 1, 1, 1, 1, members)}, {"j-1/w": template})
+    memberships.reset({"j-1/w": Membership(1, 1, 1, 1, 1, 1, members)}, {"j-1/w": template(secret="s")})
     forwarding = Forwarding(config, memberships)
     with pytest.raises(NotAllowedError):  # the answer of n1, which runs no task of this job
         forwarding.call("j-1", "n1", "token", "GET", "none/output", b"")

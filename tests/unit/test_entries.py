@@ -24,8 +24,8 @@ from grass.manifest.script import (
 )
 from grass.model.secrets import REDACTED
 from grass.wire.desired import DesiredAttempt
-from grass.wire.launch import LaunchTemplate
 from node.agent.environment import attempt_env
+from tests.support.templates import template
 
 
 def document(**component: Any) -> dict[str, Any]:
@@ -56,8 +56,8 @@ def test_each_task_gets_the_entry_of_its_index() -> None:
     body = with_entries(document(**{"from": {"lines": "f.txt"}}), lambda name: f"{name} 1\n{name} 2\n")
     component = parse_job(body).job.components["w"]
     assert (component.replicas, component.entries) == (2, ("f.txt 1", "f.txt 2"))
-    template = LaunchTemplate(job_id="j-1", job="j", component="w", command="true", entries=component.entries)
-    assert attempt_env("j-1/w.1/1", template, DesiredAttempt(1), 0)["GRASS_ENTRY"] == "f.txt 2"
+    found = template(entries=component.entries)
+    assert attempt_env("j-1/w.1/1", found, DesiredAttempt(1), 0)["GRASS_ENTRY"] == "f.txt 2"
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from grass.model.ending import Clean, Enough
 from grass.model.framework import Framework, FrameworkName
 from grass.model.job import After, Component, Condition, Job, Mount, Policy, Ready, RestartOn
 from grass.model.notify import OnEnd
+from grass.model.runtime import RuntimeName
 
 NO_KEYS = {
     "name",
@@ -84,7 +85,7 @@ OTHERS: dict[str, Any] = {
     "components.pack": 1,
     "components.matrix": {"X": ("1", "2")},
     "components.entries": ("a", "b"),
-    "components.runtime": "process",
+    "components.runtime": RuntimeName.PROCESS,
     "components.container.entrypoint": ("run",),
     "components.container.user": "ann",
     "components.container.shm": 1 << 20,

@@ -12,7 +12,8 @@ from grass.errors import InputError
 from grass.frameworks.arguments import VARIABLE, with_arguments
 from grass.frameworks.registry import FRAMEWORKS, render
 from grass.frameworks.seat import Seat, alias, member_of
-from grass.model.framework import Framework, FrameworkName, Option
+from grass.manifest.framework_options import OPTIONS
+from grass.model.framework import KINDS, Framework, FrameworkName, Option
 from grass.wire.membership import Member, Membership
 
 
@@ -50,8 +51,22 @@ def seat(
     return replace(found, **more)  # type: ignore[arg-type]
 
 
-def test_every_framework_has_a_renderer_and_there_are_no_others() -> None:
-    assert set(FRAMEWORKS) == {each.value for each in FrameworkName}
+def test_every_framework_has_a_kind_a_renderer_and_options_and_there_are_no_others() -> None:
+    assert set(FRAMEWORKS) == set(KINDS) == set(OPTIONS) == set(FrameworkName)
+
+
+@pytest.mark.parametrize(
+    ("fact", "names"),
+    [
+        ("over_ssh", {"horovod", "openmpi", "mpich", "deepspeed"}),
+        ("several", {"torchrun", "horovod", "openmpi", "mpich", "deepspeed"}),
+        ("arguments", {"mars"}),
+        ("size_at_start", {"torch", "tf"}),
+        ("drains", {each.value for each in FrameworkName} - {"none"}),
+    ],
+)
+def test_what_is_true_of_which_frameworks(fact: str, names: set[str]) -> None:
+    assert {name.value for name, kind in KINDS.items() if getattr(kind, fact)} == names
 
 
 @pytest.mark.parametrize("name", [name for name in FrameworkName if name is not FrameworkName.MARS])

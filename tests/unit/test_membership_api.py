@@ -26,7 +26,6 @@ from grass.store.keys import Keys
 from grass.store.shared_store import SharedStore
 from grass.wire.codec import builtins, encode
 from grass.wire.keys import AttemptKey
-from grass.wire.launch import LaunchTemplate
 from grass.wire.membership import Member, Membership
 from grass.wire.membership_api import MOST_ARGUMENTS, MOST_BODY, MOST_VALUE, BarrierState, KeyState, World
 from node.agent import folders
@@ -37,6 +36,7 @@ from node.membership.late_files import LateFiles
 from node.membership.memberships import Memberships
 from node.membership.shared_values import MOST_KEYS, SharedValues
 from tests.doubles.memory_backend import MemoryBackend
+from tests.support.templates import changed, template
 from tests.support.waiting import wait_until
 
 SECRET = job_secret("master", "j-1")
@@ -65,7 +65,7 @@ class Tasks:
     def __init__(self, folder: Path, most_keys: int = MOST_KEYS) -> None:
         self.config = ClusterConfig("lab", "local", str(folder), str(folder), node=NodeConfig("n1"))
         self.memberships = Memberships(self.config)
-        self.template = LaunchTemplate(job_id="j-1", job="j", component="w", command="true", secret=SECRET)
+        self.template = template(secret=SECRET)
         self.backend = Counting()
         self.values = SharedValues(SharedStore(self.backend, Keys("g:")), self.memberships, most_keys)
         self.drained: list[str] = []
@@ -128,15 +128,8 @@ def test_the_files_are_written_with_the_membership_and_the_secret_goes_with_the_
 @pytest.mark.parametrize("component", ["addresses", "library", "components"])
 def test_a_component_may_have_the_name_of_a_file_of_the_job(tasks: Tasks, component: str) -> None:
     folders.write_addresses(tasks.config, "j-1", "w.0 10.0.0.1 4000 mars\n")
-    template = LaunchTemplate(
-        job_id="j-1",
-        job="j",
-        component=component,
-        command="true",
-        secret=SECRET,
-        framework=Framework(FrameworkName.TORCHRUN),
-    )
-    launches = {f"j-1/{component}": template}
+    made = template(name=component, secret=SECRET, framework=Framework(FrameworkName.TORCHRUN))
+    launches = {f"j-1/{component}": made}
     tasks.memberships.apply({f"j-1/{component}": world(1, 0)}, launches, launches)
     folders.write_addresses(tasks.config, "j-1", "")
     assert (tasks.config.node_dir / "jobs" / "j-1" / "library" / "bin" / "ssh").is_file()
@@ -474,8 +467,8 @@ def test_an_answer_of_a_node_that_is_no_error_body_is_said(tasks: Tasks, body: b
 
 
 def test_the_shim_and_the_plugin_are_there_for_a_component_with_a_framework(tasks: Tasks) -> None:
-    template = structs.replace(tasks.template, framework=Framework(FrameworkName.HOROVOD))
-    tasks.memberships.apply({"j-1/w": world(2, 0, 1)}, {"j-1/w": template}, {"j-1/w": template})
+    launcher = changed(tasks.template, framework=Framework(FrameworkName.HOROVOD))
+    tasks.memberships.apply({"j-1/w": world(2, 0, 1)}, {"j-1/w": launcher}, {"j-1/w": launcher})
     folder = tasks.config.node_dir / "jobs" / "j-1"
     assert (folder / "library" / "bin" / "ssh").stat().st_mode & 0o111
     assert (folder / "components" / "w" / "hosts").read_text() == "w-0-1:1\nw-1-1:1\n"

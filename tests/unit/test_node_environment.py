@@ -4,21 +4,22 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace as changed
 
 from grass.config import ClusterConfig, NodeConfig
 from grass.model.framework import Framework, FrameworkName
 from grass.model.job import Container
+from grass.model.runtime import RuntimeName
 from grass.wire.desired import DesiredAttempt
-from grass.wire.launch import LaunchTemplate
 from node.agent.environment import argv, attempt_env, inherited, launch, start
+from tests.support.templates import changed, template
 
 CONFIG = ClusterConfig(name="lab", mode="local", home="/h", runtime_dir="/r", node=NodeConfig(name="n1"))
-TEMPLATE = LaunchTemplate(
+TEMPLATE = template(
     job_id="train-12345678",
     job="train",
-    component="actor",
-    replicas=4,
+    name="actor",
+    size=4,
+    cpu=0,
     command="echo hi",
     env={"EPOCHS": "5", "GRASS_NODE": "elsewhere", "PYTHONUNBUFFERED": ""},
     grace=2.0,
@@ -54,44 +55,44 @@ def test_what_a_component_has_in_common() -> None:
 
 def test_a_job_that_waited_for_others_finds_their_output_also_in_a_container() -> None:
     config = replace(CONFIG, node=replace(CONFIG.node, runtimes=("process", "docker")))
-    template = changed(TEMPLATE, awaited={"pre-train.v2": "pre-train.v2-00000001"})
-    assert launch(config, template, {}).env["GRASS_AFTER_PRE_TRAIN_V2_OUTPUT"] == "/h/data/jobs/pre-train.v2-00000001"
-    made = launch(config, changed(template, image="i:1", container=Container(data="/data")), {})
+    found = changed(TEMPLATE, awaited={"pre-train.v2": "pre-train.v2-00000001"})
+    assert launch(config, found, {}).env["GRASS_AFTER_PRE_TRAIN_V2_OUTPUT"] == "/h/data/jobs/pre-train.v2-00000001"
+    made = launch(config, changed(found, image="i:1", container=Container(data="/data")), {})
     assert made.env["GRASS_AFTER_PRE_TRAIN_V2_OUTPUT"] == "/data/jobs/pre-train.v2-00000001"
     assert made.env["GRASS_OUTPUT"] == "/data/jobs/train-12345678"
 
 
 def test_a_container_has_nothing_of_the_hosts_environment() -> None:
     config = replace(CONFIG, node=replace(CONFIG.node, runtimes=("process", "docker")))
-    template = changed(TEMPLATE, image="i:1", cpu=500, memory=9, container=Container(user="7"))
-    made = launch(config, template, {"PATH": "/host/bin", "HOME": "/home/me"})
+    found = changed(TEMPLATE, image="i:1", cpu=500, memory=9, container=Container(user="7"))
+    made = launch(config, found, {"PATH": "/host/bin", "HOME": "/home/me"})
     assert (made.runtime, made.image, made.cpu, made.memory, made.container.user) == ("docker", "i:1", 500, 9, "7")
     assert {"PATH", "HOME"}.isdisjoint(made.env) and made.env["EPOCHS"] == "5"
-    assert launch(CONFIG, template, {"PATH": "/bin"}).env["PATH"] == "/bin"  # it has no engine
+    assert launch(CONFIG, found, {"PATH": "/bin"}).env["PATH"] == "/bin"  # it has no engine
 
 
 def test_a_task_has_what_a_login_sets_even_if_the_submitting_shell_has_not() -> None:
     login = {"PATH": "/bin", "HOME": "/home/me", "USER": "me", "LOGNAME": "me", "SHELL": "/bin/sh"}
     base = {**login, "VIRTUAL_ENV": "/old"}
-    made = launch(CONFIG, changed(TEMPLATE, shell={"LANG": "C", "SHELL": "/bin/zsh"}), base)
+    made = launch(CONFIG, changed(TEMPLATE, shell=(("LANG", "C"), ("SHELL", "/bin/zsh"))), base)
     assert {name: made.env.get(name) for name in login} == {**login, "SHELL": "/bin/zsh"}
     assert "VIRTUAL_ENV" not in made.env and made.env["LANG"] == "C"
 
 
 @pytest.mark.parametrize(("cpu", "count"), [(500, "1"), (1000, "1"), (2500, "3"), (0, None)])
 def test_numeric_libraries_start_a_thread_for_each_core_of_the_task(cpu: int, count: str | None) -> None:
-    template = changed(TEMPLATE, cpu=cpu)
-    assert launch(CONFIG, template, {}).env.get("OMP_NUM_THREADS") == count
-    assert launch(CONFIG, template, {"OMP_NUM_THREADS": "9"}).env["OMP_NUM_THREADS"] == "9"
-    own = changed(template, env={"OMP_NUM_THREADS": "7"})
+    found = changed(TEMPLATE, cpu=cpu)
+    assert launch(CONFIG, found, {}).env.get("OMP_NUM_THREADS") == count
+    assert launch(CONFIG, found, {"OMP_NUM_THREADS": "9"}).env["OMP_NUM_THREADS"] == "9"
+    own = changed(found, env={"OMP_NUM_THREADS": "7"})
     assert launch(CONFIG, own, {"OMP_NUM_THREADS": "9"}).env["OMP_NUM_THREADS"] == "7"
 
 
 def test_what_starts_several_processes_in_a_task_counts_threads_by_itself() -> None:
-    template = changed(TEMPLATE, cpu=4000, framework=Framework(FrameworkName.TORCHRUN))
-    assert "OMP_NUM_THREADS" not in launch(CONFIG, template, {}).env
-    template = changed(TEMPLATE, cpu=4000, framework=Framework(FrameworkName.TORCH))
-    assert launch(CONFIG, template, {}).env["OMP_NUM_THREADS"] == "4"
+    found = changed(TEMPLATE, cpu=4000, framework=Framework(FrameworkName.TORCHRUN))
+    assert "OMP_NUM_THREADS" not in launch(CONFIG, found, {}).env
+    found = changed(TEMPLATE, cpu=4000, framework=Framework(FrameworkName.TORCH))
+    assert launch(CONFIG, found, {}).env["OMP_NUM_THREADS"] == "4"
 
 
 def test_a_container_takes_its_number_of_threads_where_its_image_has_none() -> None:
@@ -121,8 +122,8 @@ def test_what_is_an_attempts_own() -> None:
 
 
 def test_a_task_sees_its_combination_of_the_matrix() -> None:
-    template = changed(TEMPLATE, matrix={"lr": ("0.1", "0.01"), "seed": ("1", "2", "3")})
-    env = attempt_env("train-12345678/actor.4/1", template, DesiredAttempt(1), node_gpus=0)
+    found = changed(TEMPLATE, matrix={"lr": ("0.1", "0.01"), "seed": ("1", "2", "3")})
+    env = attempt_env("train-12345678/actor.4/1", found, DesiredAttempt(1), node_gpus=0)
     assert (env["lr"], env["seed"], env["GRASS_MATRIX_LR"], env["GRASS_MATRIX_SEED"]) == ("0.01", "2", "0.01", "2")
 
 
@@ -154,7 +155,7 @@ def test_what_belongs_to_grass_itself_is_not_inherited() -> None:
 def test_a_relative_folder_is_that_of_the_file_or_in_the_share(
     cwd: str | None, base: str | None, process: str | None, container: str | None
 ) -> None:
-    template = changed(TEMPLATE, cwd=cwd, base=base)
-    assert launch(CONFIG, template, {}).cwd == process
-    inside = changed(template, runtime="docker", image="i", container=Container(data="/share"))
+    found = changed(TEMPLATE, cwd=cwd, base=base)
+    assert launch(CONFIG, found, {}).cwd == process
+    inside = changed(found, runtime=RuntimeName.DOCKER, image="i", container=Container(data="/share"))
     assert launch(CONFIG, inside, {}).cwd == container

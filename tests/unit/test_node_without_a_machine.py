@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
+from grass.store.memory import MemoryBackend
+from node.runtime.simulated import SimulatedRuntime
 
 from grass.config import ClusterConfig
 from grass.model.reasons import Reason, ReasonCode
 from grass.store.backend import Op
 from grass.store.keys import Keys
-from grass.store.memory import MemoryBackend
 from grass.store.node_store import NodeStore
 from grass.wire.codec import encode
 from grass.wire.desired import DesiredAttempt, DesiredChange
@@ -29,7 +30,6 @@ from node.agent.loop import NodeAgent
 from node.agent.shipper import Shipper
 from node.membership.service import Service
 from node.runtime.protocol import Launch, Start
-from node.runtime.simulated import SimulatedRuntime
 from tests.support.shepherd_run import cluster_config
 from tests.support.simulated_machine import VERSION, SimulatedMachine
 from tests.support.waiting import wait_until

@@ -171,7 +171,7 @@ def test_a_command_is_run_as_a_job_of_the_same_user_and_tells_nobody_of_its_end(
     world.end("j-1/t.0/1", code=3)
     command = world.job("j-on-end")
     assert (command["user"], command["state"]) == ("bob", "RUNNING")
-    env = world.nodes["n1"].launch[f"{command['id']}/on-end"].env
+    env = world.nodes["n1"].launch[f"{command['id']}/on-end"].component.env
     assert env == {
         "GRASS_ENDED_JOB": "j",
         "GRASS_ENDED_JOB_ID": "j-1",

@@ -9,6 +9,7 @@ import pytest
 from grass.model.job import NODE_LEVEL, GpuNeed, Policy
 from grass.model.reasons import ReasonCode
 from grass.model.resources import DEVICE, Resources
+from grass.model.runtime import RuntimeName
 from master.planning.backlog import HORIZON, MOST, depth
 from master.planning.decide import decide
 from master.planning.model import Allocation, Demand, Device, Node, QueuedJob, Shape, View
@@ -111,7 +112,7 @@ def test_a_device_that_others_use_takes_nothing_and_kinds_are_told_apart() -> No
     [
         (tasks(where=(("arch", ("arm64",)),)), "j1@n2"),
         (tasks(avoid=("n1", "n3")), "j1@n2"),
-        (tasks(runtime="docker"), "j1@n3"),
+        (tasks(runtime=RuntimeName.DOCKER), "j1@n3"),
         (tasks(ports=3), "j1@n2"),
     ],
 )

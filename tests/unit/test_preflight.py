@@ -9,8 +9,6 @@ from typing import Any
 import pytest
 
 from grass.errors import ManifestError
-from grass.frameworks.programs import LAUNCHERS
-from grass.frameworks.registry import FRAMEWORKS
 from grass.model.framework import Framework, FrameworkName
 from grass.model.job import Component, Container, Job, Mount
 from grass.model.program import first_program, starts_several
@@ -223,10 +221,6 @@ def test_a_node_names_a_program_soon_after_it_was_installed(tmp_path: Path) -> N
         wait_until(lambda: programs.now() == ("mpirun",))
     finally:
         programs.stop()
-
-
-def test_every_launcher_belongs_to_a_framework() -> None:
-    assert LAUNCHERS.keys() <= FRAMEWORKS.keys()
 
 
 def test_exit_code_127_names_the_program_and_where_it_is_missing(tmp_path: Path) -> None:

@@ -10,16 +10,16 @@ import sys
 from dataclasses import replace
 
 import pytest
-from msgspec.structs import replace as changed
 
 from grass import process_settings
 from grass.config import ClusterConfig, MasterConfig
 from grass.errors import InputError
 from grass.model.process_settings import LIMITS, UMASK, UNLIMITED, is_setting, with_settings
+from grass.model.runtime import RuntimeName
 from grass.wire.calls import Submission
-from grass.wire.launch import LaunchTemplate
 from master.api.submission import accept_job
 from node.agent.environment import launch
+from tests.support.templates import changed, template
 
 CONFIG = ClusterConfig("local", "local", "/g/clusters/local", "/r", master=MasterConfig(nodes_on_client=True))
 JOB = {"name": "j", "components": {"w": {"command": "true"}}}
@@ -57,11 +57,11 @@ def test_equal_settings_change_no_command() -> None:
 
 
 def test_processes_and_not_containers_take_them() -> None:
-    template = LaunchTemplate(job_id="j-1", job="j", component="w", command=("a",), process=((UMASK, 0o77),))
-    assert launch(CONFIG, template, {}, {UMASK: 0o22}).argv[-3:] == ["0077", "--", "a"]
-    assert launch(CONFIG, template, {}, {UMASK: 0o77}).argv == ["a"]
+    plain = template(command=("a",), process=((UMASK, 0o77),))
+    assert launch(CONFIG, plain, {}, {UMASK: 0o22}).argv[-3:] == ["0077", "--", "a"]
+    assert launch(CONFIG, plain, {}, {UMASK: 0o77}).argv == ["a"]
     docker = replace(CONFIG, node=replace(CONFIG.node, runtimes=("process", "docker")))
-    image = changed(template, image="i:1", runtime="docker")
+    image = changed(plain, image="i:1", runtime=RuntimeName.DOCKER)
     assert launch(docker, image, {}, {UMASK: 0o22}).argv == ["a"]
 
 

@@ -5,6 +5,7 @@ import random
 from grass.wire.desired import DesiredAttempt, DesiredChange
 from grass.wire.launch import LaunchTemplate
 from node.agent.reconcile import AHEAD, Actions, Reconciliation, launch_key
+from tests.support import templates
 
 
 def entry(seq: int = 1, grace: float | None = None) -> DesiredAttempt:
@@ -12,7 +13,7 @@ def entry(seq: int = 1, grace: float | None = None) -> DesiredAttempt:
 
 
 def template(width: int | None = None) -> LaunchTemplate:
-    return LaunchTemplate(job_id="j", job="j", component="c", command="true", width=width, grace=7.0)
+    return templates.template(job_id="j", name="c", width=width, grace=7.0)
 
 
 def of_one_job(count: int, width: int | None = None) -> Reconciliation:

@@ -9,10 +9,11 @@ import pytest
 
 from grass.config import ClusterConfig, NodeConfig
 from grass.errors import InputError, NotFoundError, UnreachableError
-from grass.model.runtime import RUNTIMES as NAMED
+from grass.model.job import Component, runtime_of
+from grass.model.runtime import RUNTIMES, RuntimeName
 from node.runtime.composite import CompositeRuntime
 from node.runtime.process.client import ProcessRuntime
-from node.runtime.registry import RUNTIMES, chosen, execute, kind, open_runtimes
+from node.runtime.registry import execute, kind, open_runtimes
 
 
 def config(folder: str, *runtimes: str) -> ClusterConfig:
@@ -27,6 +28,8 @@ def config(folder: str, *runtimes: str) -> ClusterConfig:
         (None, "busybox:1", ("process", "docker"), "docker"),
         (None, "busybox:1", ("process",), "process"),
         (None, None, ("docker",), "process"),
+        (None, "busybox:1", ("podman", "docker"), "docker"),
+        (None, "busybox:1", ("podman",), "process"),
         ("docker", None, ("process",), "docker"),
         ("process", "busybox:1", ("process", "docker"), "process"),
     ],
@@ -34,11 +37,12 @@ def config(folder: str, *runtimes: str) -> ClusterConfig:
 def test_a_component_gets_what_it_asks_for_or_what_suits_it(
     asked: str | None, image: str | None, offered: tuple[str, ...], runtime: str
 ) -> None:
-    assert chosen(asked, image, offered) == runtime
+    component = Component("w", "x", image=image, runtime=None if asked is None else RuntimeName(asked))
+    assert runtime_of(component, offered) is RuntimeName(runtime)
 
 
 def test_each_runtime_that_a_file_may_name_exists() -> None:
-    assert tuple(RUNTIMES) == NAMED
+    assert len({type(kind(name)) for name in RUNTIMES}) == len(RUNTIMES)
 
 
 def test_an_unknown_runtime_is_refused_with_those_that_there_are() -> None:

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from msgspec.structs import replace as changed
 
 from grass.config import ClusterConfig, MasterConfig
 from grass.environment import is_shared
@@ -14,13 +13,13 @@ from grass.errors import InputError, ManifestError
 from grass.manifest import Wrong, parse_job
 from grass.manifest.shell import assignments, left_out, passable, read_file, with_shell
 from grass.wire.calls import Submission
-from grass.wire.launch import LaunchTemplate
 from master.api.submission import accept_job
 from node.agent.environment import launch
+from tests.support.templates import changed, template
 
 SHELL = {"PATH": "/venv/bin:/bin", "TOKEN": "s3", "EPOCHS": "9"}
 CONFIG = ClusterConfig("local", "local", "/g/clusters/local", "/r", master=MasterConfig(nodes_on_client=True))
-TEMPLATE = LaunchTemplate(job_id="j-1", job="j", component="w", command="true")
+TEMPLATE = template()
 
 
 def document(**component: Any) -> dict[str, Any]:
@@ -112,8 +111,8 @@ def test_a_local_process_has_the_proxies_of_the_submitting_shell() -> None:
 
 def test_a_local_process_gets_the_submitting_shell_in_place_of_the_creating_one() -> None:
     base = {"PATH": "/bin", "VIRTUAL_ENV": "/old", "LC_ALL": "C", "OTHER": "kept"}
-    template = changed(TEMPLATE, shell=(("PATH", "/venv/bin:/bin"),), env={"LC_ALL": "fr"})
-    made = launch(CONFIG, template, base).env
+    shelled = changed(TEMPLATE, shell=(("PATH", "/venv/bin:/bin"),), env={"LC_ALL": "fr"})
+    made = launch(CONFIG, shelled, base).env
     assert (made["PATH"], made["OTHER"], made["LC_ALL"]) == ("/venv/bin:/bin", "kept", "fr")
     assert "VIRTUAL_ENV" not in made and made["GRASS_HOME"] == "/g"
     assert launch(CONFIG, TEMPLATE, base).env["VIRTUAL_ENV"] == "/old"

@@ -21,7 +21,6 @@ from grass.model.runtime import RuntimeName
 from grass.provision.on_premises import node_design, node_paths, node_steps
 from grass.provision.on_premises.facts import Facts, Python, parse
 from grass.provision.on_premises.steps import Put, Run
-from grass.wire.launch import LaunchTemplate
 from node.agent.conditions import without_isolation
 from node.agent.environment import launch
 from node.runtime.isolation.accounts import Accounts, comment
@@ -43,6 +42,7 @@ from node.runtime.isolation.view import (
 )
 from node.runtime.protocol import PROBE_USER
 from node.runtime.spawn import CannotStartError
+from tests.support.templates import template
 
 FACTS = Facts(
     hostname="box",
@@ -332,12 +332,12 @@ def test_no_account_is_made_outside_of_a_sound_range() -> None:
 
 
 def test_an_isolated_process_gets_its_user_and_nothing_of_the_daemons_account() -> None:
-    template = LaunchTemplate(job_id="j-1", job="j", component="w", command="true", user="ann", awaited={"a": "j-0"})
+    task = template(user="ann", awaited={"a": "j-0"})
     base = {"PATH": "/bin", "HOME": "/var/lib/grass", "USER": "grass"}
     config = ClusterConfig("lab", "grass/on-premises", "/h", "/r")
-    plain = launch(config, template, base)
+    plain = launch(config, task, base)
     assert (plain.user, plain.awaited, plain.env["HOME"]) == ("", (), "/var/lib/grass")
-    isolated = launch(replace(config, node=NodeConfig(isolate=UIDS)), template, base)
+    isolated = launch(replace(config, node=NodeConfig(isolate=UIDS)), task, base)
     assert (isolated.user, isolated.awaited) == ("ann", ("j-0",))
     assert isolated.env["PATH"] == "/bin" and not {"HOME", "USER"} & set(isolated.env)
 

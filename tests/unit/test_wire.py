@@ -21,7 +21,6 @@ from grass.wire.envelope import undecodable
 from grass.wire.hello import Hello, Probe, ProbeCheck
 from grass.wire.job_record import JOB, JOB_RECORD, Outcome, first_record
 from grass.wire.keys import AttemptKey, LaunchKey, TaskKey
-from grass.wire.launch import LaunchTemplate
 from grass.wire.log_block import LOG_BLOCK, LogBlock
 from grass.wire.moment import Moment
 from grass.wire.node_record import NODE_RECORD, DrainRecord, NodeRecord
@@ -31,6 +30,7 @@ from grass.wire.task_events import Ended, Started, TaskEvents, Waiting
 from grass.wire.task_events import Ready as ReadyEvent
 from grass.wire.task_record import TASK_RECORD, TaskRecord
 from grass.wire.tickets import TICKET, DrainNode, JoinNode, PlanJob, StartJob, StopJob
+from tests.support.templates import template
 
 REASON = Reason(ReasonCode.SIGNAL, "ended by signal SIGKILL", {"signal": 9})
 JOB_SPEC = Job(
@@ -119,7 +119,7 @@ HELLO = Hello(
         (
             codec.Form[DesiredChange](DesiredChange),
             DesiredChange(
-                launch={"j-1/a": LaunchTemplate(job_id="j-1", job="j", component="a", command=("x",), width=1)},
+                launch={"j-1/a": template(name="a", command=("x",), width=1)},
                 set={"j-1/a.0/1": DesiredAttempt(1, {"p": 20000}, ((0, 1000),), 10.0)},
                 remove=("j-1/a.0/1",),
             ),

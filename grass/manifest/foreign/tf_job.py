@@ -25,12 +25,11 @@ from grass.manifest.foreign.run_policy import (
 )
 from grass.manifest.native import UNKNOWN_COMMAND
 from grass.model.ending import Enough
-from grass.model.framework import Framework, FrameworkName
+from grass.model.framework import TF_PORT, Framework, FrameworkName
 from grass.model.job import Component, Job
 
 DIALECT = "TFJob"
 VERSIONS = (KUBEFLOW, KUBEDL)
-PORT = "tf"
 """The port that ``TF_CONFIG`` names, in place of the one that the operators open."""
 ROLES = ("Chief", "Master", "Worker", "PS", "Evaluator")
 CHIEFS = ("chief", "master")
@@ -79,5 +78,5 @@ def _component(role: str, replica: Replica, policy: RunPolicy, spec: Fields) -> 
         path = f"{replica.path}.template.spec.containers[0].command"
         spec.problems.add(path, "is missing; it says what the tasks run")
     made = component_of(role, replica, command or UNKNOWN_COMMAND, policy.restart(replica, RestartPolicy.NEVER))
-    ports = (PORT, *(port for port in made.ports if port != PORT))
+    ports = (TF_PORT, *(port for port in made.ports if port != TF_PORT))
     return replace(made, ports=ports, framework=Framework(FrameworkName.TF))

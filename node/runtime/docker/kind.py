@@ -1,6 +1,6 @@
 """The ``RuntimeKind`` of containers. The docker SDK is imported only when the engine is used.
 
-Used by ``node.runtime.registry``.
+Loaded by the registry, by its name.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from grass.files.rights import own_folders
 from grass.model.runtime import RuntimeName
 from node.runtime.docker.container_check import ContainerCheck
 from node.runtime.docker.execution import ContainerExecution, running_container
-from node.runtime.kind import Execution, SignedOff, Trial
+from node.runtime.kind import Execution, RuntimeKind, SignedOff, Trial
 from node.runtime.protocol import PROBE_USER, Launch
 from node.runtime.reach import HostReach
 
@@ -34,8 +34,6 @@ def _pid(config: ClusterConfig, key: str) -> int:
 
 
 class DockerKind:
-    host_view = False
-
     def version(self) -> str:
         from node.runtime.docker.engine import Engine
 
@@ -67,6 +65,11 @@ class DockerKind:
     def inside(self, config: ClusterConfig, key: str, argv: list[str], launch: Launch) -> ContainerCheck:
         return ContainerCheck(config.name, key, argv, own_network=launch.container.network != "host")
 
+    def sweep(self, config: ClusterConfig, *, remove: bool) -> None:
+        from node.runtime.docker.sweep import sweep
+
+        sweep(config, remove=remove)
+
     def trial(self, config: ClusterConfig, said: str, gpus: Sequence[int]) -> Trial:
         """Return a trial that also writes to the share from inside the container, as jobs will."""
         from node.runtime.docker import host_image
@@ -88,10 +91,13 @@ class DockerKind:
             {"GRASS_DATA": str(config.data_dir)},
             None,
             5.0,
-            runtime=RuntimeName.DOCKER.value,
+            runtime=RuntimeName.DOCKER,
             image=image,
             container=host_image.container(),
             user=PROBE_USER,
         )
         allowed = replace(config, node=replace(config.node, mounts=("/",)))
         return Trial(DockerRuntime(allowed, Engine()), launch, _ADVICE)
+
+
+KIND: RuntimeKind = DockerKind()

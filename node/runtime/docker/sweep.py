@@ -1,16 +1,13 @@
-"""``python -m node.runtime.docker.sweep CLUSTER_JSON [--remove]``: end a cluster's containers on this machine.
+"""Ends the containers of a cluster on this machine. Used by ``kind``.
 
-They get TERM, and KILL after ``GRACE``. Without ``--remove`` they are kept, so that the node-agent can report their
-ends. Run when a cluster on one machine is stopped or deleted, while its shepherd ends the processes.
+They get TERM, and KILL after ``GRACE``. Without ``remove`` they are kept, so that the node-agent can report their ends.
 """
 
 from __future__ import annotations
 
-import sys
 from concurrent.futures import ThreadPoolExecutor
 
 from grass.config import ClusterConfig
-from grass.errors import GrassError
 from node.runtime.docker import plan
 from node.runtime.docker.engine import Engine
 from node.runtime.docker.engine_json import Answer
@@ -35,16 +32,3 @@ def _end(engine: Engine, container: Answer, *, remove: bool) -> None:
         engine.stop(container["Id"], GRACE)
     if remove:
         engine.remove(container["Id"])
-
-
-def main(path: str, *options: str) -> int:
-    try:
-        sweep(ClusterConfig.load(path), remove="--remove" in options)
-    except GrassError as error:
-        print(error, file=sys.stderr)  # noqa: T201 (the caller shows it)
-        return 1
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))

@@ -1,4 +1,4 @@
-"""The ``RuntimeKind`` of processes of the host. Used by ``node.runtime.registry``."""
+"""The ``RuntimeKind`` of processes of the host. Loaded by the registry, by its name."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from functools import partial
 from grass import clock
 from grass.config import ClusterConfig
 from grass.errors import ConflictError, GrassError, NotFoundError
-from node.runtime.kind import Execution, SignedOff, Trial
+from node.runtime.kind import Execution, RuntimeKind, SignedOff, Trial
 from node.runtime.process.beside import Child, OfShepherd
 from node.runtime.process.client import ProcessRuntime, ask
 from node.runtime.process.execution import ProcessExecution, StartBeside
@@ -73,8 +73,6 @@ def _pid(config: ClusterConfig, key: str) -> int:
 
 
 class ProcessKind:
-    host_view = True
-
     def version(self) -> str:
         return ""
 
@@ -96,8 +94,14 @@ class ProcessKind:
     def inside(self, config: ClusterConfig, key: str, argv: list[str], launch: Launch) -> IsolatedInside | None:
         return IsolatedInside(config, key, argv) if argv and config.node.isolate else None
 
+    def sweep(self, config: ClusterConfig, *, remove: bool) -> None:
+        """The shepherd ends its processes with itself."""
+
     def trial(self, config: ClusterConfig, said: str, gpus: Sequence[int]) -> Trial:
         script = f"echo {said}" + (f'; exec "{sys.executable}" -c "{_NVML}"' if gpus else "")
         env = {"PATH": "/usr/local/bin:/usr/bin:/bin", "GRASS_DATA": str(config.data_dir)}
         launch = Launch(["/bin/sh", "-c", script], env, None, 5.0, user=PROBE_USER)
         return Trial(ProcessRuntime(config.socket("shepherd")), launch, "look into the shepherd's log")
+
+
+KIND: RuntimeKind = ProcessKind()
