@@ -93,4 +93,11 @@ def follow_up(run: JobRun) -> Job | None:
         container=like.container,
     )
     name = run.name[: MAX_NAME - len(SUFFIX)].rstrip("-._") + SUFFIX
-    return Job(name, {task.name: task}, (task.name,), timeout=3600.0, tags=run.job.tags)
+    return Job(
+        name,
+        {task.name: task},
+        (task.name,),
+        timeout=3600.0,
+        tags=run.job.tags,
+        read_only_data=run.job.read_only_data,
+    )

@@ -9,7 +9,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ from grass.wire.job_record import ComponentRecord, JobRecord
 from grass.wire.notification import NOTIFICATION, Notification
 from master.agent.courier import Courier
 from master.agent.deliveries import OWN, SENDERS, Deliveries, Waiting
-from master.agent.notifications import without_other_jobs
+from master.agent.notifications import follow_up, without_other_jobs
 from master.agent.step import Limits
 from master.agent.webhook import NotAcceptedError, RefusedError, post
 from master.api.views import specification
@@ -162,6 +162,14 @@ def test_the_end_of_a_job_is_committed_with_its_notification_once() -> None:
         "a secret",
     )
     assert found.record is not None and (found.record.state.value, found.record.exit_code) == ("FAILED", 3)
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+def test_the_command_at_the_end_of_a_job_that_may_only_read_may_only_read_too(read_only: bool) -> None:
+    world = World()
+    world.submit(replace(job_with(OnEnd(command="mail")), read_only_data=read_only))
+    job = follow_up(world.cluster.jobs["j-1"])
+    assert job is not None and job.read_only_data is read_only
 
 
 def test_a_command_is_run_as_a_job_of_the_same_user_and_tells_nobody_of_its_end() -> None:
