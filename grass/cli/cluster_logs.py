@@ -13,7 +13,7 @@ from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.output import Result
 from grass.cli.values import NODE, SINCE, Whole
 from grass.cli.view import View
-from grass.wire.daemon_line import DAEMONS
+from grass.model.daemons import SENDING_LOGS
 
 
 @click.group(cls=Group)
@@ -21,8 +21,14 @@ def cluster() -> None:
     """Inspect the daemons of the cluster. For administrators."""
 
 
-@cluster.command("logs", cls=Command)
-@click.argument("daemon", type=click.Choice(DAEMONS), metavar="[DAEMON]", required=False)
+_HELP = f"""Show the logs of the daemons of master and nodes. They are in the order in which they reached the collector.
+
+DAEMON is one of {", ".join(SENDING_LOGS[:-1])} and {SENDING_LOGS[-1]}.
+"""
+
+
+@cluster.command("logs", cls=Command, help=_HELP)
+@click.argument("daemon", type=click.Choice(SENDING_LOGS), metavar="[DAEMON]", required=False)
 @click.option("--node", type=NODE, metavar="NAME", help="Only daemons of this node.")
 @click.option("-f", "--follow", is_flag=True, help="Follow new entries.")
 @click.option("--since", type=SINCE, metavar="T", help="Only newer entries: 10m, or 2026-03-01T12:00.")
@@ -31,10 +37,6 @@ def cluster() -> None:
 def logs(
     invocation: Invocation, daemon: str | None, node: str | None, follow: bool, since: float | None, tail: int
 ) -> None:
-    """Show the logs of the daemons of master and nodes. They are in the order in which they reached the collector.
-
-    DAEMON is one of master-agent, master-api-server, monitor, collector, node-agent and node-api-server.
-    """
     some = False
     for line in invocation.client().daemon_logs(daemon, node, follow, tail, since):
         some = True

@@ -1,6 +1,6 @@
 """Daemons of a local cluster, and the configuration of `supervisord`, which runs them.
 
-Used by ``local``, ``processes``, ``stopping`` and ``trouble``.
+Used by ``local``.
 """
 
 from __future__ import annotations
@@ -8,61 +8,22 @@ from __future__ import annotations
 import os
 import resource
 import shlex
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 
 from grass import own_program
 from grass.config import ClusterConfig
 from grass.errors import InputError
+from grass.model.daemons import DAEMONS, REDIS, TASK_REDIS
 
-MODULES = {
-    "collector": "master.collector",
-    "shepherd": "node.runtime.shepherd",
-    "monitor": "master.monitor",
-    "master-agent": "master.agent",
-    "master-api-server": "master.api",
-    "node-agent": "node.agent",
-    "node-api-server": "node.api",
-}
-REDIS = "redis"
-TASK_REDIS = "task-redis"
-SHEPHERD = "shepherd"
-SUPERVISOR = "supervisord"
-
-_STOP_SECONDS = {SHEPHERD: 20, REDIS: 10}
-"""Seconds until KILL. The shepherd gives its tasks up to 10 s; redis writes its log."""
-_OTHER_STOP_SECONDS = 5
+_STOP_SECONDS = {REDIS: 10, TASK_REDIS: 5}
+"""Seconds until KILL. Redis writes its log."""
 _MOST_FILES = 65536
-
-
-@dataclass(frozen=True)
-class Daemon:
-    """A daemon of a local cluster: its command, and how it is stopped."""
-
-    name: str
-    argv: tuple[str, ...]
-
-    @property
-    def stop_seconds(self) -> int:
-        return _STOP_SECONDS.get(self.name, _OTHER_STOP_SECONDS)
-
-
-def daemons(config: ClusterConfig, redis: list[str]) -> list[Daemon]:
-    """Return the daemons of the cluster.
-
-    ``redis``: the command of the embedded server, empty if the cluster uses the user's own redis.
-    """
-    found = [Daemon(REDIS, tuple(redis))] if redis else []
-    if config.task_redis:
-        found.append(Daemon(TASK_REDIS, task_redis(config, redis[0])))
-    return found + [
-        Daemon(name, tuple(own_program.command(module, str(config.path)))) for name, module in MODULES.items()
-    ]
 
 
 def names(config: ClusterConfig) -> list[str]:
     own = [REDIS] if config.redis.embedded else []
-    return own + ([TASK_REDIS] if config.task_redis else []) + list(MODULES)
+    return own + ([TASK_REDIS] if config.task_redis else []) + [daemon.name for daemon in DAEMONS]
 
 
 def task_redis(config: ClusterConfig, server: str) -> tuple[str, ...]:
@@ -74,13 +35,20 @@ def task_redis(config: ClusterConfig, server: str) -> tuple[str, ...]:
 def supervisord_conf(config: ClusterConfig, redis: list[str], umask: int) -> str:
     """Return supervisord's configuration. All daemons start at once, and each waits for its own requirements.
 
-    ``umask``: the user's umask, for the tasks. ``startsecs=0``: a daemon that ends is started again at once, forever.
+    ``redis``: the command of the embedded server, empty if the cluster uses the user's own redis. ``umask``: the user's
+    umask, for the tasks. ``startsecs=0``: a daemon that ends is started again at once, forever.
     With any other value, supervisord counts ends in quick succession, waits a second longer after each, and finally
     gives up. A cluster whose daemon was killed a few times must not lose this daemon. The cost is one start per second
     while a daemon cannot run at all.
     """
     sections = [_supervisor_sections(config, umask)]
-    sections += [_program(config, daemon) for daemon in daemons(config, redis)]
+    if redis:
+        sections.append(_program(config, REDIS, redis, _STOP_SECONDS[REDIS]))
+    if config.task_redis:
+        sections.append(_program(config, TASK_REDIS, task_redis(config, redis[0]), _STOP_SECONDS[TASK_REDIS]))
+    for daemon in DAEMONS:
+        command = own_program.command(daemon.module, str(config.path))
+        sections.append(_program(config, daemon.name, command, daemon.stop_seconds))
     return "\n".join(sections)
 
 
@@ -97,7 +65,7 @@ chmod=0700
 supervisor.rpcinterface_factory=supervisor.rpcinterface:make_main_rpcinterface
 
 [rpcinterface:watchdog]
-supervisor.rpcinterface_factory=grass.provision.watchdog:attach
+supervisor.rpcinterface_factory=grass.supervision.watchdog:attach
 
 [supervisord]
 identifier=grass-{config.name}
@@ -113,17 +81,17 @@ umask={umask:03o}
 """
 
 
-def _program(config: ClusterConfig, daemon: Daemon) -> str:
-    log = Path(config.home) / "log" / f"{daemon.name}.log"
+def _program(config: ClusterConfig, name: str, command: Sequence[str], stop_seconds: int) -> str:
+    log = Path(config.home) / "log" / f"{name}.log"
     return f"""\
-[program:{daemon.name}]
-command={_plain(shlex.join(daemon.argv))}
+[program:{name}]
+command={_plain(shlex.join(command))}
 autostart=true
 autorestart=true
 startsecs=0
 startretries=1000000
 stopsignal=TERM
-stopwaitsecs={daemon.stop_seconds}
+stopwaitsecs={stop_seconds}
 redirect_stderr=true
 stdout_logfile={_plain(_plain(log))}
 stdout_logfile_maxbytes=5MB

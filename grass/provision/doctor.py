@@ -19,9 +19,10 @@ from grass.environment import clusters, grass_home
 from grass.errors import GrassError, InputError
 from grass.model.amounts import show_memory
 from grass.model.resources import DEVICE
-from grass.provision import machine, ports, processes, registry, runtime_folder
+from grass.provision import machine, ports, registry, runtime_folder
 from grass.provision.provisioner import Finding, Session
 from grass.store import embedded
+from grass.supervision import processes
 
 _LEAST_DISK = 1 << 30
 _EARLIEST = datetime(2025, 1, 1, tzinfo=timezone.utc).timestamp()

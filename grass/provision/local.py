@@ -18,16 +18,16 @@ from grass.environment import cluster_home, clusters, grass_home
 from grass.errors import ConflictError, GrassError, InputError, NotFoundError, UnreachableError
 from grass.manifest.settings import Settings
 from grass.mode_file import write_mode
+from grass.model.daemons import REDIS, SUPERVISOR, DaemonState
 from grass.model.mode import ON_PREMISES
 from grass.network_address import network_address
-from grass.provision import daemons, layout, machine, processes, readiness, redis_log, runtime_folder, stopping, trouble
+from grass.provision import daemons, layout, machine, readiness, redis_log, runtime_folder, stopping, trouble
 from grass.provision.filelock import cluster_lock
 from grass.provision.local_findings import local_findings
 from grass.provision.provisioner import (
     AddedNode,
     ClusterStatus,
     Created,
-    DaemonState,
     Deleted,
     Finding,
     NodeRequest,
@@ -35,10 +35,11 @@ from grass.provision.provisioner import (
     Provisioner,
     Session,
 )
-from grass.provision.supervision import CannotSuperviseError, Supervisor
 from grass.store.connect import open_backend
 from grass.store.keys import Keys
 from grass.store.redis_backend import RedisBackend
+from grass.supervision import processes
+from grass.supervision.supervisor import CannotSuperviseError, Supervisor
 from grass.tree_removal import remove_tree
 
 if TYPE_CHECKING:
@@ -137,13 +138,13 @@ def _complete(config: ClusterConfig, progress: Progress, repair: bool) -> Cluste
     """
     supervisor = Supervisor(config)
     down = [state.name for state in supervisor.daemons() if state.state not in _UP]
-    if daemons.REDIS not in down and not redis_log.answers(config):
+    if REDIS not in down and not redis_log.answers(config):
         if not repair:
             redis_log.check(config)
         else:
-            supervisor.stop_daemon(daemons.REDIS)
+            supervisor.stop_daemon(REDIS)
             redis_log.repair(config, progress)
-            down.append(daemons.REDIS)
+            down.append(REDIS)
     if not down and not _confirmed(config).exists():
         progress(f"waiting for cluster {config.name}, which an interrupted `grass create` started")
         _wait_ready(config, Secrets.load(config.home), 0.0)
@@ -349,7 +350,7 @@ def _supervised(config: ClusterConfig) -> list[DaemonState]:
         return []
     since = processes.start_of(own)
     return [
-        DaemonState(daemons.SUPERVISOR, own, "RUNNING", since),
+        DaemonState(SUPERVISOR, own, "RUNNING", since),
         *(states[name] for name in daemons.names(config) if name in states),
     ]
 
@@ -357,7 +358,7 @@ def _supervised(config: ClusterConfig) -> list[DaemonState]:
 def _orphaned(config: ClusterConfig) -> list[DaemonState]:
     alive = {process.name: process for process in reversed(processes.of_cluster(config))}
     found = []
-    for name in (daemons.SUPERVISOR, *daemons.names(config)):
+    for name in (SUPERVISOR, *daemons.names(config)):
         process = alive.get(name)
         if process is None:
             found.append(DaemonState(name, None, "STOPPED", None))

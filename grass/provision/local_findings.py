@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from grass.config import ClusterConfig
-from grass.provision import layout, ports, processes
+from grass.provision import layout, ports
 from grass.provision.provisioner import Finding
-from grass.provision.supervision import Supervisor
+from grass.supervision import processes
+from grass.supervision.supervisor import Supervisor
 
 
 def local_findings(folder: Path) -> Iterator[Finding]:

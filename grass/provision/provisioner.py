@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from grass.api.client import ApiClient, View
     from grass.manifest.join_file import Offer
     from grass.manifest.settings import Settings
+    from grass.model.daemons import DaemonState
 
 Progress = Callable[[str], None]
 
@@ -64,19 +65,6 @@ class Deleted:
 
     name: str
     left: dict[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class DaemonState:
-    """State of one daemon.
-
-    ``start``: wall seconds, None when the daemon does not run. ``state``: supervisord's words (RUNNING, EXITED, …).
-    """
-
-    name: str
-    pid: int | None
-    state: str
-    start: float | None
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,10 @@ from grass.config import ClusterConfig, Secrets
 from grass.errors import GrassError, UnreachableError
 from grass.model.lifecycle import NodeState
 from grass.provision import redis_log
-from grass.provision.supervision import Supervisor
 from grass.store.backend import Backend
 from grass.store.connect import open_backend
 from grass.store.keys import Keys
+from grass.supervision.supervisor import Supervisor
 
 PATIENCE = 30.0
 _STEP = 0.02

@@ -1,7 +1,7 @@
-"""Idle shut-down: the master-agent requests the end of the cluster that it belongs to.
+"""Idle shut-down: ``python -m grass.provision.shutdown CLUSTER_JSON`` ends the cluster, unless it has work.
 
-``python -m grass.provision.shutdown CLUSTER_JSON`` does the work in a separate process, because the caller ends with
-the cluster. The state stays: `grass create` starts the cluster again with it.
+Requested by the master-agent, which ends with the cluster (``grass.supervision.apart``). The state stays:
+`grass create` starts the cluster again with it.
 """
 
 from __future__ import annotations
@@ -12,17 +12,11 @@ from pathlib import Path
 from grass.config import ClusterConfig, Secrets
 from grass.errors import UnreachableError
 from grass.provision import stopping
-from grass.provision.apart import run_apart
 from grass.provision.filelock import cluster_lock
 from grass.store.api_store import ApiStore
 from grass.store.connect import open_backend
 from grass.store.keys import Keys
 from grass.wire.schedule_record import ScheduleState
-
-
-def request_shutdown(config: ClusterConfig) -> None:
-    """Request the end of the cluster. Returns at once."""
-    run_apart(config, "grass.provision.shutdown", "shutdown.log")
 
 
 def main(path: str) -> None:

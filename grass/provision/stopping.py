@@ -12,11 +12,11 @@ from collections.abc import Iterable
 from grass import own_program
 from grass.config import ClusterConfig
 from grass.errors import GrassError
+from grass.model.daemons import REDIS, SUPERVISOR
 from grass.model.runtime import RuntimeName
-from grass.provision import processes
-from grass.provision.daemons import REDIS, SUPERVISOR
-from grass.provision.processes import Process
-from grass.provision.supervision import Supervisor
+from grass.supervision import processes
+from grass.supervision.processes import Process
+from grass.supervision.supervisor import Supervisor
 
 TASKS_SECONDS = 20.0
 """Seconds for tasks and daemons to end. The shepherd gives tasks up to 10 s of grace, then kills them."""

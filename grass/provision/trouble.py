@@ -11,9 +11,9 @@ from pathlib import Path
 from grass import disk
 from grass.config import ClusterConfig
 from grass.model.amounts import show_memory
-from grass.provision import processes, redis_log
-from grass.provision.daemons import SUPERVISOR
-from grass.provision.provisioner import DaemonState
+from grass.model.daemons import SUPERVISOR, DaemonState
+from grass.provision import redis_log
+from grass.supervision import processes
 
 
 def look(config: ClusterConfig, daemons: Sequence[DaemonState]) -> list[str]:

@@ -1,7 +1,7 @@
 """The end of a daemon that nobody asked for. A file each in ``ends/`` of a cluster's folder, until it is an event.
 
 On a local cluster supervisord writes the file. On hosts, systemd does (``ExecStopPost``), in words of its own
-(``grass/provision/daemon_ends.py``). The API server takes those of its machine. A node-agent reports those of its
+(``grass/supervision/daemon_ends.py``). The API server takes those of its machine. A node-agent reports those of its
 node.
 """
 

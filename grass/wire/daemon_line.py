@@ -14,15 +14,6 @@ from grass.wire.codec import Form
 TAG = "grass-daemon"
 MASTER = "@master"
 """In place of a node's name. No node can be called so."""
-DAEMONS = (
-    "master-agent",
-    "master-api-server",
-    "monitor",
-    "collector",
-    "node-agent",
-    "node-api-server",
-)
-"""Those that send their log. The shepherd depends on nothing, and redis and supervisord are not programs of Grass."""
 LONGEST = 16_384
 """Characters of one entry. The rest is cut."""
 

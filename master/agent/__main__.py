@@ -12,17 +12,17 @@ from grass import process_memory
 from grass.api.daemon_log import start_master_log
 from grass.config import ClusterConfig, Secrets
 from grass.errors import StaleLeaseError
-from grass.provision.certificate_renewal import start_renewal
-from grass.provision.redis_reserve import keep_reserve
-from grass.provision.redis_watch import watch_redis
-from grass.provision.removed_folder import end_if_removed, watch_folder
-from grass.provision.revival import watch_supervisor
-from grass.provision.shutdown import request_shutdown
-from grass.provision.task_redis_watch import watch_task_redis
 from grass.store.accounts import Accounts, MemoryAccounts, RedisAccounts
 from grass.store.agent_store import AgentStore
 from grass.store.connect import open_backend
 from grass.store.keys import Keys
+from grass.supervision.apart import request_shutdown
+from grass.supervision.certificate_renewal import start_renewal
+from grass.supervision.folder_watch import end_if_removed, watch_folder
+from grass.supervision.redis_reserve import keep_reserve
+from grass.supervision.redis_watch import watch_redis
+from grass.supervision.supervisor_watch import watch_supervisor
+from grass.supervision.task_redis_watch import watch_task_redis
 from grass.systemd import Notifier
 from master.agent.courier import Courier
 from master.agent.loop import MasterAgent

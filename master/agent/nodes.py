@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from grass.model.daemons import NODE_DAEMONS
 from grass.model.event_kind import EventKind
 from grass.model.exhaustive import assert_never
 from grass.model.lifecycle import NodeState, check_node
@@ -27,7 +28,8 @@ MOST_RECORDS = 50
 """Node records that heartbeats may write per second. In a large cluster each record is written less often."""
 REFUSED_EVERY = 60.0
 """Seconds between events about refused reports of one node."""
-NODE_DAEMONS = ("shepherd", "node-agent", "node-api-server", "share")
+_REPORTED = (*NODE_DAEMONS, "share")
+"""What a node may report the end of."""
 MOST_ENDS = 30
 """Events about ends of one node's daemons in ``ENDS_EVERY`` seconds."""
 ENDS_EVERY = 60.0
@@ -81,7 +83,7 @@ def refuse_report(step: Step, node: NodeRun, kind: str, problem: str) -> None:
 def on_daemon_ends(step: Step, node: NodeRun, ends: Sequence[DaemonEnd]) -> None:
     """Record an event of each, of a bounded number in a minute: a node may send thousands."""
     for end in ends[:MOST_ENDS]:
-        if end.daemon not in NODE_DAEMONS:
+        if end.daemon not in _REPORTED:
             refuse_report(step, node, "daemon-ends", "it names no daemon of a node")
             return
         if step.now - node.ends_since >= ENDS_EVERY:

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from grass.errors import UnreachableError
 from grass.model.event_kind import EventKind
-from grass.provision.daemon_ends import noted
 from grass.store.api_store import ApiStore
+from grass.supervision.daemon_ends import noted
 from grass.wire.daemon_end import sentence
 
 EVERY = 1.0

@@ -20,8 +20,8 @@ from grass.api.daemon_entry import FORMAT
 from grass.api.node_token import node_token
 from grass.config import ClusterConfig, Secrets
 from grass.network_address import host_and_port
-from grass.provision.revival import watch_supervisor
 from grass.store.keys import Keys
+from grass.supervision.supervisor_watch import watch_supervisor
 from grass.systemd import Notifier
 from grass.tls import ServerContext
 from grass.wire.handshake import collector_key

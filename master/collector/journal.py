@@ -19,9 +19,10 @@ from grass.api.daemon_entry import entry_of
 from grass.clock import steady
 from grass.config import ClusterConfig
 from grass.errors import UndecodableError
+from grass.model.daemons import SENDING_LOGS
 from grass.model.names import is_name
 from grass.wire.codec import encode
-from grass.wire.daemon_line import DAEMON_ENTRY, DAEMONS, LONGEST, MASTER, TAG, DaemonEntry, DaemonLine
+from grass.wire.daemon_line import DAEMON_ENTRY, LONGEST, MASTER, TAG, DaemonEntry, DaemonLine
 
 SEGMENT = 8 << 20
 SEGMENTS = 8
@@ -32,7 +33,7 @@ MOST_NODES = 10_000
 """Nodes whose allowance is remembered."""
 LEVELS = {"DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"}
 
-_TAG = re.compile(rf"{TAG}\.(.+)\.({'|'.join(DAEMONS)})")
+_TAG = re.compile(rf"{TAG}\.(.+)\.({'|'.join(SENDING_LOGS)})")
 _SEGMENT = re.compile(r"[0-9]{8}\.jsonl")
 
 

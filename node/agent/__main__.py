@@ -17,12 +17,12 @@ from grass.api.daemon_log import start_node_log
 from grass.config import ClusterConfig, Secrets
 from grass.environment import whole_environment
 from grass.errors import NotAllowedError
-from grass.provision.certificate_renewal import start_renewal
 from grass.store.connect import open_backend
 from grass.store.embedded import TASKS_USER
 from grass.store.keys import Keys
 from grass.store.node_store import NodeStore
 from grass.store.shared_store import SharedStore
+from grass.supervision.certificate_renewal import start_renewal
 from grass.systemd import Notifier
 from grass.tls_files import MASTER, identity
 from grass.wire.hello import Probe

@@ -26,7 +26,7 @@ from grass.api.keyring import Profile, Role, create_user_key, load_profile, save
 from grass.api.user_files import register_user
 from grass.cli.exits import Exit
 from grass.config import ClusterConfig
-from grass.provision.supervision import Supervisor
+from grass.supervision.supervisor import Supervisor
 from tests.support.silent_proxy import SilentProxy
 from tests.support.waiting import wait_until
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from grass import __version__
 from grass.cli.exits import Exit
-from grass.wire.daemon_line import DAEMONS
+from grass.model.daemons import SENDING_LOGS
 from tests.integration.test_cli import PROGRAM, Grass, folder, grass, job_file, wait_for_line
 from tests.support.waiting import wait_until
 
@@ -371,7 +371,7 @@ def test_the_logs_of_all_daemons_are_in_one_place(grass: Grass) -> None:
     def entries(*arguments: str) -> list[Any]:
         return [json.loads(line) for line in grass.good("cluster", "logs", *arguments, "-o", "json").splitlines()]
 
-    wait_until(lambda: {entry["daemon"] for entry in entries()} == set(DAEMONS))
+    wait_until(lambda: {entry["daemon"] for entry in entries()} == set(SENDING_LOGS))
     assert {(entry["node"], entry["daemon"]) for entry in entries("--node", "local")} == {
         ("local", "node-agent"),
         ("local", "node-api-server"),

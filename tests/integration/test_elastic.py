@@ -15,7 +15,7 @@ import pytest
 from grass.api.client import ApiClient
 from grass.api.requests import View
 from grass.errors import ConflictError, InputError, ManifestError, NotFoundError
-from grass.provision import processes
+from grass.supervision import processes
 from tests.support.local_cluster import LocalCluster
 from tests.support.waiting import wait_until
 

@@ -16,22 +16,14 @@ from typing import Any
 import pytest
 
 from grass.api.client import ApiClient
+from grass.model.daemons import DAEMONS, REDIS
 from grass.provision import local
 from tests.support.examples import chosen
 from tests.support.needs import require
 
 TASKS = chosen(200)
-DAEMONS = [
-    "redis",
-    "collector",
-    "monitor",
-    "shepherd",
-    "master-agent",
-    "master-api-server",
-    "node-agent",
-    "node-api-server",
-]
-KILLED = [*DAEMONS, "supervisord"]
+NAMES = [REDIS, *(daemon.name for daemon in DAEMONS)]
+KILLED = [*NAMES, "supervisord"]
 BACK_WITHIN = 5.0
 
 
@@ -110,7 +102,7 @@ def test_every_daemon_at_once_may_die(home: Path, tmp_path: Path) -> None:
     with ApiClient("local", home=home, timeout=PATIENCE) as client:
         client.start(marking(tmp_path, "all", "2"))
         until(lambda: len(list(tmp_path.iterdir())) == TASKS, 30, "the tasks never started")
-        for daemon in DAEMONS:
+        for daemon in NAMES:
             pid = pid_of(home, daemon)
             if pid is not None:
                 os.kill(pid, signal.SIGKILL)

@@ -15,10 +15,12 @@ import pytest
 
 from grass.errors import ConflictError, UnreachableError
 from grass.manifest.settings import RedisSettings, Settings
-from grass.provision import daemons, ports, processes
+from grass.model.daemons import SUPERVISOR
+from grass.provision import ports
 from grass.provision.doctor import doctor
 from grass.store.embedded import find_server
 from grass.store.redis_backend import RedisBackend
+from grass.supervision import processes
 from tests.support.example_run import free_port
 from tests.support.local_cluster import LocalCluster
 from tests.support.processes import alive
@@ -114,7 +116,7 @@ def test_a_cluster_whose_folder_is_removed_ends_with_its_tasks(make: Make, tmp_p
 def test_the_doctor_finds_what_runs_on_without_its_folder_and_create_ends_it(make: Make, tmp_path: Path) -> None:
     cluster = make()
     [agent] = [one.pid for one in processes.of_cluster(cluster.config) if one.name == "master-agent"]
-    supervisor = cluster.pid(daemons.SUPERVISOR)
+    supervisor = cluster.pid(SUPERVISOR)
     assert supervisor is not None
     before = cluster.pids()
     for pid in remove_folder(cluster) - {supervisor, agent}:  # these two would end it, or start it again
@@ -197,7 +199,7 @@ def test_deleting_works_when_supervisord_and_half_of_the_daemons_are_dead(make: 
     cluster = make()
     task = cluster.start_sleeper(tmp_path / "marks")
     pids = [*cluster.pids(), task]
-    some = [cluster.pid(daemon) for daemon in (daemons.SUPERVISOR, "node-agent", "master-agent", "redis")]
+    some = [cluster.pid(daemon) for daemon in (SUPERVISOR, "node-agent", "master-agent", "redis")]
     for pid in some:
         assert pid is not None
         with suppress(ProcessLookupError):  # who revives supervisord ends what it left

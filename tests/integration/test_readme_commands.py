@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from grass.model.daemons import SUPERVISOR
 from grass.provision import daemons
 from tests.support.local_cluster import LocalCluster
 from tests.support.needs import missing, require
@@ -117,7 +118,7 @@ def test_the_demo_works_again_for_an_ordinary_user_beside_a_cluster_of_the_same_
     check_demo(text)
     status = text.partition("$ grass status\n")[2].partition("$ ")[0]
     states = re.findall(r"^(\S+) +\d+ +([A-Z]+) ", status, re.MULTILINE)
-    assert states == [(name, "RUNNING") for name in (daemons.SUPERVISOR, *daemons.names(cluster.config))], text
+    assert states == [(name, "RUNNING") for name in (SUPERVISOR, *daemons.names(cluster.config))], text
     assert left_behind() == before
     assert set(cluster.states().values()) == {"RUNNING"}
 

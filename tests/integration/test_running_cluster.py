@@ -16,6 +16,7 @@ import redis
 from grass.config import Secrets
 from grass.errors import ConflictError, NotFoundError
 from grass.manifest.settings import PortSettings, Settings
+from grass.model.daemons import SUPERVISOR
 from grass.provision import daemons, local
 from grass.store.connect import open_backend
 from tests.support.local_cluster import LocalCluster
@@ -46,7 +47,7 @@ def sleeper(cluster: LocalCluster, tmp_path: Path) -> Iterator[int]:
 
 
 def test_a_new_cluster_is_ready_and_all_its_daemons_run(cluster: LocalCluster, began: float) -> None:
-    assert cluster.states() == dict.fromkeys((daemons.SUPERVISOR, *daemons.names(cluster.config)), "RUNNING")
+    assert cluster.states() == dict.fromkeys((SUPERVISOR, *daemons.names(cluster.config)), "RUNNING")
     for entry in local.status("local", cluster.home):
         assert entry.pid and entry.start and began - 1 < entry.start < time.time() + 1
     with cluster.client() as client:

@@ -18,6 +18,7 @@ from grass import disk
 from grass.config import Secrets
 from grass.environment import whole_environment
 from grass.errors import ConflictError
+from grass.model.daemons import SUPERVISOR
 from grass.provision import daemons, redis_log
 from tests.support.local_cluster import LocalCluster
 from tests.support.waiting import wait_until
@@ -47,7 +48,7 @@ def job_file(folder: Path) -> str:
 
 
 def pids(cluster: LocalCluster) -> dict[str, int | None]:
-    return {name: cluster.pid(name) for name in (*daemons.names(cluster.config), daemons.SUPERVISOR)}
+    return {name: cluster.pid(name) for name in (*daemons.names(cluster.config), SUPERVISOR)}
 
 
 def test_while_redis_refuses_writes_the_daemons_wait_and_the_command_says_why(

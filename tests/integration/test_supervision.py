@@ -18,9 +18,11 @@ import pytest
 from grass.cli.exits import Exit
 from grass.config import Secrets
 from grass.errors import ConflictError, UnreachableError
-from grass.provision import daemons, local, ports, processes, readiness, stopping
-from grass.provision.shutdown import request_shutdown
-from grass.provision.supervision import Supervisor
+from grass.model.daemons import SUPERVISOR
+from grass.provision import local, ports, readiness, stopping
+from grass.supervision import processes
+from grass.supervision.apart import request_shutdown
+from grass.supervision.supervisor import Supervisor
 from tests.support.local_cluster import LocalCluster
 from tests.support.processes import alive
 from tests.support.waiting import wait_until
@@ -80,7 +82,7 @@ def all_run(cluster: LocalCluster) -> bool:
 def test_supervisord_killed_while_a_master_agent_starts_is_revived(cluster: LocalCluster, tmp_path: Path) -> None:
     marks = tmp_path / "marks"
     task = cluster.start_sleeper(marks)
-    supervisor = pid_of(cluster, daemons.SUPERVISOR)
+    supervisor = pid_of(cluster, SUPERVISOR)
     for name in ("collector", "master-agent"):  # the agent last: it is in its first milliseconds, the other not far
         old = pid_of(cluster, name)
         os.kill(old, signal.SIGKILL)
@@ -94,11 +96,11 @@ def test_supervisord_killed_while_a_master_agent_starts_is_revived(cluster: Loca
 def test_supervisord_killed_again_as_soon_as_it_is_back_is_revived_again(cluster: LocalCluster, tmp_path: Path) -> None:
     marks = tmp_path / "marks"
     task = cluster.start_sleeper(marks)
-    killed = pid_of(cluster, daemons.SUPERVISOR)
+    killed = pid_of(cluster, SUPERVISOR)
     os.kill(killed, signal.SIGKILL)
-    wait_until(lambda: new_process(cluster, daemons.SUPERVISOR, killed), REVIVED_WITHIN, "supervisord", every=0.002)
+    wait_until(lambda: new_process(cluster, SUPERVISOR, killed), REVIVED_WITHIN, "supervisord", every=0.002)
     wait_until(lambda: answering(cluster, killed), REVIVED_WITHIN, "supervisord's answer")
-    again = pid_of(cluster, daemons.SUPERVISOR)
+    again = pid_of(cluster, SUPERVISOR)
     os.kill(again, signal.SIGKILL)
     wait_until(lambda: answering(cluster, killed, again), REVIVED_WITHIN, "the revival")
     wait_until(lambda: all_run(cluster), REVIVED_WITHIN, "all daemons")
@@ -140,10 +142,10 @@ def answers(cluster: LocalCluster) -> bool:
 
 def test_a_supervisord_that_was_killed_comes_back_and_tasks_go_on(cluster: LocalCluster, tmp_path: Path) -> None:
     task = cluster.start_sleeper(tmp_path / "marks")
-    killed = cluster.pid(daemons.SUPERVISOR)
+    killed = cluster.pid(SUPERVISOR)
     assert killed is not None
     os.kill(killed, signal.SIGKILL)
-    wait_until(lambda: cluster.pid(daemons.SUPERVISOR) not in (None, killed))
+    wait_until(lambda: cluster.pid(SUPERVISOR) not in (None, killed))
     wait_until(lambda: set(cluster.states().values()) == {"RUNNING"})
     assert alive(task) and (tmp_path / "marks").read_text() == "run\n"
 
@@ -153,7 +155,7 @@ def test_when_supervisord_dies_with_all_who_watch_it_tasks_go_on_and_create_take
 ) -> None:
     marks = tmp_path / "marks"
     task = cluster.start_sleeper(marks)
-    pids = [cluster.pid(name) for name in ("master-agent", "collector", daemons.SUPERVISOR)]
+    pids = [cluster.pid(name) for name in ("master-agent", "collector", SUPERVISOR)]
     killed = [pid for pid in pids if pid is not None]
     assert len(killed) == 3
     for watcher in killed[:2]:
@@ -162,7 +164,7 @@ def test_when_supervisord_dies_with_all_who_watch_it_tasks_go_on_and_create_take
         os.kill(pid, signal.SIGKILL)
     wait_until(lambda: not any(map(alive, killed)))
     states = cluster.states()
-    assert {states.pop(name) for name in (daemons.SUPERVISOR, "master-agent", "collector")} == {"STOPPED"}
+    assert {states.pop(name) for name in (SUPERVISOR, "master-agent", "collector")} == {"STOPPED"}
     assert set(states.values()) == {"ORPHANED"}
     cluster.create()
     assert set(cluster.states().values()) == {"RUNNING"}
@@ -184,11 +186,11 @@ def test_create_starts_what_was_stopped_by_hand_and_leaves_the_rest_alone(
 
 
 def test_a_supervisord_that_hangs_is_replaced(cluster: LocalCluster) -> None:
-    hanging = cluster.pid(daemons.SUPERVISOR)
+    hanging = cluster.pid(SUPERVISOR)
     assert hanging is not None
     os.kill(hanging, signal.SIGSTOP)
     cluster.create()
-    assert cluster.pid(daemons.SUPERVISOR) not in (None, hanging)
+    assert cluster.pid(SUPERVISOR) not in (None, hanging)
     assert not alive(hanging)
 
 
@@ -262,7 +264,7 @@ def test_daemons_that_hang_are_started_again_within_a_minute(tmp_path: Path) -> 
             + [api_worker(clusters[0])]
         ]
         stopped.append((clusters[1], pid_of(clusters[1], "master-agent")))
-        stopped.append((clusters[2], pid_of(clusters[2], daemons.SUPERVISOR)))
+        stopped.append((clusters[2], pid_of(clusters[2], SUPERVISOR)))
         for _, pid in stopped:
             os.kill(pid, signal.SIGSTOP)
         wait_until(lambda: not any(there(pid) for _, pid in stopped), NAMED_WITHIN, "the end of all that hangs", 0.2)

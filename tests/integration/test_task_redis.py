@@ -19,10 +19,10 @@ import pytest
 import redis
 
 from grass.cli.exits import Exit
-from grass.provision.task_redis_watch import close_silent
 from grass.store.accounts import MOST_STRANGERS
 from grass.store.embedded import TASK_REDIS_CONF, TASKS_USER, find_server, write_task_redis
 from grass.store.redis_server import RedisServer
+from grass.supervision.task_redis_watch import close_silent
 from grass.tls import ServerContext
 from grass.tls_files import MASTER, TlsFiles, identity
 from node.agent.task_redis import Proof, TaskRedis

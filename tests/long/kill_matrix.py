@@ -25,7 +25,8 @@ from typing import Any, TypeVar
 
 from grass.api.client import ApiClient
 from grass.errors import ConflictError, UnreachableError
-from grass.provision import daemons, processes
+from grass.model.daemons import DAEMONS, REDIS, SHEPHERD, SUPERVISOR
+from grass.supervision import processes
 from tests.support.local_cluster import LocalCluster
 from tests.support.waiting import wait_until
 
@@ -34,9 +35,9 @@ ARRAY, RETRIED, STOPPED = 60, 10, 5
 """Tasks of each job."""
 LINE, CHUNK, PAUSE = 1000, 200, 0.01
 """The talking job writes so many lines of so many bytes, and then pauses for so many seconds: 20 MB/s."""
-WATCHERS = {daemons.SUPERVISOR, "master-agent", "collector"}
+WATCHERS = {SUPERVISOR, "master-agent", "collector"}
 """supervisord and who revives it: not all of them in one round."""
-KEEPERS = {daemons.SHEPHERD, "guard", daemons.SUPERVISOR}
+KEEPERS = {SHEPHERD.name, "guard", SUPERVISOR}
 """The shepherd, its guard, and whose end takes the guard along: one of them at most, or nobody keeps exit codes."""
 BACK_WITHIN = 60.0
 ENDS_WITHIN = 120.0
@@ -62,8 +63,7 @@ class Kill:
 
 def plan(chance: random.Random) -> list[Kill]:
     """One round's kills in order of time. Pure."""
-    names = ["redis", "collector", "monitor", "shepherd", "guard", "master-agent", "master-api-server", "node-agent"]
-    names += ["node-api-server", daemons.SUPERVISOR]
+    names = [REDIS, "guard", SUPERVISOR, *(daemon.name for daemon in DAEMONS)]
     kills: list[Kill] = []
     for victim in chance.sample(names, chance.randint(2, 5)):
         taken = {kill.victim for kill in kills} | {victim}
@@ -126,13 +126,13 @@ class Matrix:
 
     def _pid(self, victim: str) -> int | None:
         """None: it does not run now, or is the only keeper of exit codes."""
-        if victim not in (daemons.SHEPHERD, "guard"):
+        if victim not in (SHEPHERD.name, "guard"):
             return self.cluster.pid(victim)
-        found = {each.pid: each for each in processes.of_cluster(self.cluster.config) if each.name == daemons.SHEPHERD}
+        found = {each.pid: each for each in processes.of_cluster(self.cluster.config) if each.name == SHEPHERD.name}
         shepherd = found.get(processes.shepherd_pid(self.cluster.config) or 0)
         if shepherd is None or shepherd.parent not in found:
             return None
-        return shepherd.pid if victim == daemons.SHEPHERD else shepherd.parent
+        return shepherd.pid if victim == SHEPHERD.name else shepherd.parent
 
     def _judge(self, client: ApiClient, names: dict[str, str], views: dict[str, Any], marks: Path) -> None:
         states = {kind: view["state"] for kind, view in views.items()}

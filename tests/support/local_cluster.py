@@ -18,8 +18,9 @@ from grass.api.user_files import register_user
 from grass.config import ClusterConfig
 from grass.errors import ConflictError
 from grass.manifest.settings import Settings
-from grass.provision import layout, local, processes
+from grass.provision import layout, local
 from grass.provision.readiness import NotReadyError
+from grass.supervision import processes
 from tests.support.rsa_keys import public_jwk, write_key
 from tests.support.waiting import wait_until
 

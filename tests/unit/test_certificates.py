@@ -18,7 +18,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from grass.api import certificates, master_certificate
 from grass.config import ClusterConfig
 from grass.errors import CertificateError, InputError
-from grass.provision import certificate_renewal, host_certificate
+from grass.provision import host_certificate
+from grass.supervision import certificate_renewal
 from grass.tls import ServerContext, client_context, wrap
 from grass.tls_files import TlsFiles, node_identity
 from tests.support.certificates import NOW, ClusterFiles, cluster_files

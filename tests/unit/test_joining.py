@@ -16,6 +16,7 @@ from grass.config import ClusterConfig
 from grass.errors import ConflictError, InputError, ManifestError
 from grass.manifest.join_file import Offer, parse_join
 from grass.manifest.on_premises import HostSettings
+from grass.model.daemons import NODE_DAEMONS
 from grass.model.runtime import RuntimeName
 from grass.provision.on_premises import first_nodes, mount, node_design, node_paths, node_steps, node_units
 from grass.provision.on_premises.facts import Facts, Listener, Python
@@ -207,7 +208,7 @@ def test_what_a_master_made_there_is_shared_with_its_node() -> None:
 
 
 def test_a_users_units_say_nothing_that_needs_root() -> None:
-    for name in node_paths.NODE_UNITS:
+    for name in NODE_DAEMONS:
         text = node_units.user_unit(shared(f"deploy/systemd/grass-{name}@.service").read_text())
         assert not {"User", "Group", "ProtectSystem"} & {line.partition("=")[0] for line in text.splitlines()}
         assert "WantedBy=default.target" in text

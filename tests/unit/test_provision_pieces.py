@@ -21,10 +21,12 @@ from grass.config import ClusterConfig, RedisConfig
 from grass.environment import inherited_environment
 from grass.errors import ConflictError, InputError, NotFoundError
 from grass.manifest.settings import OfferedResources, PortSettings, RedisSettings, Settings
-from grass.provision import daemons, layout, local, machine, ports, processes, runtime_folder
+from grass.model.daemons import DAEMONS, REDIS
+from grass.provision import daemons, layout, local, machine, ports, runtime_folder
 from grass.provision.doctor import doctor
 from grass.provision.filelock import cluster_lock
-from grass.provision.revival import wait_until_gone
+from grass.supervision import processes
+from grass.supervision.supervisor_watch import wait_until_gone
 from tests.support.needs import require_root
 
 
@@ -141,7 +143,7 @@ def test_supervisord_runs_every_daemon_with_the_configuration_as_only_argument(t
     config = config_in(tmp_path / "100 % sure; it's fine")
     found = programs(daemons.supervisord_conf(config, ["/bin/redis-server", "/x/redis.conf"], 0o022))
     assert list(found) == daemons.names(config)
-    for name, module in daemons.MODULES.items():
+    for name, module in ((each.name, each.module) for each in DAEMONS):
         assert shlex.split(found[name]["command"])[-3:] == ["-m", module, str(config.path)]
         assert (found[name]["startsecs"], found[name]["autorestart"]) == ("0", "true")
 
@@ -211,7 +213,7 @@ def test_redis_is_recognized_while_it_reads_its_configuration_in_another_folder(
     config = config_in(tmp_path)
     words = ["/opt/valkey-server", "-c", "read x", str(Path(config.home) / "redis" / "redis.conf")]
     with subprocess.Popen(words, executable="/bin/sh", stdin=subprocess.PIPE, cwd="/") as beginning:
-        assert [(each.name, each.pid) for each in processes.of_cluster(config)] == [(daemons.REDIS, beginning.pid)]
+        assert [(each.name, each.pid) for each in processes.of_cluster(config)] == [(REDIS, beginning.pid)]
         assert beginning.stdin is not None
         beginning.stdin.close()
 

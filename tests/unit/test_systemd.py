@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from grass.hosts import LocalHost
+from grass.model.daemons import DaemonState
 from grass.provision.on_premises.log_damage import log_damage, may_be_damaged
 from grass.provision.on_premises.status import parse
-from grass.provision.provisioner import DaemonState
 from grass.systemd import Notifier
 from tests.support.needs import require_root
 

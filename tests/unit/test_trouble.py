@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from grass import disk
-from grass.provision.provisioner import DaemonState
+from grass.model.daemons import DaemonState
 from grass.provision.trouble import trouble
 
 HOME = Path("/home/ann/.grass/clusters/lab")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from grass.provision.daemon_ends import MOST, note, noted
-from grass.provision.watchdog import TICK, SignsOfLife
+from grass.supervision.daemon_ends import MOST, note, noted
+from grass.supervision.watchdog import TICK, SignsOfLife
 from grass.wire.daemon_end import DaemonEnd, sentence
 
 

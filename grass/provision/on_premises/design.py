@@ -11,6 +11,7 @@ from grass.manifest.isolation import IsolationSettings
 from grass.manifest.on_premises import ApiWay, Collector, OnPremises
 from grass.manifest.settings import Settings
 from grass.model.amounts import show_memory
+from grass.model.daemons import COLLECTOR, DAEMONS, REDIS, TASK_REDIS, Side
 from grass.model.isolation import Isolation, UidRange
 from grass.network_address import host_and_port, network_address, wildcard
 from grass.provision.layout import ruled
@@ -62,10 +63,11 @@ class MasterDesign:
     @property
     def units(self) -> tuple[str, ...]:
         """Return the names of unit instances, in the order in which they are started."""
-        collector = "fluentd" if self.fluentd else "fluentd-container" if self.fluentd_image else "collector"
+        collector = "fluentd" if self.fluentd else "fluentd-container" if self.fluentd_image else COLLECTOR.name
         samba = ("samba",) if self.config.samba else ()
-        tasks = ("task-redis",) if self.config.task_redis_server else ()
-        names = ("redis", *tasks, collector, *samba, "monitor", "master-agent", "master-api-server")
+        tasks = (TASK_REDIS,) if self.config.task_redis_server else ()
+        own = (each.name for each in DAEMONS if each.side is Side.MASTER and each is not COLLECTOR)
+        names = (REDIS, *tasks, collector, *samba, *own)
         return tuple(f"grass-{name}@{self.config.name}.service" for name in names)
 
 

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 from grass.errors import GrassError
 from grass.hosts import Host
+from grass.model.daemons import DaemonState
 from grass.provision.on_premises.design import VENV
-from grass.provision.provisioner import DaemonState
 from grass.provision.redis_log import PATIENCE, DamagedLogError
 
 RECENT = 30.0

@@ -8,12 +8,13 @@ from dataclasses import dataclass, replace
 from grass.errors import ConflictError, InputError
 from grass.manifest.join_file import Offer
 from grass.model.amounts import show_memory
+from grass.model.daemons import NODE_DAEMONS
 from grass.model.isolation import UidRange
 from grass.model.runtime import RuntimeName
 from grass.provision.on_premises import mount, node_accounts, offers
 from grass.provision.on_premises.facts import OLDEST_PYTHON, Facts
 from grass.provision.on_premises.mount import ShareMount
-from grass.provision.on_premises.node_paths import NODE_UNITS, NodePaths
+from grass.provision.on_premises.node_paths import NodePaths
 from grass.provision.on_premises.requirements import Target
 
 _LEAST_DISK = 512 << 20
@@ -172,4 +173,4 @@ def _span(seconds: float) -> str:
 
 
 def unit_names(paths: NodePaths) -> list[str]:
-    return [paths.unit(name) for name in NODE_UNITS]
+    return [paths.unit(name) for name in NODE_DAEMONS]

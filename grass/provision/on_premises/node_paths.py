@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from grass.config import ClusterConfig
 
-NODE_UNITS = ("shepherd", "node-agent", "node-api-server")
 STARTED = "node.started"
 
 

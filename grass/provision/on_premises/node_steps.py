@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from grass.model.daemons import NODE_DAEMONS
 from grass.model.runtime import RuntimeName
 from grass.provision.on_premises import install, node_units, packages, record
 from grass.provision.on_premises.facts import Facts
 from grass.provision.on_premises.node_design import NodeDesign, unit_names
-from grass.provision.on_premises.node_paths import NODE_UNITS, NodePaths
+from grass.provision.on_premises.node_paths import NodePaths
 from grass.provision.on_premises.record import Made
 from grass.provision.on_premises.steps import Put, Run, Step
 from grass.share import shared
@@ -107,7 +108,7 @@ def start_step(paths: NodePaths, bundle: str, *, again: bool, new_node: bool = T
     check = '[ "$(cat "$1" 2>/dev/null)" = "$2" ] && shift 2 && exec "$@"'
     journal = "journalctl --user" if paths.rootless else "journalctl"
     return Step(
-        f"start {', '.join(NODE_UNITS)}",
+        f"start {', '.join(NODE_DAEMONS)}",
         (
             Run((*control, "enable", "--quiet", *units, *target)),
             Run((*control, "restart", *restarted), timeout=150),

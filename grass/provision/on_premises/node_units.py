@@ -6,7 +6,8 @@ import json
 from collections.abc import Iterator
 
 from grass.lines import lines_of
-from grass.provision.on_premises.node_paths import NODE_UNITS, NodePaths
+from grass.model.daemons import NODE_DAEMONS
+from grass.provision.on_premises.node_paths import NodePaths
 from grass.provision.on_premises.steps import Put
 from grass.share import shared
 
@@ -33,7 +34,7 @@ ISOLATED = "grass-shepherd-isolated.conf"
 
 
 def unit_puts(paths: NodePaths, *, isolated: bool = False) -> Iterator[Put]:
-    for name in NODE_UNITS:
+    for name in NODE_DAEMONS:
         file = f"grass-{name}@.service"
         text = shared(f"deploy/systemd/{file}").read_text()
         if paths.rootless:

@@ -7,10 +7,11 @@ from typing import NamedTuple
 
 from grass.errors import GrassError
 from grass.lines import lines_of
+from grass.model.daemons import DaemonState
 from grass.provision.on_premises.design import STATE
 from grass.provision.on_premises.log_damage import log_damage, may_be_damaged
 from grass.provision.on_premises.machines import load_machines, open_host
-from grass.provision.provisioner import DaemonState, Session
+from grass.provision.provisioner import Session
 
 _ASK = """
 date +%s; cut -d' ' -f1 /proc/uptime

@@ -9,7 +9,7 @@ The watchdog also notes each daemon that ends without being told to, for the clu
 
 supervisord loads this module through its configuration (``rpcinterface``), in its own process: there is no extra daemon
 and no thread. Nothing in this module may block. The master-agent detects a supervisord that hangs
-(``grass.provision.revival``).
+(``supervisor_watch``).
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class Watchdog:
 
     def ended(self, event: Any) -> None:
         """Note a daemon that ended without a request. Any: supervisor has no types."""
-        from grass.provision.daemon_ends import note
+        from grass.supervision.daemon_ends import note
         from grass.wire.daemon_end import DaemonEnd
 
         pid = event.process.pid

@@ -2,7 +2,7 @@
 
 Only processes of this user count, and only with proof that they belong to the cluster. Proof is: the path of its
 ``cluster.json`` as a whole argument of a Grass module, its ``supervisord.conf``, or a redis whose working folder is the
-cluster's. Used by this package.
+cluster's. Used by this package and ``grass.provision``.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from pathlib import Path
 
 from grass import clock
 from grass.config import ClusterConfig
-from grass.provision.daemons import MODULES, REDIS, SUPERVISOR
+from grass.model.daemons import DAEMONS, REDIS, SUPERVISOR
 
 _PROC = Path("/proc")
 _BEGINNING = 1.0
 """Longest time in seconds that a process without a command line counts as one that begins its program."""
 _KERNEL_OR_ENDING = 0x00200000 | 0x4
 """Flags in /proc/PID/stat of processes that have no command line at all (Linux: PF_KTHREAD, PF_EXITING)."""
-_NAME_OF = {module: name for name, module in MODULES.items()}
+_NAME_OF = {daemon.module: daemon.name for daemon in DAEMONS}
 
 
 @dataclass(frozen=True)

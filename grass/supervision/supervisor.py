@@ -1,4 +1,4 @@
-"""Client of a cluster's `supervisord`, over its unix socket. Used by this package."""
+"""Client of a cluster's `supervisord`, over its unix socket. Used by this package and ``grass.provision``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from grass import own_program
 from grass.config import ClusterConfig
 from grass.environment import inherited_environment
 from grass.errors import GrassError
-from grass.provision.provisioner import DaemonState
+from grass.model.daemons import DaemonState
 from grass.systemd import SILENCE
 
 _PATIENCE = 5.0
