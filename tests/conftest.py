@@ -9,7 +9,7 @@ import pytest
 from hypothesis import settings
 from xdist.remote import Producer
 
-from grass.manifest.settings import OfferedResources, Settings
+from grass.manifest.local_settings import LocalSettings, OfferedResources
 from grass.store.embedded import NoRedisError, find_server
 from tests.support.examples import NEW, SAME
 from tests.support.local_cluster import LocalCluster
@@ -86,7 +86,7 @@ def redis_server() -> Iterator[RedisServer]:
 def cluster() -> Iterator[LocalCluster]:
     """One local cluster for the whole run. Tests leave it running, and use job names of their own. Its node has three
     ``seats``, for tests that need a full node."""
-    with LocalCluster(Settings(resources=OfferedResources(custom={"seats": 3}))).running() as made:
+    with LocalCluster(LocalSettings(resources=OfferedResources(custom={"seats": 3}))).running() as made:
         yield made
 
 

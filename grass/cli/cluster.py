@@ -22,10 +22,11 @@ from grass.cli.values import CLUSTER
 from grass.cli.view import View
 from grass.errors import ConflictError, NotFoundError, UnreachableError
 from grass.model.lifecycle import JobState
+from grass.provision.provisioner import CanCreate, CanPlan, CanRepair, CanStart, need
 
 if TYPE_CHECKING:
     from grass.api.client import ApiClient
-    from grass.manifest.settings import Settings
+    from grass.manifest.cluster_settings import ClusterSettings
 
 _ASK_BECOME = click.option("--ask-become-pass", is_flag=True, help="Several hosts: ask for the sudo password first.")
 _YES = click.option(
@@ -50,23 +51,26 @@ def create(invocation: Invocation, file: Path | None, repair: bool, plan: bool, 
         invocation.output.warn(warning)
     provisioner = provisioning.of_settings(invocation, settings, ask_become_pass=ask_become_pass)
     if plan:
-        lines = provisioner.plan(settings)
+        planner: CanPlan[ClusterSettings] = need(provisioner, CanPlan)
+        lines = planner.plan(settings)
         invocation.output.show(Result({"name": settings.name, "plan": lines}, lambda _: lines, [settings.name]))
         return
+    if repair:
+        need(provisioner, CanRepair).repair_at_start()
     with _used_if_usable(settings.name):
-        made = provisioner.create(settings if file else None, repair=repair)
+        made = provisioner.create(settings) if file else need(provisioner, CanStart).start()
     steps = {"done": made.done, "unchanged": made.unchanged}
     wire = {"name": made.name, "mode": made.mode, "home": made.home, "url": made.url, "steps": steps}
     line = f"cluster {made.name} is ready ({made.url})"
     invocation.output.show(Result(wire, lambda _: [line], [made.name]))
 
 
-def _settings(file: Path | None) -> Settings:
+def _settings(file: Path | None) -> ClusterSettings:
     from grass.document_file import load_document
-    from grass.manifest import parse_settings
-    from grass.manifest.settings import Settings
+    from grass.manifest.local_settings import LocalSettings
+    from grass.manifest.settings import parse_settings
 
-    return Settings() if file is None else parse_settings(load_document(file), source=str(file))
+    return LocalSettings() if file is None else parse_settings(load_document(file), source=str(file))
 
 
 @contextmanager
@@ -103,7 +107,7 @@ def delete(
     if not sure and not invocation.output.ask(f"Delete the cluster {name}, its jobs and their logs?"):
         return _unchanged(invocation)
     provisioner = provisioning.of_cluster(invocation, name, ask_become_pass=ask_become_pass)
-    deleted = provisioner.delete(force=force, packages=packages)
+    deleted = need(provisioner, CanCreate).delete(force=force, packages=packages)
     deselect_cluster(name)
     for host, why in deleted.left.items():
         invocation.output.warn(f"{host}: not cleaned: {why}")

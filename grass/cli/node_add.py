@@ -45,7 +45,7 @@ def add(
     GRASS_SSH_PASSWORD and GRASS_BECOME_PASSWORD.
     """
     from grass.manifest.join_file import Offer
-    from grass.provision.provisioner import NodeRequest
+    from grass.provision.provisioner import CanAddNodes, NodeRequest, need
 
     if name is not None and len(hosts) > 1:
         raise InputError("--name needs exactly one machine")
@@ -53,7 +53,8 @@ def add(
     offer = replace(offered(Offer(), OfferOptions(**given)), name=name)
     tell = (lambda line: output.raw(line + "\n")) if plan else None
     request = NodeRequest(tuple(hosts), offer, key, become, tell)
-    return _report(output, provisioning.of_cluster(invocation).add_nodes(request, invocation.client()), plan)
+    provisioner = need(provisioning.of_cluster(invocation), CanAddNodes)
+    return _report(output, provisioner.add_nodes(request, invocation.client()), plan)
 
 
 def _report(output: Output, results: Sequence[AddedNode], plan: bool) -> int:

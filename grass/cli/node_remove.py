@@ -17,6 +17,7 @@ from grass.cli.output import Result
 from grass.cli.values import DURATION, DURATION_OR_ZERO, NODE
 from grass.errors import GrassError, InputError, WaitTimeoutError
 from grass.model.lifecycle import TaskState
+from grass.provision.provisioner import CanRemoveNodes, need
 
 if TYPE_CHECKING:
     from grass.api.client import ApiClient
@@ -98,7 +99,8 @@ def _remove(
             drain_first(invocation, name, deadline, drain)
         until(client, output, name, client.remove_node(name, force), lambda view: view is None, GONE_SECONDS)
 
-    provisioning.of_cluster(invocation).remove_node(name, take_out, force=force, packages=packages)
+    provisioner = need(provisioning.of_cluster(invocation), CanRemoveNodes)
+    provisioner.remove_node(name, take_out, force=force, packages=packages)
 
 
 def drain_first(invocation: Invocation, name: str, deadline: float | None, seconds: float) -> None:

@@ -14,6 +14,7 @@ from grass.cli.command import Command
 from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.values import NODE
 from grass.errors import InputError
+from grass.provision.provisioner import CanLogIn, need
 
 
 @click.command(cls=Command)
@@ -27,7 +28,8 @@ def ssh(invocation: Invocation, name: str, command: Sequence[str]) -> None:
     add` did, and checks the host key that was pinned then. A machine that joined by itself is reached with your own
     SSH settings.
     """
-    words = [*provisioning.of_cluster(invocation).ssh_command(name, invocation.client()), *remote(command)]
+    provisioner = need(provisioning.of_cluster(invocation), CanLogIn)
+    words = [*provisioner.ssh_command(name, invocation.client()), *remote(command)]
     if shutil.which("ssh") is None:
         raise InputError("`ssh` is not installed on this machine; install it (Debian: openssh-client)")
     invocation.close()

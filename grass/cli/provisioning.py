@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import sys
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from grass import environment
 from grass.cli.invocation import Invocation
 from grass.errors import InputError
 from grass.provision import registry
-from grass.provision.provisioner import Provisioner, Session
+from grass.provision.provisioner import CanCreate, Provisioner, Session
 
 if TYPE_CHECKING:
     from grass.hosts import Ask
-    from grass.manifest.settings import Settings
+    from grass.manifest.cluster_settings import ClusterSettings
+
+S = TypeVar("S", bound="ClusterSettings")
 
 
-def of_settings(invocation: Invocation, settings: Settings, *, ask_become_pass: bool = False) -> Provisioner:
+def of_settings(invocation: Invocation, settings: S, *, ask_become_pass: bool = False) -> CanCreate[S]:
     return registry.for_settings(settings, _session(invocation, settings.name, ask_become_pass))
 
 

@@ -15,12 +15,11 @@ from grass.manifest.values import Wrong
 
 if TYPE_CHECKING:
     from grass.manifest.schedule import ParsedSchedule, parse_schedule
-    from grass.manifest.settings import Settings, parse_settings
+    from grass.manifest.settings import parse_settings
 
 __all__ = [
     "ParsedJob",
     "ParsedSchedule",
-    "Settings",
     "Wrong",
     "duration",
     "memory",
@@ -37,10 +36,10 @@ def __getattr__(name: str) -> object:
         from grass.manifest import schedule
 
         found = getattr(schedule, name)
-    elif name in ("Settings", "parse_settings"):
+    elif name == "parse_settings":
         from grass.manifest import settings
 
-        found = getattr(settings, name)
+        found = settings.parse_settings
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return found

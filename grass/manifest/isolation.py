@@ -1,6 +1,6 @@
 """Reads how the tasks of different users are kept apart, from the settings of a cluster on several hosts.
 
-Used by ``native``, ``on_premises``, ``settings`` and ``grass.provision.on_premises.design``.
+Used by ``native``, ``on_premises``, ``local_settings`` and ``grass.provision.on_premises.design``.
 """
 
 from __future__ import annotations

@@ -15,7 +15,6 @@ from grass.manifest.containers import read_runtimes
 from grass.manifest.fields import Fields, Problems
 from grass.manifest.on_premises import (
     API_PORT,
-    MODE,
     NODE_API_PORT,
     address,
     login_name,
@@ -23,6 +22,7 @@ from grass.manifest.on_premises import (
 )
 from grass.manifest.placement import read_labels, read_topology
 from grass.manifest.values import Wrong, show
+from grass.model.mode import ON_PREMISES
 from grass.model.runtime import RuntimeName
 from grass.network_address import network_address
 
@@ -66,7 +66,7 @@ def parse_join(document: Any, source: str = "") -> JoinFile:
     check_bounds(document, problems)
     fields = Fields(document, "", problems)
     problems.check()
-    fields.require("mode", _mode, MODE)
+    fields.require("mode", _mode, ON_PREMISES)
     url = _master(fields)
     token = fields.read("token", values.text, None)
     offer = _offer(fields)
@@ -76,9 +76,9 @@ def parse_join(document: Any, source: str = "") -> JoinFile:
 
 
 def _mode(value: Any) -> str:
-    if value != MODE:
-        raise Wrong(f"must be {MODE}, got {show(value)}")
-    return MODE
+    if value != ON_PREMISES:
+        raise Wrong(f"must be {ON_PREMISES}, got {show(value)}")
+    return ON_PREMISES
 
 
 def _master(fields: Fields) -> str:

@@ -1,4 +1,4 @@
-"""Reads ``metrics`` of a settings file. Used by ``settings``."""
+"""Reads ``metrics`` of a settings file. Used by ``cluster_settings``."""
 
 from __future__ import annotations
 

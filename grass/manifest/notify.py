@@ -1,4 +1,4 @@
-"""Reads ``on_end`` of a job file and ``notify`` of a settings file. Used by ``native`` and ``settings``."""
+"""Reads ``on_end`` of a job file and ``notify`` of a settings file. Used by ``native`` and ``cluster_settings``."""
 
 from __future__ import annotations
 

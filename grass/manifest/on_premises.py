@@ -13,17 +13,17 @@ from enum import Enum
 from typing import Any
 
 from grass.manifest import quantities, values
+from grass.manifest.cluster_settings import ClusterSettings, read_rules
 from grass.manifest.containers import read_runtimes
 from grass.manifest.fields import Fields, Problems
 from grass.manifest.isolation import IsolationSettings, read_isolation
 from grass.manifest.placement import read_labels, read_topology
 from grass.manifest.values import Wrong, show
-from grass.model import mode
+from grass.model.mode import ON_PREMISES
 from grass.model.names import is_image_name
 from grass.model.runtime import RuntimeName
 from grass.network_address import network_address
 
-MODE = mode.ON_PREMISES
 API_PORT, REDIS_PORT, COLLECTOR_PORT, SAMBA_PORT, NODE_API_PORT = 51812, 6379, 24224, 51445, 51813
 TASK_REDIS_PORT = 51814
 TASKS_PORT = 6379
@@ -101,13 +101,14 @@ class NodeSettings:
     api_port: int = NODE_API_PORT
 
 
-@dataclass(frozen=True)
-class OnPremises:
-    """The machines of a cluster and their shared settings.
+@dataclass(frozen=True, kw_only=True)
+class OnPremisesSettings(ClusterSettings):
+    """Settings of a cluster of several hosts: its machines, and what they share.
 
     ``api_bind`` None: every address with `api: direct`, the cluster's own address with `api: tunnel`.
     """
 
+    mode = ON_PREMISES
     master: HostSettings
     nodes: tuple[NodeSettings, ...] = ()
     admin: str | None = None
@@ -135,13 +136,17 @@ class OnPremises:
     """Machine types of nodes (as in ``uname -m``) besides the master's; `create` brings Grass for these types, too."""
 
 
-def read_on_premises(fields: Fields) -> OnPremises:
+def read_on_premises(fields: Fields) -> OnPremisesSettings:
+    master = fields.raw("master")
+    fields.lenient = isinstance(master, dict) and "public_ip_address" in master
+    name = fields.require("name", values.name, "")
     default = _login(fields, Login())
     master = fields.section("master")
     if master is None:
         fields.require("master", values.text, "", "is missing; it says which machine is the master")
-        return OnPremises(HostSettings(""))
-    settings = OnPremises(
+        return OnPremisesSettings(name=name, master=HostSettings(""), **read_rules(fields))
+    settings = OnPremisesSettings(
+        name=name,
         master=_host(master, default),
         admin=_admin(fields),
         api=fields.read("api", values.one_of(ApiWay), ApiWay.DIRECT),
@@ -152,6 +157,7 @@ def read_on_premises(fields: Fields) -> OnPremises:
         isolation=read_isolation(fields),
         machines=_machines(fields),
         nodes=tuple(_nodes(fields, default)),
+        **read_rules(fields),
     )
     settings = _services(master, settings)
     master.done()
@@ -161,7 +167,7 @@ def read_on_premises(fields: Fields) -> OnPremises:
     return settings
 
 
-def _services(master: Fields, settings: OnPremises) -> OnPremises:
+def _services(master: Fields, settings: OnPremisesSettings) -> OnPremisesSettings:
     for key in ("api", "api_server"):
         if (section := master.section(key)) is not None:
             port = section.read("port", port_number, settings.api_port)
@@ -189,7 +195,7 @@ def _services(master: Fields, settings: OnPremises) -> OnPremises:
     return settings
 
 
-def _task_redis(fields: Fields, settings: OnPremises, *, of_maro: bool) -> OnPremises:
+def _task_redis(fields: Fields, settings: OnPremisesSettings, *, of_maro: bool) -> OnPremisesSettings:
     """Read ``true``, ``false`` or ``{port: …, server_port: …}``. MARO's ``master.redis`` is meant for tasks."""
     if not isinstance(fields.raw("task_redis"), dict):
         wanted = fields.read("task_redis", values.truth, of_maro)
@@ -361,7 +367,7 @@ def _password(value: Any) -> str:
     return value
 
 
-def _check_ports(settings: OnPremises, fields: Fields, master: Fields) -> None:
+def _check_ports(settings: OnPremisesSettings, fields: Fields, master: Fields) -> None:
     taken: dict[int, str] = {settings.master.login.port: "ssh"}
     used = {"api": settings.api_port, "redis": settings.redis_port, "fluentd": settings.collector_port}
     for key, port in (used | ({} if settings.share else {"samba": settings.samba_port})).items():
@@ -372,7 +378,7 @@ def _check_ports(settings: OnPremises, fields: Fields, master: Fields) -> None:
         fields.problems.add("task_redis.server_port", f"{settings.task_redis_port} is already used by `{used_by}`")
 
 
-def _check_names(settings: OnPremises, fields: Fields) -> None:
+def _check_names(settings: OnPremisesSettings, fields: Fields) -> None:
     seen: dict[str, int] = {}
     for index, node in enumerate(settings.nodes):
         name = node.host.name or node.host.endpoint

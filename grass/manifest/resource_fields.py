@@ -2,7 +2,7 @@
 
 Under ``custom``, any name is a custom resource. Beside ``cpu`` and the other built-in resources, a name is a custom
 resource if its value is a whole number, and if the name resembles no built-in resource and is no component key. Used by
-``native``, ``quotas`` and ``settings``.
+``native``, ``quotas`` and ``local_settings``.
 """
 
 from __future__ import annotations

@@ -16,8 +16,9 @@ from grass.api import keyring, user_files
 from grass.config import ClusterConfig, MasterConfig, NodeConfig, RedisConfig, Secrets
 from grass.entropy import password
 from grass.errors import ConflictError, InputError, NotFoundError, UndecodableError
-from grass.manifest.settings import RedisSettings, Settings
+from grass.manifest.local_settings import LocalSettings, RedisSettings
 from grass.model.amounts import show_cpu, show_memory
+from grass.model.policy import ClusterPolicy
 from grass.model.resources import Resources
 from grass.provision import machine, ports, runtime_folder
 from grass.store import embedded
@@ -37,7 +38,7 @@ def existing(cluster_home: Path) -> ClusterConfig | None:
         return None
 
 
-def design(settings: Settings, cluster_home: Path, before: ClusterConfig | None) -> ClusterConfig:
+def design(settings: LocalSettings, cluster_home: Path, before: ClusterConfig | None) -> ClusterConfig:
     """Return the configuration for ``settings``. Omitted values stay as ``before``, or are chosen.
 
     Raises ConflictError for a port that is taken, and for a redis other than before: the cluster's state is not there.
@@ -81,7 +82,7 @@ def design(settings: Settings, cluster_home: Path, before: ClusterConfig | None)
     )
 
 
-def _task_redis(settings: Settings, before: ClusterConfig | None, cluster_home: Path, taken: set[int]) -> int:
+def _task_redis(settings: LocalSettings, before: ClusterConfig | None, cluster_home: Path, taken: set[int]) -> int:
     """Return the port of the redis for tasks; 0: none is wanted."""
     if settings.task_redis is None:
         return 0
@@ -93,12 +94,12 @@ def _task_redis(settings: Settings, before: ClusterConfig | None, cluster_home: 
     return settings.task_redis or kept or _free("127.0.0.1", cluster_home, settings, taken)
 
 
-def ruled(master: MasterConfig, settings: Settings) -> MasterConfig:
+def ruled(master: MasterConfig, settings: ClusterPolicy) -> MasterConfig:
     """Apply the settings that are the same for every kind of cluster."""
     return replace(master, **settings.policy())
 
 
-def _check_reserve(settings: Settings, offered: Resources) -> None:
+def _check_reserve(settings: LocalSettings, offered: Resources) -> None:
     for name, show in (("cpu", show_cpu), ("memory", show_memory)):
         kept, there = settings.reserve.get(name, 0), offered.amount(name)
         if kept and kept >= there:
@@ -108,7 +109,7 @@ def _check_reserve(settings: Settings, offered: Resources) -> None:
             )
 
 
-def _free(host: str, cluster_home: Path, settings: Settings, taken: set[int]) -> int:
+def _free(host: str, cluster_home: Path, settings: LocalSettings, taken: set[int]) -> int:
     asked = {port for port in (settings.ports.api, settings.ports.node_api) if port}
     return ports.free(host, cluster_home, taken | asked)
 

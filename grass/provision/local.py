@@ -6,17 +6,16 @@ Used by ``registry`` and ``revival``.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from grass import clock
 from grass.api.metrics_tls import load_context
 from grass.config import ClusterConfig, Secrets
 from grass.environment import cluster_home, clusters, grass_home
-from grass.errors import ConflictError, GrassError, InputError, NotFoundError, UnreachableError
-from grass.manifest.settings import Settings
+from grass.errors import ConflictError, GrassError, NotFoundError, UnreachableError
+from grass.manifest.local_settings import LocalSettings
 from grass.mode_file import write_mode
 from grass.model.daemons import REDIS, SUPERVISOR, DaemonState
 from grass.model.mode import ON_PREMISES
@@ -25,14 +24,17 @@ from grass.provision import daemons, layout, machine, readiness, redis_log, runt
 from grass.provision.filelock import cluster_lock
 from grass.provision.local_findings import local_findings
 from grass.provision.provisioner import (
-    AddedNode,
+    CanCreate,
+    CanLogIn,
+    CanPlan,
+    CanRemoveNodes,
+    CanRepair,
+    CanStart,
     ClusterStatus,
     Created,
     Deleted,
     Finding,
-    NodeRequest,
     Progress,
-    Provisioner,
     Session,
 )
 from grass.store.connect import open_backend
@@ -42,9 +44,6 @@ from grass.supervision import processes
 from grass.supervision.supervisor import CannotSuperviseError, Supervisor
 from grass.tree_removal import remove_tree
 
-if TYPE_CHECKING:
-    from grass.api.client import ApiClient
-
 _STARTS = 5
 """Number of consecutive starts of supervisord after which the start has failed."""
 
@@ -52,17 +51,24 @@ _UP = frozenset({"RUNNING", "STARTING", "BACKOFF", "EXITED"})
 """supervisord's states for a daemon that runs or will be started again."""
 
 
-class LocalProvisioner(Provisioner):
+class LocalProvisioner(CanCreate[LocalSettings], CanStart, CanRepair, CanRemoveNodes):
     """Clusters of the mode `local`. Made by ``grass.provision.registry``."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
+        self._repair = False
 
-    def plan(self, settings: Settings) -> list[str]:
-        raise InputError("--plan is for clusters on several hosts (`mode: grass/on-premises`)")
+    def create(self, settings: LocalSettings) -> Created:
+        return self._create(settings)
 
-    def create(self, settings: Settings | None, *, repair: bool = False) -> Created:
-        config = create(settings, home=self._session.home, progress=self._session.progress, repair=repair)
+    def start(self) -> Created:
+        return self._create(None)
+
+    def repair_at_start(self) -> None:
+        self._repair = True
+
+    def _create(self, settings: LocalSettings | None) -> Created:
+        config = create(settings, home=self._session.home, progress=self._session.progress, repair=self._repair)
         return Created(config.name, config.mode, config.home, config.master.url)
 
     def delete(self, *, force: bool, packages: bool) -> Deleted:
@@ -78,21 +84,20 @@ class LocalProvisioner(Provisioner):
     def findings(self) -> list[Finding]:
         return list(local_findings(self._session.folder))
 
-    def add_nodes(self, request: NodeRequest, client: ApiClient) -> Sequence[AddedNode]:
-        raise InputError(
-            f"cluster {self._session.name} is on this machine only; nodes join a cluster of mode {ON_PREMISES}"
-        )
-
     def remove_node(self, name: str, take_out: Callable[[], None], *, force: bool, packages: bool) -> None:
         take_out()
 
-    def ssh_command(self, name: str, client: ApiClient) -> list[str]:
-        client.node(name)
-        raise InputError(f"node {name} is this machine; open a shell here instead")
+    def refusal(self, capability: object) -> str:
+        if capability is CanPlan:
+            return "--plan is for clusters on several hosts (`mode: grass/on-premises`)"
+        here = f"cluster {self._session.name} is on this machine only"
+        if capability is CanLogIn:
+            return f"{here}; open a shell here instead"
+        return f"{here}; nodes join a cluster of mode {ON_PREMISES}"
 
 
 def create(
-    settings: Settings | None = None, *, home: Path | None = None, progress: Progress, repair: bool = False
+    settings: LocalSettings | None = None, *, home: Path | None = None, progress: Progress, repair: bool = False
 ) -> ClusterConfig:
     """Create the cluster, or start a stopped one, and return when it is READY. ``home``: GRASS_HOME.
 
@@ -102,7 +107,7 @@ def create(
     log is cut off instead.
     """
     base = (home or grass_home()).absolute()
-    name = settings.name if settings else Settings.name
+    name = settings.name if settings else LocalSettings.name
     folder = cluster_home(name, base)
     with cluster_lock(base, name):
         before = layout.existing(folder)
@@ -114,7 +119,7 @@ def create(
         if settings is not None and settings.metrics is not None:
             load_context(settings.metrics, clock.wall())  # only the errors matter here
         progress(f"creating cluster {name} in {folder}")
-        config = layout.design(settings or Settings(), folder, None)
+        config = layout.design(settings or LocalSettings(), folder, None)
         if processes.of_cluster(config):
             progress(f"ending processes of an earlier cluster {name}, whose folder was removed")
             stopping.stop(config, forever=True)
@@ -163,7 +168,7 @@ def _complete(config: ClusterConfig, progress: Progress, repair: bool) -> Cluste
 
 
 def _start_again(
-    before: ClusterConfig, settings: Settings | None, folder: Path, progress: Progress, repair: bool = False
+    before: ClusterConfig, settings: LocalSettings | None, folder: Path, progress: Progress, repair: bool = False
 ) -> ClusterConfig:
     machine.check_processes()
     progress(f"starting cluster {before.name} again with its state")
@@ -183,7 +188,7 @@ def start_again(config: ClusterConfig, progress: Progress) -> None:
     _start_again(config, None, Path(config.home), progress)
 
 
-def _start(config: ClusterConfig, settings: Settings | None, progress: Progress, *, fresh: bool) -> ClusterConfig:
+def _start(config: ClusterConfig, settings: LocalSettings | None, progress: Progress, *, fresh: bool) -> ClusterConfig:
     layout.make_folders(config)
     write_mode(Path(config.home), config.mode)
     secrets = layout.make_secrets(config, settings.redis.password if settings else None)

@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 
 from grass.errors import InputError
-from grass.manifest.settings import OfferedResources
+from grass.manifest.local_settings import OfferedResources
 from grass.model.resources import DEVICE, Resources
 from grass.usable_resources import usable_cpu, usable_memory
 

@@ -1,23 +1,27 @@
 """Interface between the CLI and the kinds of clusters: the operations on a cluster from the user's machine.
 
-Called by the CLI. Each mode has one implementation (``registry`` lists them). This module holds types only. It must
-import neither an implementation nor a module that speaks SSH, because every call of `grass` may load it.
+Called by the CLI. Each mode has one implementation (``registry`` lists them) with the capabilities of its kind;
+``need`` refuses what it lacks. This module must import neither an implementation nor a module that speaks SSH, because
+every call of `grass` may load it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar, cast, runtime_checkable
+
+from grass.errors import InputError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from grass.api.client import ApiClient, View
     from grass.manifest.join_file import Offer
-    from grass.manifest.settings import Settings
     from grass.model.daemons import DaemonState
 
+C = TypeVar("C")
+S = TypeVar("S", contravariant=True)
 Progress = Callable[[str], None]
 
 
@@ -122,17 +126,27 @@ class AddedNode:
 
 
 class Provisioner(Protocol):
-    """Operations on a cluster of one mode. Every method raises errors of ``grass.errors``, with a user message."""
+    """What every kind of cluster has. A kind also implements those capabilities below that it has.
 
-    def plan(self, settings: Settings) -> list[str]:
-        """Return lines that describe what ``create`` would do. Changes nothing."""
+    Every method raises errors of ``grass.errors``, with a user message.
+    """
 
-    def create(self, settings: Settings | None, *, repair: bool = False) -> Created:
-        """Create the cluster, or finish an interrupted call.
+    def status(self) -> ClusterStatus:
+        """Return the state of the cluster, even if parts of the cluster are down."""
 
-        ``settings`` None: the cluster gets the settings that it had before. ``repair``: cut off the part of redis' log
-        that redis cannot read. Raises InputError where the repair has to be done on a host.
-        """
+    def findings(self) -> list[Finding]:
+        """Return the findings for `grass doctor`. Changes nothing, and calls no other machine."""
+
+    def refusal(self, capability: object) -> str:
+        """Return why the cluster lacks a capability, and what to do instead."""
+
+
+@runtime_checkable
+class CanCreate(Provisioner, Protocol[S]):
+    """Clusters that are made on this machine, or from it. ``S``: their settings."""
+
+    def create(self, settings: S) -> Created:
+        """Create the cluster, or finish an interrupted call."""
 
     def delete(self, *, force: bool, packages: bool) -> Deleted:
         """Stop the cluster and remove everything that belongs to it. An interrupted call can be repeated.
@@ -141,17 +155,46 @@ class Provisioner(Protocol):
         installed for the cluster.
         """
 
-    def status(self) -> ClusterStatus:
-        """Return the state of the cluster, even if parts of the cluster are down."""
 
-    def findings(self) -> list[Finding]:
-        """Return the findings for `grass doctor`. Changes nothing, and calls no other machine."""
+@runtime_checkable
+class CanPlan(Protocol[S]):
+    def plan(self, settings: S) -> list[str]:
+        """Return lines that describe what ``create`` would do. Changes nothing."""
 
+
+@runtime_checkable
+class CanStart(Protocol):
+    def start(self) -> Created:
+        """Start the cluster with the settings that it had before."""
+
+
+@runtime_checkable
+class CanRepair(Protocol):
+    def repair_at_start(self) -> None:
+        """Let the next ``create`` or ``start`` cut off the part of redis' log that redis cannot read."""
+
+
+@runtime_checkable
+class CanAddNodes(Protocol):
     def add_nodes(self, request: NodeRequest, client: ApiClient) -> Sequence[AddedNode]:
         """Join machines to the cluster. Return one result for each host, in order."""
 
+
+@runtime_checkable
+class CanRemoveNodes(Protocol):
     def remove_node(self, name: str, take_out: Callable[[], None], *, force: bool, packages: bool) -> None:
         """Reach the node's machine, call ``take_out`` (removes the node from the cluster), then clean the machine."""
 
+
+@runtime_checkable
+class CanLogIn(Protocol):
     def ssh_command(self, name: str, client: ApiClient) -> list[str]:
         """Return ``ssh`` and its arguments, to log in to the node's machine."""
+
+
+def need(provisioner: Provisioner, capability: Callable[..., C]) -> C:
+    """Return the provisioner as one with the capability. Raises InputError: this kind of cluster lacks it."""
+    assert isinstance(capability, type)
+    if not isinstance(provisioner, capability):
+        raise InputError(provisioner.refusal(capability))
+    return cast("C", provisioner)

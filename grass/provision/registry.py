@@ -1,23 +1,24 @@
 """Map from the mode of settings or of an existing cluster to its ``Provisioner``.
 
 Called by the CLI. A new kind of cluster is one more entry of ``_PROVISIONERS``. The file ``mode`` in a cluster's folder
-holds the mode. The file is written before everything else, and removed last. The only other code that compares modes is
-``grass.manifest.settings``, for the keys of a settings file, and ``mode_file.is_on_this_machine``, for the client.
+holds the mode. The file is written before everything else, and removed last. The only other code that knows modes is
+``grass.manifest.settings``, for the readers of settings files, and ``mode_file.is_on_this_machine``, for the client.
 """
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from grass.errors import ConflictError, InputError
 from grass.mode_file import read_mode
 from grass.model.mode import LOCAL, ON_PREMISES, SIGNED_IN
-from grass.provision.provisioner import Provisioner, Session
+from grass.provision.provisioner import CanCreate, Provisioner, Session
 
 if TYPE_CHECKING:
-    from grass.manifest.settings import Settings
+    from grass.manifest.cluster_settings import ClusterSettings
+
+S = TypeVar("S", bound="ClusterSettings")
 
 _PROVISIONERS = {
     LOCAL: "grass.provision.local:LocalProvisioner",
@@ -27,25 +28,27 @@ _PROVISIONERS = {
 """Mode → ``module:class``. Imported on use, because some of these modules import SSH code."""
 
 
-def for_settings(settings: Settings, session: Session) -> Provisioner:
+def for_settings(settings: S, session: Session) -> CanCreate[S]:
     if read_mode(session.folder) == SIGNED_IN:
         raise ConflictError(
             f"cluster {session.name}: `grass login` uses this name on this machine; choose another name, "
             f"or run `grass logout {session.name}`"
         )
-    return _provisioner(settings.mode, session)
+    made: CanCreate[S] = _provisioner(settings.mode, session)
+    return made
 
 
 def for_cluster(session: Session) -> Provisioner:
     """Return the provisioner of an existing cluster. Without a mode file, nothing was created on other machines."""
-    return _provisioner(read_mode(session.folder) or LOCAL, session)
+    made: Provisioner = _provisioner(read_mode(session.folder) or LOCAL, session)
+    return made
 
 
-def _provisioner(mode: str, session: Session) -> Provisioner:
+def _provisioner(mode: str, session: Session) -> Any:
+    """Any: which class it is, and so what it can, is known from the mode alone."""
     if mode not in _PROVISIONERS:
         raise InputError(
             f"cluster {session.name}: this version of Grass does not know the mode {mode!r}; use a newer one"
         )
     module, _, name = _PROVISIONERS[mode].partition(":")
-    make: Callable[[Session], Provisioner] = getattr(importlib.import_module(module), name)
-    return make(session)
+    return getattr(importlib.import_module(module), name)(session)

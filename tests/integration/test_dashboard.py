@@ -35,7 +35,7 @@ from grass.dashboard.server import DashboardServer
 from grass.errors import NotFoundError
 from grass.files.access import access_to
 from grass.files.browse import SharedFiles
-from grass.manifest.settings import OfferedResources, Settings
+from grass.manifest.local_settings import LocalSettings, OfferedResources
 from tests.support.browser import chromium, opened, run_script, tab, tabs
 from tests.support.local_cluster import LocalCluster
 from tests.support.nvml import StubDriver
@@ -55,7 +55,7 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StubDriver]:
 
 @pytest.fixture(scope="module")
 def cluster(driver: StubDriver) -> Iterator[LocalCluster]:
-    with LocalCluster(Settings(resources=OfferedResources(cpu=4000, memory=4 << 30, gpu=4000))).running() as made:
+    with LocalCluster(LocalSettings(resources=OfferedResources(cpu=4000, memory=4 << 30, gpu=4000))).running() as made:
         yield made
 
 

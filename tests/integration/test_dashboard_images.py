@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from grass.api.client import ApiClient
-from grass.manifest.settings import OfferedResources, Settings
+from grass.manifest.local_settings import LocalSettings, OfferedResources
 from tests.integration.test_dashboard import served, to, until
 from tests.support.browser import chromium, opened
 from tests.support.local_cluster import LocalCluster
@@ -52,7 +52,7 @@ def jobs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[LocalCluste
     """A cluster as on a working day, and the ids of its jobs."""
     script = tmp_path_factory.mktemp("jobs") / "train.py"
     script.write_text(TRAIN)
-    made = LocalCluster(Settings(name="lab", resources=OfferedResources(cpu=16_000, memory=20 << 30, gpu=0)))
+    made = LocalCluster(LocalSettings(name="lab", resources=OfferedResources(cpu=16_000, memory=20 << 30, gpu=0)))
     try:
         made.create()
         with made.client() as client:

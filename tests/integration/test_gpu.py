@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from grass.manifest.settings import OfferedResources, Settings
+from grass.manifest.local_settings import LocalSettings, OfferedResources
 from grass.store.embedded import NoRedisError, find_server
 from grass.wire.gpu import GpuDevice
 from grass.wire.task_events import Started
@@ -168,7 +168,7 @@ def test_a_device_that_is_lost_or_erroneous_goes_to_no_task_until_it_is_well_or_
     for name in ("LD_LIBRARY_PATH", "NVIDIA_STUB"):
         monkeypatch.setenv(name, driver.env[name])
     driver.set(count=2, _1_ecc=0)
-    cluster = LocalCluster(Settings(resources=OfferedResources(cpu=4000, gpu=2000)))
+    cluster = LocalCluster(LocalSettings(resources=OfferedResources(cpu=4000, gpu=2000)))
     try:
         cluster.create()
         with cluster.client() as client:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from grass.errors import ConflictError, UnreachableError
-from grass.manifest.settings import RedisSettings, Settings
+from grass.manifest.local_settings import LocalSettings, RedisSettings
 from grass.model.daemons import SUPERVISOR
 from grass.provision import ports
 from grass.provision.doctor import doctor
@@ -34,8 +34,12 @@ def make() -> Iterator[Make]:
     """``make()`` creates a cluster that the end of the test removes."""
     made: list[LocalCluster] = []
 
-    def new(settings: Settings | None = None, home: Path | None = None) -> LocalCluster:
-        cluster = LocalCluster(settings or Settings()) if home is None else LocalCluster(settings or Settings(), home)
+    def new(settings: LocalSettings | None = None, home: Path | None = None) -> LocalCluster:
+        cluster = (
+            LocalCluster(settings or LocalSettings())
+            if home is None
+            else LocalCluster(settings or LocalSettings(), home)
+        )
         made.append(cluster)
         cluster.create()
         return cluster
@@ -154,7 +158,7 @@ def test_a_home_whose_path_is_too_long_for_sockets_works_all_the_same(make: Make
 
 
 def test_a_cluster_that_may_end_when_idle_waits_for_its_jobs_and_then_ends_by_itself(make: Make) -> None:
-    cluster = make(Settings(keep_agent_alive=False, agent_countdown=10, check_interval=0.5))
+    cluster = make(LocalSettings(keep_agent_alive=False, agent_countdown=10, check_interval=0.5))
     pids = cluster.pids()
     with cluster.client() as client:
         client.start({"name": "last", "components": {"t": {"command": "sleep 2"}}})
@@ -223,7 +227,7 @@ def own_redis(tmp_path: Path) -> Iterator[tuple[int, str]]:
 @pytest.mark.nightly  # test_own_redis.py does the same in every run
 def test_a_redis_of_your_own_serves_a_cluster_and_gets_rid_of_its_keys(make: Make, own_redis: tuple[int, str]) -> None:
     port, password = own_redis
-    settings = Settings(redis=RedisSettings(False, "127.0.0.1", port, password))
+    settings = LocalSettings(redis=RedisSettings(False, "127.0.0.1", port, password))
     redis = RedisBackend(host="127.0.0.1", port=port, password=password)
     try:
         redis.apply([("SET", "mine", "kept")])
@@ -245,7 +249,7 @@ def test_a_redis_of_your_own_serves_a_cluster_and_gets_rid_of_its_keys(make: Mak
 
 
 def test_a_redis_of_your_own_that_does_not_answer_is_said_and_leaves_nothing(tmp_path: Path) -> None:
-    cluster = LocalCluster(Settings(redis=RedisSettings(False, "127.0.0.1", free_port())), kept_keys=False)
+    cluster = LocalCluster(LocalSettings(redis=RedisSettings(False, "127.0.0.1", free_port())), kept_keys=False)
     try:
         with pytest.raises(UnreachableError, match=r"your redis at 127\.0\.0\.1:.* does not answer"):
             cluster.create()

@@ -14,7 +14,7 @@ import pytest
 from grass.errors import ManifestError
 from grass.files import transfers
 from grass.files.access import access_to
-from grass.manifest.settings import Settings
+from grass.manifest.local_settings import LocalSettings
 from grass.store.embedded import NoRedisError, find_server
 from node.runtime.docker.engine import SOCKET, Engine
 from tests.integration.test_dashboard import served, to
@@ -34,7 +34,7 @@ def with_containers() -> Iterator[LocalCluster]:
         find_server()
     except NoRedisError as error:
         missing("redis", str(error))
-    made = LocalCluster(Settings(name=cluster_name(), runtimes=("process", "docker")))
+    made = LocalCluster(LocalSettings(name=cluster_name(), runtimes=("process", "docker")))
     try:
         made.create()
         yield made

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from grass.api.client import ApiClient
-from grass.manifest import Settings, parse_settings, read_document
+from grass.manifest import parse_settings, read_document
+from grass.manifest.local_settings import LocalSettings
 from tests.support.example_run import free_port
 from tests.support.frameworks import maro_folder
 from tests.support.local_cluster import LocalCluster
@@ -57,17 +58,19 @@ mine.close()
 
 
 @pytest.fixture
-def settings() -> Settings:
+def settings() -> LocalSettings:
     return parse_settings(read_document(SETTINGS.format(port=free_port())))
 
 
 @pytest.fixture
-def client(settings: Settings) -> Iterator[ApiClient]:
+def client(settings: LocalSettings) -> Iterator[ApiClient]:
     with LocalCluster(settings).running() as cluster, cluster.client() as client:
         yield client
 
 
-def test_actors_and_a_learner_of_maro_find_each_other(client: ApiClient, settings: Settings, tmp_path: Path) -> None:
+def test_actors_and_a_learner_of_maro_find_each_other(
+    client: ApiClient, settings: LocalSettings, tmp_path: Path
+) -> None:
     python = str(maro_folder() / "bin" / "python")
     for name, program in {"peers.py": PEERS, "actor.py": ACTOR, "learner.py": LEARNER}.items():
         (tmp_path / name).write_text(program)

@@ -25,7 +25,7 @@ from grass.api.client import ApiClient
 from grass.cli.foreign_phase import foreign_phase
 from grass.frameworks.registry import render
 from grass.frameworks.seat import Seat, files_folder, library_folder
-from grass.manifest.settings import OfferedResources, Settings
+from grass.manifest.local_settings import LocalSettings, OfferedResources
 from grass.model.framework import Framework, FrameworkName, Option
 from grass.share import shared
 from grass.wire.membership import Member, Membership
@@ -78,7 +78,7 @@ def mars() -> Path:
 
 @pytest.fixture(scope="module")
 def cluster(mars: Path) -> Iterator[LocalCluster]:
-    with LocalCluster(Settings(resources=OfferedResources(cpu=8000, memory=8 << 30))).running() as cluster:
+    with LocalCluster(LocalSettings(resources=OfferedResources(cpu=8000, memory=8 << 30))).running() as cluster:
         yield cluster
 
 

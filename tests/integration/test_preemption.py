@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from grass.api.client import ApiClient
-from grass.manifest.settings import OfferedResources, Settings
+from grass.manifest.local_settings import LocalSettings, OfferedResources
 from tests.support.local_cluster import LocalCluster
 from tests.support.waiting import wait_until
 
@@ -22,7 +22,7 @@ SAVES = "trap 'echo saved >> {marks}; sleep 1; exit 0' TERM; echo run >> {marks}
 
 @pytest.fixture
 def cluster() -> Iterator[LocalCluster]:
-    with LocalCluster(Settings(resources=OfferedResources(cpu=2000))).running() as made:
+    with LocalCluster(LocalSettings(resources=OfferedResources(cpu=2000))).running() as made:
         yield made
 
 

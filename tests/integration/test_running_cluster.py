@@ -15,7 +15,7 @@ import redis
 
 from grass.config import Secrets
 from grass.errors import ConflictError, NotFoundError
-from grass.manifest.settings import PortSettings, Settings
+from grass.manifest.local_settings import LocalSettings, PortSettings
 from grass.model.daemons import SUPERVISOR
 from grass.provision import daemons, local
 from grass.store.connect import open_backend
@@ -85,7 +85,7 @@ def test_deleting_what_does_not_exist_names_what_does(cluster: LocalCluster) -> 
 
 
 def test_two_clusters_live_side_by_side_in_one_home(cluster: LocalCluster) -> None:
-    two = LocalCluster(Settings(name="second"), cluster.home)
+    two = LocalCluster(LocalSettings(name="second"), cluster.home)
     try:
         two.create()
         with cluster.client() as first, two.client() as second:
@@ -150,7 +150,7 @@ def everything(store: redis.Redis) -> Iterator[tuple[str, str]]:
 
 def test_a_port_that_the_settings_ask_for_and_somebody_has_is_refused(cluster: LocalCluster) -> None:
     taken = cluster.config.master.api_port
-    second = LocalCluster(Settings(name="second", ports=PortSettings(api=taken)), cluster.home, kept_keys=False)
+    second = LocalCluster(LocalSettings(name="second", ports=PortSettings(api=taken)), cluster.home, kept_keys=False)
     with pytest.raises(ConflictError, match=f"port {taken}"):
         second.create()
     assert not (cluster.home / "clusters" / "second").exists()

@@ -19,7 +19,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from grass.api.client import ApiClient
 from grass.errors import ManifestError, NotFoundError
-from grass.manifest.settings import Settings
+from grass.manifest.local_settings import LocalSettings
 from grass.model.metrics import MetricsListen
 from tests.support.certificates import Authority
 from tests.support.example_run import free_port
@@ -56,7 +56,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 def cluster(authority: Authority) -> Iterator[LocalCluster]:
     """A cluster that serves metrics over TLS, too."""
     listen = MetricsListen(f"127.0.0.1:{free_port()}", *authority.issue("server"), clients=str(authority.path))
-    with LocalCluster(Settings(metrics=listen)).running() as made:
+    with LocalCluster(LocalSettings(metrics=listen)).running() as made:
         yield made
 
 
@@ -273,7 +273,9 @@ def test_metrics_over_tls_are_for_certificates_and_the_token(cluster: LocalClust
 
 
 def test_a_cluster_whose_certificate_is_missing_is_not_created() -> None:
-    made = LocalCluster(Settings(metrics=MetricsListen("127.0.0.1:1", "/nowhere.crt", "/nowhere.key")), kept_keys=False)
+    made = LocalCluster(
+        LocalSettings(metrics=MetricsListen("127.0.0.1:1", "/nowhere.crt", "/nowhere.key")), kept_keys=False
+    )
     try:
         with pytest.raises(ManifestError, match=r"metrics\.certificate: /nowhere\.crt: cannot be read"):
             made.create()

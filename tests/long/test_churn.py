@@ -17,7 +17,7 @@ import pytest
 
 from grass.api.client import ApiClient
 from grass.errors import ConflictError
-from grass.manifest.settings import OfferedResources, Settings
+from grass.manifest.local_settings import LocalSettings, OfferedResources
 from grass.wire.log_block import DELETED
 from tests.support.local_cluster import LocalCluster
 from tests.support.waiting import wait_until
@@ -39,7 +39,7 @@ FOREVER = 3
 
 @pytest.fixture
 def cluster() -> Iterator[LocalCluster]:
-    settings = Settings(resources=OfferedResources(cpu=6000, memory=4 << 30, gpu=0))
+    settings = LocalSettings(resources=OfferedResources(cpu=6000, memory=4 << 30, gpu=0))
     with LocalCluster(settings).running() as made:
         yield made
 

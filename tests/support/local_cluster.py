@@ -17,7 +17,7 @@ from grass.api.keyring import Profile, Role, save_profile
 from grass.api.user_files import register_user
 from grass.config import ClusterConfig
 from grass.errors import ConflictError
-from grass.manifest.settings import Settings
+from grass.manifest.local_settings import LocalSettings
 from grass.provision import layout, local
 from grass.provision.readiness import NotReadyError
 from grass.supervision import processes
@@ -36,7 +36,7 @@ class LocalCluster:
     does, and finds no folder of the cluster when it begins.
     """
 
-    settings: Settings = field(default_factory=Settings)
+    settings: LocalSettings = field(default_factory=LocalSettings)
     home: Path = field(default_factory=lambda: Path(tempfile.mkdtemp(prefix="grass-test-", dir="/tmp")))
     kept_keys: bool = True
     config: ClusterConfig = field(init=False)

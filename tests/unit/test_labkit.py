@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from grass.manifest import read_document
-from grass.manifest.on_premises import Become, Login
+from grass.manifest.on_premises import Become, Login, OnPremisesSettings
 from grass.manifest.settings import parse_settings
 from scripts.labkit import packages
 from scripts.labkit.cluster_file import cluster_file
@@ -113,8 +113,7 @@ def test_grass_reads_the_cluster_file() -> None:
     hosts = [Host(name, f"10.213.0.{10 + index}", "full", "", "") for index, name in enumerate(("master", "n1", "n2"))]
     text = cluster_file("lab", hosts[0], hosts[1:], Path("/state/key"))
     settings = parse_settings(read_document(text, source="cluster.yml"))
-    machines = settings.on_premises
-    assert machines is not None and settings.name == "lab" and settings.warnings == ()
-    found = [machines.master, *(node.host for node in machines.nodes)]
+    assert isinstance(settings, OnPremisesSettings) and settings.name == "lab" and settings.warnings == ()
+    found = [settings.master, *(node.host for node in settings.nodes)]
     assert [(host.name, host.address) for host in found] == [(host.name, host.address) for host in hosts]
     assert {host.login for host in found} == {Login("ops", key="/state/key", become=Become.SUDO)}

@@ -12,8 +12,8 @@ from grass.cli.exits import Exit
 from grass.cli.main import execute
 from grass.config import MasterConfig
 from grass.errors import ManifestError
-from grass.manifest import Settings, parse_settings, read_document
-from grass.manifest.settings import OfferedResources, PortSettings, RedisSettings
+from grass.manifest import parse_settings, read_document
+from grass.manifest.local_settings import LocalSettings, OfferedResources, PortSettings, RedisSettings
 from grass.provision.layout import ruled
 from master.agent.step import Limits
 
@@ -29,7 +29,7 @@ check_interval: 60
 """
 
 
-def settings_of(text: str) -> Settings:
+def settings_of(text: str) -> LocalSettings:
     return parse_settings(read_document(text))
 
 
@@ -40,11 +40,11 @@ def problems_of(text: str) -> list[str]:
 
 
 def test_an_almost_empty_file_gives_the_defaults() -> None:
-    assert settings_of("mode: local") == Settings()
+    assert settings_of("mode: local") == LocalSettings()
 
 
 def test_the_defaults_are_those_of_the_daemons() -> None:
-    assert Settings().policy() == MasterConfig().policy() == Limits().policy()
+    assert LocalSettings().policy() == MasterConfig().policy() == Limits().policy()
 
 
 def test_every_setting_of_the_policy_reaches_the_master_agent() -> None:
@@ -73,7 +73,7 @@ keep_days: 0.5
 silent_after: 20s
 lost_after: 1h
 """
-    assert settings_of(text) == Settings(
+    assert settings_of(text) == LocalSettings(
         name="mine",
         redis=RedisSettings(False, "10.0.0.5", 6380, "123456"),
         parallel_level=4,
@@ -102,7 +102,7 @@ def test_a_redis_of_your_own_has_the_usual_port() -> None:
     ("text", "problem"),
     [
         ("mode: grass/azure", "mode: must be local or grass/on-premises; this version does not support the mode"),
-        ("mode: remote", 'mode: must be one of local; got "remote"'),
+        ("mode: remote", 'mode: must be local or grass/on-premises, got "remote"'),
         ("name: ../x", "name: must be a name made of"),
         ("redis: {embedded: true, host: h}", "redis.host: is for your own redis"),
         ("redis: {embedded: false}", "redis.host: is missing; it is the host of your redis"),
@@ -130,7 +130,7 @@ def test_a_mistake_is_named_with_its_path(text: str, problem: str) -> None:
 
 def test_maros_process_settings_are_taken_as_they_are() -> None:
     settings = settings_of(MARO_PROCESS)
-    assert settings == Settings(
+    assert settings == LocalSettings(
         name="process",
         parallel_level=1,
         check_interval=60.0,
@@ -159,7 +159,7 @@ master:
   redis: {port: 6379}
   agents: {check_interval: 30}
 """
-    assert settings_of(text) == Settings(
+    assert settings_of(text) == LocalSettings(
         name="test_cluster",
         resources=OfferedResources(4000, 2 << 30, 0),
         check_interval=30.0,

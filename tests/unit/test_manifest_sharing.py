@@ -8,12 +8,12 @@ import pytest
 
 from grass.config import ClusterConfig
 from grass.errors import InputError, ManifestError
-from grass.manifest import Settings, parse_settings, read_document
-from grass.manifest.settings import OfferedResources
+from grass.manifest import parse_settings, read_document
+from grass.manifest.local_settings import LocalSettings, OfferedResources
 from grass.provision import layout
 
 
-def settings_of(text: str) -> Settings:
+def settings_of(text: str) -> LocalSettings:
     return parse_settings(read_document(text))
 
 

@@ -10,9 +10,11 @@ import pytest
 
 from grass.cli import templates
 from grass.errors import NotFoundError
-from grass.manifest import Settings, parse_job, parse_schedule, parse_settings, read_document
+from grass.manifest import parse_job, parse_schedule, parse_settings, read_document
 from grass.manifest.fields import Fields, Problems
 from grass.manifest.job import read_job
+from grass.manifest.local_settings import LocalSettings
+from grass.manifest.on_premises import OnPremisesSettings
 from grass.model.job import Policy
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
@@ -45,20 +47,20 @@ def test_a_schedule_template_is_a_schedule(name: str) -> None:
 
 
 def test_the_settings_template_shows_the_defaults() -> None:
-    assert parse_settings(read_document(templates.text("settings"))) == Settings()
+    assert parse_settings(read_document(templates.text("settings"))) == LocalSettings()
 
 
 def test_the_template_of_a_cluster_on_several_hosts_shows_the_defaults_in_its_comments() -> None:
     text = templates.text("on-premises")
-    machines = parse_settings(read_document(text)).on_premises
-    assert machines is not None and machines.nodes == ()
+    machines = parse_settings(read_document(text))
+    assert isinstance(machines, OnPremisesSettings) and machines.nodes == ()
     optional = re.sub(r"^# (share|private_address|key|bundle): .*\n", "", text, flags=re.MULTILINE)
     optional = re.sub(r"^# (?=(api: \{|redis|fluentd|samba|port))", "  ", optional, flags=re.MULTILINE)
     optional = re.sub(r"^# (?=(api: d|collector|install|join))", "", optional, flags=re.MULTILINE)
-    shown = parse_settings(read_document(optional)).on_premises
-    assert shown is not None and shown.api_bind == "0.0.0.0"
+    shown = parse_settings(read_document(optional))
+    assert isinstance(shown, OnPremisesSettings) and shown.api_bind == "0.0.0.0"
     assert replace(shown, api_bind=None) == machines
-    named = parse_settings(read_document(re.sub(r"^# (?=nodes|  -)", "", text, flags=re.MULTILINE))).on_premises
+    named = parse_settings(read_document(re.sub(r"^# (?=nodes|  -)", "", text, flags=re.MULTILINE)))
     assert named is not None and len(named.nodes) == 2
 
 
@@ -98,8 +100,8 @@ def test_the_reference_names_every_key_of_a_job_file() -> None:
 
 def test_the_reference_names_every_setting() -> None:
     page = (REFERENCE / "settings-file.md").read_text(encoding="utf-8")
-    for key in Settings.__dataclass_fields__:
-        assert key in ("warnings", "default_quota", "on_premises", "usage_half_life") or f"`{key}`" in page
+    for key in LocalSettings.__dataclass_fields__:
+        assert key in ("warnings", "default_quota", "usage_half_life") or f"`{key}`" in page
 
 
 def _known_keys(document: dict[str, object]) -> set[str]:

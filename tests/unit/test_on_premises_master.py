@@ -16,7 +16,8 @@ import pytest
 from grass.config import ClusterConfig
 from grass.errors import CertificateError, ConflictError, InputError
 from grass.hosts import LocalHost
-from grass.manifest import Settings, parse_settings
+from grass.manifest import parse_settings
+from grass.manifest.on_premises import OnPremisesSettings
 from grass.model.isolation import UIDS, UidRange
 from grass.provision.on_premises import facts as facts_module
 from grass.provision.on_premises import on_host, record, requirements
@@ -53,7 +54,7 @@ DEBIAN = Facts(
 )
 
 
-def settings(**more: Any) -> Settings:
+def settings(**more: Any) -> OnPremisesSettings:
     return parse_settings({"mode": "grass/on-premises", "name": "lab", "master": {"address": "m1"}, **more})
 
 

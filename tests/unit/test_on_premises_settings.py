@@ -8,7 +8,7 @@ import pytest
 
 from grass.errors import ManifestError
 from grass.manifest import parse_settings, read_document
-from grass.manifest.on_premises import ApiWay, Become, Collector, Login, OnPremises, spelled_host
+from grass.manifest.on_premises import ApiWay, Become, Collector, Login, OnPremisesSettings, spelled_host
 from grass.manifest.values import Wrong
 from grass.model.runtime import RuntimeName
 
@@ -25,9 +25,9 @@ master:
 """
 
 
-def machines(text: str) -> OnPremises:
-    found = parse_settings(read_document(text)).on_premises
-    assert found is not None
+def machines(text: str) -> OnPremisesSettings:
+    found = parse_settings(read_document(text))
+    assert isinstance(found, OnPremisesSettings)
     return found
 
 

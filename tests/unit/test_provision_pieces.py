@@ -20,7 +20,7 @@ from supervisor.options import ServerOptions
 from grass.config import ClusterConfig, RedisConfig
 from grass.environment import inherited_environment
 from grass.errors import ConflictError, InputError, NotFoundError
-from grass.manifest.settings import OfferedResources, PortSettings, RedisSettings, Settings
+from grass.manifest.local_settings import LocalSettings, OfferedResources, PortSettings, RedisSettings
 from grass.model.daemons import DAEMONS, REDIS
 from grass.provision import daemons, layout, local, machine, ports, runtime_folder
 from grass.provision.doctor import doctor
@@ -31,7 +31,7 @@ from tests.support.needs import require_root
 
 
 def config_in(home: Path, **settings: object) -> ClusterConfig:
-    return layout.design(Settings(**settings), home, None)  # type: ignore[arg-type]
+    return layout.design(LocalSettings(**settings), home, None)  # type: ignore[arg-type]
 
 
 # settings → configuration
@@ -41,7 +41,7 @@ def test_what_the_settings_leave_open_is_chosen_and_stays_so(tmp_path: Path) -> 
     first = config_in(tmp_path)
     assert first.master.api_port != first.node.api_port
     assert min(first.master.api_port, first.node.api_port) >= ports.LOWEST
-    again = layout.design(Settings(parallel_level=3), tmp_path, first)
+    again = layout.design(LocalSettings(parallel_level=3), tmp_path, first)
     assert (again.master.api_port, again.node.api_port) == (first.master.api_port, first.node.api_port)
     assert again.master.parallel_level == 3
 
@@ -77,7 +77,7 @@ def test_another_redis_is_refused_because_the_state_is_in_the_old_one(tmp_path: 
     before = config_in(tmp_path)
     own = RedisSettings(embedded=False, host="localhost", port=7000)
     with pytest.raises(ConflictError, match="its state is in another redis"):
-        layout.design(Settings(redis=own), tmp_path, before)
+        layout.design(LocalSettings(redis=own), tmp_path, before)
 
 
 def test_a_taken_port_is_named_with_its_key_and_its_holder(tmp_path: Path) -> None:

@@ -12,12 +12,24 @@ from grass.manifest.join_file import Offer
 from grass.manifest.on_premises import HostSettings, Login
 from grass.manifest.settings import parse_settings
 from grass.mode_file import read_mode, write_mode
+from grass.model.mode import SIGNED_IN
 from grass.provision import registry
 from grass.provision.doctor import doctor
 from grass.provision.local import LocalProvisioner
 from grass.provision.on_premises.machines import Machines
 from grass.provision.on_premises.provisioner import OnPremisesProvisioner
-from grass.provision.provisioner import NodeRequest, Session
+from grass.provision.provisioner import (
+    CanAddNodes,
+    CanCreate,
+    CanLogIn,
+    CanPlan,
+    CanRemoveNodes,
+    CanRepair,
+    CanStart,
+    NodeRequest,
+    Session,
+    need,
+)
 from tests.support.api_world import ApiWorld, api_world, write_client
 
 LAB = {"mode": "grass/on-premises", "name": "lab", "master": {"address": "m1"}}
@@ -75,18 +87,39 @@ def world(tmp_path: Path):
         yield world
 
 
-def test_a_local_cluster_says_why_no_machine_can_join_it(world: ApiWorld, tmp_path: Path) -> None:
+def test_a_local_cluster_says_what_to_do_instead_of_what_it_cannot(tmp_path: Path) -> None:
     local = registry.for_cluster(session(tmp_path))
     with pytest.raises(
         InputError, match="cluster local is on this machine only; nodes join a cluster of mode grass/on"
     ):
-        local.add_nodes(NodeRequest(("n1",), Offer()), world.client("root"))
+        need(local, CanAddNodes)
     with pytest.raises(InputError, match="--plan is for clusters on several hosts"):
-        local.plan(parse_settings({}))
+        need(local, CanPlan)
+    with pytest.raises(InputError, match="cluster local is on this machine only; open a shell here instead"):
+        need(local, CanLogIn)
+    assert need(local, CanCreate) is need(local, CanRepair) is need(local, CanRemoveNodes) is local
+
+
+def test_a_cluster_of_hosts_says_where_its_log_is_repaired(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"--repair is for a cluster on this machine; for a host see docs/guide"):
+        need(registry.for_cluster(cluster_of_hosts(tmp_path)), CanRepair)
+
+
+def test_a_cluster_that_is_elsewhere_is_changed_where_it_was_created(tmp_path: Path) -> None:
+    opened = session(tmp_path, "far")
+    opened.folder.mkdir(parents=True)
+    write_mode(opened.folder, SIGNED_IN)
+    far = registry.for_cluster(opened)
+    for capability in (CanCreate, CanPlan, CanStart, CanRepair, CanAddNodes, CanRemoveNodes, CanLogIn):
+        with pytest.raises(
+            InputError, match="cluster far: this machine only has your key of it; do this where"
+        ) as told:
+            need(far, capability)
+        assert ("grass logout" in str(told.value)) is (capability is CanCreate)
 
 
 def test_a_word_that_is_no_host_is_refused_before_anything_is_asked(world: ApiWorld, tmp_path: Path) -> None:
-    lab = registry.for_cluster(cluster_of_hosts(tmp_path))
+    lab = need(registry.for_cluster(cluster_of_hosts(tmp_path)), CanAddNodes)
     for words, told in ((("a b",), "HOST"), (("n1", "N1"), "named twice")):
         with pytest.raises(InputError, match=told):
             lab.add_nodes(NodeRequest(words, Offer()), world.client("root"))

@@ -15,6 +15,7 @@ from grass.errors import InputError, ManifestError
 from grass.manifest import parse_settings, read_document
 from grass.manifest.isolation import IsolationSettings
 from grass.manifest.join_file import Offer
+from grass.manifest.on_premises import OnPremisesSettings
 from grass.model.isolation import UIDS, ContainerRights, ContainerUser, Isolation, UidRange, uid_range_problem
 from grass.model.reasons import ReasonCode
 from grass.model.runtime import RuntimeName
@@ -93,8 +94,8 @@ def test_a_range_of_ids_holds_nothing_of_the_system(uids: UidRange, words: str) 
 
 
 def isolation_of(*lines: str) -> IsolationSettings:
-    found = parse_settings(read_document(settings(*lines))).on_premises
-    assert found is not None
+    found = parse_settings(read_document(settings(*lines)))
+    assert isinstance(found, OnPremisesSettings)
     return found.isolation
 
 

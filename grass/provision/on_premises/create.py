@@ -18,8 +18,7 @@ from grass.errors import ConflictError, GrassError, UnreachableError
 from grass.files.access import FilesAccess
 from grass.files.key import FILES_KEY, files_key
 from grass.hosts.ssh import KNOWN_HOSTS, SshHost
-from grass.manifest.on_premises import ApiWay, HostSettings, OnPremises
-from grass.manifest.settings import Settings
+from grass.manifest.on_premises import ApiWay, HostSettings, OnPremisesSettings
 from grass.mode_file import write_mode
 from grass.network_address import WILDCARDS, network_address
 from grass.provision.filelock import cluster_lock
@@ -50,61 +49,59 @@ class _Known:
     bundle: Bundle
 
 
-def create(settings: Settings, session: Session) -> Created:
+def create(settings: OnPremisesSettings, session: Session) -> Created:
     """Set up the master and join its nodes, or finish an interrupted call. Return when the API answers.
 
     Raises ConflictError (the name is taken), InputError (missing requirements), UnreachableError, StepFailedError.
     """
-    machines = _machines(settings)
     client = session.client_dir
     with cluster_lock(session.home, session.name), _kept_if_touched(session.folder) as touch:
-        _check_name(machines, session)
+        _check_name(settings, session)
         client.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with open_host(machines.master, client, session.ask) as host:
+        with open_host(settings.master, client, session.ask) as host:
             known = _look(host, settings, session, make_bundle)
-            admin = _admin(machines, client)
+            admin = _admin(settings, client)
             touch()
             write_mode(session.folder, settings.mode)
-            Machines(machines.master, _nodes_before(session)).save(client)
-            steps = master_steps(known.design, known.facts, known.bundle, admin, machines.samba_password)
+            Machines(settings.master, _nodes_before(session)).save(client)
+            steps = master_steps(known.design, known.facts, known.bundle, admin, settings.samba_password)
             outcome = run_steps(host, steps, session.progress, _label(host))
-            url = _remember(host, machines, known.design.config, admin, client)
-            _call_api(host, known.design, session, machines, url)
+            url = _remember(host, settings, known.design.config, admin, client)
+            _call_api(host, known.design, session, settings, url)
         before = known.facts.config
         config = known.design.config
         for line in lacked_by_nodes(before, config):
             session.progress(f"{session.name}: {line}")
         plain_before = before is not None and not before.tls
         upgrade = upgrade_of(before, config)
-        join_nodes(session, machines, str(config.share), known.bundle.digest, upgrade=upgrade, again=plain_before)
+        join_nodes(session, settings, str(config.share), known.bundle.digest, upgrade=upgrade, again=plain_before)
     return Created(session.name, settings.mode, str(session.folder), url, outcome.done, outcome.unchanged)
 
 
-def plan(settings: Settings, session: Session) -> list[str]:
+def plan(settings: OnPremisesSettings, session: Session) -> list[str]:
     """Return the steps of ``create`` as lines. Changes nothing on any machine, and fetches nothing.
 
     Which nodes would be upgraded is known only if the packages of Grass are in the local cache.
     """
-    machines = _machines(settings)
     client = session.client_dir
     with cluster_lock(session.home, session.name), _kept_if_touched(session.folder):
-        _check_name(machines, session)
+        _check_name(settings, session)
         client.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with open_host(machines.master, client, session.ask) as host:
+        with open_host(settings.master, client, session.ask) as host:
             known = _look(host, settings, session, planned_bundle)
-            admin = Admin(machines.admin or user_name(), {}, "")
-            steps = master_steps(known.design, known.facts, known.bundle, admin, machines.samba_password)
+            admin = Admin(settings.admin or user_name(), {}, "")
+            steps = master_steps(known.design, known.facts, known.bundle, admin, settings.samba_password)
             lines = list(_described(host, known, steps))
-        return [*lines, *_planned_nodes(machines, known, session)]
+        return [*lines, *_planned_nodes(settings, known, session)]
 
 
-def _planned_nodes(machines: OnPremises, known: _Known, session: Session) -> Iterator[str]:
+def _planned_nodes(settings: OnPremisesSettings, known: _Known, session: Session) -> Iterator[str]:
     config, bundle = known.design.config, known.bundle
-    master = PlannedMaster(config, machines.master, api_url(machines, config), bundle.digest, bundle.nodes)
-    settings = machines.nodes if machines.join_after_create else ()
-    for node in settings:
-        yield from plan_node(session, master, node.host, offer_of(node, machines, str(config.share)))
-    listed = {node.host.endpoint for node in settings}
+    master = PlannedMaster(config, settings.master, api_url(settings, config), bundle.digest, bundle.nodes)
+    nodes = settings.nodes if settings.join_after_create else ()
+    for node in nodes:
+        yield from plan_node(session, master, node.host, offer_of(node, settings, str(config.share)))
+    listed = {node.host.endpoint for node in nodes}
     for name, host in _nodes_before(session).items():
         if host.endpoint not in listed and name != host.endpoint:
             yield from plan_node(session, master, host, None)
@@ -120,29 +117,24 @@ def _label(host: SshHost) -> str:
     return host.name if host.name == "master" else f"master {host.name}"
 
 
-def _machines(settings: Settings) -> OnPremises:
-    assert settings.on_premises is not None
-    return settings.on_premises
-
-
-def _check_name(machines: OnPremises, session: Session) -> None:
+def _check_name(settings: OnPremisesSettings, session: Session) -> None:
     name = session.name
     if (session.folder / "cluster.json").exists():
         raise ConflictError(f"cluster {name} exists on this machine; `grass delete {name}` ends it")
     before = load_machines(name, session.home)
-    if before is not None and before.master.address != machines.master.address:
+    if before is not None and before.master.address != settings.master.address:
         raise ConflictError(
             f"cluster {name} exists with the master {before.master.address}; `grass delete {name}` ends it, "
             "or give the new one another name"
         )
 
 
-def _look(host: SshHost, settings: Settings, session: Session, bundled: Callable[..., Bundle]) -> _Known:
+def _look(host: SshHost, settings: OnPremisesSettings, session: Session, bundled: Callable[..., Bundle]) -> _Known:
     label, progress = _label(host), session.progress
     progress(f"{label}: connecting to {host.access}")
     host.connect()
     host.become_root()
-    facts, image = gather(host, settings.name), _machines(settings).fluentd_image
+    facts, image = gather(host, settings.name), settings.fluentd_image
     if image is not None and facts.docker:
         facts = replace(facts, image=look_for_image(host, image))
     if abs(facts.time - clock.wall()) > _CLOCKS_APART:
@@ -153,13 +145,13 @@ def _look(host: SshHost, settings: Settings, session: Session, bundled: Callable
             f"name, or ask an administrator of that cluster for access"
         )
     decided = design(settings, facts, host.server_address(), host.server_key())
-    bundle = bundled(decided.target, session.home / "cache", progress, machines=_machines(settings).machines)
+    bundle = bundled(decided.target, session.home / "cache", progress, machines=settings.machines)
     return _Known(facts, decided, bundle)
 
 
-def _admin(machines: OnPremises, client: Path) -> Admin:
+def _admin(settings: OnPremisesSettings, client: Path) -> Admin:
     """Create the administrator's keys. Both private keys are created on this machine and stay here."""
-    return Admin(machines.admin or user_name(), keyring.user_key(client), files_key(client))
+    return Admin(settings.admin or user_name(), keyring.user_key(client), files_key(client))
 
 
 def _nodes_before(session: Session) -> dict[str, HostSettings]:
@@ -167,12 +159,12 @@ def _nodes_before(session: Session) -> dict[str, HostSettings]:
     return dict(before.nodes) if before else {}
 
 
-def _remember(host: SshHost, machines: OnPremises, config: ClusterConfig, admin: Admin, client: Path) -> str:
+def _remember(host: SshHost, settings: OnPremisesSettings, config: ClusterConfig, admin: Admin, client: Path) -> str:
     """Pin the master's public key, which comes over SSH, and save the client's files."""
     master_key = json.loads(host.get(f"{config.home}/{on_host.PUBLIC_KEY}", sudo=True))
     known_hosts, access = str(client / KNOWN_HOSTS), host.access
     tunnel = None
-    if machines.api is ApiWay.TUNNEL:
+    if settings.api is ApiWay.TUNNEL:
         key = str(Path(access.key).expanduser().absolute()) if access.key else None
         tunnel = {
             "address": access.address,
@@ -181,23 +173,23 @@ def _remember(host: SshHost, machines: OnPremises, config: ClusterConfig, admin:
             "key": key,
             "known_hosts": known_hosts,
         }
-    url = api_url(machines, config)
+    url = api_url(settings, config)
     profile = keyring.Profile(config.name, url, admin.name, str(admin.key["kid"]), tunnel)
     keyring.save_profile(client, profile, master_key)
     FilesAccess(access.address, access.port, "grass", str(client / FILES_KEY), known_hosts).save(client)
     return url
 
 
-def api_url(machines: OnPremises, config: ClusterConfig) -> str:
+def api_url(settings: OnPremisesSettings, config: ClusterConfig) -> str:
     bind = config.master.api_host
     everywhere = bind in WILDCARDS
-    host = machines.master.address if everywhere and machines.api is ApiWay.DIRECT else bind
-    if everywhere and machines.api is ApiWay.TUNNEL:
+    host = settings.master.address if everywhere and settings.api is ApiWay.DIRECT else bind
+    if everywhere and settings.api is ApiWay.TUNNEL:
         host = config.node.address
     return f"http://{network_address(host, config.master.api_port)}"
 
 
-def _call_api(host: SshHost, decided: MasterDesign, session: Session, machines: OnPremises, url: str) -> None:
+def _call_api(host: SshHost, decided: MasterDesign, session: Session, settings: OnPremisesSettings, url: str) -> None:
     """Check that the API is reachable from here; the last step checked that it listens. Calls retry by themselves."""
     from grass.api.client import ApiClient
 
@@ -205,17 +197,17 @@ def _call_api(host: SshHost, decided: MasterDesign, session: Session, machines: 
         with ApiClient(session.name, home=session.home) as client:
             client.status()
     except UnreachableError as error:
-        raise UnreachableError(_unready(host, decided, machines, url, error)) from error
+        raise UnreachableError(_unready(host, decided, settings, url, error)) from error
 
 
-def _unready(host: SshHost, decided: MasterDesign, machines: OnPremises, url: str, error: GrassError) -> str:
+def _unready(host: SshHost, decided: MasterDesign, settings: OnPremisesSettings, url: str, error: GrassError) -> str:
     if damage := log_damage(host, str(decided.config.path)):
         return damage
     down = [unit for unit in decided.units if not host.run(["systemctl", "is-active", "--quiet", unit], sudo=True).ok]
     if down:
         return f"the API of {decided.config.name} does not answer\n{why_not(host, down, str(error))}"
     firewall = (
-        "" if machines.api is ApiWay.TUNNEL else "; if a firewall is in between, open that port or use `api: tunnel`"
+        "" if settings.api is ApiWay.TUNNEL else "; if a firewall is in between, open that port or use `api: tunnel`"
     )
     return f"every daemon on {host.name} runs, but the API does not answer this machine at {url} ({error}){firewall}"
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from grass.config import ClusterConfig, FilesConfig, MasterConfig, NodeConfig, RedisConfig, SambaConfig
 from grass.errors import ConflictError, InputError
 from grass.manifest.isolation import IsolationSettings
-from grass.manifest.on_premises import ApiWay, Collector, OnPremises
-from grass.manifest.settings import Settings
+from grass.manifest.on_premises import ApiWay, Collector, OnPremisesSettings
 from grass.model.amounts import show_memory
 from grass.model.daemons import COLLECTOR, DAEMONS, REDIS, TASK_REDIS, Side
 from grass.model.isolation import Isolation, UidRange
@@ -71,22 +70,20 @@ class MasterDesign:
         return tuple(f"grass-{name}@{self.config.name}.service" for name in names)
 
 
-def design(settings: Settings, facts: Facts, peer: str, host_key: str) -> MasterDesign:
+def design(settings: OnPremisesSettings, facts: Facts, peer: str, host_key: str) -> MasterDesign:
     """Design the master. ``peer``: the address at which SSH reached the machine; ``host_key``: what it showed there.
 
     Raises InputError or ConflictError with all problems.
     """
-    machines = settings.on_premises
-    assert machines is not None
     python = facts.python
-    problems = list(_problems(facts, machines, python))
-    missing = _missing(facts, machines, python)
+    problems = list(_problems(facts, settings, python))
+    missing = _missing(facts, settings, python)
     packager = next((name for name in PACKAGES if name in facts.packagers), "")
-    problems += _not_installable(facts, machines, missing, packager)
+    problems += _not_installable(facts, settings, missing, packager)
     if problems:
         raise InputError(_listed(f"{facts.hostname} cannot become the master; nothing was changed", problems))
-    config = _config(settings, machines, facts, peer, host_key)
-    taken = list(_taken(config, machines, facts))
+    config = _config(settings, facts, peer, host_key)
+    taken = list(_taken(config, settings, facts))
     if taken:
         raise ConflictError(_listed(f"{facts.hostname} cannot become the master; nothing was changed", taken))
     assert python is not None
@@ -96,8 +93,8 @@ def design(settings: Settings, facts: Facts, peer: str, host_key: str) -> Master
         target=Target(python.short, facts.machine, facts.libc),
         redis_server=_kept_server(facts) or _tls_server(facts) or "/usr/bin/redis-server",
         smbd=facts.programs.get("smbd", "/usr/sbin/smbd"),
-        fluentd=_fluentd(facts) if machines.collector is Collector.FLUENTD and machines.fluentd_image is None else None,
-        fluentd_image=machines.fluentd_image,
+        fluentd=_fluentd(facts) if settings.collector is Collector.FLUENTD and settings.fluentd_image is None else None,
+        fluentd_image=settings.fluentd_image,
         pull=facts.image == REGISTRY,
         packages=tuple(PACKAGES[packager][what] for what in missing) if missing else (),
         packager=packager,
@@ -108,7 +105,7 @@ def _listed(headline: str, problems: list[str]) -> str:
     return "\n".join([f"{headline}:", *(f"  - {problem}" for problem in problems)])
 
 
-def _problems(facts: Facts, machines: OnPremises, python: Python | None) -> Iterator[str]:
+def _problems(facts: Facts, settings: OnPremisesSettings, python: Python | None) -> Iterator[str]:
     if not facts.systemd:
         system = facts.os_name or "an unknown system"
         yield f"systemd does not run there ({system}); the daemons of a cluster are its services"
@@ -118,9 +115,9 @@ def _problems(facts: Facts, machines: OnPremises, python: Python | None) -> Iter
         yield "its C library is unknown; Grass brings compiled packages for glibc and musl"
     if 0 < facts.disk_free < _LEAST_DISK:
         yield f"only {show_memory(facts.disk_free)} are free; at least {show_memory(_LEAST_DISK)} is needed"
-    if machines.fluentd_image is not None:
-        yield from _imageless(facts, machines.fluentd_image)
-    elif machines.collector is Collector.FLUENTD and _fluentd(facts) is None:
+    if settings.fluentd_image is not None:
+        yield from _imageless(facts, settings.fluentd_image)
+    elif settings.collector is Collector.FLUENTD and _fluentd(facts) is None:
         there = (
             "fluent-bit is installed, but cannot be the collector"
             if "fluent-bit" in facts.programs
@@ -131,7 +128,7 @@ def _problems(facts: Facts, machines: OnPremises, python: Python | None) -> Iter
             "or leave it builtin"
         )
     yield from _half_an_authority(facts)
-    wanted = machines.master.private_address
+    wanted = settings.master.private_address
     if wanted is not None and wanted not in {address for _, address in facts.addresses}:
         have = ", ".join(address for _, address in facts.addresses)
         yield f"it has no address {wanted}; it has {have}"
@@ -157,21 +154,21 @@ def _imageless(facts: Facts, image: str) -> Iterator[str]:
         yield f"its docker engine has no image {image} and cannot pull it ({facts.image}); `docker load` it there first"
 
 
-def _missing(facts: Facts, machines: OnPremises, python: Python | None) -> list[str]:
+def _missing(facts: Facts, settings: OnPremisesSettings, python: Python | None) -> list[str]:
     found = []
     if _kept_server(facts) is None and not _tls_server(facts):
         found.append("redis-server")
-    if machines.share is None and "smbd" not in facts.programs:
+    if settings.share is None and "smbd" not in facts.programs:
         found.append("smbd")
     if "rsync" not in facts.programs:
         found.append("rsync")
     return found
 
 
-def _not_installable(facts: Facts, machines: OnPremises, missing: list[str], packager: str) -> list[str]:
-    if not missing or (machines.install_node_runtime and packager):
+def _not_installable(facts: Facts, settings: OnPremisesSettings, missing: list[str], packager: str) -> list[str]:
+    if not missing or (settings.install_node_runtime and packager):
         return []
-    why = "`install_node_runtime` is false" if not machines.install_node_runtime else "its package manager is unknown"
+    why = "`install_node_runtime` is false" if not settings.install_node_runtime else "its package manager is unknown"
     names = PACKAGES.get(packager, PACKAGES["apt-get"])
     return [f"{what} is missing (package {names[what]}), and may not be installed: {why}" for what in missing]
 
@@ -190,11 +187,11 @@ def _fluentd(facts: Facts) -> str | None:
     return next((facts.programs[name] for name in _FLUENTDS if name in facts.programs), None)
 
 
-def _config(settings: Settings, machines: OnPremises, facts: Facts, peer: str, host_key: str) -> ClusterConfig:
-    name, address = settings.name, cluster_address(machines, facts, peer)
-    bind = machines.api_bind or (wildcard(address) if machines.api is ApiWay.DIRECT else address)
-    own_share = machines.share is None
-    isolation = machines.isolation
+def _config(settings: OnPremisesSettings, facts: Facts, peer: str, host_key: str) -> ClusterConfig:
+    name, address = settings.name, cluster_address(settings, facts, peer)
+    bind = settings.api_bind or (wildcard(address) if settings.api is ApiWay.DIRECT else address)
+    own_share = settings.share is None
+    isolation = settings.isolation
     return ClusterConfig(
         name=name,
         mode=settings.mode,
@@ -204,11 +201,11 @@ def _config(settings: Settings, machines: OnPremises, facts: Facts, peer: str, h
             embedded=True,
             socket=f"/run/grass/{name}/redis.sock",
             host=address,
-            port=machines.redis_port,
+            port=settings.redis_port,
             tls=_kept_server(facts) is None,
         ),
         tls=True,
-        master=replace(ruled(MasterConfig(), settings), api_host=bind, api_port=machines.api_port),
+        master=replace(ruled(MasterConfig(), settings), api_host=bind, api_port=settings.api_port),
         node=NodeConfig(
             name="",
             address=address,
@@ -218,20 +215,20 @@ def _config(settings: Settings, machines: OnPremises, facts: Facts, peer: str, h
             containers=isolation.containers,
             read_only_data=isolation.read_only_data,
         ),
-        collector=network_address(address, machines.collector_port),
-        collector_asks=machines.collector is Collector.BUILTIN,
-        share=f"{SHARES}/{name}" if own_share else f"{machines.share}/{name}",
-        task_redis=machines.task_redis or 0,
-        task_redis_server=None if machines.task_redis is None else network_address(address, machines.task_redis_port),
+        collector=network_address(address, settings.collector_port),
+        collector_asks=settings.collector is Collector.BUILTIN,
+        share=f"{SHARES}/{name}" if own_share else f"{settings.share}/{name}",
+        task_redis=settings.task_redis or 0,
+        task_redis_server=None if settings.task_redis is None else network_address(address, settings.task_redis_port),
         files=FilesConfig(
-            address if machines.master.address in _HERE else machines.master.address,
-            machines.master.login.port,
+            address if settings.master.address in _HERE else settings.master.address,
+            settings.master.login.port,
             host_key,
             "grass",
             AUTHORIZED_KEYS,
             f"{VENV}/bin/python",
         ),
-        samba=SambaConfig(address, machines.samba_port) if own_share else None,
+        samba=SambaConfig(address, settings.samba_port) if own_share else None,
     )
 
 
@@ -241,15 +238,15 @@ def _isolate(isolation: IsolationSettings, facts: Facts) -> UidRange | None:
     return None if kept or isolation.kind is Isolation.NONE else isolation.uids
 
 
-def cluster_address(machines: OnPremises, facts: Facts, peer: str) -> str:
+def cluster_address(settings: OnPremisesSettings, facts: Facts, peer: str) -> str:
     """Return the address that nodes use: from the settings, otherwise the one that SSH reached, if it is the host's."""
     own = [address for device, address in facts.addresses if not device.startswith(("docker", "br-", "veth", "virbr"))]
-    if machines.master.private_address:
-        return machines.master.private_address
+    if settings.master.private_address:
+        return settings.master.private_address
     return peer if peer in own or not own else own[0]
 
 
-def _taken(config: ClusterConfig, machines: OnPremises, facts: Facts) -> Iterator[str]:
+def _taken(config: ClusterConfig, settings: OnPremisesSettings, facts: Facts) -> Iterator[str]:
     """Yield ports that another program uses. Ports that this cluster already had belong to the cluster."""
     mine = facts.config
     address = config.node.address
@@ -260,11 +257,11 @@ def _taken(config: ClusterConfig, machines: OnPremises, facts: Facts) -> Iterato
         own.add(mine.samba.port)
     wanted = [
         ("master.api.port", config.master.api_host, config.master.api_port),
-        ("master.redis.port", address, machines.redis_port),
-        ("master.fluentd.port", address, machines.collector_port),
+        ("master.redis.port", address, settings.redis_port),
+        ("master.fluentd.port", address, settings.collector_port),
     ]
-    if machines.task_redis is not None:
-        wanted.append(("task_redis.server_port", address, machines.task_redis_port))
+    if settings.task_redis is not None:
+        wanted.append(("task_redis.server_port", address, settings.task_redis_port))
     if config.samba:
         wanted.append(("master.samba.port", address, config.samba.port))
     for key, host, port in wanted:

@@ -15,7 +15,7 @@ from grass.api.client import ApiClient
 from grass.api.keyring import load_profile
 from grass.errors import GrassError
 from grass.manifest.join_file import Offer
-from grass.manifest.on_premises import HostSettings, NodeSettings, OnPremises
+from grass.manifest.on_premises import HostSettings, NodeSettings, OnPremisesSettings
 from grass.model.lifecycle import NodeState
 from grass.provision.on_premises.machines import load_machines
 from grass.provision.on_premises.node_add import Adding, Machine, add_machines
@@ -35,7 +35,7 @@ class NodesMissingError(GrassError):
 
 
 def join_nodes(
-    session: Session, machines: OnPremises, share: str, bundle: str, *, upgrade: str, again: bool = False
+    session: Session, settings: OnPremisesSettings, share: str, bundle: str, *, upgrade: str, again: bool = False
 ) -> None:
     """Join the machines, and upgrade the nodes that run another Grass than ``bundle``, the master's, a digest.
 
@@ -44,7 +44,7 @@ def join_nodes(
     did not join, were not upgraded or lack something, and why. The other machines are nodes.
     """
     cluster, client_dir = session.name, session.client_dir
-    nodes = machines.nodes if machines.join_after_create else ()
+    nodes = settings.nodes if settings.join_after_create else ()
     with ApiClient(cluster, home=session.home) as client, ThreadPoolExecutor(AT_ONCE) as pool:
         views, known = client.nodes(), _known(session)
         wanted = list(nodes) if again else _not_yet(nodes, known, views)
@@ -58,14 +58,14 @@ def join_nodes(
         if not wanted and not old:
             return
         new = _remember(cluster, client_dir, [node.host for node in wanted])
-        asked = [Machine(node.host, offer_of(node, machines, share)) for node in wanted]
+        asked = [Machine(node.host, offer_of(node, settings, share)) for node in wanted]
         found = add_machines(Adding(session, client), [*asked, *(Machine(host, None) for host in old)], pool)
         joined, upgraded = found[: len(wanted)], found[len(wanted) :]
         done = [(node.host, one) for node, one in zip(wanted, joined, strict=True)]
         gone = [host for host, one in done if one.view or (not one.entered and host.endpoint in new)]
         _forget(cluster, client_dir, gone)
     if failed := _failed(joined):
-        raise _missing(cluster, [*failed, *_failed(upgraded)], len(machines.nodes))
+        raise _missing(cluster, [*failed, *_failed(upgraded)], len(settings.nodes))
     if failed := _failed(upgraded):
         raise _missing(cluster, failed, len(views), "could not be upgraded")
 
@@ -115,7 +115,7 @@ def _not_yet(
     return [node for node in nodes if _way(node.host) not in there]
 
 
-def offer_of(node: NodeSettings, machines: OnPremises, share: str) -> Offer:
+def offer_of(node: NodeSettings, settings: OnPremisesSettings, share: str) -> Offer:
     return Offer(
         name=node.host.name,
         address=node.host.private_address,
@@ -127,8 +127,8 @@ def offer_of(node: NodeSettings, machines: OnPremises, share: str) -> Offer:
         topology=node.topology,
         runtimes=node.runtimes,
         mounts=node.mounts,
-        share=share if machines.share else None,
-        install=machines.install_node_runtime,
+        share=share if settings.share else None,
+        install=settings.install_node_runtime,
     )
 
 

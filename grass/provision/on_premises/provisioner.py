@@ -7,42 +7,45 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from grass.api.keyring import load_profile
-from grass.errors import ConflictError, InputError, NotFoundError
+from grass.errors import ConflictError, NotFoundError
 from grass.hosts.ssh import KNOWN_HOSTS
+from grass.manifest.on_premises import OnPremisesSettings
 from grass.provision.on_premises import create, delete, node_remove, status
 from grass.provision.on_premises.machines import Machines, load_machines
 from grass.provision.on_premises.node_add import Adding, Machine, add_machines
 from grass.provision.on_premises.node_hosts import wanted_hosts
 from grass.provision.provisioner import (
     AddedNode,
+    CanAddNodes,
+    CanCreate,
+    CanLogIn,
+    CanPlan,
+    CanRemoveNodes,
+    CanRepair,
     ClusterStatus,
     Created,
     Deleted,
     Finding,
     NodeRequest,
-    Provisioner,
     Session,
 )
 
 if TYPE_CHECKING:
     from grass.api.client import ApiClient
-    from grass.manifest.settings import Settings
 
 NODES_AT_ONCE = 8
 
 
-class OnPremisesProvisioner(Provisioner):
+class OnPremisesProvisioner(
+    CanCreate[OnPremisesSettings], CanPlan[OnPremisesSettings], CanAddNodes, CanRemoveNodes, CanLogIn
+):
     def __init__(self, session: Session) -> None:
         self._session = session
 
-    def plan(self, settings: Settings) -> list[str]:
+    def plan(self, settings: OnPremisesSettings) -> list[str]:
         return create.plan(settings, self._session)
 
-    def create(self, settings: Settings | None, *, repair: bool = False) -> Created:
-        if repair:
-            raise InputError("--repair is for a cluster on this machine; for a host see docs/guide/faults.md")
-        if settings is None:
-            raise InputError(f"cluster {self._session.name} is on several hosts; name its settings file")
+    def create(self, settings: OnPremisesSettings) -> Created:
         return create.create(settings, self._session)
 
     def delete(self, *, force: bool, packages: bool) -> Deleted:
@@ -92,6 +95,11 @@ class OnPremisesProvisioner(Provisioner):
         if login.key:
             words += ["-i", login.key]
         return [*words, f"{login.username}@{settings.address}" if login.username else settings.address]
+
+    def refusal(self, capability: object) -> str:
+        if capability is CanRepair:
+            return "--repair is for a cluster on this machine; for a host see docs/guide/faults.md"
+        return f"cluster {self._session.name} is on several hosts; name its settings file"
 
     def _url(self) -> str:
         try:
