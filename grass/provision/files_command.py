@@ -49,7 +49,7 @@ from grass.provision.space_left import SpaceLeft, limited
 from grass.wire.codec import encode
 
 if TYPE_CHECKING:
-    from grass.store.api_store import ApiStore
+    from grass.store.records import Records
 
 _LOOK = 0.25
 """Seconds between two checks of the user's rights. rsync takes 0.4 s to end, and all ends within a second."""
@@ -278,12 +278,12 @@ def _check_image(config: ClusterConfig, user: str, name: str) -> None:
         raise NotAllowedError(f"image {name}: belongs to {owner}; choose another name")
 
 
-def _store(config: ClusterConfig) -> ApiStore:
-    from grass.store.api_store import ApiStore  # not every login needs the client of redis, and it takes long to load
+def _store(config: ClusterConfig) -> Records:
     from grass.store.connect import open_backend
     from grass.store.keys import Keys
+    from grass.store.records import Records  # not every login needs the client of redis, and it takes long to load
 
-    return ApiStore(open_backend(config, Secrets.load(config.home), "api"), Keys(config.key_prefix))
+    return Records(open_backend(config, Secrets.load(config.home), "api"), Keys(config.key_prefix))
 
 
 def _make(folder: Path) -> None:

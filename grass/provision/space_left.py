@@ -65,11 +65,11 @@ class SpaceLeft:
 
 
 def _kept(config: ClusterConfig, user: str) -> Mapping[str, int]:
-    from grass.store.api_store import ApiStore  # as in ``files_command``: loading the client of redis takes long
     from grass.store.connect import open_backend
     from grass.store.keys import Keys
+    from grass.store.records import Records  # as in ``files_command``: loading the client of redis takes long
 
     with suppress(GrassError):
-        store = ApiStore(open_backend(config, Secrets.load(config.home), "api"), Keys(config.key_prefix))
+        store = Records(open_backend(config, Secrets.load(config.home), "api"), Keys(config.key_prefix))
         return store.kept_files().get(user, {})
     return {}

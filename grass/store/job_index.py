@@ -1,7 +1,7 @@
 """An index of jobs by state, in order of submission: a page of a list costs the same however many jobs there are.
 
 Each state has a sorted set of all its jobs, and one for each user's jobs. Whoever writes a job's record with another
-state also moves the job in this index, in the same step (``moved``). Read by ``ApiStore``.
+state also moves the job in this index, in the same step (``moved``). Read by ``Records``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Digests of images that users pushed, so that a node loads nothing else under their names. Part of ``ApiStore``.
+"""Digests of images that users pushed, so that a node loads nothing else under their names. Part of ``Records``.
 
 The share itself cannot be believed: every task may write there.
 """

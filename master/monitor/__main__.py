@@ -15,10 +15,11 @@ from grass import clock, process_memory
 from grass.api.daemon_log import start_master_log
 from grass.config import ClusterConfig, Secrets
 from grass.errors import UnreachableError
-from grass.store.api_store import ApiStore
 from grass.store.connect import open_backend
 from grass.store.history_store import HistoryStore
 from grass.store.keys import Keys
+from grass.store.records import Records
+from grass.store.tickets import Tickets
 from grass.systemd import Notifier
 from grass.wire.api_figures import ApiFigures
 from master.monitor.kept_files import KeptFilesWatch
@@ -35,16 +36,16 @@ def main(path: str) -> int:
     start_master_log(config, "monitor")
     backend = open_backend(config, Secrets.load(config.home), "agent")
     keys = Keys(config.key_prefix)
-    api, waits = ApiStore(backend, keys), Waits()
-    monitor = Monitor(api, HistoryStore(backend, keys))
+    records, waits = Records(backend, keys), Waits()
+    monitor = Monitor(records, HistoryStore(backend, keys))
 
     def page(figures: ApiFigures) -> bytes:
         from master.monitor.exposition import page as rendered
 
         nodes, newest = monitor.nodes.copy(), monitor.newest.copy()
-        return rendered(collect(config, api, backend, keys, nodes, newest, waits, figures))
+        return rendered(collect(config, records, backend, keys, nodes, newest, waits, figures))
 
-    kept = KeptFilesWatch(config, api)
+    kept = KeptFilesWatch(config, records, Tickets(backend, keys))
     server = PageServer(config.socket("monitor"), page, kept.ask)
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -53,7 +54,7 @@ def main(path: str) -> int:
     notifier = Notifier()
     notifier.ready()
     server.start()
-    _run([monitor.turn, _Ends(api, waits).turn, kept.turn], monitor.forget, notifier, stop)
+    _run([monitor.turn, _Ends(records, waits).turn, kept.turn], monitor.forget, notifier, stop)
     kept.close()
     server.stop()
     return 0
@@ -62,15 +63,15 @@ def main(path: str) -> int:
 class _Ends:
     """Counts how long the jobs waited that ended since the monitor began."""
 
-    def __init__(self, api: ApiStore, waits: Waits) -> None:
-        self._api = api
+    def __init__(self, records: Records, waits: Waits) -> None:
+        self._records = records
         self._waits = waits
         self._last: str | None = None
 
     def turn(self) -> None:
         if self._last is None:
-            self._last = self._api.last_end()
-        news = self._api.wait_ends(self._last, 0)
+            self._last = self._records.last_end()
+        news = self._records.wait_ends(self._last, 0)
         self._last = news.last
         for record in news.records.values():
             self._waits.add(record)

@@ -27,8 +27,9 @@ from grass.files.pushes import pushed_at
 from grass.files.rights import own_folders
 from grass.files.share import blob_path, incoming, read_index
 from grass.model.policy import FILES, SPACE, exceeded
-from grass.store.api_store import ApiStore
 from grass.store.job_index import BEGUN, ENDED
+from grass.store.records import Records
+from grass.store.tickets import Tickets
 from grass.wire.api_figures import KeptAnswer
 from grass.wire.codec import encode
 from grass.wire.tickets import KeptFiles
@@ -81,9 +82,12 @@ class _Measuring:
 class KeptFilesWatch:
     """Call ``turn`` often; it never waits for the measurement. Safe for several threads."""
 
-    def __init__(self, config: ClusterConfig, api: ApiStore, steady: Callable[[], float] = clock.steady) -> None:
+    def __init__(
+        self, config: ClusterConfig, records: Records, tickets: Tickets, steady: Callable[[], float] = clock.steady
+    ) -> None:
         self._config = config
-        self._api = api
+        self._records = records
+        self._tickets = tickets
         self._steady = steady
         policy = config.master
         self._limited = any({SPACE, FILES} & quota.keys() for quota in (*policy.quotas.values(), policy.default_quota))
@@ -160,7 +164,7 @@ class KeptFilesWatch:
 
     def _look(self, name: str, user: _User, images: frozenset[str]) -> bool:
         """Learn which folders are the user's. Return whether they have to be measured now."""
-        share, index = self._config.data_dir, self._api.job_index
+        share, index = self._config.data_dir, self._records.job_index
         active = [f"{share}/{JOBS}/{job}" for job in index.newest([BEGUN], name, _MOST_JOBS, None)]
         ended = {f"{share}/{JOBS}/{job}" for job in index.newest([ENDED], name, _MOST_JOBS, None)}
         removed = user.ended.keys() - ended
@@ -214,5 +218,5 @@ class KeptFilesWatch:
     def _tell(self) -> None:
         kept = {name: user.kept for name, user in self._users.items() if user.kept}
         if kept != self._told:
-            self._api.ticket(KeptFiles(kept))
+            self._tickets.ticket(KeptFiles(kept))
             self._told = kept

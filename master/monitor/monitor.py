@@ -13,10 +13,10 @@ from functools import lru_cache
 
 from grass import clock
 from grass.errors import UndecodableError, UnreachableError
-from grass.store.api_store import ApiStore
 from grass.store.backend import Op
 from grass.store.history_store import HistoryStore, Sampled
 from grass.store.keys import HISTORY_CHUNKS_KEPT, HISTORY_JOBS_KEPT
+from grass.store.records import Records
 from grass.wire.codec import encode
 from grass.wire.keys import AttemptKey
 from grass.wire.node_record import NodeRecord
@@ -45,8 +45,8 @@ class Monitor:
     ``newest``: the newest sample of each node. Only the thread that calls ``turn`` changes anything here.
     """
 
-    def __init__(self, api: ApiStore, store: HistoryStore, steady: Callable[[], float] = clock.steady) -> None:
-        self._api = api
+    def __init__(self, records: Records, store: HistoryStore, steady: Callable[[], float] = clock.steady) -> None:
+        self._records = records
         self._store = store
         self._steady = steady
         self._histories = Histories(store.chunks, store.fields)
@@ -68,7 +68,7 @@ class Monitor:
             if self._cursors is None:
                 self._cursors, self._kept = self._store.cursors(), self._store.jobs()
             if now - self._listed >= NODES_EVERY:
-                self.nodes = {node.name: node for node in self._api.nodes()}
+                self.nodes = {node.name: node for node in self._records.nodes()}
                 self.newest = {name: sampled for name, sampled in self.newest.items() if name in self.nodes}
                 self._listed = now
             self._take()

@@ -18,10 +18,10 @@ from grass import clock
 from grass.config import ClusterConfig
 from grass.model.lifecycle import JobState, TaskState
 from grass.network_address import host_and_port
-from grass.store.api_store import ApiStore
 from grass.store.history_store import Sampled
 from grass.store.job_index import BEGUN
 from grass.store.keys import Keys
+from grass.store.records import Records
 from grass.store.redis_backend import RedisBackend
 from grass.wire.api_figures import ApiFigures
 from grass.wire.node_record import NodeRecord
@@ -70,7 +70,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 
 def collect(
     config: ClusterConfig,
-    api: ApiStore,
+    records: Records,
     backend: RedisBackend,
     keys: Keys,
     nodes: Mapping[str, NodeRecord],
@@ -81,14 +81,14 @@ def collect(
     """Return the figures of a page. Raises UnreachableError while redis is away."""
     now = clock.wall()
     states = (*BEGUN, JobState.QUEUED)
-    ids = api.job_index.newest([[state] for state in states], "", MOST_JOBS, None)
-    active = list(api.runs(ids))
+    ids = records.job_index.newest([[state] for state in states], "", MOST_JOBS, None)
+    active = list(records.runs(ids))
     waiting = [record for record in active if record.state is JobState.QUEUED]
     fresh = {name: sampled for name, sampled in newest.items() if now - sampled.at < STALE}
     running = [(name, task) for name, sampled in fresh.items() for task in sampled.sample.tasks]
     return Snapshot(
         cluster=config.name,
-        jobs=api.job_index.counts(),
+        jobs=records.job_index.counts(),
         tasks=dict(sum((Counter(record.counts) for record in active), Counter())),
         queued=dict(Counter(record.user for record in waiting)),
         longest_wait={

@@ -17,11 +17,11 @@ from pathlib import Path
 import figures
 
 from grass.model.lifecycle import NodeState
-from grass.store.api_store import ApiStore
 from grass.store.backend import Op
 from grass.store.embedded import find_server
 from grass.store.history_store import HistoryStore
 from grass.store.keys import USAGE_KEPT, Keys
+from grass.store.records import Records
 from grass.store.redis_backend import RedisBackend
 from grass.wire.codec import encode
 from grass.wire.node_record import NodeRecord
@@ -96,7 +96,7 @@ def turns(backend: RedisBackend, keys: Keys, nodes: int, tasks: int, seconds: fl
         [("HSET", keys.nodes, f"n{n}", encode(NodeRecord(name=f"n{n}", state=NodeState.READY))) for n in range(nodes)]
     )
     now = [0.0]
-    monitor = Monitor(ApiStore(backend, keys), HistoryStore(backend, keys), lambda: now[0])
+    monitor = Monitor(Records(backend, keys), HistoryStore(backend, keys), lambda: now[0])
     monitor.turn()
     until = time.monotonic() + seconds
     first = True

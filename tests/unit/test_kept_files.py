@@ -13,9 +13,10 @@ from grass.files.operations import ImageEntry
 from grass.files.pushes import note_push
 from grass.model.job import Component, Job
 from grass.model.lifecycle import JobState
-from grass.store.api_store import ApiStore
 from grass.store.job_index import moved
 from grass.store.keys import Keys
+from grass.store.records import Records
+from grass.store.tickets import Tickets
 from grass.wire.codec import indented
 from grass.wire.tickets import TICKET, KeptFiles
 from master.agent.step import Limits
@@ -34,7 +35,9 @@ class Watched:
     def __init__(self, folder: Path, master: MasterConfig) -> None:
         self.config = ClusterConfig("x", "test", str(folder), str(folder), share=str(folder / "share"), master=master)
         self.backend, self.now = MemoryBackend(), 0.0
-        self.watch = KeptFilesWatch(self.config, ApiStore(self.backend, KEYS), lambda: self.now)
+        self.watch = KeptFilesWatch(
+            self.config, Records(self.backend, KEYS), Tickets(self.backend, KEYS), lambda: self.now
+        )
         (self.config.master_dir / "users").mkdir(parents=True)
         for name in ("ann", "bob"):
             path = self.config.master_dir / "users" / f"{name}.json"

@@ -16,9 +16,9 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from grass.model.job import Component, Job
 from grass.model.lifecycle import JobState, NodeState, TaskState
 from grass.model.resources import Resources
-from grass.store.api_store import ApiStore
 from grass.store.history_store import HistoryStore, Sampled
 from grass.store.keys import Keys
+from grass.store.records import Records
 from grass.systemd import Notifier
 from grass.wire.api_figures import LATENCIES, ApiFigures, Operation
 from grass.wire.codec import encode
@@ -68,7 +68,7 @@ def steps(first: float = 0.0) -> Iterator[float]:
 
 def monitor(backend: MemoryBackend) -> Monitor:
     times = steps()
-    return Monitor(ApiStore(backend, KEYS), HistoryStore(backend, KEYS), lambda: next(times))
+    return Monitor(Records(backend, KEYS), HistoryStore(backend, KEYS), lambda: next(times))
 
 
 def sample(
@@ -160,7 +160,7 @@ def test_a_node_that_chooses_times_in_the_future_makes_no_other_node_stale(backe
     entry = ("18446744073709551615-0", {"body": encode(sample(7))})
     backend._streams[KEYS.node_usage("b")] = [entry]
     store = HistoryStore(backend, KEYS, lambda: 100_003.0)
-    Monitor(ApiStore(backend, KEYS), store, lambda: 0.0).turn()
+    Monitor(Records(backend, KEYS), store, lambda: 0.0).turn()
     newest = store.newest("b")
     assert newest is not None and newest.at == 100_003.0
     assert known(backend, KEYS.cluster_history, "cpu") == [pytest.approx(2.28, rel=0.01)]  # of both
@@ -179,7 +179,7 @@ def test_a_node_whose_figures_cannot_be_processed_costs_no_other_node_its_histor
 def test_the_monitor_goes_on_after_a_turn_that_failed(backend: Timed, caplog: pytest.LogCaptureFixture) -> None:
     backend.apply([("HSET", KEYS.cluster_history, "2/damaged", "x")])
     backend.report("a", sample(50))
-    api, stop = ApiStore(backend, KEYS), threading.Event()
+    api, stop = Records(backend, KEYS), threading.Event()
     made = monitor(backend)
     turns = [made.turn, _Ends(api, Waits()).turn]
     running = threading.Thread(target=_run, args=(turns, made.forget, Notifier(), stop))
