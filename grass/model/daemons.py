@@ -46,6 +46,7 @@ DAEMONS = (
     Daemon("node-agent", "node.agent", Side.NODE),
     Daemon("node-api-server", "node.api", Side.NODE),
 )
+MASTER_DAEMONS = tuple(each.name for each in DAEMONS if each.side is Side.MASTER)
 NODE_DAEMONS = tuple(each.name for each in DAEMONS if each.side is Side.NODE)
 SENDING_LOGS = tuple(each.name for each in DAEMONS if each.sends_log)
 

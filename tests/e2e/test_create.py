@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from grass.model.daemons import MASTER_DAEMONS
 from grass.provision.on_premises import facts
 from grass.share import shared
 from tests.support.lab import SessionLab
@@ -93,7 +94,7 @@ def daemons(cluster: Cluster) -> dict[str, tuple[str, int]]:
 
 
 def test_all_daemons_of_a_new_cluster_run(standing: Cluster) -> None:
-    names = ("redis", "task-redis", "collector", "samba", "monitor", "master-agent", "master-api-server")
+    names = ("redis", "task-redis", "samba", *MASTER_DAEMONS)
     assert {name: state for name, (state, _) in daemons(standing).items()} == dict.fromkeys(names, "RUNNING")
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from grass.api.client import ApiClient
 from grass.errors import UnreachableError
+from grass.model.daemons import MASTER_DAEMONS, NODE_DAEMONS
 from scripts.labkit.command import docker
 from scripts.labkit.host import Host
 from tests.support.clock import SHIFT, shifted_clock
@@ -39,9 +40,9 @@ LOST_AFTER = 25.0
 """Seconds. A node that is silent is connected again well before."""
 LISTED = 15.0
 """Seconds in which `grass node list` ends. The client gives a master that hangs up earlier, with an error."""
-NODE_DAEMONS = ("shepherd", "node-agent", "node-api-server", "share-fuse")
-MASTER_DAEMONS = ("redis", "collector", "samba", "monitor", "master-agent", "master-api-server")
-ALL_DAEMONS = ("share", *NODE_DAEMONS, *MASTER_DAEMONS)
+ON_NODE = (*NODE_DAEMONS, "share-fuse")
+ON_MASTER = ("redis", "samba", *MASTER_DAEMONS)
+ALL_DAEMONS = ("share", *ON_NODE, *ON_MASTER)
 
 
 @pytest.fixture(scope="module")
@@ -289,7 +290,7 @@ def told(client: ApiClient, name: str) -> set[str]:
     }
 
 
-@pytest.mark.parametrize(("name", "daemons"), [("n1", NODE_DAEMONS), ("master", MASTER_DAEMONS)])
+@pytest.mark.parametrize(("name", "daemons"), [("n1", ON_NODE), ("master", ON_MASTER)])
 def test_killing_each_daemon_costs_no_task_and_no_line(
     name: str, daemons: tuple[str, ...], cluster: Cluster, client: ApiClient
 ) -> None:
@@ -311,7 +312,7 @@ def test_killing_each_daemon_costs_no_task_and_no_line(
     ends_well(client, f"kill-{name}")
     assert set(attempts(client, f"kill-{name}").values()) == {1}
     if name != "master":
-        for daemon in NODE_DAEMONS[:3]:  # each has a view of its own of what is mounted
+        for daemon in NODE_DAEMONS:  # each has a view of its own of what is mounted
             sees = ("nsenter", "-t", str(pid(host, cluster, daemon)), "-m", "ls", f"/srv/grass/{cluster.name}/data")
             wait_until(lambda: host.attempt(*sees).code == 0, 30, f"the share seen by {daemon}", 0.2)  # noqa: B023
 
@@ -512,7 +513,7 @@ def test_a_node_whose_clock_is_an_hour_off_works_and_its_tasks_last_as_long_as_t
 @contextmanager
 def another_clock(host: Host, cluster: Cluster, hours: int, library: Path) -> Iterator[None]:
     """The daemons of the node, and its processes, see another time than the master."""
-    there, units = "/usr/local/lib/libshifted.so", NODE_DAEMONS[:3]
+    there, units = "/usr/local/lib/libshifted.so", NODE_DAEMONS
     folders = [f"/etc/systemd/system/grass-{daemon}@{cluster.name}.service.d" for daemon in units]
     names = " ".join(f"grass-{daemon}@{cluster.name}.service" for daemon in units)
     drop_in = f"[Service]\nEnvironment=LD_PRELOAD={there} {SHIFT}={3600 * hours}\n"

@@ -26,21 +26,12 @@ from grass.api.keyring import Profile, Role, create_user_key, load_profile, save
 from grass.api.user_files import register_user
 from grass.cli.exits import Exit
 from grass.config import ClusterConfig
+from grass.model.daemons import DAEMONS, REDIS, SUPERVISOR
 from grass.supervision.supervisor import Supervisor
 from tests.support.silent_proxy import SilentProxy
 from tests.support.waiting import wait_until
 
-DAEMONS = {
-    "supervisord",
-    "redis",
-    "collector",
-    "monitor",
-    "shepherd",
-    "master-agent",
-    "master-api-server",
-    "node-agent",
-    "node-api-server",
-}
+NAMES = {SUPERVISOR, REDIS, *(daemon.name for daemon in DAEMONS)}
 PROGRAM = [sys.executable, "-c", "from grass.cli.entry import main; main()"]
 FOREIGN = ("click", "gunicorn", "master", "msgspec", "node", "psutil", "redis", "signal", "supervisor", "yaml")
 """Modules of a user that have the names of what Grass imports."""
@@ -182,7 +173,7 @@ def test_modules_of_the_user_are_for_tasks_and_not_for_grass(grass: Grass) -> No
 
 def test_status_names_each_daemon_with_pid_state_and_start(grass: Grass) -> None:
     status = grass.json("status")
-    assert {daemon["name"] for daemon in status["daemons"]} == DAEMONS
+    assert {daemon["name"] for daemon in status["daemons"]} == NAMES
     for daemon in status["daemons"]:
         assert Path(f"/proc/{daemon['pid']}").exists()
         assert daemon["state"] == "RUNNING"
@@ -190,7 +181,7 @@ def test_status_names_each_daemon_with_pid_state_and_start(grass: Grass) -> None
     assert status["nodes"][0]["state"] == "READY"
     table = grass.good("status")
     assert status["url"] in table
-    assert all(name in table for name in DAEMONS)
+    assert all(name in table for name in NAMES)
 
 
 def test_a_name_that_exists_cannot_be_created_again(grass: Grass) -> None:
@@ -698,7 +689,7 @@ def test_daemons_are_shown_and_the_exit_code_is_3_while_the_api_is_down(grass: G
     assert done.returncode == Exit.UNREACHABLE
     status = json.loads(done.stdout)
     assert "does not answer" in status["error"]
-    assert {daemon["name"] for daemon in status["daemons"]} == DAEMONS
+    assert {daemon["name"] for daemon in status["daemons"]} == NAMES
     wait_until(lambda: grass("job", "list").returncode == 0, what="the API")
 
 

@@ -18,6 +18,7 @@ from grass.errors import CertificateError, ConflictError, InputError
 from grass.hosts import LocalHost
 from grass.manifest import parse_settings
 from grass.manifest.on_premises import OnPremisesSettings
+from grass.model.daemons import MASTER_DAEMONS
 from grass.model.isolation import UIDS, UidRange
 from grass.provision.on_premises import facts as facts_module
 from grass.provision.on_premises import on_host, record, requirements
@@ -372,7 +373,7 @@ def test_other_settings_restart_neither_redis_nor_the_share(
             unit.partition("@")[0].removeprefix("grass-") for line in lines if line[0] == "restart" for unit in line[1:]
         }
 
-    few = {"collector", "monitor", "master-agent", "master-api-server"}
+    few = set(MASTER_DAEMONS)
     assert restarted() == {"redis", "samba", *few}
     assert restarted() == set()
     assert restarted(quotas={"ann": {"space": "20MiB"}}) == few

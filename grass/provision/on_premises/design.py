@@ -10,7 +10,7 @@ from grass.errors import ConflictError, InputError
 from grass.manifest.isolation import IsolationSettings
 from grass.manifest.on_premises import ApiWay, Collector, OnPremisesSettings
 from grass.model.amounts import show_memory
-from grass.model.daemons import COLLECTOR, DAEMONS, REDIS, TASK_REDIS, Side
+from grass.model.daemons import COLLECTOR, MASTER_DAEMONS, REDIS, TASK_REDIS
 from grass.model.isolation import Isolation, UidRange
 from grass.network_address import host_and_port, network_address, wildcard
 from grass.provision.layout import ruled
@@ -65,7 +65,7 @@ class MasterDesign:
         collector = "fluentd" if self.fluentd else "fluentd-container" if self.fluentd_image else COLLECTOR.name
         samba = ("samba",) if self.config.samba else ()
         tasks = (TASK_REDIS,) if self.config.task_redis_server else ()
-        own = (each.name for each in DAEMONS if each.side is Side.MASTER and each is not COLLECTOR)
+        own = (name for name in MASTER_DAEMONS if name != COLLECTOR.name)
         names = (REDIS, *tasks, collector, *samba, *own)
         return tuple(f"grass-{name}@{self.config.name}.service" for name in names)
 
