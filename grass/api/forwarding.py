@@ -10,18 +10,17 @@ import contextlib
 import queue
 import socket
 import threading
-from base64 import b64decode, b64encode
 from dataclasses import dataclass, field
-from urllib.parse import quote
 
 from grass import clock
-from grass.api.transport import Transport, with_query
+from grass.api.channel import LARGEST_INPUT, OUTPUT_SECONDS, Channel
+from grass.api.transport import Transport
 from grass.errors import GrassError
+from grass.wire.calls import Forward, ForwardInput
+from grass.wire.channel_views import ForwardOutput, ForwardStarted
+from grass.wire.codec import Form
 
 HOST = "127.0.0.1"
-_LARGEST_INPUT = 32 * 1024
-_NODE_SECONDS, _OUTPUT_SECONDS = 10.0, 30.0
-"""Seconds that the master waits for an answer of the task's node, and for output."""
 _SENDERS = 6
 """Requests with input at once: the master makes only a few calls to nodes at once."""
 _WAITING = 256
@@ -30,6 +29,8 @@ _STALLED = 30.0
 """Seconds after which a local connection that reads nothing is closed, so that the others go on."""
 _PAUSE = 0.02
 """Seconds until input is offered again, if the task does not read."""
+_STARTED: Form[ForwardStarted] = Form(ForwardStarted)
+_OUTPUT: Form[ForwardOutput] = Form(ForwardOutput)
 
 
 @dataclass
@@ -50,17 +51,16 @@ class Forwarding:
     ``task``, ``node``, ``port``: where the connections lead. ``url``: their beginning on this machine.
     """
 
-    def __init__(self, transport: Transport, path: str, body: dict[str, object], local_port: int = 0) -> None:
+    def __init__(self, transport: Transport, path: str, wanted: Forward, local_port: int = 0) -> None:
         """``local_port``: of this machine; 0: a free one. Raises OSError if the port is taken."""
         self._listener = socket.create_server((HOST, local_port))
-        self._transport = transport
         try:
-            opened = transport.call("POST", path, body, wait=_NODE_SECONDS)
+            self._channel = Channel(transport, path, wanted, _STARTED, _OUTPUT)
         except BaseException:
             self._listener.close()
             raise
-        self._path = f"{path}/{quote(opened['id'], safe='')}"
-        self.task, self.node, self.port = opened["task"], opened["node"], opened["port"]
+        opened = self._channel.opened
+        self.task, self.node, self.port = opened.task, opened.node, opened.port
         self.url = f"http://{HOST}:{self._listener.getsockname()[1]}/"
         self._locals: dict[int, _Local] = {}
         self._lock = threading.Lock()
@@ -88,7 +88,7 @@ class Forwarding:
             left = list(self._locals.values())
         for local in left:
             local.closed.wait(_STALLED)
-        receiver.join(_OUTPUT_SECONDS)
+        receiver.join(OUTPUT_SECONDS)
         if self._problem is not None:
             raise self._problem
 
@@ -105,7 +105,7 @@ class Forwarding:
         """End the forward with all its connections."""
         self._stop()
         with contextlib.suppress(GrassError):
-            self._transport.call("DELETE", self._path, wait=_NODE_SECONDS)
+            self._channel.close()
 
     def _stop(self) -> None:
         """Accept nothing more. Data that the task has sent already is still delivered."""
@@ -122,16 +122,12 @@ class Forwarding:
                 local.incoming.put(None, timeout=_STALLED)
 
     def _receive(self) -> None:
-        after, over = 0, False
         try:
-            while not (over or self._closed):
-                target = with_query(f"{self._path}/output", {"after": after})
-                answer = self._transport.call("GET", target, wait=_OUTPUT_SECONDS)
-                for number, text in answer["chunks"]:
-                    self._hand_over(number, None if text is None else b64decode(text))
-                after, over = answer["next"], answer["over"]
-                if answer["pause"]:
-                    clock.sleep(answer["pause"])
+            for answer in self._channel.output():
+                for number, data in answer.chunks:
+                    self._hand_over(number, data)
+                if answer.over or self._closed:
+                    break
         except GrassError as error:
             self._problem = None if self._closed else error
         finally:
@@ -159,7 +155,7 @@ class Forwarding:
     def _send(self, number: int, local: _Local) -> None:
         """Send what the local connection says, and its end."""
         try:
-            while data := local.socket.recv(_LARGEST_INPUT):
+            while data := local.socket.recv(LARGEST_INPUT):
                 self._offer(number, local, data, end=False)
             if not self._closed:
                 self._offer(number, local, b"", end=True)
@@ -171,9 +167,8 @@ class Forwarding:
         first = local.sent
         while True:
             rest = data[local.sent - first :]
-            body = {"connection": number, "at": local.sent, "data": b64encode(rest).decode(), "end": end}
             with self._senders:
-                taken = self._transport.call("POST", f"{self._path}/input", body, wait=_NODE_SECONDS)["taken"]
+                taken = self._channel.give(ForwardInput(connection=number, at=local.sent, data=rest, end=end))
             moved = taken > local.sent
             local.sent = taken
             if taken >= first + len(data):
@@ -187,7 +182,7 @@ class Forwarding:
             local.incoming.put(None, timeout=_STALLED)
         if not self._closed:
             with contextlib.suppress(GrassError):
-                self._transport.call("DELETE", f"{self._path}/connections/{number}", wait=_NODE_SECONDS)
+                self._channel.close(f"/connections/{number}")
 
     def _direction_ended(self, number: int, local: _Local) -> None:
         """Close the local connection once both of its directions have ended."""

@@ -42,6 +42,7 @@ class TaskCalls(Requests):
         ConflictError if the task does not run, NotFoundError.
         """
         from grass.api.forwarding import Forwarding
+        from grass.wire.calls import Forward
 
-        body: dict[str, object] = {"component": component, "index": index, "port": port}
-        return Forwarding(self._transport, path_of("jobs", job, "forward"), body, local_port)
+        wanted = Forward(component=component, index=index, port=port)
+        return Forwarding(self._transport, path_of("jobs", job, "forward"), wanted, local_port)

@@ -159,7 +159,7 @@ class Exec(Call, frozen=True):
 class ExecInput(Call, frozen=True):
     """A piece of the command's standard input."""
 
-    data: str
+    data: bytes
     """Base64."""
     end: bool = False
 
@@ -187,9 +187,9 @@ class ForwardInput(Call, frozen=True):
 
     connection: int
     """Chosen by the client; the first data opens it."""
-    at: int
+    at: Annotated[int, Meta(ge=0)]
     """How many bytes came before."""
-    data: str
+    data: bytes
     """Base64."""
     end: bool = False
     """No more follows."""

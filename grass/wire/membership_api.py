@@ -120,7 +120,8 @@ class RefusedRequest(msgspec.Struct, frozen=True):
 
 
 class Refusal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Answer to a request that was refused. Without a valid token, it has neither generation nor epoch."""
+    """Answer to a request that was refused. Without a valid token, it has neither generation nor epoch; those of a
+    node-api-server have none."""
 
     error: RefusedRequest
     generation: int | None = None
@@ -146,4 +147,5 @@ def check_arguments(argv: Sequence[str]) -> None:
 
 
 TASK_EXEC: Form[TaskExec] = Form(TaskExec)
+REFUSAL: Form[Refusal] = Form(Refusal)
 SHARED_VALUE: Form[SharedValue] = Form(SharedValue)

@@ -6,19 +6,23 @@ A forward is named ``NODE:ID``, as sessions of commands are. It belongs to one a
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from grass.errors import ConflictError, InputError, NotFoundError
 from grass.model.event_kind import EventKind
 from grass.model.job import Component, Job
 from grass.model.lifecycle import TaskState
 from grass.wire.calls import Forward, ForwardInput, NoContent
-from grass.wire.exec_views import ForwardAccepted, ForwardOutput, ForwardStarted
+from grass.wire.channel_views import ForwardOutput, ForwardStarted
 from grass.wire.job_record import JobRecord
 from grass.wire.keys import AttemptKey, TaskKey
+from grass.wire.node_api import CLOSE_CONNECTION, FORWARD, OpenForward
 from grass.wire.task_record import TaskRecord
-from master.api import node_sessions
-from master.api.call import Call, Reply
+from master.api import channels
+from master.api.call import Call, Handler, Reply
+from master.api.channels import PAUSE, Channel, ask
 from master.api.job_changes import find_job
-from master.api.node_sessions import PAUSE, Kind, Opened, ask, await_output, find_opened
+from master.api.node_client import NOTHING
 
 
 def start(call: Call, job: str) -> Reply:
@@ -32,43 +36,22 @@ def start(call: Call, job: str) -> Reply:
     if port not in task.ports:
         raise ConflictError(f"task {record.name}.{key}: has no port {port} yet; try again once it runs")
     attempt = str(AttemptKey(record.id, component.name, key.index, task.attempt))
-    body = {"key": attempt, "port": task.ports[port]}
-    name = node_sessions.start(call, Kind.FORWARD, task.node, record.id, body)
+    wanted = OpenForward(attempt, task.ports[port], call.user)
+    name = channels.start(call, FORWARD, task.node, {"job_id": record.id}, wanted)
     what = f"task {record.name}.{key}: port {port} opened to the machine of {call.user}"
     call.log_event(EventKind.FORWARD, what, job=record.name, run=record.id, task=str(key), node=task.node)
     return Reply(ForwardStarted(name, str(key), task.node, port), 201)
-
-
-def output(call: Call, job: str, forward: str) -> ForwardOutput:
-    opened, after = _opened(call, job, forward), int(call.query["after"])
-    with call.waiting() as granted:
-        if not granted:
-            return ForwardOutput((), after, False, PAUSE)
-        answer = await_output(call, opened, after)
-    chunks = tuple((number, data) for number, data in answer["chunks"])
-    return ForwardOutput(chunks, answer["next"], answer["over"], 0.0)
-
-
-def give_input(call: Call, job: str, forward: str) -> ForwardAccepted:
-    opened = _opened(call, job, forward)
-    return ForwardAccepted(ask(call, opened, "POST", "/input", call.read(ForwardInput))["taken"])
 
 
 def close_connection(call: Call, job: str, forward: str, connection: str) -> NoContent:
     opened = _opened(call, job, forward)
     if not (connection.isascii() and connection.isdecimal()):
         raise InputError(f"connection: must be a number, got {connection!r}")
-    ask(call, opened, "DELETE", f"/connections/{int(connection)}")
-    return NoContent()
+    return ask(call, opened, CLOSE_CONNECTION, NOTHING, number=str(int(connection)))
 
 
-def close(call: Call, job: str, forward: str) -> NoContent:
-    ask(call, _opened(call, job, forward), "DELETE")
-    return NoContent()
-
-
-def _opened(call: Call, job: str, forward: str) -> Opened:
-    return find_opened(call, Kind.FORWARD, forward, find_job(call, job).id)
+def _opened(call: Call, job: str, forward: str) -> Channel:
+    return channels.find(call, "forward", forward, {"job_id": find_job(call, job).id})
 
 
 def _port(name: str, spec: Job, request: Forward) -> tuple[Component, str]:
@@ -113,3 +96,10 @@ def _running(call: Call, record: JobRecord, component: Component, index: int | N
         state = record.state.value if task is None else task.state.value
         raise ConflictError(f"job {record.name}: {what} does not run ({state}); its page needs a running task")
     return TaskKey(component.name, chosen), task
+
+
+HANDLERS: Mapping[str, Handler] = {
+    "start": start,
+    "close": close_connection,
+    **channels.handlers(FORWARD, ForwardInput, _opened, lambda after: ForwardOutput((), after, False, PAUSE)),
+}

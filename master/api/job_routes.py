@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from grass.wire import calls, exec_views, views
+from grass.wire import calls, channel_views, views
 from grass.wire.waits import LONGEST_STREAM, LONGEST_WAIT
 from master.api.route import READ, WRITE, Parameter, Route
 
@@ -185,7 +185,7 @@ JOB_ROUTES: tuple[Route, ...] = (
         "POST /v1/jobs/{job}/tasks/{task}/exec",
         WRITE,
         "Run a command beside a running task",
-        exec_views.ExecStarted,
+        channel_views.ExecStarted,
         calls.Exec,
     ),
     Route(
@@ -193,7 +193,7 @@ JOB_ROUTES: tuple[Route, ...] = (
         "GET /v1/jobs/{job}/tasks/{task}/exec/{session}/output",
         WRITE,
         "Wait for more output of the command; the exit code at its end",
-        exec_views.ExecOutput,
+        channel_views.ExecOutput,
         query={"after": Parameter("integer", "Bytes of output that the client has already", 0, minimum=0)},
     ),
     Route(
@@ -201,7 +201,7 @@ JOB_ROUTES: tuple[Route, ...] = (
         "POST /v1/jobs/{job}/tasks/{task}/exec/{session}/input",
         WRITE,
         "Write to the command's standard input",
-        exec_views.ExecAccepted,
+        channel_views.Accepted,
         calls.ExecInput,
     ),
     Route(
@@ -224,7 +224,7 @@ JOB_ROUTES: tuple[Route, ...] = (
         "POST /v1/jobs/{job}/forward",
         WRITE,
         "Prepare connections to a port of a running task, such as that of its web page",
-        exec_views.ForwardStarted,
+        channel_views.ForwardStarted,
         calls.Forward,
     ),
     Route(
@@ -232,7 +232,7 @@ JOB_ROUTES: tuple[Route, ...] = (
         "GET /v1/jobs/{job}/forward/{forward}/output",
         WRITE,
         "Wait for what the task sends on the connections",
-        exec_views.ForwardOutput,
+        channel_views.ForwardOutput,
         query={"after": Parameter("integer", "Chunks that the client has already", 0, minimum=0)},
     ),
     Route(
@@ -240,7 +240,7 @@ JOB_ROUTES: tuple[Route, ...] = (
         "POST /v1/jobs/{job}/forward/{forward}/input",
         WRITE,
         "Send data on a connection; its first data opens it",
-        exec_views.ForwardAccepted,
+        channel_views.Accepted,
         calls.ForwardInput,
     ),
     Route(

@@ -38,8 +38,8 @@ from grass.wire.tickets import JoinNode, RemoveNode
 from master.api import enrolment
 from master.api.bundle import find_bundle
 from master.api.call import Api, Call, Reply
+from master.api.channels import find_node
 from master.api.node_client import node_address, why_unreachable
-from master.api.node_sessions import find_node
 from master.api.node_wait import wait_for_node
 
 LONGEST = 30 * 86_400.0

@@ -20,6 +20,7 @@ from grass.model.image import full_name
 from grass.model.job import Component, Job, runtime_of
 from grass.model.program import first_program
 from grass.store.signed_images import SignedImage
+from grass.wire.node_api import PROGRAMS, ImagePrograms
 from grass.wire.node_record import NodeRecord
 from master.api.call import Call
 from master.api.node_client import call_node
@@ -45,9 +46,7 @@ def program_sources(call: Call) -> ProgramSources:
     def in_engine(image: str, wanted: Sequence[str]) -> Sequence[str] | None:
         for node in store.nodes():
             with suppress(GrassError):  # then it is not known
-                asked = {"image": image, "programs": list(wanted)}
-                found: list[str] | None = call_node(config, node, "POST", "/v1/image", asked)["programs"]
-                return found
+                return call_node(config, node, PROGRAMS, ImagePrograms(image, tuple(wanted))).programs
         return None
 
     return ProgramSources(store.images.find, store.nodes, config.master.nodes_on_client, in_engine)

@@ -12,9 +12,9 @@ import msgspec
 
 from grass.wire import (
     calls,
+    channel_views,
     error_views,
     event_views,
-    exec_views,
     gpu,
     heartbeat,
     job_file,
@@ -35,7 +35,7 @@ _DESCRIBED = (
         views,
         error_views,
         event_views,
-        exec_views,
+        channel_views,
         join_views,
         node_views,
         status_views,

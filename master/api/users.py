@@ -25,7 +25,7 @@ from grass.wire.tickets import StopJob, StopSchedule
 from grass.wire.user_views import FilesOffer, OwnKeyView, UserInvitation, UsersView, UserView
 from master.api import enrolment
 from master.api.call import Call, Reply
-from master.api.node_sessions import end_opened
+from master.api.channels import end_opened
 
 log = logging.getLogger("master.api")
 

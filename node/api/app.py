@@ -1,22 +1,17 @@
 """The node's internal REST interface, called by the master. A request without the node's token is refused.
 
-    GET    /v1/status                                        the state of this machine and its shepherd
-    DELETE /v1/users/<user>                                  end what this Grass user has open here
-    POST   /v1/image {"image", "programs"}                   which of these programs an image of the engine has on its
-                                                             PATH: {"programs": [name] | null}; null: not known
+Its calls are in ``grass.wire.node_api``: the state of this machine, programs of images, and what the master opens for
+users (``exec_routes``, ``forward_routes``). Those name the user, the job and the task, and find only what was opened
+for them. Tasks use ``/v1/tasks/exec``, with their own tokens (``task_exec``).
 
-What the master opens for users: ``exec_routes`` (commands beside attempts), ``forward_routes`` (ports of attempts). Its
-routes name the user, the job and the task, and find only what was opened for them. Tasks use ``/v1/tasks/exec``, with
-their own tokens (``task_exec``).
-
-Errors are ``{"error": {"code", "message"}}`` with the status of their class in ``grass.errors``.
+A refusal is a ``Refusal``, with the status of its class in ``grass.errors``.
 """
 
 from __future__ import annotations
 
 import hmac
 
-from flask import Flask, request
+from flask import Flask, Response, request
 from werkzeug.exceptions import HTTPException
 
 from grass import __version__, clock
@@ -25,11 +20,15 @@ from grass.errors import GrassError, InputError, NotAllowedError, NotFoundError,
 from grass.frameworks.programs import KNOWN
 from grass.serving.worker import PEER, PEER_SINCE
 from grass.tls_files import MASTER, identity
-from grass.wire.membership_api import MOST_BODY
+from grass.wire.calls import NoContent
+from grass.wire.codec import encode
+from grass.wire.membership_api import MOST_BODY, Refusal, RefusedRequest
+from grass.wire.node_api import END_USER, PROGRAMS, STATUS, FoundPrograms, NodeStatus
 from node.api import task_exec
+from node.api.channels import ABANDONED
 from node.api.exec_routes import add_exec
 from node.api.forward_routes import add_forwards
-from node.api.sessions import ABANDONED
+from node.api.routes import NOTHING, add, body
 from node.membership.revoked_nodes import Revoked
 from node.runtime.process.client import ask
 from node.runtime.registry import programs
@@ -67,51 +66,54 @@ def create_app(
     app.register_error_handler(GrassError, _refusal)
     app.register_error_handler(HTTPException, _http_refusal)
 
-    @app.get("/v1/status")
-    def status() -> dict[str, object]:
-        return _status(config)
-
     opened = (add_exec(app, config, abandoned), add_forwards(app, config, abandoned))
     task_exec.add_task_exec(app, config, of_tasks)
-    _add_image(app, config)
 
-    @app.delete("/v1/users/<user>")
-    def end_user(user: str) -> dict[str, object]:
+    def end_user(user: str) -> NoContent:
         for each in opened:
             each.cancel(lambda owner: owner.user == user)
-        return {}
+        return NOTHING
 
+    add(app, STATUS, lambda: _status(config))
+    add(app, PROGRAMS, lambda: _found_programs(config))
+    add(app, END_USER, end_user)
     return app
 
 
-def _add_image(app: Flask, config: ClusterConfig) -> None:
-    @app.post("/v1/image")
-    def image() -> dict[str, object]:
-        match request.get_json():
-            case {"image": str(name), "programs": [*wanted]} if all(each in KNOWN for each in wanted):
-                return {"programs": programs(config, name, wanted)}
-        raise InputError('the body must be {"image": string, "programs": [name, …]}')
+def _found_programs(config: ClusterConfig) -> FoundPrograms:
+    asked = body(PROGRAMS)
+    if not all(each in KNOWN for each in asked.programs):
+        raise InputError(f"programs: must be some of {', '.join(KNOWN)}")
+    return FoundPrograms(programs(config, asked.image, asked.programs))
 
 
-def _status(config: ClusterConfig) -> dict[str, object]:
-    body: dict[str, object] = {
-        "node": config.node.name,
-        "version": __version__,
-        "boot_id": clock.boot_id(),
-        "steady": clock.steady(),
-    }
+def _status(config: ClusterConfig) -> NodeStatus:
+    state, running, ended = "ok", None, None
     try:
         known = ask(config.socket("shepherd"), "list")
+        running = sum(attempt.ended is None for attempt in known)
+        ended = len(known) - running
     except UnreachableError as error:
-        return {**body, "shepherd": str(error), "running": None, "ended": None}
-    running = sum(attempt.ended is None for attempt in known)
-    return {**body, "shepherd": "ok", "running": running, "ended": len(known) - running}
+        state = str(error)
+    return NodeStatus(
+        node=config.node.name,
+        version=__version__,
+        boot_id=clock.boot_id(),
+        steady=clock.steady(),
+        shepherd=state,
+        running=running,
+        ended=ended,
+    )
 
 
-def _refusal(error: GrassError) -> tuple[dict[str, object], int]:
-    return {"error": {"code": error.code, "message": str(error)}}, error.http_status
+def _refusal(error: GrassError) -> Response:
+    return _refused(error.code, str(error), error.http_status)
 
 
-def _http_refusal(error: HTTPException) -> tuple[dict[str, object], int]:
+def _http_refusal(error: HTTPException) -> Response:
     kind = NotFoundError if error.code == NotFoundError.http_status else InputError
-    return {"error": {"code": kind.code, "message": error.description or error.name}}, error.code or 500
+    return _refused(kind.code, error.description or error.name, error.code or 500)
+
+
+def _refused(code: str, message: str, status: int) -> Response:
+    return Response(encode(Refusal(error=RefusedRequest(code, message))), status, mimetype="application/json")

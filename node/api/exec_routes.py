@@ -1,81 +1,70 @@
-"""The routes of commands beside a running attempt, with its folder and environment, or in its container.
-
-POST   /v1/exec {"key", "argv", "user", "tty", "rows", "cols"}   start it: {"id"}
-GET    …/<id>/output?after=BYTES                           wait up to 20 s for more:
-                                                           {"chunks": [[stream, base64]], "next", "code"}
-POST   …/<id>/input {"data": base64, "end": bool}          {"taken": bytes}; send the rest again
-POST   …/<id>/resize {"rows", "cols"}                      resize its terminal
-DELETE …/<id>                                              end it; 60 s without a GET end it, too
-
-``…``: ``/v1/exec/<user>/<job id>/<task>``, those for which it was started. ``code`` is null until the command has ended
-and ``chunks`` is the last of its output. ``after``: bytes of output that the caller has: ``next`` of the previous
-reply. With ``tty``, all output is ``stdout``. Used by ``app``.
+"""The calls about commands beside a running attempt: ``EXEC`` and ``RESIZE`` of ``grass.wire.node_api``. Used by
+``app``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from flask import Flask, request
+from flask import Flask
 
 from grass.config import ClusterConfig
 from grass.errors import InputError
 from grass.model.key_text import attempt_parts, is_attempt_key
 from grass.model.names import is_user_name
+from grass.wire.calls import NoContent
 from grass.wire.membership_api import check_arguments
-from node.api.opened import Opened, Owner
-from node.api.sessions import Session
-from node.api.task_exec import byte_offset, input_of
+from grass.wire.node_api import EXEC, RESIZE
+from node.api.channels import Channels, Owner
+from node.api.commands import Command
+from node.api.routes import NOTHING, add, add_channels, body
 from node.runtime.registry import execute
 
 MOST_SESSIONS = 32
-_SESSION = "/v1/exec/<user>/<job_id>/<task>/<name>"
-_SHAPE = 'the body must be {"key": attempt key, "argv": [string, …], "user": name, "tty": bool, "rows", "cols"}'
+_USUAL_SIZE = 24, 80
+"""Rows and columns."""
 
 
-def add_exec(app: Flask, config: ClusterConfig, abandoned: float) -> Opened[Owner, Session]:
-    """Add the routes to the application. Return what they open."""
-    sessions: Opened[Owner, Session] = Opened("session", MOST_SESSIONS)
+def add_exec(app: Flask, config: ClusterConfig, abandoned: float) -> Channels[Owner, Command]:
+    """Add the calls to the application. Return what they open."""
+    sessions: Channels[Owner, Command] = Channels("session", MOST_SESSIONS)
 
-    @app.post("/v1/exec")
-    def open_session() -> dict[str, str]:
-        match request.get_json():
-            case {"key": str(key), "argv": [*argv], "user": str(user), **rest} if (
-                is_attempt_key(key) and is_user_name(user) and all(isinstance(each, str) for each in argv)
-            ):
-                check_arguments(argv)
-                job_id, task, _ = attempt_parts(key)
-                size = _size(rest) if rest.get("tty") else None
-                session = Session(execute(config, key, argv, size), abandoned)
-                return {"id": sessions.add(Owner(user, job_id, task), session)}
-        raise InputError(_SHAPE)
+    def start() -> str:
+        asked = body(EXEC.open)
+        check_attempt(asked.key, asked.user)
+        check_arguments(asked.argv)
+        size = _size(asked.rows, asked.cols) if asked.tty else None
+        job_id, task, _ = attempt_parts(asked.key)
+        command = Command(execute(config, asked.key, list(asked.argv), size), abandoned)
+        return sessions.add(Owner(asked.user, job_id, task), command)
 
-    @app.get(f"{_SESSION}/output")
-    def output(name: str, **owner: str) -> dict[str, object]:
-        return sessions.get(Owner(**owner), name).output(byte_offset())
+    def resize(name: str, **owner: str) -> NoContent:
+        command = sessions.get(Owner(**owner), name)
+        asked = body(RESIZE)
+        command.resize(*_size(asked.rows, asked.cols))
+        return NOTHING
 
-    @app.post(f"{_SESSION}/input")
-    def give_input(name: str, **owner: str) -> dict[str, int]:
-        return {"taken": sessions.get(Owner(**owner), name).input(*input_of(request.get_json()))}
-
-    @app.post(f"{_SESSION}/resize")
-    def resize(name: str, **owner: str) -> dict[str, object]:
-        body = request.get_json()
-        sessions.get(Owner(**owner), name).resize(*_size(body if isinstance(body, dict) else {}))
-        return {}
-
-    @app.delete(_SESSION)
-    def close(name: str, **owner: str) -> dict[str, object]:
-        sessions.close(Owner(**owner), name)
-        return {}
-
+    add_channels(
+        app,
+        EXEC,
+        sessions,
+        owner=Owner,
+        start=start,
+        output=Command.output,
+        give=lambda command, asked: command.input(asked.data, asked.end),
+    )
+    add(app, RESIZE, resize)
     return sessions
 
 
-def _size(body: Mapping[Any, Any]) -> tuple[int, int]:
-    """Rows and columns."""
-    rows, columns = body.get("rows", 24), body.get("cols", 80)
-    if not (isinstance(rows, int) and isinstance(columns, int) and 0 < rows < 10_000 and 0 < columns < 10_000):
+def check_attempt(key: str, user: str) -> None:
+    """Raise InputError unless these can be the key of an attempt, and a user."""
+    if not is_attempt_key(key):
+        raise InputError(f"key: must be the key of an attempt, got {key!r}")
+    if not is_user_name(user):
+        raise InputError(f"user: must be the name of a user, got {user!r}")
+
+
+def _size(rows: int | None, columns: int | None) -> tuple[int, int]:
+    size = _USUAL_SIZE[0] if rows is None else rows, _USUAL_SIZE[1] if columns is None else columns
+    if not all(0 < each < 10_000 for each in size):
         raise InputError("rows, cols: must be numbers from 1 to 9999")
-    return rows, columns
+    return size

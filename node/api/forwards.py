@@ -10,32 +10,21 @@ from __future__ import annotations
 import contextlib
 import selectors
 import socket
-import threading
-from collections import deque
 from dataclasses import dataclass, field
 
-from grass import clock
 from grass.errors import ConflictError
+from grass.wire.channel_views import ForwardOutput
+from node.api.channels import ABANDONED, GLANCE, MOST_WAITING, Channel
 from node.runtime.kind import Reach
 
 MOST_CONNECTIONS = 256
 """Most open connections of one forward."""
-MOST_WAITING = 1 << 20
-"""Most bytes that wait for the caller. Beyond them nothing is read from the task."""
 MOST_UNWRITTEN = 256 * 1024
 """Most bytes of one connection that the task has not read yet."""
-ABANDONED = 60.0
-"""Seconds without a poll after which a forward ends."""
 MOST_LAST = 8 << 20
 """Most bytes that wait for the caller once the attempt has ended, so that the last output of a task arrives."""
-LONGEST_POLL = 20.0
 CONNECT_SECONDS = 3.0
 _READ = 64 * 1024
-_GLANCE = 0.5
-"""Seconds between two looks at whether anybody polls."""
-
-Chunk = tuple[int, bytes | None]
-"""Number of the connection, and data; None: the task has closed it."""
 
 
 @dataclass
@@ -51,54 +40,32 @@ class _Connection:
     ended: bool = False
 
 
-class Forward:
-    """The connections of one user to one port of a task, moved by a thread of their own.
+class Forward(Channel[int]):
+    """The connections of one user to one port of a task. Positions in its output count chunks, of all connections.
 
-    ``task``: the ports of the attempt. The forward ends with the attempt, and closes ``task``. ``abandoned``: seconds
-    without a poll after which it ends.
+    A chunk is the number of the connection, and data; None: the task has closed it. ``task``: the ports of the attempt.
+    The forward ends with the attempt, and closes ``task``. ``abandoned``: as for ``Channel``.
     """
 
     def __init__(self, task: Reach, port: int, abandoned: float = ABANDONED) -> None:
-        self._task, self._port, self._patience = task, port, abandoned
-        self._changed = threading.Condition()
+        super().__init__(abandoned)
+        self._task, self._port = task, port
         self._connections: dict[int, _Connection] = {}
         self._finished: set[int] = set()
-        self._chunks: deque[Chunk] = deque()
-        self._waiting = 0
-        self._first = 0
-        """Number of the first chunk that is kept."""
-        self._asked = clock.steady()
-        self._over = False
-        self._ended = False
-        """Whether the attempt has ended."""
         self._wake, self._woken = socket.socketpair()
         self._wake.setblocking(False)
-        self._thread = threading.Thread(target=self._run, name="forward", daemon=True)
         self._thread.start()
 
-    @property
-    def over(self) -> bool:
-        return self._over
-
-    @property
-    def abandoned(self) -> bool:
-        return clock.steady() - self._asked > self._patience
-
-    def output(self, after: int) -> tuple[list[Chunk], int, bool]:
-        """Wait for chunks from number ``after`` on: (chunks, number of the next one, whether none will follow)."""
-        with self._changed:
-            self._asked = clock.steady()
-            self._drop(after)
-            self._changed.wait_for(lambda: self._chunks or self._over, LONGEST_POLL)
-            self._asked = clock.steady()
-            return list(self._chunks), self._first + len(self._chunks), self._over
+    def output(self, after: int) -> ForwardOutput:
+        chunks, following, over = self.take(after)
+        return ForwardOutput(tuple(chunks), following, over, 0.0)
 
     def send(self, number: int, at: int, data: bytes, *, end: bool) -> int:
         """Take data of a connection; ``at``: how many bytes came before. Return how many bytes were taken in all.
 
         Raises ConflictError for too many connections, or if nothing listens on the port."""
         with self._changed:
-            if self._over or number in self._finished:
+            if self._ending or number in self._finished:
                 return at + len(data)  # dropped: the caller learns of the connection's end from the chunks
             connection = self._connections.get(number)
         if connection is None:
@@ -118,20 +85,13 @@ class Forward:
             self._finish(number)
             self._look_again()
 
-    def cancel(self) -> None:
-        """Tell the thread to close all connections, and return at once."""
-        with self._changed:
-            self._over = True
-            self._changed.notify_all()
-            self._look_again()
-
-    def end(self) -> None:
-        """Close all connections, and wait up to five seconds for the thread."""
-        self.cancel()
-        self._thread.join(5.0)
+    @staticmethod
+    def _steps(data: bytes | None) -> int:
+        return 1
 
     def _look_again(self) -> None:
         """Wake the thread. It needs no more wake-ups if it has ended, or has not read the earlier ones yet."""
+        super()._look_again()
         with contextlib.suppress(OSError):
             self._wake.send(b"x")
 
@@ -142,7 +102,7 @@ class Forward:
         opened.setblocking(False)
         with self._changed:
             found = _Connection(opened)
-            wanted = not self._over and number not in self._finished
+            wanted = not self._ending and number not in self._finished
             if wanted:
                 found = self._connections.setdefault(number, found)
         if not wanted or found.socket is not opened:  # its end, or a repeated request, was faster
@@ -156,38 +116,25 @@ class Forward:
             why = error.strerror or str(error)
             raise ConflictError(f"nothing answers on port {self._port} of the task: {why.lower()}") from error
 
-    def _drop(self, after: int) -> None:
-        while self._chunks and self._first < after:
-            _, data = self._chunks.popleft()
-            self._waiting -= len(data or b"")
-            self._first += 1
-        self._look_again()
-
     def _finish(self, number: int) -> None:
         connection = self._connections.pop(number, None)
         self._finished.add(number)
         if connection is not None:
             connection.socket.close()
 
-    def _run(self) -> None:
-        try:
-            while not self._over:
-                self._turn()
-                if self._ended or self.abandoned:
-                    break
-        finally:
-            with self._changed:
-                for number, connection in list(self._connections.items()):
-                    self._read_rest(number, connection)
-                    self._finish(number)
-                self._over = True
-                self._changed.notify_all()
-                self._task.close()
-                self._wake.close()
-                self._woken.close()
+    def _release(self) -> None:
+        with self._changed:
+            self._ending = True
+            for number, connection in list(self._connections.items()):
+                self._read_rest(number, connection)
+                self._finish(number)
+            self._task.close()
+            self._wake.close()
+            self._woken.close()
 
-    def _turn(self) -> None:
-        """Wait until sockets are ready, and move data."""
+    def _move(self) -> bool:
+        """Wait until sockets are ready, and move data. Return False if the attempt has ended."""
+        goes_on = True
         with self._changed, selectors.DefaultSelector() as selector:
             selector.register(self._woken, selectors.EVENT_READ, None)
             selector.register(self._task, selectors.EVENT_READ, None)
@@ -198,18 +145,19 @@ class Forward:
                     selector.register(connection.socket, wanted, number)
             self._changed.release()
             try:
-                ready = selector.select(_GLANCE)
+                ready = selector.select(GLANCE)
             finally:
                 self._changed.acquire()
             for key, events in ready:
                 if key.fileobj is self._task:
-                    self._ended = True
+                    goes_on = False
                 elif key.data is None:
                     self._woken.recv(4096)
                 elif key.data in self._connections:
-                    self._move(key.data, self._connections[key.data], events)
+                    self._exchange(key.data, self._connections[key.data], events)
+        return goes_on
 
-    def _move(self, number: int, connection: _Connection, events: int) -> None:
+    def _exchange(self, number: int, connection: _Connection, events: int) -> None:
         try:
             if events & selectors.EVENT_WRITE:
                 self._write(connection)
@@ -236,8 +184,6 @@ class Forward:
                 self._put(number, data)
 
     def _put(self, number: int, data: bytes | None) -> None:
-        self._chunks.append((number, data))
-        self._waiting += len(data or b"")
+        super()._put(number, data)
         if data is None:
             self._finish(number)
-        self._changed.notify_all()

@@ -6,50 +6,24 @@ The caller's own token goes along; that node checks it with the job's secret. So
 
 from __future__ import annotations
 
-import http.client
-
-import msgspec
 from msgspec import Raw
 
-from grass import tls
-from grass.api.bounded_body import read_body
-from grass.api.error_reply import error_of
+from grass.api.node_link import FAILURES, Endpoint, Request, exchange, refusal
 from grass.config import ClusterConfig
-from grass.errors import (
-    CertificateError,
-    GrassError,
-    NodeUnreachableError,
-    NotFoundError,
-    UndecodableError,
-)
+from grass.errors import NodeUnreachableError, NotFoundError, UndecodableError
 from grass.frameworks.seat import member_of
 from grass.model.key_text import attempt_text, opened_name
 from grass.network_address import network_address
-from grass.tls_files import node_identity
 from grass.wire.codec import Form, encode
 from grass.wire.membership import Member
 from grass.wire.membership_api import ExecSession, TaskExec, check_arguments
+from grass.wire.node_api import TASK_EXEC, OpenTaskExec
 from node.membership.memberships import Memberships
 
 CONNECT_SECONDS = 3.0
 SECONDS = 30.0
 """Longer than a request for output waits at the node."""
-
-
-class _Failure(msgspec.Struct, frozen=True):
-    code: str
-    message: str
-
-
-class _Failed(msgspec.Struct, frozen=True):
-    """A refusal of a node-api-server."""
-
-    error: _Failure
-
-
 _JSON: Form[Raw] = Form(Raw)
-_SESSION: Form[ExecSession] = Form(ExecSession)
-_FAILED: Form[_Failed] = Form(_Failed)
 
 
 class Forwarding:
@@ -70,36 +44,28 @@ class Forwarding:
             raise NotFoundError(f"host {wanted.host!r}: no task of this job has this name; $GRASS_HOSTS lists them")
         member = found[1]
         self._endpoints[member.node] = self._endpoint(member)
-        body = {"key": attempt_text(job_id, member.task, member.attempt), "argv": wanted.argv, "id": wanted.id}
-        answer = self.call(job_id, member.node, token, "POST", "", encode(body).encode())
-        return ExecSession(opened_name(member.node, _SESSION.decode(answer).id))
+        asked = OpenTaskExec(attempt_text(job_id, member.task, member.attempt), wanted.argv, wanted.id)
+        answer = self.call(job_id, member.node, token, "POST", "", encode(asked).encode())
+        return ExecSession(opened_name(member.node, TASK_EXEC.open.answered.decode(answer).id))
 
     def call(self, job_id: str, node: str, token: str, method: str, path: str, body: bytes) -> Raw:
         """Return a node's answer to ``/v1/tasks/exec/<path>``, unread. Raises NodeUnreachableError, or its error."""
         address, port = self._endpoints.get(node) or self._known(job_id, node)
-        headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
-        connection = http.client.HTTPConnection(address, port, timeout=CONNECT_SECONDS)
+        target = f"{TASK_EXEC.open.path}/{path}".rstrip("/")
+        request = Request(method, target, token, body or None)
         try:
-            connection.connect()
-            if self._config.tls:
-                there = node_identity(self._config.name, node)
-                connection.sock = tls.wrap(connection.sock, self._config.tls_files, there)
-            connection.sock.settimeout(SECONDS)
-            connection.request(method, f"/v1/tasks/exec/{path}".rstrip("/"), body or None, headers)
-            response = connection.getresponse()
-            status, content = response.status, read_body(response, SECONDS)
-            answer = _JSON.decode(content) if status < 300 else Raw()
-        except (OSError, http.client.HTTPException, UndecodableError, CertificateError) as error:
+            status, content = exchange(self._config, Endpoint(node, address, port, CONNECT_SECONDS), request, SECONDS)
+            if status < 300:
+                return _JSON.decode(content)
+        except (*FAILURES, UndecodableError) as error:
             there = network_address(address, port)
             raise NodeUnreachableError(
                 f"node {node}: not reachable at {there} ({error}); check that firewalls between nodes let this TCP "
                 "port pass"
             ) from error
-        finally:
-            connection.close()
-        if status >= 300:
-            raise _error(node, status, content)
-        return answer
+        raise refusal(status, content) or NodeUnreachableError(
+            f"node {node}: its API answered with status {status} and no reason"
+        )
 
     def _known(self, job_id: str, node: str) -> tuple[str, int]:
         for membership in self._memberships.of_job(job_id).values():
@@ -112,11 +78,3 @@ class Forwarding:
         if member.node == self._config.node.name:
             return self._config.node.address, self._config.node.api_port
         return member.address, member.api_port
-
-
-def _error(node: str, status: int, content: bytes) -> GrassError:
-    try:
-        failure = _FAILED.decode(content).error
-    except UndecodableError:
-        return NodeUnreachableError(f"node {node}: its API answered with status {status} and no reason")
-    return error_of({"code": failure.code, "message": failure.message})

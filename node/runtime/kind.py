@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from socket import socket
-from typing import NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from grass.config import ClusterConfig
 from node.runtime.protocol import Launch, Runtime
 
-Output = list[tuple[str, bytes]]
-"""Pieces of what a command printed: ``stdout`` or ``stderr``, and bytes."""
+Stream = Literal["stdout", "stderr"]
+Output = list[tuple[Stream, bytes]]
+"""Pieces of what a command printed."""
 
 
 class Execution(Protocol):

@@ -24,8 +24,9 @@ from grass.errors import NodeUnreachableError, NotAllowedError
 from grass.model.lifecycle import NodeState
 from grass.tls_files import TlsFiles, node_identity
 from grass.wire.membership import Member, Membership
+from grass.wire.node_api import STATUS
 from grass.wire.node_record import NodeRecord
-from master.api.node_client import call_node, why_unreachable
+from master.api.node_client import NOTHING, call_node, why_unreachable
 from node.membership import revoked_nodes
 from node.membership.forwarding import Forwarding
 from node.membership.memberships import Memberships
@@ -81,7 +82,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
 
 
 def test_the_master_calls_a_node(node: Node) -> None:
-    assert call_node(node.master, node.record, "GET", "/v1/status")["node"] == "n1"
+    assert call_node(node.master, node.record, STATUS, NOTHING).node == "n1"
 
 
 def test_another_node_may_not_act_as_the_master_even_with_its_token(node: Node) -> None:
@@ -104,7 +105,7 @@ def test_a_certificate_from_before_its_node_was_removed_counts_no_more(node: Nod
     revoked_nodes.add(node.config, {"other": clock.wall()})
     assert "of grass://x/node/n4 is no longer valid: the node was removed" in answer(old)
     assert "certificate" not in answer(node.files.add(tmp_path, "n4"))  # it joined again
-    assert call_node(node.master, node.record, "GET", "/v1/status")["node"] == "n1"
+    assert call_node(node.master, node.record, STATUS, NOTHING).node == "n1"
 
 
 def test_a_node_agent_passes_on_a_call_of_a_task_over_tls(node: Node) -> None:
@@ -169,7 +170,7 @@ def test_a_master_without_its_authority_says_which_file_is_missing(node: Node, t
     broken = replace(node.master, home=str(tmp_path / "master"))
     broken.tls_files.authority.unlink()
     with pytest.raises(NodeUnreachableError, match=r"ca\.pem: cannot be read"):
-        call_node(broken, node.record, "GET", "/v1/status")
+        call_node(broken, node.record, STATUS, NOTHING)
 
 
 def test_a_renewed_certificate_is_used_without_a_restart(node: Node) -> None:
@@ -181,4 +182,4 @@ def test_a_renewed_certificate_is_used_without_a_restart(node: Node) -> None:
     before = serial()
     node.files.add(Path(node.config.home).parent, "n1")
     assert serial() != before
-    assert call_node(node.master, node.record, "GET", "/v1/status")["node"] == "n1"
+    assert call_node(node.master, node.record, STATUS, NOTHING).node == "n1"

@@ -11,12 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from grass.api.bounded_body import read_body
+from grass.api.node_link import read_body
 from grass.config import ClusterConfig, Secrets
 from grass.errors import ConflictError, NodeUnreachableError
 from grass.model.lifecycle import NodeState
+from grass.wire.node_api import STATUS
 from grass.wire.node_record import NodeRecord
-from master.api.node_client import call_node
+from master.api.node_client import NOTHING, call_node
 
 HEAD = b"HTTP/1.1 200 OK\r\n\r\n"
 
@@ -84,4 +85,4 @@ def test_an_answer_of_a_node_is_an_answer_or_an_error_of_grass(
     with answering(lambda peer: peer.sendall(b"HTTP/1.1 %d x\r\n\r\n%b" % (status, body))) as port:
         record = NodeRecord(name="n1", state=NodeState.READY, address="127.0.0.1", api_port=port)
         with pytest.raises(error):
-            call_node(config, record, "GET", "/v1/status")
+            call_node(config, record, STATUS, NOTHING)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 
-from node.api.sessions import Session
+from node.api.commands import Command
 from node.runtime.kind import Output
 from tests.support.waiting import wait_until
 
@@ -55,7 +55,7 @@ class EndsDuringAWrite:
 
 def test_the_descriptors_of_a_command_are_closed_after_the_input_that_is_being_written() -> None:
     execution = EndsDuringAWrite()
-    session = Session(execution)
+    session = Command(execution)
     assert session.input(b"data", end=True) == 4
     wait_until(lambda: session.over, 10, "the end of the session")
     session.signal(2)

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from grass.api.forwarding import HOST, Forwarding
 from grass.api.transport import Transport
+from grass.wire.calls import Forward
 
 
 class Task:
@@ -48,7 +49,7 @@ class LateListener:
 
 def test_a_connection_at_the_moment_of_the_tasks_end_is_ended_too() -> None:
     task, closed, accepted = Task(), threading.Event(), threading.Event()
-    forwarding = Forwarding(cast(Transport, task), "/v1/jobs/j/forwards", {})
+    forwarding = Forwarding(cast(Transport, task), "/v1/jobs/j/forwards", Forward())
     port = forwarding._listener.getsockname()[1]
     forwarding._listener = cast(socket.socket, LateListener(forwarding._listener, closed, accepted))
     with ThreadPoolExecutor(1) as pool, socket.create_connection((HOST, port), timeout=20) as connection:

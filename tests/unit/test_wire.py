@@ -15,14 +15,28 @@ from grass.model.lifecycle import JobState, NodeState, TaskState
 from grass.model.reasons import Reason, ReasonCode
 from grass.model.resources import Resources
 from grass.model.schedule import Schedule, ScheduleKind
-from grass.wire import codec, tables, version
+from grass.wire import codec, node_api, tables, version
+from grass.wire.calls import ExecInput, ExecSize, ForwardInput
+from grass.wire.channel_views import Accepted, ExecOutput, ForwardOutput
 from grass.wire.desired import DesiredAttempt, DesiredChange
 from grass.wire.envelope import undecodable
 from grass.wire.hello import Hello, Probe, ProbeCheck
 from grass.wire.job_record import JOB, JOB_RECORD, Outcome, first_record
 from grass.wire.keys import AttemptKey, LaunchKey, TaskKey
 from grass.wire.log_block import LOG_BLOCK, LogBlock
+from grass.wire.membership_api import REFUSAL, Refusal, RefusedRequest
 from grass.wire.moment import Moment
+from grass.wire.node_api import (
+    FoundPrograms,
+    ImagePrograms,
+    NodeStatus,
+    Opened,
+    OpenExec,
+    OpenForward,
+    OpenTaskExec,
+    TaskInput,
+    TaskSignal,
+)
 from grass.wire.node_record import NODE_RECORD, DrainRecord, NodeRecord
 from grass.wire.reports import REPORT
 from grass.wire.schedule_record import SCHEDULE_RECORD, ScheduleRecord, ScheduleState
@@ -116,6 +130,25 @@ HELLO = Hello(
                 )
             ),
         ),
+        (node_api.EXEC.open.asked, OpenExec(key="j-1/a.0/1", argv=("x",), user="ann", tty=True, rows=30, cols=90)),
+        (node_api.EXEC.output.answered, ExecOutput((("stdout", b"\xff"), ("stderr", b"")), 1, None, 0.5)),
+        (node_api.EXEC.input.asked, ExecInput(data=b"\x00", end=True)),
+        (node_api.RESIZE.asked, ExecSize(rows=1, cols=2)),
+        (node_api.FORWARD.open.asked, OpenForward("j-1/a.0/1", 80, "ann")),
+        (node_api.FORWARD.output.answered, ForwardOutput(((1, b"\xff"), (2, None)), 2, True, 0.0)),
+        (node_api.FORWARD.input.asked, ForwardInput(connection=1, at=2, data=b"\x00", end=True)),
+        (node_api.FORWARD.input.answered, Accepted(3)),
+        (node_api.TASK_EXEC.open.asked, OpenTaskExec("j-1/a.0/1", ("x",), "i" * 16)),
+        (node_api.TASK_EXEC.open.answered, Opened("i")),
+        (node_api.TASK_EXEC.input.asked, TaskInput(b"\x00", True, 7)),
+        (node_api.SIGNAL.asked, TaskSignal("TERM")),
+        (node_api.PROGRAMS.asked, ImagePrograms("i:1", ("mpirun",))),
+        (node_api.PROGRAMS.answered, FoundPrograms(("mpirun",))),
+        (
+            node_api.STATUS.answered,
+            NodeStatus(node="n", version="1", boot_id="b", steady=1.5, shepherd="ok", running=1, ended=2),
+        ),
+        (REFUSAL, Refusal(error=RefusedRequest("conflict", "no"))),
         (
             codec.Form[DesiredChange](DesiredChange),
             DesiredChange(
@@ -143,6 +176,11 @@ def test_every_message_comes_back_as_it_was_sent(form: codec.Form[Any], value: o
         (REPORT, '{"kind":"tasks","events":[{"event":"ready","key":"k"},{"event":"born"}]}', "events[1].event: "),
         (JOB, codec.encode(JOB_SPEC).replace('"replicas":1', '"replicas":"1"'), "components[...].replicas: Expected"),
         (TASK_RECORD, '["AWAY"]', "[0]: Invalid enum value 'AWAY'"),
+        (node_api.FORWARD.open.asked, '{"key":"j-1/a.0/1","port":65536,"user":"ann"}', "port: Expected int <= 65535"),
+        (node_api.EXEC.open.asked, '{"key":"j-1/a.0/1","argv":["x"]}', "missing required field user"),
+        (node_api.EXEC.input.asked, '{"data":"%"}', "data: Invalid base64"),
+        (node_api.FORWARD.input.asked, '{"connection":1,"at":-1,"data":""}', "at: Expected int >= 0"),
+        (node_api.SIGNAL.asked, '{"signal":"KILL"}', "signal: Invalid enum value 'KILL'"),
         (TICKET, "{", "Input data was truncated"),
         (TICKET, b"\xff", "malformed"),
         (TICKET, '{"kind":"delete","more":' + "[" * 100_000, "recursion"),
@@ -175,6 +213,18 @@ def test_an_attempt_key_is_read_as_it_was_written(text: str) -> None:
 def test_what_is_no_attempt_key_is_refused(text: str) -> None:
     with pytest.raises(UndecodableError, match="not an attempt key"):
         AttemptKey.parse(text)
+
+
+def test_bytes_to_and_from_a_task_are_base64_and_the_path_of_a_call_names_whose_channel_it_is() -> None:
+    where = {"user": "ann", "job_id": "j-1", "task": "a.0", "name": "i"}
+    assert codec.encode(ExecOutput((("stdout", b"\xff\x00"),), 2, 0, 0.0)) == (
+        '{"chunks":[["stdout","/wA="]],"next":2,"code":0,"pause":0.0}'
+    )
+    assert codec.encode(ForwardInput(connection=1, at=0, data=b"\xff\x00")) == (
+        '{"connection":1,"at":0,"data":"/wA=","end":false}'
+    )
+    assert node_api.EXEC.input.target(where) == "/v1/exec/ann/j-1/a.0/i/input"
+    assert node_api.CLOSE_CONNECTION.target({**where, "number": "7"}) == "/v1/forward/ann/j-1/i/connections/7"
 
 
 @pytest.mark.parametrize("data", [b"a line\n", "gr\u00fc\u00df".encode(), b"\xff\x00", b""])

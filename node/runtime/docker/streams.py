@@ -15,12 +15,14 @@ from contextlib import suppress
 from datetime import datetime
 from urllib.parse import urlencode
 
+from node.runtime.kind import Stream
+
 READ = 1 << 18
 _HEADER = 8
 _LONGEST_HEAD = 1 << 16
 _LONGEST_STAMP = 40
 _ANSWER_SECONDS = 30
-_NAMES = {1: "stdout", 2: "stderr"}
+_NAMES: dict[int, Stream] = {1: "stdout", 2: "stderr"}
 
 
 class EngineStream:
@@ -145,7 +147,7 @@ class Demultiplexer:
     def __init__(self) -> None:
         self._rest = b""
 
-    def feed(self, data: bytes) -> Iterator[tuple[str, memoryview]]:
+    def feed(self, data: bytes) -> Iterator[tuple[Stream, memoryview]]:
         """Yield (stream, payload) of each complete frame, in order."""
         data = self._rest + data if self._rest else data
         view = memoryview(data)
@@ -215,7 +217,7 @@ class Log:
             return False
         if self._stream.status != 200:
             return not data and self._stream.status is None
-        parts: dict[str, list[memoryview]] = {}
+        parts: dict[Stream, list[memoryview]] = {}
         for name, payload in self._frames.feed(data):
             if (part := self._new(name, payload)) is not None:
                 parts.setdefault(name, []).append(part)

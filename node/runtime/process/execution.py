@@ -10,7 +10,7 @@ import termios
 from collections.abc import Callable, Mapping, Sequence
 
 from grass.errors import CommandNotExecutableError, CommandNotFoundError, ConflictError
-from node.runtime.kind import Output
+from node.runtime.kind import Output, Stream
 from node.runtime.process.beside import Running
 
 READ = 1 << 16
@@ -31,7 +31,7 @@ class ProcessExecution:
         except ProcessLookupError as error:
             raise ConflictError(f"cannot start {argv[0]}: the task has just ended") from error
         self._terminal: int | None = None
-        self._outputs: dict[int, str] = {}
+        self._outputs: dict[int, Stream] = {}
         self._input: int | None = None
         self._own: list[int] = []
         """Descriptors to close at the end."""
@@ -95,7 +95,7 @@ class ProcessExecution:
         return [(self._outputs[descriptor], data)] if data else []
 
     def _drain(self, descriptor: int) -> Output:
-        pieces = []
+        pieces: Output = []
         while data := self._read(descriptor):
             pieces.append((self._outputs[descriptor], data))
         return pieces

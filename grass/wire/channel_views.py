@@ -1,4 +1,7 @@
-"""Replies of the API about commands beside tasks, and about forwarded ports. Sent by the API server."""
+"""Replies of the API about channels: commands beside tasks, and forwarded ports. Sent by the API server.
+
+Output and input come from nodes as they are here (``node_api``). Bytes are base64 in JSON.
+"""
 
 from __future__ import annotations
 
@@ -19,21 +22,14 @@ class ExecStarted(msgspec.Struct, frozen=True):
 class ExecOutput(msgspec.Struct, frozen=True):
     """Output since the position that was asked for."""
 
-    chunks: tuple[tuple[Literal["stdout", "stderr"], str], ...]
+    chunks: tuple[tuple[Literal["stdout", "stderr"], bytes], ...]
     """Stream and base64."""
     next: int
     """Send it as ``after`` to get what follows."""
     code: int | None
     """Exit code, once the command has ended and all of its output was sent."""
-    pause: float
+    pause: float = 0.0
     """Seconds after which to ask again, if too many wait already."""
-
-
-class ExecAccepted(msgspec.Struct, frozen=True):
-    """What was taken of a piece of input."""
-
-    taken: int
-    """Bytes that were accepted. Send the rest again."""
 
 
 class ForwardStarted(msgspec.Struct, frozen=True):
@@ -50,18 +46,18 @@ class ForwardStarted(msgspec.Struct, frozen=True):
 class ForwardOutput(msgspec.Struct, frozen=True):
     """What tasks sent, of all connections of a forward."""
 
-    chunks: tuple[tuple[int, str | None], ...]
+    chunks: tuple[tuple[int, bytes | None], ...]
     """Connection and base64. None: the task has closed it."""
     next: int
     """Send it as ``after`` to get what follows."""
     over: bool
     """Nothing follows: the task has ended."""
-    pause: float
+    pause: float = 0.0
     """Seconds after which to ask again, if too many wait already."""
 
 
-class ForwardAccepted(msgspec.Struct, frozen=True):
-    """What was taken of a piece of data."""
+class Accepted(msgspec.Struct, frozen=True):
+    """What was taken of a piece of input."""
 
     taken: int
-    """Bytes of the connection that were accepted in all. Send the rest again."""
+    """Bytes that were accepted: of this piece, or of a connection in all. Send the rest again."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from grass.errors import ConflictError, NotFoundError
-from node.api.opened import Opened, Owner
+from node.api.channels import Channels, Owner
 
 ANN = Owner("ann", "j-01234567", "w.0")
 
@@ -25,8 +25,8 @@ class Thing:
 
 
 @pytest.fixture
-def opened() -> Opened[Owner, Thing]:
-    return Opened("session", 3)
+def opened() -> Channels[Owner, Thing]:
+    return Channels("session", 3)
 
 
 def finished() -> Thing:
@@ -36,7 +36,7 @@ def finished() -> Thing:
 
 
 def test_what_is_opened_after_one_that_finished_and_was_never_closed_has_an_id_of_its_own(
-    opened: Opened[Owner, Thing],
+    opened: Channels[Owner, Thing],
 ) -> None:
     stale, thing = opened.add(ANN, finished()), Thing()
     fresh = opened.add(ANN, thing)
@@ -48,7 +48,7 @@ def test_what_is_opened_after_one_that_finished_and_was_never_closed_has_an_id_o
 @pytest.mark.parametrize(
     "other", [ANN._replace(user="bob"), ANN._replace(job_id="j-76543210"), ANN._replace(task="w.1")]
 )
-def test_the_right_id_finds_nothing_for_another_user_job_or_task(opened: Opened[Owner, Thing], other: Owner) -> None:
+def test_the_right_id_finds_nothing_for_another_user_job_or_task(opened: Channels[Owner, Thing], other: Owner) -> None:
     name, thing = opened.add(ANN, Thing()), opened.add(other, Thing())
     for whose, theirs in ((other, name), (ANN, thing)):
         with pytest.raises(NotFoundError, match="no such session"):
@@ -58,7 +58,7 @@ def test_the_right_id_finds_nothing_for_another_user_job_or_task(opened: Opened[
     assert opened.get(ANN, name).ended == opened.get(other, thing).ended == 0
 
 
-def test_what_has_ended_stays_until_its_last_output_was_fetched_or_nobody_comes(opened: Opened[Owner, Thing]) -> None:
+def test_what_has_ended_stays_until_its_last_output_was_fetched_or_nobody_comes(opened: Channels[Owner, Thing]) -> None:
     thing = Thing()
     name = opened.add(ANN, thing)
     thing.over = True
@@ -66,7 +66,7 @@ def test_what_has_ended_stays_until_its_last_output_was_fetched_or_nobody_comes(
     assert opened.get(ANN, name) is thing
 
 
-def test_one_too_many_is_refused_and_ended(opened: Opened[Owner, Thing]) -> None:
+def test_one_too_many_is_refused_and_ended(opened: Channels[Owner, Thing]) -> None:
     for _ in range(3):
         opened.add(ANN, Thing())
     late = Thing()
@@ -75,7 +75,7 @@ def test_one_too_many_is_refused_and_ended(opened: Opened[Owner, Thing]) -> None
     assert late.ended == 1
 
 
-def test_all_of_a_user_end_and_nothing_of_others(opened: Opened[Owner, Thing]) -> None:
+def test_all_of_a_user_end_and_nothing_of_others(opened: Channels[Owner, Thing]) -> None:
     mine, others = Thing(), Thing()
     opened.add(ANN, mine)
     kept = opened.add(ANN._replace(user="bob"), others)

@@ -1,0 +1,66 @@
+"""The client's side of a channel: of what is open for it on a node. Used by ``execution`` and ``forwarding``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Generic, Protocol, TypeVar
+from urllib.parse import quote
+
+from grass import clock
+from grass.api.transport import Transport, with_query
+from grass.wire.calls import Call
+from grass.wire.channel_views import Accepted, ExecOutput, ForwardOutput
+from grass.wire.codec import Form, builtins
+
+LARGEST_INPUT = 32 * 1024
+NODE_SECONDS, OUTPUT_SECONDS = 10.0, 30.0
+"""Seconds that the master waits for an answer of the task's node, and for output."""
+_ACCEPTED: Form[Accepted] = Form(Accepted)
+
+
+class Started(Protocol):
+    """The answer to the call that opens a channel."""
+
+    @property
+    def id(self) -> str: ...
+
+
+_Started = TypeVar("_Started", bound=Started)
+_Output = TypeVar("_Output", ExecOutput, ForwardOutput)
+
+
+class Channel(Generic[_Started, _Output]):
+    """An open channel. ``opened``: what the master said of it."""
+
+    def __init__(
+        self, transport: Transport, path: str, wanted: Call, opened: Form[_Started], output: Form[_Output]
+    ) -> None:
+        self._transport = transport
+        self._output: Form[_Output] = output
+        self.opened = opened.convert(transport.call("POST", path, builtins(wanted), wait=NODE_SECONDS))
+        self._path = f"{path}/{quote(self.opened.id, safe='')}"
+
+    def output(self) -> Iterator[_Output]:
+        """Yield what the task sends, for as long as the caller asks."""
+        after = 0
+        while True:
+            target = with_query(f"{self._path}/output", {"after": after})
+            answer = self._output.convert(self._transport.call("GET", target, wait=OUTPUT_SECONDS))
+            yield answer
+            after = answer.next
+            if answer.pause:
+                clock.sleep(answer.pause)
+
+    def give(self, content: Call) -> int:
+        """Send input. Return how many bytes were accepted."""
+        return _ACCEPTED.convert(self._post("input", content)).taken
+
+    def resize(self, content: Call) -> None:
+        self._post("resize", content)
+
+    def close(self, part: str = "") -> None:
+        """End it, or a part of it."""
+        self._transport.call("DELETE", self._path + part, wait=NODE_SECONDS)
+
+    def _post(self, verb: str, content: Call) -> object:
+        return self._transport.call("POST", f"{self._path}/{verb}", builtins(content), wait=NODE_SECONDS)
