@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -25,7 +26,7 @@ from grass.wire.hello import Hello
 from grass.wire.launch import LaunchTemplate
 from grass.wire.reports import REPORT
 from grass.wire.task_events import Ended, Started, TaskEvent, TaskEvents, Waiting
-from node.agent.inbox import Inbox
+from node.agent.inbox import Inbox, Shipped
 from node.agent.loop import NodeAgent
 from node.agent.shipper import Shipper
 from node.membership.service import Service
@@ -74,6 +75,14 @@ class Node:
         self.beats: list[Heartbeat] = []
         self.events: list[TaskEvent] = []
         self._changes = 0
+
+    @contextmanager
+    def running(self) -> Iterator[Node]:
+        self.thread.start()
+        yield self
+        self.agent.stop()
+        self.thread.join(10)
+        assert not self.thread.is_alive()
 
     def change(self, change: DesiredChange) -> None:
         self._changes += 1
@@ -126,19 +135,9 @@ def config(tmp_path: Path) -> ClusterConfig:
     return cluster_config(tmp_path)
 
 
-@contextmanager
-def running(config: ClusterConfig, backend: MemoryBackend) -> Iterator[Node]:
-    node = Node(config, backend)
-    node.thread.start()
-    yield node
-    node.agent.stop()
-    node.thread.join(10)
-    assert not node.thread.is_alive()
-
-
 @pytest.fixture
 def node(config: ClusterConfig) -> Iterator[Node]:
-    with running(config, MemoryBackend()) as made:
+    with Node(config, MemoryBackend()).running() as made:
         yield made
 
 
@@ -165,6 +164,25 @@ def test_nothing_starts_on_it_while_it_has_a_condition(node: Node) -> None:
     assert not [each for each in node.events if isinstance(each, Started)]
     node.machine.turn()
     assert node.event(key, Ended).code == 3
+
+
+def test_a_node_that_starts_with_a_condition_says_so_in_its_hello(config: ClusterConfig) -> None:
+    away = Reason(ReasonCode.RUNTIME, "the namespace does not answer")
+    node = Node(config, MemoryBackend())
+    node.machine.turn(away)
+    with node.running():
+        node.wait(lambda: node.hellos)
+    assert node.hellos[0].conditions == (away,)
+
+
+def test_news_wakes_the_loop_at_once() -> None:
+    inbox = Inbox()
+    assert select.select([inbox], [], [], 0)[0] == []
+    inbox.shipped("j-1/c.0/1")
+    assert select.select([inbox], [], [], 0)[0] == [inbox]
+    inbox.rest()
+    assert select.select([inbox], [], [], 0)[0] == []
+    assert [*inbox.take()] == [Shipped("j-1/c.0/1")] and [*inbox.take()] == []
 
 
 def test_it_decides_which_ports_are_taken_and_which_attempts_cannot_end(node: Node) -> None:
@@ -203,7 +221,7 @@ def test_a_process_may_have_several_nodes(config: ClusterConfig) -> None:
         replace(config, node=replace(config.node, name=name), home=f"{config.home}/{name}", share=share)
         for name in ("n1", "n2")
     )
-    with running(one, backend) as first, running(two, backend) as second:
+    with Node(one, backend).running() as first, Node(two, backend).running() as second:
         first.wait(lambda: first.hellos)
         second.wait(lambda: second.hellos)
         keys = first.start("short", 0), second.start("short", 1)
