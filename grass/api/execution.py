@@ -9,15 +9,15 @@ from grass.api.transport import Transport
 from grass.wire.calls import Exec, ExecInput, ExecSize
 from grass.wire.channel_views import ExecOutput, ExecStarted
 from grass.wire.codec import Form
+from grass.wire.node_api import EXEC
 
 _STARTED: Form[ExecStarted] = Form(ExecStarted)
-_OUTPUT: Form[ExecOutput] = Form(ExecOutput)
 
 
-class Execution:
+class Execution(Channel[ExecStarted, ExecOutput]):
     """A command beside a task, as its caller sees it.
 
-    ``code``: the exit code, once ``output`` has ended.
+    ``code``: the exit code, once ``output`` has ended. ``close`` ends the command, if it has not ended.
     """
 
     def __init__(
@@ -26,13 +26,13 @@ class Execution:
         """``size``: rows and columns of a terminal; None: no terminal, and separate stdout and stderr."""
         rows, columns = size or (None, None)
         wanted = Exec(argv=list(argv), tty=size is not None, rows=rows, cols=columns)
-        self._channel = Channel(transport, path, wanted, _STARTED, _OUTPUT)
-        self.node = self._channel.opened.node
+        super().__init__(transport, path, wanted, _STARTED, EXEC)
+        self.node = self.opened.node
         self.code: int | None = None
 
     def output(self) -> Iterator[tuple[str, bytes]]:
         """Yield ``("stdout" | "stderr", bytes)`` until the command has ended."""
-        for answer in self._channel.output():
+        for answer in self.answers():
             yield from answer.chunks
             self.code = answer.code
             if self.code is not None:
@@ -43,13 +43,9 @@ class Execution:
         while True:
             piece = data[:LARGEST_INPUT]
             last = end and len(piece) == len(data)
-            data = data[self._channel.give(ExecInput(data=piece, end=last)) :]
+            data = data[self.give(ExecInput(data=piece, end=last)) :]
             if not data and (last or not end):
                 return
 
     def resize(self, rows: int, columns: int) -> None:
-        self._channel.resize(ExecSize(rows=rows, cols=columns))
-
-    def close(self) -> None:
-        """End the command, if it has not ended."""
-        self._channel.close()
+        self.post("resize", ExecSize(rows=rows, cols=columns))

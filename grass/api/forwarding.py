@@ -17,8 +17,9 @@ from grass.api.channel import LARGEST_INPUT, OUTPUT_SECONDS, Channel
 from grass.api.transport import Transport
 from grass.errors import GrassError
 from grass.wire.calls import Forward, ForwardInput
-from grass.wire.channel_views import ForwardOutput, ForwardStarted
+from grass.wire.channel_views import ForwardStarted
 from grass.wire.codec import Form
+from grass.wire.node_api import FORWARD
 
 HOST = "127.0.0.1"
 _SENDERS = 6
@@ -30,7 +31,6 @@ _STALLED = 30.0
 _PAUSE = 0.02
 """Seconds until input is offered again, if the task does not read."""
 _STARTED: Form[ForwardStarted] = Form(ForwardStarted)
-_OUTPUT: Form[ForwardOutput] = Form(ForwardOutput)
 
 
 @dataclass
@@ -40,8 +40,6 @@ class _Local:
     socket: socket.socket
     sent: int = 0
     incoming: queue.Queue[bytes | None] = field(default_factory=lambda: queue.Queue(_WAITING))
-    directions: int = 2
-    """How many of its threads run."""
     closed: threading.Event = field(default_factory=threading.Event)
 
 
@@ -55,7 +53,7 @@ class Forwarding:
         """``local_port``: of this machine; 0: a free one. Raises OSError if the port is taken."""
         self._listener = socket.create_server((HOST, local_port))
         try:
-            self._channel = Channel(transport, path, wanted, _STARTED, _OUTPUT)
+            self._channel = Channel(transport, path, wanted, _STARTED, FORWARD)
         except BaseException:
             self._listener.close()
             raise
@@ -82,8 +80,7 @@ class Forwarding:
             local = _Local(accepted)
             if not self._registered(number, local):
                 break
-            threading.Thread(target=self._send, args=(number, local), name="forward-send", daemon=True).start()
-            threading.Thread(target=self._deliver, args=(number, local), name="forward-deliver", daemon=True).start()
+            threading.Thread(target=self._carry, args=(number, local), name="forward-carry", daemon=True).start()
         with self._lock:
             left = list(self._locals.values())
         for local in left:
@@ -123,7 +120,7 @@ class Forwarding:
 
     def _receive(self) -> None:
         try:
-            for answer in self._channel.output():
+            for answer in self._channel.answers():
                 for number, data in answer.chunks:
                     self._hand_over(number, data)
                 if answer.over or self._closed:
@@ -144,13 +141,19 @@ class Forwarding:
             with contextlib.suppress(OSError):
                 local.socket.shutdown(socket.SHUT_RDWR)
 
-    def _deliver(self, number: int, local: _Local) -> None:
-        """Write to the local connection what the task sends."""
+    def _carry(self, number: int, local: _Local) -> None:
+        """Carry a connection until both of its directions have ended. This thread writes to it what the task sends."""
+        sender = threading.Thread(target=self._send, args=(number, local), name="forward-send", daemon=True)
+        sender.start()
         with contextlib.suppress(OSError):
             while (data := local.incoming.get()) is not None:
                 local.socket.sendall(data)
             local.socket.shutdown(socket.SHUT_WR)
-        self._direction_ended(number, local)
+        sender.join()
+        with self._lock:
+            self._locals.pop(number, None)
+        local.socket.close()
+        local.closed.set()
 
     def _send(self, number: int, local: _Local) -> None:
         """Send what the local connection says, and its end."""
@@ -161,7 +164,6 @@ class Forwarding:
                 self._offer(number, local, b"", end=True)
         except (OSError, GrassError):
             self._refuse(number, local)
-        self._direction_ended(number, local)
 
     def _offer(self, number: int, local: _Local, data: bytes, *, end: bool) -> None:
         first = local.sent
@@ -183,14 +185,3 @@ class Forwarding:
         if not self._closed:
             with contextlib.suppress(GrassError):
                 self._channel.close(f"/connections/{number}")
-
-    def _direction_ended(self, number: int, local: _Local) -> None:
-        """Close the local connection once both of its directions have ended."""
-        with self._lock:
-            local.directions -= 1
-            last = local.directions == 0
-            if last:
-                self._locals.pop(number, None)
-        if last:
-            local.socket.close()
-            local.closed.set()

@@ -25,44 +25,39 @@ MOST = 16 << 20
 """Bytes. The longest answer of a sound node is the last words of a forward: 8 MiB, encoded in base64."""
 
 
-class Endpoint(NamedTuple):
-    """Where the API of a node listens. ``connect``: seconds for a connection; a firewall may drop packets without an
-    answer."""
+class NodeLink(NamedTuple):
+    """Where the API of a node listens. ``seconds`` for a connection: a firewall may drop packets without an answer."""
 
+    config: ClusterConfig
     node: str
     address: str
     port: int
-    connect: float
-
-
-class Request(NamedTuple):
-    method: str
-    target: str
     token: str
-    body: bytes | None
+    seconds: float
 
-
-def exchange(
-    config: ClusterConfig,
-    there: Endpoint,
-    request: Request,
-    seconds: float,
-    wait: Callable[[socket.socket], None] = lambda _: None,
-) -> tuple[int, bytes]:
-    """Return the status and the body of an answer. ``wait``: is called before it is read."""
-    headers = {"Authorization": f"Bearer {request.token}", "Content-Type": "application/json"}
-    connection = HTTPConnection(there.address, there.port, timeout=there.connect)
-    try:
-        connection.connect()
-        if config.tls:
-            connection.sock = tls.wrap(connection.sock, config.tls_files, node_identity(config.name, there.node))
-        connection.sock.settimeout(seconds)
-        connection.request(request.method, request.target, request.body, headers)
-        wait(connection.sock)
-        response = connection.getresponse()
-        return response.status, read_body(response, seconds)
-    finally:
-        connection.close()
+    def exchange(
+        self,
+        method: str,
+        target: str,
+        body: bytes | None,
+        seconds: float,
+        wait: Callable[[socket.socket], None] = lambda _: None,
+    ) -> tuple[int, bytes]:
+        """Return the status and the body of an answer. ``wait``: is called before it is read."""
+        config = self.config
+        headers = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"}
+        connection = HTTPConnection(self.address, self.port, timeout=self.seconds)
+        try:
+            connection.connect()
+            if config.tls:
+                connection.sock = tls.wrap(connection.sock, config.tls_files, node_identity(config.name, self.node))
+            connection.sock.settimeout(seconds)
+            connection.request(method, target, body, headers)
+            wait(connection.sock)
+            response = connection.getresponse()
+            return response.status, read_body(response, seconds)
+        finally:
+            connection.close()
 
 
 def refusal(status: int, body: bytes) -> GrassError | None:

@@ -49,11 +49,11 @@ def execute(invocation: Invocation, task: str, command: Sequence[str], wants_inp
     try:
         with _terminal(execution, wants_terminal):
             if wants_input:
-                threading.Thread(target=_feed, args=(execution,), name="input", daemon=True).start()
+                threading.Thread(target=_feed, args=(execution, True), name="input", daemon=True).start()
             elif not wants_terminal:
-                _end_input(execution)
+                _feed(execution, False)
             for stream, data in execution.output():
-                _write(invocation, stream, data)
+                invocation.output.raw(data.decode("utf-8", "surrogateescape"), stderr=stream == "stderr")
     except BaseException:
         with suppress(GrassError, OSError):
             execution.close()
@@ -62,20 +62,11 @@ def execute(invocation: Invocation, task: str, command: Sequence[str], wants_inp
     return execution.code
 
 
-def _write(invocation: Invocation, stream: str, data: bytes) -> None:
-    invocation.output.raw(data.decode("utf-8", "surrogateescape"), stderr=stream == "stderr")
-
-
-def _feed(execution: Execution) -> None:
-    """Forward stdin until the input ends or the command ends."""
+def _feed(execution: Execution, wanted: bool) -> None:
+    """Forward stdin, if ``wanted``, until the input ends or the command ends."""
     with suppress(NotFoundError, ConflictError, OSError):
-        while data := os.read(0, _READ):
+        while wanted and (data := os.read(0, _READ)):
             execution.send(data)
-        execution.send(b"", end=True)
-
-
-def _end_input(execution: Execution) -> None:
-    with suppress(NotFoundError, ConflictError):
         execution.send(b"", end=True)
 
 

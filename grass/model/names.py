@@ -22,6 +22,7 @@ LABEL_RULE = "letters, digits and `-` `_` `.` `/`, with a letter or digit at bot
 REQUEST_ID = "[0-9a-f]{16,64}"
 """Pattern of the ids by which a request is known when it is repeated."""
 JOB_ID = "[A-Za-z0-9][A-Za-z0-9._-]*"
+USER = "[A-Za-z0-9_][A-Za-z0-9_.-]*"
 COMPONENT = "[A-Za-z0-9](?:[A-Za-z0-9_-]*[A-Za-z0-9])?"
 """Pattern of the name of a component, as ``JOB_ID`` is of the id of a job. Neither bounds the length."""
 
@@ -29,7 +30,7 @@ _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 _COMPONENT = re.compile(COMPONENT)
 _PORT = re.compile(r"[A-Za-z]([A-Za-z0-9_-]*[A-Za-z0-9])?")
 _LABEL = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._/-]*[A-Za-z0-9])?")
-_USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+_USER = re.compile(USER)
 _JOB_ID = re.compile(JOB_ID)
 _IMAGE = re.compile(r"[a-z0-9][A-Za-z0-9._/:@-]{0,254}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")

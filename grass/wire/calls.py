@@ -159,9 +159,11 @@ class Exec(Call, frozen=True):
 class ExecInput(Call, frozen=True):
     """A piece of the command's standard input."""
 
-    data: bytes
+    data: bytes = b""
     """Base64."""
     end: bool = False
+    at: Annotated[int, Meta(ge=0)] | None = None
+    """How many bytes came before. What came with an earlier request is then not written again."""
 
 
 class ExecSize(Call, frozen=True):

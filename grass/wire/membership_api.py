@@ -105,13 +105,6 @@ class TaskExec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Made up by the caller: 16 to 64 letters and digits. A repeated request with it gets the same session."""
 
 
-class ExecSession(msgspec.Struct, frozen=True):
-    """Answer to ``POST /v1/exec``."""
-
-    id: str
-    """``NODE:ID``: for the output, the input and the end of the command."""
-
-
 class RefusedRequest(msgspec.Struct, frozen=True):
     """Why a request was refused. ``code``: of the class in ``grass.errors``."""
 

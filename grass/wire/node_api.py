@@ -14,13 +14,15 @@ from typing import Annotated, Generic, Literal, TypeVar
 import msgspec
 from msgspec import Meta
 
-from grass.wire.calls import ExecInput, ExecSize, ForwardInput, NoContent
+from grass.model.names import USER
+from grass.wire.calls import Exec, ExecInput, ExecSize, ForwardInput, NoContent
 from grass.wire.channel_views import Accepted, ExecOutput, ForwardOutput
 from grass.wire.codec import Form
 
 Asked = TypeVar("Asked", bound=msgspec.Struct)
 Answered = TypeVar("Answered", bound=msgspec.Struct)
 Given = TypeVar("Given", bound=msgspec.Struct)
+User = Annotated[str, Meta(pattern=f"^{USER}$")]
 
 
 class NodeStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,19 +55,14 @@ class FoundPrograms(msgspec.Struct, frozen=True):
     """None: not known."""
 
 
-class OpenExec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Start a command beside a running attempt, with its folder and environment, or in its container."""
+class OpenExec(Exec, frozen=True, kw_only=True, omit_defaults=True):
+    """Start a command beside a running attempt, with its folder and environment, or in its container. The other fields
+    are those of an ``Exec`` of the API."""
 
     key: str
     """Of the attempt."""
-    argv: tuple[str, ...]
-    user: str
-    """The Grass user who asks. Later calls name the same, and the job and the task."""
-    tty: bool = False
-    """Whether the command gets a terminal; all output is then stdout."""
-    rows: int | None = None
-    cols: int | None = None
-    """Size of the terminal. None: the usual one."""
+    user: User
+    """Who asks. Later calls name the same, and the job and the task."""
 
 
 class OpenForward(msgspec.Struct, frozen=True):
@@ -74,8 +71,8 @@ class OpenForward(msgspec.Struct, frozen=True):
     key: str
     """Of the attempt."""
     port: Annotated[int, Meta(ge=1, le=65535)]
-    user: str
-    """The Grass user who asks. Later calls name the same, and the job."""
+    user: User
+    """Who asks. Later calls name the same, and the job."""
 
 
 class OpenTaskExec(msgspec.Struct, frozen=True):
@@ -83,25 +80,15 @@ class OpenTaskExec(msgspec.Struct, frozen=True):
 
     key: str
     """Of the attempt."""
-    argv: tuple[str, ...]
+    argv: list[str]
     id: str = ""
     """As in ``TaskExec``."""
 
 
 class Opened(msgspec.Struct, frozen=True):
-    """A channel is open. The id proves nothing: later calls say who asks."""
+    """A channel is open. The id proves nothing: later calls say who asks. A task gets ``NODE:ID`` for a command."""
 
     id: str
-
-
-class TaskInput(msgspec.Struct, frozen=True):
-    """A piece of the standard input of a command of a task."""
-
-    data: bytes = b""
-    """Base64."""
-    end: bool = False
-    at: Annotated[int, Meta(ge=0)] | None = None
-    """How many bytes came before. What came with an earlier request is not written again."""
 
 
 class TaskSignal(msgspec.Struct, frozen=True):
@@ -124,32 +111,28 @@ class NodeCall(Generic[Asked, Answered]):
 
 
 class ChannelCalls(Generic[Asked, Answered, Given]):
-    """The calls about one kind of channel. ``noun``: its name in messages. ``path``: of one channel.
+    """The calls about one kind of channel. ``owner``: what the path of one says of its owner.
 
     The query parameter ``after`` of a call for output is ``next`` of the answer before. The node waits for output.
     """
 
-    def __init__(
-        self, noun: str, start: str, path: str, opening: type[Asked], output: type[Answered], given: type[Given]
-    ) -> None:
-        self.noun = noun
-        self.open = NodeCall("POST", start, opening, Opened)
+    def __init__(self, path: str, owner: str, asked: type[Asked], output: type[Answered], given: type[Given]) -> None:
+        self.open = NodeCall("POST", path, asked, Opened)
+        path = f"{path}{owner}/<name>"
         self.output = NodeCall("GET", f"{path}/output", NoContent, output)
         self.input = NodeCall("POST", f"{path}/input", given, Accepted)
         self.close = NodeCall("DELETE", path, NoContent, NoContent)
 
 
+NOTHING = NoContent()
 STATUS = NodeCall("GET", "/v1/status", NoContent, NodeStatus)
 END_USER = NodeCall("DELETE", "/v1/users/<user>", NoContent, NoContent)
 """Ends all channels of a Grass user on the node."""
 PROGRAMS = NodeCall("POST", "/v1/image", ImagePrograms, FoundPrograms)
 
-_EXEC = "/v1/exec/<user>/<job_id>/<task>/<name>"
-_FORWARD = "/v1/forward/<user>/<job_id>/<name>"
-_TASK_EXEC = "/v1/tasks/exec/<name>"
-EXEC = ChannelCalls("exec", "/v1/exec", _EXEC, OpenExec, ExecOutput, ExecInput)
-RESIZE = NodeCall("POST", f"{_EXEC}/resize", ExecSize, NoContent)
-FORWARD = ChannelCalls("forward", "/v1/forward", _FORWARD, OpenForward, ForwardOutput, ForwardInput)
-CLOSE_CONNECTION = NodeCall("DELETE", f"{_FORWARD}/connections/<number>", NoContent, NoContent)
-TASK_EXEC = ChannelCalls("session", "/v1/tasks/exec", _TASK_EXEC, OpenTaskExec, ExecOutput, TaskInput)
-SIGNAL = NodeCall("POST", f"{_TASK_EXEC}/signal", TaskSignal, NoContent)
+EXEC = ChannelCalls("/v1/exec", "/<user>/<job_id>/<task>", OpenExec, ExecOutput, ExecInput)
+RESIZE = NodeCall("POST", f"{EXEC.close.path}/resize", ExecSize, NoContent)
+FORWARD = ChannelCalls("/v1/forward", "/<user>/<job_id>", OpenForward, ForwardOutput, ForwardInput)
+CLOSE_CONNECTION = NodeCall("DELETE", f"{FORWARD.close.path}/connections/<number>", NoContent, NoContent)
+TASK_EXEC = ChannelCalls("/v1/tasks/exec", "", OpenTaskExec, ExecOutput, ExecInput)
+SIGNAL = NodeCall("POST", f"{TASK_EXEC.close.path}/signal", TaskSignal, NoContent)

@@ -6,32 +6,26 @@ opened for the same. Used by ``execs``, ``forwards``, ``joins`` and ``users``.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from threading import Thread
 from typing import Any, NamedTuple, TypeVar
-
-import msgspec
 
 from grass.errors import GrassError, NotAllowedError, NotFoundError
 from grass.model.key_text import opened_name, opened_parts
 from grass.model.lifecycle import NodeState
 from grass.wire.calls import ExecInput, ForwardInput, NoContent
 from grass.wire.channel_views import Accepted, ExecOutput, ForwardOutput
-from grass.wire.node_api import END_USER, ChannelCalls, NodeCall
+from grass.wire.node_api import END_USER, NOTHING, Answered, Asked, ChannelCalls, NodeCall
 from grass.wire.node_record import NodeRecord
 from master.api.call import Call, Handler
-from master.api.node_client import NOTHING, call_node, read_output
+from master.api.node_client import call_node, read_output
 
 PAUSE = 0.5
 """Seconds after which a client asks again for output, if too many requests wait already."""
 _AT_ONCE = 8
 """Nodes that are told at once to end what a user has open. ``call_node`` allows a few more, for other calls."""
 
-_Opening = TypeVar("_Opening", bound=msgspec.Struct)
-_Asked = TypeVar("_Asked", bound=msgspec.Struct)
-_Answered = TypeVar("_Answered", bound=msgspec.Struct)
 _Output = TypeVar("_Output", ExecOutput, ForwardOutput)
 _Input = TypeVar("_Input", ExecInput, ForwardInput)
 
@@ -43,9 +37,7 @@ class Channel(NamedTuple):
     where: Mapping[str, str]
 
 
-def start(
-    call: Call, calls: ChannelCalls[_Opening, Any, Any], node: str, owner: Mapping[str, str], wanted: _Opening
-) -> str:
+def start(call: Call, calls: ChannelCalls[Asked, Any, Any], node: str, owner: Mapping[str, str], wanted: Asked) -> str:
     """Open a channel for the caller. Return its name for clients. Raises NotAllowedError for a caller who was disabled
     meanwhile.
 
@@ -67,7 +59,7 @@ def find(call: Call, noun: str, name: str, owner: Mapping[str, str]) -> Channel:
     return Channel(found[0], {**owner, "user": call.user, "name": found[1]})
 
 
-def ask(call: Call, channel: Channel, what: NodeCall[_Asked, _Answered], content: _Asked, **where: str) -> _Answered:
+def ask(call: Call, channel: Channel, what: NodeCall[Asked, Answered], content: Asked, **where: str) -> Answered:
     """Pass a call on to the node. ``where``: further parts of its path."""
     record = find_node(call, channel.node)
     with call.outside():
@@ -125,16 +117,12 @@ def ending(call: Call, calls: ChannelCalls[Any, Any, Any], channel: Channel) -> 
 def end_opened(call: Call, user: str) -> None:
     """Have nodes end what a user has open, also what no call waits for now. READY nodes are told first, so that those
     that do not answer hold up none of them."""
-    nodes = deque(sorted(call.api.store.nodes(), key=lambda record: record.state is not NodeState.READY))
-    for _ in range(min(len(nodes), _AT_ONCE)):
-        Thread(target=_end, args=(call, user, nodes), daemon=True).start()
+    nodes = iter(sorted(call.api.store.nodes(), key=lambda record: record.state is not NodeState.READY))
 
+    def end() -> None:
+        for record in nodes:  # all threads take from one iterator
+            with suppress(GrassError):  # the node ends it by itself after a minute without a call
+                call_node(call.api.config, record, END_USER, NOTHING, {"user": user})
 
-def _end(call: Call, user: str, nodes: deque[NodeRecord]) -> None:
-    while True:
-        try:
-            record = nodes.popleft()
-        except IndexError:
-            return
-        with suppress(GrassError):  # the node ends it by itself after a minute without a call
-            call_node(call.api.config, record, END_USER, NOTHING, {"user": user})
+    for _ in range(_AT_ONCE):
+        Thread(target=end, daemon=True).start()

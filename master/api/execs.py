@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from grass.errors import ConflictError, NotFoundError, UndecodableError
+from grass.errors import ConflictError, NotFoundError
 from grass.model.event_kind import EventKind
 from grass.model.key_text import attempt_text, task_parts
 from grass.model.lifecycle import TaskState
@@ -38,7 +38,7 @@ def start(call: Call, job: str, task: str) -> Reply:
     check_arguments(request.argv)
     wanted = OpenExec(
         key=attempt_text(record.id, task, found.attempt),
-        argv=tuple(request.argv),
+        argv=request.argv,
         user=call.user,
         tty=request.tty,
         rows=request.rows,
@@ -66,11 +66,8 @@ def _no_task(record: JobRecord, task: str) -> NotFoundError:
 
 
 def _find_task(call: Call, record: JobRecord, task: str) -> TaskRecord | None:
-    try:
-        key = TaskKey.parse(task)
-    except UndecodableError:
-        return None
-    return call.api.store.tasks(record.id).get(key)
+    parts = task_parts(task)
+    return None if parts is None else call.api.store.tasks(record.id).get(TaskKey(*parts))
 
 
 def _tasks_of(record: JobRecord) -> set[str]:

@@ -16,13 +16,12 @@ from grass.wire.calls import Forward, ForwardInput, NoContent
 from grass.wire.channel_views import ForwardOutput, ForwardStarted
 from grass.wire.job_record import JobRecord
 from grass.wire.keys import AttemptKey, TaskKey
-from grass.wire.node_api import CLOSE_CONNECTION, FORWARD, OpenForward
+from grass.wire.node_api import CLOSE_CONNECTION, FORWARD, NOTHING, OpenForward
 from grass.wire.task_record import TaskRecord
 from master.api import channels
 from master.api.call import Call, Handler, Reply
 from master.api.channels import PAUSE, Channel, ask
 from master.api.job_changes import find_job
-from master.api.node_client import NOTHING
 
 
 def start(call: Call, job: str) -> Reply:

@@ -9,11 +9,8 @@ import select
 import socket
 import threading
 from collections.abc import Callable, Mapping
-from typing import TypeVar
 
-import msgspec
-
-from grass.api.node_link import FAILURES, Endpoint, Request, exchange, refusal
+from grass.api.node_link import FAILURES, NodeLink, refusal
 from grass.api.node_token import node_token
 from grass.clock import steady
 from grass.config import ClusterConfig, Secrets
@@ -21,7 +18,7 @@ from grass.errors import NodeUnreachableError, UndecodableError
 from grass.network_address import network_address
 from grass.wire.calls import NoContent
 from grass.wire.codec import encode
-from grass.wire.node_api import STATUS, NodeCall
+from grass.wire.node_api import STATUS, Answered, Asked, NodeCall
 from grass.wire.node_record import NodeRecord
 
 SECONDS = 8.0
@@ -35,20 +32,17 @@ AT_ONCE = 12
 BUSY_SECONDS = 0.25
 """Time to wait for one of these calls to end. A longer wait would block the threads of other requests."""
 CONNECT_SECONDS = 2.0
-NOTHING = NoContent()
 
 _running = threading.BoundedSemaphore(AT_ONCE)
-_Asked = TypeVar("_Asked", bound=msgspec.Struct)
-_Answered = TypeVar("_Answered", bound=msgspec.Struct)
 
 
 def call_node(
     config: ClusterConfig,
     record: NodeRecord,
-    call: NodeCall[_Asked, _Answered],
-    content: _Asked,
+    call: NodeCall[Asked, Answered],
+    content: Asked,
     where: Mapping[str, str] | None = None,
-) -> _Answered:
+) -> Answered:
     """Return the node's answer. ``record``: of the node. ``where``: the parts of the path.
 
     Raises NodeUnreachableError, or the error that the node answered."""
@@ -64,11 +58,11 @@ def call_node(
 def read_output(
     config: ClusterConfig,
     record: NodeRecord,
-    call: NodeCall[NoContent, _Answered],
+    call: NodeCall[NoContent, Answered],
     where: Mapping[str, str],
     after: int,
     check: Callable[[], None],
-) -> _Answered:
+) -> Answered:
     """Do as ``call_node``, for a call that waits at the node. The caller must have a waiting slot.
 
     ``check``: is called every ``LOOK_SECONDS``, and before the answer is returned; what it raises ends the wait."""
@@ -88,20 +82,19 @@ def read_output(
 def _call(
     config: ClusterConfig,
     record: NodeRecord,
-    call: NodeCall[_Asked, _Answered],
+    call: NodeCall[Asked, Answered],
     target: str,
     body: bytes | None,
     seconds: float,
     wait: Callable[[socket.socket], None] = lambda _: None,
-) -> _Answered:
+) -> Answered:
     name, address = record.name, node_address(record)
     if address is None:
         raise NodeUnreachableError(
             f"node {name}: the address of its API is not known yet; try again once the node is READY"
         )
     try:
-        request = Request(call.method, target, _token(config, record), body)
-        status, answer = exchange(config, _endpoint(record), request, seconds, wait)
+        status, answer = _link(config, record).exchange(call.method, target, body, seconds, wait)
     except FAILURES as error:
         raise NodeUnreachableError(
             f"node {name}: the master cannot reach it at {address} ({_why(error)}); check that it is up, and that its "
@@ -122,8 +115,7 @@ def why_unreachable(config: ClusterConfig, record: NodeRecord) -> str | None:
     if node_address(record) is None:
         return "the address of its API is not known yet"
     try:
-        request = Request(STATUS.method, STATUS.path, _token(config, record), None)
-        _, answer = exchange(config, _endpoint(record), request, CONNECT_SECONDS)
+        _, answer = _link(config, record).exchange(STATUS.method, STATUS.path, None, CONNECT_SECONDS)
         STATUS.answered.decode(answer)
     except FAILURES as error:
         return _why(error)
@@ -138,13 +130,10 @@ def node_address(record: NodeRecord) -> str | None:
     return network_address(address, port) if address and port else None
 
 
-def _endpoint(record: NodeRecord) -> Endpoint:
-    return Endpoint(record.name, record.address, record.api_port, CONNECT_SECONDS)
-
-
-def _token(config: ClusterConfig, record: NodeRecord) -> str:
+def _link(config: ClusterConfig, record: NodeRecord) -> NodeLink:
     secret = Secrets.load(config.home).node_token
-    return secret if record.name == config.master.own_node else node_token(secret, record.name, record.digest)
+    token = secret if record.name == config.master.own_node else node_token(secret, record.name, record.digest)
+    return NodeLink(config, record.name, record.address, record.api_port, token, CONNECT_SECONDS)
 
 
 def _why(error: Exception) -> str:

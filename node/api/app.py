@@ -1,7 +1,7 @@
 """The node's internal REST interface, called by the master. A request without the node's token is refused.
 
 Its calls are in ``grass.wire.node_api``: the state of this machine, programs of images, and what the master opens for
-users (``exec_routes``, ``forward_routes``). Those name the user, the job and the task, and find only what was opened
+users (``commands``, ``forward_routes``). Those name the user, the job and the task, and find only what was opened
 for them. Tasks use ``/v1/tasks/exec``, with their own tokens (``task_exec``).
 
 A refusal is a ``Refusal``, with the status of its class in ``grass.errors``.
@@ -23,12 +23,12 @@ from grass.tls_files import MASTER, identity
 from grass.wire.calls import NoContent
 from grass.wire.codec import encode
 from grass.wire.membership_api import MOST_BODY, Refusal, RefusedRequest
-from grass.wire.node_api import END_USER, PROGRAMS, STATUS, FoundPrograms, NodeStatus
+from grass.wire.node_api import END_USER, NOTHING, PROGRAMS, STATUS, FoundPrograms, NodeStatus
 from node.api import task_exec
 from node.api.channels import ABANDONED
-from node.api.exec_routes import add_exec
+from node.api.commands import add_exec
 from node.api.forward_routes import add_forwards
-from node.api.routes import NOTHING, add, body
+from node.api.routes import add, body
 from node.membership.revoked_nodes import Revoked
 from node.runtime.process.client import ask
 from node.runtime.registry import programs

@@ -1,7 +1,7 @@
 """What is open on this node for callers of its API: commands beside tasks, and forwarded ports.
 
 Each has a random id and an owner. The id alone proves nothing: every later call says who calls, and finds only what the
-same caller has opened. Used by ``app``, ``commands``, ``exec_routes``, ``forwards``, ``forward_routes``, ``routes`` and
+same caller has opened. Used by ``app``, ``commands``, ``forwards``, ``forward_routes``, ``routes`` and
 ``task_exec``.
 """
 
@@ -11,7 +11,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from grass import clock
 from grass.entropy import request_id
@@ -28,19 +28,13 @@ GLANCE = 0.5
 _Source = TypeVar("_Source")
 
 
-class Taken(NamedTuple, Generic[_Source]):
-    """Output from a position on. ``next``: the position after it. ``over``: none will follow."""
-
-    pieces: list[tuple[_Source, bytes | None]]
-    next: int
-    over: bool
-
-
 class Channel(ABC, Generic[_Source]):
     """An open channel: it keeps output until that is fetched, and ends when nobody polls it.
 
-    A thread of its own moves the data; a subclass starts it. ``abandoned``: seconds without a poll after which it ends;
-    a poll waits for ``poll`` seconds."""
+    A thread of its own moves the data; a subclass starts it. ``COUNTS_BYTES``: positions in the output count bytes,
+    not pieces. ``abandoned``: seconds without a poll after which it ends; a poll waits for ``poll`` seconds."""
+
+    COUNTS_BYTES: ClassVar[bool]
 
     def __init__(self, abandoned: float, poll: float = LONGEST_POLL) -> None:
         self._patience, self._poll = abandoned, poll
@@ -61,14 +55,16 @@ class Channel(ABC, Generic[_Source]):
         """Return whether nobody has asked for output for long."""
         return clock.steady() - self._asked > self._patience
 
-    def take(self, after: int) -> Taken[_Source]:
-        """Wait for output from position ``after`` on, or for the end. What came before was received, and is dropped."""
+    def take(self, after: int) -> tuple[list[tuple[_Source, bytes | None]], int, bool]:
+        """Wait for output from position ``after`` on, or for the end. What came before was received, and is dropped.
+
+        Return the pieces, the position after them, and whether none will follow."""
         with self._changed:
             self._asked = clock.steady()
             self._drop(after)
             self._changed.wait_for(lambda: self._pieces or self.over, self._poll)
             self._asked = clock.steady()
-            return Taken(list(self._pieces), self._next, self.over)
+            return list(self._pieces), self._next, self.over
 
     def cancel(self) -> None:
         """Have it ended, without waiting for its end."""
@@ -89,10 +85,9 @@ class Channel(ABC, Generic[_Source]):
     def _release(self) -> None:
         """Release everything. Called once, at the end, by the thread."""
 
-    @staticmethod
-    @abstractmethod
-    def _steps(data: bytes | None) -> int:
+    def _steps(self, data: bytes | None) -> int:
         """Return by how much a piece of output moves the position."""
+        return len(data or b"") if self.COUNTS_BYTES else 1
 
     def _look_again(self) -> None:
         """Tell the thread that something has changed. The caller holds ``_changed``."""

@@ -1,4 +1,4 @@
-"""A command beside a task, as a channel. Used by ``exec_routes`` and ``task_exec``."""
+"""Commands beside tasks, as channels, and the calls about those of users. Used by ``app`` and ``task_exec``."""
 
 from __future__ import annotations
 
@@ -6,17 +6,32 @@ import select
 import threading
 from collections.abc import Callable
 
-from grass.errors import GrassError
+from flask import Flask
+
+from grass.config import ClusterConfig
+from grass.errors import GrassError, InputError
+from grass.wire.calls import ExecInput, NoContent
 from grass.wire.channel_views import ExecOutput
-from node.api.channels import ABANDONED, GLANCE, LONGEST_POLL, MOST_WAITING, Channel
+from grass.wire.keys import AttemptKey
+from grass.wire.membership_api import check_arguments
+from grass.wire.node_api import EXEC, NOTHING, RESIZE
+from node.api.channels import ABANDONED, GLANCE, LONGEST_POLL, MOST_WAITING, Channel, Channels, Owner
+from node.api.routes import add, add_channels, body
 from node.runtime.kind import Execution, Stream
+from node.runtime.registry import execute
+
+MOST_SESSIONS = 32
+_USUAL_SIZE = 24, 80
+"""Rows and columns."""
 
 
 class Command(Channel[Stream]):
-    """One command. Positions in its output count bytes.
+    """One command.
 
     ``abandoned``, ``poll``: as for ``Channel``. ``on_end`` is called, in a thread, when the command has ended.
     """
+
+    COUNTS_BYTES = True
 
     def __init__(
         self,
@@ -40,18 +55,16 @@ class Command(Channel[Stream]):
         chunks = tuple((stream, data or b"") for stream, data in pieces)
         return ExecOutput(chunks, following, self._code if over else None, 0.0)
 
-    def input(self, data: bytes, end: bool, at: int | None = None) -> int:
-        """Return how many bytes were taken; send the rest again. ``end``: close the input if all were taken.
-
-        ``at``: bytes of input before ``data``. Those that came with an earlier request are not written again.
-        """
+    def give(self, asked: ExecInput) -> int:
+        """Return how many bytes were taken; send the rest again. The input is closed if all were taken of the last."""
+        data = asked.data
         with self._feeding:
             if self._closed:
                 return len(data)
-            known = 0 if at is None else min(len(data), max(0, self._fed - at))
+            known = 0 if asked.at is None else min(len(data), max(0, self._fed - asked.at))
             taken = known + (self._execution.write(data[known:]) if data[known:] else 0)
             self._fed += taken - known
-            if end and taken == len(data):
+            if asked.end and taken == len(data):
                 self._execution.end_input()
             return taken
 
@@ -64,10 +77,6 @@ class Command(Channel[Stream]):
         with self._handling:
             if not self._closed:
                 self._execution.signal(number)
-
-    @staticmethod
-    def _steps(data: bytes | None) -> int:
-        return len(data or b"")
 
     def _move(self) -> bool:
         with self._changed:
@@ -99,3 +108,33 @@ class Command(Channel[Stream]):
                     if data:
                         self._put(stream, data)
         return True
+
+
+def add_exec(app: Flask, config: ClusterConfig, abandoned: float) -> Channels[Owner, Command]:
+    """Add the calls to the application. Return what they open."""
+    sessions: Channels[Owner, Command] = Channels("session", MOST_SESSIONS)
+
+    def start() -> str:
+        asked = body(EXEC.open)
+        key = AttemptKey.parse(asked.key)
+        check_arguments(asked.argv)
+        size = _size(asked.rows, asked.cols) if asked.tty else None
+        command = Command(execute(config, asked.key, asked.argv, size), abandoned)
+        return sessions.add(Owner(asked.user, key.job_id, str(key.task)), command)
+
+    def resize(name: str, **owner: str) -> NoContent:
+        command = sessions.get(Owner(**owner), name)
+        asked = body(RESIZE)
+        command.resize(*_size(asked.rows, asked.cols))
+        return NOTHING
+
+    add_channels(app, EXEC, sessions, Owner, start, Command.output, Command.give)
+    add(app, RESIZE, resize)
+    return sessions
+
+
+def _size(rows: int | None, columns: int | None) -> tuple[int, int]:
+    size = _USUAL_SIZE[0] if rows is None else rows, _USUAL_SIZE[1] if columns is None else columns
+    if not all(0 < each < 10_000 for each in size):
+        raise InputError("rows, cols: must be numbers from 1 to 9999")
+    return size

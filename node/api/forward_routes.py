@@ -6,13 +6,12 @@ from flask import Flask
 
 from grass.config import ClusterConfig
 from grass.errors import InputError
-from grass.model.key_text import job_of
 from grass.wire.calls import NoContent
-from grass.wire.node_api import CLOSE_CONNECTION, FORWARD
+from grass.wire.keys import AttemptKey
+from grass.wire.node_api import CLOSE_CONNECTION, FORWARD, NOTHING
 from node.api.channels import Channels, Owner
-from node.api.exec_routes import check_attempt
 from node.api.forwards import Forward
-from node.api.routes import NOTHING, add, add_channels, body
+from node.api.routes import add, add_channels, body
 from node.runtime.registry import reach
 
 MOST_FORWARDS = 64
@@ -24,9 +23,9 @@ def add_forwards(app: Flask, config: ClusterConfig, abandoned: float) -> Channel
 
     def start() -> str:
         asked = body(FORWARD.open)
-        check_attempt(asked.key, asked.user)
+        key = AttemptKey.parse(asked.key)
         forward = Forward(reach(config, asked.key), asked.port, abandoned)
-        return forwards.add(Owner(asked.user, job_of(asked.key)), forward)
+        return forwards.add(Owner(asked.user, key.job_id), forward)
 
     def close_connection(name: str, number: str, **owner: str) -> NoContent:
         if not (number.isascii() and number.isdecimal()):
@@ -34,14 +33,6 @@ def add_forwards(app: Flask, config: ClusterConfig, abandoned: float) -> Channel
         forwards.get(Owner(**owner), name).close(int(number))
         return NOTHING
 
-    add_channels(
-        app,
-        FORWARD,
-        forwards,
-        owner=Owner,
-        start=start,
-        output=Forward.output,
-        give=lambda forward, asked: forward.send(asked.connection, asked.at, asked.data, end=asked.end),
-    )
+    add_channels(app, FORWARD, forwards, Owner, start, Forward.output, Forward.give)
     add(app, CLOSE_CONNECTION, close_connection)
     return forwards

@@ -10,17 +10,16 @@ from __future__ import annotations
 import contextlib
 import selectors
 import socket
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from grass.errors import ConflictError
+from grass.wire.calls import ForwardInput
 from grass.wire.channel_views import ForwardOutput
 from node.api.channels import ABANDONED, GLANCE, MOST_WAITING, Channel
 from node.runtime.kind import Reach
 
 MOST_CONNECTIONS = 256
 """Most open connections of one forward."""
-MOST_UNWRITTEN = 256 * 1024
-"""Most bytes of one connection that the task has not read yet."""
 MOST_LAST = 8 << 20
 """Most bytes that wait for the caller once the attempt has ended, so that the last output of a task arrives."""
 CONNECT_SECONDS = 3.0
@@ -36,16 +35,17 @@ class _Connection:
 
     socket: socket.socket
     taken: int = 0
-    unwritten: bytearray = field(default_factory=bytearray)
     ended: bool = False
 
 
 class Forward(Channel[int]):
-    """The connections of one user to one port of a task. Positions in its output count chunks, of all connections.
+    """The connections of one user to one port of a task.
 
-    A chunk is the number of the connection, and data; None: the task has closed it. ``task``: the ports of the attempt.
-    The forward ends with the attempt, and closes ``task``. ``abandoned``: as for ``Channel``.
+    A piece of output is the number of the connection, and data; None: the task has closed it. ``task``: the ports of
+    the attempt. The forward ends with the attempt, and closes ``task``. ``abandoned``: as for ``Channel``.
     """
+
+    COUNTS_BYTES = False
 
     def __init__(self, task: Reach, port: int, abandoned: float = ABANDONED) -> None:
         super().__init__(abandoned)
@@ -60,22 +60,30 @@ class Forward(Channel[int]):
         chunks, following, over = self.take(after)
         return ForwardOutput(tuple(chunks), following, over, 0.0)
 
-    def send(self, number: int, at: int, data: bytes, *, end: bool) -> int:
-        """Take data of a connection; ``at``: how many bytes came before. Return how many bytes were taken in all.
+    def give(self, asked: ForwardInput) -> int:
+        """Take data of a connection, as much as the task does. Return how many bytes were taken in all.
 
         Raises ConflictError for too many connections, or if nothing listens on the port."""
         with self._changed:
-            if self._ending or number in self._finished:
-                return at + len(data)  # dropped: the caller learns of the connection's end from the chunks
-            connection = self._connections.get(number)
+            if self._ending or asked.connection in self._finished:
+                # dropped: the caller learns of the connection's end from the output
+                return asked.at + len(asked.data)
+            connection = self._connections.get(asked.connection)
         if connection is None:
-            connection = self._open(number)
+            connection = self._open(asked.connection)
         with self._changed:
-            new = data[max(0, connection.taken - at) :] if at <= connection.taken else b""
-            new = new[: MOST_UNWRITTEN - len(connection.unwritten)]
-            connection.unwritten += new
-            connection.taken += len(new)
-            connection.ended = connection.ended or (end and connection.taken >= at + len(data))
+            at, end = asked.at, asked.at + len(asked.data)
+            new = asked.data[max(0, connection.taken - at) :] if at <= connection.taken else b""
+            try:
+                connection.taken += connection.socket.send(new) if new else 0
+                if asked.end and not connection.ended and connection.taken >= end:
+                    connection.ended = True
+                    connection.socket.shutdown(socket.SHUT_WR)
+            except BlockingIOError:
+                pass  # the task reads no more at the moment
+            except OSError:
+                if asked.connection in self._connections:
+                    self._put(asked.connection, None)
             self._look_again()
             return connection.taken
 
@@ -84,10 +92,6 @@ class Forward(Channel[int]):
         with self._changed:
             self._finish(number)
             self._look_again()
-
-    @staticmethod
-    def _steps(data: bytes | None) -> int:
-        return 1
 
     def _look_again(self) -> None:
         """Wake the thread. It needs no more wake-ups if it has ended, or has not read the earlier ones yet."""
@@ -138,44 +142,30 @@ class Forward(Channel[int]):
         with self._changed, selectors.DefaultSelector() as selector:
             selector.register(self._woken, selectors.EVENT_READ, None)
             selector.register(self._task, selectors.EVENT_READ, None)
-            reads = selectors.EVENT_READ if self._waiting < MOST_WAITING else 0
-            for number, connection in self._connections.items():
-                wanted = reads | (selectors.EVENT_WRITE if connection.unwritten or connection.ended else 0)
-                if wanted:
-                    selector.register(connection.socket, wanted, number)
+            if self._waiting < MOST_WAITING:
+                for number, connection in self._connections.items():
+                    selector.register(connection.socket, selectors.EVENT_READ, number)
             self._changed.release()
             try:
                 ready = selector.select(GLANCE)
             finally:
                 self._changed.acquire()
-            for key, events in ready:
+            for key, _ in ready:
                 if key.fileobj is self._task:
                     goes_on = False
                 elif key.data is None:
                     self._woken.recv(4096)
                 elif key.data in self._connections:
-                    self._exchange(key.data, self._connections[key.data], events)
+                    self._read(key.data, self._connections[key.data])
         return goes_on
 
-    def _exchange(self, number: int, connection: _Connection, events: int) -> None:
+    def _read(self, number: int, connection: _Connection) -> None:
         try:
-            if events & selectors.EVENT_WRITE:
-                self._write(connection)
-            if events & selectors.EVENT_READ:
-                data = connection.socket.recv(_READ)
-                self._put(number, data or None)
+            self._put(number, connection.socket.recv(_READ) or None)
         except BlockingIOError:
             return
         except OSError:
             self._put(number, None)
-
-    def _write(self, connection: _Connection) -> None:
-        if connection.unwritten:
-            sent = connection.socket.send(connection.unwritten)
-            del connection.unwritten[:sent]
-        if connection.ended and not connection.unwritten:
-            connection.ended = False
-            connection.socket.shutdown(socket.SHUT_WR)
 
     def _read_rest(self, number: int, connection: _Connection) -> None:
         """Read the last output of a task that has ended."""

@@ -1,6 +1,6 @@
 """Adds the calls of ``grass.wire.node_api`` to the application.
 
-Used by ``app``, ``exec_routes``, ``forward_routes`` and ``task_exec``.
+Used by ``app``, ``commands``, ``forward_routes`` and ``task_exec``.
 """
 
 from __future__ import annotations
@@ -9,56 +9,50 @@ import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-import msgspec
 from flask import Flask, Response, request
 
 from grass.errors import InputError, UndecodableError
 from grass.wire.calls import NoContent
 from grass.wire.channel_views import Accepted
 from grass.wire.codec import encode
-from grass.wire.node_api import ChannelCalls, NodeCall, Opened
+from grass.wire.node_api import NOTHING, Answered, Asked, ChannelCalls, Given, NodeCall, Opened
 from node.api.channels import Channel, Channels
 
-_Asked = TypeVar("_Asked", bound=msgspec.Struct)
-_Answered = TypeVar("_Answered", bound=msgspec.Struct)
-_Given = TypeVar("_Given", bound=msgspec.Struct)
 _Owner = TypeVar("_Owner")
 _Channel = TypeVar("_Channel", bound=Channel[Any])
-NOTHING = NoContent()
 
 
-def add(app: Flask, call: NodeCall[_Asked, _Answered], answer: Callable[..., _Answered]) -> None:
+def add(app: Flask, call: NodeCall[Asked, Answered], answer: Callable[..., Answered]) -> None:
     """Add one call. ``answer`` gets the parts of its path, and calls ``body`` once it knows who asks."""
 
     def view(**path: str) -> Response:
-        return Response(encode(answer(**path)), mimetype="application/json")
+        try:
+            return Response(encode(answer(**path)), mimetype="application/json")
+        except UndecodableError as error:
+            raise InputError(f"the body: {error}") from error
 
     app.add_url_rule(call.path, f"{call.method} {call.path}", view, methods=[call.method])
 
 
-def body(call: NodeCall[_Asked, _Answered]) -> _Asked:
-    """Return the body of the present request. Raises InputError."""
-    try:
-        return call.asked.decode(request.get_data())
-    except UndecodableError as error:
-        raise InputError(f"the body: {error}") from error
+def body(call: NodeCall[Asked, Answered]) -> Asked:
+    """Return the body of the present request. Raises UndecodableError."""
+    return call.asked.decode(request.get_data())
 
 
 def add_channels(
     app: Flask,
-    calls: ChannelCalls[_Asked, _Answered, _Given],
+    calls: ChannelCalls[Asked, Answered, Given],
     channels: Channels[_Owner, _Channel],
-    *,
     owner: Callable[..., _Owner],
     start: Callable[[], str],
-    output: Callable[[_Channel, int], _Answered],
-    give: Callable[[_Channel, _Given], int],
+    output: Callable[[_Channel, int], Answered],
+    give: Callable[[_Channel, Given], int],
 ) -> None:
     """Add the calls that all kinds of channels have.
 
     ``owner``: who asks, from the other parts of the path. ``start``: opens a channel, and returns its id."""
 
-    def take(name: str, **path: str) -> _Answered:
+    def take(name: str, **path: str) -> Answered:
         return output(channels.get(owner(**path), name), _after())
 
     def give_input(name: str, **path: str) -> Accepted:

@@ -18,14 +18,14 @@ from flask import Flask, request
 from grass.api.task_token import bearer, check
 from grass.config import ClusterConfig
 from grass.entropy import request_id
-from grass.errors import ConflictError, InputError, NotAllowedError, UndecodableError
+from grass.errors import ConflictError, InputError, NotAllowedError
 from grass.wire.calls import NoContent
 from grass.wire.keys import AttemptKey
 from grass.wire.membership_api import check_arguments
-from grass.wire.node_api import SIGNAL, TASK_EXEC, OpenTaskExec
+from grass.wire.node_api import NOTHING, SIGNAL, TASK_EXEC, OpenTaskExec
 from node.api.channels import Channels
 from node.api.commands import Command
-from node.api.routes import NOTHING, add, add_channels, body
+from node.api.routes import add, add_channels, body
 from node.membership.files import read_secret
 from node.runtime import task_commands
 from node.runtime.registry import execute
@@ -61,7 +61,10 @@ class TaskExec:
     def open(self) -> str:
         """Start a command, or return its session if an earlier request with the same id has started it."""
         caller, wanted = self.caller(), body(TASK_EXEC.open)
-        key = _checked(wanted)
+        key = AttemptKey.parse(wanted.key)
+        check_arguments(wanted.argv)
+        if wanted.id and not _ID.fullmatch(wanted.id):
+            raise InputError("id: must be 16 to 64 letters and digits")
         if key.job_id != caller.job_id:
             raise NotAllowedError(f"task {key.task}: it belongs to another job")
         with self._starting:
@@ -78,7 +81,7 @@ class TaskExec:
         return NOTHING
 
     def _open(self, caller: AttemptKey, wanted: OpenTaskExec) -> str:
-        execution, note = execute(self._config, wanted.key, list(wanted.argv), None), request_id()
+        execution, note = execute(self._config, wanted.key, wanted.argv, None), request_id()
         task_commands.note(self._config, note, wanted.key, execution.pid)
         command = Command(execution, self._abandoned, POLL, partial(task_commands.drop, self._config, note))
         name = self.sessions.add(caller, command)
@@ -93,24 +96,5 @@ class TaskExec:
 def add_task_exec(app: Flask, config: ClusterConfig, abandoned: float) -> None:
     """Add the calls to the application."""
     execs = TaskExec(config, abandoned)
-    add_channels(
-        app,
-        TASK_EXEC,
-        execs.sessions,
-        owner=execs.caller,
-        start=execs.open,
-        output=Command.output,
-        give=lambda command, asked: command.input(asked.data, asked.end, asked.at),
-    )
+    add_channels(app, TASK_EXEC, execs.sessions, execs.caller, execs.open, Command.output, Command.give)
     add(app, SIGNAL, execs.signal)
-
-
-def _checked(wanted: OpenTaskExec) -> AttemptKey:
-    """Return the attempt beside which the command is to run. Raises InputError."""
-    check_arguments(wanted.argv)
-    if wanted.id and not _ID.fullmatch(wanted.id):
-        raise InputError("id: must be 16 to 64 letters and digits")
-    try:
-        return AttemptKey.parse(wanted.key)
-    except UndecodableError as error:
-        raise InputError(str(error)) from error

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from msgspec import Raw
 
-from grass.api.node_link import FAILURES, Endpoint, Request, exchange, refusal
+from grass.api.node_link import FAILURES, NodeLink, refusal
 from grass.config import ClusterConfig
 from grass.errors import NodeUnreachableError, NotFoundError, UndecodableError
 from grass.frameworks.seat import member_of
@@ -16,8 +16,8 @@ from grass.model.key_text import attempt_text, opened_name
 from grass.network_address import network_address
 from grass.wire.codec import Form, encode
 from grass.wire.membership import Member
-from grass.wire.membership_api import ExecSession, TaskExec, check_arguments
-from grass.wire.node_api import TASK_EXEC, OpenTaskExec
+from grass.wire.membership_api import TaskExec, check_arguments
+from grass.wire.node_api import TASK_EXEC, Opened, OpenTaskExec
 from node.membership.memberships import Memberships
 
 CONNECT_SECONDS = 3.0
@@ -35,7 +35,7 @@ class Forwarding:
         self._endpoints: dict[str, tuple[str, int]] = {}
         """Node → address and port of its node-api-server, of commands that were started; a member may be gone."""
 
-    def open(self, job_id: str, token: str, wanted: TaskExec) -> ExecSession:
+    def open(self, job_id: str, token: str, wanted: TaskExec) -> Opened:
         """Start the command in the task; return its session."""
         check_arguments(wanted.argv)
         memberships = self._memberships.of_job(job_id)
@@ -44,17 +44,17 @@ class Forwarding:
             raise NotFoundError(f"host {wanted.host!r}: no task of this job has this name; $GRASS_HOSTS lists them")
         member = found[1]
         self._endpoints[member.node] = self._endpoint(member)
-        asked = OpenTaskExec(attempt_text(job_id, member.task, member.attempt), wanted.argv, wanted.id)
+        asked = OpenTaskExec(attempt_text(job_id, member.task, member.attempt), [*wanted.argv], wanted.id)
         answer = self.call(job_id, member.node, token, "POST", "", encode(asked).encode())
-        return ExecSession(opened_name(member.node, TASK_EXEC.open.answered.decode(answer).id))
+        return Opened(opened_name(member.node, TASK_EXEC.open.answered.decode(answer).id))
 
     def call(self, job_id: str, node: str, token: str, method: str, path: str, body: bytes) -> Raw:
         """Return a node's answer to ``/v1/tasks/exec/<path>``, unread. Raises NodeUnreachableError, or its error."""
         address, port = self._endpoints.get(node) or self._known(job_id, node)
         target = f"{TASK_EXEC.open.path}/{path}".rstrip("/")
-        request = Request(method, target, token, body or None)
+        link = NodeLink(self._config, node, address, port, token, CONNECT_SECONDS)
         try:
-            status, content = exchange(self._config, Endpoint(node, address, port, CONNECT_SECONDS), request, SECONDS)
+            status, content = link.exchange(method, target, body or None, SECONDS)
             if status < 300:
                 return _JSON.decode(content)
         except (*FAILURES, UndecodableError) as error:

@@ -24,9 +24,9 @@ from grass.errors import NodeUnreachableError, NotAllowedError
 from grass.model.lifecycle import NodeState
 from grass.tls_files import TlsFiles, node_identity
 from grass.wire.membership import Member, Membership
-from grass.wire.node_api import STATUS
+from grass.wire.node_api import NOTHING, STATUS
 from grass.wire.node_record import NodeRecord
-from master.api.node_client import NOTHING, call_node, why_unreachable
+from master.api.node_client import call_node, why_unreachable
 from node.membership import revoked_nodes
 from node.membership.forwarding import Forwarding
 from node.membership.memberships import Memberships

@@ -15,9 +15,9 @@ from grass.api.node_link import read_body
 from grass.config import ClusterConfig, Secrets
 from grass.errors import ConflictError, NodeUnreachableError
 from grass.model.lifecycle import NodeState
-from grass.wire.node_api import STATUS
+from grass.wire.node_api import NOTHING, STATUS
 from grass.wire.node_record import NodeRecord
-from master.api.node_client import NOTHING, call_node
+from master.api.node_client import call_node
 
 HEAD = b"HTTP/1.1 200 OK\r\n\r\n"
 

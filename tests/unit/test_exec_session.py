@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 
+from grass.wire.calls import ExecInput
 from node.api.commands import Command
 from node.runtime.kind import Output
 from tests.support.waiting import wait_until
@@ -56,9 +57,9 @@ class EndsDuringAWrite:
 def test_the_descriptors_of_a_command_are_closed_after_the_input_that_is_being_written() -> None:
     execution = EndsDuringAWrite()
     session = Command(execution)
-    assert session.input(b"data", end=True) == 4
+    assert session.give(ExecInput(data=b"data", end=True)) == 4
     wait_until(lambda: session.over, 10, "the end of the session")
     session.signal(2)
     session.resize(1, 1)
-    assert session.input(b"more", end=True) == 4
+    assert session.give(ExecInput(data=b"more", end=True)) == 4
     assert execution.calls == ["write", "end_input", "end"]

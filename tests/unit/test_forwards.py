@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from grass.errors import ConflictError, NotFoundError
+from grass.wire.calls import ForwardInput
 from node.api.forwards import Forward
 from node.runtime.kind import Reach
 from node.runtime.reach import HostReach
@@ -67,7 +68,7 @@ def task(request: pytest.FixtureRequest) -> Iterator[Task]:
 
 def test_a_forward_ends_with_the_attempt_and_still_hands_out_the_last_words(task: Task) -> None:
     forward = Forward(task.reach, task.port)
-    assert forward.send(1, 0, b"hello", end=False) == 5
+    assert forward.give(ForwardInput(connection=1, at=0, data=b"hello")) == 5
     with task.accept() as connection:
         assert connection.recv(5) == b"hello"
         connection.sendall(b"bye")
@@ -99,7 +100,7 @@ def test_a_port_at_which_nothing_listens_is_refused() -> None:
         shepherd.started("j-1/c.0/1")
         forward = Forward(reach(shepherd.config, "j-1/c.0/1"), free)
         with pytest.raises(ConflictError, match=f"nothing answers on port {free} of the task: connection refused"):
-            forward.send(1, 0, b"hello", end=False)
+            forward.give(ForwardInput(connection=1, at=0, data=b"hello"))
         forward.end()
 
 

@@ -34,7 +34,6 @@ from grass.wire.node_api import (
     OpenExec,
     OpenForward,
     OpenTaskExec,
-    TaskInput,
     TaskSignal,
 )
 from grass.wire.node_record import NODE_RECORD, DrainRecord, NodeRecord
@@ -130,7 +129,7 @@ HELLO = Hello(
                 )
             ),
         ),
-        (node_api.EXEC.open.asked, OpenExec(key="j-1/a.0/1", argv=("x",), user="ann", tty=True, rows=30, cols=90)),
+        (node_api.EXEC.open.asked, OpenExec(key="j-1/a.0/1", argv=["x"], user="ann", tty=True, rows=30, cols=90)),
         (node_api.EXEC.output.answered, ExecOutput((("stdout", b"\xff"), ("stderr", b"")), 1, None, 0.5)),
         (node_api.EXEC.input.asked, ExecInput(data=b"\x00", end=True)),
         (node_api.RESIZE.asked, ExecSize(rows=1, cols=2)),
@@ -138,9 +137,9 @@ HELLO = Hello(
         (node_api.FORWARD.output.answered, ForwardOutput(((1, b"\xff"), (2, None)), 2, True, 0.0)),
         (node_api.FORWARD.input.asked, ForwardInput(connection=1, at=2, data=b"\x00", end=True)),
         (node_api.FORWARD.input.answered, Accepted(3)),
-        (node_api.TASK_EXEC.open.asked, OpenTaskExec("j-1/a.0/1", ("x",), "i" * 16)),
+        (node_api.TASK_EXEC.open.asked, OpenTaskExec("j-1/a.0/1", ["x"], "i" * 16)),
         (node_api.TASK_EXEC.open.answered, Opened("i")),
-        (node_api.TASK_EXEC.input.asked, TaskInput(b"\x00", True, 7)),
+        (node_api.TASK_EXEC.input.asked, ExecInput(data=b"\x00", at=7)),
         (node_api.SIGNAL.asked, TaskSignal("TERM")),
         (node_api.PROGRAMS.asked, ImagePrograms("i:1", ("mpirun",))),
         (node_api.PROGRAMS.answered, FoundPrograms(("mpirun",))),
