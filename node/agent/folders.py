@@ -21,6 +21,7 @@ from grass.errors import UnreachableError
 from node.agent.environment import addresses_path
 from node.runtime.attempts import Folders
 from node.runtime.process.client import ask
+from node.runtime.shepherd_messages import RemoveJobs, RemoveScratch
 
 _REMOVED = ".removed-"
 """Prefix of the names of job folders that are being removed."""
@@ -118,7 +119,8 @@ class Removal:
 
     def _remove_attempts(self, keys: list[str]) -> None:
         if self._isolated:  # files of other accounts: only the shepherd may remove them
-            self._tell_shepherd("remove", [key for key in keys if not _removed_if_empty(self._folders.scratch(key))])
+            left = [key for key in keys if not _removed_if_empty(self._folders.scratch(key))]
+            self._tell_shepherd(RemoveScratch(left))
         for key in keys:
             for name in ("stdout", "stderr", "shipped"):
                 with contextlib.suppress(OSError):
@@ -144,12 +146,13 @@ class Removal:
         for folder in renamed:
             _remove_folder(folder)
         if self._isolated:
-            self._tell_shepherd("remove_jobs", job_ids)
+            self._tell_shepherd(RemoveJobs(job_ids))
 
-    def _tell_shepherd(self, word: str, names: list[str]) -> None:
+    def _tell_shepherd(self, removal: RemoveScratch | RemoveJobs) -> None:
+        [names] = removal
         if names:
             try:
-                ask(self._shepherd, word, names)
+                ask(self._shepherd, removal)
             except UnreachableError as error:
                 log.warning("files of %d tasks or jobs stay until the next start: %s", len(names), error)
 

@@ -16,7 +16,7 @@ from grass.wire.usage import TaskSample, TaskTotals
 from node.agent.gpu_usage import Metered
 from node.agent.machine_usage import Interval
 from node.agent.task_processes import Used
-from node.runtime.protocol import Spent
+from node.runtime.shepherd_messages import Spent
 
 LONGEST_GAP = 4.0
 """Seconds after their last reading for which an attempt that ended is assumed to have used its GPUs as before."""

@@ -32,7 +32,7 @@ from node.agent.machine_usage import MachineUsage
 from node.agent.own_figures import OwnFigures
 from node.agent.task_processes import TaskProcesses, Used, disk_bytes
 from node.agent.usage_ledger import TaskGpus, UsageLedger
-from node.runtime.protocol import Spent
+from node.runtime.shepherd_messages import Spent
 
 EVERY = 2.0
 """Seconds between samples."""

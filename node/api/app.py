@@ -32,6 +32,7 @@ from node.api.routes import add, body
 from node.membership.revoked_nodes import Revoked
 from node.runtime.process.client import ask
 from node.runtime.registry import programs
+from node.runtime.shepherd_messages import ListAttempts
 
 
 def create_app(
@@ -90,7 +91,7 @@ def _found_programs(config: ClusterConfig) -> FoundPrograms:
 def _status(config: ClusterConfig) -> NodeStatus:
     state, running, ended = "ok", None, None
     try:
-        known = ask(config.socket("shepherd"), "list")
+        known = ask(config.socket("shepherd"), ListAttempts())
         running = sum(attempt.ended is None for attempt in known)
         ended = len(known) - running
     except UnreachableError as error:

@@ -14,6 +14,7 @@ from contextlib import suppress
 
 from grass.model.key_text import attempt_parts, job_of
 from node.runtime.frames import WireReason
+from node.runtime.shepherd_messages import AttemptReport, Spent
 
 _MOST_SPARE = 64
 _MOST_TRIES = 100
@@ -72,12 +73,11 @@ class Attempt:
         self.group = ""
         """Its control group, where users are isolated; ``memory`` (bytes) and ``cpu`` (thousandths) are its limits."""
         self.memory = self.cpu = 0
-        self.spent: list[float] | None = None
-        """The fields of ``protocol.Spent``, once its first process was reaped."""
+        self.spent: Spent | None = None
+        """Set once its first process was reaped."""
 
-    def observed(self) -> list[object]:
-        """Return the fields of ``protocol.Observed`` as a message."""
-        return [
+    def report(self) -> AttemptReport:
+        return AttemptReport(
             self.key,
             self.pid,
             self.started,
@@ -89,7 +89,7 @@ class Attempt:
             self.reason,
             self.sizes,
             self.spent,
-        ]
+        )
 
 
 class Folders:

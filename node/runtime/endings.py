@@ -23,6 +23,7 @@ from node.runtime.guard import Keeper
 from node.runtime.journal import Journal
 from node.runtime.segments import Segments
 from node.runtime.shared_memory import SharedMemory
+from node.runtime.shepherd_messages import Spent
 from node.runtime.timers import Timers
 
 GROUP_GRACE = 1.0
@@ -35,10 +36,9 @@ _BLOCK = 512
 """Bytes of the blocks in which the kernel counts what a process read and wrote."""
 
 
-def _spent(used: resource.struct_rusage) -> list[float]:
-    """Return the fields of ``protocol.Spent``."""
+def _spent(used: resource.struct_rusage) -> Spent:
     cpu = round(used.ru_utime + used.ru_stime, 6)
-    return [cpu, used.ru_maxrss << 10, used.ru_inblock * _BLOCK, used.ru_oublock * _BLOCK]
+    return Spent(cpu, used.ru_maxrss << 10, used.ru_inblock * _BLOCK, used.ru_oublock * _BLOCK)
 
 
 class Endings:

@@ -27,6 +27,7 @@ from typing import Any, NamedTuple
 from grass import disk
 from node.runtime.attempts import Attempt
 from node.runtime.frames import pack
+from node.runtime.shepherd_messages import Spent
 
 COMPACT_AT = 4 << 20
 """Bytes beyond which a journal is rewritten if most of it is obsolete."""
@@ -88,7 +89,7 @@ def _apply(attempt: Attempt, entry: list[Any]) -> None:
         case ["e", _, code, signal, reason, wall, sizes, *spent]:
             attempt.code, attempt.signal, attempt.reason = code, signal, reason
             attempt.ended, attempt.sizes = wall, sizes
-            attempt.spent = spent[0] if spent else None
+            attempt.spent = Spent(*spent[0]) if spent and spent[0] else None
 
 
 class Journal:

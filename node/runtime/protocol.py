@@ -16,9 +16,7 @@ from typing import NamedTuple, Protocol
 from grass.model.job import PLAIN_CONTAINER, Container
 from grass.model.reasons import Reason
 from grass.model.runtime import RuntimeName
-
-PROBE_USER = ".probe"
-"""In place of a user: no user has this name. Where users are isolated, the trial of a node shows that this works."""
+from node.runtime.shepherd_messages import Spent
 
 
 class Launch(NamedTuple):
@@ -71,21 +69,6 @@ class Stop(NamedTuple):
     key: str
     grace: float
     reason: Reason | None = None
-
-
-class Spent(NamedTuple):
-    """What the first process of an attempt and its descendants used, by the kernel's count when it was reaped.
-
-    Descendants that nobody waited for are not in it.
-    """
-
-    cpu: float
-    """Core seconds."""
-    memory: int
-    """Bytes at the peak of the largest process."""
-    read: int
-    """Bytes from disks."""
-    written: int
 
 
 class Observed(NamedTuple):

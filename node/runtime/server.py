@@ -5,17 +5,21 @@ Used by ``node.runtime.isolation.service`` and ``shepherd``.
 
 from __future__ import annotations
 
+import logging
 import os
 import selectors
 import socket
 from collections.abc import Callable
 from contextlib import suppress
 
-from node.runtime.frames import READ, Lines, Message, Outbox, pack
+from node.runtime.frames import READ, Lines, Outbox
+from node.runtime.shepherd_messages import Reply, Request, pack, unpack_request
 
 _DESCRIPTORS = 3
 _MOST_WAITING = 64 << 20
 """Bytes. A client with more unread output is disconnected; it reconnects and asks for the list."""
+
+log = logging.getLogger(__name__)
 
 
 class Client:
@@ -33,18 +37,18 @@ class Client:
 class Server:
     """The server of the shepherd's socket.
 
-    ``on_message(client, message)`` is called for each message of each client, ``on_gone(client)`` at its end.
+    ``on_request(client, request)`` is called for each request of each client, ``on_gone(client)`` at its end.
     """
 
     def __init__(
         self,
         path: str,
         selector: selectors.BaseSelector,
-        on_message: Callable[[Client, Message], None],
+        on_request: Callable[[Client, Request], None],
         on_gone: Callable[[Client], None],
     ) -> None:
         self._selector = selector
-        self._on_message = on_message
+        self._on_request = on_request
         self._on_gone = on_gone
         self._clients: set[Client] = set()
         self._path = path
@@ -57,7 +61,7 @@ class Server:
         self._listener.setblocking(False)
         selector.register(self._listener, selectors.EVENT_READ, self._accept)
 
-    def push(self, message: object) -> None:
+    def push(self, message: Reply) -> None:
         """Send a message to every client that watches."""
         watching = [client for client in self._clients if client.watches]
         if watching:
@@ -65,7 +69,7 @@ class Server:
             for client in watching:
                 self._send(client, data)
 
-    def reply(self, client: Client, message: object) -> None:
+    def reply(self, client: Client, message: Reply) -> None:
         self._send(client, pack(message))
 
     def close(self) -> None:
@@ -103,7 +107,10 @@ class Server:
                 self._drop(client)
                 return
             for message in messages:
-                self._on_message(client, message)
+                if (request := unpack_request(message)) is None:
+                    log.warning("ignored an unknown message: %.200r", message)
+                else:
+                    self._on_request(client, request)
 
     def _send(self, client: Client, data: bytes) -> None:
         if client not in self._clients:

@@ -17,8 +17,6 @@ import selectors
 import signal
 import sys
 from collections import deque
-from collections.abc import Callable
-from typing import Any
 
 from grass import clock, process_memory, trace
 from grass.config import ClusterConfig
@@ -27,16 +25,32 @@ from node.runtime import control_groups, guard
 from node.runtime.adoption import MARK, adopt
 from node.runtime.attempts import Attempt, Folders
 from node.runtime.endings import Endings
-from node.runtime.frames import Message
 from node.runtime.isolation import groups, privilege
 from node.runtime.isolation.groups import Groups
 from node.runtime.isolation.service import IsolationService
 from node.runtime.isolation.tasks import IsolatedTasks
 from node.runtime.journal import Journal, replay
 from node.runtime.parallelism import ParallelismLimits
-from node.runtime.protocol import Launch
 from node.runtime.segment_watch import SegmentWatch
 from node.runtime.server import Client, Server
+from node.runtime.shepherd_messages import (
+    UNLIMITED,
+    AttemptEvents,
+    AttemptList,
+    DropLaunches,
+    ForgetAttempts,
+    LaunchLimits,
+    ListAttempts,
+    NewAttempt,
+    Ping,
+    Pong,
+    ProcessLaunch,
+    Request,
+    StartAttempts,
+    StopAttempts,
+    StopOrder,
+    WatchAttempts,
+)
 from node.runtime.spawn import CannotStartError, spawn
 from node.runtime.timers import Timers
 from node.runtime.upkeep import Upkeep
@@ -67,7 +81,8 @@ class Shepherd:
         self._folders = Folders(str(config.node_dir / "attempts"))
         self._selector = selectors.DefaultSelector()
         self._timers = Timers()
-        self._launches: dict[str, Launch] = {}
+        self._launches: dict[str, ProcessLaunch] = {}
+        self._bounds: dict[str, LaunchLimits] = {}
         self._limits = ParallelismLimits()
         self._queue: deque[str] = deque()
         """Keys of attempts to spawn now."""
@@ -85,12 +100,6 @@ class Shepherd:
         self._endings = Endings(self._journal, self._folders, keeper, self._timers, self._selector, self._note)
         self._segments = SegmentWatch(self._timers, self._selector, self._endings.look_at_memory)
         self._upkeep = Upkeep(self._attempts, self._endings, self._journal, self._folders, keeper)
-        self._commands: dict[str, Callable[..., None]] = {
-            "start": self._start,
-            "stop": self._stop,
-            "forget": self._forget,
-            "shutdown": self._end,
-        }
         self._tasks: IsolatedTasks | None = None
         if limits is not None:
             found = self._attempts.values()
@@ -100,7 +109,7 @@ class Shepherd:
             if attempt.ended is None:
                 self._limits.add_running(attempt.launch, attempt.key)
             self._endings.resume(attempt)
-        self._server = Server(str(config.socket("shepherd")), self._selector, self._on_message, self._on_gone)
+        self._server = Server(str(config.socket("shepherd")), self._selector, self._on_request, self._on_gone)
         self._isolation: IsolationService | None = None
         if self._tasks:
             self._isolation = IsolationService(self._tasks, self._attempts, self._folders, self._server.reply)
@@ -163,32 +172,41 @@ class Shepherd:
         launch = self._launches.get(attempt.launch)
         return launch.grace if launch else LONGEST_GRACE
 
-    # messages
+    # requests
 
-    def _on_message(self, client: Client, message: Message) -> None:
-        match message:
-            case ["launch", str(name), argv, env, cwd, grace, width, *owner]:
-                user, awaited, *read_only = owner or ("", ())
-                launch = Launch(argv, env, cwd, grace, width, user=user, awaited=tuple(awaited))
-                if before := self._launches.get(name):  # its limits hold until new ones come: attempts may wait
-                    launch = launch._replace(cpu=before.cpu, memory=before.memory)
-                self._launches[name] = launch._replace(read_only_data=read_only == [True])
-                self._queue += self._limits.set_width(name, width)
-            case ["limits", str(name), int(cpu), int(memory)] if name in self._launches:
-                self._launches[name] = self._launches[name]._replace(cpu=cpu, memory=memory)
-            case ["drop", names]:
-                for name in names:
-                    self._launches.pop(name, None)
-                    self._limits.drop(name)
-            case ["ping"]:
-                self._server.reply(client, ["pong"])
-            case ["list" | "watch" as word]:
-                client.watches = client.watches or word == "watch"
+    def _on_request(self, client: Client, request: Request) -> None:
+        match request:
+            case ProcessLaunch():
+                self._define(request)
+            case LaunchLimits():
+                self._bounds[request.name] = request
+            case DropLaunches(names):
+                self._drop(names)
+            case StartAttempts(starts):
+                self._start(starts)
+            case StopAttempts(stops):
+                self._stop(stops)
+            case ForgetAttempts(keys):
+                self._forget(keys)
+            case Ping():
+                self._server.reply(client, Pong())
+            case ListAttempts() | WatchAttempts():
+                client.watches = client.watches or isinstance(request, WatchAttempts)
                 self._list(client)
-            case [str(word), first, *rest] if word in self._commands:
-                self._commands[word](first, *rest)
-            case _ if self._isolation is None or not self._isolation.take(client, message):
-                log.warning("ignored an unknown message: %.200r", message)
+            case _ if self._isolation is not None:
+                self._isolation.handle(client, request)
+            case _:
+                log.warning("ignored a request, because no users are isolated: %.200r", request)
+
+    def _define(self, launch: ProcessLaunch) -> None:
+        self._launches[launch.name] = launch
+        self._queue += self._limits.set_width(launch.name, launch.width)
+
+    def _drop(self, names: list[str]) -> None:
+        for name in names:
+            self._launches.pop(name, None)
+            self._bounds.pop(name, None)
+            self._limits.drop(name)
 
     def _on_gone(self, client: Client) -> None:
         if self._isolation:
@@ -196,7 +214,7 @@ class Shepherd:
 
     def _list(self, client: Client) -> None:
         self._journal.flush()
-        self._server.reply(client, ["list", [attempt.observed() for attempt in self._attempts.values()]])
+        self._server.reply(client, AttemptList([attempt.report() for attempt in self._attempts.values()]))
 
     def _forget(self, keys: list[str]) -> None:
         gone = [key for key in dict.fromkeys(keys) if key in self._attempts and self._attempts[key].ended is not None]
@@ -206,13 +224,13 @@ class Shepherd:
         if gone:
             self._journal.add("f", gone)
 
-    def _stop(self, stops: list[list[Any]]) -> None:
+    def _stop(self, stops: list[StopOrder]) -> None:
         known = self._attempts
         self._endings.stop([(known[key], float(grace), reason) for key, grace, reason in stops if key in known])
 
     # starting
 
-    def _start(self, starts: list[list[Any]]) -> None:
+    def _start(self, starts: list[NewAttempt]) -> None:
         trace.mark("shepherd: start read")
         for key, launch, env in starts:
             if key not in self._attempts and not self._ending:
@@ -264,7 +282,8 @@ class Shepherd:
         attempt.began = clock.steady()
         if self._tasks:
             self._prepare_soon()
-            return self._tasks.start(attempt, launch, env, scratch)
+            bounds = self._bounds.get(attempt.launch, UNLIMITED)
+            return self._tasks.start(attempt, launch, bounds, env, scratch)
         stdout, stderr = self._folders.path(attempt.key, "stdout"), self._folders.path(attempt.key, "stderr")
         return spawn(launch.argv, env, launch.cwd or scratch, stdout, stderr)
 
@@ -315,7 +334,7 @@ class Shepherd:
             return
         self._journal.flush()
         changed, self._changed = self._changed.values(), {}
-        self._server.push(["events", [attempt.observed() for attempt in changed]])
+        self._server.push(AttemptEvents([attempt.report() for attempt in changed]))
         self._publish_at = None
         if any(attempt.ended is not None for attempt in changed):
             self._published = clock.steady()

@@ -28,12 +28,13 @@ from node.runtime.attempts import Folders
 from node.runtime.isolation import privilege, processes
 from node.runtime.isolation.accounts import Accounts
 from node.runtime.isolation.starters import KEPT
-from node.runtime.isolation.view import folders_of
+from node.runtime.isolation.view import PROBE_USER, folders_of
 from node.runtime.process.beside import OfShepherd
 from node.runtime.process.client import ask, ask_account
 from node.runtime.process.execution import ProcessExecution
 from node.runtime.process.kind import ProcessKind
-from node.runtime.protocol import PROBE_USER, Launch, Observed, Stop
+from node.runtime.protocol import Launch, Observed, Stop
+from node.runtime.shepherd_messages import RemoveJobs, RemoveScratch
 from node.runtime.spawn import CannotStartError
 from tests.support.docker_run import DockerRun
 from tests.support.engine import require_engine
@@ -411,7 +412,7 @@ def test_an_attacker_in_a_container_reaches_nothing_of_the_node_and_of_others(
     assert int(group) == pwd.getpwnam("nobody").pw_gid
     assert status == ["CapBnd:0000000000000000", "NoNewPrivs:1", "Seccomp:2"]
     assert victim is not None and alive(victim)
-    ask(shepherd.config.socket("shepherd"), "remove", ["evil2/a.0/1"])
+    ask(shepherd.config.socket("shepherd"), RemoveScratch(["evil2/a.0/1"]))
     wait_until(lambda: not containers.path("scratch", "evil2/a.0/1").exists(), 10, "the removal of the scratch folder")
     shepherd.runtime.stop([Stop("prey/a.0/1", 1.0)])
     shepherd.ended("prey/a.0/1")
@@ -615,12 +616,12 @@ def test_files_of_users_are_removed_by_the_shepherd_only_when_their_attempt_has_
     wait_until(lambda: (views / "tmp" / "left").exists(), 10, "its files")
     path = shepherd.config.socket("shepherd")
     for key in ("rest/a.0/1", "../../x", "rest/a.0/1/../..", "rest/../1"):
-        ask(path, "remove", [key])
+        ask(path, RemoveScratch([key]))
     assert scratch.exists()
     shepherd.runtime.stop([Stop("rest/a.0/1", 1.0)])
     shepherd.ended("rest/a.0/1")
-    ask(path, "remove", ["rest/a.0/1"])
-    ask(path, "remove_jobs", ["rest", "..", "../node"])
+    ask(path, RemoveScratch(["rest/a.0/1"]))
+    ask(path, RemoveJobs(["rest", "..", "../node"]))
     wait_until(lambda: not scratch.exists() and not views.exists(), 10, "the removal")
     assert Path(Folders(str(shepherd.config.node_dir / "attempts")).root).exists()
 
@@ -630,15 +631,15 @@ def test_a_job_that_is_back_keeps_its_temporary_files_and_has_none_from_before(s
     start(shepherd, "back/a.0/1", "touch /tmp/kept; exec sleep 60")
     shepherd.started("back/a.0/1")
     wait_until((shepherd.config.node_dir / "views" / "back" / "tmp" / "kept").exists, 10, "its file")
-    ask(path, "remove_jobs", ["back"])
+    ask(path, RemoveJobs(["back"]))
     assert run(shepherd, "back/a.1/1", "ls /tmp")[1] == ["kept"], "it came late: the job is back"
     shepherd.runtime.stop([Stop("back/a.0/1", 1.0)])
     shepherd.ended("back/a.0/1")
     for number in range(10):
-        ask(path, "remove_jobs", ["back"])
+        ask(path, RemoveJobs(["back"]))
         ended, printed = run(shepherd, f"back/b.{number}/1", "ls -A /tmp; cd /tmp && seq 3000 | xargs touch")
         assert (ended.code, ended.reason, printed) == (0, None, [])
-    ask(path, "remove_jobs", ["back"])
+    ask(path, RemoveJobs(["back"]))
     wait_until(lambda: not list((shepherd.config.node_dir / "views").glob("*back*")), 10, "the removal")
 
 

@@ -19,6 +19,7 @@ from grass.store.embedded import NoRedisError, find_server
 from grass.wire.task_events import Ended, Ready, Started, Waiting
 from grass.wire.version import PROTOCOL
 from node.runtime.process.client import ask
+from node.runtime.shepherd_messages import ListAttempts
 from tests.support.example_run import free_port
 from tests.support.examples import chosen
 from tests.support.needs import missing, require_root
@@ -76,7 +77,7 @@ def test_a_task_starts_runs_with_its_environment_ends_and_leaves_nothing(node: N
     node.start("exit 0", "j-1/d.0/1", launch="j-1/d")
     node.ended("j-1/d.0/1")
     node.change(remove=[ONE, "j-1/d.0/1"], drop=["j-1/c", "j-1/d"])
-    node.wait(lambda: ask(node.config.socket("shepherd"), "list") == [])
+    node.wait(lambda: ask(node.config.socket("shepherd"), ListAttempts()) == [])
     node.wait(lambda: not node.path("j-1/d.0/1", "stdout").exists())
     node.wait(lambda: not (node.config.node_dir / "jobs" / "j-1").exists())
     assert node.path(ONE, "stdout").exists()  # there is no collector: its log is not shipped yet
@@ -261,7 +262,7 @@ def test_while_redis_is_away_the_node_goes_on_and_tells_it_all_afterwards(node: 
     node.redis.kill()
     shepherd = node.config.socket("shepherd")
     deadline = time.monotonic() + 30
-    while sum(attempt.ended is not None for attempt in ask(shepherd, "list")) < 100:
+    while sum(attempt.ended is not None for attempt in ask(shepherd, ListAttempts())) < 100:
         assert time.monotonic() < deadline
     node.redis.start()
     node.backend.close()
@@ -292,7 +293,7 @@ def test_sigterm_ends_the_agent_and_not_the_tasks(node: NodeRun) -> None:
     node.start("until [ -e go ]; do sleep 0.02; done; exit 5", ONE)
     node.event(ONE, Started)
     node.end_agent()
-    [running] = ask(node.config.socket("shepherd"), "list")
+    [running] = ask(node.config.socket("shepherd"), ListAttempts())
     assert running.ended is None
     node.start_agent()
     (node.path(ONE, "scratch") / "go").touch()
@@ -324,7 +325,7 @@ def test_what_the_master_does_not_want_any_more_is_stopped(node: NodeRun) -> Non
     node.end_agent()
     node.change(remove=[ONE], drop=["j-1/c"])
     node.start_agent()
-    node.wait(lambda: ask(node.config.socket("shepherd"), "list") == [])
+    node.wait(lambda: ask(node.config.socket("shepherd"), ListAttempts()) == [])
     node.wait(lambda: not node.path(ONE, "stdout").exists())
 
 

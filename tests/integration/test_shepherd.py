@@ -20,6 +20,7 @@ from node.runtime import proc, system_v
 from node.runtime.process.beside import Child
 from node.runtime.process.client import ask
 from node.runtime.protocol import Stop
+from node.runtime.shepherd_messages import ListAttempts
 from node.runtime.system_calls import number
 from tests.support.needs import require
 from tests.support.processes import alive
@@ -256,11 +257,11 @@ def beside(shepherd: ShepherdRun, key: str, script: str) -> str:
 def test_an_attempt_is_never_started_again_and_its_end_is_kept_until_it_is_forgotten(shepherd: ShepherdRun) -> None:
     shepherd.run(sh("echo once; exit 5"))
     shepherd.start("j-1/c.0/1", "j-1/c.0/1")
-    listed = ask(shepherd.config.socket("shepherd"), "list")
+    listed = ask(shepherd.config.socket("shepherd"), ListAttempts())
     assert [(seen.key, seen.code) for seen in listed] == [("j-1/c.0/1", 5)]
     assert shepherd.stdout("j-1/c.0/1") == "once\n"
     shepherd.runtime.forget(["j-1/c.0/1"])
-    shepherd.wait(lambda: ask(shepherd.config.socket("shepherd"), "list") == [])
+    shepherd.wait(lambda: ask(shepherd.config.socket("shepherd"), ListAttempts()) == [])
 
 
 def test_kill_9_of_the_shepherd_loses_no_exit_code_and_runs_nothing_twice(shepherd: ShepherdRun) -> None:
@@ -366,7 +367,7 @@ def test_a_stop_that_was_begun_is_finished_by_the_next_shepherd(shepherd: Shephe
     shepherd.started("j-1/d.0/1")
     shepherd.wait(lambda: "up" in shepherd.stdout("j-1/d.0/1"))
     shepherd.runtime.stop([Stop("j-1/d.0/1", 0.5)])
-    shepherd.wait(lambda: ask(shepherd.config.socket("shepherd"), "list")[0].stopping)
+    shepherd.wait(lambda: ask(shepherd.config.socket("shepherd"), ListAttempts())[0].stopping)
     shepherd.kill_shepherd()
     shepherd.relist()
     assert shepherd.ended("j-1/d.0/1").signal == 9
@@ -415,7 +416,7 @@ def test_the_journal_stays_short(shepherd: ShepherdRun, monkeypatch: pytest.Monk
     for key in keys:
         shepherd.ended(key)
     shepherd.runtime.forget(keys[1:])
-    shepherd.wait(lambda: len(ask(shepherd.config.socket("shepherd"), "list")) == 1)
+    shepherd.wait(lambda: len(ask(shepherd.config.socket("shepherd"), ListAttempts())) == 1)
     shepherd.kill_shepherd()
     shepherd.relist()
     assert list(shepherd.known) == keys[:1]

@@ -12,6 +12,7 @@ from grass.api.task_token import job_secret
 from grass.wire.codec import builtins
 from grass.wire.membership import Member, Membership
 from node.runtime.process.client import ask
+from node.runtime.shepherd_messages import ListAttempts
 from tests.support.example_run import free_port
 from tests.support.node_run import NodeRun
 
@@ -87,7 +88,9 @@ class MembershipRun(NodeRun):
         return keys
 
     def pid(self, key: str) -> int:
-        [pid] = [each.pid for each in ask(self.config.socket("shepherd"), "list") if each.key == key and each.pid]
+        [pid] = [
+            each.pid for each in ask(self.config.socket("shepherd"), ListAttempts()) if each.key == key and each.pid
+        ]
         return int(pid)
 
     def out(self, key: str) -> str:

@@ -63,10 +63,10 @@ def test_written_anew_it_says_the_same_in_fewer_words(journal: Journal, path: Pa
     for _ in range(10):
         journal.write("i", "j/c.1/1")
         journal.write("f", ["j/c.1/1"])
-    before = {key: attempt.observed() for key, attempt in replay(path).attempts.items()}
+    before = {key: attempt.report() for key, attempt in replay(path).attempts.items()}
     size = path.stat().st_size
     journal.rewrite(replay(path).attempts.values())
-    assert {key: attempt.observed() for key, attempt in replay(path).attempts.items()} == before
+    assert {key: attempt.report() for key, attempt in replay(path).attempts.items()} == before
     assert path.stat().st_size < size
 
 

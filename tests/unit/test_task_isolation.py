@@ -28,6 +28,7 @@ from node.runtime.isolation.accounts import Accounts, comment
 from node.runtime.isolation.share_folder import beside, make_of_user, make_writable
 from node.runtime.isolation.view import (
     HIDDEN,
+    PROBE_USER,
     QUEUES,
     InShare,
     Job,
@@ -41,7 +42,6 @@ from node.runtime.isolation.view import (
     of_user,
     torn,
 )
-from node.runtime.protocol import PROBE_USER
 from node.runtime.spawn import CannotStartError
 from tests.support.templates import template
 

@@ -9,7 +9,7 @@ from node.agent.gpu_usage import Metered
 from node.agent.machine_usage import Interval
 from node.agent.task_processes import Used
 from node.agent.usage_ledger import TaskGpus, UsageLedger
-from node.runtime.protocol import Spent
+from node.runtime.shepherd_messages import Spent
 
 KEY = "j-00000001/a.0/1"
 ALL = Interval(2.0, 4.0, 100.0)

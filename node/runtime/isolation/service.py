@@ -1,11 +1,6 @@
 """What the shepherd does for others where users are isolated, and they may not: commands beside attempts, and removal.
 
-A client sends three descriptors with ``["beside", key, argv, env, tty]`` and gets ``["beside", pid]`` or ``["failed",
-code, message]``, later ``["ended", status]``. It may send ``["signal", number]``, and ``["kill"]``, which kills the
-session of the command, as its disconnection does. ``["remove", keys]`` removes scratch folders of ended attempts,
-``["remove_jobs", ids]`` what is left of jobs without attempts that run or wait. Both are answered with an empty list.
-``["give", key, user]`` makes the account of a user, and a scratch folder of it for a container, which is not an attempt
-of the shepherd; the answer is ``["account", uid]`` or ``["failed", code, message]``. Used by ``node.runtime.shepherd``.
+Used by ``node.runtime.shepherd``.
 """
 
 from __future__ import annotations
@@ -14,26 +9,41 @@ import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 
+from grass.model.exhaustive import assert_never
 from grass.model.key_text import is_attempt_key, job_of
 from node.runtime import proc
 from node.runtime.attempts import Attempt, Folders
-from node.runtime.frames import Message
 from node.runtime.isolation.tasks import IsolatedTasks
 from node.runtime.server import Client
+from node.runtime.shepherd_messages import (
+    Account,
+    AttemptList,
+    EndedBeside,
+    Failed,
+    GiveScratch,
+    KillBeside,
+    RemoveJobs,
+    RemoveScratch,
+    Reply,
+    RunBeside,
+    RunsBeside,
+    ServiceRequest,
+    SignalBeside,
+)
 from node.runtime.spawn import NOT_EXECUTABLE, CannotStartError
 
 _STREAMS = 3
 
 
 class IsolationService:
-    """Handles the messages above. At most one command for each client."""
+    """Handles each ``ServiceRequest``. At most one command for each client."""
 
     def __init__(
         self,
         tasks: IsolatedTasks,
         attempts: Mapping[str, Attempt],
         folders: Folders,
-        reply: Callable[[Client, object], None],
+        reply: Callable[[Client, Reply], None],
     ) -> None:
         self._tasks = tasks
         self._attempts = attempts
@@ -44,28 +54,26 @@ class IsolationService:
         self._removals: dict[int, set[str]] = {}
         """Pid of each removal of scratch folders → the folders of their jobs."""
 
-    def take(self, client: Client, message: Message) -> bool:
-        """Handle a message. Return False if it is none of these."""
-        match message:
-            case ["beside", str(key), argv, env, bool(tty)]:
-                self._start(client, key, argv, env, tty)
-            case ["signal", int(number)]:
+    def handle(self, client: Client, request: ServiceRequest) -> None:
+        match request:
+            case RunBeside():
+                self._start(client, request)
+            case SignalBeside(number):
                 for pid in self._of(client):
                     proc.signal_group(pid, number)
-            case ["kill"]:
+            case KillBeside():
                 self._kill(client)
-            case ["remove", keys]:
+            case RemoveScratch(keys):
                 self._remove(keys)
-                self._reply(client, ["list", []])
-            case ["give", str(key), str(user)]:
-                self._reply(client, self._given(key, user))
-            case ["remove_jobs", job_ids]:
+                self._reply(client, AttemptList([]))
+            case GiveScratch():
+                self._reply(client, self._given(request))
+            case RemoveJobs(job_ids):
                 here = {job_of(key) for key, attempt in self._attempts.items() if attempt.ended is None}
                 self._tasks.remove_jobs([job_id for job_id in job_ids if job_id not in here])
-                self._reply(client, ["list", []])
+                self._reply(client, AttemptList([]))
             case _:
-                return False
-        return True
+                assert_never(request)
 
     def reaped(self, pid: int, status: int) -> None:
         """Tell the client of a child that was reaped, if it was a command. ``status``: as from wait().
@@ -78,43 +86,44 @@ class IsolationService:
                 os.rmdir(folder)  # noqa: PTH106
         client = self._commands.pop(pid, None)
         if client is not None:
-            self._reply(client, ["ended", status])
+            self._reply(client, EndedBeside(status))
 
     def gone(self, client: Client) -> None:
         """Kill the command of a client that disconnected."""
         self._kill(client)
         self._commands = {pid: its for pid, its in self._commands.items() if its is not client}
 
-    def _start(self, client: Client, key: str, argv: list[str], env: dict[str, str], tty: bool) -> None:
+    def _start(self, client: Client, command: RunBeside) -> None:
         streams, client.descriptors = client.descriptors, []
-        attempt = self._attempts.get(key)
+        attempt = self._attempts.get(command.key)
         try:
             if attempt is None or attempt.pid is None or attempt.main_ended is not None or attempt.ended is not None:
                 raise CannotStartError(NOT_EXECUTABLE, "cannot start the command: its task does not run now")
-            if len(streams) != _STREAMS or not argv or self._of(client):
+            if len(streams) != _STREAMS or not command.argv or self._of(client):
                 raise CannotStartError(NOT_EXECUTABLE, "cannot start the command: the request is malformed")
-            pid = self._tasks.beside(attempt.pid, argv, env, streams, tty=tty)
+            pid = self._tasks.beside(attempt.pid, command.argv, command.env, streams, tty=command.tty)
         except CannotStartError as error:
-            self._reply(client, ["failed", error.code, str(error)])
+            self._reply(client, Failed(error.code, str(error)))
             return
         finally:
             for descriptor in streams:
                 os.close(descriptor)
         self._commands[pid] = client
-        self._reply(client, ["beside", pid])
+        self._reply(client, RunsBeside(pid))
 
     def _remove(self, keys: list[str]) -> None:
         ended = {scratch: self._folders.job(key) for key in keys if (scratch := self._ended_scratch(key))}
         if ended:
             self._removals[self._tasks.remove(list(ended))] = set(ended.values())
 
-    def _given(self, key: str, user: str) -> list[object]:
+    def _given(self, asked: GiveScratch) -> Account | Failed:
+        key = asked.key
         try:
             if key in self._attempts or self._ended_scratch(key) is None:
                 raise CannotStartError(NOT_EXECUTABLE, f"cannot start: {key!r} is not an attempt of a container")
-            return ["account", self._tasks.give(key, user)]
+            return Account(self._tasks.give(key, asked.user))
         except CannotStartError as error:
-            return ["failed", error.code, str(error)]
+            return Failed(error.code, str(error))
 
     def _of(self, client: Client) -> list[int]:
         return [pid for pid, its in self._commands.items() if its is client]

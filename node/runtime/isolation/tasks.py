@@ -7,7 +7,7 @@ import os
 import resource
 import signal
 import termios
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from selectors import BaseSelector
 
 from grass import clock
@@ -30,7 +30,7 @@ from node.runtime.isolation.starters import Starters
 from node.runtime.isolation.views import Views
 from node.runtime.keyrings import leave_session_keyring
 from node.runtime.out_of_memory import out_of_memory
-from node.runtime.protocol import Launch
+from node.runtime.shepherd_messages import LaunchLimits, ProcessLaunch
 from node.runtime.spawn import NOT_EXECUTABLE, CannotStartError, enter_folder, find_program
 
 MOST_PROCESSES = 2 * groups.MOST_PROCESSES
@@ -92,7 +92,9 @@ class IsolatedTasks:
         self._starters.prepare()
         self._views.make_spare()
 
-    def start(self, attempt: Attempt, launch: Launch, env: dict[str, str], scratch: str) -> int:
+    def start(
+        self, attempt: Attempt, launch: ProcessLaunch, bounds: LaunchLimits, env: dict[str, str], scratch: str
+    ) -> int:
         """Start the process of an attempt in its job's view, within its limits; return its pid.
 
         Raises CannotStartError.
@@ -110,7 +112,7 @@ class IsolatedTasks:
         streams = [os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)]
         try:
             streams += [os.open(self._folders.path(key, name), _OUTPUT, 0o600) for name in ("stdout", "stderr")]
-            memory, cpu = self._groups.memory(launch.memory), launch.cpu
+            memory, cpu = self._groups.memory(bounds.memory), bounds.cpu
             limits = self._groups.limits(memory, cpu)
             self._shared.add(key, memory)
             self._shared.limit(key, namespaces)
@@ -141,7 +143,7 @@ class IsolatedTasks:
         _give(scratch, account.uid)
         return account.uid
 
-    def beside(self, pid: int, argv: list[str], env: dict[str, str], streams: Sequence[int], *, tty: bool) -> int:
+    def beside(self, pid: int, argv: list[str], env: Mapping[str, str], streams: Sequence[int], *, tty: bool) -> int:
         """Start a command in the view and the folder of the process ``pid``, with its environment.
 
         ``env``: variables that it may lack. Raises CannotStartError.

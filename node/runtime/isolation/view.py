@@ -4,7 +4,8 @@ A task sees the machine's programs and devices, and of Grass its own job only. E
 bubblewrap, so programs of the machine give a task no rights of another user. In place of the share there is an empty
 folder in memory, into which only what the task may see is mounted. Nothing of the share is ever covered: the kernel
 detaches what is mounted on a name of a FUSE file system as soon as a look-up of that name fails, and would show
-what was below. Used by ``processes``, ``views``, ``node.agent.conditions`` and ``node.runtime.docker.share``.
+what was below. Used by ``processes``, ``views``, ``node.agent.conditions``, ``node.runtime.docker`` and
+``node.runtime.process.kind``.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ from typing import NamedTuple
 from grass.files import rights
 from grass.model.names import is_user_name
 from node.mounts import device, kind, newest, read_only
-from node.runtime.protocol import PROBE_USER
 
 PROGRAM = "bwrap"
 PACKAGE = "bubblewrap"
@@ -30,6 +30,8 @@ RUN = (
     "/run/udev",
 )
 """What programs need of /run: names of hosts, and devices. Sockets of engines and of other services stay outside."""
+PROBE_USER = ".probe"
+"""In place of a user: no user has this name. Where users are isolated, the trial of a node shows that this works."""
 QUEUES = "/dev/mqueue"
 """Where a machine shows message queues of POSIX as files."""
 OF_GRASS = ("logs", "images", "jobs")

@@ -29,7 +29,7 @@ from node.runtime.isolation.privilege import become_root, raised
 from node.runtime.isolation.processes import Namespaces
 from node.runtime.isolation.share_folder import NO_ANSWER, beside, make_of_user, make_writable
 from node.runtime.isolation.view import Shown
-from node.runtime.protocol import Launch
+from node.runtime.shepherd_messages import ProcessLaunch
 from node.runtime.spawn import NOT_EXECUTABLE, NOT_FOUND, CannotStartError, find_program
 
 _FEWER = "cd /proc/sys/kernel && { echo 1024 >msgmni; echo 32000 256000 500 32000 >sem; } 2>/dev/null"
@@ -57,7 +57,7 @@ class _Kept:
         namespace: Namespaces,
         made_of: tuple[object, ...],
         job: str,
-        launch: Launch,
+        launch: ProcessLaunch,
         shown: list[Shown],
         table: Changes,
         share: tuple[str, ...],
@@ -169,7 +169,7 @@ class Views:
         self._spare_from = 0.0
         """Steady time from which a spare one may be made."""
 
-    def of(self, job_id: str, launch: Launch) -> Namespaces:
+    def of(self, job_id: str, launch: ProcessLaunch) -> Namespaces:
         """Return the namespace of a job, which shows what it should. Raises CannotStartError."""
         own, read = f"{self._attempts}/{job_id}", f"{self._config.node_dir}/jobs/{job_id}"
         try:
@@ -208,7 +208,7 @@ class Views:
             if (kept := self._jobs.get(job_id)) is not None:
                 kept.give_up(targets)
 
-    def _made(self, job_id: str, launch: Launch, made_of: tuple[object, ...]) -> _Kept:
+    def _made(self, job_id: str, launch: ProcessLaunch, made_of: tuple[object, ...]) -> _Kept:
         namespace = self._empty()
         try:
             folders = view.of_job(self._node, self._job(job_id))
@@ -249,7 +249,7 @@ class Views:
         if lost := kept.torn(self._share_mounts()):
             raise OSError(errno.EIO, "the share was lost while it was mounted there", lost[0].target)
 
-    def _of_running(self, job_id: str, launch: Launch, made_of: tuple[object, ...]) -> _Kept | None:
+    def _of_running(self, job_id: str, launch: ProcessLaunch, made_of: tuple[object, ...]) -> _Kept | None:
         """Return the view of a running task of the job, which may be torn."""
         local = [f"{self._attempts}/{job_id}", f"{self._config.node_dir}/jobs/{job_id}"]
         for pid in self._running.pop(job_id, ()):
@@ -335,7 +335,7 @@ class Views:
                 os.chmod(path, 0o1777)  # noqa: PTH101, S103 (as /tmp is; seen by one job)
         return view.Job(f"{self._attempts}/{job_id}", f"{self._config.node_dir}/jobs/{job_id}", tmp, var_tmp)
 
-    def _in_share(self, job_id: str, launch: Launch) -> list[Shown]:
+    def _in_share(self, job_id: str, launch: ProcessLaunch) -> list[Shown]:
         """Return what a job sees of the share, after making what it may write. May wait for the share.
 
         Raises OSError: the share does not answer.

@@ -16,8 +16,18 @@ from typing import Protocol
 
 from grass.errors import CommandNotExecutableError, CommandNotFoundError, UnreachableError
 from node.runtime import proc
-from node.runtime.frames import READ, Lines, pack
+from node.runtime.frames import READ, Lines
 from node.runtime.keyrings import leave_session_keyring
+from node.runtime.shepherd_messages import (
+    EndedBeside,
+    Failed,
+    KillBeside,
+    RunBeside,
+    RunsBeside,
+    SignalBeside,
+    pack,
+    unpack_reply,
+)
 from node.runtime.spawn import NOT_FOUND
 
 _START_SECONDS = 10.0
@@ -108,7 +118,7 @@ class Child:
 
 
 class OfShepherd:
-    """A child of the shepherd, beside an isolated attempt (``node.runtime.isolation.beside``).
+    """A child of the shepherd, beside an isolated attempt (``node.runtime.isolation.service``).
 
     Raises CommandNotFoundError, CommandNotExecutableError, UnreachableError.
     """
@@ -123,7 +133,7 @@ class OfShepherd:
         try:
             self._connection.settimeout(_START_SECONDS)
             self._connection.connect(str(path))
-            request = memoryview(pack(["beside", key, argv, dict(extra), tty]))
+            request = memoryview(pack(RunBeside(key, argv, dict(extra), tty)))
             sent = socket.send_fds(self._connection, [request], list(streams))
             self._connection.sendall(request[sent:])
             self._started(argv[0])
@@ -146,12 +156,12 @@ class OfShepherd:
 
     def _take(self, data: bytes) -> None:
         for message in self._lines.feed(data):
-            match message:
-                case ["failed", int(code), str(text)]:
+            match unpack_reply(message):
+                case Failed(code, text):
                     raise (CommandNotFoundError if code == NOT_FOUND else CommandNotExecutableError)(text)
-                case ["beside", int(pid)]:
+                case RunsBeside(pid):
                     self.pid = pid
-                case ["ended", int(status)]:
+                case EndedBeside(status):
                     self._status = status
 
     def fileno(self) -> int:
@@ -184,12 +194,12 @@ class OfShepherd:
     def signal(self, number: int) -> None:
         if not self.ended():
             with suppress(OSError):
-                self._connection.sendall(pack(["signal", number]))
+                self._connection.sendall(pack(SignalBeside(number)))
 
     def kill(self) -> None:
         if not self.ended():
             with suppress(OSError):
-                self._connection.sendall(pack(["kill"]))
+                self._connection.sendall(pack(KillBeside()))
 
     def close(self) -> None:
         self._connection.close()

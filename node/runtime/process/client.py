@@ -11,7 +11,7 @@ import logging
 import os
 import select
 import socket
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,10 +19,35 @@ from grass import clock
 from grass.backoff import Backoff
 from grass.errors import UnreachableError
 from grass.model.reasons import Reason, ReasonCode
-from node.runtime.frames import READ, Lines, Message, Outbox, pack
+from node.runtime.frames import READ, Lines, Outbox
 from node.runtime.process.hung_shepherd import continue_guard, guard_of, kill_hung_shepherd, peer_pid
 from node.runtime.process.silence import Silence
-from node.runtime.protocol import Launch, Listed, Observed, RuntimeEvent, Spent, Start, Stop
+from node.runtime.protocol import Launch, Listed, Observed, RuntimeEvent, Start, Stop
+from node.runtime.shepherd_messages import (
+    Account,
+    AttemptEvents,
+    AttemptList,
+    AttemptReport,
+    DropLaunches,
+    Failed,
+    ForgetAttempts,
+    GiveScratch,
+    LaunchLimits,
+    ListAttempts,
+    NewAttempt,
+    Ping,
+    ProcessLaunch,
+    RemoveJobs,
+    RemoveScratch,
+    Reply,
+    Request,
+    StartAttempts,
+    StopAttempts,
+    StopOrder,
+    WatchAttempts,
+    pack,
+    unpack_reply,
+)
 from node.runtime.spawn import CannotStartError
 
 _FIRST_RETRY, _LONGEST_RETRY = 0.02, 0.5
@@ -58,7 +83,7 @@ class ProcessRuntime:
         self._launches: dict[str, Launch] = {}
         self._sent_launches: set[str] = set()
         """Keys of launches that this connection has sent."""
-        self._unsent: list[Message] = []
+        self._unsent: list[Request] = []
         """Goes with the next messages: every message wakes the shepherd, which may be starting a task."""
         self._has_unknown_launches = False
         """The shepherd has waiting attempts, and so launches that an earlier connection sent."""
@@ -80,20 +105,21 @@ class ProcessRuntime:
         gone = [name for name in launches if self._launches.pop(name, None)]
         self._sent_launches.difference_update(gone)
         if gone:
-            self._unsent.append(["drop", gone])
+            self._unsent.append(DropLaunches(gone))
 
     def start(self, starts: list[Start]) -> None:
         fresh = {start.launch for start in starts} - self._sent_launches
         messages = [message for name in fresh for message in _definition(name, self._launches[name])]
         if self._connection is not None:
             self._sent_launches |= fresh
-        self._send([*messages, ["start", [[start.key, start.launch, start.env] for start in starts]]])
+        self._send([*messages, StartAttempts([NewAttempt(start.key, start.launch, start.env) for start in starts])])
 
     def stop(self, stops: list[Stop]) -> None:
-        self._send([["stop", [[key, grace, reason and reason.to_wire()] for key, grace, reason in stops]]])
+        orders = [StopOrder(key, grace, reason.to_wire() if reason else None) for key, grace, reason in stops]
+        self._send([StopAttempts(orders)])
 
     def forget(self, keys: list[str]) -> None:
-        self._send([["forget", keys]])
+        self._send([ForgetAttempts(keys)])
 
     def receive(self) -> list[RuntimeEvent]:
         if self._connection is None and self._due is not None and clock.steady() >= self._due:
@@ -120,16 +146,18 @@ class ProcessRuntime:
         self._silence.received()
         happened: list[RuntimeEvent] = []
         for message in self._lines.feed(data):
-            match message:
-                case ["list", attempts]:
+            match unpack_reply(message):
+                case AttemptList(attempts):
                     self._retry.reset()
                     self._forget_guard()
                     self._guard = guard_of(self._connection)
                     listed = [_observed(attempt) for attempt in attempts]
                     self._has_unknown_launches = any(each.pid is None and each.ended is None for each in listed)
                     happened.append(Listed(listed))
-                case ["events", attempts]:
+                case AttemptEvents(attempts):
                     happened += [_observed(attempt) for attempt in attempts]
+                case None:
+                    log.warning("ignored an unknown message of the shepherd: %.200r", message)
         return happened
 
     def fileno(self) -> int:
@@ -172,7 +200,7 @@ class ProcessRuntime:
         self._unsent.clear()
         self._due = None
         self._poll.register(connection.fileno(), select.EPOLLIN)
-        self._send([["watch"]])
+        self._send([WatchAttempts()])
 
     def _disconnect(self) -> None:
         if self._connection is not None:
@@ -183,7 +211,7 @@ class ProcessRuntime:
 
     def _watch_over(self, now: float) -> None:
         if self._silence.check(now):
-            self._send([["ping"]])
+            self._send([Ping()])
         if self._silence.of_peer >= self._patience.kill and self._connection is not None:
             if kill_hung_shepherd(self._connection):
                 log.error(
@@ -203,7 +231,7 @@ class ProcessRuntime:
             os.close(self._guard)
         self._guard = None
 
-    def _send(self, messages: list[Message]) -> None:
+    def _send(self, messages: list[Request]) -> None:
         if self._outbox is None:
             return
         unsent, self._unsent = self._unsent, []
@@ -220,31 +248,30 @@ class ProcessRuntime:
         self._poll.modify(self._connection.fileno(), wanted)
 
 
-def _definition(name: str, launch: Launch) -> list[Message]:
-    """Return the messages that define a launch: the fields that the shepherd uses. One of an earlier version takes no
-    limits, which therefore have a message of their own."""
-    owner: list[object] = (
-        [launch.user, launch.awaited] if launch.user else []
-    )  # a shepherd of an earlier version isolates nobody
-    if launch.user and launch.read_only_data:
-        owner.append(True)
-    defined = ["launch", name, launch.argv, launch.env, launch.cwd, launch.grace, launch.width, *owner]
-    return [defined, ["limits", name, launch.cpu, launch.memory]] if launch.user else [defined]
+def _definition(name: str, launch: Launch) -> list[Request]:
+    """Return the messages that define a launch. A shepherd of an earlier version takes no limits with it, which
+    therefore have a message of their own."""
+    defined = ProcessLaunch(name, launch.argv, launch.env, launch.cwd, launch.grace, launch.width)
+    if not launch.user:
+        return [defined]
+    owned = defined._replace(user=launch.user, awaited=launch.awaited, read_only_data=launch.read_only_data)
+    return [owned, LaunchLimits(name, launch.cpu, launch.memory)]
 
 
-def _observed(attempt: Message) -> Observed:
-    key, pid, started, since, stopping, ended, code, number, reason, sizes, *rest = attempt
-    spent = Spent(*rest[0]) if rest and rest[0] else None  # a shepherd of an earlier version sends none
-    why = Reason.from_wire(reason) if reason is not None else None
-    return Observed(key, pid, started, since, stopping, ended, code, number, why, sizes, spent)
+def _observed(report: AttemptReport) -> Observed:
+    reason = None if report.reason is None else Reason.from_wire(report.reason)
+    return Observed(*report[:8], reason, report.sizes, report.spent)
 
 
-def ask(path: Path, *message: object, seconds: float = 5.0) -> list[Observed]:
-    """Send one request and wait for the list that answers it: ``ask(path, "list")``. For programs without a loop.
+def ask(path: Path, request: ListAttempts | RemoveScratch | RemoveJobs, seconds: float = 5.0) -> list[Observed]:
+    """Send one request and wait for the list that answers it. For programs without a loop.
 
     Raises UnreachableError.
     """
-    return [_observed(attempt) for attempt in _answer(path, message, ("list",), seconds)[1]]
+    for reply in _replies(path, request, seconds):
+        if isinstance(reply, AttemptList):
+            return [_observed(attempt) for attempt in reply.attempts]
+    raise _closed(path)
 
 
 def ask_account(path: Path, key: str, user: str, seconds: float = 20.0) -> int:
@@ -252,27 +279,28 @@ def ask_account(path: Path, key: str, user: str, seconds: float = 20.0) -> int:
 
     Raises UnreachableError, CannotStartError.
     """
-    match _answer(path, ("give", key, user), ("account", "failed"), seconds):
-        case ["account", int(uid)]:
-            return uid
-        case ["failed", int(code), str(text)]:
-            raise CannotStartError(code, text)
-        case other:
-            raise UnreachableError(f"the shepherd at {path} gave a strange answer: {other!r}")
+    for reply in _replies(path, GiveScratch(key, user), seconds):
+        match reply:
+            case Account(uid):
+                return uid
+            case Failed(code, text):
+                raise CannotStartError(code, text)
+    raise _closed(path)
 
 
-def _answer(path: Path, message: Sequence[object], words: Sequence[str], seconds: float) -> Message:
-    """Send one request and return the first message that begins with one of ``words``. Raises UnreachableError."""
+def _replies(path: Path, request: Request, seconds: float) -> Iterator[Reply | None]:
+    """Send one request; yield what comes back until the shepherd closes the connection. Raises UnreachableError."""
     lines = Lines()
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
             connection.settimeout(seconds)
             connection.connect(str(path))
-            connection.sendall(pack(message))
+            connection.sendall(pack(request))
             while data := connection.recv(READ):
-                for reply in lines.feed(data):
-                    if reply[0] in words:
-                        return reply
+                yield from map(unpack_reply, lines.feed(data))
     except (OSError, ValueError) as error:
         raise UnreachableError(f"the shepherd does not answer at {path}: {error}") from error
-    raise UnreachableError(f"the shepherd at {path} closed the connection")
+
+
+def _closed(path: Path) -> UnreachableError:
+    return UnreachableError(f"the shepherd at {path} closed the connection")

@@ -11,12 +11,14 @@ from functools import partial
 from grass import clock
 from grass.config import ClusterConfig
 from grass.errors import ConflictError, GrassError, NotFoundError
+from node.runtime.isolation.view import PROBE_USER
 from node.runtime.kind import Execution, RuntimeKind, SignedOff, Trial
 from node.runtime.process.beside import Child, OfShepherd
 from node.runtime.process.client import ProcessRuntime, ask
 from node.runtime.process.execution import ProcessExecution, StartBeside
-from node.runtime.protocol import PROBE_USER, Launch
+from node.runtime.protocol import Launch
 from node.runtime.reach import HostReach
+from node.runtime.shepherd_messages import ListAttempts
 
 _GLANCE = 0.2
 _NVML = "import pynvml as n; n.nvmlInit(); print(n.nvmlDeviceGetCount())"
@@ -64,7 +66,7 @@ class IsolatedInside:
 
 
 def _pid(config: ClusterConfig, key: str) -> int:
-    for attempt in ask(config.socket("shepherd"), "list"):
+    for attempt in ask(config.socket("shepherd"), ListAttempts()):
         if attempt.key == key:
             if attempt.pid is None or attempt.ended is not None:
                 raise ConflictError(f"attempt {key} does not run now")
