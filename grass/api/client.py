@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from grass import clock, environment
 from grass.api.event_calls import EventCalls
@@ -37,6 +37,9 @@ from grass.model.key_text import task_parts
 from grass.model.lifecycle import TaskState
 from grass.model.names import is_name
 from grass.wire.codec import builtins
+
+if TYPE_CHECKING:
+    from grass.wire.status_views import StatusView
 
 __all__ = ["ApiClient", "Document", "View"]
 
@@ -339,10 +342,12 @@ class ApiClient(OperationCalls, ScheduleCalls, EventCalls, NodeCalls, UserCalls,
                 source,
             )
 
-    def status(self) -> View:
+    def status(self) -> StatusView:
         """Return the cluster's name and version, the calling user, and the numbers of jobs and nodes by state. Raises
         UnreachableError."""
-        return self._get("/v1/status")
+        from grass.wire.status_views import STATUS
+
+        return self._get("/v1/status", STATUS)
 
     def _shell(self) -> dict[str, str]:
         """Return the variables of this shell that tasks get. They do not leave this machine."""

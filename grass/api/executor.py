@@ -196,8 +196,8 @@ class Executor(StandardExecutor):
     def _workers(self, items: int) -> int:
         if self._max_workers is not None or not items:
             return self._max_workers or 1
-        ready = [node for node in self._client.nodes() if node["state"] == NodeState.READY and node["resources"]]
-        cores = sum(node["resources"]["cpu"] for node in ready) / 1000
+        ready = [node for node in self._client.nodes() if node.state == NodeState.READY]
+        cores = sum(node.resources.cpu for node in ready if node.resources) / 1000
         return max(1, int(cores // self._cpu)) if self._cpu else max(1, int(cores))
 
     def _gather(self) -> None:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from grass.api.requests import Requests
-from grass.api.transport import View
+
+if TYPE_CHECKING:
+    from grass.wire.image_views import ImageView
 
 
 class FileCalls(Requests):
@@ -39,19 +42,22 @@ class FileCalls(Requests):
         pulled = Pulled(self.folder / FOLDER)
         return transfers.pull(access_in(self.folder), remote, Path(local), _silent, pulled, force=force)
 
-    def sign_off_image(self, name: str, digest: str, programs: Sequence[str] | None = None) -> View:
+    def sign_off_image(self, name: str, digest: str, programs: Sequence[str] | None = None) -> ImageView:
         """Let nodes load the image ``name`` only with this digest (64 hexadecimal digits, of its configuration).
 
         ``programs``: those of frameworks on its PATH, so that a job that needs others is refused; None: not known.
         Raises InputError, NotAllowedError.
         """
-        return self._post(
-            "/v1/images", {"name": name, "digest": digest, "programs": None if programs is None else [*programs]}
-        )
+        from grass.wire.image_views import IMAGE
 
-    def forget_image(self, name: str) -> View:
+        known = None if programs is None else [*programs]
+        return self._post("/v1/images", {"name": name, "digest": digest, "programs": known}, IMAGE)
+
+    def forget_image(self, name: str) -> ImageView:
         """Forget the digest of a removed image. Raises NotFoundError."""
-        return self._post("/v1/images/forget", {"name": name})
+        from grass.wire.image_views import IMAGE
+
+        return self._post("/v1/images/forget", {"name": name}, IMAGE)
 
 
 def _silent(progress: object) -> None:

@@ -28,6 +28,9 @@ from grass.api.signing import seal_unsigned_request
 from grass.api.transport import Sealed, Transport, View, with_query
 from grass.entropy import request_id
 from grass.errors import GrassError, NotAllowedError, UnreachableError
+from grass.wire.join_views import CERTIFICATE, JOINED, CertificateView, JoinedView
+from grass.wire.node_views import NODE_REACHED, NODE_WAITED, NodeReached, NodeWaited
+from grass.wire.user_views import OWN_KEY, OwnKeyView
 
 _KEY_SECONDS = 5.0
 _NODE_SECONDS = 10.0
@@ -50,40 +53,37 @@ class JoinClient:
     def close(self) -> None:
         self._transport.close()
 
-    def join(self, body: View) -> View:
+    def join(self, body: View) -> JoinedView:
         """Join, or check whether joining is possible (``master/api/joins.py``). May repeat a ``join_id``."""
-        answer: View = self._transport.call("POST", "/v1/join", body, wait=_NODE_SECONDS)
-        return answer
+        return JOINED.convert(self._transport.call("POST", "/v1/join", body, wait=_NODE_SECONDS))
 
-    def log_in(self, body: View) -> View:
+    def log_in(self, body: View) -> OwnKeyView:
         """Register a user's key with an invitation. May be repeated with the same key."""
-        answer: View = self._transport.call("POST", "/v1/login", body)
-        return answer
+        return OWN_KEY.convert(self._transport.call("POST", "/v1/login", body))
 
-    def wait(self, node: str, token: str, seen: str | None, timeout: float) -> View:
-        """Return ``{"node", "mark", "pause"}`` as soon as the mark differs from ``seen``, or time is up."""
-        return self._ask("GET", node, {"timeout": f"{timeout:.3f}", "seen": seen}, {"token": token}, wait=timeout)
+    def wait(self, node: str, token: str, seen: str | None, timeout: float) -> NodeWaited:
+        """Return the node as soon as its mark differs from ``seen``, or time is up."""
+        query = {"timeout": f"{timeout:.3f}", "seen": seen}
+        return NODE_WAITED.convert(self._ask("GET", node, query, {"token": token}, wait=timeout))
 
-    def reach(self, node: str, token: str) -> View:
-        """Return ``{"address", "error"}``: why the master cannot reach the node's API there now; None: it can."""
-        return self._ask("GET", node, {}, {"token": token}, "/reach", _NODE_SECONDS)
+    def reach(self, node: str, token: str) -> NodeReached:
+        """Return why the master cannot reach the node's API now, if it cannot."""
+        return NODE_REACHED.convert(self._ask("GET", node, {}, {"token": token}, "/reach", _NODE_SECONDS))
 
-    def certificate(self, node: str, token: str, request: str) -> View:
-        """Return ``{"certificate", "authority", "redis"}`` for a certificate request of the node."""
+    def certificate(self, node: str, token: str, request: str) -> CertificateView:
+        """Return the certificate for a certificate request of the node."""
         target = f"/v1/join/{quote(node, safe='')}/certificate"
-        answer: View = self._transport.call("POST", target, {"token": token, "request": request})
-        return answer
+        return CERTIFICATE.convert(self._transport.call("POST", target, {"token": token, "request": request}))
 
-    def leave(self, node: str, token: str, *, force: bool = False) -> View:
+    def leave(self, node: str, token: str, *, force: bool = False) -> NodeWaited:
         """Remove the node from the cluster."""
-        return self._ask("DELETE", node, {"timeout": "0"}, {"token": token, "force": force})
+        return NODE_WAITED.convert(self._ask("DELETE", node, {"timeout": "0"}, {"token": token, "force": force}))
 
     def _ask(
         self, method: str, node: str, query: Mapping[str, str | None], body: View, more: str = "", wait: float = 0.0
-    ) -> View:
+    ) -> object:
         target = with_query(f"/v1/join/{quote(node, safe='')}{more}", query)
-        answer: View = self._transport.call(method, target, body, wait=wait)
-        return answer
+        return self._transport.call(method, target, body, wait=wait)
 
 
 def open_join_client(

@@ -10,24 +10,25 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from grass.api.invitation import Invitation
 from grass.api.join_client import open_join_client
 from grass.api.keyring import ClientKeys, load_client, load_profile, save_profile, user_key
 from grass.api.login_invitation import LoginInvitation
-from grass.api.transport import Transport, View
+from grass.api.transport import Transport
 from grass.errors import ConflictError, NotAllowedError
 from grass.files.access import FilesAccess
 from grass.files.key import FILES_KEY, files_key
 from grass.hosts.ssh import KNOWN_HOSTS, host_id
+from grass.wire.status_views import STATUS
+from grass.wire.user_views import OWN_KEY, FilesOffer, OwnKeyView
 
 _ROTATING = "rotating"
 
 
-def log_in(invitation: LoginInvitation, folder: Path) -> View:
+def log_in(invitation: LoginInvitation, folder: Path) -> OwnKeyView:
     """Register this machine's key with an invitation, and write the files of ``client``. Return the user's view.
 
     ``folder``: the cluster's, which has no client yet. Raises NotAllowedError (invitation used or expired, or another
@@ -44,7 +45,7 @@ def log_in(invitation: LoginInvitation, folder: Path) -> View:
         jwk = user_key(client)
         body = {"user": invitation.user, "secret": invitation.secret, "key": jwk, "files_key": files_key(client)}
         view = access.log_in(body)
-        _save_files_access(client, view)
+        _save_files_access(client, view.files)
         save_profile(client, replace(access.profile, user=invitation.user, key_id=str(jwk["kid"])), access.master)
     except (NotAllowedError, ConflictError):
         if made:
@@ -55,58 +56,68 @@ def log_in(invitation: LoginInvitation, folder: Path) -> View:
     return view
 
 
-def rotate_key(folder: Path) -> View:
+@dataclass(frozen=True)
+class Accepted:
+    """What is known of the caller whose new key the master had accepted before."""
+
+    name: str
+    role: str
+    state: str = "active"
+
+
+def rotate_key(folder: Path) -> OwnKeyView | Accepted:
     """Replace this user's keys by new ones, and return the user's view. Raises the errors of a call."""
     client = folder / "client"
     draft = client / _ROTATING
-    if draft.exists() and (view := _accepted(draft)) is not None:
+    if draft.exists() and (found := _accepted(draft)) is not None:
         _adopt(client, draft)
-        return view
+        return found
     shutil.rmtree(draft, ignore_errors=True)
     jwk = user_key(draft)
     body = {"key": jwk, "files_key": files_key(draft)}
     profile = replace(load_profile(client), key_id=str(jwk["kid"]))
     save_profile(draft, profile, json.loads((client / "master.pub.json").read_text()))
     try:
-        view = _exchange(load_client(client), lambda transport: transport.call("POST", "/v1/own-key", body))
+        view = OWN_KEY.convert(
+            _exchange(load_client(client), lambda transport: transport.call("POST", "/v1/own-key", body))
+        )
     except NotAllowedError:
         # A reply may have been lost: the master has the new key then, and refuses the old one.
         if (found := _accepted(draft)) is None:
             shutil.rmtree(draft)
             raise
-        view = found
-    _save_files_access(client, view)
+        _adopt(client, draft)
+        return found
+    _save_files_access(client, view.files)
     _adopt(client, draft)
     return view
 
 
-def _save_files_access(client: Path, view: View) -> None:
+def _save_files_access(client: Path, offer: FilesOffer | None) -> None:
     """Note how this machine reaches the files of the cluster. A cluster on one machine has no files over SSH."""
-    offer = view.get("files")
     if offer is None:
         return
     known = client / KNOWN_HOSTS
-    line = f"{host_id(offer['address'], offer['port'])} {offer['host_key']}\n"
+    line = f"{host_id(offer.address, offer.port)} {offer.host_key}\n"
     if not known.exists() or line not in known.read_text():
         with known.open("a") as file:
             file.write(line)
-    FilesAccess(offer["address"], offer["port"], offer["user"], str(client / FILES_KEY), str(known)).save(client)
+    FilesAccess(offer.address, offer.port, offer.user, str(client / FILES_KEY), str(known)).save(client)
 
 
-def _accepted(draft: Path) -> View | None:
-    """Return the user's view if the master knows the new key."""
+def _accepted(draft: Path) -> Accepted | None:
+    """Return the user if the master knows the new key."""
     try:
-        status = _exchange(load_client(draft), lambda transport: transport.call("GET", "/v1/status"))
+        status = STATUS.convert(_exchange(load_client(draft), lambda transport: transport.call("GET", "/v1/status")))
     except NotAllowedError:
         return None
-    return {"name": status["user"], "role": status["role"], "state": "active"}
+    return Accepted(status.user, status.role)
 
 
-def _exchange(keys: ClientKeys, call: Callable[[Transport], Any]) -> View:
+def _exchange(keys: ClientKeys, call: Callable[[Transport], object]) -> object:
     transport = Transport(keys)
     try:
-        answer: View = call(transport)
-        return answer
+        return call(transport)
     finally:
         transport.close()
 

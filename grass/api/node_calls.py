@@ -2,82 +2,111 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from grass import clock
 from grass.api.requests import Requests, path_of, quoted
 from grass.api.transport import View, with_query
 from grass.wire.waits import LONGEST_WAIT
 
+if TYPE_CHECKING:
+    from grass.wire.join_views import JoinedView, JoinTerms, JoinTokenRow, JoinTokenView
+    from grass.wire.node_views import NodeAccepted, NodeView, NodeWaited
+
 
 class NodeCalls(Requests):
     """Nodes, and the tokens with which machines join."""
 
-    def nodes(self) -> list[View]:
+    def nodes(self) -> list[NodeView]:
         """Return all nodes. ``resources``, ``free``: cpu in thousandths of a core, memory and disk in bytes, gpu in
         thousandths of a device; times are seconds since the epoch. Raises UnreachableError."""
-        found: list[View] = self._get("/v1/nodes")["nodes"]
-        return found
+        from grass.wire.node_views import NODES
 
-    def node(self, name: str) -> View:
+        return list(self._get("/v1/nodes", NODES).nodes)
+
+    def node(self, name: str) -> NodeView:
         """Return one node, as ``nodes`` does. Raises NotFoundError."""
-        return self._get(path_of("nodes", name))
+        from grass.wire.node_views import NODE
 
-    def cordon(self, node: str) -> View:
+        return self._get(path_of("nodes", name), NODE)
+
+    def cordon(self, node: str) -> NodeAccepted:
         """Let a node take no new tasks. Raises NotFoundError.
 
         ``node`` of the result is the node's view before the change; ``mark`` is for ``watch_node``.
         """
-        return self._post(path_of("nodes", node, "cordon"), {})
+        from grass.wire.node_views import NODE_ACCEPTED
 
-    def uncordon(self, node: str) -> View:
+        return self._post(path_of("nodes", node, "cordon"), {}, NODE_ACCEPTED)
+
+    def uncordon(self, node: str) -> NodeAccepted:
         """Let a node take tasks again, also after a drain. Returns what ``cordon`` returns. Raises NotFoundError."""
-        return self._post(path_of("nodes", node, "uncordon"), {})
+        from grass.wire.node_views import NODE_ACCEPTED
 
-    def drain(self, node: str, deadline: float | None = None) -> View:
+        return self._post(path_of("nodes", node, "uncordon"), {}, NODE_ACCEPTED)
+
+    def drain(self, node: str, deadline: float | None = None) -> NodeAccepted:
         """Let a node take no new tasks, and move its tasks elsewhere after ``deadline`` seconds (None: wait for their
         end). Returns what ``cordon`` returns. Raises NotFoundError."""
-        return self._post(path_of("nodes", node, "drain"), {"deadline": deadline})
+        from grass.wire.node_views import NODE_ACCEPTED
 
-    def remove_node(self, node: str, force: bool = False) -> View:
+        return self._post(path_of("nodes", node, "drain"), {"deadline": deadline}, NODE_ACCEPTED)
+
+    def remove_node(self, node: str, force: bool = False) -> NodeAccepted:
         """Remove a node once it is empty. ``force``: now, even if it does not answer; its tasks are placed
         elsewhere. Returns what ``cordon`` returns. Raises NotFoundError."""
-        return self._post(path_of("nodes", node, "remove"), {"force": force})
+        from grass.wire.node_views import NODE_ACCEPTED
 
-    def watch_node(self, node: str, seen: str | None, timeout: float = LONGEST_WAIT) -> View:
+        return self._post(path_of("nodes", node, "remove"), {"force": force}, NODE_ACCEPTED)
+
+    def watch_node(self, node: str, seen: str | None, timeout: float = LONGEST_WAIT) -> NodeWaited:
         """Wait until the mark of a node differs from ``seen``, for ``timeout`` seconds at most (25).
 
         ``node`` of the result is None once it is gone. Raises NotFoundError for a name that no node ever had.
         """
+        from grass.wire.node_views import NODE_WAITED
+
         wait = min(timeout, LONGEST_WAIT)
         target = with_query(path_of("nodes", node, "wait"), {"seen": seen, "timeout": f"{wait:.3f}"})
-        answer: View = self._transport.call("GET", target, wait=wait)
-        clock.sleep(min(answer["pause"], timeout))
+        answer = NODE_WAITED.convert(self._transport.call("GET", target, wait=wait))
+        clock.sleep(min(answer.pause, timeout))
         return answer
 
-    def join_token(self, name: str | None = None, expires: float = 3600.0, uses: int = 1) -> View:
+    def join_token(self, name: str | None = None, expires: float = 3600.0, uses: int = 1) -> JoinTokenView:
         """Issue a token with which machines join. Raises ConflictError if a node ``name`` exists.
 
         ``name``: only a node with this name may join. ``expires``: seconds from now; in the result, seconds since the
         epoch. ``uses``: how many machines may join with it.
         """
-        return self._post("/v1/join-tokens", {"name": name, "expires": expires, "uses": uses})
+        from grass.wire.join_views import JOIN_TOKEN
 
-    def join_terms(self) -> View:
+        return self._post("/v1/join-tokens", {"name": name, "expires": expires, "uses": uses}, JOIN_TOKEN)
+
+    def join_terms(self) -> JoinTerms:
         """Return the content of a join token without its secret. Raises NotAllowedError: not an administrator."""
-        return self._get("/v1/join-terms")
+        from grass.wire.join_views import JOIN_TERMS
 
-    def join_check(self, body: View) -> View:
+        return self._get("/v1/join-terms", JOIN_TERMS)
+
+    def join_check(self, body: View) -> JoinedView:
         """Check whether a machine could join: the answer of a join with ``check``, without a token.
 
         Raises ConflictError or InputError with the reason if it could not.
         """
-        return self._post("/v1/join-terms", {name: body[name] for name in ("name", "facts", "node", "password")})
+        from grass.wire.join_views import JOINED
 
-    def join_tokens(self) -> list[View]:
+        return self._post(
+            "/v1/join-terms", {name: body[name] for name in ("name", "facts", "node", "password")}, JOINED
+        )
+
+    def join_tokens(self) -> list[JoinTokenRow]:
         """Return the join tokens, without their secrets. Raises NotAllowedError: not an administrator."""
-        found: list[View] = self._get("/v1/join-tokens")["tokens"]
-        return found
+        from grass.wire.join_views import JOIN_TOKENS
 
-    def revoke_join_token(self, token: str) -> View:
+        return list(self._get("/v1/join-tokens", JOIN_TOKENS).tokens)
+
+    def revoke_join_token(self, token: str) -> JoinTokenRow:
         """Revoke a join token by its id. Nodes that joined with it stay. Raises NotFoundError."""
-        revoked: View = self._delete(f"/v1/join-tokens/{quoted('join token', token)}")
-        return revoked
+        from grass.wire.join_views import JOIN_TOKEN_ROW
+
+        return self._delete(f"/v1/join-tokens/{quoted('join token', token)}", JOIN_TOKEN_ROW)

@@ -12,26 +12,27 @@ from grass.api.transport import View
 
 if TYPE_CHECKING:
     from grass.api.client import ApiClient
+    from grass.wire.event_views import EventView
 
 _CLOCKS_DIFFER = 60.0
 """Seconds by which the clock of redis, which numbers the events, may be behind that of the master."""
 
 
-def events_of_run(client: ApiClient, job: View, limit: int) -> list[View]:
+def events_of_run(client: ApiClient, job: View, limit: int) -> list[EventView]:
     """Return the newest ``limit`` events of a run, oldest first, from its submission to its end."""
     name, begin, end = job["name"], job["submitted"], job["ended"]
     if end is None:
         return [event for event in client.events(job=name, limit=limit, since=begin) if _is_of(event, job)]
-    found: list[View] = []
+    found: list[EventView] = []
     before: str | None = f"{int((end + _CLOCKS_DIFFER) * 1000)}-0"
     while before is not None and len(found) < limit:
         page = client.older_events(before, limit, name, since=begin)
-        found = [*(event for event in page["events"] if _is_of(event, job)), *found]
-        before = page["before"]
+        found = [*(event for event in page.events if _is_of(event, job)), *found]
+        before = page.before
     return found[-limit:]
 
 
-def _is_of(event: View, job: View) -> bool:
-    if event.get("run"):
-        return bool(event["run"] == job["id"])
-    return bool(job["submitted"] <= event["time"] and (job["ended"] is None or event["time"] <= job["ended"]))
+def _is_of(event: EventView, job: View) -> bool:
+    if event.run:
+        return bool(event.run == job["id"])
+    return bool(job["submitted"] <= event.time and (job["ended"] is None or event.time <= job["ended"]))

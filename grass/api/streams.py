@@ -10,7 +10,9 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from msgspec import UNSET, UnsetType
 
 from grass import clock
 from grass.api.plain import plain_scalar
@@ -19,6 +21,11 @@ from grass.errors import InputError, WaitTimeoutError
 from grass.model.amounts import show_memory
 from grass.model.lifecycle import JobState
 from grass.wire.waits import LONGEST_STREAM
+
+if TYPE_CHECKING:
+    from grass.api.client_views import EventPage
+    from grass.wire.codec import Form
+    from grass.wire.status_views import ChangePiece
 
 _FOR_EVER = 1e9
 """Seconds; longer timeouts count as this."""
@@ -43,26 +50,43 @@ def event_query(
     return {"job": job, "node": node, "user": user, "kind": kinds or None, "since": since, "text": text}
 
 
-def events_before(transport: Transport, query: Mapping[str, str | float | None], before: str, limit: int) -> View:
-    """Return one page of ``GET /v1/events``: ``{"events", "before"}``."""
+def events_before(transport: Transport, query: Mapping[str, str | float | None], before: str, limit: int) -> EventPage:
+    """Return one page of ``GET /v1/events``."""
+    from grass.api.client_views import EventPage
+    from grass.wire.event_views import EVENT_PIECE
+
     target = with_query("/v1/events", {**query, "limit": limit, "before": before})
     with closing(transport.stream("GET", target)) as pieces:
-        *_, piece = pieces
-    return {"events": piece["events"], "before": piece.get("before")}
+        *_, last = pieces
+    piece = EVENT_PIECE.convert(last)
+    return EventPage(piece.events, None if piece.before is UNSET else piece.before)
 
 
-def follow_items(
-    transport: Transport, path: str, items: str, query: Mapping[str, str | float | None], follow: bool
-) -> Iterator[View]:
-    """Yield the ``items`` of a stream whose pieces have ``after``, such as events. With ``follow`` it never ends."""
+class _Piece(Protocol):
+    """One object of a stream that is read from where the last one ended."""
+
+    @property
+    def after(self) -> str: ...
+
+    @property
+    def pause(self) -> float | UnsetType: ...
+
+
+P = TypeVar("P", bound=_Piece)
+
+
+def follow_pieces(
+    transport: Transport, path: str, form: Form[P], query: Mapping[str, str | float | None], follow: bool
+) -> Iterator[P]:
+    """Yield the pieces of a stream that have ``after``, such as those with events. With ``follow`` it never ends."""
     after: str | None = None
     while True:
         target = with_query(path, {**query, "after": after, "follow": follow})
         pause = 0.0
         try:
-            for piece in transport.stream("GET", target, resumed=after is not None):
-                after, pause = piece["after"] or after, piece.get("pause", 0.0)
-                yield from piece[items]
+            for piece in map(form.convert, transport.stream("GET", target, resumed=after is not None)):
+                after, pause = piece.after or after, 0.0 if piece.pause is UNSET else piece.pause
+                yield piece
             if not follow:
                 return
         except StreamCutError:
@@ -70,20 +94,22 @@ def follow_items(
         clock.sleep(pause)
 
 
-def follow_changes(transport: Transport, job: str | None) -> Generator[View, None, None]:
+def follow_changes(transport: Transport, job: str | None) -> Generator[ChangePiece, None, None]:
     """Yield the pieces of ``GET /v1/changes``, over as many connections as needed. Never ends.
 
     A cursor is sent back only once its snapshot is complete.
     """
+    from grass.wire.status_views import CHANGE_PIECE
+
     after: str | None = None
     while True:
         pause = _CUT
         try:
             target = with_query("/v1/changes", {"after": after, "job": job})
             with closing(transport.stream("GET", target, resumed=after is not None)) as pieces:
-                for piece in pieces:
-                    after = piece["cursor"] if piece.get("complete", True) else None
-                    pause = piece.get("pause", 0.0)
+                for piece in map(CHANGE_PIECE.convert, pieces):
+                    after = piece.cursor if piece.complete else None
+                    pause = 0.0 if piece.pause is UNSET else piece.pause
                     yield piece
         except StreamCutError:
             pass

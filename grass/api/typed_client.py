@@ -12,12 +12,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from grass.api.client import ApiClient, Document
-from grass.api.client_views import EventPage, LogLine
+from grass.api.client_views import LogLine
 from grass.api.patience import TIMEOUT
 from grass.api.typed_calls import one, same, several, stream
-from grass.wire import event_views, join_views, node_views, status_views, usage_views, user_views, views
+from grass.wire import views
 from grass.wire.codec import Form
-from grass.wire.daemon_line import DaemonLine
 from grass.wire.views import JobView
 
 if TYPE_CHECKING:
@@ -128,36 +127,36 @@ class Client:
     run_schedule = one(ApiClient.run_schedule, views.ScheduleView)
     delete_schedule = one(ApiClient.delete_schedule, views.ScheduleView)
 
-    status = one(ApiClient.status, status_views.StatusView)
-    events = stream(ApiClient.events, event_views.EventView)
-    older_events = one(ApiClient.older_events, EventPage)
-    daemon_logs = stream(ApiClient.daemon_logs, DaemonLine)
-    changes = stream(ApiClient.changes, status_views.ChangePiece)
+    status = same(ApiClient.status)
+    events = same(ApiClient.events)
+    older_events = same(ApiClient.older_events)
+    daemon_logs = same(ApiClient.daemon_logs)
+    changes = same(ApiClient.changes)
 
-    nodes = several(ApiClient.nodes, node_views.NodeView)
-    node = one(ApiClient.node, node_views.NodeView)
-    cordon = one(ApiClient.cordon, node_views.NodeAccepted)
-    uncordon = one(ApiClient.uncordon, node_views.NodeAccepted)
-    drain = one(ApiClient.drain, node_views.NodeAccepted)
-    remove_node = one(ApiClient.remove_node, node_views.NodeAccepted)
-    watch_node = one(ApiClient.watch_node, node_views.NodeWaited)
-    join_token = one(ApiClient.join_token, join_views.JoinTokenView)
-    join_tokens = several(ApiClient.join_tokens, join_views.JoinTokenRow)
-    revoke_join_token = one(ApiClient.revoke_join_token, join_views.JoinTokenRow)
-    sign_off_image = one(ApiClient.sign_off_image, views.ImageView)
-    forget_image = one(ApiClient.forget_image, views.ImageView)
+    nodes = same(ApiClient.nodes)
+    node = same(ApiClient.node)
+    cordon = same(ApiClient.cordon)
+    uncordon = same(ApiClient.uncordon)
+    drain = same(ApiClient.drain)
+    remove_node = same(ApiClient.remove_node)
+    watch_node = same(ApiClient.watch_node)
+    join_token = same(ApiClient.join_token)
+    join_tokens = same(ApiClient.join_tokens)
+    revoke_join_token = same(ApiClient.revoke_join_token)
+    sign_off_image = same(ApiClient.sign_off_image)
+    forget_image = same(ApiClient.forget_image)
 
-    usage = one(ApiClient.usage, usage_views.ClusterUsageView)
-    node_usage = one(ApiClient.node_usage, usage_views.NodeUsageView)
-    job_usage = one(ApiClient.job_usage, usage_views.JobUsageView)
-    task_usage = one(ApiClient.task_usage, usage_views.TaskUsageView)
-    job_metrics = one(ApiClient.job_metrics, usage_views.JobMetricsView)
-    shares = one(ApiClient.shares, user_views.SharesView)
+    usage = same(ApiClient.usage)
+    node_usage = same(ApiClient.node_usage)
+    job_usage = same(ApiClient.job_usage)
+    task_usage = same(ApiClient.task_usage)
+    job_metrics = same(ApiClient.job_metrics)
+    shares = same(ApiClient.shares)
 
-    users = several(ApiClient.users, user_views.UserView)
-    add_user = one(ApiClient.add_user, user_views.UserInvitation)
-    set_user_role = one(ApiClient.set_user_role, user_views.UserView)
-    disable_user = one(ApiClient.disable_user, user_views.UserView)
-    enable_user = one(ApiClient.enable_user, user_views.UserView)
-    rotate_user = one(ApiClient.rotate_user, user_views.UserInvitation)
-    remove_user = one(ApiClient.remove_user, user_views.UserView)
+    users = same(ApiClient.users)
+    add_user = same(ApiClient.add_user)
+    set_user_role = same(ApiClient.set_user_role)
+    disable_user = same(ApiClient.disable_user)
+    enable_user = same(ApiClient.enable_user)
+    rotate_user = same(ApiClient.rotate_user)
+    remove_user = same(ApiClient.remove_user)

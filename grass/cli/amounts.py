@@ -8,10 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime, timezone
+from typing import TYPE_CHECKING
 
 from grass.cli.view import View
-from grass.model.amounts import BUILT_IN, show_quantity, show_span
+from grass.model.amounts import show_quantity, show_span
 from grass.model.lifecycle import JobState, TaskState
+
+if TYPE_CHECKING:
+    from grass.model.reasons import Reason
+    from grass.wire.node_views import ResourcesView
 
 NOTHING = "-"
 
@@ -62,17 +67,18 @@ def show_progress(state: str, counts: Mapping[str, int]) -> str:
     return ", ".join([f"{done}/{total} done", *bad])
 
 
-def show_share(free: View | None, total: View | None, name: str) -> str:
+def show_share(free: ResourcesView | None, total: ResourcesView | None, name: str) -> str:
     """Return ``free/total``, such as ``1.5/2``, or ``-`` for a node without a report. ``name``: of any resource."""
-    if not total:
+    if total is None:
         return NOTHING
     left = "?" if free is None else show_quantity(name, _amount(free, name))
     return f"{left}/{show_quantity(name, _amount(total, name))}"
 
 
-def _amount(resources: View, name: str) -> int:
-    return int(resources.get(name, 0) if name in BUILT_IN else resources.get("custom", {}).get(name, 0))
+def _amount(resources: ResourcesView, name: str) -> int:
+    own = {"cpu": resources.cpu, "memory": resources.memory, "gpu": resources.gpu, "disk": resources.disk}
+    return own[name] if name in own else resources.custom.get(name, 0)
 
 
-def show_reason(reason: View | None) -> str:
-    return "" if reason is None else str(reason["message"])
+def show_reason(reason: Reason | View | None) -> str:
+    return "" if reason is None else str(reason["message"]) if isinstance(reason, Mapping) else reason.message

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,10 +19,10 @@ from grass.cli.exits import Exit
 from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.output import Result
 from grass.cli.values import CLUSTER
-from grass.cli.view import View
 from grass.errors import ConflictError, NotFoundError, UnreachableError
 from grass.model.lifecycle import JobState
 from grass.provision.provisioner import CanCreate, CanPlan, CanRepair, CanStart, need
+from grass.wire.codec import builtins
 
 if TYPE_CHECKING:
     from grass.api.client import ApiClient
@@ -127,20 +127,18 @@ def status(invocation: Invocation) -> Exit:
 
     name = invocation.existing_cluster()
     found = provisioning.of_cluster(invocation, name).status()
-    daemons = [asdict(daemon) for daemon in found.daemons]
-    nodes = jobs = store = isolation = wrong = None
+    view = cluster_views.Overview(name, found.url, found.daemons)
     code = Exit.OK
     try:
         client = invocation.client()
         overview = client.status()
-        jobs, store, nodes = overview["jobs"], overview["store"], client.nodes()
-        isolation = overview.get("isolation")
+        view = replace(
+            view, nodes=client.nodes(), jobs=overview.jobs, store=overview.store, isolation=overview.isolation
+        )
     except UnreachableError as error:
-        wrong, code = str(error), Exit(error.exit_code)
-    if store is not None:
-        code = Exit(error_of(store).exit_code)
-    known: View = {"nodes": nodes, "jobs": jobs, "store": store, "isolation": isolation, "error": wrong}
-    view = {"cluster": name, "url": found.url, "daemons": daemons, **known}
+        view, code = replace(view, error=str(error)), Exit(error.exit_code)
+    if view.store is not None:
+        code = Exit(error_of(builtins(view.store)).exit_code)
     invocation.output.show(Result(view, partial(cluster_views.status_page, view, clock.wall()), [name]))
     for message in found.problems:
         invocation.output.warn(message)

@@ -12,8 +12,8 @@ from grass.cli.command import Command, Group
 from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.output import Result
 from grass.cli.values import NODE, SINCE, Whole
-from grass.cli.view import View
 from grass.model.daemons import SENDING_LOGS
+from grass.wire.daemon_line import DaemonLine
 
 
 @click.group(cls=Group)
@@ -40,13 +40,13 @@ def logs(
     some = False
     for line in invocation.client().daemon_logs(daemon, node, follow, tail, since):
         some = True
-        invocation.output.record(Result(line, partial(daemon_lines, line), [str(line["text"])]))
+        invocation.output.record(Result(line, partial(daemon_lines, line), [line.text]))
     if not some and tail:
         invocation.output.note("no such entries")
 
 
-def daemon_lines(line: View, _: int | None) -> list[str]:
+def daemon_lines(line: DaemonLine, _: int | None) -> list[str]:
     """Return the entry with its head before the first of its lines."""
-    first, *others = [cells.clean(each) for each in line["text"].split("\n")]
-    head = f"{show_instant(line['time'])}  {line['node'] or 'master'}  {line['daemon']}  {line['level']:<8}"
+    first, *others = [cells.clean(each) for each in line.text.split("\n")]
+    head = f"{show_instant(line.time)}  {line.node or 'master'}  {line.daemon}  {line.level:<8}"
     return [f"{head} {first}".rstrip(), *(f"    {other}" for other in others)]

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from grass.cli.amounts import NOTHING, show_instant
 from grass.cli.node_views import node_list
 from grass.cli.table import Column, pairs, table
-from grass.cli.view import View
 from grass.model.isolation import Isolation
 from grass.model.lifecycle import JobState
+
+if TYPE_CHECKING:
+    from grass.model.daemons import DaemonState
+    from grass.wire.node_views import NodeView
+    from grass.wire.status_views import StoreTrouble
 
 ISOLATIONS = {
     Isolation.NONE: "none: all tasks run under the account of the nodes' daemons; for a lab with one user",
@@ -18,29 +24,42 @@ ISOLATIONS = {
 _DAEMONS = (Column("DAEMON"), Column("PID", right=True), Column("STATE"), Column("SINCE"))
 
 
-def status_page(view: View, now: float, width: int | None) -> list[str]:
+@dataclass(frozen=True)
+class Overview:
+    """What `grass status` shows. None: the API did not answer."""
+
+    cluster: str
+    url: str | None
+    daemons: Sequence[DaemonState]
+    nodes: Sequence[NodeView] | None = None
+    jobs: Mapping[JobState, int] | None = None
+    store: StoreTrouble | None = None
+    isolation: Isolation | None = None
+    error: str | None = None
+    """Why the API did not answer."""
+
+
+def status_page(view: Overview, now: float, width: int | None) -> list[str]:
     """Return lines for the daemons; also for nodes and jobs, if the API answered."""
-    daemons = [
-        [one["name"], str(one["pid"] or NOTHING), one["state"], show_instant(one["start"])] for one in view["daemons"]
-    ]
+    daemons = [[one.name, str(one.pid or NOTHING), one.state, show_instant(one.start)] for one in view.daemons]
     lines = [*pairs(_facts(view), width), "", *table(_DAEMONS, daemons, width)]
-    if view["nodes"] is not None:
-        lines += ["", *node_list(view["nodes"], now, width)]
+    if view.nodes is not None:
+        lines += ["", *node_list(view.nodes, now, width)]
     return lines
 
 
-def _facts(view: View) -> list[tuple[str, str]]:
-    facts = [("Cluster", view["cluster"]), ("URL", view["url"] or NOTHING)]
-    if view["error"] is not None:
-        return [*facts, ("API", view["error"])]
-    facts.append(("Jobs", show_jobs(view["jobs"] or {})))
-    if view["isolation"] is not None:
-        facts.append(("Isolation", ISOLATIONS[Isolation(view["isolation"])]))
-    if view["store"] is not None:
-        facts.append(("Store", f"{view['store']['message']}; the agents wait and try again"))
+def _facts(view: Overview) -> list[tuple[str, str]]:
+    facts = [("Cluster", view.cluster), ("URL", view.url or NOTHING)]
+    if view.error is not None:
+        return [*facts, ("API", view.error)]
+    facts.append(("Jobs", show_jobs(view.jobs or {})))
+    if view.isolation is not None:
+        facts.append(("Isolation", ISOLATIONS[view.isolation]))
+    if view.store is not None:
+        facts.append(("Store", f"{view.store.message}; the agents wait and try again"))
     return facts
 
 
-def show_jobs(counts: Mapping[str, int]) -> str:
-    shown = [f"{counts[state.value]} {state.value.lower()}" for state in JobState if counts.get(state.value)]
+def show_jobs(counts: Mapping[JobState, int]) -> str:
+    shown = [f"{counts[state]} {state.value.lower()}" for state in JobState if counts.get(state)]
     return ", ".join(shown) or "none"

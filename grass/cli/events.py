@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,8 +13,11 @@ from grass.cli.command import Command
 from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.output import Result
 from grass.cli.values import JOB, NODE, SINCE, ParamType, Whole
-from grass.cli.view import View
 from grass.model.event_kind import EventKind
+from grass.wire.codec import builtins
+
+if TYPE_CHECKING:
+    from grass.wire.event_views import EventView
 
 
 class Kind(ParamType):
@@ -62,8 +65,8 @@ def events(
     some = False
     for event in invocation.client().events(follow, job, tail, node, user, kind, since):
         some = True
-        rows = partial(serial.rows_of, {**dict.fromkeys(_COLUMNS), **event})
-        invocation.output.record(Result(event, partial(event_lines, event), [str(event["id"])], rows))
+        rows = partial(serial.rows_of, {**dict.fromkeys(_COLUMNS), **builtins(event)})
+        invocation.output.record(Result(event, partial(event_lines, event), [event.id], rows))
     if not some and tail:
         invocation.output.note("no such events")
 
@@ -72,11 +75,11 @@ _COLUMNS = ("time", "kind", "message", "user", "job", "task", "node", "schedule"
 """Columns in CSV. An event has only those that apply to it."""
 
 
-def event_lines(event: View, _: int | None) -> list[str]:
+def event_lines(event: EventView, _: int | None) -> list[str]:
     """Return one line for the event. Never cut the line: users search it with grep as often as they read it."""
-    subject = " ".join(str(event[key]) for key in ("job", "task", "node") if event.get(key))
-    where = f" from {event['address']}" if event.get("address") else ""
-    who = f" (by {event['user']}{where})" if event.get("user") else ""
-    who += f" (for job {event['by']})" if event.get("by") else ""
-    parts = [show_instant(event["time"]), f"{event['kind']:<20}", subject, event.get("message") or ""]
+    subject = " ".join(each for each in (event.job, event.task, event.node) if each)
+    where = f" from {event.address}" if event.address else ""
+    who = f" (by {event.user}{where})" if event.user else ""
+    who += f" (for job {event.by})" if event.by else ""
+    parts = [show_instant(event.time), f"{event.kind:<20}", subject, event.message]
     return [cells.clean("  ".join(part for part in parts if part).rstrip() + who)]

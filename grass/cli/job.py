@@ -15,6 +15,7 @@ from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.output import Result
 from grass.cli.values import DURATION, JOB, TASKS_SHOWN, count_or_all
 from grass.model.lifecycle import JobState
+from grass.wire.codec import builtins
 
 _NAMED = 50
 """Tasks whose attempts one request asks for by name."""
@@ -89,7 +90,7 @@ def show(invocation: Invocation, name: str, tasks_shown: str, as_file: bool) -> 
     client = invocation.client()
     view = client.job(name)
     if not JobState(view["state"]).ended:  # with what running tasks have used so far
-        view["usage"] = client.job_usage(view["id"], first=1, since=clock.wall())["totals"]
+        view["usage"] = builtins(client.job_usage(view["id"], first=1, since=clock.wall()).totals)
     count = sum(part["replicas"] for part in view["components"].values())
     shown = client.tasks(view["id"], first=count if most is None else most)
     names = [task["task"] for task in shown if task["attempt"] > 1]

@@ -10,17 +10,18 @@ from grass.errors import NotFoundError
 from grass.wire.usage_history import finest
 
 if TYPE_CHECKING:
-    from grass.api.client import ApiClient, View
+    from grass.api.client import ApiClient
+    from grass.wire.usage_views import Curves, JobUsageView
 
 
-def read_histories(client: ApiClient, job: View, usage: View, now: float) -> dict[str, View]:
+def read_histories(client: ApiClient, job: View, usage: JobUsageView, now: float) -> dict[str, Curves]:
     """Return task → curves since the start of the job. ``usage``: the *job usage view* that names the tasks."""
     if job["started"] is None:
         return {}
     step = finest(now - job["started"]).step
     found = {}
-    for each in usage["tasks"]:
+    for each in usage.tasks:
         with suppress(NotFoundError):  # its history is not kept any more
-            answer = client.task_usage(job["id"], each["task"], step=step, since=job["started"])
-            found[each["task"]] = answer["history"]
+            answer = client.task_usage(job["id"], each.task, step=step, since=job["started"])
+            found[each.task] = answer.history
     return found

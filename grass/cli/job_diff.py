@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,6 +15,9 @@ from grass.cli.output import Result
 from grass.cli.table import Column, table
 from grass.cli.values import JOB
 from grass.cli.view import View
+
+if TYPE_CHECKING:
+    from grass.wire.node_views import NodeView
 
 _RESULT = ("state", "reason", "exit_code", "counts", "restarts", "user", "tags", "priority")
 """Fields of a job's view that say how the run went."""
@@ -88,8 +91,8 @@ class RunFacts:
     tasks: dict[str, TaskFacts]
 
 
-def facts(job: View, tasks: Sequence[View], nodes: Sequence[View]) -> RunFacts:
-    known = {node["name"]: node for node in nodes}
+def facts(job: View, tasks: Sequence[View], nodes: Sequence[NodeView]) -> RunFacts:
+    known = {node.name: node for node in nodes}
     used = sorted({task["node"] for task in tasks if task["node"] is not None})
     return RunFacts(
         specification=job.get("specification", {}),
@@ -175,8 +178,8 @@ def _software(tasks: Sequence[View], node: str) -> View:
     return dict(max(there, key=lambda task: task["started"] or 0.0)["software"]) if there else {}
 
 
-def _node(node: View | None, software: View) -> NodeFacts:
+def _node(node: NodeView | None, software: View) -> NodeFacts:
     version, kernel = software.get("grass"), software.get("kernel")
     if node is None:
         return NodeFacts("removed", version, kernel)
-    return NodeFacts(None, version, kernel, node["labels"], [device["name"] for device in node["gpus"] or ()])
+    return NodeFacts(None, version, kernel, node.labels, [device.name for device in node.gpus or ()])

@@ -107,7 +107,7 @@ def _changing(client: ApiClient, read: Callable[[], tuple[list[View], int]]) -> 
     """Yield the list now, and again after changes of jobs, without end."""
     shown: tuple[list[View], int] | None = None
     for piece in client.changes():
-        if not piece.get("complete", True):
+        if not piece.complete:
             continue
         found = read()
         if found != shown:

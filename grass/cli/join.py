@@ -68,7 +68,7 @@ def join(
     finally:
         join_client.close()
     if view is not None:
-        output.show(Result(view, partial(node_page, view, clock.wall()), [view["name"]]))
+        output.show(Result(view, partial(node_page, view, clock.wall()), [view.name]))
 
 
 def _file(where: str | None) -> JoinFile:

@@ -14,6 +14,7 @@ from grass.cli.values import CLUSTER
 from grass.errors import InputError
 from grass.model.mode import SIGNED_IN
 from grass.model.names import MAX_NAME, NAME_RULE, is_name
+from grass.wire.codec import builtins
 
 
 @click.command(cls=Command)
@@ -46,8 +47,8 @@ def login(invocation: Invocation, invitation: str | None, name: str | None, rota
     view = log_in(invited, folder)
     write_mode(folder, SIGNED_IN)
     select_cluster(own)
-    line = f"logged in to cluster {own} as {view['name']} ({view['role']})"
-    invocation.output.show(Result({"cluster": own, **view}, lambda _: [line], [own]))
+    line = f"logged in to cluster {own} as {view.name} ({view.role})"
+    invocation.output.show(Result({"cluster": own, **builtins(view)}, lambda _: [line], [own]))
 
 
 @click.command(cls=Command)
@@ -73,5 +74,5 @@ def _rotate(invocation: Invocation) -> None:
 
     name = invocation.existing_cluster()
     view = rotate_key(environment.cluster_home(name))
-    line = f"cluster {name}: {view['name']} has a new key; the old one is refused"
-    invocation.output.show(Result({"cluster": name, **view}, lambda _: [line], [name]))
+    line = f"cluster {name}: {view.name} has a new key; the old one is refused"
+    invocation.output.show(Result({"cluster": name, **builtins(view)}, lambda _: [line], [name]))

@@ -17,9 +17,10 @@ from grass.cli.node_views import node_list, node_page
 from grass.cli.output import Result
 from grass.cli.values import DURATION, DURATION_OR_ZERO, NODE
 from grass.model.lifecycle import NodeState
+from grass.wire.codec import builtins
 
 if TYPE_CHECKING:
-    from grass.api.client import View
+    from grass.wire.node_views import NodeView
 
 _LAZY = {
     "token": "grass.cli.node_token:token",
@@ -42,7 +43,7 @@ def list_nodes(invocation: Invocation) -> None:
     """List the nodes: state, free and offered resources, number of tasks."""
     nodes = invocation.client().nodes()
     lines = partial(node_list, nodes, clock.wall())
-    invocation.output.show(Result(nodes, lines, [one["name"] for one in nodes]))
+    invocation.output.show(Result(nodes, lines, [one.name for one in nodes]))
 
 
 @node.command()
@@ -52,9 +53,9 @@ def show(invocation: Invocation, name: str) -> None:
     """Show one node in detail."""
     client = invocation.client()
     view = client.node(name)
-    now = client.node_usage(name)["now"]
+    now = client.node_usage(name).now
     lines = partial(node_page, view, clock.wall(), now=now)
-    invocation.output.show(Result({**view, "now": now}, lines, [view["name"]]))
+    invocation.output.show(Result({**builtins(view), "now": now}, lines, [view.name]))
 
 
 @node.command()
@@ -65,9 +66,7 @@ def cordon(invocation: Invocation, name: str) -> None:
     from grass.cli.node_wait import until
 
     client = invocation.client()
-    done = until(
-        client, invocation.output, name, client.cordon(name), lambda view: not view or view["cordoned"], _TAKEN
-    )
+    done = until(client, invocation.output, name, client.cordon(name), _is_cordoned, _TAKEN)
     _show(invocation, done)
 
 
@@ -78,9 +77,9 @@ def uncordon(invocation: Invocation, name: str) -> None:
     """Let a node take tasks again, after `cordon` or `drain`. Also accepts its GPUs' ECC errors so far."""
     from grass.cli.node_wait import until
 
-    def open_again(view: View | None) -> bool:
-        drained = (NodeState.DRAINING.value, NodeState.DRAINED.value)
-        return view is None or not (view["cordoned"] or view["state"] in drained)
+    def open_again(view: NodeView | None) -> bool:
+        drained = (NodeState.DRAINING, NodeState.DRAINED)
+        return view is None or not (view.cordoned or view.state in drained)
 
     client = invocation.client()
     _show(invocation, until(client, invocation.output, name, client.uncordon(name), open_again, _TAKEN))
@@ -102,10 +101,14 @@ def drain(invocation: Invocation, name: str, deadline: float | None, timeout: fl
     _show(invocation, until(client, invocation.output, name, asked, drained, timeout))
 
 
-def drained(view: View | None) -> bool:
-    return view is None or view["state"] == NodeState.DRAINED.value
+def _is_cordoned(view: NodeView | None) -> bool:
+    return view is None or view.cordoned is True
 
 
-def _show(invocation: Invocation, view: View | None) -> None:
+def drained(view: NodeView | None) -> bool:
+    return view is None or view.state == NodeState.DRAINED
+
+
+def _show(invocation: Invocation, view: NodeView | None) -> None:
     if view is not None:
-        invocation.output.show(Result(view, partial(node_page, view, clock.wall()), [view["name"]]))
+        invocation.output.show(Result(view, partial(node_page, view, clock.wall()), [view.name]))

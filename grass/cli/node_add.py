@@ -66,5 +66,5 @@ def _report(output: Output, results: Sequence[AddedNode], plan: bool) -> int:
         views = [one.view for one in results if one.view is not None]
         if views:
             lines = partial(node_list, views, clock.wall())
-            output.show(Result(views, lines, [view["name"] for view in views]))
+            output.show(Result(views, lines, [view.name for view in views]))
     return max((one.exit_code for one in failed), default=0)

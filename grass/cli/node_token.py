@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,9 +15,11 @@ from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.output import Result
 from grass.cli.table import Column, table
 from grass.cli.values import DURATION, Whole
-from grass.cli.view import View
 from grass.errors import InputError
 from grass.model.amounts import show_span
+
+if TYPE_CHECKING:
+    from grass.wire.join_views import JoinTokenRow
 
 _LIST = (
     Column("ID"),
@@ -44,10 +47,10 @@ def token(
         raise InputError("--list and --revoke: give one of them")
     if revoke is not None:
         row = invocation.client().revoke_join_token(revoke)
-        invocation.output.show(Result(row, lambda _: [f"join token {row['id']}: revoked"], [row["id"]]))
+        invocation.output.show(Result(row, lambda _: [f"join token {row.id}: revoked"], [row.id]))
     elif listed:
         rows = invocation.client().join_tokens()
-        invocation.output.show(Result(rows, partial(token_list, rows), [row["id"] for row in rows]))
+        invocation.output.show(Result(rows, partial(token_list, rows), [row.id for row in rows]))
     else:
         _make(invocation, name, expires, uses)
 
@@ -56,31 +59,31 @@ def _make(invocation: Invocation, name: str | None, expires: float, uses: int) -
     from grass.api.invitation import parse_token
 
     made = invocation.client().join_token(name, expires, uses)
-    text: str = made["token"]
+    text = made.token
     invocation.output.show(Result(made, lambda _: [text], [text]))
     invitation = parse_token(text)
     whom = name or ("one machine" if uses == 1 else f"{uses} machines")
-    invocation.output.note(f"valid for {whom}, for {show_span(made['expires'] - clock.wall() + 0.5)}; keep it secret")
+    invocation.output.note(f"valid for {whom}, for {show_span(made.expires - clock.wall() + 0.5)}; keep it secret")
     if invitation.bundle:
         url = invitation.urls[0]
         invocation.output.note(f"on a machine without Grass: curl -sSf {url}/v1/join.py | sudo python3 - --token TOKEN")
     invocation.output.note("on a machine with Grass: sudo grass join --token TOKEN")
 
 
-def token_list(rows: Sequence[View], width: int | None) -> list[str]:
+def token_list(rows: Sequence[JoinTokenRow], width: int | None) -> list[str]:
     if not rows:
         return ["no join tokens"]
     return table(_LIST, [_row(row) for row in rows], width)
 
 
-def _row(row: View) -> list[str]:
-    nodes = ", ".join(row["nodes"]) or NOTHING
+def _row(row: JoinTokenRow) -> list[str]:
+    nodes = ", ".join(row.nodes) or NOTHING
     return [
-        row["id"],
-        row["state"],
-        row["name"] or "any",
-        str(row["uses"]),
-        show_instant(row["expires"]),
-        row["by"],
+        row.id,
+        row.state,
+        row.name or "any",
+        str(row.uses),
+        show_instant(row.expires),
+        row.by,
         nodes,
     ]

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from grass.cli.amounts import NOTHING, show_age, show_reason, show_share
 from grass.cli.table import Column, pairs, table
 from grass.cli.usage_views import figures
-from grass.cli.view import View
 from grass.model.amounts import show_memory
+
+if TYPE_CHECKING:
+    from grass.model.reasons import Reason
+    from grass.wire.gpu import GpuDevice, GpuSample
+    from grass.wire.node_views import NodeView
+    from grass.wire.usage import NodeSample
 
 _LIST = (
     Column("NAME"),
@@ -25,35 +31,35 @@ _LIST = (
 _SHOWN_LABELS = 3
 
 
-def node_list(nodes: Sequence[View], now: float, width: int | None) -> list[str]:
+def node_list(nodes: Sequence[NodeView], now: float, width: int | None) -> list[str]:
     if not nodes:
         return ["no nodes; `grass node add USER@HOST` or `grass node token` brings the first"]
     return table(_LIST, [_row(view, now) for view in nodes], width)
 
 
-def _row(view: View, now: float) -> list[str]:
+def _row(view: NodeView, now: float) -> list[str]:
     return [
-        view["name"],
+        view.name,
         show_state(view),
-        *(show_share(view["free"], view["resources"], name) for name in ("cpu", "memory", "gpu")),
-        str(view["tasks"]),
-        ",".join(view.get("runtimes") or ()) or NOTHING,
-        _short_labels(view.get("labels") or {}),
-        show_age(view["seen"], now),
+        *(show_share(view.free, view.resources, name) for name in ("cpu", "memory", "gpu")),
+        str(view.tasks),
+        ",".join(view.runtimes or ()) or NOTHING,
+        _short_labels(view.labels or {}),
+        show_age(view.seen, now),
         _reason(view),
     ]
 
 
-def show_state(view: View) -> str:
-    return f"{view['state']} (cordoned)" if view.get("cordoned") else str(view["state"])
+def show_state(view: NodeView) -> str:
+    return f"{view.state} (cordoned)" if view.cordoned else str(view.state)
 
 
-def _reason(view: View) -> str:
+def _reason(view: NodeView) -> str:
     """Return why the node accepts no tasks; otherwise why some of its devices accept none."""
-    if view["reason"] is not None:
-        return show_reason(view["reason"])
-    ill = [f"gpu {number} is in quarantine: {why}" for number, why in (view.get("quarantine") or {}).items()]
-    busy = [(gpu["id"], gpu["busy"]) for gpu in (view["usage"] or {}).get("gpus", ()) if gpu.get("busy")]
+    if view.reason is not None:
+        return show_reason(view.reason)
+    ill = [f"gpu {number} is in quarantine: {why}" for number, why in (view.quarantine or {}).items()]
+    busy = [(gpu.id, gpu.busy) for gpu in _samples(view) if gpu.busy]
     return "; ".join([*ill, *(f"gpu {number} is used by {owner}" for number, owner in busy)])
 
 
@@ -63,64 +69,72 @@ def _short_labels(labels: Mapping[str, str]) -> str:
     return ",".join(shown[:_SHOWN_LABELS]) + (f",+{more}" if more > 0 else "") if shown else NOTHING
 
 
-def node_page(view: View, at: float, width: int | None, now: View | None = None) -> list[str]:
+def node_page(view: NodeView, at: float, width: int | None, now: NodeSample | None = None) -> list[str]:
     """``at``: the present time. ``now``: what the node uses now, from its *usage view*."""
-    usage = view["usage"] or {}
+    usage = view.usage
     facts = [
-        ("Name", view["name"]),
+        ("Name", view.name),
         ("State", show_state(view)),
-        ("Reason", show_reason(view["reason"])),
-        *_failed_checks(view["reason"]),
-        ("Address", view["address"] or NOTHING),
-        ("Version", view["version"] or NOTHING),
-        ("Seen", f"{show_age(view['seen'], at)} ago" if view["seen"] else NOTHING),
-        ("Tasks", str(view["tasks"])),
-        ("Runtimes", ", ".join(view.get("runtimes") or ())),
-        ("Programs", ", ".join(view.get("programs") or ())),
-        ("Limits", (view.get("versions") or {}).get("limits", "")),
-        ("Labels", ", ".join(f"{name}={value}" for name, value in sorted((view.get("labels") or {}).items()))),
-        ("Topology", "/".join(view.get("path") or ())),
-        ("Free cpu", show_share(view["free"], view["resources"], "cpu")),
-        ("Free memory", show_share(view["free"], view["resources"], "memory")),
-        ("Free gpu", show_share(view["free"], view["resources"], "gpu")),
-        *((f"Free {noun}", show_share(view["free"], view["resources"], name)) for noun, name in _others(view)),
-        ("Cpu used", f"{usage['cpu']:g}%" if "cpu" in usage else NOTHING),
-        ("Memory used", show_memory(usage["memory"]) if "memory" in usage else NOTHING),
-        ("Load", f"{usage['load']:g}" if "load" in usage else NOTHING),
-        ("Disk free", show_memory(usage["disk_free"]) if "disk_free" in usage else NOTHING),
-        *((f"Gpu {gpu['id']}", _gpu(gpu, view)) for gpu in view.get("gpus") or () if isinstance(gpu, Mapping)),
+        ("Reason", show_reason(view.reason)),
+        *_failed_checks(view.reason),
+        ("Address", view.address or NOTHING),
+        ("Version", view.version or NOTHING),
+        ("Seen", f"{show_age(view.seen, at)} ago" if view.seen else NOTHING),
+        ("Tasks", str(view.tasks)),
+        ("Runtimes", ", ".join(view.runtimes or ())),
+        ("Programs", ", ".join(view.programs or ())),
+        ("Limits", (view.versions or {}).get("limits", "")),
+        ("Labels", ", ".join(f"{name}={value}" for name, value in sorted((view.labels or {}).items()))),
+        ("Topology", "/".join(view.path or ())),
+        ("Free cpu", show_share(view.free, view.resources, "cpu")),
+        ("Free memory", show_share(view.free, view.resources, "memory")),
+        ("Free gpu", show_share(view.free, view.resources, "gpu")),
+        *((f"Free {noun}", show_share(view.free, view.resources, name)) for noun, name in _others(view)),
+        ("Cpu used", f"{usage.cpu:g}%" if usage else NOTHING),
+        ("Memory used", show_memory(usage.memory) if usage else NOTHING),
+        ("Load", f"{usage.load:g}" if usage else NOTHING),
+        ("Disk free", show_memory(usage.disk_free) if usage else NOTHING),
+        *((f"Gpu {gpu.id}", _gpu(gpu, view)) for gpu in view.gpus or ()),
         *(figures(now) if now else ()),
     ]
     return pairs([(key, value) for key, value in facts if value], width)
 
 
-def _others(view: View) -> list[tuple[str, str]]:
+def _others(view: NodeView) -> list[tuple[str, str]]:
     """Return label and value of the other resources that the node offers: scratch and the user's custom resources."""
-    resources = view["resources"] or {}
-    scratch = [("scratch", "disk")] if resources.get("disk") else []
-    return [*scratch, *((name, name) for name in resources.get("custom", {}))]
+    if view.resources is None:
+        return []
+    scratch = [("scratch", "disk")] if view.resources.disk else []
+    return [*scratch, *((name, name) for name in view.resources.custom)]
 
 
-def _failed_checks(reason: View | None) -> Iterator[tuple[str, str]]:
-    for check in ((reason or {}).get("details") or {}).get("checks", ()):
+def _failed_checks(reason: Reason | None) -> Iterator[tuple[str, str]]:
+    for check in reason.details.get("checks", ()) if reason else ():
         if not check["ok"]:
             yield f"Failed: {check['name']}", check["message"]
 
 
-def _gpu(gpu: View, view: View) -> str:
+def _gpu(gpu: GpuDevice, view: NodeView) -> str:
     """Describe a GPU: quarantine, model, memory, utilisation, and the tasks or programs on it."""
-    ill = (view.get("quarantine") or {}).get(str(gpu["id"]))
-    now: View = next((one for one in (view["usage"] or {}).get("gpus", ()) if one["id"] == gpu["id"]), {})
-    memory = show_memory(gpu["memory"]) if gpu.get("memory") else ""
-    if memory and now.get("memory_used") is not None:
-        memory = f"{show_memory(now['memory_used'])} of {memory}"
-    parts = [f"in quarantine: {ill}" if ill else "", gpu.get("name") or "", memory]
-    if now.get("utilisation") is not None:
-        parts.append(f"{now['utilisation']:g}% busy")
-    if now.get("temperature") is not None:
-        parts.append(f"{now['temperature']:g} °C")
-    if now.get("ecc"):
-        parts.append(f"{now['ecc']} ECC errors")
-    if now.get("busy"):
-        parts.append(f"used by {now['busy']}, not by a task of this cluster")
+    ill = (view.quarantine or {}).get(str(gpu.id))
+    now = next((one for one in _samples(view) if one.id == gpu.id), None)
+    memory = show_memory(gpu.memory) if gpu.memory else ""
+    if memory and now and now.memory_used is not None:
+        memory = f"{show_memory(now.memory_used)} of {memory}"
+    parts = [f"in quarantine: {ill}" if ill else "", gpu.name, memory, *(_load(now) if now else ())]
     return ", ".join(part for part in parts if part)
+
+
+def _load(now: GpuSample) -> Iterator[str]:
+    if now.utilisation is not None:
+        yield f"{now.utilisation:g}% busy"
+    if now.temperature is not None:
+        yield f"{now.temperature:g} °C"
+    if now.ecc:
+        yield f"{now.ecc} ECC errors"
+    if now.busy:
+        yield f"used by {now.busy}, not by a task of this cluster"
+
+
+def _samples(view: NodeView) -> Sequence[GpuSample]:
+    return view.usage.gpus if view.usage else ()

@@ -11,7 +11,8 @@ from grass.cli.output import Output
 from grass.errors import WaitTimeoutError
 
 if TYPE_CHECKING:
-    from grass.api.client import ApiClient, View
+    from grass.api.client import ApiClient
+    from grass.wire.node_views import NodeAccepted, NodeView
 
 _SLICE = 20.0
 
@@ -20,15 +21,15 @@ def until(
     client: ApiClient,
     output: Output,
     name: str,
-    asked: View,
-    reached: Callable[[View | None], bool],
+    asked: NodeAccepted,
+    reached: Callable[[NodeView | None], bool],
     timeout: float | None = None,
-) -> View | None:
+) -> NodeView | None:
     """Return the node's view once ``reached`` accepts it; None: the node is gone. ``asked``: the request's answer.
 
     Raise WaitTimeoutError after ``timeout`` seconds; the request goes on, as it does after Ctrl-C.
     """
-    view: View | None = asked["node"]
+    view: NodeView | None = asked.node
     mark: str | None = None
     end = None if timeout is None else clock.steady() + timeout
     said = ""
@@ -43,16 +44,16 @@ def until(
                 output.progress(f"{name}: {line}")
                 said = line
             answer = client.watch_node(name, mark, left)
-            view, mark = answer["node"], answer["mark"]
+            view, mark = answer.node, answer.mark
     except KeyboardInterrupt:
         output.note(f"no longer waiting; the request for node {name} stays in effect")
         raise
     return view
 
 
-def _line(view: View | None) -> str:
+def _line(view: NodeView | None) -> str:
     if view is None:
         return "gone"
-    tasks = f", {view['tasks']} task(s) left" if view["tasks"] else ""
-    reason = f": {view['reason']['message']}" if view["reason"] else ""
+    tasks = f", {view.tasks} task(s) left" if view.tasks else ""
+    reason = f": {view.reason.message}" if view.reason else ""
     return f"{show_state(view)}{tasks}{reason}"

@@ -53,10 +53,16 @@ class OutputClosedError(Exception):
 class Result:
     """Result of a command in its formats. ``rows``: titles and cells for csv; None: those of ``data``."""
 
-    data: Any
+    data: object
     lines: Lines
     ids: Sequence[str] = ()
     rows: Callable[[], Rows] | None = None
+
+    def plain(self) -> Any:
+        """Return ``data`` as dicts, sequences, texts and numbers, as the API sent it."""
+        from grass.wire.codec import builtins  # loaded here: most calls print a table
+
+        return builtins(self.data)
 
 
 class Output:
@@ -77,11 +83,11 @@ class Output:
     def show(self, result: Result) -> None:
         match self.format:
             case Format.JSON:
-                self._write(self._out, json.dumps(result.data, indent=2) + "\n")
+                self._write(self._out, json.dumps(result.plain(), indent=2) + "\n")
             case Format.YAML:
-                self._write(self._out, serial.yaml_text(result.data))
+                self._write(self._out, serial.yaml_text(result.plain()))
             case Format.CSV:
-                titles, rows = result.rows() if result.rows else serial.rows_of(result.data)
+                titles, rows = result.rows() if result.rows else serial.rows_of(result.plain())
                 self._write(self._out, serial.csv_text(titles, rows, header=titles != self._titles))
                 self._titles = titles
             case Format.QUIET:
@@ -111,9 +117,9 @@ class Output:
     def record(self, result: Result) -> None:
         """Print one result of a stream: like ``show``, but in json on one line."""
         if self.format is Format.JSON:
-            self._write(self._out, json.dumps(result.data) + "\n")
+            self._write(self._out, json.dumps(result.plain()) + "\n")
         elif self.format is Format.YAML:
-            self._write(self._out, "---\n" + serial.yaml_text(result.data))
+            self._write(self._out, "---\n" + serial.yaml_text(result.plain()))
         else:
             self.show(result)
 

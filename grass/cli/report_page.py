@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
+from typing import TYPE_CHECKING
 
 from grass.cli import cells
 from grass.cli.amounts import NOTHING, show_counts, show_instant, show_reason
@@ -14,6 +15,13 @@ from grass.cli.usage_views import show_used
 from grass.cli.view import View
 from grass.lines import lines_of
 from grass.model.amounts import show_span
+from grass.wire.codec import builtins
+
+if TYPE_CHECKING:
+    from grass.wire.event_views import EventView
+    from grass.wire.node_views import NodeView
+    from grass.wire.status_views import StatusView
+    from grass.wire.usage_views import Curves, JobMetricsView, JobUsageView
 
 MOST_TASKS, MOST_BARS, MOST_REPEATED, MOST_TEXT = 10_000, 20_000, 1_000, 120
 MOST_LONG = 100_000
@@ -41,15 +49,15 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 class Content:
     """All that the report shows: views of the API. ``histories``: usage of some tasks, by task."""
 
-    status: View
+    status: StatusView
     job: View
     tasks: Sequence[View]
     attempts: Sequence[View]
-    events: Sequence[View]
-    nodes: Sequence[View]
-    usage: View | None = None
-    histories: Mapping[str, View] = field(default_factory=dict)
-    metrics: View | None = None
+    events: Sequence[EventView]
+    nodes: Sequence[NodeView]
+    usage: JobUsageView
+    metrics: JobMetricsView
+    histories: Mapping[str, Curves] = field(default_factory=dict)
     file: View | None = None
 
 
@@ -81,7 +89,7 @@ def _facts(content: Content, now: float) -> str:
     job = content.job
     ended = now if job["ended"] is None else job["ended"]
     rows = [
-        ("Cluster", content.status["cluster"]),
+        ("Cluster", content.status.cluster),
         ("User", job["user"]),
         ("Result", show_reason(job["reason"])),
         ("Exit code", job["exit_code"]),
@@ -94,7 +102,7 @@ def _facts(content: Content, now: float) -> str:
         ("Rerun of", job["rerun_of"]),
         ("Report made", show_instant(now)),
     ]
-    rows.append(("Used", show_used((content.usage or {}).get("totals"))))
+    rows.append(("Used", show_used(content.usage.totals)))
     return _table((), (f"<th>{_text(name)}</th><td>{_text(value)}</td>" for name, value in rows if _is_known(value)))
 
 
@@ -134,8 +142,8 @@ def _curves(content: Content, now: float) -> str:
     found: list[str] = []
     started, ended = content.job["started"], content.job["ended"]
     begin, end = now if started is None else started, now if ended is None else ended
-    for one in (content.metrics or {}).get("curves", ())[:40]:
-        found.append(curve(f"{cells.clean(one['task'])}: {cells.clean(one['name'])}", one["steps"], one["values"]))
+    for one in content.metrics.curves[:40]:
+        found.append(curve(f"{cells.clean(one.task)}: {cells.clean(one.name)}", one.steps, one.values))
     for task, history in content.histories.items():
         found += curves_of(history, task, begin, end)
     return f'<h2>Curves</h2><div class="curves">{"".join(found)}</div>' if any(found) else ""
@@ -160,8 +168,8 @@ def _attempt(one: View) -> str:
     )
 
 
-def _event(one: View) -> str:
-    return _cells(show_instant(one["time"]), one["kind"], one.get("message"), one.get("user"))
+def _event(one: EventView) -> str:
+    return _cells(show_instant(one.time), one.kind, one.message, one.user)
 
 
 def _tasks(content: Content, now: float) -> str:
@@ -185,9 +193,20 @@ def _exit(view: View) -> object:
 def _environment(content: Content) -> object:
     """Return, as JSON, the cluster and the nodes on which the job ran."""
     used = {task["node"] for task in content.tasks}
-    kept = ("name", "version", "resources", "labels", "gpus", "runtimes")
-    nodes = [{key: node[key] for key in kept} for node in content.nodes if node["name"] in used]
-    return {**{key: content.status[key] for key in ("cluster", "mode", "version")}, "nodes": nodes}
+    status = content.status
+    nodes = [_node(node) for node in content.nodes if node.name in used]
+    return {"cluster": status.cluster, "mode": status.mode, "version": status.version, "nodes": nodes}
+
+
+def _node(node: NodeView) -> dict[str, object]:
+    return {
+        "name": node.name,
+        "version": node.version,
+        "resources": builtins(node.resources),
+        "labels": node.labels,
+        "gpus": builtins(node.gpus),
+        "runtimes": node.runtimes,
+    }
 
 
 def _section(title: str, head: Sequence[str], rows: Iterable[str]) -> str:

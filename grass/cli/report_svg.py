@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from grass.cli import cells
-from grass.cli.view import View
 from grass.model.amounts import show_memory
 from grass.model.figures import OF_TASK, Unit
+
+if TYPE_CHECKING:
+    from grass.wire.usage_views import Curves
 
 WIDTH, LEFT = 960, 150
 CURVE_WIDTH, CURVE_LEFT = 460, 80
@@ -99,14 +101,14 @@ def curve(
     return f"<figure><figcaption>{_text(title)}</figcaption>{_svg(80, text + drawn, title, CURVE_WIDTH)}</figure>"
 
 
-def curves_of(history: View, title: str, begin: float, end: float) -> list[str]:
+def curves_of(history: Curves, title: str, begin: float, end: float) -> list[str]:
     """Return the curves of a usage history (``Curves``), from zero on. What was never used is left out.
 
     ``begin`` and ``end``: the wall times that are drawn, the same for all tasks of a job.
     """
-    found, start, step = [], history["start"], history["step"]
+    found, start, step = [], history.start, history.step
     for figure in OF_TASK:
-        every = enumerate(history["curves"].get(figure.name) or ())
+        every = enumerate(history.curves.get(figure.name) or ())
         points = [(start + at * step, value) for at, value in every if begin - step < start + at * step <= end]
         xs, values = [x for x, _ in points], [value for _, value in points]
         if any(values) or (figure.shown_at_zero and any(value is not None for value in values)):

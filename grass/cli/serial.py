@@ -39,7 +39,7 @@ def rows_of(data: Any) -> Rows:
 
 def names_of(result: Result) -> list[str]:
     """Return the names of what the result has; its ids, where things have no names."""
-    items = _items(result.data)
+    items = _items(result.plain())
     if items and all(isinstance(item, Mapping) and isinstance(item.get("name"), str) for item in items):
         return [item["name"] for item in items]
     return list(result.ids)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import TYPE_CHECKING
 
 import click
 
@@ -10,8 +11,10 @@ from grass.cli.command import Command
 from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.output import Result
 from grass.cli.table import Column, table
-from grass.cli.view import View
 from grass.model.amounts import show_quantity
+
+if TYPE_CHECKING:
+    from grass.wire.user_views import SharesView, UserShare
 
 _USERS = (
     Column("TURN", right=True),
@@ -31,35 +34,35 @@ _QUEUE = (Column("POSITION", right=True), Column("JOB"), Column("USER"), Column(
 def shares(invocation: Invocation) -> None:
     """Show who has how much of the cluster, and whose jobs are served next."""
     view = invocation.client().shares()
-    names = [user["user"] for user in view["users"]]
+    names = [user.user for user in view.users]
     invocation.output.show(Result(view, partial(share_lines, view), names))
 
 
-def share_lines(view: View, width: int | None) -> list[str]:
+def share_lines(view: SharesView, width: int | None) -> list[str]:
     """Return the table of users, and that of waiting jobs if there are any."""
     users = [
         (
             str(turn),
-            user["user"],
-            f"{100 * user['share']:.0f} %",
-            f"{100 * user['past']:.0f} %",
-            f"{user['hours']:.2f}",
-            str(user["running"]),
-            str(user["waiting"]),
+            user.user,
+            f"{100 * user.share:.0f} %",
+            f"{100 * user.past:.0f} %",
+            f"{user.hours:.2f}",
+            str(user.running),
+            str(user.waiting),
             _allocated(user),
         )
-        for turn, user in enumerate(view["users"], 1)
+        for turn, user in enumerate(view.users, 1)
     ]
     queue = [
-        (str(position), each["job"] or "(of another user)", each["user"], each["why"])
-        for position, each in enumerate(view["queue"], 1)
+        (str(position), each.job or "(of another user)", each.user, each.why)
+        for position, each in enumerate(view.queue, 1)
     ]
     return [*table(_USERS, users, width), *(["", *table(_QUEUE, queue, width)] if queue else [])]
 
 
-def _allocated(user: View) -> str:
+def _allocated(user: UserShare) -> str:
     """Return what the user's tasks have, and of how much if there is a quota: ``cpu 4 of 8, memory 2GiB``."""
-    amounts, quota = user["allocated"], user["quota"]
+    amounts, quota = user.allocated, user.quota
     return ", ".join(
         f"{name} {show_quantity(name, amounts.get(name, 0))}"
         + (f" of {show_quantity(name, quota[name])}" if name in quota else "")

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from grass.cli import cells
 from grass.cli.table import Column, table
-from grass.cli.view import View
 from grass.model.amounts import show_memory
 from grass.model.figures import OF_TASK, Unit
+
+if TYPE_CHECKING:
+    from grass.wire.usage_views import Curves, JobMetricsView, OwnCurve
 
 Values = Sequence[float | None]
 
@@ -46,27 +49,31 @@ def _mean(known: Sequence[float]) -> float | None:
     return sum(known) / len(known) if known else None
 
 
-def curve_lines(histories: Mapping[str, View], metrics: View | None, width: int) -> list[str]:
+def curve_lines(histories: Mapping[str, Curves], metrics: JobMetricsView, width: int) -> list[str]:
     """Return the table of curves: what tasks reported of themselves, then what they used; empty if there are none.
 
-    ``histories``: task → curves of its usage. ``metrics``: a *job metrics view*.
+    ``histories``: task → curves of its usage. ``metrics``: of the job.
     """
     limit = max(_LEAST, min(_MOST, width - _BESIDES))
-    rows = [_own(curve, limit) for curve in (metrics or {}).get("curves", ())]
+    rows = [_own(curve, limit) for curve in metrics.curves]
     for task, history in histories.items():
         for figure in _USED:
-            known = [value for value in history["curves"].get(figure.name, ()) if value is not None]
+            known = [value for value in history.curves.get(figure.name, ()) if value is not None]
             if known and (figure.shown_at_zero or any(known)):
-                show = show_memory if figure.unit is Unit.BYTES else _two_digits
-                drawn = sparkline(history["curves"][figure.name], limit, 0.0)
+                show = _size if figure.unit is Unit.BYTES else _two_digits
+                drawn = sparkline(history.curves[figure.name], limit, 0.0)
                 rows.append([_name(f"{task} {figure.name}"), show(known[-1]), show(max(known)), drawn])
     return table(_HEAD, rows, width) if rows else []
 
 
-def _own(curve: View, limit: int) -> list[str]:
-    values = curve["values"]
+def _own(curve: OwnCurve, limit: int) -> list[str]:
+    values = curve.values
     last, most = (f"{values[-1]:.4g}", f"{max(values):.4g}") if values else ("", "")
-    return [_name(f"{curve['task']} {curve['name']}"), last, most, sparkline(values, limit)]
+    return [_name(f"{curve.task} {curve.name}"), last, most, sparkline(values, limit)]
+
+
+def _size(value: float) -> str:
+    return show_memory(int(value))
 
 
 def _two_digits(value: float) -> str:

@@ -25,11 +25,11 @@ from grass.cli.output import Result
 from grass.cli.top_actions import Action, offered, question
 from grass.cli.top_pages import Asked, Disks, Page, Pages, Said
 from grass.cli.top_state import SORTS, State
-from grass.cli.view import View
 from grass.errors import GrassError, InputError
 
 if TYPE_CHECKING:
     from grass.api.client import ApiClient
+    from grass.wire.views import JobView
 
     Screen = curses.window
 else:
@@ -53,7 +53,7 @@ def top(invocation: Invocation, once: bool, sort: str) -> None:
     """Show nodes and jobs, live. Keys: q quits, Enter shows a job, l its logs, s sorts, x stops the job."""
     client = invocation.client()
     if once:
-        state = State(disks=client.status().get("disks", ()))
+        state = State(disks=client.status().disks)
         for piece in client.changes():
             state.apply(piece)
             if state.complete:
@@ -61,14 +61,14 @@ def top(invocation: Invocation, once: bool, sort: str) -> None:
         jobs = state.sorted_jobs(sort)
         data = {"time": state.time, "counts": state.counts, "nodes": list(state.nodes.values()), "jobs": jobs}
         lines = partial(top_view.everything, state, sort=sort)
-        invocation.output.show(Result(data, lambda width: lines(width), [job["id"] for job in jobs]))
+        invocation.output.show(Result(data, lambda width: lines(width), [job.id for job in jobs]))
         return
     if not (os.isatty(0) and os.isatty(1)):
         raise InputError("grass top needs a terminal; use `grass top --once` in scripts")
     status = client.status()  # an error is said before the screen is taken over
     curses.set_escdelay(25)
     try:
-        curses.wrapper(lambda screen: Top(screen, client, sort, status["user"], status["role"]).run())
+        curses.wrapper(lambda screen: Top(screen, client, sort, status.user, status.role).run())
     except curses.error as error:
         raise InputError(f"grass top cannot use this terminal ({error}); use `grass top --once`") from error
 
@@ -104,7 +104,7 @@ class Top:
         self._asked: Asked | None = None
         self._read_at = self._disks_at = float("-inf")
         self._top = 0
-        self._confirming: tuple[Action, View] | None = None
+        self._confirming: tuple[Action, JobView] | None = None
         self._said = ""
         self._colours: dict[str, int] = dict(_STYLES)
 
@@ -151,9 +151,9 @@ class Top:
     def _select(self) -> None:
         if self._selected not in self._state.jobs and self._state.complete and self._shown == "overview":
             jobs = self._jobs()
-            self._selected = jobs[0]["id"] if jobs else None
+            self._selected = jobs[0].id if jobs else None
 
-    def _jobs(self) -> Sequence[View]:
+    def _jobs(self) -> Sequence[JobView]:
         return self._state.sorted_jobs(self._sort, self._reverse)
 
     def _offered(self) -> list[Action]:
@@ -256,7 +256,7 @@ class Top:
         if self._shown != "overview":
             self._top += by
             return
-        ids = [job["id"] for job in self._jobs()]
+        ids = [job.id for job in self._jobs()]
         if ids:
             at = ids.index(self._selected) if self._selected in ids else 0
             self._selected = ids[max(0, min(len(ids) - 1, at + by))]

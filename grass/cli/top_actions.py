@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from grass.cli.view import View
 from grass.model.lifecycle import JobState
 
 if TYPE_CHECKING:
     from grass.api.client import ApiClient
+    from grass.wire.views import JobView
 
 
 class Action(NamedTuple):
@@ -25,7 +25,7 @@ class Action(NamedTuple):
     verb: str
     note: str
     done: str
-    act: Callable[[ApiClient, str], View]
+    act: Callable[[ApiClient, str], object]
 
 
 _STOP = Action(
@@ -38,17 +38,17 @@ _RERUN = Action(
 )
 
 
-def offered(job: View | None, user: str, role: str) -> list[Action]:
+def offered(job: JobView | None, user: str, role: str) -> list[Action]:
     """Return what this user may do with the job now."""
-    if job is None or role == "viewer" or (role == "user" and job["user"] != user):
+    if job is None or role == "viewer" or (role == "user" and job.user != user):
         return []
-    if JobState(job["state"]).ended:
+    if job.state.ended:
         return [_RERUN]
-    if job["state"] != JobState.QUEUED:
+    if job.state != JobState.QUEUED:
         return [_STOP]
-    return [_STOP, _RELEASE if job["held"] else _HOLD]
+    return [_STOP, _RELEASE if job.held else _HOLD]
 
 
-def question(action: Action, job: View) -> str:
+def question(action: Action, job: JobView) -> str:
     """Return what to confirm. The command that does the same comes before the note, which a narrow screen cuts."""
-    return f"{action.verb.capitalize()} {job['name']} (y/n)? `grass job {action.verb} {job['id']}`. {action.note}"
+    return f"{action.verb.capitalize()} {job.name} (y/n)? `grass job {action.verb} {job.id}`. {action.note}"

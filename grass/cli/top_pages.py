@@ -16,12 +16,13 @@ from grass.cli.job_curves import read_histories
 from grass.cli.job_views import job_page
 from grass.cli.sparkline import curve_lines
 from grass.cli.top_actions import Action
-from grass.cli.view import View
 from grass.errors import GrassError
+from grass.wire.codec import builtins
 
 if TYPE_CHECKING:
     from grass.api.client import ApiClient
-
+    from grass.wire.status_views import DiskView
+    from grass.wire.views import JobView
 
 _TASKS, _LOG_LINES, _CURVES = 100, 500, 3
 """Tasks in the details, lines of a log, and tasks whose curves are drawn: those that used most cpu."""
@@ -55,7 +56,7 @@ class Disks(NamedTuple):
     ``of``: the disks of the master, as in ``StatusView``.
     """
 
-    of: Sequence[View]
+    of: Sequence[DiskView]
 
 
 class Pages:
@@ -67,7 +68,7 @@ class Pages:
     def __init__(self, client: ApiClient, news: queue.SimpleQueue[Any]) -> None:
         self._client = client
         self._news = news
-        self._calls: queue.SimpleQueue[Asked | tuple[Action, View] | None] = queue.SimpleQueue()
+        self._calls: queue.SimpleQueue[Asked | tuple[Action, JobView] | None] = queue.SimpleQueue()
         self._newest: Asked | None = None
         threading.Thread(target=self._run, name="pages", daemon=True).start()
 
@@ -80,7 +81,7 @@ class Pages:
         """Have the disks of the master read, which the change feed does not contain."""
         self._calls.put(None)
 
-    def act(self, action: Action, job: View) -> None:
+    def act(self, action: Action, job: JobView) -> None:
         self._calls.put((action, job))
 
     def _run(self) -> None:
@@ -88,18 +89,18 @@ class Pages:
             call = self._calls.get()
             if call is None:
                 with suppress(GrassError):  # the feed says that the cluster is away
-                    self._news.put(Disks(self._client.status().get("disks", ())))
+                    self._news.put(Disks(self._client.status().disks))
             elif not isinstance(call, Asked):
                 self._news.put(Said(self._done(*call)))
             elif call == self._newest:
                 self._news.put(Page(call, self._read(call)))
 
-    def _done(self, action: Action, job: View) -> str:
+    def _done(self, action: Action, job: JobView) -> str:
         try:
-            action.act(self._client, job["id"])
+            action.act(self._client, job.id)
         except GrassError as error:
             return str(error)
-        return f"job {job['name']}: {action.done}"
+        return f"job {job.name}: {action.done}"
 
     def _read(self, asked: Asked) -> list[str]:
         """Return the text of the page. An error is its text."""
@@ -112,7 +113,7 @@ class Pages:
         client, now = self._client, clock.wall()
         job = client.job(asked.job_id, specification=False)
         usage = client.job_usage(job["id"], first=_CURVES)
-        job = {**job, "usage": usage["totals"]}  # with what running tasks have used so far
+        job = {**job, "usage": builtins(usage.totals)}  # with what running tasks have used so far
         histories = read_histories(client, job, usage, now)
         curves = curve_lines(histories, client.job_metrics(job["id"]), asked.width)
         count = sum(part["replicas"] for part in job["components"].values())

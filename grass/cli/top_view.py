@@ -5,17 +5,23 @@ Called by ``top``, which alone writes to the terminal.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timezone
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from grass.cli import cells
 from grass.cli.amounts import NOTHING, show_age, show_progress
 from grass.cli.job_views import job_reason
+from grass.cli.node_views import show_state
 from grass.cli.table import Column, table
 from grass.cli.top_state import State
-from grass.cli.view import View
 from grass.model.amounts import show_quantity
+from grass.model.lifecycle import NodeState
+from grass.wire.codec import builtins
+
+if TYPE_CHECKING:
+    from grass.wire.node_views import NodeView, ResourcesView
+    from grass.wire.views import JobView
 
 KEYS = "q quit  Enter details  l logs  e events  s sort  r reverse"
 PAGE_KEYS = "Esc back  up/down scroll  Enter details  l logs  q quit"
@@ -39,6 +45,13 @@ _NODES = (
 )
 _BAD = ("FAILED", "LOST", "QUARANTINED", "SILENT")
 _GOOD = ("RUNNING", "READY", "SUCCEEDED")
+
+
+_AMOUNTS: Mapping[str, Callable[[ResourcesView], int]] = {
+    "cpu": lambda resources: resources.cpu,
+    "memory": lambda resources: resources.memory,
+    "gpu": lambda resources: resources.gpu,
+}
 
 
 class Line(NamedTuple):
@@ -73,8 +86,9 @@ def overview(
     nodes = node_lines(state, width, max(1, min(len(state.nodes), left // 3)))
     shown = _window(jobs, selected, max(1, left - (len(nodes) - 1)))
     lines = [*head, *nodes, Line(""), *job_lines(shown, state.time, width, selected)]
-    marked = next((job for job in jobs if job["id"] == selected), None)
-    reason = f"{marked['name']}: {job_reason(marked)}" if marked and job_reason(marked) else ""
+    marked = next((job for job in jobs if job.id == selected), None)
+    why = job_reason(builtins(marked)) if marked else ""
+    reason = f"{marked.name}: {why}" if marked and why else ""
     return [
         *fitted(lines, width, height - 1, Line(cells.clean(reason))),
         Line(cells.clip(foot.text, width), foot.style),
@@ -117,9 +131,9 @@ def header(state: State, width: int, sort: str) -> list[Line]:
 def _capacity(state: State) -> str:
     """Return how much of the nodes is allocated."""
     parts = []
-    for name in ("cpu", "memory", "gpu"):
-        total = sum((node["resources"] or {}).get(name, 0) for node in state.nodes.values())
-        free = sum((node["free"] or {}).get(name, 0) for node in state.nodes.values())
+    for name, amount in _AMOUNTS.items():
+        total = sum(amount(node.resources) for node in state.nodes.values() if node.resources)
+        free = sum(amount(node.free) for node in state.nodes.values() if node.free)
         if total:
             parts.append(f"{name} {show_quantity(name, total - free)} of {show_quantity(name, total)}")
     return f"allocated: {', '.join(parts)}" if parts else "no nodes"
@@ -127,45 +141,43 @@ def _capacity(state: State) -> str:
 
 def node_lines(state: State, width: int, most: int) -> list[Line]:
     """Return the title and up to ``most`` nodes, those that need attention first."""
-    ranked = sorted(state.nodes.values(), key=lambda node: (node["state"] == "READY", node["name"]))
+    ranked = sorted(state.nodes.values(), key=lambda node: (node.state == NodeState.READY, node.name))
     found = table(_NODES, [_node(node) for node in ranked[:most]], width)
-    styles = [_style(node["state"]) for node in ranked[:most]]
+    styles = [_style(node.state) for node in ranked[:most]]
     left = len(ranked) - most
     title = Line(found[0] + (f"  … and {left} more" if left > 0 else ""), "head")
     return [title, *(Line(text, style) for text, style in zip(found[1:], styles, strict=True))]
 
 
-def _node(node: View) -> list[str]:
-    usage = node["usage"] or {}
-    memory = usage.get("memory_total")
-    gpus = [gpu.get("utilisation") for gpu in usage.get("gpus", ())]
-    known = [value for value in gpus if value is not None]
+def _node(node: NodeView) -> list[str]:
+    usage = node.usage
+    known = [gpu.utilisation for gpu in (usage.gpus if usage else ()) if gpu.utilisation is not None]
     return [
-        node["name"],
-        node["state"] + (" (cordoned)" if node.get("cordoned") else ""),
-        f"{usage.get('cpu', 0):.0f} %",
-        f"{100 * usage['memory'] / memory:.0f} %" if memory else NOTHING,
+        node.name,
+        show_state(node),
+        f"{usage.cpu if usage else 0:.0f} %",
+        f"{100 * usage.memory / usage.memory_total:.0f} %" if usage and usage.memory_total else NOTHING,
         f"{sum(known) / len(known):.0f} %" if known else NOTHING,
-        f"{usage.get('load', 0):.1f}",
-        str(node["tasks"]),
-        show_quantity("disk", usage["disk_free"]) if usage.get("disk_total") else NOTHING,
+        f"{usage.load if usage else 0:.1f}",
+        str(node.tasks),
+        show_quantity("disk", usage.disk_free) if usage and usage.disk_total else NOTHING,
     ]
 
 
-def job_lines(jobs: Sequence[View], now: float, width: int, selected: str | None) -> list[Line]:
+def job_lines(jobs: Sequence[JobView], now: float, width: int, selected: str | None) -> list[Line]:
     found = table(_JOBS, [_job(job, now) for job in jobs], width)
-    styles = ["selected" if job["id"] == selected else _style(job["state"]) for job in jobs]
+    styles = ["selected" if job.id == selected else _style(job.state) for job in jobs]
     return [Line(found[0], "head"), *(Line(text, style) for text, style in zip(found[1:], styles, strict=True))]
 
 
-def _job(job: View, now: float) -> list[str]:
+def _job(job: JobView, now: float) -> list[str]:
     return [
-        job["name"],
-        job["state"],
-        show_progress(job["state"], job["counts"]),
-        job["user"] or NOTHING,
-        show_age(job["submitted"], now),
-        job_reason(job),
+        job.name,
+        str(job.state),
+        show_progress(job.state, builtins(job.counts)),
+        job.user or NOTHING,
+        show_age(job.submitted, now),
+        job_reason(builtins(job)),
     ]
 
 
@@ -173,8 +185,8 @@ def _style(state: str) -> str:
     return "bad" if state in _BAD else "good" if state in _GOOD else ""
 
 
-def _window(jobs: Sequence[View], selected: str | None, lines: int) -> Sequence[View]:
+def _window(jobs: Sequence[JobView], selected: str | None, lines: int) -> Sequence[JobView]:
     """Return as many jobs as fit on ``lines``, with the selected one among them."""
-    at = next((index for index, job in enumerate(jobs) if job["id"] == selected), 0)
+    at = next((index for index, job in enumerate(jobs) if job.id == selected), 0)
     first = max(0, min(at - lines // 2, len(jobs) - lines))
     return jobs[first : first + lines]

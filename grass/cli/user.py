@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,8 +15,10 @@ from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.output import Result
 from grass.cli.table import Column, table
 from grass.cli.values import DURATION, USER
-from grass.cli.view import View
 from grass.model.amounts import show_span
+
+if TYPE_CHECKING:
+    from grass.wire.user_views import UserInvitation, UserView
 
 _LIST = (Column("USER"), Column("ROLE"), Column("STATE"), Column("ADDED"), Column("BY", drop=1))
 _ROLES = click.Choice(["user", "viewer", "admin"])
@@ -51,7 +54,7 @@ def add(invocation: Invocation, name: str, role: str, expires: float) -> None:
 def list_users(invocation: Invocation) -> None:
     """List the users."""
     users = invocation.client().users()
-    invocation.output.show(Result(users, partial(user_list, users), [one["name"] for one in users]))
+    invocation.output.show(Result(users, partial(user_list, users), [one.name for one in users]))
 
 
 @user.command("role")
@@ -103,32 +106,32 @@ def remove(invocation: Invocation, name: str, stop_jobs: bool) -> None:
     _show(invocation, view, f"removed; {_fate(view, stop_jobs)}")
 
 
-def user_list(users: Sequence[View], width: int | None) -> list[str]:
+def user_list(users: Sequence[UserView], width: int | None) -> list[str]:
     return table(_LIST, [_row(one) for one in users], width)
 
 
-def _row(view: View) -> list[str]:
-    created = show_instant(view["created"]) if view["created"] else NOTHING
-    return [view["name"], view["role"], _state(view), created, view["by"] or NOTHING]
+def _row(view: UserView) -> list[str]:
+    created = show_instant(view.created) if view.created else NOTHING
+    return [view.name, view.role, _state(view), created, view.by or NOTHING]
 
 
-def _state(view: View) -> str:
-    if view["state"] == "invited" and view["invited_until"] is None:
+def _state(view: UserView) -> str:
+    if view.state == "invited" and view.invited_until is None:
         return "invitation expired"
-    return str(view["state"])
+    return view.state
 
 
-def _fate(view: View, stop_jobs: bool) -> str:
-    return f"{view['jobs_stopped']} job(s) are being stopped" if stop_jobs else "their jobs go on"
+def _fate(view: UserView, stop_jobs: bool) -> str:
+    return f"{view.jobs_stopped} job(s) are being stopped" if stop_jobs else "their jobs go on"
 
 
-def _show(invocation: Invocation, view: View, what: str) -> None:
-    invocation.output.show(Result(dict(view), lambda _: [f"user {view['name']}: {what}"], [view["name"]]))
+def _show(invocation: Invocation, view: UserView, what: str) -> None:
+    invocation.output.show(Result(view, lambda _: [f"user {view.name}: {what}"], [view.name]))
 
 
-def _show_invitation(invocation: Invocation, made: View) -> None:
-    text = made["invitation"]
-    invocation.output.show(Result(dict(made), lambda _: [text], [text]))
-    left = show_span(made["expires"] - clock.wall() + 0.5)
-    invocation.output.note(f"valid once, for {left}; give it to {made['user']} over a private channel")
+def _show_invitation(invocation: Invocation, made: UserInvitation) -> None:
+    text = made.invitation
+    invocation.output.show(Result(made, lambda _: [text], [text]))
+    left = show_span(made.expires - clock.wall() + 0.5)
+    invocation.output.note(f"valid once, for {left}; give it to {made.user} over a private channel")
     invocation.output.note("on that person's machine: grass login INVITATION")

@@ -203,8 +203,8 @@ JOB = Known(
 )
 JOB_THEN_PARTS = JobThenParts("job", JOB.names)
 RUNNING_TASK = Known("task", _running_tasks)
-NODE = Known("node", lambda invocation: [node["name"] for node in invocation.client().nodes()])
-USER = Known("user", lambda invocation: [user["name"] for user in invocation.client().users()])
+NODE = Known("node", lambda invocation: [node.name for node in invocation.client().nodes()])
+USER = Known("user", lambda invocation: [user.name for user in invocation.client().users()])
 SCHEDULE = Known("schedule", lambda invocation: [one["name"] for one in invocation.client().schedules()])
 TEMPLATE = Known("template", _templates)
 

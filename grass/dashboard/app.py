@@ -29,7 +29,7 @@ from grass.dashboard.access import LOOPBACK, OPEN, PageAccess, RefusedError
 from grass.dashboard.actions import ACTIONS, Body, JobFiles, starting, text_of
 from grass.dashboard.files import Files, exactly
 from grass.dashboard.logs import LogWords, log_pieces
-from grass.dashboard.merged_feed import Piece
+from grass.dashboard.merged_feed import Message
 from grass.dashboard.mirror import Mirrors
 from grass.dashboard.questions import QUESTIONS
 from grass.dashboard.web_pages import WebPages
@@ -146,7 +146,7 @@ class Pages:
     def feed(self) -> Response:
         return _events(self._news(request.args.get("job")))
 
-    def _news(self, job: str | None) -> Iterator[Piece | None]:
+    def _news(self, job: str | None) -> Iterator[Message | None]:
         """Yield first what the page may offer, at once; then the state of the cluster as it comes."""
         yield {"me": asdict(self._offered())}
         with self.mirrors.open(job) as mailbox:
@@ -159,7 +159,7 @@ class Pages:
         if question is None or (self._shared and not question.shared):
             raise RefusedError(404, f"no question {name}")
         try:
-            return jsonify(question.ask(self._client, request.args))
+            return jsonify(builtins(question.ask(self._client, request.args)))
         except BadRequestKeyError as error:
             raise InputError(f"query parameter {error.args[0]}: missing") from error
 
@@ -214,7 +214,7 @@ class Pages:
             raise RefusedError(404, f"no action {name}")
         if not isinstance(body, dict):
             raise InputError("the body must be a JSON object")
-        return jsonify(action(self._client, body))
+        return jsonify(builtins(action(self._client, body)))
 
 
 def create_app(pages: Pages) -> Flask:
@@ -299,9 +299,11 @@ def asset(name: str) -> Response:
     return response
 
 
-def _events(pieces: Iterator[Piece | None]) -> Response:
+def _events(pieces: Iterator[Message | None]) -> Response:
     """Answer with server-sent events. None: only a sign of life."""
-    lines = ("event: alive\ndata: .\n\n" if piece is None else f"data: {json.dumps(piece)}\n\n" for piece in pieces)
+    lines = (
+        "event: alive\ndata: .\n\n" if piece is None else f"data: {json.dumps(builtins(piece))}\n\n" for piece in pieces
+    )
     return Response(lines, content_type="text/event-stream")
 
 

@@ -9,31 +9,33 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from msgspec.structs import replace
+
 from grass.model.figures import JOB_DEVICE, OF_JOB, OF_NODE, OF_TASK, Figure
 from grass.model.key_text import task_parts
 from grass.wire.usage_history import FINE
+from grass.wire.usage_views import Curves, JobMetricsView, OwnCurve
 
-Record = dict[str, Any]  # Any: JSON of grass.wire.usage_views
-History = Mapping[str, Any]  # Any: as above, read only
+Record = dict[str, Any]  # Any: JSON of the charts, which the page's own scripts define
 MOST_OWN = 8
 """Tasks whose own curve of one name is shown, the first ones."""
 
 
-def last(history: History, seconds: float) -> Record:
+def last(history: Curves, seconds: float) -> Curves:
     """Return the newest part of a history, from the first known value on, without tiny gaps."""
-    points = max(1, round(seconds / history["step"]))
-    length = max((len(values) for values in history["curves"].values()), default=0)
+    points = max(1, round(seconds / history.step))
+    length = max((len(values) for values in history.curves.values()), default=0)
     known = [
-        at for values in history["curves"].values() for at, value in enumerate(values) if value is not None
+        at for values in history.curves.values() for at, value in enumerate(values) if value is not None
     ]  # what is older than the cluster is not shown
     cut = max(0, length - points, min(known, default=0))
-    curves = {name: list(values)[cut:] for name, values in history["curves"].items()}
-    if history["step"] == FINE.step:
+    curves = {name: values[cut:] for name, values in history.curves.items()}
+    if history.step == FINE.step:
         curves = {name: _bridged(values) for name, values in curves.items()}
-    return {"start": history["start"] + cut * history["step"], "step": history["step"], "curves": curves}
+    return Curves(history.start + cut * history.step, history.step, curves)
 
 
-def _bridged(values: Sequence[float | None]) -> list[float | None]:
+def _bridged(values: Sequence[float | None]) -> tuple[float | None, ...]:
     """Put the average of its neighbours in the place of each single unknown point.
 
     A node measures every 2 s; on a busy machine a sample often comes so late that it counts for the next point.
@@ -43,26 +45,27 @@ def _bridged(values: Sequence[float | None]) -> list[float | None]:
         before, after = values[at - 1], values[at + 1]
         if values[at] is None and before is not None and after is not None:
             whole[at] = (before + after) / 2
-    return whole
+    return tuple(whole)
 
 
-def node_charts(history: History) -> list[Record]:
+def node_charts(history: Curves) -> list[Record]:
     return _charts(history, OF_NODE)
 
 
-def task_charts(history: History) -> list[Record]:
+def task_charts(history: Curves) -> list[Record]:
     return _charts(history, OF_TASK)
 
 
-def job_charts(history: History) -> list[Record]:
+def job_charts(history: Curves) -> list[Record]:
     """Return the charts of the sums over all tasks of a job. GPUs are counted: two that are half busy are one."""
-    gpus = [None if value is None else value / JOB_DEVICE for value in history["curves"].get("gpu", ())]
-    return _charts({**history, "curves": {**history["curves"], "gpu": gpus}}, OF_JOB)
+    gpus = tuple(None if value is None else value / JOB_DEVICE for value in history.curves.get("gpu", ()))
+    curves = {**history.curves, **({"gpu": gpus} if gpus else {})}
+    return _charts(replace(history, curves=curves), OF_JOB)
 
 
-def capacity(history: History) -> Record:
+def capacity(history: Curves) -> Record:
     """Return in percent of the capacity what is in use and what is allocated, of each resource that the cluster has."""
-    curves, series = history["curves"], []
+    curves, series = history.curves, []
     for name in ("cpu", "memory", "gpu"):
         whole = curves.get(f"{name}_capacity", ())
         if not any(whole):
@@ -74,11 +77,11 @@ def capacity(history: History) -> Record:
     return {"x": _times(history) if series else [], "series": series}
 
 
-def own_charts(metrics: History) -> list[Record]:
+def own_charts(metrics: JobMetricsView) -> list[Record]:
     """Return one chart for each figure that tasks reported, with a curve for each task."""
-    by_name: dict[str, list[History]] = {}
-    for curve in sorted(metrics["curves"], key=_of_task):
-        by_name.setdefault(curve["name"], []).append(curve)
+    by_name: dict[str, list[OwnCurve]] = {}
+    for curve in sorted(metrics.curves, key=_of_task):
+        by_name.setdefault(curve.name, []).append(curve)
     return [_own_chart(name, curves[:MOST_OWN]) for name, curves in sorted(by_name.items())]
 
 
@@ -89,8 +92,8 @@ class Run:
     id: str
     started: float
     ended: float | None
-    metrics: History
-    history: History | None
+    metrics: JobMetricsView
+    history: Curves | None
 
 
 def comparison(runs: Sequence[Run]) -> list[Record]:
@@ -98,11 +101,11 @@ def comparison(runs: Sequence[Run]) -> list[Record]:
 
     Of a figure that several tasks report, the curve of the first task is taken.
     """
-    own: dict[str, list[History]] = {}
+    own: dict[str, list[OwnCurve]] = {}
     for run in runs:
-        first: dict[str, History] = {}
-        for curve in run.metrics["curves"]:
-            first.setdefault(curve["name"], {**curve, "task": run.id})
+        first: dict[str, OwnCurve] = {}
+        for curve in run.metrics.curves:
+            first.setdefault(curve.name, replace(curve, task=run.id))
         for name, curve in first.items():
             own.setdefault(name, []).append(curve)
     used = [
@@ -122,8 +125,8 @@ def _since_start(run: Run, name: str) -> dict[float, float]:
     """Return seconds since the start → value."""
     if run.history is None:
         return {}
-    step, values = run.history["step"], run.history["curves"].get(name, ())
-    times = [run.history["start"] + at * step for at in range(len(values))]
+    step, values = run.history.step, run.history.curves.get(name, ())
+    times = [run.history.start + at * step for at in range(len(values))]
     end = run.ended if run.ended is not None else float("inf")
     return {
         (time - run.started + step / 2) // step * step: value
@@ -140,25 +143,25 @@ def _joined(curves: Mapping[str, Mapping[float, float]]) -> Record:
     return {"x": times, "series": series}
 
 
-def _of_task(curve: History) -> tuple[str, int]:
-    return task_parts(curve["task"]) or (curve["task"], 0)
+def _of_task(curve: OwnCurve) -> tuple[str, int]:
+    return task_parts(curve.task) or (curve.task, 0)
 
 
-def _own_chart(name: str, curves: list[History]) -> Record:
-    steps = sorted({step for curve in curves for step in curve["steps"]})
+def _own_chart(name: str, curves: list[OwnCurve]) -> Record:
+    steps = sorted({step for curve in curves for step in curve.steps})
     series = []
     for curve in curves:
-        values = dict(zip(curve["steps"], curve["values"], strict=False))
-        series.append({"name": curve["task"], "values": [values.get(step) for step in steps], "gaps": True})
+        values = dict(zip(curve.steps, curve.values, strict=False))
+        series.append({"name": curve.task, "values": [values.get(step) for step in steps], "gaps": True})
     return {"title": name, "unit": "number", "x": steps, "series": series, "time": False}
 
 
-def _charts(history: History, figures: Sequence[Figure]) -> list[Record]:
+def _charts(history: Curves, figures: Sequence[Figure]) -> list[Record]:
     times, found = _times(history), dict[str, Record]()
     for figure in figures:
         series = [
             {"name": figure.label.format(device), "values": list(values)}
-            for name, values in history["curves"].items()
+            for name, values in history.curves.items()
             if (device := figure.device(name)) is not None and any(value is not None for value in values)
         ]
         if series and figure.chart:
@@ -167,9 +170,9 @@ def _charts(history: History, figures: Sequence[Figure]) -> list[Record]:
     return list(found.values())
 
 
-def _times(history: History) -> list[float]:
-    length = max((len(values) for values in history["curves"].values()), default=0)
-    return [history["start"] + at * history["step"] for at in range(length)]
+def _times(history: Curves) -> list[float]:
+    length = max((len(values) for values in history.curves.values()), default=0)
+    return [history.start + at * history.step for at in range(length)]
 
 
 def _percent(value: float | None, whole: float | None) -> float | None:

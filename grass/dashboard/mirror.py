@@ -10,11 +10,16 @@ import logging
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from functools import partial
+from typing import TYPE_CHECKING
 
 from grass import clock
 from grass.api.client import ApiClient
-from grass.dashboard.merged_feed import MergedFeed, Piece
+from grass.dashboard.merged_feed import MergedFeed, Message
 from grass.errors import GrassError, NotFoundError
+
+if TYPE_CHECKING:
+    from grass.wire.status_views import StatusView
 
 log = logging.getLogger(__name__)
 RETRY = 1.0
@@ -31,7 +36,7 @@ class Mailbox:
         """Returns for how many seconds the cluster has said nothing, not even the time."""
         self.closed = False
 
-    def take(self, seconds: float) -> Piece | None:
+    def take(self, seconds: float) -> Message | None:
         """Wait for news and return all of it; None if there was none."""
         with self._changed:
             self._changed.wait_for(lambda: bool(self._news) or self.closed, seconds)
@@ -55,18 +60,16 @@ class Mirror:
         self._heard = clock.steady()
         self._told: tuple[float, float] | None = None
         """The time of the newest piece, and the steady clock when it came."""
-        self._add({"link": self._link(False, self._message)})
+        self._say("link", self._link(False, self._message))
         self._thread = threading.Thread(target=self._follow, name=f"mirror {job or 'cluster'}", daemon=True)
         self._thread.start()
 
     @contextmanager
     def open(self) -> Iterator[Mailbox]:
         """Yield a mailbox for one tab. Its first news is the whole state."""
-        feed = MergedFeed()
-        mailbox = Mailbox(self._changed, feed, lambda: clock.steady() - self._heard)
         with self._changed:
-            whole = self._state.whole()
-            feed.add({**whole, "time": self._now()} if "time" in whole else whole)
+            feed = self._state.opened(self._now())
+            mailbox = Mailbox(self._changed, feed, lambda: clock.steady() - self._heard)
             self._feeds[mailbox] = feed
             mailbox.closed = self._closed.is_set()
         try:
@@ -95,14 +98,17 @@ class Mirror:
         """Wait for the end of the thread, after ``close``."""
         self._thread.join()
 
-    def _add(self, piece: Piece) -> None:
+    def _merge(self, *changes: Callable[[MergedFeed], None]) -> None:
         with self._changed:
-            self._state.add(piece)
-            for feed in self._feeds.values():
-                feed.add(piece)
+            for feed in (self._state, *self._feeds.values()):
+                for change in changes:
+                    change(feed)
             self._changed.notify_all()
 
-    def _link(self, up: bool, message: str) -> Piece:
+    def _say(self, name: str, what: Message) -> None:
+        self._merge(partial(MergedFeed.say, name=name, what=what))
+
+    def _link(self, up: bool, message: str) -> Message:
         return {"up": up, "message": message, "since": self._now()}
 
     def _now(self) -> float:
@@ -119,7 +125,8 @@ class Mirror:
                     self._read()
                     return
                 except NotFoundError as error:
-                    self._add({"snapshot": True, "link": self._link(True, str(error))})
+                    gone = partial(MergedFeed.say, name="link", what=self._link(True, str(error)))
+                    self._merge(MergedFeed.forget, gone)
                     return
                 except GrassError as error:
                     self._lost(str(error))
@@ -135,27 +142,28 @@ class Mirror:
         if not self._up and self._message == message:
             return False
         self._up, self._message = False, message
-        self._add({"link": self._link(False, message)})
+        self._say("link", self._link(False, message))
         return True
 
     def _read(self) -> None:
         """Return once the mirror is closed."""
         if self._job is None:
-            self._add({"me": _who(self._client.status())})
+            self._say("me", _who(self._client.status()))
         with closing(self._client.changes(self._job)) as pieces:
             for piece in pieces:
                 if self._closed.is_set():
                     return
                 self._heard = clock.steady()
-                if "time" in piece:
-                    self._told = piece["time"], self._heard
-                news = {} if self._up else {"link": self._link(True, "")}
-                self._up = True
-                self._add({**piece, **news})
+                self._told = piece.time, self._heard
+                changes = [partial(MergedFeed.add, piece=piece)]
+                if not self._up:
+                    self._up = True
+                    changes.append(partial(MergedFeed.say, name="link", what=self._link(True, "")))
+                self._merge(*changes)
 
 
-def _who(status: Piece) -> Piece:
-    return {name: status[name] for name in ("cluster", "mode", "user", "role")}
+def _who(status: StatusView) -> Message:
+    return {"cluster": status.cluster, "mode": status.mode, "user": status.user, "role": status.role}
 
 
 class Mirrors:

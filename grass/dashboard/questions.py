@@ -13,6 +13,7 @@ from grass.api.run_events import events_of_run
 from grass.dashboard.curves import Run, capacity, comparison, job_charts, last, node_charts, own_charts, task_charts
 from grass.errors import InputError, NotFoundError
 from grass.model.event_kind import EventKind
+from grass.wire.codec import builtins
 from grass.wire.usage_history import FINE, MINUTES, QUARTERS, finest
 
 Words = Mapping[str, str]
@@ -53,28 +54,28 @@ def _range(words: Words) -> tuple[int, int]:
 
 def _capacity(client: ApiClient, words: Words) -> Any:
     """Return the last hour; of a cluster that is younger than some minutes, what there is in full detail."""
-    hour = capacity(last(client.usage(step=MINUTES.step)["history"], 3600))
+    hour = capacity(last(client.usage(step=MINUTES.step).history, 3600))
     known = max((sum(value is not None for value in each["values"]) for each in hour["series"]), default=0)
-    return hour if known >= _FEW else capacity(last(client.usage(step=FINE.step)["history"], FINE.reach))
+    return hour if known >= _FEW else capacity(last(client.usage(step=FINE.step).history, FINE.reach))
 
 
 def _node_usage(client: ApiClient, words: Words) -> Any:
     seconds, step = _range(words)
     answer = client.node_usage(words["node"], step=step)
-    return {"charts": node_charts(last(answer["history"], seconds)), "tasks": answer["tasks"], "now": answer["now"]}
+    return {"charts": node_charts(last(answer.history, seconds)), "tasks": answer.tasks, "now": answer.now}
 
 
 def _task_usage(client: ApiClient, words: Words) -> Any:
     seconds, step = _range(words)
     answer = client.task_usage(words["job"], words["task"], step=step)
-    return {"charts": task_charts(last(answer["history"], seconds))}
+    return {"charts": task_charts(last(answer.history, seconds))}
 
 
 def _job_usage(client: ApiClient, words: Words) -> Any:
     seconds, step = _range(words)
     answer = client.job_usage(words["job"], first=_TASKS, step=step)
-    whole = job_charts(last(answer["history"], seconds))
-    return {**answer, "whole": whole, "charts": own_charts(client.job_metrics(words["job"]))}
+    whole = job_charts(last(answer.history, seconds))
+    return {**builtins(answer), "whole": whole, "charts": own_charts(client.job_metrics(words["job"]))}
 
 
 def _pages(client: ApiClient, words: Words) -> Any:
@@ -91,7 +92,7 @@ def _events(client: ApiClient, words: Words) -> Any:
     job, node, user, text = (words.get(name) or None for name in ("job", "node", "user", "text"))
     before, kind = words.get("before", _NEWEST), words.get("kind", "")
     found = client.older_events(before, _EVENTS, job, node, user, kind, text=text)
-    return {"events": found["events"][::-1], "before": found["before"], "kinds": [each.value for each in EventKind]}
+    return {"events": found.events[::-1], "before": found.before, "kinds": [each.value for each in EventKind]}
 
 
 def _search(client: ApiClient, words: Words) -> Any:
@@ -111,13 +112,13 @@ def _search(client: ApiClient, words: Words) -> Any:
 def _comparison(client: ApiClient, words: Words) -> Any:
     """Return two runs, and their curves over each other: own figures, and the CPU and memory of one task of each."""
     jobs = [client.job(words[name]) for name in ("first", "second")]
-    now = client.status()["time"]
+    now = client.status().time
     oldest = max((now - job["started"] for job in jobs if job["started"]), default=0.0)
     step, runs = finest(oldest).step, []
     for job in jobs:
-        tasks = client.job_usage(job["id"], first=1)["tasks"]
-        task = tasks[0]["task"] if tasks and job["started"] else None
-        used = task and client.task_usage(job["id"], task, step=step, since=job["started"])["history"]
+        tasks = client.job_usage(job["id"], first=1).tasks
+        task = tasks[0].task if tasks and job["started"] else None
+        used = client.task_usage(job["id"], task, step=step, since=job["started"]).history if task else None
         runs.append(Run(job["id"], job["started"] or 0.0, job["ended"], client.job_metrics(job["id"]), used))
     return {"jobs": jobs, "charts": comparison(runs)}
 

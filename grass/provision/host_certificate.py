@@ -43,7 +43,6 @@ class Signed(msgspec.Struct, frozen=True):
 
 _SIGNED: Form[Signed] = Form(Signed)
 _MASTER: Form[Master] = Form(Master)
-_VIEW: Form[CertificateView] = Form(CertificateView)
 
 
 def request(home: Path) -> str:
@@ -95,10 +94,9 @@ def renew(config: ClusterConfig, now: float) -> bool:
     key, token = certificates.new_key(), Secrets.load(config.home).node_token
     client = open_join_client(Invitation(master.urls, master.key, "", cluster=config.name))
     try:
-        answer = client.certificate(config.node.name, token, certificates.request_for(key))
+        signed = client.certificate(config.node.name, token, certificates.request_for(key))
     finally:
         client.close()
-    signed = _VIEW.convert(answer)
     certificates.install(config.tls_files, key, signed.certificate, signed.authority)
     return True
 

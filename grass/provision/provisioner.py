@@ -16,9 +16,10 @@ from grass.errors import InputError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from grass.api.client import ApiClient, View
+    from grass.api.client import ApiClient
     from grass.manifest.join_file import Offer
     from grass.model.daemons import DaemonState
+    from grass.wire.node_views import NodeView
 
 C = TypeVar("C")
 S = TypeVar("S", contravariant=True)
@@ -118,7 +119,7 @@ class AddedNode:
     """
 
     label: str
-    view: View | None = None
+    view: NodeView | None = None
     error: str | None = None
     code: str = ""
     exit_code: int = 0

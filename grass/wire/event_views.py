@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from grass.wire.codec import Form
 from grass.wire.daemon_line import DaemonLine
 from grass.wire.event_record import EventRecord
 
@@ -36,3 +37,7 @@ class DaemonLogPiece(msgspec.Struct, frozen=True):
     """Whether more may follow."""
     pause: float = 0.0
     """Seconds to wait before asking again."""
+
+
+EVENT_PIECE: Form[EventPiece] = Form(EventPiece)
+DAEMON_LOG_PIECE: Form[DaemonLogPiece] = Form(DaemonLogPiece)

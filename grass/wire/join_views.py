@@ -7,6 +7,8 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from grass.wire.codec import Form
+
 
 class JoinTokenView(msgspec.Struct, frozen=True):
     """A new join token, with its secret. It is shown only now. ``expires``: seconds since the epoch."""
@@ -100,3 +102,11 @@ class JoinedView(msgspec.Struct, frozen=True, kw_only=True):
     """Where the share is and how to mount it; None: there is none."""
     already: bool | UnsetType = UNSET
     """Whether this machine was a node before, and only gets its files again. Its tasks may run."""
+
+
+JOIN_TOKEN: Form[JoinTokenView] = Form(JoinTokenView)
+JOIN_TOKEN_ROW: Form[JoinTokenRow] = Form(JoinTokenRow)
+JOIN_TOKENS: Form[JoinTokensView] = Form(JoinTokensView)
+JOIN_TERMS: Form[JoinTerms] = Form(JoinTerms)
+CERTIFICATE: Form[CertificateView] = Form(CertificateView)
+JOINED: Form[JoinedView] = Form(JoinedView)

@@ -6,6 +6,7 @@ import msgspec
 
 from grass.model.lifecycle import NodeState
 from grass.model.reasons import Reason
+from grass.wire.codec import Form
 from grass.wire.gpu import GpuDevice
 from grass.wire.heartbeat import NodeUsage
 
@@ -84,3 +85,10 @@ class NodeAccepted(msgspec.Struct, frozen=True):
     node: NodeView
     mark: str
     """Mark of the node before the change."""
+
+
+NODE: Form[NodeView] = Form(NodeView)
+NODES: Form[NodesView] = Form(NodesView)
+NODE_WAITED: Form[NodeWaited] = Form(NodeWaited)
+NODE_REACHED: Form[NodeReached] = Form(NodeReached)
+NODE_ACCEPTED: Form[NodeAccepted] = Form(NodeAccepted)

@@ -10,6 +10,7 @@ from msgspec import UNSET, UnsetType
 
 from grass.model.isolation import Isolation
 from grass.model.lifecycle import JobState, NodeState
+from grass.wire.codec import Form
 from grass.wire.event_views import EventView
 from grass.wire.node_views import NodeView
 from grass.wire.views import JobView, ScheduleView, TaskView
@@ -85,3 +86,7 @@ class StatusView(msgspec.Struct, frozen=True, kw_only=True):
     """Whether tasks of different users are isolated from each other on the nodes."""
     disks: tuple[DiskView, ...]
     """Those on which the master keeps the cluster's state and logs."""
+
+
+STATUS: Form[StatusView] = Form(StatusView)
+CHANGE_PIECE: Form[ChangePiece] = Form(ChangePiece)

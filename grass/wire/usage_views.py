@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from grass.model.lifecycle import TaskState
+from grass.wire.codec import Form
 from grass.wire.usage import NodeSample, TaskSample, TaskTotals
 
 
@@ -93,3 +94,10 @@ class ClusterUsageView(msgspec.Struct, frozen=True):
     """
 
     history: Curves
+
+
+CLUSTER_USAGE: Form[ClusterUsageView] = Form(ClusterUsageView)
+NODE_USAGE: Form[NodeUsageView] = Form(NodeUsageView)
+JOB_USAGE: Form[JobUsageView] = Form(JobUsageView)
+TASK_USAGE: Form[TaskUsageView] = Form(TaskUsageView)
+JOB_METRICS: Form[JobMetricsView] = Form(JobMetricsView)

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import msgspec
 
+from grass.wire.codec import Form
+
 
 class UserView(msgspec.Struct, frozen=True):
     """A user. Times are seconds since the epoch."""
@@ -95,3 +97,10 @@ class SharesView(msgspec.Struct, frozen=True):
     """Whose turn is first."""
     queue: tuple[QueuedView, ...]
     """Waiting jobs, in the order in which they are served."""
+
+
+USER: Form[UserView] = Form(UserView)
+OWN_KEY: Form[OwnKeyView] = Form(OwnKeyView)
+USERS: Form[UsersView] = Form(UsersView)
+USER_INVITATION: Form[UserInvitation] = Form(UserInvitation)
+SHARES: Form[SharesView] = Form(SharesView)

@@ -328,12 +328,3 @@ class SchedulesView(msgspec.Struct, frozen=True):
     """All schedules that the caller may see."""
 
     schedules: tuple[ScheduleView, ...]
-
-
-class ImageView(msgspec.Struct, frozen=True):
-    """An image that was signed off."""
-
-    name: str
-    digest: str
-    user: str
-    """Who pushed it."""

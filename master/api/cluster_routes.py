@@ -5,7 +5,17 @@ Used by ``routes``.
 
 from __future__ import annotations
 
-from grass.wire import calls, event_views, join_views, node_views, status_views, usage_views, user_views, views
+from grass.wire import (
+    calls,
+    event_views,
+    image_views,
+    join_views,
+    node_views,
+    status_views,
+    usage_views,
+    user_views,
+    views,
+)
 from grass.wire.waits import LONGEST_WAIT
 from master.api.route import READ, RULE, WRITE, Access, Parameter, Route
 
@@ -192,7 +202,7 @@ CLUSTER_ROUTES: tuple[Route, ...] = (
         "POST /v1/images",
         WRITE,
         "Sign off an image that was pushed: nodes load it with this digest only",
-        views.ImageView,
+        image_views.ImageView,
         calls.ImageSignOff,
     ),
     Route(
@@ -200,7 +210,7 @@ CLUSTER_ROUTES: tuple[Route, ...] = (
         "POST /v1/images/forget",
         WRITE,
         "Forget the digest of a removed image",
-        views.ImageView,
+        image_views.ImageView,
         calls.ImageName,
     ),
     Route("users.list", "GET /v1/users", RULE, "List users", user_views.UsersView),

@@ -14,7 +14,7 @@ from grass.model.image import full_name
 from grass.model.names import is_digest
 from grass.store.signed_images import SignedImage
 from grass.wire.calls import ImageName, ImageSignOff
-from grass.wire.views import ImageView
+from grass.wire.image_views import ImageView
 from master.api.call import Call, Reply
 
 _LONGEST = 512

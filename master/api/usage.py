@@ -156,7 +156,7 @@ def _curves(call: Call, key: str, subject: str = "") -> Curves:
     since = until - POINTS * level.step if query["since"] is None else min(query["since"], until)
     chunks: list[Chunk] = call.api.store.history.curve(key, level, since, until, subject)
     start, values = join(level, chunks, since, until)
-    return Curves(start, float(level.step), {name: tuple(_rounded(curve)) for name, curve in values.items()})
+    return Curves(float(start), float(level.step), {name: tuple(_rounded(curve)) for name, curve in values.items()})
 
 
 def _rounded(curve: Iterable[float]) -> Iterable[float | None]:

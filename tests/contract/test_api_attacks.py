@@ -194,7 +194,7 @@ def test_a_wrong_clock_gets_the_servers_time_under_seal(world: ApiWorld, offset:
 def test_the_client_corrects_its_clock_by_itself(world: ApiWorld) -> None:
     client = world.client("ann", wall=lambda: clock.wall() - 3600)
     assert client.start(JOB)["name"] == "j"
-    assert client.status()["user"] == "ann"
+    assert client.status().user == "ann"
 
 
 @pytest.mark.parametrize(
@@ -267,7 +267,7 @@ def test_a_user_can_neither_see_nor_stop_the_jobs_of_another(world: ApiWorld) ->
     for attempt in attempts:
         with pytest.raises(NotAllowedError, match="belongs to ann"):
             attempt("j")
-    assert [event["kind"] for event in other.events()] == []
+    assert [event.kind for event in other.events()] == []
     with pytest.raises(NotAllowedError):
         list(other.events(job="j"))
 
@@ -275,7 +275,7 @@ def test_a_user_can_neither_see_nor_stop_the_jobs_of_another(world: ApiWorld) ->
 def test_an_administrator_may_stop_any_job_and_the_log_says_who_did(world: ApiWorld) -> None:
     world.client("ann").start(JOB)
     world.client("root").stop("j")
-    told = [(event["kind"], event["user"]) for event in world.client("ann").events()]
+    told = [(event.kind, event.user) for event in world.client("ann").events()]
     assert told == [("job-submitted", "ann"), ("job-stop-requested", "root")]
 
 

@@ -34,9 +34,9 @@ def test_lists_go_on_without_a_damaged_record(world: ApiWorld, caplog: pytest.Lo
     for _ in range(2):
         assert [job["id"] for job in client.jobs()] == [started["id"]]
         assert client.newest_jobs(limit=2)["more"]
-        assert [node["name"] for node in client.nodes()] == ["n1"]
+        assert [node.name for node in client.nodes()] == ["n1"]
         assert client.schedules() == []
-        assert client.status()["nodes"] == {"JOINING": 1}
+        assert client.status().nodes == {"JOINING": 1}
     assert sum("field headless" in record.message for record in caplog.records) == 1
     with pytest.raises(GrassError):
         client.job("headless")
@@ -57,5 +57,5 @@ def test_a_damaged_event_is_listed_as_such_and_waits_go_on(world: ApiWorld) -> N
         )
         world.end_job(started["id"])
         assert waiting.result(20)["state"] == "SUCCEEDED"
-    kinds = [event["kind"] for event in client.events()]
+    kinds = [event.kind for event in client.events()]
     assert kinds.count("event-unreadable") == 2

@@ -65,6 +65,6 @@ def test_a_viewer_sees_the_names_of_variables_and_not_their_values(world: ApiWor
 
 def client_says(client: ApiClient) -> str:
     """All that a client is told of the job: its specification, its file, its tasks and its history."""
-    told = [client.job("plain", specification=True), client.job_file("plain"), client.jobs(all=True)]
+    told: list[object] = [client.job("plain", specification=True), client.job_file("plain"), client.jobs(all=True)]
     told += [client.tasks("plain"), client.why("plain"), list(client.events())]
     return str(told)

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
-from msgspec import convert
+from msgspec import structs
 from werkzeug.serving import make_server
 
 import grass
@@ -58,6 +58,7 @@ from master.api.route import Access
 from master.api.routes import ROUTES
 from node.api.app import create_app as node_app
 from tests.contract.test_api_replies import Checked, of_nobody_knows_where
+from tests.support import sample_views
 from tests.support.api_world import ApiWorld, api_world
 from tests.support.rsa_keys import public_jwk
 from tests.support.shapes import faults
@@ -139,19 +140,23 @@ def join_client(token: str) -> JoinClient:
     return open_join_client(parse_token(token))
 
 
+def asked_to_join(token: str, **more: Any) -> Any:
+    """The answer of the API as it came, with what this version does not know."""
+    return join_client(token)._transport.call("POST", "/v1/join", wish(token, **more), wait=10.0)
+
+
 def test_a_machine_with_a_token_becomes_a_node(world: ApiWorld) -> None:
     made = world.client("root").join_token(name="n1", expires=60)
-    assert made["uses"] == 1
+    assert made.uses == 1
     with Agent(world) as agent:
-        reply = join_client(made["token"]).join(wish(made["token"], node={"labels": {"disk": "ssd"}, "cpu": 2000}))
-    assert faults(reply, join_views.JoinedView, "reply") == []
-    assert reply["config"]["node"]["labels"] == {"disk": "ssd"}
-    assert (reply["config"]["node"]["cpu"], reply["config"]["node"]["memory"]) == (2000, None)
-    assert (reply["config"]["node"]["reserve"], reply["config"]["node"]["low_disk"]) == ({"cpu": 500}, 2 << 30)
-    assert reply["secrets"] == {
-        "redis": {"node": "pw"},
-        "node_token": node_token("master-secret", "n1", secret_digest("pw")),
-    }
+        sent = asked_to_join(made.token, node={"labels": {"disk": "ssd"}, "cpu": 2000})
+    assert faults(sent, join_views.JoinedView, "reply") == []
+    reply = join_views.JOINED.convert(sent)
+    assert reply.config and reply.config["node"]["labels"] == {"disk": "ssd"}
+    assert (reply.config["node"]["cpu"], reply.config["node"]["memory"]) == (2000, None)
+    assert (reply.config["node"]["reserve"], reply.config["node"]["low_disk"]) == ({"cpu": 500}, 2 << 30)
+    own = node_token("master-secret", "n1", secret_digest("pw"))
+    assert reply.secrets == join_views.NodeSecrets({"node": "pw"}, own)
     [(kind, ticket)] = agent.taken
     assert (kind, ticket["name"], ticket["user"]) == ("node-join", "n1", "root")
     assert ticket["digest"] == secret_digest("pw")
@@ -160,16 +165,17 @@ def test_a_machine_with_a_token_becomes_a_node(world: ApiWorld) -> None:
 
 def test_an_administrator_asks_what_joining_would_be_and_nothing_is_made_or_used_up(world: ApiWorld) -> None:
     client = world.client("root")
-    before = [entry["kind"] for entry in client.events()]
+    before = [entry.kind for entry in client.events()]
+    assert faults(client._transport.call("GET", "/v1/join-terms"), join_views.JoinTerms, "terms") == []
     terms = client.join_terms()
-    assert faults(terms, join_views.JoinTerms, "terms") == []
-    made = parse_token(client.join_token()["token"])
-    assert (tuple(terms["urls"]), terms["key"], terms["cluster"]) == (made.urls, made.key, made.cluster)
+    made = parse_token(client.join_token().token)
+    assert (tuple(terms.urls), terms.key, terms.cluster) == (made.urls, made.key, made.cluster)
     question = {"name": "n1", "facts": wish(made.token())["facts"], "node": {}, "password": "pw"}
+    assert faults(client._transport.call("POST", "/v1/join-terms", question), join_views.JoinedView, "answer") == []
     answer = client.join_check(question)
-    assert faults(answer, join_views.JoinedView, "answer") == []
-    assert answer == join_client(made.token()).join({**wish(made.token()), "check": True}) | {"time": answer["time"]}
-    assert [entry["kind"] for entry in client.events()] == [*before, "join-token"]  # the one made here
+    asked = join_client(made.token()).join({**wish(made.token()), "check": True})
+    assert answer == structs.replace(asked, time=answer.time)
+    assert [entry.kind for entry in client.events()] == [*before, "join-token"]  # the one made here
     assert world.store.node("n1") is None
     put_node(world, "n1")
     with pytest.raises(ConflictError, match="node n1: exists already"):
@@ -180,35 +186,35 @@ def test_an_administrator_asks_what_joining_would_be_and_nothing_is_made_or_used
 
 def test_a_machine_that_was_interrupted_while_it_joined_comes_again_with_another_token(world: ApiWorld) -> None:
     client = world.client("root")
-    tokens = [client.join_token()["token"] for _ in range(3)]
+    tokens = [client.join_token().token for _ in range(3)]
     with Agent(world) as agent:
         join_client(tokens[0]).join(wish(tokens[0]))
         with pytest.raises(ConflictError, match="node n1: exists already"):
             join_client(tokens[1]).join(wish(tokens[1], password="of another machine", join_id="cd" * 8))
         again = wish(tokens[1])
-        assert client.join_check({**again, "node": {}})["cluster"] == "local"
-        assert join_client(tokens[1]).join({**again, "check": True})["cluster"] == "local"
+        assert client.join_check({**again, "node": {}}).cluster == "local"
+        assert join_client(tokens[1]).join({**again, "check": True}).cluster == "local"
         joined = join_client(tokens[1]).join(again)
-        assert (joined["secrets"]["redis"], joined["already"]) == ({"node": "pw"}, False)
+        assert (joined.secrets.redis, joined.already) == ({"node": "pw"}, False)
         put_node(world, "n1", state="READY", digest=secret_digest("pw"))
         with pytest.raises(ConflictError, match="node n1: exists already"):
             join_client(tokens[2]).join(wish(tokens[2], password="of another machine"))
         files = join_client(tokens[2]).join(wish(tokens[2]))  # as a node whose files were lost
-        assert files["already"] is True
-        assert files["secrets"]["node_token"] == node_token("master-secret", "n1", secret_digest("pw"))
-    assert sorted(row["uses"] for row in client.join_tokens()) == [0, 0, 1]
+        assert files.already is True
+        assert files.secrets.node_token == node_token("master-secret", "n1", secret_digest("pw"))
+    assert sorted(row.uses for row in client.join_tokens()) == [0, 0, 1]
     assert [ticket["digest"] for _, ticket in agent.taken] == [secret_digest("pw")] * 2
 
 
 def test_the_store_holds_no_secret_of_a_token(world: ApiWorld) -> None:
-    token = world.client("root").join_token()["token"]
+    token = world.client("root").join_token().token
     secret = parse_token(token).secret
     assert world.backend.get(world.keys.join(secret_digest(secret))) is not None
     assert secret not in repr(vars(world.backend))
 
 
 def test_a_token_used_twice_is_refused_and_says_by_whom_it_was_used(world: ApiWorld) -> None:
-    token = world.client("root").join_token()["token"]
+    token = world.client("root").join_token().token
     with Agent(world) as agent:
         join_client(token).join(wish(token))
         with pytest.raises(ConflictError, match=r"used up \(by n1\)"):
@@ -218,17 +224,17 @@ def test_a_token_used_twice_is_refused_and_says_by_whom_it_was_used(world: ApiWo
 
 def test_a_machine_does_not_come_again_with_a_token_that_was_revoked(world: ApiWorld) -> None:
     client = world.client("root")
-    token = client.join_token()["token"]
+    token = client.join_token().token
     with Agent(world) as agent:
         join_client(token).join(wish(token))
-        client.revoke_join_token(client.join_tokens()[0]["id"])
+        client.revoke_join_token(client.join_tokens()[0].id)
         with pytest.raises(ConflictError, match="was revoked"):
             join_client(token).join(wish(token))
     assert len(agent.taken) == 1
 
 
 def test_a_token_of_two_uses_is_good_for_two_machines_at_once(world: ApiWorld) -> None:
-    token = world.client("root").join_token(uses=2)["token"]
+    token = world.client("root").join_token(uses=2).token
 
     def one(number: int) -> str:
         try:
@@ -245,21 +251,21 @@ def test_a_token_of_two_uses_is_good_for_two_machines_at_once(world: ApiWorld) -
 
 
 def test_a_join_whose_reply_was_lost_may_be_repeated(world: ApiWorld) -> None:
-    token = world.client("root").join_token()["token"]
+    token = world.client("root").join_token().token
     with Agent(world):
         first = join_client(token).join(wish(token))
         again = join_client(token).join(wish(token))
-    assert again["secrets"] == first["secrets"]
+    assert again.secrets == first.secrets
 
 
 def test_an_expired_token_is_refused(world: ApiWorld) -> None:
-    token = world.client("root").join_token(expires=0.001)["token"]
+    token = world.client("root").join_token(expires=0.001).token
     with pytest.raises(ConflictError, match="expired"):
         join_client(token).join(wish(token))
 
 
 def test_a_token_for_one_node_is_for_no_other(world: ApiWorld) -> None:
-    token = world.client("root").join_token(name="n7")["token"]
+    token = world.client("root").join_token(name="n7").token
     with pytest.raises(ConflictError, match="for the node n7, not for n1"):
         join_client(token).join(wish(token))
 
@@ -285,7 +291,7 @@ def test_a_master_that_is_away_is_unreachable() -> None:
 
 def test_a_name_that_exists_is_refused_and_the_token_stays_good(world: ApiWorld) -> None:
     put_node(world, "n1")
-    token = world.client("root").join_token()["token"]
+    token = world.client("root").join_token().token
     with pytest.raises(ConflictError, match="node n1: exists already"):
         join_client(token).join(wish(token))
     with Agent(world):
@@ -294,12 +300,12 @@ def test_a_name_that_exists_is_refused_and_the_token_stays_good(world: ApiWorld)
 
 def test_the_name_of_a_node_that_left_is_free(world: ApiWorld) -> None:
     put_node(world, "n1", state="LEFT")
-    token = world.client("root").join_token()["token"]
-    assert join_client(token).join(wish(token, check=True))["cluster"] == "local"
+    token = world.client("root").join_token().token
+    assert join_client(token).join(wish(token, check=True)).cluster == "local"
 
 
 def test_another_version_is_refused(world: ApiWorld) -> None:
-    token = world.client("root").join_token()["token"]
+    token = world.client("root").join_token().token
     body = wish(token)
     body["facts"]["version"] = "9.9.9"
     with pytest.raises(ConflictError, match=r"runs Grass 9\.9\.9, this cluster"):
@@ -308,13 +314,13 @@ def test_another_version_is_refused(world: ApiWorld) -> None:
 
 @pytest.mark.parametrize("name", ["", "-n", "a/b", "a b", "x" * 64])
 def test_a_name_that_is_none_is_refused(world: ApiWorld, name: str) -> None:
-    token = world.client("root").join_token()["token"]
+    token = world.client("root").join_token().token
     with pytest.raises(InputError):
         join_client(token).join(wish(token, name))
 
 
 def test_the_step_that_joins_writes_the_files_of_a_node_that_its_daemons_read(world: ApiWorld, tmp_path: Path) -> None:
-    invitation = parse_token(world.client("root").join_token()["token"])
+    invitation = parse_token(world.client("root").join_token().token)
     user, group = pwd.getpwuid(os.geteuid()).pw_name, grp.getgrgid(os.getegid()).gr_name
     paths = node_paths.of_user("local", user, group, str(tmp_path / "user"), str(tmp_path / "run"))
     Path(paths.home).mkdir(parents=True)
@@ -323,7 +329,7 @@ def test_the_step_that_joins_writes_the_files_of_a_node_that_its_daemons_read(wo
     own = Own(name="n1")
     asked = join_steps.join_request(invitation, offer, own, check=True)
     client = open_join_client(invitation)
-    assert join_steps.JOINED.convert(client.join(builtins(asked))).cluster == "local"
+    assert client.join(builtins(asked)).cluster == "local"
     new: list[str] = []
     [claim] = join_steps.claim_step(
         client, invitation, offer, design, paths, own, Made(), new_node=lambda: new.append("new")
@@ -370,7 +376,7 @@ def test_the_step_that_joins_writes_the_files_of_a_node_that_its_daemons_read(wo
 def test_a_join_of_the_wrong_form_is_refused_with_the_field_and_uses_nothing_up(
     world: ApiWorld, wrong: dict[str, Any], said: str
 ) -> None:
-    token = world.client("root").join_token()["token"]
+    token = world.client("root").join_token().token
     with pytest.raises(InputError, match=said):
         join_client(token).join(wish(token, **wrong))
     with Agent(world):
@@ -378,8 +384,8 @@ def test_a_join_of_the_wrong_form_is_refused_with_the_field_and_uses_nothing_up(
 
 
 def test_asking_first_uses_nothing_up_and_names_what_must_be_reached(world: ApiWorld) -> None:
-    token = world.client("root").join_token()["token"]
-    answer = join_client(token).join(wish(token, check=True))
+    token = world.client("root").join_token().token
+    answer = asked_to_join(token, check=True)
     assert faults(answer, join_views.JoinedView, "reply") == []
     assert "secrets" not in answer
     with Agent(world):
@@ -401,39 +407,39 @@ def test_a_wish_for_a_token_is_checked(world: ApiWorld, wrong: dict[str, Any]) -
 def test_a_machine_with_a_wrong_clock_is_understood(world: ApiWorld) -> None:
     from grass import clock
 
-    token = world.client("root").join_token()["token"]
+    token = world.client("root").join_token().token
     late = open_join_client(parse_token(token), wall=lambda: clock.wall() - 7200)
-    assert late.join(wish(token, check=True))["cluster"] == "local"
+    assert late.join(wish(token, check=True)).cluster == "local"
 
 
 def test_a_node_sees_itself_with_its_own_token_only(world: ApiWorld) -> None:
     put_node(world, "n1")
-    asked = join_client(world.client("root").join_token()["token"])
+    asked = join_client(world.client("root").join_token().token)
     own = node_token("master-secret", "n1")
-    assert asked.wait("n1", own, None, 5)["node"]["state"] == "READY"
+    assert asked.wait("n1", own, None, 5).node.state == "READY"
     for token in (node_token("master-secret", "n2"), "", "x"):
         with pytest.raises(NotAllowedError, match="node n1: wrong node token"):
             asked.wait("n1", token, None, 5)
 
 
 def test_a_machine_that_was_removed_has_no_part_in_the_next_node_of_its_name(world: ApiWorld) -> None:
-    asked = join_client(world.client("root").join_token()["token"])
+    asked = join_client(world.client("root").join_token().token)
     before, now = (node_token("master-secret", "n1", secret_digest(password)) for password in ("old", "new"))
     put_node(world, "n1", digest=secret_digest("new"))
-    assert asked.wait("n1", now, None, 5)["node"]["state"] == "READY"
+    assert asked.wait("n1", now, None, 5).node.state == "READY"
     for call in (lambda: asked.wait("n1", before, None, 5), lambda: asked.leave("n1", before, force=True)):
         with pytest.raises(NotAllowedError, match="node n1: wrong node token"):
             call()
     put_node(world, "n1", state="LEFT", digest=secret_digest("new"))
-    assert asked.wait("n1", before, None, 5)["node"]["state"] == "LEFT"
+    assert asked.wait("n1", before, None, 5).node.state == "LEFT"
 
 
 def test_a_node_gets_certificates_for_itself_until_it_leaves(world: ApiWorld, tmp_path: Path) -> None:
-    token = world.client("root").join_token()["token"]
+    token = world.client("root").join_token().token
     asked, own, key = join_client(token), node_token("master-secret", "n1"), certificates.new_key()
     put_node(world, "n1")
     request = certificates.request_for(key)
-    assert asked.certificate("n1", own, request) == {"certificate": "", "authority": "", "redis": False}
+    assert asked.certificate("n1", own, request) == join_views.CertificateView("", "", redis=False)
     config = replace(world.app.extensions["grass"].config, tls=True)
     object.__setattr__(world.app.extensions["grass"], "config", config)
     with pytest.raises(CertificateError, match=r"ca\.key: cannot be read"):  # before the machine has changed anything
@@ -441,7 +447,7 @@ def test_a_node_gets_certificates_for_itself_until_it_leaves(world: ApiWorld, tm
     master_certificate.make(config, clock.wall())
     answer = asked.certificate("n1", own, request)
     files = TlsFiles(tmp_path / "n1")
-    certificates.install(files, key, answer["certificate"], answer["authority"])
+    certificates.install(files, key, answer.certificate, answer.authority)
     assert b"grass://local/node/n1" in x509.load_pem_x509_certificate(files.host.read_bytes()).public_bytes(
         Encoding.DER
     )
@@ -456,7 +462,7 @@ def test_a_node_renews_a_certificate_that_is_due_or_lost(world: ApiWorld, tmp_pa
     master = replace(world.app.extensions["grass"].config, tls=True)
     object.__setattr__(world.app.extensions["grass"], "config", master)
     master_certificate.make(master, clock.wall())
-    invitation, home = parse_token(world.client("root").join_token()["token"]), tmp_path / "n1"
+    invitation, home = parse_token(world.client("root").join_token().token), tmp_path / "n1"
     home.mkdir()
     own = ClusterConfig("local", "grass/on-premises", str(home), str(home), RedisConfig(False), node=NodeConfig("n1"))
     own.save()
@@ -464,7 +470,6 @@ def test_a_node_renews_a_certificate_that_is_due_or_lost(world: ApiWorld, tmp_pa
     token = node_token("master-secret", "n1")
     Secrets({}, token).save(home)
     answer = open_join_client(invitation).certificate("n1", token, host_certificate.request(home))
-    answer = convert(answer, join_views.CertificateView)
     signed = host_certificate.Signed(answer, host_certificate.Master(invitation.urls, invitation.key))
     host_certificate.install(home, pack(signed))
     config = ClusterConfig.load(home / "cluster.json")
@@ -481,13 +486,13 @@ def test_a_node_renews_a_certificate_that_is_due_or_lost(world: ApiWorld, tmp_pa
 
 def test_whoever_waits_for_a_node_is_woken(world: ApiWorld) -> None:
     put_node(world, "n1", state="JOINING")
-    asked = join_client(world.client("root").join_token()["token"])
+    asked = join_client(world.client("root").join_token().token)
     own = node_token("master-secret", "n1")
-    mark = asked.wait("n1", own, None, 5)["mark"]
+    mark = asked.wait("n1", own, None, 5).mark
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(asked.wait, "n1", own, mark, 20)
         put_node(world, "n1", state="READY")
-        assert waiting.result(10)["node"]["state"] == "READY"
+        assert waiting.result(10).node.state == "READY"
 
 
 @contextmanager
@@ -507,7 +512,7 @@ def node_api(token: str, port: int = 0) -> Iterator[int]:
 
 def joined(world: ApiWorld) -> tuple[JoinClient, Own]:
     """As the machine is that has just become n1."""
-    token = world.client("root").join_token()["token"]
+    token = world.client("root").join_token().token
     own = Own(name="n1", node_token=node_token("master-secret", "n1"), urls=["http://10.0.0.1:51812"])
     return join_client(token), own
 
@@ -516,14 +521,14 @@ def test_a_node_learns_whether_the_master_reaches_its_api(world: ApiWorld) -> No
     asked, own = joined(world)
     with node_api(own.node_token) as port:
         put_node(world, "n1", address="127.0.0.1", api_port=port)
-        reached = asked.reach("n1", own.node_token)
-        assert faults(reached, node_views.NodeReached, "reply") == []
-        assert reached == {"address": f"127.0.0.1:{port}", "error": None}
+        sent = asked._transport.call("GET", "/v1/join/n1/reach", {"token": own.node_token})
+        assert faults(sent, node_views.NodeReached, "reply") == []
+        assert asked.reach("n1", own.node_token) == node_views.NodeReached(f"127.0.0.1:{port}", None)
     refused = asked.reach("n1", own.node_token)
-    assert refused == {"address": f"127.0.0.1:{port}", "error": "connection refused"}
+    assert refused == node_views.NodeReached(f"127.0.0.1:{port}", "connection refused")
     with node_api("of another node") as port:
         put_node(world, "n1", address="127.0.0.1", api_port=port)
-        assert "another program answers there" in asked.reach("n1", own.node_token)["error"]
+        assert "another program answers there" in str(asked.reach("n1", own.node_token).error)
     with pytest.raises(NotAllowedError, match="node n1: wrong node token"):
         asked.reach("n1", node_token("master-secret", "n2"))
 
@@ -536,7 +541,7 @@ def test_a_master_that_cannot_reach_a_node_says_so_to_whoever_joined_it(world: A
         joining.check_reached(asked, "n1", own, view)
     with pytest.raises(joining.NotReachedError) as told:
         joining.check_reached(asked, "n1", own, view, seconds=0.1)
-    assert (told.value.exit_code, told.value.view["state"]) == (1, "READY")
+    assert (told.value.exit_code, told.value.view.state) == (1, "READY")
     place = rf"n1 joined, but the master cannot reach it at 127\.0\.0\.1:{port} \(connection refused\)"
     assert re.match(rf"{place}: open this TCP port for 10\.0\.0\.1 on n1;", str(told.value))
 
@@ -547,7 +552,7 @@ def test_a_node_api_that_is_just_starting_is_given_time(world: ApiWorld) -> None
         pass
     put_node(world, "n1", address="127.0.0.1", api_port=port)
     with ThreadPoolExecutor(1) as pool:
-        looking = pool.submit(joining.check_reached, asked, "n1", own, {})
+        looking = pool.submit(joining.check_reached, asked, "n1", own, sample_views.node("n1"))
         with pytest.raises(TimeoutError):
             looking.result(0.2)
         with node_api(own.node_token, port):
@@ -568,7 +573,7 @@ def test_a_command_on_a_node_that_cannot_be_reached_blames_the_node_and_not_the_
 
 def test_a_node_leaves_by_itself(world: ApiWorld) -> None:
     put_node(world, "n1")
-    asked = join_client(world.client("root").join_token()["token"])
+    asked = join_client(world.client("root").join_token().token)
     with Agent(world) as agent:
         asked.leave("n1", node_token("master-secret", "n1"))
         wait_until(
@@ -581,7 +586,7 @@ def test_a_node_leaves_by_itself(world: ApiWorld) -> None:
 
 def test_a_removed_node_does_not_come_back_with_the_token_that_it_has(world: ApiWorld) -> None:
     client = world.client("root")
-    token, other = client.join_token(uses=2)["token"], client.join_token()["token"]
+    token, other = client.join_token(uses=2).token, client.join_token().token
     with Agent(world):
         join_client(token).join(wish(token))
         client.remove_node("n1")
@@ -589,7 +594,7 @@ def test_a_removed_node_does_not_come_back_with_the_token_that_it_has(world: Api
         for name, join_id in (("n1", "ab" * 8), ("n2", "cd" * 8)):  # also not under another name
             with pytest.raises(ConflictError, match="was revoked by an administrator"):
                 join_client(token).join(wish(token, name, join_id=join_id))
-        assert any("revoked, because node n1" in event["message"] for event in client.events())
+        assert any("revoked, because node n1" in event.message for event in client.events())
         join_client(other).join(wish(other, "n3", join_id="ef" * 8))  # other tokens stay good
 
 
@@ -642,14 +647,14 @@ def test_changing_a_node_needs_an_administrator_and_a_node(world: ApiWorld) -> N
 
 
 def test_a_guest_gets_into_no_other_route(world: ApiWorld) -> None:
-    asked: Any = join_client(world.client("root").join_token()["token"])
+    asked: Any = join_client(world.client("root").join_token().token)
     for method, path in (("GET", "/v1/nodes"), ("POST", "/v1/join-tokens"), ("GET", "/v1/jobs")):
         with pytest.raises(NotAllowedError, match="refuses to open"):
             asked._transport.call(method, path, {})
 
 
 def test_two_machines_that_join_under_one_name_at_once_do_not_both(world: ApiWorld) -> None:
-    token = world.client("root").join_token(uses=2)["token"]
+    token = world.client("root").join_token(uses=2).token
 
     def one(number: int) -> str:
         try:

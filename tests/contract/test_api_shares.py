@@ -16,6 +16,7 @@ from grass.model.resources import Resources
 from grass.wire.api_figures import KeptAnswer
 from grass.wire.codec import encode as pack
 from grass.wire.usage_record import UsageRecord
+from grass.wire.user_views import SharesView
 from master.agent.node_run import NodeRun
 from master.agent.records import node_record
 from master.api.shares import decayed
@@ -50,17 +51,17 @@ def test_who_has_less_is_first_and_the_queue_is_in_the_order_of_service(world: A
     usage = [pack(UsageRecord(value, clock.steady(), clock.boot_id())) for value in (300.0, 100.0)]
     world.backend.apply([("HSET", world.keys.usage, "ann", usage[0], "bob", usage[1])])
     view = world.client("root").shares()
-    assert [(user["user"], round(user["share"], 2), round(user["past"], 2)) for user in view["users"]] == [
+    assert [(user.user, round(user.share, 2), round(user.past, 2)) for user in view.users] == [
         ("bob", 0.0, 0.25),
         ("ann", 0.25, 0.75),
     ]
-    assert view["users"][1]["running"] == 1 and view["users"][1]["waiting"] == 2
-    assert [each["job"].rpartition("-")[0] for each in view["queue"]] == ["urgent", "b", "a"]
-    assert view["queue"][2]["why"] == "priority 0; ann has 25% now, and had 75% recently"
+    assert view.users[1].running == 1 and view.users[1].waiting == 2
+    assert [each.job.rpartition("-")[0] for each in view.queue] == ["urgent", "b", "a"]
+    assert view.queue[2].why == "priority 0; ann has 25% now, and had 75% recently"
     lines = share_lines(view, 100)
     assert "bob" in lines[1] and any("priority 9" in line for line in lines)
-    seen = world.client("bob").shares()["queue"]
-    assert [each["job"] is None for each in seen] == [True, False, True], "names of others' jobs are not told"
+    seen = world.client("bob").shares().queue
+    assert [each.job is None for each in seen] == [True, False, True], "names of others' jobs are not told"
 
 
 def test_what_users_have_is_told_with_their_quotas(tmp_path: Path) -> None:
@@ -74,7 +75,7 @@ def test_what_users_have_is_told_with_their_quotas(tmp_path: Path) -> None:
         world.change_job(running, state="RUNNING", counts=waits, components=part)
         world.backend.apply([("HSET", world.keys.kept_files, "ann", '{"space":1073741824,"files":7}')])
         view = world.client("root").shares()
-    quotas = {user["user"]: user["quota"] for user in view["users"]}
+    quotas = {user.user: user.quota for user in view.users}
     assert quotas == {"ann": quota, "bob": {"memory": 1 << 30}}
     lines = share_lines(view, 160)
     assert "cpu 1 of 2, files 7, gpu 0 of 1, memory 64MiB, space 1GiB of 2GiB" in lines[1]
@@ -106,5 +107,5 @@ def test_use_decays_and_that_of_an_earlier_boot_counts_as_of_now() -> None:
 
 
 def test_an_empty_cluster_has_no_shares(world: ApiWorld) -> None:
-    assert world.client("eve").shares() == {"users": [], "queue": []}
-    assert len(share_lines({"users": [], "queue": []}, 80)) == 1
+    assert world.client("eve").shares() == SharesView((), ())
+    assert len(share_lines(SharesView((), ()), 80)) == 1

@@ -25,6 +25,7 @@ from grass.files.key import FILES_KEY, files_key, fingerprint, marker
 from grass.model.event_kind import EventKind
 from grass.store.node_store import NodeStore
 from grass.wire.codec import Form
+from grass.wire.image_views import ImageView
 from grass.wire.tickets import StopJob, StopSchedule, Ticket
 from master.api.app import api_of
 from tests.support.api_world import ApiWorld, api_world
@@ -58,27 +59,27 @@ def signed_in(world: ApiWorld, user: str, text: str, *, own_key: bool = False) -
 
 def test_an_invited_user_makes_a_key_and_works_with_the_role_that_was_given(world: ApiWorld, root: ApiClient) -> None:
     made = root.add_user("vera", "viewer")
-    assert root.users()[-1]["state"] == "invited"
-    vera = signed_in(world, "vera", made["invitation"], own_key=True)
-    assert vera.status()["role"] == "viewer"
+    assert root.users()[-1].state == "invited"
+    vera = signed_in(world, "vera", made.invitation, own_key=True)
+    assert vera.status().role == "viewer"
     with pytest.raises(NotAllowedError, match="needs role user"):
         vera.start(JOB)
     root.set_user_role("vera", "user")
     vera.start(JOB)
-    assert root.users()[-1]["state"] == "active"
+    assert root.users()[-1].state == "active"
 
 
 def test_an_invitation_is_good_once(world: ApiWorld, root: ApiClient) -> None:
     made = root.add_user("vera")
-    signed_in(world, "vera", made["invitation"])
+    signed_in(world, "vera", made.invitation)
     thief = world.home / "thief" / "clusters" / "local"
     with pytest.raises(NotAllowedError, match="was used already"):
-        log_in(parse_invitation(made["invitation"]), thief)
+        log_in(parse_invitation(made.invitation), thief)
     assert not thief.exists()
 
 
 def test_a_replaced_or_forged_invitation_is_refused(world: ApiWorld, root: ApiClient) -> None:
-    old = root.add_user("vera")["invitation"]
+    old = root.add_user("vera").invitation
     root.rotate_user("vera")
     with pytest.raises(NotAllowedError, match="does not know this invitation"):
         signed_in(world, "vera", old)
@@ -89,12 +90,12 @@ def test_a_replaced_or_forged_invitation_is_refused(world: ApiWorld, root: ApiCl
 
 def test_a_rotated_key_replaces_the_old_one(world: ApiWorld, root: ApiClient) -> None:
     made = root.add_user("vera")
-    vera = signed_in(world, "vera", made["invitation"])
+    vera = signed_in(world, "vera", made.invitation)
     home = world.home / "home-vera" / "clusters" / "local"
     kept = world.home / "home-old" / "clusters" / "local"
     shutil.copytree(home, kept)
     rotate_key(home)
-    assert world.client("vera").status()["user"] == "vera"
+    assert world.client("vera").status().user == "vera"
     for old in (vera, world.client("old")):
         with pytest.raises(GrassError):
             old.status()
@@ -110,14 +111,14 @@ def test_a_rotation_whose_reply_was_lost_is_finished_by_the_next(world: ApiWorld
     save_profile(draft, type(profile)(profile.cluster, profile.url, "ann", jwk["kid"]), public_jwk("master"))
     rotate_key(home)
     assert load_profile(home / "client").key_id == jwk["kid"]
-    assert world.client("ann").status()["user"] == "ann"
+    assert world.client("ann").status().user == "ann"
 
 
 def test_a_login_registers_a_key_for_files_that_ends_with_the_user(world: ApiWorld, root: ApiClient) -> None:
     lines = world.home / "authorized_keys"
     files = FilesConfig("10.0.0.1", 2222, "ssh-ed25519 AAAA", "grass", str(lines), "/opt/python")
     object.__setattr__(api_of(world.app).config, "files", files)
-    signed_in(world, "vera", root.add_user("vera")["invitation"])
+    signed_in(world, "vera", root.add_user("vera").invitation)
     folder = world.home / "home-vera" / "clusters" / "local"
     client = folder / "client"
     access = access_in(folder)
@@ -167,7 +168,7 @@ def test_the_open_stream_of_a_disabled_user_ends(world: ApiWorld, root: ApiClien
 
     def follow() -> None:
         try:
-            seen.extend(event["message"] for event in stream)
+            seen.extend(event.message for event in stream)
         except NotAllowedError:
             ended.set()
 
@@ -185,7 +186,7 @@ def test_a_waiting_call_of_a_disabled_user_ends_within_a_second(world: ApiWorld,
     world.backend.apply([("HSET", world.keys.nodes, "n1", '{"name": "n1", "state": "READY"}')])
     root.set_user_role("ann", "admin")
     ann = world.client("ann")
-    seen = ann.watch_node("n1", None)["mark"]
+    seen = ann.watch_node("n1", None).mark
     with ThreadPoolExecutor(1) as threads:
         waits = threads.submit(ann.watch_node, "n1", seen, 20.0)
         wait_until(lambda: api_of(world.app).waiting_slots.taken == 1, 5, "the call")
@@ -200,7 +201,7 @@ def test_the_jobs_and_schedules_of_a_removed_user_end_on_request(world: ApiWorld
     started = world.client("ann").start(JOB)["id"]
     world.client("bob").start({**JOB, "name": "of-bob"})
     gone = root.remove_user("ann", stop_jobs=True)
-    assert gone["jobs_stopped"] == 1
+    assert gone.jobs_stopped == 1
     tickets = [
         Form[Ticket](Ticket).decode(fields["body"]) for _, fields in world.backend.stream(world.keys.tickets, "0", 99)
     ]
@@ -212,17 +213,17 @@ def test_the_jobs_and_schedules_of_a_removed_user_end_on_request(world: ApiWorld
 
 
 def test_every_change_is_an_event_with_who_and_from_where(world: ApiWorld, root: ApiClient) -> None:
-    signed_in(world, "vera", root.add_user("vera")["invitation"])
+    signed_in(world, "vera", root.add_user("vera").invitation)
     root.set_user_role("vera", "admin")
     root.disable_user("vera")
     root.enable_user("vera")
     root.rotate_user("vera")
     root.remove_user("vera")
     kinds = ["added", "login", "role", "disabled", "enabled", "invited", "removed"]
-    events = [event for event in root.events() if event["kind"].startswith("user-")]
-    assert [event["kind"] for event in events] == [f"user-{kind}" for kind in kinds]
-    assert [event["user"] for event in events] == ["root", "vera", *["root"] * 5]
-    assert {event["address"] for event in events} == {"127.0.0.1"}
+    events = [event for event in root.events() if event.kind.startswith("user-")]
+    assert [event.kind for event in events] == [f"user-{kind}" for kind in kinds]
+    assert [event.user for event in events] == ["root", "vera", *["root"] * 5]
+    assert {event.address for event in events} == {"127.0.0.1"}
 
 
 @pytest.mark.parametrize("user", ["ann", "eve"])
@@ -265,10 +266,10 @@ def test_bad_input_changes_nothing(world: ApiWorld, root: ApiClient) -> None:
 def test_join_tokens_are_listed_and_revoked_without_their_secrets(world: ApiWorld, root: ApiClient) -> None:
     made = root.join_token("n7", uses=1)
     [row] = root.join_tokens()
-    assert (row["name"], row["state"], row["by"]) == ("n7", "valid", "root")
-    assert made["token"] not in str(row)
-    assert root.revoke_join_token(row["id"])["state"] == "revoked"
-    assert root.join_tokens()[0]["state"] == "revoked"
+    assert (row.name, row.state, row.by) == ("n7", "valid", "root")
+    assert made.token not in str(row)
+    assert root.revoke_join_token(row.id).state == "revoked"
+    assert root.join_tokens()[0].state == "revoked"
     with pytest.raises(NotFoundError, match="join token 123: not found"):
         root.revoke_join_token("123")
 
@@ -277,12 +278,12 @@ def test_join_tokens_of_a_disabled_administrator_are_revoked(world: ApiWorld, ro
     root.set_user_role("ann", "admin")
     world.client("ann").join_token()
     root.disable_user("ann")
-    assert [row["state"] for row in root.join_tokens()] == ["revoked"]
+    assert [row.state for row in root.join_tokens()] == ["revoked"]
 
 
 def test_an_image_belongs_to_the_user_who_pushed_it_first(world: ApiWorld, root: ApiClient) -> None:
     ann, bob = world.client("ann"), world.client("bob")
-    assert ann.sign_off_image("net", "a" * 64) == {"name": "net:latest", "digest": "a" * 64, "user": "ann"}
+    assert ann.sign_off_image("net", "a" * 64) == ImageView("net:latest", "a" * 64, "ann")
     ann.sign_off_image("net", "b" * 64)
     for attempt in (partial(bob.sign_off_image, "net:latest", "c" * 64), partial(bob.forget_image, "net")):
         with pytest.raises(NotAllowedError, match="belongs to ann"):

@@ -17,6 +17,7 @@ from grass.wire.codec import encode as pack
 from grass.wire.event_record import EventRecord
 from grass.wire.feed_entry import FeedEntry
 from grass.wire.schedule_record import first_record
+from grass.wire.status_views import ChangePiece, Removed
 from grass.wire.task_record import TaskRecord
 from master.agent.node_run import NodeRun
 from master.agent.records import node_record
@@ -44,9 +45,9 @@ def put_node(world: ApiWorld, name: str) -> None:
     announce(world, FeedEntry(nodes=(name,)), ("HSET", world.keys.nodes, name, record))
 
 
-def until(pieces: Iterator[dict[str, Any]], key: str) -> dict[str, Any]:
+def until(pieces: Iterator[ChangePiece], key: str) -> ChangePiece:
     """The next piece with something under ``key``."""
-    return next(piece for piece in pieces if piece.get(key))
+    return next(piece for piece in pieces if getattr(piece, key) not in (False, (), Removed()))
 
 
 def test_a_snapshot_comes_first_and_then_each_change_as_it_is_now(world: ApiWorld) -> None:
@@ -55,21 +56,21 @@ def test_a_snapshot_comes_first_and_then_each_change_as_it_is_now(world: ApiWorl
     job_id = client.start(JOB)["id"]
     pieces = client.changes()
     first = next(pieces)
-    assert first["snapshot"] and [job["id"] for job in first["jobs"]] == [job_id]
-    assert [node["name"] for node in first["nodes"]] == ["n1"]
-    assert first["events"][-1]["kind"] == "job-submitted" and first["counts"] == {"QUEUED": 1}
-    assert first["store"] is None and first["time"] > 0
+    assert first.snapshot and [job.id for job in first.jobs] == [job_id]
+    assert [node.name for node in first.nodes] == ["n1"]
+    assert first.events[-1].kind == "job-submitted" and first.counts == {"QUEUED": 1}
+    assert first.store is None and first.time > 0
 
     world.change_job(job_id, "job-running", state="RUNNING")
     announce(world, FeedEntry(jobs=(job_id,)))
     piece = until(pieces, "jobs")
-    assert not piece.get("snapshot") and piece["jobs"][0]["state"] == "RUNNING" and piece["counts"] == {"RUNNING": 1}
+    assert not piece.snapshot and piece.jobs[0].state == "RUNNING" and piece.counts == {"RUNNING": 1}
 
     announce(world, FeedEntry(nodes=("n1",)), ("HDEL", world.keys.nodes, "n1"))
-    assert until(pieces, "removed")["removed"] == {"nodes": ["n1"]}
+    assert until(pieces, "removed").removed == Removed(nodes=("n1",))
     world.backend.apply([("HDEL", world.keys.jobs, job_id)])
     announce(world, FeedEntry(removed={job_id: "ann"}))
-    assert until(pieces, "removed")["removed"] == {"jobs": [job_id]}
+    assert until(pieces, "removed").removed == Removed(jobs=(job_id,))
 
 
 def test_a_watched_job_comes_with_its_tasks_and_then_only_with_those_that_changed(world: ApiWorld) -> None:
@@ -77,13 +78,13 @@ def test_a_watched_job_comes_with_its_tasks_and_then_only_with_those_that_change
     job_id = client.start(JOB)["id"]
     pieces = client.changes("j")
     first = next(pieces)
-    assert first["snapshot"] and [task["task"] for task in first["tasks"]] == ["w.0", "w.1"]
+    assert first.snapshot and [task.task for task in first.tasks] == ["w.0", "w.1"]
     put_node(world, "n1")  # concerns no watcher of a job
     task = pack(TaskRecord(TaskState.RUNNING, 1, "n1"))
     announce(world, FeedEntry(tasks={job_id: ("w.1",)}), ("HSET", world.keys.tasks(job_id), "w.1", task))
     piece = until(pieces, "tasks")
-    assert [(task["task"], task["state"], task["node"]) for task in piece["tasks"]] == [("w.1", "RUNNING", "n1")]
-    assert "nodes" not in piece
+    assert [(task.task, task.state, task.node) for task in piece.tasks] == [("w.1", "RUNNING", "n1")]
+    assert piece.nodes == ()
 
 
 def test_a_wide_job_comes_in_several_pieces_of_one_snapshot(world: ApiWorld) -> None:
@@ -91,8 +92,8 @@ def test_a_wide_job_comes_in_several_pieces_of_one_snapshot(world: ApiWorld) -> 
     client.start({"name": "wide", "components": {"w": {"command": "true", "replicas": 450}}})
     pieces = client.changes("wide")
     found = [next(pieces) for _ in range(3)]
-    assert [len(piece["tasks"]) for piece in found] == [200, 200, 50]
-    assert [piece.get("complete", True) for piece in found] == [False, False, True]
+    assert [len(piece.tasks) for piece in found] == [200, 200, 50]
+    assert [piece.complete for piece in found] == [False, False, True]
 
 
 def test_a_job_that_was_scaled_comes_as_a_new_snapshot_because_tasks_may_have_gone(world: ApiWorld) -> None:
@@ -102,7 +103,7 @@ def test_a_job_that_was_scaled_comes_as_a_new_snapshot_because_tasks_may_have_go
     next(pieces)
     world.change_job(job_id, components={"w": {"replicas": 1, "counts": {"PENDING": 1}, "reason": None, "holes": [0]}})
     announce(world, FeedEntry(jobs=(job_id,)))
-    assert [task["task"] for task in until(pieces, "snapshot")["tasks"]] == ["w.1"]
+    assert [task.task for task in until(pieces, "snapshot").tasks] == ["w.1"]
 
 
 def test_a_user_gets_nothing_of_jobs_of_others(world: ApiWorld) -> None:
@@ -116,7 +117,7 @@ def test_a_user_gets_nothing_of_jobs_of_others(world: ApiWorld) -> None:
     seen = ""
     for piece in pieces:
         seen += str(piece)
-        if piece.get("nodes"):
+        if piece.nodes:
             break
     assert "secret" not in seen
     with pytest.raises(NotAllowedError):
@@ -126,25 +127,25 @@ def test_a_user_gets_nothing_of_jobs_of_others(world: ApiWorld) -> None:
 
 def test_the_stream_goes_on_where_it_was_when_the_server_restarts(world: ApiWorld) -> None:
     pieces = world.client().changes()
-    assert next(pieces)["snapshot"]
+    assert next(pieces).snapshot
     put_node(world, "n1")
     until(pieces, "nodes")
     world.stop()
     put_node(world, "n2")
     world.serve()
     piece = until(pieces, "nodes")
-    assert [node["name"] for node in piece["nodes"]] == ["n2"] and not piece.get("snapshot")
+    assert [node.name for node in piece.nodes] == ["n2"] and not piece.snapshot
 
 
 def test_who_missed_entries_that_are_gone_gets_a_new_snapshot(world: ApiWorld) -> None:
     pieces = world.client().changes()
     put_node(world, "n1")
-    assert next(pieces)["snapshot"]
+    assert next(pieces).snapshot
     world.stop()
     for _ in range(5):
         announce(world, FeedEntry(nodes=("n1",)), kept=2)
     world.serve()
-    assert until(pieces, "snapshot")["nodes"][0]["name"] == "n1"
+    assert until(pieces, "snapshot").nodes[0].name == "n1"
 
 
 @pytest.mark.parametrize("cursor", ["x", "1-1", "1-1/x", "9" * 30 + "-1/1-1", "١-1/1-1"])
@@ -160,7 +161,7 @@ def test_a_user_sees_no_schedules_of_others(world: ApiWorld) -> None:
     record = ("HSET", world.keys.schedules, "nightly", pack(first_record(spec, "bob")))
     announce(world, FeedEntry(schedules=("nightly",)), record)
     pieces = {user: world.client(user).changes() for user in ("ann", "bob", "eve")}
-    seen = {user: [each["name"] for each in next(found).get("schedules", ())] for user, found in pieces.items()}
+    seen = {user: [each.name for each in next(found).schedules] for user, found in pieces.items()}
     assert seen == {"ann": [], "bob": ["nightly"], "eve": ["nightly"]}
     announce(world, FeedEntry(schedules=("nightly",)), record)
     skipped = EventRecord(1.0, "schedule-skipped", "schedule nightly: skipped", schedule="nightly")
@@ -169,28 +170,28 @@ def test_a_user_sees_no_schedules_of_others(world: ApiWorld) -> None:
     assert until(pieces["bob"], "schedules")
     for piece in pieces["ann"]:
         assert "nightly" not in str(piece)
-        if piece.get("nodes"):
+        if piece.nodes:
             break
     assert [list(world.client(user).events(kind="schedule-*")) == [] for user in pieces] == [True, False, False]
     gone = ("HDEL", world.keys.schedules, "nightly")
     announce(world, FeedEntry(removed_schedules={"nightly": "bob"}), gone)
     put_node(world, "n2")
-    assert until(pieces["bob"], "removed")["removed"] == {"schedules": ["nightly"]}
+    assert until(pieces["bob"], "removed").removed == Removed(schedules=("nightly",))
     for piece in pieces["ann"]:
         assert "nightly" not in str(piece)
-        if any(node["name"] == "n2" for node in piece.get("nodes", ())):
+        if any(node.name == "n2" for node in piece.nodes):
             break
 
 
 def test_a_deleted_schedule_whose_name_is_used_again_is_gone_for_its_owner_only(world: ApiWorld) -> None:
     pieces = {user: world.client(user).changes() for user in ("ann", "bob")}
-    assert all(next(found)["snapshot"] for found in pieces.values())
+    assert all(next(found).snapshot for found in pieces.values())
     spec = Schedule("nightly", ScheduleKind.CRON, (), cron="0 3 * * *")
     record = ("HSET", world.keys.schedules, "nightly", pack(first_record(spec, "ann")))
     announce(world, FeedEntry(schedules=("nightly",), removed_schedules={"nightly": "bob"}), record)
-    assert until(pieces["bob"], "removed")["removed"] == {"schedules": ["nightly"]}
+    assert until(pieces["bob"], "removed").removed == Removed(schedules=("nightly",))
     piece = until(pieces["ann"], "schedules")
-    assert [view["name"] for view in piece["schedules"]] == ["nightly"] and not piece.get("removed")
+    assert [view.name for view in piece.schedules] == ["nightly"] and piece.removed == Removed()
 
 
 def test_a_job_that_does_not_exist_cannot_be_watched(world: ApiWorld) -> None:
@@ -208,4 +209,4 @@ def test_a_damaged_entry_is_skipped(world: ApiWorld) -> None:
     next(pieces)
     world.backend.apply([("XADD", world.keys.feed, 0, "body", "{")])
     put_node(world, "n1")
-    assert until(pieces, "nodes")["nodes"][0]["name"] == "n1"
+    assert until(pieces, "nodes").nodes[0].name == "n1"

@@ -313,7 +313,7 @@ def test_a_hundred_wait_at_once_and_others_are_answered_meanwhile(tmp_path: Path
             waiting = [pool.submit(client.wait, "j") for client in clients]
             wait_until(lambda: waiting_threads(world) >= 8)
             begun = time.monotonic()
-            assert world.client().status()["user"] == "ann"
+            assert world.client().status().user == "ann"
             assert time.monotonic() - begun < 5
             world.end_job(job_id)
             assert {future.result(30)["state"] for future in waiting} == {"SUCCEEDED"}
@@ -385,7 +385,7 @@ def test_a_server_that_dies_late_in_a_long_request_is_given_time_to_come_back(wo
         dying.close()
         peer.close()
         world.serve()
-        assert asking.result(10)["node"]["name"] == "n1"
+        assert asking.result(10).node.name == "n1"
 
 
 def test_a_cluster_that_stays_away_is_unreachable(world: ApiWorld) -> None:
@@ -468,12 +468,12 @@ def test_whoever_meets_a_full_disk_is_told_the_largest_logs_of_the_jobs_that_the
                 (folder / "w.0.jsonl").write_bytes(bytes(size << 20))
         ann, root = world.client("ann", timeout=0.5), world.client("root")
         ann.jobs()
-        assert root.status()["store"] is None
+        assert root.status().store is None
         backend.full = True
         largest = r"the largest logs are of ann-5-\S+ \(5MiB\), ann-3-\S+ \(3MiB\): "
         with pytest.raises(StoreFullError, match=largest):
             ann.start({**JOB, "name": "another"})
-        assert " of bob-9-" in root.status()["store"]["message"]
+        assert " of bob-9-" in str(root.status().store)
     finally:
         world.close()
 
@@ -672,34 +672,34 @@ def test_nodes_are_shown(world: ApiWorld) -> None:
     put(world, world.keys.nodes, "n1", node)
     client = world.client("eve")
     assert client.nodes() == [client.node("n1")]
-    assert client.node("n1")["state"] == "READY"
-    assert "secret" not in client.node("n1")
-    assert client.status()["nodes"] == {"READY": 1}
+    assert client.node("n1").state == "READY"
+    assert "secret" not in client._transport.call("GET", "/v1/nodes/n1")
+    assert client.status().nodes == {"READY": 1}
 
 
 def test_the_newest_events_come_oldest_first(world: ApiWorld) -> None:
     for number in range(5):
         world.store.log_event(EventKind.EXEC, "ann", str(number))
     client = world.client()
-    assert [event["message"] for event in client.events(limit=3)] == ["2", "3", "4"]
+    assert [event.message for event in client.events(limit=3)] == ["2", "3", "4"]
     assert list(client.events(limit=0)) == []
-    assert [event["message"] for event in client.events(job="other")] == []
+    assert [event.message for event in client.events(job="other")] == []
 
 
 def test_events_are_found_by_words(world: ApiWorld) -> None:
     for number in range(2500):
         world.store.log_event(EventKind.EXEC, "ann", f"number {number}", job="even" if number % 2 == 0 else "odd")
     client = world.client()
-    assert [event["message"] for event in client.events(text="ODD 17", limit=3)][-1] == "number 2417"
+    assert [event.message for event in client.events(text="ODD 17", limit=3)][-1] == "number 2417"
     assert list(client.events(text="17 nowhere")) == []
-    last = next(client.events(text="2417"))["id"]
-    assert [event["message"] for event in client.older_events(last, 1, text="odd 17")["events"]] == ["number 2317"]
+    last = next(client.events(text="2417")).id
+    assert [event.message for event in client.older_events(last, 1, text="odd 17").events] == ["number 2317"]
 
 
 def test_more_events_than_one_read_holds_are_all_there(world: ApiWorld) -> None:
     for number in range(2500):
         world.store.log_event(EventKind.EXEC, "ann", str(number))
-    messages = [event["message"] for event in world.client().events(limit=10_000)]
+    messages = [event.message for event in world.client().events(limit=10_000)]
     assert messages == [str(number) for number in range(2500)]
 
 
@@ -707,7 +707,7 @@ def test_old_events_of_one_job_are_found_behind_many_of_others(world: ApiWorld) 
     world.store.log_event(EventKind.EXEC, "ann", "old", job="mine")
     for number in range(1200):
         world.store.log_event(EventKind.EXEC, "ann", str(number), job="other")
-    assert [event["message"] for event in world.client().events(job="mine", limit=5)] == ["old"]
+    assert [event.message for event in world.client().events(job="mine", limit=5)] == ["old"]
 
 
 def test_the_newest_events_are_read_from_the_end_of_the_log(world: ApiWorld, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -723,21 +723,21 @@ def test_the_newest_events_are_read_from_the_end_of_the_log(world: ApiWorld, mon
 
     monkeypatch.setattr(world.backend, "backwards", counted)
     monkeypatch.setattr(world.backend, "stream", None)
-    assert [event["message"] for event in world.client().events(limit=2)] == ["2998", "2999"]
+    assert [event.message for event in world.client().events(limit=2)] == ["2998", "2999"]
     assert sum(read) == 100
 
 
 def test_followed_events_survive_a_restart_without_loss_or_repeat(world: ApiWorld) -> None:
     world.store.log_event(EventKind.EXEC, "ann", "0")
     events = world.client().events(follow=True)
-    assert next(events)["message"] == "0"
+    assert next(events).message == "0"
     world.store.log_event(EventKind.EXEC, "ann", "1")
-    assert next(events)["message"] == "1"
+    assert next(events).message == "1"
     world.stop()
     world.store.log_event(EventKind.EXEC, "ann", "2")
     world.serve()
     world.store.log_event(EventKind.EXEC, "ann", "3")
-    assert [next(events)["message"] for _ in range(2)] == ["2", "3"]
+    assert [next(events).message for _ in range(2)] == ["2", "3"]
     events.close()  # type: ignore[attr-defined]
 
 
@@ -745,9 +745,9 @@ def test_followers_beyond_the_places_are_served_in_turn(tmp_path: Path) -> None:
     with api_world(tmp_path, waiting=1) as world:
         world.store.log_event(EventKind.EXEC, "ann", "0")
         streams = [world.client().events(follow=True) for _ in range(3)]
-        assert [next(stream)["message"] for stream in streams] == ["0", "0", "0"]
+        assert [next(stream).message for stream in streams] == ["0", "0", "0"]
         world.store.log_event(EventKind.EXEC, "ann", "1")
-        assert [next(stream)["message"] for stream in streams] == ["1", "1", "1"]
+        assert [next(stream).message for stream in streams] == ["1", "1", "1"]
         for stream in streams:
             stream.close()  # type: ignore[attr-defined]
 
@@ -755,7 +755,7 @@ def test_followers_beyond_the_places_are_served_in_turn(tmp_path: Path) -> None:
 def test_one_client_serves_many_threads(world: ApiWorld) -> None:
     client = world.client()
     with ThreadPoolExecutor(8) as pool:
-        assert {view["user"] for view in pool.map(lambda _: client.status(), range(40))} == {"ann"}
+        assert {view.user for view in pool.map(lambda _: client.status(), range(40))} == {"ann"}
 
 
 def test_a_defect_of_the_server_is_told_under_seal(world: ApiWorld, caplog: pytest.LogCaptureFixture) -> None:
@@ -822,7 +822,7 @@ def test_a_session_that_the_server_lost_is_opened_again_once_and_nobody_notices(
     world.serve()
     seen = asked_paths(world)
     assert client.job("j")["name"] == "j"
-    assert [event["kind"] for event in world.client().events()] == ["job-submitted"]
+    assert [event.kind for event in world.client().events()] == ["job-submitted"]
     assert (
         seen.count("/v1/session") <= 2
     )  # twice if it restarted within seconds of another: the first was too old for it
@@ -915,7 +915,7 @@ def test_a_list_comes_in_pages_from_the_newest_on(world: ApiWorld) -> None:
     assert [job["id"] for job in client.jobs(limit=2)] == [each for each in known if each != ids[4]][-2:]
     assert [job["id"] for job in client.jobs(all=True, limit=2, before=known[3])] == known[1:3]
     assert client.jobs(limit=0) == []
-    assert client.status()["jobs"] == {"QUEUED": 4, "SUCCEEDED": 1}
+    assert client.status().jobs == {"QUEUED": 4, "SUCCEEDED": 1}
 
 
 def test_those_that_run_are_chosen_before_the_newest(world: ApiWorld) -> None:
@@ -962,7 +962,7 @@ def test_a_page_and_the_status_cost_the_same_however_many_jobs_there_are(tmp_pat
         for first, end in ((0, 200), (200, 4_000)):
             queue(world, record, first, end)
             backend.read = 0
-            assert client.status()["jobs"] == {"QUEUED": end + 1}
+            assert client.status().jobs == {"QUEUED": end + 1}
             assert len(client.jobs(limit=50)) == 50
             assert (page := client.newest_jobs(limit=50))["total"] == end + 1
             assert len(client.jobs(limit=50, before=page["jobs"][0]["id"])) == 50

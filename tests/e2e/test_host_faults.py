@@ -180,7 +180,7 @@ def test_an_orderly_reboot_and_a_restart_of_the_engine_are_charged_to_no_task(
     cluster.lab.hosts["n2"].reboot()
     expected |= {task: 2 for task, node in before.items() if node == "n2"}
     wait_until(lambda: attempts(client, "orderly") == expected, 60, "the tasks of n2 again", 0.2)
-    assert "the machine shuts down" in str([each["message"] for each in client.events(limit=100)])
+    assert "the machine shuts down" in str([each.message for each in client.events(limit=100)])
     ends_well(client, "orderly")
     assert attempts(client, "orderly") == expected
     assert client.job("orderly")["restarts"] == 0
@@ -284,7 +284,7 @@ def pid(host: Host, cluster: Cluster, daemon: str) -> int:
 def told(client: ApiClient, name: str) -> set[str]:
     """Return the daemons of which an event says that they were killed, on a node or on the master."""
     whose = "" if name == "master" else f"node {name}: "
-    found = [each["message"] for each in client.events(limit=500) if each["kind"] == "daemon-ended"]
+    found = [each.message for each in client.events(limit=500) if each.kind == "daemon-ended"]
     return {
         daemon for daemon in ALL_DAEMONS if f"{whose}{daemon}: ended by signal SIGKILL; it is started again" in found
     }
@@ -318,10 +318,10 @@ def test_killing_each_daemon_costs_no_task_and_no_line(
 
 
 def test_a_node_without_an_engine_offers_processes_only_and_says_so(cluster: Cluster, client: ApiClient) -> None:
-    assert [client.node(name)["runtimes"] for name in NODES] == [
-        ["process", "docker"],
-        ["process", "docker"],
-        ["process"],
+    assert [client.node(name).runtimes for name in NODES] == [
+        ("process", "docker"),
+        ("process", "docker"),
+        ("process",),
     ]
     wanted = {"command": "true", "image": "lab-busybox", "runtime": "docker", "avoid": ["n1", "n2"]}
     client.start({"name": "nowhere", "components": {"t": wanted}})
@@ -366,10 +366,10 @@ def test_a_node_with_a_full_disk_takes_no_tasks_loses_no_line_and_recovers_by_it
         client.start({"name": "works", "components": {"t": {**inside, "command": COUNT}}})
         wait_until(lambda: next(client.logs("works"), None), 30, "a first line", 0.2)
         host.sh(f"cat /dev/zero > {folder}/filler 2>/dev/null || true")
-        wait_until(lambda: client.node("n2")["usage"]["disk_free"] < 64 << 10, 20, "the node to say so", 0.2)
+        wait_until(lambda: client.node("n2").usage.disk_free < 64 << 10, 20, "the node to say so", 0.2)
 
         wait_until(lambda: states(client)["n2"] == "QUARANTINED", 20, "n2 in quarantine", 0.2)
-        assert "disk almost full" in client.node("n2")["reason"]["message"]
+        assert "disk almost full" in client.node("n2").reason.message
         client.start({"name": "waits", "components": {"t": inside}})
         wait_until(lambda: "disk almost full" in str(client.why("waits")["groups"]), 20, "the reason", 0.2)
         assert not places(client, "waits")
@@ -400,11 +400,11 @@ def test_a_share_that_hangs_or_goes_under_a_node_holds_its_starts_back_and_not_i
         host.sh(ill)
         try:
             wait_until(lambda: states(client)["n2"] == "QUARANTINED", 30, f"n2 in quarantine after {ill}", 0.2)
-            assert client.node("n2")["reason"]["code"] == "share"
+            assert client.node("n2").reason.code == "share"
             client.start({"name": "shares", "components": {"t": here}})
             wait_until(lambda: "the share" in str(client.why("shares")["groups"]), 20, "the reason", 0.2)
-            seen = client.node("n2")["seen"]
-            wait_until(lambda: client.node("n2")["seen"] > seen + 4, 20, "heartbeats", 0.2)  # noqa: B023
+            seen = client.node("n2").seen
+            wait_until(lambda: client.node("n2").seen > seen + 4, 20, "heartbeats", 0.2)  # noqa: B023
         finally:
             host.sh(well)
         wait_until(lambda: states(client) == ALL_READY, 60, "n2 back by itself", 0.2)
@@ -458,7 +458,7 @@ def test_appends_from_two_nodes_through_fuse_break_nothing_and_those_of_one_are_
     )
     assert states(client) == ALL_READY
     assert [pid(cluster.lab.hosts[node], cluster, "share-fuse") for node in NODES] == mounts
-    assert client.node("n1")["labels"]["share"] == "fuse"
+    assert client.node("n1").labels["share"] == "fuse"
     cluster.lab.hosts["n1"].sh(f"touch {folder}/at-the-top '{folder}/ends with a dot.'")
     names = lambda: master.sh(f"ls {folder}").splitlines()  # noqa: E731
     wait_until(lambda: {"at-the-top", "ends with a dot."} <= set(names()), 20, f"the files of n1 in {folder}")

@@ -87,7 +87,7 @@ def said(client: ApiClient, name: str, script: str, node: str) -> list[str]:
 def test_a_task_runs_under_an_account_of_its_user_and_uses_the_share(
     admin: ApiClient, cluster: Cluster, node: str, tmp_path: Path
 ) -> None:
-    mine = f"data/shared/{admin.status()['user']}"
+    mine = f"data/shared/{admin.status().user}"
     script = f"id -u; id -Gn; echo result > $GRASS_OUTPUT/found; echo all > $GRASS_DATA/{mine}/from-$GRASS_NODE; whoami"
     printed = said(admin, f"who-{node}", script, node)
     assert len(printed) == 4, printed
@@ -140,7 +140,7 @@ def test_an_attacker_among_the_users_gets_nothing(
 def test_a_user_reads_what_another_one_shares_and_changes_nothing_of_it(
     admin: ApiClient, other: ApiClient, node: str
 ) -> None:
-    user = admin.status()["user"]
+    user = admin.status().user
     file, mine = f"$GRASS_DATA/data/shared/{user}/prize-{node}", "$GRASS_DATA/data/shared/Mallory.2nd"
     assert said(admin, f"shares-{node}", f"umask 0; echo prize > {file}", node) == ["code 0"]
     tries = {
@@ -196,7 +196,7 @@ def test_while_the_share_is_away_nothing_opens_and_afterwards_all_is_written_aga
     admin: ApiClient, other: ApiClient, cluster: Cluster, outage: str
 ) -> None:
     """A process and a container of a user look around meanwhile."""
-    lab, user, share = cluster.lab, admin.status()["user"], "/srv/grass/apart"
+    lab, user, share = cluster.lab, admin.status().user, "/srv/grass/apart"
     prey = f"echo secret | tee $GRASS_OUTPUT/prey $GRASS_DATA/data/{user}/prey"
     assert said(admin, f"prey-{outage}", prey, "n1") == ["secret", "code 0"]
     env = {"NAME": outage, "VICTIM": str(user), "PREY": admin.job(f"prey-{outage}")["id"]}
@@ -245,7 +245,7 @@ def test_links_that_a_task_makes_on_the_master_lead_to_no_file_of_others_on_a_no
     admin: ApiClient, other: ApiClient
 ) -> None:
     """The server of the share follows links, with all its rights, for the node that asks."""
-    user, mine = admin.status()["user"], "$GRASS_DATA/data/Mallory.2nd/links"
+    user, mine = admin.status().user, "$GRASS_DATA/data/Mallory.2nd/links"
     share = "echo secret > $GRASS_DATA/data/$U/of-admin; echo prize > $GRASS_DATA/data/shared/$U/of-admin"
     assert said(admin, "plants", f"U={user}; umask 0; {share}; echo out > $GRASS_OUTPUT/out", "n1") == ["code 0"]
     job_id = admin.job("plants")["id"]
@@ -268,7 +268,7 @@ def test_links_that_a_task_makes_on_the_master_lead_to_no_file_of_others_on_a_no
 
 def test_names_that_differ_in_case_are_two_files_on_a_node(admin: ApiClient, cluster: Cluster) -> None:
     """Otherwise a user Shared would write in data/shared, and Ann would read what is of ann."""
-    mine = f"$GRASS_DATA/data/{admin.status()['user']}"
+    mine = f"$GRASS_DATA/data/{admin.status().user}"
     script = (
         f"cd {mine}; echo 1 > case; echo 2 > Case; mkdir Deep deep; cat case Case; ls -d ?ase ?eep; rm -r ?ase ?eep"
     )
@@ -278,7 +278,7 @@ def test_names_that_differ_in_case_are_two_files_on_a_node(admin: ApiClient, clu
 def test_a_container_has_the_rights_of_its_user_and_sees_no_other_job(
     admin: ApiClient, other: ApiClient, cluster: Cluster
 ) -> None:
-    shared = f"data/shared/{admin.status()['user']}/boxed"
+    shared = f"data/shared/{admin.status().user}/boxed"
     script = f"umask 0; echo secret > $GRASS_OUTPUT/s; echo prize > $GRASS_DATA/{shared}"
     assert said(admin, "prey", script, "n1") == ["code 0"]
     prey = admin.job("prey")["id"]
@@ -350,7 +350,7 @@ def test_the_key_of_a_user_opens_nothing_of_another_one_and_nothing_of_administr
     part = {"command": "echo secret; exec sleep 600", "cwd": "/", "where": {"host": "n1"}}
     admin.start({"name": "private", "components": {"t": part}})
     wait_until(lambda: bool(lines(admin, "private")), 60, "the victim")
-    user = str(admin.status()["user"])
+    user = str(admin.status().user)
     tries: dict[str, Callable[[], object]] = {
         "see": lambda: other.job("private"),
         "read its tasks": lambda: other.tasks("private"),
@@ -374,7 +374,7 @@ def test_the_key_of_a_user_opens_nothing_of_another_one_and_nothing_of_administr
     }
 
     def state() -> object:
-        return admin.users(), [(node["name"], node["state"]) for node in admin.nodes()]
+        return admin.users(), [(node.name, node.state) for node in admin.nodes()]
 
     before = state()
     for attempt in tries.values():
@@ -430,9 +430,7 @@ def test_two_users_learn_the_digits_at_once_and_neither_sees_files_of_the_other(
 ) -> None:
     image = cluster.grass("image", "push", "--file", str(cluster.lab.image_with("digits", "numpy", "scikit-learn")))
     assert image.returncode == 0, image.stderr
-    people = {
-        str(client.status()["user"]): (machine, client) for machine, client in ((cluster, admin), (theirs, other))
-    }
+    people = {str(client.status().user): (machine, client) for machine, client in ((cluster, admin), (theirs, other))}
     for user, (machine, client) in people.items():
         sent = machine.grass("data", "push", str(DIGITS), f"data/{user}/digits")
         assert sent.returncode == 0, sent.stderr

@@ -84,7 +84,7 @@ def token(cluster: Cluster, *options: str) -> str:
 
 
 def states(client: ApiClient) -> dict[str, str]:
-    return {view["name"]: view["state"] for view in client.nodes()}
+    return {view.name: view.state for view in client.nodes()}
 
 
 def curl_join(cluster: Cluster, host: str, *options: str) -> Any:
@@ -113,9 +113,9 @@ def empty(cluster: Cluster) -> None:
 def joined(cluster: Cluster, client: ApiClient, *hosts: str) -> None:
     """These are the nodes, added by the test before or now."""
     _clean(cluster, set(hosts))
-    found = {view["name"]: view for view in client.nodes()}
+    found = {view.name: view for view in client.nodes()}
     for host in hosts:
-        if host in found and found[host].get("cordoned"):
+        if host in found and found[host].cordoned:
             cluster.grass("node", "uncordon", host)
     missing = [host for host in hosts if host not in found]
     if missing:
@@ -355,11 +355,11 @@ def test_more_than_a_machine_has_is_refused_before_anything_is_changed(cluster: 
 
 @pytest.mark.usefixtures("empty")
 def test_a_plan_names_the_steps_and_makes_no_token_no_node_and_no_file(cluster: Cluster, client: ApiClient) -> None:
-    before, events = holds(cluster.lab, "n1"), [(each["id"], each["kind"]) for each in client.events()]
+    before, events = holds(cluster.lab, "n1"), [(each.id, each.kind) for each in client.events()]
     done = cluster.grass("node", "add", "--plan", "--become", "sudo", f"ops@{cluster.lab.hosts['n1'].address}")
     assert done.returncode == 0, done.stderr
     assert "join the cluster" in done.stdout and "start" in done.stdout
-    assert [(each["id"], each["kind"]) for each in client.events()] == events
+    assert [(each.id, each.kind) for each in client.events()] == events
     assert client.nodes() == []
     assert holds(cluster.lab, "n1") == before
 
@@ -453,7 +453,7 @@ def test_a_machine_without_grass_joins_by_the_masters_script_and_leaves_by_itsel
     cluster.lab.ssh("n2", "rm", "/tmp/join.yml")
     assert done.code == 0, done
     view = client.node("second")
-    assert (view["state"], view["labels"]["disk"], view["resources"]["cpu"]) == ("READY", "ssd", 1500)
+    assert (view.state, view.labels["disk"], view.resources.cpu) == ("READY", "ssd", 1500)
     share = cluster.lab.ssh("n2", "echo hello > /srv/grass/joins/jobs/from-n2")
     assert share.code == 0, share
     wait_until(
@@ -525,8 +525,8 @@ def test_maros_join_file_is_taken_as_it_is(cluster: Cluster, client: ApiClient, 
     done = curl_join(cluster, "n1", "--token", token(cluster), "/root/join.yml")
     assert done.code == 0, done
     view = client.node("by-file")
-    assert (view["state"], view["resources"]["memory"]) == ("READY", 2 << 30)
-    assert set(view["runtimes"]) == {"process", "docker"}
+    assert (view.state, view.resources.memory) == ("READY", 2 << 30)
+    assert set(view.runtimes) == {"process", "docker"}
 
 
 @pytest.mark.nightly  # two machines join in every run
@@ -549,7 +549,7 @@ def test_the_master_host_is_a_node_too_and_stays_the_master_when_that_leaves(
     done = cluster.grass("node", "remove", "master")
     assert done.returncode == 0, done.stderr
     assert states(client) == {}
-    assert client.status()["cluster"] == "joins"
+    assert client.status().cluster == "joins"
     assert of_master(holds(cluster.lab, "master")) == of_master(before)
 
 
@@ -557,11 +557,11 @@ def a_node_is_cordoned_drained_during_a_job_and_opened_again(cluster: Cluster, c
     client.start(SLEEPERS)
     wait_until(lambda: client.job("sleepers")["counts"].get("RUNNING") == 4, seconds=30)
     assert cluster.grass("node", "cordon", "n2").returncode == 0
-    assert client.node("n2")["cordoned"]
+    assert client.node("n2").cordoned
     assert cluster.grass("node", "uncordon", "n2").returncode == 0
     done = cluster.grass("node", "drain", "n1", "--deadline", "1s")
     assert done.returncode == 0, done.stderr
-    assert client.node("n1")["state"] == "DRAINED"
+    assert client.node("n1").state == "DRAINED"
     wait_until(lambda: client.job("sleepers")["counts"].get("RUNNING") == 4, seconds=30)
     assert {task["node"] for task in client.tasks("sleepers") if task["state"] == "RUNNING"} == {"n2"}
     assert client.job("sleepers")["restarts"] == 0

@@ -36,7 +36,7 @@ print(name)
 
 
 def versions(client: ApiClient) -> dict[str, str]:
-    return {each["name"]: each["version"] for each in client.nodes()}
+    return {each.name: each.version for each in client.nodes()}
 
 
 def pids(lab: SessionLab, node: str) -> list[str]:
@@ -103,11 +103,11 @@ def test_a_cluster_of_an_earlier_version_is_upgraded_in_place_and_its_jobs_go_on
         done = cluster.create()
         assert done.returncode == 0, done.stderr
         with ApiClient(cluster.name, home=cluster.home) as client:
-            wait_until(lambda: {each["state"] for each in client.nodes()} == {"READY"}, 60, "both nodes READY", 0.2)
+            wait_until(lambda: {each.state for each in client.nodes()} == {"READY"}, 60, "both nodes READY", 0.2)
             wait_until(lambda: versions(client) == dict.fromkeys(("n1", "n2"), __version__), 20, "their upgrade", 0.2)
             assert (places(client, "before"), attempts(client, "before")) == (where, tried), client.tasks("before")
             assert {node: pids(lab, node) for node in ("n1", "n2")} == running
-            assert [each["name"] for each in client.users()] == [client.status()["user"]]
+            assert [each.name for each in client.users()] == [client.status().user]
             done = cluster.create()
             assert done.returncode == 0 and "n1:" not in done.stderr and "n2:" not in done.stderr, done.stderr
             started(client, counting("after", 2, 2))

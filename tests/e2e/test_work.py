@@ -247,7 +247,7 @@ def test_whoever_only_reaches_the_network_gets_into_nothing(
     assert stolen_host.of_api(api, "guess") == stolen_host.REFUSED
     key = json.loads((cluster.client / "master.pub.json").read_text())["kid"]  # whoever asks gets it
     with contextlib.closing(open_join_client(Invitation((api,), key, "", "", cluster.name))) as guest:
-        body = {"user": client.status()["user"], "secret": "guess", "key": public_jwk("mallory")}
+        body = {"user": client.status().user, "secret": "guess", "key": public_jwk("mallory")}
         for attempt in (
             lambda: guest.log_in(body),
             lambda: guest.wait("n1", "guess", None, 0.0),
@@ -358,7 +358,7 @@ def test_the_dashboard_starts_a_job_whose_tasks_turn_green_on_all_nodes_and_drai
             assert page.inner_text(".dialog .command code").startswith("grass node drain n1")
             page.click(".dialog button.primary")
             page.wait_for_selector(".head .state:has-text('drained')")
-            assert client.node("n1")["state"] == "DRAINED"
+            assert client.node("n1").state == "DRAINED"
             ticks = {"command": "for i in $(seq 600); do echo tick $i.; sleep 1; done", "resources": {"cpu": 0.1}}
             watched = client.start({"name": "watched", "components": {"p": ticks}})["id"]
             page.evaluate(f"location.hash = '/jobs/{watched}/logs'")

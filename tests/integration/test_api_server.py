@@ -137,7 +137,7 @@ def test_a_job_is_submitted_and_waited_for(server: Server) -> None:
         waiting = pool.submit(client.wait, "j")
         server.end_job(started["id"])
         assert waiting.result(20)["state"] == "SUCCEEDED"
-    assert [event["kind"] for event in client.events()] == ["api-started", "job-submitted", "job-succeeded"]
+    assert [event.kind for event in client.events()] == ["api-started", "job-submitted", "job-succeeded"]
 
 
 def test_a_killed_worker_is_replaced_and_nobody_notices(server: Server) -> None:
@@ -167,7 +167,7 @@ def test_a_stopped_server_ends_at_once_though_clients_wait(server: Server) -> No
     with ThreadPoolExecutor(2) as pool:
         waiting = pool.submit(client.wait, "j")
         following = pool.submit(lambda: next(iter(client.events(follow=True, kind="job-*"))))
-        assert following.result(20)["kind"] == "job-submitted"
+        assert following.result(20).kind == "job-submitted"
         begun = time.monotonic()
         server.stop()
         assert time.monotonic() - begun < 8
@@ -214,7 +214,7 @@ def test_a_server_that_starts_while_redis_is_away_says_so_and_works_as_soon_as_r
     with pytest.raises(UnreachableError, match="redis does not answer"):
         server.client().status()
     own.start()
-    assert server.client().status()["user"] == "ann"
+    assert server.client().status().user == "ann"
     assert server.worker().pid == worker
     assert "Traceback" not in server.log.read_text()
 
@@ -348,7 +348,7 @@ def test_more_connections_than_the_server_holds_push_out_the_oldest_of_the_same_
     crowd = [socket.create_connection(address) for _ in range(Limits.connections + 100)]
     try:
         with ApiClient("local", home=server.home / "home-ann") as another:
-            assert another.status()["user"] == "ann"
+            assert another.status().user == "ann"
         crowd[0].settimeout(5)
         assert crowd[0].recv(1) == b""
     finally:
@@ -496,7 +496,7 @@ def test_a_stopped_server_is_unreachable_within_five_seconds_and_found_again_lat
     with ThreadPoolExecutor(2) as pool:
         waiting = pool.submit(client.wait, "j")
         following = client.events(follow=True, kind="job-*")
-        assert next(following)["kind"] == "job-submitted"
+        assert next(following).kind == "job-submitted"
         followed = pool.submit(next, following)
         for process in stopped:
             process.suspend()

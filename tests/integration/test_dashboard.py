@@ -493,7 +493,7 @@ def test_hostile_names_tags_and_reasons_are_shown_and_not_run(browser: Any, link
     failing = {**job("innocent", "exit 3", restart={"policy": "never"}), "tags": {"colour": RUNS}}
     job_id = client.wait(client.start(failing)["id"], timeout=30)["id"]
     waiting = client.start(job("innocent", "true", resources={"cpu": 900}))["id"]
-    words = ("innocent", client.status()["user"], "local")
+    words = ("innocent", client.status().user, "local")
     feed = "".join(f"data: {json.dumps(forged(piece, words))}\n\n" for piece in snapshot(link))
 
     def forge(route: Any) -> None:
@@ -878,7 +878,7 @@ def test_two_runs_are_compared_with_curves_and_files_although_the_network_drops_
         )
         assert client.wait(ids[-1], timeout=60)["state"] == "SUCCEEDED"
     for job_id in ids:
-        wait_until(lambda job_id=job_id: client.job_metrics(job_id)["curves"])
+        wait_until(lambda job_id=job_id: client.job_metrics(job_id).curves)
     with tab(context, link, ("ERR_INTERNET_DISCONNECTED",)) as page:
         page.route("**/files?*", lambda route: route.abort("internetdisconnected"), times=1)
         to(page, f"/compare/{ids[0]}/{ids[1]}")
@@ -1077,7 +1077,7 @@ def seen(client: ApiClient) -> SeenJobs:
 def lost_gpu(client: ApiClient, driver: StubDriver) -> Iterator[None]:
     """GPU 0 is busy, and GPU 3 is lost and in quarantine."""
     driver.set(_0_util=71, _0_temp=64, _0_used=48 << 30, _3_fails=15)
-    wait_until(lambda: client.node("local")["quarantine"], what="the loss of a GPU")
+    wait_until(lambda: client.node("local").quarantine, what="the loss of a GPU")
     yield
     driver.set(_3_fails=0)
 

@@ -79,8 +79,8 @@ def start_jobs(client: ApiClient, train: str) -> dict[str, str]:
     well = 634  # of the first 640 tasks, six fail; a later one may have failed, too
     wait_until(lambda: client.job(evolve)["counts"].get("SUCCEEDED") == well, seconds=90, what="640 tasks to end")
     wait_until(lambda: client.job(digits)["counts"].get("RUNNING") == 4, seconds=30)
-    curves = lambda: client.job_metrics(digits)["curves"]  # noqa: E731
-    wait_until(lambda: any(len(each["values"]) > 30 for each in curves()), seconds=90, what="figures of 30 steps")
+    curves = lambda: client.job_metrics(digits).curves  # noqa: E731
+    wait_until(lambda: any(len(each.values) > 30 for each in curves()), seconds=90, what="figures of 30 steps")
     return {"EVOLVE": evolve, "DIGITS": digits}
 
 

@@ -114,6 +114,6 @@ def test_a_node_that_was_cleaned_before_another_failed_leaves_the_list_and_may_b
         with pytest.raises(StayedError, match=r"still exists.*the other nodes have left it\n  n2: "):
             delete(session, force=False, packages=False)
         removed.result(20)
-    assert [node["name"] for node in world.client("root").nodes()] == ["n2"]
+    assert [node.name for node in world.client("root").nodes()] == ["n2"]
     machines = load_machines("local", session.home)
     assert machines is not None and list(machines.nodes) == ["n2"]

@@ -60,7 +60,7 @@ def test_a_job_grows_and_shrinks_while_its_processes_run_on(client: ApiClient) -
     kept = {task["task"]: task["pid"] for task in client.tasks("grow")}
     assert kept["worker.0"] == pids["worker.0"]
     shown = [(each["from_size"], each["to_size"], each["author"]) for each in client.operations("grow")]
-    assert shown == [(2, 4, client.status()["user"]), (4, 3, client.status()["user"]), (3, 2, client.status()["user"])]
+    assert shown == [(2, 4, client.status().user), (4, 3, client.status().user), (3, 2, client.status().user)]
     client.stop("grow")
     assert client.wait("grow", SECONDS)["state"] == "STOPPED"
 

@@ -75,7 +75,7 @@ def test_a_command_runs_beside_the_task_with_its_environment_and_its_exit_code_c
 def test_calls_of_a_disabled_user_end_within_a_second_and_so_does_the_command(
     cluster: LocalCluster, client: ApiClient, tmp_path: Path
 ) -> None:
-    log_in(parse_invitation(client.add_user("ann")["invitation"]), tmp_path / "clusters" / "lab")
+    log_in(parse_invitation(client.add_user("ann").invitation), tmp_path / "clusters" / "lab")
     script = ["sh", "-c", "echo up; exec sleep 301.5"]
     with ApiClient("lab", home=tmp_path) as ann, ThreadPoolExecutor(4) as threads:
         ann.start({"name": "of-ann", "components": {"w": {"command": "echo up; exec sleep 300"}}}, cwd="/")
@@ -105,7 +105,7 @@ def test_calls_of_a_disabled_user_end_within_a_second_and_so_does_the_command(
 def test_what_a_disabled_user_has_open_ends_within_a_second_also_after_a_restart_of_the_api(
     cluster: LocalCluster, client: ApiClient, tmp_path: Path
 ) -> None:
-    log_in(parse_invitation(client.add_user("eva")["invitation"]), tmp_path / "clusters" / "lab")
+    log_in(parse_invitation(client.add_user("eva").invitation), tmp_path / "clusters" / "lab")
     part = {"command": ["python3", "-c", GREET], "ports": ["web"], "web": "web", "ready": {"port": "web"}}
     with ApiClient("lab", home=tmp_path) as eva, ThreadPoolExecutor(1) as threads:
         eva.start({"name": "of-eva", "components": {"w": part}}, cwd="/")
@@ -137,7 +137,7 @@ def test_no_other_user_and_no_other_job_reaches_a_session_or_a_forward_by_its_na
     with ExitStack() as clients:
         users = {}
         for user in ("uma", "ute"):
-            log_in(parse_invitation(client.add_user(user)["invitation"]), tmp_path / user / "clusters" / "lab")
+            log_in(parse_invitation(client.add_user(user).invitation), tmp_path / user / "clusters" / "lab")
             users[user] = clients.enter_context(ApiClient("lab", home=tmp_path / user))
         for user, job in (("uma", "of-uma"), ("uma", "more-of-uma"), ("ute", "of-ute")):
             users[user].start({"name": job, "components": {"w": part}}, cwd="/")

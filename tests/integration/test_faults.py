@@ -79,7 +79,7 @@ def test_killing_a_daemon_loses_no_task_and_runs_none_twice(daemon: str, home: P
         tasks = client.tasks(name)
         if daemon != "supervisord":  # which notes the ends of the others
             told = f"{daemon}: ended by signal SIGKILL (pid {before}); it is started again"
-            until(lambda: [each["message"] for each in client.events(kind="daemon-ended")].count(told) == 1, 10, told)
+            until(lambda: [each.message for each in client.events(kind="daemon-ended")].count(told) == 1, 10, told)
         lines = sorted(line["text"] for line in client.logs(name))
     print(f"{daemon} back after {took:.2f} s")
     assert view["state"] == "FAILED"
@@ -154,7 +154,7 @@ def test_a_clock_that_jumps_an_hour_changes_nothing(tmp_path: Path) -> None:
                 assert view["state"] == "SUCCEEDED"
                 assert abs(view["ended"] - time.time() - jump) < 30, "the daemons' clock does not jump"
             assert client.wait("jump", timeout=20)["state"] == "SUCCEEDED"
-            assert [node["state"] for node in client.nodes()] == ["READY"]
+            assert [node.state for node in client.nodes()] == ["READY"]
         assert {daemon: pid_of(home, daemon) for daemon in FAKED} == pids
     finally:
         local.delete("local", home=home, progress=lambda _: None)

@@ -174,7 +174,7 @@ def test_a_device_that_is_lost_or_erroneous_goes_to_no_task_until_it_is_well_or_
         with cluster.client() as client:
 
             def quarantine() -> dict[str, str]:
-                found: dict[str, str] = client.node("local")["quarantine"]
+                found: dict[str, str] = client.node("local").quarantine
                 return found
 
             def ends_on(job: str) -> str:
@@ -184,7 +184,7 @@ def test_a_device_that_is_lost_or_erroneous_goes_to_no_task_until_it_is_well_or_
             devices = {"command": "echo $CUDA_VISIBLE_DEVICES", "resources": {"cpu": 1, "gpu": 1}}
             driver.set(_0_fails=15)
             wait_until(lambda: quarantine() == {"0": "GPU is lost"}, 30, "the loss of gpu 0")
-            assert client.node("local")["state"] == "READY"
+            assert client.node("local").state == "READY"
             client.start({"name": "one", "components": {"t": devices}})
             assert ends_on("one") == "1"
             both = {**devices, "resources": {"cpu": 1, "gpu": 2}}

@@ -102,7 +102,7 @@ def test_what_a_killed_create_started_is_waited_for_by_the_next_one(make: Make, 
     creating.communicate()
     cluster = make(home=home)  # whether that one's daemons had been started or not
     with cluster.client() as client:
-        assert [node["state"] for node in client.nodes()] == ["READY"]
+        assert [node.state for node in client.nodes()] == ["READY"]
     with pytest.raises(ConflictError, match="exists and runs"):
         cluster.create()
 
@@ -183,7 +183,7 @@ def test_a_create_that_was_killed_is_finished_by_the_next_one(tmp_path: Path) ->
             wait_until(lambda: set(cluster.states().values()) == {"RUNNING"})
             return
         with cluster.client() as client:
-            assert client.status()["cluster"] == "local"
+            assert client.status().cluster == "local"
     finally:
         cluster.end()
 

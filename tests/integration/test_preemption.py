@@ -66,7 +66,7 @@ def test_what_makes_room_is_asked_to_stop_and_runs_again_at_no_cost(cluster: Loc
         wait_until(lambda: states(client, "low") == ["RUNNING", "RUNNING"], what="RUNNING")
         assert client.job("low")["restarts"] == 0
         assert [task["attempt"] for task in client.tasks("low")] == [2, 2]
-        assert any(event["kind"] == "job-preempted" for event in client.events())
+        assert any(event.kind == "job-preempted" for event in client.events())
 
 
 def test_a_drained_node_is_emptied_at_its_deadline_and_filled_again(cluster: LocalCluster, tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ def test_a_drained_node_is_emptied_at_its_deadline_and_filled_again(cluster: Loc
     with cluster.client() as client:
         start_low(client, marks)
         client.drain("local", deadline=0.5)
-        wait_until(lambda: client.node("local")["state"] == "DRAINED", what="DRAINED")
+        wait_until(lambda: client.node("local").state == "DRAINED", what="DRAINED")
         assert states(client, "low") == ["PENDING", "PENDING"]
         wait_until(lambda: client.tasks("low")[0]["reason"]["code"] == "no-nodes", what="why it waits now")
         client.uncordon("local")

@@ -51,7 +51,7 @@ def test_a_new_cluster_is_ready_and_all_its_daemons_run(cluster: LocalCluster, b
     for entry in local.status("local", cluster.home):
         assert entry.pid and entry.start and began - 1 < entry.start < time.time() + 1
     with cluster.client() as client:
-        assert [node["state"] for node in client.nodes()] == ["READY"]
+        assert [node.state for node in client.nodes()] == ["READY"]
 
 
 def test_creating_what_runs_already_is_refused_and_changes_nothing(cluster: LocalCluster) -> None:
@@ -68,13 +68,13 @@ def test_creating_what_runs_already_replaces_lost_and_damaged_files_of_the_clien
     (files / "user.pem").unlink()
     cluster.create()
     with cluster.client() as client:
-        assert [node["state"] for node in client.nodes()] == ["READY"]
+        assert [node.state for node in client.nodes()] == ["READY"]
     for name in ("user.pem", "profile.json", "master.pub.json"):
         (files / "session.json").unlink(missing_ok=True)
         (files / name).write_text("garbage")
         cluster.create()
         with cluster.client() as client:
-            assert [node["state"] for node in client.nodes()] == ["READY"], name
+            assert [node.state for node in client.nodes()] == ["READY"], name
         assert (files / name).stat().st_mode & 0o777 == 0o600
     assert {entry.name: entry.pid for entry in local.status("local", cluster.home)} == before
 

@@ -53,12 +53,12 @@ def test_job_stop_says_what_it_waits_for_and_the_node_is_in_quarantine_meanwhile
         (frozen / "cgroup.procs").write_text(str(task["pid"]))
         (frozen / "freezer.state").write_text("FROZEN")
         client.stop("hangs", grace=0)
-        wait_until(lambda: client.nodes()[0]["state"] == "QUARANTINED", what="the quarantine")
-        assert client.nodes()[0]["reason"]["code"] == "stuck"
+        wait_until(lambda: client.nodes()[0].state == "QUARANTINED", what="the quarantine")
+        assert client.nodes()[0].reason.code == "stuck"
         grass = [str(Path(sys.executable).parent / "grass"), "job", "stop", "hangs"]
         environment = {**os.environ, "GRASS_HOME": str(cluster.home)}
         said = subprocess.run(grass, env=environment, capture_output=True, text=True, check=True).stdout
         assert f"waits for 1 task of t: process {task['pid']} (sleep) of a task does not end after KILL" in said, said
         (frozen / "freezer.state").write_text("THAWED")
         assert client.wait("hangs", timeout=30)["state"] == "STOPPED"
-        wait_until(lambda: client.nodes()[0]["state"] == "READY", what="the node")
+        wait_until(lambda: client.nodes()[0].state == "READY", what="the node")

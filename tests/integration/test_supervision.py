@@ -52,7 +52,7 @@ def is_ready(cluster: LocalCluster) -> bool:
     """Whether the API answers, and the node accepts tasks."""
     with cluster.client() as client:
         try:
-            return [node["state"] for node in client.nodes()] == ["READY"]
+            return [node.state for node in client.nodes()] == ["READY"]
         except UnreachableError:  # its server has just started
             return False
 

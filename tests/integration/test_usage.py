@@ -21,12 +21,16 @@ from grass.api.client import ApiClient
 from grass.errors import ManifestError, NotFoundError
 from grass.manifest.local_settings import LocalSettings
 from grass.model.metrics import MetricsListen
+from grass.wire.codec import Form
+from grass.wire.usage import TaskTotals
+from grass.wire.usage_views import ClusterUsageView, NodeUsageView, TaskUsageView
 from tests.support.certificates import Authority
 from tests.support.example_run import free_port
 from tests.support.local_cluster import LocalCluster
 from tests.support.waiting import wait_until
 
 CORE_SECONDS, MEMORY, WRITTEN = 3.0, 500 << 20, 128 << 20
+TASK_TOTALS: Form[TaskTotals | None] = Form(TaskTotals | None)
 
 
 def work(core_seconds: float, written: int) -> list[str]:
@@ -81,10 +85,10 @@ def start(client: ApiClient, name: str, command: str, **more: Any) -> str:
 
 def test_totals_agree_with_what_the_task_did(client: ApiClient, cluster: LocalCluster, worked: str) -> None:
     usage = client.job_usage(worked)
-    [task] = usage["tasks"]
-    for totals in (usage["totals"], task["totals"], client.job(worked)["usage"]):
+    [task] = usage.tasks
+    for totals in (usage.totals, task.totals, TASK_TOTALS.convert(client.job(worked)["usage"])):
         assert_true(totals, CORE_SECONDS, 0 if in_memory(cluster.home) else WRITTEN)
-    assert usage["count"] == 1 and task["state"] == "SUCCEEDED" and task["now"] is None
+    assert usage.count == 1 and task.state == "SUCCEEDED" and task.now is None
 
 
 @pytest.mark.nightly
@@ -94,13 +98,15 @@ def test_ten_core_seconds_and_a_gibibyte_written_are_shown_as_they_were(
 ) -> None:
     started = client.start({"name": "truth", "components": {"w": {"command": work(10.0, 1 << 30)}}})
     assert client.wait(started["id"], timeout=180)["state"] == "SUCCEEDED"
-    assert_true(client.job(started["id"])["usage"], 10.0, 0 if in_memory(cluster.home) else 1 << 30)
+    assert_true(
+        TASK_TOTALS.convert(client.job(started["id"])["usage"]), 10.0, 0 if in_memory(cluster.home) else 1 << 30
+    )
 
 
-def assert_true(totals: dict[str, Any], core_seconds: float, written: int) -> None:
-    assert totals["cpu"] == pytest.approx(core_seconds, rel=0.05)
-    assert MEMORY <= totals["memory"] <= MEMORY * 1.05  # the interpreter itself uses some 10 MiB
-    assert totals["written"] == pytest.approx(written, rel=0.05)
+def assert_true(totals: TaskTotals | None, core_seconds: float, written: int) -> None:
+    assert totals is not None and totals.cpu == pytest.approx(core_seconds, rel=0.05)
+    assert MEMORY <= totals.memory <= MEMORY * 1.05  # the interpreter itself uses some 10 MiB
+    assert totals.written == pytest.approx(written, rel=0.05)
 
 
 def in_memory(folder: Path) -> bool:
@@ -110,8 +116,8 @@ def in_memory(folder: Path) -> bool:
 
 
 def test_curves_of_the_task_the_node_and_the_cluster(client: ApiClient, worked: str) -> None:
-    def known(view: dict[str, Any], name: str) -> list[float]:
-        return [value for value in view["history"]["curves"].get(name, ()) if value is not None]
+    def known(view: ClusterUsageView | NodeUsageView | TaskUsageView, name: str) -> list[float]:
+        return [value for value in view.history.curves.get(name, ()) if value is not None]
 
     wait_until(lambda: max(known(client.task_usage(worked, "w.0"), "memory"), default=0) > MEMORY / 2, 25)
     memory = known(client.task_usage(worked, "w.0"), "memory")
@@ -124,47 +130,47 @@ def test_curves_of_the_task_the_node_and_the_cluster(client: ApiClient, worked: 
 
 def test_own_figures_become_a_curve(client: ApiClient, worked: str) -> None:
     # the curve grows while the monitor reads the log
-    wait_until(lambda: [len(each["steps"]) >= 16 for each in client.job_metrics(worked)["curves"]] == [True], 25)
-    [curve] = client.job_metrics(worked)["curves"]
-    assert (curve["task"], curve["name"], curve["every"]) == ("w.0", "loss", 1)
-    assert curve["steps"][0] == 0 and len(curve["steps"]) >= 16
-    assert curve["values"] == [pytest.approx(1 / (step + 1)) for step in curve["steps"]]
+    wait_until(lambda: [len(each.steps) >= 16 for each in client.job_metrics(worked).curves] == [True], 25)
+    [curve] = client.job_metrics(worked).curves
+    assert (curve.task, curve.name, curve.every) == ("w.0", "loss", 1)
+    assert curve.steps[0] == 0 and len(curve.steps) >= 16
+    assert list(curve.values) == [pytest.approx(1 / (step + 1)) for step in curve.steps]
 
 
 def test_usage_of_a_running_task_and_the_totals_of_many_short_ones(client: ApiClient) -> None:
     running = start(client, "running", "sleep 1000")
-    wait_until(lambda: any(task["now"] for task in client.job_usage(running)["tasks"]), 25)
-    [task] = client.job_usage(running)["tasks"]
+    wait_until(lambda: any(task.now for task in client.job_usage(running).tasks), 25)
+    [task] = client.job_usage(running).tasks
     wait_until(lambda: (client.tasks(running)[0]["usage"] or {}).get("memory", 0) > 0, 25)
-    assert task["now"]["memory"] > 0 and task["now"]["threads"] >= 1 and task["now"]["files"] >= 3
-    assert any(task["key"].startswith(running) for task in client.node_usage("local")["tasks"])
-    wait_until(lambda: any(client.job_usage(running)["history"]["curves"].get("memory", ())), 25)
+    assert task.now.memory > 0 and task.now.threads >= 1 and task.now.files >= 3
+    assert any(task.key.startswith(running) for task in client.node_usage("local").tasks)
+    wait_until(lambda: any(client.job_usage(running).history.curves.get("memory", ())), 25)
     client.stop(running, grace=0.1)
     short = start(client, "short", "true", replicas=100)
     assert client.wait(short, timeout=50)["state"] == "SUCCEEDED"
     usage = client.job_usage(short, first=5)
-    assert usage["count"] == 100 and len(usage["tasks"]) == 5
-    assert usage["totals"]["cpu"] > 0.02 and usage["totals"].get("unmeasured", 0) == 0
+    assert usage.count == 100 and len(usage.tasks) == 5
+    assert usage.totals.cpu > 0.02 and usage.totals.unmeasured == 0
 
 
 def test_killed_daemons_lose_no_totals(client: ApiClient, cluster: LocalCluster) -> None:
     burn = f"{sys.executable} -c 'import time\nwhile time.process_time() < 3: pass'"
     job = start(client, "killed", burn)
-    wait_until(lambda: (client.job_usage(job)["totals"] or {}).get("cpu", 0) > 0.1, 25)
+    wait_until(lambda: (client.job_usage(job).totals or TaskTotals()).cpu > 0.1, 25)
     for daemon in ("node-agent", "shepherd", "monitor"):
         pid = cluster.pid(daemon)
         assert pid is not None
         os.kill(pid, signal.SIGKILL)
     assert client.wait(job, timeout=50)["state"] == "SUCCEEDED"
-    totals = client.job_usage(job)["totals"]
+    totals = client.job_usage(job).totals
     # an adopted task was not reaped by the new shepherd: what it used after the last sample is not known
-    assert 0.1 < totals["cpu"] <= 3.2 and totals["memory"] > 1 << 20
+    assert 0.1 < totals.cpu <= 3.2 and totals.memory > 1 << 20
 
 
 def test_the_history_goes_with_the_job(client: ApiClient, worked: str) -> None:
     gone = start(client, "gone", "sleep 3; echo GRASS_METRIC loss=1")
     client.wait(gone, timeout=50)
-    wait_until(lambda: client.job_metrics(gone)["curves"], 25)
+    wait_until(lambda: client.job_metrics(gone).curves, 25)
     client.delete(gone)
     with pytest.raises(NotFoundError):
         client.job_metrics(gone)

@@ -130,4 +130,4 @@ def assert_complete(client: ApiClient, job: str) -> None:
 
 
 def states(client: ApiClient) -> dict[str, str]:
-    return {view["name"]: view["state"] for view in client.nodes()}
+    return {view.name: view.state for view in client.nodes()}

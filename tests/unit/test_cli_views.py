@@ -6,7 +6,7 @@ from typing import Any
 
 from grass.cli import amounts, job_plan, why
 from grass.cli.attempt_views import earlier
-from grass.cli.cluster_views import status_page
+from grass.cli.cluster_views import Overview, status_page
 from grass.cli.events import event_lines
 from grass.cli.job_columns import DEFAULT, no_jobs, ordered, rows, table_of
 from grass.cli.job_views import job_line, job_page
@@ -14,6 +14,13 @@ from grass.cli.node_views import node_list, node_page
 from grass.cli.schedule import schedule_list, schedule_page
 from grass.model.amounts import show_span
 from grass.model.feasibility import starts_with
+from grass.model.isolation import Isolation
+from grass.model.lifecycle import JobState
+from grass.provision.provisioner import DaemonState
+from grass.wire.event_views import EventView
+from grass.wire.node_views import NodeView
+from grass.wire.status_views import StoreTrouble
+from tests.support import sample_views
 
 NOW = 1_000_000.0
 WAITS = {
@@ -261,11 +268,8 @@ def test_a_plan_begins_with_whether_the_job_would_start() -> None:
     )
 
 
-def node(**changes: Any) -> dict[str, Any]:
-    view = {
-        "name": "local",
-        "state": "READY",
-        "reason": None,
+def node(**changes: object) -> NodeView:
+    fields: dict[str, object] = {
         "address": "127.0.0.1",
         "resources": {"cpu": 2000, "memory": 4 << 30, "gpu": 0},
         "free": {"cpu": 500, "memory": 1 << 30, "gpu": 0},
@@ -274,7 +278,7 @@ def node(**changes: Any) -> dict[str, Any]:
         "version": "0.1.0",
         "seen": NOW - 1,
     }
-    return view | changes
+    return sample_views.node("local", **fields | changes)
 
 
 def test_a_node_list_shows_what_is_free_of_all() -> None:
@@ -313,35 +317,17 @@ def test_a_node_that_has_not_reported_yet_is_shown_too() -> None:
 
 
 def test_status_shows_daemons_even_when_the_api_does_not_answer() -> None:
-    daemons = [
-        {"name": "redis", "pid": 12, "state": "RUNNING", "start": NOW},
-        {"name": "api", "pid": None, "state": "FATAL", "start": None},
-    ]
-    view = {
-        "cluster": "local",
-        "url": "http://127.0.0.1:1",
-        "daemons": daemons,
-        "nodes": None,
-        "jobs": None,
-        "store": None,
-        "error": "no answer",
-    }
+    daemons = [DaemonState("redis", 12, "RUNNING", NOW), DaemonState("api", None, "FATAL", None)]
+    view = Overview("local", "http://127.0.0.1:1", daemons, error="no answer")
     lines = status_page(view, NOW, 80)
     assert lines[2] == "API      no answer"
     assert [line.split()[:3] for line in lines[5:]] == [["redis", "12", "RUNNING"], ["api", "-", "FATAL"]]
 
 
 def test_status_counts_jobs_by_state_and_lists_nodes() -> None:
-    view = {
-        "cluster": "local",
-        "url": "u",
-        "daemons": [],
-        "nodes": [node()],
-        "jobs": {"RUNNING": 2, "FAILED": 1},
-        "store": {"code": "store-refuses-writes", "message": "the store refuses writes: REASON"},
-        "isolation": "none",
-        "error": None,
-    }
+    trouble = StoreTrouble("store-refuses-writes", "the store refuses writes: REASON")
+    jobs = {JobState.RUNNING: 2, JobState.FAILED: 1}
+    view = Overview("local", "u", [], [node()], jobs, trouble, Isolation.NONE)
     lines = status_page(view, NOW, 100)
     assert lines[2] == "Jobs       2 running, 1 failed"
     assert lines[3] == "Isolation  none: all tasks run under the account of the nodes' daemons; for a lab with one user"
@@ -369,14 +355,7 @@ def test_a_schedule_list_shows_the_rule_and_the_reason() -> None:
 
 
 def test_an_event_is_one_line_with_who_did_it() -> None:
-    event = {
-        "id": "1-0",
-        "time": NOW,
-        "kind": "job-stopped",
-        "user": "ada",
-        "job": "digits",
-        "message": "asked\nto stop",
-    }
+    event = EventView(id="1-0", time=NOW, kind="job-stopped", user="ada", job="digits", message="asked\nto stop")
     [line] = event_lines(event, 40)
     assert line.endswith("job-stopped           digits  asked to stop (by ada)")
 

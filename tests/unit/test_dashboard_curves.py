@@ -7,10 +7,13 @@ import pytest
 from grass.dashboard.curves import Run, capacity, comparison, job_charts, last, node_charts, own_charts, task_charts
 from grass.dashboard.questions import QUESTIONS
 from grass.errors import InputError
+from grass.wire.usage_views import Curves, JobMetricsView
+from tests.support import sample_views
+from tests.support.sample_views import metrics
 
 
-def history(**curves: list[float | None]) -> dict[str, object]:
-    return {"start": 100.0, "step": 2.0, "curves": curves}
+def history(**curves: list[float | None]) -> Curves:
+    return sample_views.curves(curves, 100.0)
 
 
 def test_curves_of_one_unit_are_on_one_chart_and_unknown_ones_are_left_out() -> None:
@@ -65,23 +68,23 @@ def test_capacity_is_in_percent_of_what_the_cluster_has() -> None:
 
 
 def test_only_the_newest_part_of_a_history_is_shown() -> None:
-    assert last(history(cpu=[1.0, 2.0, 3.0]), 4) == {"start": 102.0, "step": 2.0, "curves": {"cpu": [2.0, 3.0]}}
-    assert last(history(), 4)["curves"] == {}
+    assert last(history(cpu=[1.0, 2.0, 3.0]), 4) == Curves(102.0, 2.0, {"cpu": (2.0, 3.0)})
+    assert last(history(), 4).curves == {}
 
 
 def test_a_single_late_sample_leaves_no_gap_in_full_detail() -> None:
     values = [None, 1.0, None, 3.0, None, None, 8.0, None]
-    expected = [1.0, 2.0, 3.0, None, None, 8.0, None]
-    assert last(history(cpu=values), 60)["curves"] == {"cpu": expected}
-    minutes = {**history(cpu=[1.0, None, 3.0]), "step": 60.0}
-    assert last(minutes, 180)["curves"] == {"cpu": [1.0, None, 3.0]}
+    expected = (1.0, 2.0, 3.0, None, None, 8.0, None)
+    assert last(history(cpu=values), 60).curves == {"cpu": expected}
+    minutes = sample_views.curves({"cpu": [1.0, None, 3.0]}, step=60.0)
+    assert last(minutes, 180).curves == {"cpu": (1.0, None, 3.0)}
 
 
 def test_runs_are_compared_by_the_time_since_their_start() -> None:
-    def figures(name: str, value: float) -> dict[str, object]:
-        return {"curves": [{"task": "w.0", "name": name, "steps": [1], "values": [value]}]}
+    def figures(name: str, value: float) -> JobMetricsView:
+        return metrics({"task": "w.0", "name": name, "steps": [1], "values": [value]})
 
-    late = {"start": 500.0, "step": 2.0, "curves": {"cpu": [9.0, 0.5, None, 9.0], "memory": []}}
+    late = sample_views.curves({"cpu": [9.0, 0.5, None, 9.0], "memory": []}, 500.0)
     one = Run("one", 101.0, None, figures("loss", 1.0), history(cpu=[1.0, 2.0]))
     two = Run("two", 502.0, 503.0, figures("loss", 2.0), late)
     loss, cpu = comparison([one, two, Run("three", 0.0, None, figures("other", 3.0), None)])[::2]
@@ -93,11 +96,11 @@ def test_runs_are_compared_by_the_time_since_their_start() -> None:
 
 
 def test_own_figures_of_tasks_share_their_steps() -> None:
-    own = [
+    own = metrics(
         {"task": "w.0", "name": "loss", "steps": [1, 3], "values": [9.0, 7.0]},
         {"task": "w.1", "name": "loss", "steps": [2], "values": [8.0]},
-    ]
-    [chart] = own_charts({"curves": own})
+    )
+    [chart] = own_charts(own)
     assert chart["title"] == "loss" and chart["x"] == [1, 2, 3] and chart["time"] is False
     assert [each["values"] for each in chart["series"]] == [[9.0, None, 7.0], [None, 8.0, None]]
 

@@ -20,11 +20,16 @@ from grass.dashboard.access import PageAccess, RefusedError
 from grass.dashboard.actions import ACTIONS
 from grass.dashboard.app import asset, edition
 from grass.dashboard.logs import LONGEST, LogWords, shown
-from grass.dashboard.merged_feed import MOST_JOBS, MergedFeed
+from grass.dashboard.merged_feed import MOST_JOBS, MergedFeed, Message
 from grass.dashboard.mirror import Mirror, Mirrors
 from grass.dashboard.server import DashboardServer
 from grass.errors import InputError, UnreachableError
+from grass.wire.event_views import EventView
+from grass.wire.status_views import ChangePiece, StatusView
+from grass.wire.views import JobView
+from tests.support import sample_views
 from tests.support.needs import require
+from tests.support.sample_views import node, piece
 
 PAGE = Path(__file__).parents[2] / "grass" / "dashboard" / "page"
 ACCESS = PageAccess("127.0.0.1:80", "secret", "cookie", aliases=("localhost:80",))
@@ -63,51 +68,65 @@ def test_nothing_is_served_after_the_expiry() -> None:
     assert not access.expired(4.9)
 
 
-def job(name: str, state: str = "RUNNING", ended: float | None = None) -> dict[str, Any]:
-    return {"id": name, "state": state, "ended": ended}
+def job(name: str, state: str = "RUNNING", ended: float | None = None) -> JobView:
+    return sample_views.job(name, state=state, ended=ended)
+
+
+def event(event_id: str) -> EventView:
+    return EventView(id=event_id, time=1.0, kind="job-ended", message="")
+
+
+def ids(message: Message) -> list[str]:
+    """The ids of the jobs in a message."""
+    jobs = message.get("jobs", [])
+    assert isinstance(jobs, list)
+    return [each.id for each in jobs]
 
 
 def test_a_pile_has_the_newest_version_of_each_thing() -> None:
     feed = MergedFeed()
     assert not feed
-    feed.add({"time": 1.0, "cursor": "x"})
+    feed.add(piece(time=1.0))
     assert not feed, "the time alone is no news"
-    feed.add({"jobs": [job("a"), job("b")], "events": [{"id": "1"}], "time": 2.0})
-    feed.add({"jobs": [job("a", "FAILED", 3.0)], "removed": {"jobs": ["b"]}, "events": [{"id": "2"}]})
+    feed.add(piece(jobs=[job("a"), job("b")], events=[event("1")], time=2.0))
+    feed.add(piece(jobs=[job("a", "FAILED", 3.0)], removed={"jobs": ["b"]}, events=[event("2")], time=3.0))
     assert feed.take() == {
-        "time": 2.0,
+        "time": 3.0,
         "jobs": [job("a", "FAILED", 3.0)],
         "removed": {"jobs": ["b"]},
-        "events": [{"id": "1"}, {"id": "2"}],
+        "events": [event("1"), event("2")],
     }
     assert not feed and feed.take() == {}
 
 
 def test_a_snapshot_replaces_all_that_was_known_but_the_link() -> None:
     feed = MergedFeed()
-    feed.add({"jobs": [job("old")], "link": {"up": True}})
-    feed.add({"snapshot": True, "complete": False, "jobs": [job("new")]})
-    feed.add({"nodes": [{"name": "n"}]})
-    assert feed.whole() == {"snapshot": True, "link": {"up": True}, "jobs": [job("new")], "nodes": [{"name": "n"}]}
+    feed.add(piece(jobs=[job("old")]))
+    feed.say("link", {"up": True})
+    feed.add(piece(snapshot=True, complete=False, jobs=[job("new")]))
+    feed.add(piece(nodes=[node("n")]))
+    known = {"jobs": [job("new")], "nodes": [node("n")], "link": {"up": True}}
+    assert feed.opened(7.0).take() == {"snapshot": True, "time": 7.0, **known}
     assert feed.take()["snapshot"] is True
 
 
 def test_a_pile_drops_the_jobs_that_ended_first() -> None:
     feed = MergedFeed()
-    feed.add({"jobs": [job("active"), *(job(f"e{at}", "SUCCEEDED", float(at)) for at in range(MOST_JOBS + 9))]})
-    names = [each["id"] for each in feed.whole()["jobs"]]
+    feed.add(piece(jobs=[job("active"), *(job(f"e{at}", "SUCCEEDED", float(at)) for at in range(MOST_JOBS + 9))]))
+    names = ids(feed.take())
     assert len(names) == MOST_JOBS and "active" in names and "e9" not in names and f"e{MOST_JOBS + 8}" in names
 
 
 def test_the_state_does_not_grow_with_what_is_gone() -> None:
-    state, tab = MergedFeed(), MergedFeed()
-    state.add({"snapshot": True, "jobs": [job("a", "FAILED", 1.0), job("b", "RUNNING")]})
-    tab.add(state.whole())
+    state = MergedFeed()
+    state.add(piece(snapshot=True, jobs=[job("a", "FAILED", 1.0), job("b", "RUNNING")]))
+    tab = state.opened(1.0)
     tab.take()
     for feed in (state, tab):
-        feed.add({"removed": {"jobs": ["a"]}})
-    assert "removed" not in state.whole() and [each["id"] for each in state.whole()["jobs"]] == ["b"]
-    assert tab.take() == {"removed": {"jobs": ["a"]}}
+        feed.add(piece(removed={"jobs": ["a"]}))
+    message = state.opened(1.0).take()
+    assert "removed" not in message and ids(message) == ["b"]
+    assert tab.take() == {"time": 1.0, "removed": {"jobs": ["a"]}}
 
 
 def test_a_file_of_the_page_has_one_edition_in_its_address() -> None:
@@ -162,30 +181,31 @@ class Defective:
 
     def __exit__(self, *_: object) -> None: ...
 
-    def status(self) -> dict[str, Any]:
-        return {"cluster": "lab", "mode": "local", "user": "ann", "role": "admin"}
+    def status(self) -> StatusView:
+        return sample_views.status()
 
-    def changes(self, _: str | None = None) -> Iterator[dict[str, Any]]:
+    def changes(self, _: str | None = None) -> Iterator[ChangePiece]:
         self.reads += 1
-        yield {"snapshot": True, "time": float(self.reads), "jobs": [job(f"j{self.reads}")]}
+        yield piece(snapshot=True, time=float(self.reads), jobs=[job(f"j{self.reads}")])
         if self.reads == 1:
-            yield {"jobs": [{"no": "id"}]}
+            yield ChangePiece(cursor="1", time=1.0, jobs=("no job",))  # type: ignore[arg-type]
         while not threading.Event().wait(0.02):  # the mirror reads one more piece when it is closed
-            yield {"time": 9.0}
+            yield piece(time=9.0)
 
 
 def test_a_mirror_with_a_defect_says_so_and_reads_the_state_again(caplog: pytest.LogCaptureFixture) -> None:
     mirror = Mirror(Defective())  # type: ignore[arg-type]
     try:
         with mirror.open() as tab:
-            links, jobs = [], {}
+            links: list[str] = []
+            jobs: list[str] = []
             while "j2" not in jobs:
-                piece = tab.take(10.0)
-                assert piece is not None, links
-                links += [piece["link"]["message"]] if "link" in piece else []
-                jobs |= {each["id"]: each for each in piece.get("jobs", ())}
-        assert any("internal error (KeyError)" in each for each in links) and mirror.running
-        assert "KeyError: 'id'" in caplog.text
+                message = tab.take(10.0)
+                assert message is not None, links
+                links += [str(message["link"])] if "link" in message else []
+                jobs += ids(message)
+        assert any("internal error (AttributeError)" in each for each in links) and mirror.running
+        assert "AttributeError: 'str' object has no attribute 'id'" in caplog.text
     finally:
         mirror.close()
         mirror.join()
@@ -202,10 +222,10 @@ def test_a_tab_that_opens_after_the_end_of_the_page_gets_no_news() -> None:
 class HourAhead(Defective):
     """A cluster whose clock is an hour ahead. It goes away after its first piece."""
 
-    def changes(self, _: str | None = None) -> Iterator[dict[str, Any]]:
+    def changes(self, _: str | None = None) -> Iterator[ChangePiece]:
         self.reads += 1
         if self.reads == 1:
-            yield {"snapshot": True, "time": clock.wall() + 3600}
+            yield piece(snapshot=True, time=clock.wall() + 3600)
         raise UnreachableError("the cluster is away")
 
 
@@ -213,11 +233,11 @@ def test_a_lost_connection_is_told_with_the_time_of_the_master() -> None:
     mirror = Mirror(HourAhead())  # type: ignore[arg-type]
     try:
         with mirror.open() as tab:
-            link: dict[str, Any] = {}
+            link: Any = {}
             while link.get("message") != "the cluster is away":
-                piece = tab.take(10.0)
-                assert piece is not None, link
-                link = piece.get("link", link)
+                message = tab.take(10.0)
+                assert message is not None, link
+                link = message.get("link", link)
         assert link["since"] == pytest.approx(clock.wall() + 3600, abs=60)
     finally:
         mirror.close()

@@ -15,6 +15,7 @@ from grass.wire.job_record import first_record
 from grass.wire.keys import TaskKey
 from grass.wire.task_record import TaskRecord
 from master.api.views import specification, task_views, with_values
+from tests.support import sample_views
 
 
 @pytest.mark.parametrize(
@@ -108,7 +109,7 @@ def test_nodes_of_a_run_have_the_versions_that_its_tasks_ran_with() -> None:
     plain = {"state": "SUCCEEDED", "exit_code": 0, "signal": None, "restarts": 0, "started": 1.0, "ended": 2.0}
     software = {"grass": "0.1.0", "kernel": "6.1"}
     runs = [{"task": f"w.{at}", "node": "n1", "software": software, **plain} for at in (0, 1)]
-    now = {"name": "n1", "version": "0.2.0", "labels": {"a": "b"}, "gpus": None}
+    now = sample_views.node("n1", version="0.2.0", labels={"a": "b"})
     before = facts(job, runs, [now]).nodes["n1"]
     assert (before.version, before.kernel, before.labels, before.state) == ("0.1.0", "6.1", {"a": "b"}, None)
     gone = facts(job, runs, []).nodes["n1"]

@@ -59,7 +59,7 @@ def test_a_token_that_the_master_does_not_know_is_refused_before_anything_is_mad
     with api_world(tmp_path) as world:
         Secrets({"api": "x"}, "master-secret").save(world.config.home)
         object.__setattr__(world.app.extensions["grass"], "config", world.config)  # the port is known now
-        true = parse_token(world.client("root").join_token()["token"])
+        true = parse_token(world.client("root").join_token().token)
         words = ["--rootless", "--install-only", "--url", f"http://127.0.0.1:{world.port}", "--bundle", "0" * 64]
         with pytest.raises(script.Failed, match=r"does not know this join token;.*nothing was installed") as refused:
             script.main(["--token", replace(true, secret="forged").token(), *words])

@@ -26,6 +26,7 @@ from grass.provision.on_premises.steps import Put, Run
 from grass.provision.provisioner import AddedNode
 from grass.share import shared
 from grass.wire.join_views import ShareServer
+from tests.support import sample_views
 
 FACTS = Facts(
     hostname="box",
@@ -216,7 +217,7 @@ def test_a_users_units_say_nothing_that_needs_root() -> None:
 
 
 def test_a_node_that_joined_but_cannot_be_reached_is_not_said_to_have_not_joined() -> None:
-    silent = AddedNode("n1", {"name": "n1"}, "n1 joined, but …", "not-reached", 1)
+    silent = AddedNode("n1", sample_views.node("n1"), "n1 joined, but …", "not-reached", 1)
     error = first_nodes._missing("lab", [silent], 2)
     assert str(error).splitlines()[0] == "cluster lab is ready, but 1 of its 2 nodes cannot be reached by the master"
     assert "tries these again" not in str(error) and error.exit_code == 1
@@ -253,6 +254,6 @@ def test_daemons_that_another_bundle_started_are_restarted_without_the_shepherd(
 
 def test_nodes_of_another_version_that_this_user_does_not_reach_are_named_with_the_command() -> None:
     versions = {"n1": "0.0.9", "n2": "0.0.9", "n3": __version__, "n4": None}
-    views = [{"name": name, "version": version, "state": "READY"} for name, version in versions.items()]
+    views = [sample_views.node(name, version=version) for name, version in versions.items()]
     [line] = out_of_reach({"n1": HostSettings("10.0.0.5")}, views, "http://10.0.0.1:51812")
     assert line.startswith("n2: runs Grass 0.0.9") and "curl -sSf http://10.0.0.1:51812/v1/join.py | sudo" in line

@@ -11,9 +11,11 @@ import pytest
 
 from grass.cli.report_page import Content, page
 from grass.cli.report_svg import CURVE_WIDTH, curve
+from grass.wire.event_views import EventView
+from tests.support import sample_views
 from tests.support.browser import chromium
+from tests.support.sample_views import curves, metrics
 
-STATUS = {"cluster": "lab", "mode": "grass/local", "version": "0.1"}
 HOSTILE = "<script>alert(1)</script>\x1b[31m\u202e&\"'"
 
 
@@ -31,12 +33,14 @@ def task(index: int, **more: Any) -> dict[str, Any]:
 def content(count: int = 3, **more: Any) -> Content:
     tasks = [task(index) for index in range(count)]
     given: dict[str, Any] = {
-        "status": STATUS,
+        "status": sample_views.status(),
         "job": job(),
         "tasks": tasks,
         "attempts": tasks,
         "events": [],
         "nodes": [],
+        "usage": sample_views.job_usage(),
+        "metrics": metrics(),
     }
     return Content(**{**given, **more})
 
@@ -85,11 +89,11 @@ def test_a_report_of_5000_retried_tasks_with_events_curves_and_a_long_specificat
     reason = {"code": "exit-code", "message": "ended with exit code 137; " + "x" * 300, "details": {}}
     tasks = [task(index, attempt=2, state="FAILED", exit_code=137, reason=reason) for index in range(5000)]
     attempts = [{**each, "attempt": attempt} for each in tasks for attempt in (1, 2)]
-    events = [{"time": 1e9, "kind": "task-retried", "message": "y" * 300, "user": "ann"}] * 1000
+    events = [EventView(id="1-0", time=1e9, kind="task-retried", message="y" * 300, user="ann")] * 1000
     values = [index / 7 for index in range(1000)]
-    curves = [{"task": "t.0", "name": f"m{one}", "steps": list(range(1000)), "values": values} for one in range(40)]
+    own = metrics(*({"name": f"m{one}", "steps": list(range(1000)), "values": values} for one in range(40)))
     long = job(specification={"components": {"t": {"command": "z" * 1_000_000}}})
-    given = content(0, job=long, tasks=tasks, attempts=attempts, events=events, metrics={"curves": curves})
+    given = content(0, job=long, tasks=tasks, attempts=attempts, events=events, metrics=own)
     text = page(given, 1e9 + 500)
     assert len(text.encode()) <= 2 << 20
     assert "… and 9000 more attempts" in text and "more characters" in text
@@ -103,9 +107,9 @@ def test_a_report_runs_nothing_and_refers_to_nothing_outside() -> None:
         job=job(name=HOSTILE, user=HOSTILE, reason={"code": "x", "message": HOSTILE, "details": {}}),
         tasks=[task(0, task=HOSTILE, node=HOSTILE)],
         attempts=[task(0, task=HOSTILE), task(0, task=HOSTILE, attempt=2)],
-        events=[{"time": 1e9, "kind": HOSTILE, "message": HOSTILE}],
-        metrics={"curves": [{"task": HOSTILE, "name": HOSTILE, "steps": [1, 2], "values": [1.0, 2.0]}]},
-        histories={HOSTILE: {"start": 1e9, "step": 2, "curves": {"cpu": [1.0, None, 3.0]}}},
+        events=[EventView(id="1-0", time=1e9, kind=HOSTILE, message=HOSTILE)],
+        metrics=metrics({"task": HOSTILE, "name": HOSTILE, "steps": [1, 2], "values": [1.0, 2.0]}),
+        histories={HOSTILE: curves({"cpu": [1.0, None, 3.0]}, 1e9)},
     )
     text = page(hostile, 1e9 + 500)
     checker = checked(text)
@@ -117,12 +121,11 @@ def test_a_report_runs_nothing_and_refers_to_nothing_outside() -> None:
 
 
 def test_a_report_shows_result_timeline_curves_attempts_events_and_specification() -> None:
-    events = [{"time": 1e9, "kind": "job-submitted", "message": "j submitted", "user": "ann"}]
+    events = [EventView(id="1-0", time=1e9, kind="job-submitted", message="j submitted", user="ann")]
     attempts = [task(0, exit_code=3, ended=1e9 + 2), task(0, attempt=2, started=1e9 + 3)]
-    usage = {"totals": None, "tasks": []}
-    history = {"t.0": {"start": 1e9, "step": 2, "curves": {"memory": [1.0, 2.0, 4.0]}}}
-    metrics = {"curves": [{"task": "t.0", "name": "loss", "steps": [1, 2, 3], "values": [3.0, 2.0, 1.0]}]}
-    given = content(1, events=events, attempts=attempts, usage=usage, histories=history, metrics=metrics)
+    history = {"t.0": curves({"memory": [1.0, 2.0, 4.0]}, 1e9)}
+    own = metrics({"name": "loss", "steps": [1, 2, 3], "values": [3.0, 2.0, 1.0]})
+    given = content(1, events=events, attempts=attempts, histories=history, metrics=own)
     text = page(given, 1e9 + 500)
     for said in ("FAILED", "t.0#1", "j submitted", "t.0: loss", "t.0: memory", "[REDACTED]", "grass/local"):
         assert said in text, said
@@ -130,24 +133,28 @@ def test_a_report_shows_result_timeline_curves_attempts_events_and_specification
 
 
 def test_usage_is_drawn_from_zero_on_with_its_unit_and_without_what_was_never_used() -> None:
-    curves = {"cpu": [0.0, 0.0], "memory": [1 << 30, 2 << 30], "gpu": [0.0, 0.0], "written": [0.0, 1 << 20]}
-    text = page(content(1, histories={"t.0": {"start": 1e9, "step": 2, "curves": curves}}), 1e9 + 500)
-    assert [name for name in curves if f"t.0: {name}" in text] == ["cpu", "memory", "written"]
+    used: dict[str, list[float | None]] = {
+        "cpu": [0.0, 0.0],
+        "memory": [1 << 30, 2 << 30],
+        "gpu": [0.0, 0.0],
+        "written": [0.0, 1 << 20],
+    }
+    text = page(content(1, histories={"t.0": curves(used, 1e9)}), 1e9 + 500)
+    assert [name for name in used if f"t.0: {name}" in text] == ["cpu", "memory", "written"]
     for said in (">2GiB<", ">0B<", ">1MiB/s<", ">0B/s<", ">0 cores<"):
         assert said in text, said
     later = {"cpu": [2.0, *[1.0] * 50, *[None] * 400], "power": [None, 700.0, *[None] * 448]}
-    text = page(content(1, histories={"t.0": {"start": 1e9, "step": 2, "curves": later}}), 1e9 + 900)
+    text = page(content(1, histories={"t.0": curves(later, 1e9)}), 1e9 + 900)
     assert ">700 W<" in text and f"L{CURVE_WIDTH}.0" in text, "the job's last point is at the right edge"
 
 
 def test_what_was_never_used_is_a_line_at_the_bottom() -> None:
-    curves = {"cpu": [0.0, 0.0]}
-    text = page(content(1, histories={"t.0": {"start": 1e9, "step": 2, "curves": curves}}), 1e9 + 500)
+    text = page(content(1, histories={"t.0": curves({"cpu": [0.0, 0.0]}, 1e9)}), 1e9 + 500)
     assert "76.0L" in text  # a cpu that was never used is a line at the bottom
 
 
 def test_a_browser_without_network_shows_a_report(tmp_path: Path) -> None:
-    history = {"start": 1e9, "step": 2, "curves": {"memory": [1.0, 2.0, 4.0]}}
+    history = curves({"memory": [1.0, 2.0, 4.0]}, 1e9)
     tasks = [task(index, task=f"a-component-with-a-long-name.{index}") for index in range(300)]
     file = tmp_path / "report.html"
     file.write_text(page(content(0, tasks=tasks, attempts=tasks, histories={"t.0": history}), 1e9 + 500))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from grass.cli import cells
@@ -11,30 +9,32 @@ from grass.cli.sparkline import curve_lines, sparkline
 from grass.cli.top_actions import offered, question
 from grass.cli.top_state import State
 from grass.cli.top_view import everything, overview, page
+from grass.wire.node_views import NodeView
+from grass.wire.status_views import DiskView
+from grass.wire.views import JobView
+from tests.support import sample_views
+from tests.support.sample_views import curves, metrics, piece
+
+USAGE = {"cpu": 50.0, "memory": 1, "memory_total": 2, "load": 1.5, "disk_free": 1 << 30, "disk_total": 2 << 30}
 
 
-def job(number: int, state: str = "RUNNING", name: str = "", **more: Any) -> dict[str, Any]:
-    base = {
-        "id": f"j{number}-1",
-        "name": name or f"j{number}",
-        "state": state,
-        "user": "ann",
-        "submitted": float(number),
-    }
-    return {**base, "counts": {"RUNNING": 1}, "reason": None, "components": {}, **more}
+def job(number: int, state: object = "RUNNING", name: object = "", **more: object) -> JobView:
+    more = {"state": state, "name": name or f"j{number}", "submitted": float(number), "counts": {"RUNNING": 1}, **more}
+    return sample_views.job(f"j{number}-1", **more)
 
 
-def node(name: str, state: str = "READY") -> dict[str, Any]:
+def node(name: str, state: str = "READY", **more: object) -> NodeView:
     amounts = {"cpu": 4000, "memory": 8 << 30, "gpu": 0}
-    usage = {"cpu": 50.0, "memory": 1, "memory_total": 2, "load": 1.5, "disk_free": 1 << 30, "disk_total": 2 << 30}
-    return {"name": name, "state": state, "resources": amounts, "free": amounts, "usage": usage, "tasks": 3}
+    given = {"state": state, "resources": amounts, "free": amounts, "usage": USAGE, "tasks": 3, **more}
+    return sample_views.node(name, **given)
 
 
 def state_of(jobs: int, nodes: int = 1) -> State:
     state = State()
-    state.apply({"snapshot": True, "complete": False, "time": 1e9, "nodes": [node(f"n{at}") for at in range(nodes)]})
+    known = [node(f"n{at}") for at in range(nodes)]
+    state.apply(piece(snapshot=True, complete=False, time=1e9, nodes=known))
     assert not state.complete
-    state.apply({"jobs": [job(at) for at in range(jobs)], "counts": {"RUNNING": jobs}, "time": 1e9})
+    state.apply(piece(jobs=[job(at) for at in range(jobs)], counts={"RUNNING": jobs}, time=1e9))
     return state
 
 
@@ -57,16 +57,16 @@ def test_the_selected_job_is_on_the_screen_wherever_it_is() -> None:
 
 def test_why_the_selected_job_waits_is_said_where_no_column_has_room_for_it() -> None:
     state, why = state_of(20), "needs 900 cpu per task; the largest node has 16"
-    waiting = job(3, "QUEUED", "too-large-for-any-machine-here", reason={"code": "infeasible", "message": why})
-    state.apply({"jobs": [waiting]})
+    waiting = job(3, "QUEUED", "too-large-for-any-machine-here", reason={"code": "too-large", "message": why})
+    state.apply(piece(jobs=[waiting]))
     lines = overview(state, 80, 24, "j3-1")
-    assert len(lines) == 24 and lines[-2].text == f"{waiting['name']}: {why}"
+    assert len(lines) == 24 and lines[-2].text == f"{waiting.name}: {why}"
     assert overview(state, 80, 24, "j4-1")[-2].text == ""
 
 
 def test_nodes_that_need_attention_come_first() -> None:
     state = state_of(1, 40)
-    state.apply({"nodes": [node("n39", "LOST")]})
+    state.apply(piece(nodes=[node("n39", "LOST")]))
     text = [line.text for line in overview(state, 80, 24, None)]
     assert text[2] == "lost: n39" and "n39" in text[4] and any("more" in line for line in text)
 
@@ -74,27 +74,26 @@ def test_nodes_that_need_attention_come_first() -> None:
 def test_alerts_are_one_line_that_goes_when_all_is_well() -> None:
     state = state_of(1, 4)
     assert state.alerts() == [] and not any(line.style == "bad" for line in overview(state, 80, 24, None)[:3])
-    full = node("n3")
-    full["usage"] = {**full["usage"], "disk_free": 1, "disk_total": 100}
-    ill = {**node("n2", "QUARANTINED"), "quarantine": {"1": "GPU is lost"}}
-    ill["usage"] = {**ill["usage"], "gpus": [{"id": 0, "error": "timeout"}, {"id": 1, "error": "GPU is lost"}]}
+    full = node("n3", usage={**USAGE, "disk_free": 1, "disk_total": 100})
+    gpus = [{"id": 0, "error": "timeout"}, {"id": 1, "error": "GPU is lost"}]
+    ill = node("n2", "QUARANTINED", quarantine={"1": "GPU is lost"}, usage={**USAGE, "gpus": gpus})
     away = [node("n1", "SILENT"), node("n0", "SILENT"), ill, full]
-    state.apply({"nodes": away, "store": {"code": "full", "message": "out of memory"}})
+    state.apply(piece(nodes=away, store={"code": "full", "message": "out of memory"}))
     said = (
         "the store refuses writes: out of memory; quarantined: n2; silent: n0, n1; "
         "gpu in quarantine or lost: n2 0, n2 1; disk almost full: n3"
     )
     assert (said, "bad") in overview(state, 160, 24, None)
     assert said in everything(state, None, "state")
-    state.apply({"nodes": [node(f"n{at}") for at in range(4)], "store": None})
+    state.apply(piece(nodes=[node(f"n{at}") for at in range(4)], store=None))
     assert state.alerts() == []
-    state.disks = [{"holds": "state", "free": 1, "total": 100}, {"holds": "logs", "free": 50, "total": 100}]
+    state.disks = [DiskView("state", 1, 100), DiskView("logs", 50, 100)]
     assert state.alerts() == ["the master's disk is almost full: state"]
 
 
 def test_control_characters_and_markup_are_shown_and_not_sent() -> None:
     state = State()
-    state.apply({"snapshot": True, "time": 1.0, "jobs": [job(1, name="\x1b[2J<script>\u202e")], "counts": {}})
+    state.apply(piece(snapshot=True, jobs=[job(1, name="\x1b[2J<script>\u202e")], counts={}))
     shown = "".join(line.text for line in overview(state, 80, 24, None))
     assert "\x1b" not in shown and "\u202e" not in shown and "<script>" in shown
     assert "\x1b" not in page("t", ["\x1b]0;x\x07"], 80, 24, 0)[1].text
@@ -102,11 +101,11 @@ def test_control_characters_and_markup_are_shown_and_not_sent() -> None:
 
 def test_what_changes_and_what_is_removed_is_followed_and_trouble_is_said() -> None:
     state = state_of(2, 2)
-    state.apply({"jobs": [job(1, "FAILED")], "removed": {"jobs": ["j0-1"], "nodes": ["n1"]}, "time": 2e9})
-    assert [each["state"] for each in state.jobs.values()] == ["FAILED"] and list(state.nodes) == ["n0"]
+    state.apply(piece(jobs=[job(1, "FAILED")], removed={"jobs": ["j0-1"], "nodes": ["n1"]}, time=2e9))
+    assert [each.state for each in state.jobs.values()] == ["FAILED"] and list(state.nodes) == ["n0"]
     state.trouble = "the cluster does not answer"
     assert "not up to date: the cluster does not answer" in [line.text for line in overview(state, 80, 24, None)]
-    state.apply({})
+    state.apply(piece())
     assert state.trouble == ""
 
 
@@ -121,9 +120,9 @@ def test_jobs_are_sorted_as_asked(sort: str, wanted: str) -> None:
         job(2, "RUNNING", "b", counts={"RUNNING": 9, "FAILED": 1}),
         job(3, "QUEUED", "c", counts={"PENDING": 3}),
     ]
-    state.apply({"snapshot": True, "jobs": jobs})
-    assert "".join(each["name"] for each in state.sorted_jobs(sort)) == wanted
-    assert [each["name"] for each in state.sorted_jobs(sort, reverse=True)] == list(wanted[::-1])
+    state.apply(piece(snapshot=True, jobs=jobs))
+    assert "".join(each.name for each in state.sorted_jobs(sort)) == wanted
+    assert [each.name for each in state.sorted_jobs(sort, reverse=True)] == list(wanted[::-1])
 
 
 def test_scripts_get_everything() -> None:
@@ -153,13 +152,13 @@ def test_a_curve_of_use_begins_at_zero() -> None:
 
 @pytest.mark.parametrize("width", [80, 200])
 def test_curves_of_a_job_fit_the_screen_and_own_figures_come_first(width: int) -> None:
-    history = {"curves": {"cpu": [None, *[0.5] * 400, 1.0], "memory": [float(1 << 30)] * 401, "gpu": [0.0] * 401}}
-    metrics = {"curves": [{"task": "t.0", "name": "\x1b[2J" + "long/" * 20, "values": [2.0, 1.0]}]}
-    lines = curve_lines({"t.0": history}, metrics, width)
+    history = curves({"cpu": [None, *[0.5] * 400, 1.0], "memory": [float(1 << 30)] * 401, "gpu": [0.0] * 401})
+    own = metrics({"name": "\x1b[2J" + "long/" * 20, "steps": [1, 2], "values": [2.0, 1.0]})
+    lines = curve_lines({"t.0": history}, own, width)
     assert len(lines) == 4 and all(cells.width(line) <= width for line in lines)
     assert lines[1].startswith("t.0 ") and "\x1b" not in lines[1] and "█▁" in lines[1]
     assert "1.00" in lines[2] and "█" in lines[2] and "1GiB" in lines[3]
-    assert curve_lines({}, None, width) == []
+    assert curve_lines({}, metrics(), width) == []
 
 
 @pytest.mark.parametrize(
@@ -173,7 +172,7 @@ def test_curves_of_a_job_fit_the_screen_and_own_figures_come_first(width: int) -
         ("root", "admin", {"state": "FAILED"}, "R"),
     ],
 )
-def test_a_user_is_offered_what_the_user_may_do(user: str, role: str, given: dict[str, Any], keys: str) -> None:
+def test_a_user_is_offered_what_the_user_may_do(user: str, role: str, given: dict[str, object], keys: str) -> None:
     assert "".join(action.key for action in offered(job(1, **{"held": None, **given}), user, role)) == keys
     assert offered(None, user, role) == []
 

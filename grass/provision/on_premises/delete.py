@@ -14,6 +14,7 @@ from grass import clock
 from grass.api.client import ApiClient
 from grass.errors import GrassError, UnreachableError
 from grass.manifest.on_premises import HostSettings
+from grass.model.lifecycle import NodeState
 from grass.provision.filelock import cluster_lock
 from grass.provision.on_premises import node_paths
 from grass.provision.on_premises.facts import gather
@@ -78,9 +79,9 @@ def _self_joined(session: Session, machines: Machines) -> dict[str, str]:
         return {}
     ours = {address for host in machines.nodes.values() for address in (host.address, host.private_address)}
     return {
-        node["name"]: "it joined by itself: run `grass leave` on that machine first"
+        node.name: "it joined by itself: run `grass leave` on that machine first"
         for node in nodes
-        if node["name"] not in machines.nodes and node["address"] not in ours and node["state"] != "LEFT"
+        if node.name not in machines.nodes and node.address not in ours and node.state != NodeState.LEFT
     }
 
 
@@ -111,7 +112,7 @@ def _take_out(session: Session, cleaned: Collection[str]) -> None:
     """Remove the cleaned nodes from the list of the cluster, which stays; they can be added again."""
     try:
         with ApiClient(session.name, home=session.home) as client:
-            known = {node["name"] for node in client.nodes()}
+            known = {node.name for node in client.nodes()}
             for name in sorted(known.intersection(cleaned)):
                 client.remove_node(name, force=True)
                 _wait_until_gone(client, name)
@@ -126,9 +127,9 @@ def _wait_until_gone(client: ApiClient, name: str) -> None:
     until, mark = clock.steady() + _GONE_SECONDS, None
     while (left := until - clock.steady()) > 0:
         answer = client.watch_node(name, mark, left)
-        if answer["node"] is None:
+        if answer.node is None:
             return
-        mark = answer["mark"]
+        mark = answer.mark
     raise UnreachableError(f"the master-agent has not removed {name} after {_GONE_SECONDS:g} s")
 
 

@@ -23,7 +23,7 @@ from grass.provision.on_premises.node_upgrade import out_of_reach, outdated
 from grass.provision.provisioner import AddedNode, Session
 
 if TYPE_CHECKING:
-    from grass.api.client import View
+    from grass.wire.node_views import NodeView
 
 AT_ONCE = 8
 
@@ -107,10 +107,10 @@ def _forget(cluster: str, client_dir: Path, joined: Sequence[HostSettings]) -> N
 
 
 def _not_yet(
-    nodes: Sequence[NodeSettings], known: Mapping[str, HostSettings], views: Sequence[View]
+    nodes: Sequence[NodeSettings], known: Mapping[str, HostSettings], views: Sequence[NodeView]
 ) -> list[NodeSettings]:
     """Return the machines that are not READY nodes yet."""
-    ready = {view["name"] for view in views if view["state"] == NodeState.READY.value}
+    ready = {view.name for view in views if view.state == NodeState.READY}
     there = {_way(host) for name, host in known.items() if name in ready}
     return [node for node in nodes if _way(node.host) not in there]
 

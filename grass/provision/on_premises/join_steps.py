@@ -24,11 +24,9 @@ from grass.provision.on_premises.node_paths import NodePaths
 from grass.provision.on_premises.record import Made
 from grass.provision.on_premises.steps import Call, Put, Run, Step
 from grass.wire.calls import Join, JoinFacts, OfferedNode
-from grass.wire.codec import Form, builtins, encode, indented
-from grass.wire.join_views import CertificateView, JoinedView, ShareServer
+from grass.wire.codec import builtins, encode, indented
+from grass.wire.join_views import ShareServer
 
-JOINED: Form[JoinedView] = Form(JoinedView)
-CERTIFICATE: Form[CertificateView] = Form(CertificateView)
 CERTIFICATE_NAME = "get a certificate of the cluster"
 
 
@@ -74,7 +72,7 @@ def claim_step(
 
     def do(host: Host) -> None:
         before = host.run(["cat", paths.config], sudo=True)
-        reply = JOINED.convert(join_client.join(builtins(join_request(invitation, offer, own, design.runtimes))))
+        reply = join_client.join(builtins(join_request(invitation, offer, own, design.runtimes)))
         assert reply.secrets and reply.config and reply.share is not UNSET, "the reply to a join has them"
         own.node_token, own.share = reply.secrets.node_token, reply.share
         share = offer.share or (None if paths.rootless else paths.share)  # without root: a folder of the node's own
@@ -106,7 +104,7 @@ def certificate_step(join_client: JoinClient, paths: NodePaths, own: Own, instal
 
     def do(host: Host) -> None:
         request = host.run([*prefix, *program, "request", paths.home], sudo=True).check().out
-        answer = CERTIFICATE.convert(join_client.certificate(own.name or "", own.node_token, request))
+        answer = join_client.certificate(own.name or "", own.node_token, request)
         if answer.certificate:
             signed = encode(Signed(answer, Master(tuple(own.urls), own.key))).encode()
             host.run([*prefix, *program, "install", paths.home], stdin=signed, sudo=True).check()

@@ -26,7 +26,6 @@ from grass.provision.on_premises import node_design, node_paths, node_steps, off
 from grass.provision.on_premises.facts import Facts, gather
 from grass.provision.on_premises.join_record import Own, with_record
 from grass.provision.on_premises.join_steps import (
-    JOINED,
     certificate_step,
     claim_step,
     expected_share,
@@ -43,13 +42,14 @@ from grass.wire.codec import builtins
 READY_SECONDS = 120.0
 REACH_SECONDS = 5.0
 """Seconds in which the node's API must answer the master; the API may still be starting."""
-_NOT_YET = (NodeState.JOINING.value, NodeState.SILENT.value, NodeState.LOST.value)
+_NOT_YET = (NodeState.JOINING, NodeState.SILENT, NodeState.LOST)
 """States of a node whose node-agent has not reported since it was started."""
 _SLICE = 10.0
 _PAUSE = 0.25
 
 if TYPE_CHECKING:
-    from grass.api.client import View
+    from grass.wire.join_views import JoinedView
+    from grass.wire.node_views import NodeView
 
 
 class NotReadyError(InputError):
@@ -63,7 +63,7 @@ class NotReachedError(GrassError):
 
     code = "not-reached"
 
-    def __init__(self, message: str, view: View) -> None:
+    def __init__(self, message: str, view: NodeView) -> None:
         super().__init__(message)
         self.view = view
 
@@ -95,8 +95,8 @@ def join(
     paths: NodePaths | None = None,
     plan: Callable[[str], None] | None = None,
     taken_in: Callable[[str], None] = lambda _: None,
-    check: Callable[[Join], View] | None = None,
-) -> View | None:
+    check: Callable[[Join], JoinedView] | None = None,
+) -> NodeView | None:
     """Join a machine and return the node's view once the node is READY.
 
     ``offer`` None: the one with which it joined before. ``plan`` takes the lines of the steps; then nothing is changed,
@@ -130,7 +130,7 @@ def join(
     rest = list(steps_after_claim(design, paths, own, asked.bundle, again=again, new_node="node" in new))
     run_steps(host, rest, progress, label, before=len(steps))
     view = wait_until_ready(join_client, label, own, progress)
-    if view["state"] == NodeState.READY.value:
+    if view.state == NodeState.READY:
         check_reached(join_client, label, own, view)
     return view
 
@@ -155,7 +155,7 @@ def _checked(
     offer: Offer | None,
     progress: Progress,
     paths: NodePaths | None,
-    check: Callable[[Join], View] | None,
+    check: Callable[[Join], JoinedView] | None,
 ) -> _Checked:
     """Ask the machine and the master, and check everything. Changes nothing. Arguments are as in ``join``."""
     facts, since = gather(host, invitation.cluster), clock.steady()
@@ -233,7 +233,7 @@ def _way_to(host: Host, facts: Facts, label: str, invitation: Invitation) -> str
 
 def _ask(
     join_client: JoinClient,
-    check: Callable[[Join], View],
+    check: Callable[[Join], JoinedView],
     invitation: Invitation,
     offer: Offer,
     own: Own,
@@ -244,7 +244,7 @@ def _ask(
         isolate = facts.config.node.isolate if facts.config else None
         served, bundle = own.share is not None, invitation.bundle
         return Asked(invitation.cluster, bundle, served, (), 0.0, isolate=isolate, granted=True)
-    answer = JOINED.convert(check(join_request(invitation, offer, own, check=True)))
+    answer = check(join_request(invitation, offer, own, check=True))
     reach = tuple((each.what, each.host, each.port) for each in answer.reach or ())
     ahead = facts.time + (clock.steady() - since) - answer.time
     served = any(what.startswith("share") for what, _, _ in reach)
@@ -255,7 +255,7 @@ def _ask(
 def _is_known(join_client: JoinClient, own: Own) -> bool:
     """Return whether the master knows this node by its token. Earlier versions of Grass made another kind of token."""
     try:
-        return join_client.wait(own.name or "", own.node_token, None, 0.0)["node"] is not None
+        return join_client.wait(own.name or "", own.node_token, None, 0.0).node is not None
     except NotAllowedError:
         return False
 
@@ -274,14 +274,14 @@ def _check_reach(host: Host, facts: Facts, label: str, reach: tuple[tuple[str, s
         )
 
 
-def check_reached(join_client: JoinClient, name: str, own: Own, view: View, seconds: float = REACH_SECONDS) -> None:
+def check_reached(join_client: JoinClient, name: str, own: Own, view: NodeView, seconds: float = REACH_SECONDS) -> None:
     """Check that the master reaches the node; so far only the node has reached the master. Raises NotReachedError."""
     until = clock.steady() + seconds
-    while (answer := join_client.reach(own.name or name, own.node_token))["error"] is not None:
+    while (answer := join_client.reach(own.name or name, own.node_token)).error is not None:
         if clock.steady() >= until:
             master = urlsplit(own.urls[0]).hostname
             raise NotReachedError(
-                f"{name} joined, but the master cannot reach it at {answer['address']} ({answer['error']}): open this "
+                f"{name} joined, but the master cannot reach it at {answer.address} ({answer.error}): open this "
                 f"TCP port for {master} on {name}; until then `grass job exec` does not work there.\n"
                 "  `grass node add` or `grass join`, as before, checks it again",
                 view,
@@ -289,32 +289,31 @@ def check_reached(join_client: JoinClient, name: str, own: Own, view: View, seco
         clock.sleep(_PAUSE)
 
 
-def wait_until_ready(join_client: JoinClient, name: str, own: Own, progress: Progress) -> View:
+def wait_until_ready(join_client: JoinClient, name: str, own: Own, progress: Progress) -> NodeView:
     """Wait until the self-test has passed. Raises NotReadyError with the failure and the next action."""
     until, mark, said = clock.steady() + READY_SECONDS, None, ""
-    view: View | None = None
+    view: NodeView | None = None
     while (left := until - clock.steady()) > 0:
         answer = join_client.wait(own.name or name, own.node_token, mark, min(_SLICE, left))
-        view, mark = answer["node"], answer["mark"]
+        view, mark = answer.node, answer.mark
         if view is None:
             raise ConflictError(f"node {name} was removed from the cluster while it was joining")
-        if view["state"] not in _NOT_YET:
-            progress(f"{name}: {view['state']}")
+        if view.state not in _NOT_YET:
+            progress(f"{name}: {view.state}")
             return view
-        reason = view["reason"] or {}
-        failed = [check for check in (reason.get("details") or {}).get("checks", ()) if not check["ok"]]
+        reason = view.reason
+        failed = [check for check in reason.details.get("checks", ()) if not check["ok"]] if reason else []
         if failed:
             lines = [f"  - {check['name']}: {check['message']}" for check in failed]
             raise NotReadyError(
                 "\n".join([f"node {name} was set up, but its self-test failed, so it takes no tasks:", *lines])
                 + "\n  fix this, then run the same command again to continue"
             )
-        if (text := reason.get("message", "")) != said:
+        if (text := str(reason or "")) != said:
             progress(f"{name}: {text}")
             said = text
-    reason = (view or {}).get("reason") or {}
     raise NotReadyError(
         f"node {name} was set up, but is not READY after {READY_SECONDS:g} s ("
-        f"{reason.get('message', 'its node-agent has not reported')}); on it, `journalctl -u 'grass-node-agent@*'` "
+        f"{(view and view.reason) or 'its node-agent has not reported'}); on it, `journalctl -u 'grass-node-agent@*'` "
         "shows more"
     )

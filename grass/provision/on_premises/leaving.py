@@ -104,19 +104,16 @@ def _until_gone(
     answer = join_client.leave(name, own.node_token, force=force)
     until = None if timeout is None else clock.steady() + timeout
     said = ""
-    while (view := answer["node"]) is not None:
-        if (
-            view["tasks"]
-            and (text := f"waiting for {view['tasks']} task(s) to end; use --force to skip waiting") != said
-        ):
+    while (view := answer.node) is not None:
+        if view.tasks and (text := f"waiting for {view.tasks} task(s) to end; use --force to skip waiting") != said:
             progress(f"{name}: {text}")
             said = text
         left = _SLICE if until is None else min(_SLICE, until - clock.steady())
         if left <= 0:
             raise WaitTimeoutError(
-                f"node {name} still has {view['tasks']} task(s) after {timeout:g} s; it leaves when they have ended"
+                f"node {name} still has {view.tasks} task(s) after {timeout:g} s; it leaves when they have ended"
             )
-        answer = join_client.wait(name, own.node_token, answer["mark"], left)
+        answer = join_client.wait(name, own.node_token, answer.mark, left)
 
 
 def _only(facts: Facts) -> str:

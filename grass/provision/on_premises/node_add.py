@@ -53,10 +53,10 @@ def add_machines(adding: Adding, machines: Sequence[Machine], pool: Executor) ->
     A failure of one machine does not affect the others. A plan needs no token.
     """
     if adding.plan is None:
-        invitation = parse_token(adding.client.join_token(None, TOKEN_SECONDS, len(machines))["token"])
+        invitation = parse_token(adding.client.join_token(None, TOKEN_SECONDS, len(machines)).token)
     else:
         terms = adding.client.join_terms()
-        invitation = Invitation(tuple(terms["urls"]), terms["key"], "", terms["bundle"], terms["cluster"])
+        invitation = Invitation(terms.urls, terms.key, "", terms.bundle, terms.cluster)
     keys = load_client(adding.session.client_dir)
     join_client = JoinClient(keys.profile, keys.master())
     try:

@@ -20,7 +20,7 @@ from grass.provision.on_premises.node_paths import started_of_root
 from grass.provision.provisioner import Session
 
 if TYPE_CHECKING:
-    from grass.api.client import View
+    from grass.wire.node_views import NodeView
 
 UPGRADE = "it runs an earlier Grass and is upgraded; its tasks go on"
 _TLS_NOW = (
@@ -36,8 +36,7 @@ _TASK_REDIS_NOW = (
     "`task_redis` changed; machines that joined before keep what they know of it until they are removed "
     "(`grass node remove`) and join again"
 )
-_STATES = (NodeState.READY, NodeState.DRAINING, NodeState.DRAINED, NodeState.QUARANTINED)
-_THERE = frozenset(state.value for state in _STATES)
+_THERE = (NodeState.READY, NodeState.DRAINING, NodeState.DRAINED, NodeState.QUARANTINED)
 
 
 def lacked_by_nodes(before: ClusterConfig | None, now: ClusterConfig) -> Iterator[str]:
@@ -72,7 +71,7 @@ def is_outdated(host: Host, cluster: str, bundle: str) -> bool:
 
 
 def outdated(
-    session: Session, known: Mapping[str, HostSettings], views: Sequence[View], bundle: str, pool: Executor
+    session: Session, known: Mapping[str, HostSettings], views: Sequence[NodeView], bundle: str, pool: Executor
 ) -> list[HostSettings]:
     """Return the outdated machines among the nodes that report. ``known``: node → how this user reaches it.
 
@@ -87,14 +86,14 @@ def outdated(
         except GrassError:
             return True
 
-    there = [known[view["name"]] for view in views if view["state"] in _THERE and view["name"] in known]
+    there = [known[view.name] for view in views if view.state in _THERE and view.name in known]
     return [host for host, old in zip(there, pool.map(look, there), strict=True) if old]
 
 
-def out_of_reach(known: Mapping[str, HostSettings], views: Sequence[View], url: str) -> Iterator[str]:
+def out_of_reach(known: Mapping[str, HostSettings], views: Sequence[NodeView], url: str) -> Iterator[str]:
     """Yield what to do about each node of another version that this user does not reach over SSH."""
     for view in views:
-        name, version = view["name"], view["version"]
+        name, version = view.name, view.version
         if name not in known and version and version != __version__:
             yield (
                 f"{name}: runs Grass {version}, and joined by itself or was added from another machine; there, repeat "

@@ -84,10 +84,10 @@ class OnPremisesProvisioner(
         """
         settings = self._machines().nodes.get(name)
         if settings is None:
-            address = client.node(name).get("address")
+            address = client.node(name).address
             if not address:
                 raise NotFoundError(f"node {name} has not reported its address yet")
-            return ["ssh", str(address)]
+            return ["ssh", address]
         login = settings.login
         pinned = self._session.client_dir / KNOWN_HOSTS
         words = ["ssh", "-p", str(login.port), "-o", f'UserKnownHostsFile="{pinned}"']
