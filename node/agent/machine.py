@@ -1,8 +1,8 @@
 """The interface between the node-agent's loop and what its tasks run on.
 
 ``ThisMachine`` and the tests' simulated machine pass the same contract tests (``tests/contract/test_machine.py``). A
-node that is no machine, such as a namespace of Kubernetes, is another implementation. Used by ``loop``,
-``starts``, ``hello`` and ``this_machine``.
+node that is no machine, such as a namespace of Kubernetes, is another implementation. Used by ``loop``, ``starts``,
+``hello`` and ``this_machine``.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class Offer(NamedTuple):
 class Machine(Protocol):
     """What a node offers, in which condition it is, and what attempts use on it.
 
-    The loop calls all methods, in its thread. It says which attempts start, are stopped and end; a machine decides
-    nothing about them.
+    The loop says which attempts start, are stopped and end; a machine decides nothing about them. It calls one method at
+    a time, except ``offer`` and ``programs``, which any thread may call.
     """
 
     @property
