@@ -10,9 +10,9 @@ from grass.api.streams import event_query, events_before, follow_changes, follow
 
 if TYPE_CHECKING:
     from grass.api.client_views import EventPage
+    from grass.wire.change_views import ChangePiece
     from grass.wire.daemon_line import DaemonLine
     from grass.wire.event_views import EventView
-    from grass.wire.status_views import ChangePiece
 
 
 class EventCalls(Requests):

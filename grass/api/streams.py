@@ -24,8 +24,8 @@ from grass.wire.waits import LONGEST_STREAM
 
 if TYPE_CHECKING:
     from grass.api.client_views import EventPage
+    from grass.wire.change_views import ChangePiece
     from grass.wire.codec import Form
-    from grass.wire.status_views import ChangePiece
 
 _FOR_EVER = 1e9
 """Seconds; longer timeouts count as this."""
@@ -99,7 +99,7 @@ def follow_changes(transport: Transport, job: str | None) -> Generator[ChangePie
 
     A cursor is sent back only once its snapshot is complete.
     """
-    from grass.wire.status_views import CHANGE_PIECE
+    from grass.wire.change_views import CHANGE_PIECE
 
     after: str | None = None
     while True:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from grass.cli.amounts import NOTHING, show_age, show_instant, show_progress
 from grass.cli.job_views import job_reason, ran_for
 from grass.cli.table import Column, paragraph, table
-from grass.cli.usage_views import TOTALS, show_cpu, show_energy
+from grass.cli.usage_views import show_cpu, show_energy, totals_of
 from grass.cli.view import View
 from grass.model.amounts import show_memory, show_span
 
@@ -86,7 +86,7 @@ COLUMNS: Mapping[str, JobColumn] = {
     "priority": _number("priority", "priority"),
     "tags": JobColumn(Column("TAGS"), lambda job, _: show_tags(job["tags"]), lambda job: show_tags(job["tags"])),
     "schedule": _word("schedule"),
-    "cpu": _used("CPU", "cpu", lambda totals: show_cpu(TOTALS.convert(totals))),
+    "cpu": _used("CPU", "cpu", lambda totals: show_cpu(totals_of(totals))),
     "memory": _used("PEAK MEMORY", "memory", lambda totals: show_memory(totals.get("memory", 0))),
     "gpu": _used("GPU", "gpu", lambda totals: show_span(totals["gpu"]) if totals.get("gpu") else NOTHING),
     "gpu-memory": _used(
@@ -96,7 +96,7 @@ COLUMNS: Mapping[str, JobColumn] = {
     ),
     "read": _used("READ", "read", lambda totals: show_memory(totals.get("read", 0))),
     "written": _used("WRITTEN", "written", lambda totals: show_memory(totals.get("written", 0))),
-    "energy": _used("ENERGY", "energy", lambda totals: show_energy(TOTALS.convert(totals))),
+    "energy": _used("ENERGY", "energy", lambda totals: show_energy(totals_of(totals))),
     "reason": JobColumn(Column("REASON", wrap=True), lambda job, _: job_reason(job), job_reason),
 }
 

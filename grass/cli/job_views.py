@@ -15,7 +15,7 @@ from grass.cli.amounts import (
     show_reason,
 )
 from grass.cli.table import Column, pairs, paragraph, table
-from grass.cli.usage_views import TOTALS, show_cpu, show_used
+from grass.cli.usage_views import show_cpu, show_used, totals_of
 from grass.cli.view import View
 from grass.model.amounts import show_memory, show_span
 from grass.model.lifecycle import JobState
@@ -124,7 +124,7 @@ def _job_facts(job: View, now: float) -> list[tuple[str, str]]:
         ("Exit code", "" if job["exit_code"] is None else str(job["exit_code"])),
         ("Restarts", _restarts(job)),
         ("Tasks", show_counts(job["counts"])),
-        ("Used", show_used(TOTALS.convert(job["usage"]) if job.get("usage") else None)),
+        ("Used", show_used(totals_of(job["usage"]) if job.get("usage") else None)),
         ("Removed at", show_instant(job["expires"])),
     ]
     return [(key, value) for key, value in facts if value not in ("", NOTHING)]
@@ -157,7 +157,7 @@ def _task_row(task: View, now: float) -> list[str]:
         task["node"] or NOTHING,
         _exit(task),
         ran_for(task, now),
-        show_cpu(TOTALS.convert(used)) if used else NOTHING,
+        show_cpu(totals_of(used)) if used else NOTHING,
         show_memory(used.get("memory", 0)) if used else NOTHING,
         ",".join(f"{name}={port}" for name, port in ports.items()) or NOTHING,
         show_reason(task["reason"]),

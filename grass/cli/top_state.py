@@ -12,10 +12,11 @@ from msgspec import UNSET
 from grass.model.lifecycle import JobState, TaskState
 
 if TYPE_CHECKING:
+    from grass.wire.change_views import ChangePiece
     from grass.wire.event_views import EventView
     from grass.wire.heartbeat import NodeUsage
     from grass.wire.node_views import NodeView
-    from grass.wire.status_views import ChangePiece, DiskView, StoreTrouble
+    from grass.wire.status_views import DiskView, StoreTrouble
     from grass.wire.views import JobView
 
 MOST_JOBS = 5_000

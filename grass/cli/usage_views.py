@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 
 from grass.cli.amounts import NOTHING
 from grass.cli.table import Column, pairs, paragraph, table
+from grass.cli.view import View
 from grass.model.amounts import show_memory, show_span
-from grass.wire.codec import Form
-from grass.wire.usage import TaskTotals
 
 if TYPE_CHECKING:
-    from grass.wire.usage import NodeSample
+    from grass.wire.usage import NodeSample, TaskTotals
     from grass.wire.usage_views import JobUsageView, TaskTotalsView
 
 _TASKS = (
@@ -28,7 +27,6 @@ _TASKS = (
     Column("ENERGY", drop=2, right=True),
 )
 _JOULES_PER_KWH = 3_600_000
-TOTALS: Form[TaskTotals] = Form(TaskTotals)
 
 
 def usage_page(usage: JobUsageView, width: int | None) -> list[str]:
@@ -44,6 +42,8 @@ def usage_page(usage: JobUsageView, width: int | None) -> list[str]:
 
 def show_used(totals: TaskTotals | None) -> str:
     """Return the totals in one line; empty if nothing was measured."""
+    from grass.wire.usage import TaskTotals  # loaded here, as it was for the view
+
     if totals is None or totals == TaskTotals():
         return ""
     parts = [f"{show_cpu(totals)} cpu", f"{show_memory(totals.memory)} memory at the peak"]
@@ -54,6 +54,13 @@ def show_used(totals: TaskTotals | None) -> str:
     if totals.energy:
         parts.append(show_energy(totals))
     return ", ".join(parts)
+
+
+def totals_of(usage: View) -> TaskTotals:
+    """Return the totals in a view that is a dict."""
+    from grass.wire.usage import TaskTotals
+
+    return TaskTotals(**usage)
 
 
 def show_cpu(totals: TaskTotals) -> str:

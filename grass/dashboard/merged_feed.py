@@ -11,9 +11,9 @@ from collections.abc import Mapping
 
 from msgspec import UNSET
 
+from grass.wire.change_views import ChangePiece
 from grass.wire.event_views import EventView
 from grass.wire.node_views import NodeView
-from grass.wire.status_views import ChangePiece
 from grass.wire.views import JobView, ScheduleView, TaskView
 
 Message = dict[str, object]

@@ -14,9 +14,10 @@ from msgspec import UNSET, UnsetType, structs
 from grass import clock
 from grass.store.change_feed import Changed, Cursor
 from grass.store.job_index import BEGUN, ENDED, WAITING
+from grass.wire.change_views import ChangePiece, Removed
 from grass.wire.job_record import JobRecord
 from grass.wire.schedule_record import ScheduleRecord
-from grass.wire.status_views import ChangePiece, Removed, StoreTrouble
+from grass.wire.status_views import StoreTrouble
 from grass.wire.views import JobView, ScheduleView, TaskView
 from master.api.call import Call, Pieces
 from master.api.events import EventFilter

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from grass.wire import (
     calls,
+    change_views,
     event_views,
     image_views,
     join_views,
@@ -298,7 +299,7 @@ CLUSTER_ROUTES: tuple[Route, ...] = (
         "GET /v1/changes",
         READ,
         "Follow the cluster, or one job with its tasks: a snapshot, then what changes",
-        status_views.ChangePiece,
+        change_views.ChangePiece,
         query=_CHANGE_QUERY,
         stream=True,
     ),

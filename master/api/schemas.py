@@ -12,11 +12,13 @@ import msgspec
 
 from grass.wire import (
     calls,
+    change_views,
     channel_views,
     error_views,
     event_views,
     gpu,
     heartbeat,
+    image_views,
     job_file,
     join_views,
     node_views,
@@ -33,9 +35,11 @@ _DESCRIBED = (
     *(
         calls,
         views,
+        change_views,
         error_views,
         event_views,
         channel_views,
+        image_views,
         join_views,
         node_views,
         status_views,

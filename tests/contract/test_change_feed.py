@@ -13,11 +13,11 @@ from grass.errors import InputError, NotAllowedError, NotFoundError
 from grass.model.lifecycle import TaskState
 from grass.model.schedule import Schedule, ScheduleKind
 from grass.store.change_feed import ChangeFeed, Cursor
+from grass.wire.change_views import ChangePiece, Removed
 from grass.wire.codec import encode as pack
 from grass.wire.event_record import EventRecord
 from grass.wire.feed_entry import FeedEntry
 from grass.wire.schedule_record import first_record
-from grass.wire.status_views import ChangePiece, Removed
 from grass.wire.task_record import TaskRecord
 from master.agent.node_run import NodeRun
 from master.agent.records import node_record

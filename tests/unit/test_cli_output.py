@@ -11,6 +11,9 @@ import sys
 import pytest
 
 from grass.cli.output import Format, Output, OutputClosedError, Result
+from grass.wire.codec import builtins
+from grass.wire.node_views import NodeView
+from tests.support import sample_views
 
 RESULT = Result({"name": "a"}, lambda width: [f"a {width}"], ["a"])
 
@@ -37,6 +40,25 @@ def test_a_stream_is_one_object_per_line_in_json() -> None:
     output.record(RESULT)
     output.record(RESULT)
     assert out.getvalue() == '{"name": "a"}\n{"name": "a"}\n'
+
+
+def test_a_view_is_printed_as_the_api_sent_it() -> None:
+    amounts = {"cpu": 500, "memory": 1 << 30, "gpu": 0}  # without scratch, whose amount is the default
+    view = sample_views.node("n1", resources=amounts, path=["r1", "s2"], seen=2.5)
+    sent = {**dict.fromkeys(NodeView.__struct_fields__), "name": "n1", "state": "READY", "tasks": 0}
+    sent |= {"resources": amounts, "path": ["r1", "s2"], "seen": 2.5}
+    output, out, _ = written(Format.JSON)
+    output.record(Result([view], lambda _: []))
+    output.record(Result({**builtins(view), "now": None}, lambda _: []))
+    assert out.getvalue() == f"{json.dumps([sent])}\n{json.dumps({**sent, 'now': None})}\n"
+    for format, text in (
+        (Format.YAML, "- name: n1\n  state: READY\n"),
+        (Format.CSV, "name,state,reason,"),
+        (Format.NAME, "n1"),
+    ):
+        output, out, _ = written(format)
+        output.show(Result([view], lambda _: []))
+        assert out.getvalue().startswith(text)
 
 
 def test_a_table_is_told_the_width_of_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,8 +24,9 @@ from grass.dashboard.merged_feed import MOST_JOBS, MergedFeed, Message
 from grass.dashboard.mirror import Mirror, Mirrors
 from grass.dashboard.server import DashboardServer
 from grass.errors import InputError, UnreachableError
+from grass.wire.change_views import ChangePiece
 from grass.wire.event_views import EventView
-from grass.wire.status_views import ChangePiece, StatusView
+from grass.wire.status_views import StatusView
 from grass.wire.views import JobView
 from tests.support import sample_views
 from tests.support.needs import require
