@@ -60,10 +60,8 @@ class NodeLink(NamedTuple):
             connection.close()
 
 
-def refusal(status: int, body: bytes) -> GrassError | None:
+def refusal(body: bytes) -> GrassError | None:
     """Return the error with which a node refused a call. None: this is no refusal of Grass."""
-    if status < 300:
-        return None
     try:
         error = REFUSAL.decode(body).error
     except UndecodableError:

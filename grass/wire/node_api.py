@@ -25,7 +25,7 @@ Given = TypeVar("Given", bound=msgspec.Struct)
 User = Annotated[str, Meta(pattern=f"^{USER}$")]
 
 
-class NodeStatus(msgspec.Struct, frozen=True, kw_only=True):
+class NodeStatus(msgspec.Struct, frozen=True):
     """The state of a machine and its shepherd."""
 
     node: str
@@ -34,9 +34,9 @@ class NodeStatus(msgspec.Struct, frozen=True, kw_only=True):
     steady: float
     shepherd: str
     """``ok``, or why it does not answer."""
-    running: int | None = None
+    running: int | None
     """Attempts that run."""
-    ended: int | None = None
+    ended: int | None
     """Attempts that have ended, and are not forgotten yet."""
 
 

@@ -36,14 +36,8 @@ def start(call: Call, job: str, task: str) -> Reply:
     assert found.node is not None  # a running task has a node
     request = call.read(Exec)
     check_arguments(request.argv)
-    wanted = OpenExec(
-        key=attempt_text(record.id, task, found.attempt),
-        argv=request.argv,
-        user=call.user,
-        tty=request.tty,
-        rows=request.rows,
-        cols=request.cols,
-    )
+    key = attempt_text(record.id, task, found.attempt)
+    wanted = OpenExec(key=key, user=call.user, argv=request.argv, tty=request.tty, rows=request.rows, cols=request.cols)
     name = channels.start(call, EXEC, found.node, {"job_id": record.id, "task": task}, wanted)
     what = f"task {record.name}.{task}: command `{request.argv[0]}` run beside it"
     call.log_event(EventKind.EXEC, what, job=record.name, run=record.id, task=task, node=found.node)

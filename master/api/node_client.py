@@ -9,6 +9,7 @@ import select
 import socket
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 
 from grass.api.node_link import FAILURES, NodeLink, refusal
 from grass.api.node_token import node_token
@@ -100,12 +101,10 @@ def _call(
             f"node {name}: the master cannot reach it at {address} ({_why(error)}); check that it is up, and that its "
             "firewall lets the master connect to this TCP port"
         ) from error
-    try:
+    with suppress(UndecodableError):
         if status < 300:
             return call.answered.decode(answer)
-    except UndecodableError:
-        pass
-    raise refusal(status, answer) or NodeUnreachableError(
+    raise refusal(answer) or NodeUnreachableError(
         f"node {name}: its API at {address} answered with status {status}, which is no reply of Grass"
     )
 

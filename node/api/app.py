@@ -96,15 +96,7 @@ def _status(config: ClusterConfig) -> NodeStatus:
         ended = len(known) - running
     except UnreachableError as error:
         state = str(error)
-    return NodeStatus(
-        node=config.node.name,
-        version=__version__,
-        boot_id=clock.boot_id(),
-        steady=clock.steady(),
-        shepherd=state,
-        running=running,
-        ended=ended,
-    )
+    return NodeStatus(config.node.name, __version__, clock.boot_id(), clock.steady(), state, running, ended)
 
 
 def _refusal(error: GrassError) -> Response:

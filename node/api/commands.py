@@ -5,6 +5,7 @@ from __future__ import annotations
 import select
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 
 from flask import Flask
 
@@ -82,12 +83,10 @@ class Command(Channel[Stream]):
         with self._changed:
             if not self._changed.wait_for(lambda: self._waiting < MOST_WAITING or self._ending, GLANCE):
                 return True
-        try:
+        with suppress(GrassError):  # the container engine does not answer any more
             if self._pump():
                 return True
             self._code = self._execution.code()
-        except GrassError:
-            pass  # the container engine does not answer any more
         return False
 
     def _release(self) -> None:

@@ -56,8 +56,7 @@ def add_channels(
         return output(channels.get(owner(**path), name), _after())
 
     def give_input(name: str, **path: str) -> Accepted:
-        channel = channels.get(owner(**path), name)
-        return Accepted(give(channel, body(calls.input)))
+        return Accepted(give(channels.get(owner(**path), name), body(calls.input)))
 
     def close(name: str, **path: str) -> NoContent:
         channels.close(owner(**path), name)

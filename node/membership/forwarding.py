@@ -63,7 +63,7 @@ class Forwarding:
                 f"node {node}: not reachable at {there} ({error}); check that firewalls between nodes let this TCP "
                 "port pass"
             ) from error
-        raise refusal(status, content) or NodeUnreachableError(
+        raise refusal(content) or NodeUnreachableError(
             f"node {node}: its API answered with status {status} and no reason"
         )
 

@@ -248,9 +248,11 @@ def test_requests_and_replies_are_what_the_document_says(site: Site) -> None:
     assert said(execution) == (0, b"xx", b"")
     execution.close()
     forwarding = site.client.forward("j")
-    assert forwarding._channel.give(ForwardInput(connection=1, at=0, data=b"x")) == 1
+    give, piece = forwarding._channel.give, ForwardInput(connection=1, at=0, data=b"x")
+    assert [give(piece), give(piece), give(ForwardInput(connection=1, at=1, data=b"z", end=True))] == [1, 1, 2]
     there, _ = site.page.accept()
     with there:
+        assert there.makefile("rb").read() == b"xz", "a repeated request changes nothing"
         there.sendall(b"y")
         assert next(forwarding._channel.answers()).chunks == ((1, b"y"),)
         forwarding._channel.close("/connections/1")
