@@ -10,9 +10,9 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET
 
 from grass import clock
 from grass.api.plain import plain_scalar
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from grass.api.client_views import EventPage
     from grass.wire.change_views import ChangePiece
     from grass.wire.codec import Form
+    from grass.wire.event_views import DaemonLogPiece, EventPiece
+
+    P = TypeVar("P", EventPiece, DaemonLogPiece)
 
 _FOR_EVER = 1e9
 """Seconds; longer timeouts count as this."""
@@ -60,19 +63,6 @@ def events_before(transport: Transport, query: Mapping[str, str | float | None],
         *_, last = pieces
     piece = EVENT_PIECE.convert(last)
     return EventPage(piece.events, None if piece.before is UNSET else piece.before)
-
-
-class _Piece(Protocol):
-    """One object of a stream that is read from where the last one ended."""
-
-    @property
-    def after(self) -> str: ...
-
-    @property
-    def pause(self) -> float | UnsetType: ...
-
-
-P = TypeVar("P", bound=_Piece)
 
 
 def follow_pieces(

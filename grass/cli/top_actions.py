@@ -44,7 +44,7 @@ def offered(job: JobView | None, user: str, role: str) -> list[Action]:
         return []
     if job.state.ended:
         return [_RERUN]
-    if job.state != JobState.QUEUED:
+    if job.state is not JobState.QUEUED:
         return [_STOP]
     return [_STOP, _RELEASE if job.held else _HOLD]
 

@@ -173,7 +173,7 @@ def job_lines(jobs: Sequence[JobView], now: float, width: int, selected: str | N
 def _job(job: JobView, now: float) -> list[str]:
     return [
         job.name,
-        str(job.state),
+        job.state.value,
         show_progress(job.state, builtins(job.counts)),
         job.user or NOTHING,
         show_age(job.submitted, now),

@@ -42,9 +42,8 @@ def usage_page(usage: JobUsageView, width: int | None) -> list[str]:
 
 def show_used(totals: TaskTotals | None) -> str:
     """Return the totals in one line; empty if nothing was measured."""
-    from grass.wire.usage import TaskTotals  # loaded here, as it was for the view
-
-    if totals is None or totals == TaskTotals():
+    totals = measured(totals)
+    if totals is None:
         return ""
     parts = [f"{show_cpu(totals)} cpu", f"{show_memory(totals.memory)} memory at the peak"]
     if totals.gpu:
@@ -54,6 +53,11 @@ def show_used(totals: TaskTotals | None) -> str:
     if totals.energy:
         parts.append(show_energy(totals))
     return ", ".join(parts)
+
+
+def measured(totals: TaskTotals | None) -> TaskTotals | None:
+    """Return the totals; None: they are all zero, or there are none."""
+    return None if totals is None or totals == type(totals)() else totals
 
 
 def totals_of(usage: View) -> TaskTotals:
