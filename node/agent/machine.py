@@ -33,8 +33,8 @@ class Offer(NamedTuple):
 class Machine(Protocol):
     """What a node offers, in which condition it is, and what attempts use on it.
 
-    The loop says which attempts start, are stopped and end; a machine decides nothing about them. It calls one method at
-    a time, except ``offer`` and ``programs``, which any thread may call.
+    The loop says which attempts start, are stopped and end; a machine decides nothing about them. It calls one method
+    at a time, except ``offer`` and ``programs``, which any thread may call.
     """
 
     @property
