@@ -11,7 +11,7 @@ from grass.manifest import quantities, values
 from grass.manifest.fields import Fields
 from grass.manifest.placement import one_word
 from grass.manifest.values import Wrong, show
-from grass.model.job import PLAIN_CONTAINER, Container, Mount
+from grass.model.job import Container, Mount
 from grass.model.runtime import RuntimeName
 
 NETWORKS = ("host", "bridge")
@@ -59,20 +59,17 @@ def image_name(value: Any) -> str:
 
 
 def _read_container(fields: Fields) -> Container:
-    section = fields.section("container")
-    if section is None:
-        return PLAIN_CONTAINER
-    container = Container(
-        entrypoint=section.read("entrypoint", _entrypoint, None),
-        user=section.read("user", _user, None),
-        shm=section.read("shm", _some_memory, None),
-        network=section.read("network", one_word(NETWORKS), "host"),
-        ulimits=_read_ulimits(section),
-        mounts=_read_mounts(section),
-        data=section.read("data", data_folder, None),
-    )
-    _check_targets(section, container)
-    section.done()
+    with fields.within("container") as section:
+        container = Container(
+            entrypoint=section.read("entrypoint", _entrypoint, None),
+            user=section.read("user", _user, None),
+            shm=section.read("shm", _some_memory, None),
+            network=section.read("network", one_word(NETWORKS), "host"),
+            ulimits=_read_ulimits(section),
+            mounts=_read_mounts(section),
+            data=section.read("data", data_folder, None),
+        )
+        _check_targets(section, container)
     return container
 
 
@@ -117,15 +114,8 @@ def _some_memory(value: Any) -> int:
 
 
 def _read_ulimits(fields: Fields) -> dict[str, int]:
-    section = fields.section("ulimits")
-    if section is None:
-        return {}
-    limits: dict[str, int] = {}
-    for name in _ULIMITS:
-        if section.has(name):
-            limits[name] = section.read(name, _ulimit, 0)
-    section.done()
-    return limits
+    with fields.within("ulimits") as section:
+        return {name: section.read(name, _ulimit, 0) for name in _ULIMITS if section.has(name)}
 
 
 def _ulimit(value: Any) -> int:

@@ -6,6 +6,7 @@ Used by every reader of this package.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, NoReturn, TypeVar
 
 from grass.errors import ManifestError, Problem
@@ -168,6 +169,26 @@ class Fields:
             return None
         section = Fields(self._content[key], self.at(key), self.problems, lenient=self.lenient)
         return section if section.intact else None
+
+    @contextmanager
+    def within(self, key: str) -> Iterator[Fields]:
+        """Read the mapping under ``key``, and report its other keys at the end. Without one, nothing of it is required.
+
+        ``intact`` says whether there is one.
+        """
+        section = self.section(key)
+        if section is None:
+            section = Fields({}, self.at(key), self.problems, lenient=self.lenient)
+            section.intact = False
+        yield section
+        section.done()
+
+    def named(self, key: str) -> Iterator[tuple[str, str, Any]]:
+        """Yield path, name and value of each entry of the mapping under ``key``, whose names the user chooses."""
+        section = self.section(key)
+        if section is not None:
+            for name, value in section.entries():
+                yield section.at(name), name, value
 
     def items(self, key: str) -> Iterator[tuple[str, Any]]:
         """Yield path and value of each item of the list under ``key``."""

@@ -63,14 +63,11 @@ def read_only_data(fields: Fields) -> bool:
 
 
 def _read_containers(fields: Fields) -> ContainerRights:
-    section = fields.section("containers")
-    if section is None:
-        return ContainerRights()
-    user = section.read("user", values.one_of(ContainerUser), ContainerUser.ACCOUNT)
-    names = [section.parsed(path, capability, item, "") for path, item in section.items("capabilities")]
-    if names and user is ContainerUser.ACCOUNT:
-        section.problems.add(section.at("capabilities"), "requires `user: image`; accounts of users have none")
-    section.done()
+    with fields.within("containers") as section:
+        user = section.read("user", values.one_of(ContainerUser), ContainerUser.ACCOUNT)
+        names = [section.parsed(path, capability, item, "") for path, item in section.items("capabilities")]
+        if names and user is ContainerUser.ACCOUNT:
+            section.problems.add(section.at("capabilities"), "requires `user: image`; accounts of users have none")
     return ContainerRights(user, tuple(dict.fromkeys(names)))
 
 

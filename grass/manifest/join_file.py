@@ -19,6 +19,9 @@ from grass.manifest.on_premises import (
     address,
     login_name,
     port_number,
+    read_api_port,
+    read_install,
+    read_share,
 )
 from grass.manifest.placement import read_labels, read_topology
 from grass.manifest.values import Wrong, show
@@ -88,11 +91,7 @@ def _master(fields: Fields) -> str:
         return ""
     key = "private_ip_address" if master.has("private_ip_address") else "address"
     where = master.require(key, address, "", "is missing; it is the address of the cluster's master")
-    port = API_PORT
-    for name in ("api", "api_server"):
-        if (section := master.section(name)) is not None:
-            port = section.read("port", port_number, port)
-            section.done()
+    port = read_api_port(master, API_PORT)
     for ignored in ("redis", "hostname", "username", "public_ip_address", "fluentd", "samba", "ssh"):
         master.has(ignored)  # MARO writes these keys; the master sends the node the values
     master.done()
@@ -100,12 +99,7 @@ def _master(fields: Fields) -> str:
 
 
 def _offer(fields: Fields) -> Offer:
-    said = fields.read("install_node_runtime", values.truth, None)
-    for key in ("configs", "config"):
-        if (section := fields.section(key)) is not None:
-            said = section.read("install_node_runtime", values.truth, said)
-            section.read("install_node_gpu_support", values.truth, False)
-            section.done()
+    said = read_install(fields)
     node = fields.section("node")
     offer = Offer() if node is None else _node(node)
     if said and not offer.runtimes:  # in MARO's files this key means containers
@@ -120,51 +114,26 @@ def _node(node: Fields) -> Offer:
         address=node.read("private_ip_address", address, None) or own,
         labels=read_labels(node),
         topology=read_topology(node),
-        api_port=_api_port(node),
+        api_port=read_api_port(node, NODE_API_PORT),
         runtimes=read_runtimes(node),
         mounts=tuple(node.parsed(path, values.absolute_path, item, "/") for path, item in node.items("mounts")),
-        share=_share(node),
+        share=read_share(node, "this machine"),
     )
     offer = _limits(offer, node)
     node.read("username", login_name, None)  # of MARO's files: for SSH from the master to the node
     node.read("public_ip_address", address, None)
-    if (ssh := node.section("ssh")) is not None:
+    with node.within("ssh") as ssh:
         ssh.read("port", port_number, 22)
         ssh.has("public_key")
-        ssh.done()
     node.done()
     return offer
 
 
 def _limits(offer: Offer, node: Fields) -> Offer:
-    section = node.section("resources")
-    if section is None:
-        return offer
-    offer = replace(
-        offer,
-        cpu=section.read("cpu", quantities.all_or(quantities.cpu), None),
-        memory=section.read("memory", quantities.all_or(quantities.maro_memory), None),
-        gpu=section.read("gpu", quantities.all_or(quantities.gpu), None),
-    )
-    section.done()
-    return offer
-
-
-def _api_port(node: Fields) -> int:
-    port = NODE_API_PORT
-    for name in ("api", "api_server"):
-        if (section := node.section(name)) is not None:
-            port = section.read("port", port_number, port)
-            section.done()
-    return port
-
-
-def _share(node: Fields) -> str | None:
-    section = node.section("share")
-    if section is None:
-        return None
-    path = section.require(
-        "path", values.absolute_path, "", "is missing; it is where this machine has the share mounted"
-    )
-    section.done()
-    return path
+    with node.within("resources") as section:
+        return replace(
+            offer,
+            cpu=section.read("cpu", quantities.all_or(quantities.cpu), None),
+            memory=section.read("memory", quantities.all_or(quantities.maro_memory), None),
+            gpu=section.read("gpu", quantities.all_or(quantities.gpu), None),
+        )

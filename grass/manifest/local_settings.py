@@ -104,23 +104,20 @@ def read_local(fields: Fields) -> LocalSettings:
 
 
 def _read_redis(fields: Fields) -> RedisSettings:
-    section = fields.section("redis")
-    if section is None:
-        return RedisSettings()
-    own = section.has("host")
-    embedded = section.read("embedded", values.truth, not own)
-    settings = RedisSettings(
-        embedded=embedded,
-        host=section.read("host", values.text, None),
-        port=section.read("port", _port, DEFAULT_REDIS_PORT if own else None),
-        password=section.read("password", values.scalar_text, None),
-    )
-    if embedded:
-        for key in ("host", "port", "password"):
-            section.refuse(key, "is for your own redis; leave it out, or set `embedded: false`")
-    elif not own:
-        section.problems.add(section.at("host"), "is missing; it is the host of your redis")
-    section.done()
+    with fields.within("redis") as section:
+        own = section.has("host")
+        embedded = section.read("embedded", values.truth, not own)
+        settings = RedisSettings(
+            embedded=embedded,
+            host=section.read("host", values.text, None),
+            port=section.read("port", _port, DEFAULT_REDIS_PORT if own else None),
+            password=section.read("password", values.scalar_text, None),
+        )
+        if embedded:
+            for key in ("host", "port", "password"):
+                section.refuse(key, "is for your own redis; leave it out, or set `embedded: false`")
+        elif not own:
+            section.problems.add(section.at("host"), "is missing; it is the host of your redis")
     return settings
 
 
@@ -128,36 +125,26 @@ def _read_task_redis(fields: Fields) -> int | None:
     """Read ``true``, ``false`` or ``{port: PORT}``."""
     if not isinstance(fields.raw("task_redis"), dict):
         return 0 if fields.read("task_redis", values.truth, False) else None
-    section = fields.section("task_redis")
-    assert section is not None
-    port = section.read("port", _port, 0)
-    section.done()
-    return port
+    with fields.within("task_redis") as section:
+        return section.read("port", _port, 0)
 
 
 def _read_resources(fields: Fields) -> OfferedResources:
-    section = fields.section("resources")
-    if section is None:
-        return OfferedResources()
-    resources = OfferedResources(
-        cpu=section.read("cpu", quantities.all_or(quantities.cpu), None),
-        memory=section.read("memory", quantities.all_or(quantities.memory), None),
-        gpu=section.read("gpu", quantities.all_or(quantities.devices), None),
-        disk=section.read("disk", quantities.all_or(quantities.memory), None),
-        custom={name: amount for name, amount in resource_fields.read_custom(section).items() if amount},
-    )
-    section.done()
-    return resources
+    with fields.within("resources") as section:
+        return OfferedResources(
+            cpu=section.read("cpu", quantities.all_or(quantities.cpu), None),
+            memory=section.read("memory", quantities.all_or(quantities.memory), None),
+            gpu=section.read("gpu", quantities.all_or(quantities.devices), None),
+            disk=section.read("disk", quantities.all_or(quantities.memory), None),
+            custom={name: amount for name, amount in resource_fields.read_custom(section).items() if amount},
+        )
 
 
 def _read_ports(fields: Fields) -> PortSettings:
-    section = fields.section("ports")
-    if section is None:
-        return PortSettings()
-    ports = PortSettings(section.read("api", _port, None), section.read("node_api", _port, None))
-    if ports.api is not None and ports.api == ports.node_api:
-        section.problems.add(section.at("node_api"), f"{ports.api} is already used by `api`")
-    section.done()
+    with fields.within("ports") as section:
+        ports = PortSettings(section.read("api", _port, None), section.read("node_api", _port, None))
+        if ports.api is not None and ports.api == ports.node_api:
+            section.problems.add(section.at("node_api"), f"{ports.api} is already used by `api`")
     return ports
 
 
@@ -180,18 +167,15 @@ def read_maro_process(fields: Fields) -> LocalSettings:
 
 def _read_redis_info(fields: Fields, customized: bool, warnings: list[str]) -> tuple[RedisSettings, int | None]:
     """Return the cluster's redis, and the port of the one for tasks. MARO has one for both."""
-    section = fields.section("redis_info")
-    host, port = "localhost", MARO_REDIS_PORT
-    if section is not None:
-        host = section.read("host", values.text, host)
-        port = section.read("port", _port, port)
-        section.done()
+    with fields.within("redis_info") as section:
+        host = section.read("host", values.text, "localhost")
+        port = section.read("port", _port, MARO_REDIS_PORT)
     if customized:
         return RedisSettings(embedded=False, host=host, port=port), None
     if host not in ("localhost", "127.0.0.1"):
         here = "with redis_mode MARO, Grass runs the redis for tasks on this machine"
         warnings.append(f"redis_info.host: {show(host)} is ignored; {here}")
-    return RedisSettings(), None if section is None else port
+    return RedisSettings(), port if section.intact else None
 
 
 def _flag(value: Any) -> bool:
@@ -208,13 +192,11 @@ def read_maro_local(fields: Fields) -> LocalSettings:
     master = fields.section("master")
     if master is None:
         return LocalSettings(name=name)
-    task_redis = None
-    if (redis := master.section("redis")) is not None:
-        task_redis = redis.read("port", _port, MARO_REDIS_PORT)
-        redis.done()
+    with master.within("redis") as redis:
+        port = redis.read("port", _port, MARO_REDIS_PORT)
     settings = LocalSettings(
         name=name,
-        task_redis=task_redis,
+        task_redis=port if redis.intact else None,
         resources=_read_maro_resource(master),
         check_interval=_read_maro_interval(master),
     )
@@ -223,22 +205,14 @@ def read_maro_local(fields: Fields) -> LocalSettings:
 
 
 def _read_maro_resource(master: Fields) -> OfferedResources:
-    section = master.section("resource")
-    if section is None:
-        return OfferedResources()
-    resources = OfferedResources(
-        cpu=section.read("cpu", quantities.all_or(quantities.cpu), None),
-        memory=section.read("memory", quantities.all_or(quantities.maro_memory), None),
-        gpu=section.read("gpu", quantities.all_or(quantities.devices), None),
-    )
-    section.done()
-    return resources
+    with master.within("resource") as section:
+        return OfferedResources(
+            cpu=section.read("cpu", quantities.all_or(quantities.cpu), None),
+            memory=section.read("memory", quantities.all_or(quantities.maro_memory), None),
+            gpu=section.read("gpu", quantities.all_or(quantities.devices), None),
+        )
 
 
 def _read_maro_interval(master: Fields) -> float:
-    section = master.section("agents")
-    if section is None:
-        return 30.0
-    found = section.read("check_interval", interval, 30.0)
-    section.done()
-    return found
+    with master.within("agents") as section:
+        return section.read("check_interval", interval, 30.0)

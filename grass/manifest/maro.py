@@ -84,16 +84,12 @@ def _read_components(fields: Fields, warnings: list[str]) -> dict[str, Component
 
 def _read_resources(fields: Fields) -> Resources:
     """Read resources. A resource that the file omits is not reserved, as in MARO's process mode."""
-    section = fields.section("resources")
-    if section is None:
-        return Resources()
-    resources = Resources(
-        cpu=section.read("cpu", quantities.cpu, 0),
-        memory=section.read("memory", quantities.maro_memory, 0),
-        gpu=section.read("gpu", quantities.devices, 0),
-    )
-    section.done()
-    return resources
+    with fields.within("resources") as section:
+        return Resources(
+            cpu=section.read("cpu", quantities.cpu, 0),
+            memory=section.read("memory", quantities.maro_memory, 0),
+            gpu=section.read("gpu", quantities.devices, 0),
+        )
 
 
 def _read_mount(fields: Fields, image: str | None, warnings: list[str]) -> Container:

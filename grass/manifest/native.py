@@ -19,7 +19,6 @@ from grass.manifest import (
     resource_fields,
     values,
 )
-from grass.manifest.document import join
 from grass.manifest.entries import read_entries
 from grass.manifest.fields import Fields, Problems
 from grass.manifest.isolation import read_only_data
@@ -193,13 +192,10 @@ def _read_web(fields: Fields, ports: tuple[str, ...]) -> str | None:
 
 
 def _read_output_limit(fields: Fields) -> int:
-    section = fields.section("output")
-    if section is None:
-        return DEFAULT_OUTPUT_LIMIT
-    limit = section.read("limit", quantities.memory, DEFAULT_OUTPUT_LIMIT)
-    if limit < LEAST_OUTPUT_LIMIT:
-        section.problems.add(section.at("limit"), f"must be at least {show_memory(LEAST_OUTPUT_LIMIT)}")
-    section.done()
+    with fields.within("output") as section:
+        limit = section.read("limit", quantities.memory, DEFAULT_OUTPUT_LIMIT)
+        if limit < LEAST_OUTPUT_LIMIT:
+            section.problems.add(section.at("limit"), f"must be at least {show_memory(LEAST_OUTPUT_LIMIT)}")
     return limit
 
 
@@ -224,13 +220,10 @@ def _read_depends_on(fields: Fields) -> dict[str, Condition]:
     if isinstance(fields.raw("depends_on"), (list, tuple)):
         names = [fields.parsed(path, values.component_name, item, "") for path, item in fields.items("depends_on")]
         return {name: Condition.RUNNING for name in names if name}
-    section = fields.section("depends_on")
-    if section is None:
-        return {}
     condition = values.one_of(Condition)
     return {
-        name: section.parsed(section.at(name), condition, content, Condition.RUNNING)
-        for name, content in section.entries()
+        name: fields.parsed(path, condition, content, Condition.RUNNING)
+        for path, name, content in fields.named("depends_on")
     }
 
 
@@ -256,10 +249,8 @@ def _read_ready(fields: Fields, ports: tuple[str, ...]) -> Ready | None:
 
 
 def _read_env(fields: Fields, warnings: list[str]) -> dict[str, str]:
-    section = fields.section("env")
     env: dict[str, str] = {}
-    for name, content in section.entries() if section is not None else ():
-        path = join(fields.at("env"), name)
+    for path, name, content in fields.named("env"):
         if fields.parsed(path, values.variable_name, name, ""):
             env[name] = fields.parsed(path, values.scalar_text, content, "")
             if used := _unreplaced(name, env[name]):
@@ -286,14 +277,10 @@ def _check_inherited(fields: Fields, env: dict[str, str]) -> None:
 
 
 def read_tags(fields: Fields, problems: Problems) -> dict[str, str]:
-    section = fields.section("tags")
-    if section is None:
-        return {}
     tags: dict[str, str] = {}
-    for name, content in section.entries():
+    for path, name, content in fields.named("tags"):
         if not name.strip() or len(name) > 255:
-            problems.add(section.path, "a tag's name must have 1 to 255 characters")
-        tags[section.parsed(section.at(name), values.scalar_text, name, "")] = section.parsed(
-            section.at(name), values.scalar_text, content, ""
-        )
+            problems.add(fields.at("tags"), "a tag's name must have 1 to 255 characters")
+        tag = fields.parsed(path, values.scalar_text, name, "")
+        tags[tag] = fields.parsed(path, values.scalar_text, content, "")
     return tags

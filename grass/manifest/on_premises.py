@@ -150,9 +150,9 @@ def read_on_premises(fields: Fields) -> OnPremisesSettings:
         master=_host(master, default),
         admin=_admin(fields),
         api=fields.read("api", values.one_of(ApiWay), ApiWay.DIRECT),
-        share=_share(fields),
+        share=read_share(fields, "every machine"),
         collector=fields.read("collector", values.one_of(Collector), Collector.BUILTIN),
-        install_node_runtime=_install(fields),
+        install_node_runtime=read_install(fields) is not False,
         join_after_create=fields.read("join_after_create", values.truth, True),
         isolation=read_isolation(fields),
         machines=_machines(fields),
@@ -173,26 +173,16 @@ def _services(master: Fields, settings: OnPremisesSettings) -> OnPremisesSetting
             port = section.read("port", port_number, settings.api_port)
             settings = replace(settings, api_port=port, api_bind=section.read("bind", address, None))
             section.done()
-    if (section := master.section("redis")) is not None:
-        settings = replace(settings, redis_port=section.read("port", port_number, REDIS_PORT))
-        section.done()
-    if (section := master.section("fluentd")) is not None:
-        settings = replace(
-            settings,
-            collector_port=section.read("port", port_number, COLLECTOR_PORT),
-            fluentd_image=section.read("image", _image, None),
-        )
-        if settings.fluentd_image is not None and settings.collector is not Collector.FLUENTD:
-            section.problems.add(section.at("image"), "requires `collector: fluentd`")
-        section.done()
-    if (section := master.section("samba")) is not None:
-        settings = replace(
-            settings,
-            samba_port=section.read("port", port_number, SAMBA_PORT),
-            samba_password=section.read("password", _password, None),
-        )
-        section.done()
-    return settings
+    with master.within("redis") as redis:
+        settings = replace(settings, redis_port=redis.read("port", port_number, REDIS_PORT))
+    with master.within("fluentd") as fluentd:
+        port, image = fluentd.read("port", port_number, COLLECTOR_PORT), fluentd.read("image", _image, None)
+        settings = replace(settings, collector_port=port, fluentd_image=image)
+        if image is not None and settings.collector is not Collector.FLUENTD:
+            fluentd.problems.add(fluentd.at("image"), "requires `collector: fluentd`")
+    with master.within("samba") as samba:
+        port, password = samba.read("port", port_number, SAMBA_PORT), samba.read("password", _password, None)
+        return replace(settings, samba_port=port, samba_password=password)
 
 
 def _task_redis(fields: Fields, settings: OnPremisesSettings, *, of_maro: bool) -> OnPremisesSettings:
@@ -201,15 +191,12 @@ def _task_redis(fields: Fields, settings: OnPremisesSettings, *, of_maro: bool) 
         wanted = fields.read("task_redis", values.truth, of_maro)
         port = settings.redis_port if of_maro else TASKS_PORT
         return replace(settings, task_redis=port if wanted else None)
-    section = fields.section("task_redis")
-    assert section is not None
-    settings = replace(
-        settings,
-        task_redis=section.read("port", port_number, TASKS_PORT),
-        task_redis_port=section.read("server_port", port_number, TASK_REDIS_PORT),
-    )
-    section.done()
-    return settings
+    with fields.within("task_redis") as section:
+        return replace(
+            settings,
+            task_redis=section.read("port", port_number, TASKS_PORT),
+            task_redis_port=section.read("server_port", port_number, TASK_REDIS_PORT),
+        )
 
 
 def _image(value: Any) -> str:
@@ -232,59 +219,53 @@ def _host(fields: Fields, default: Login) -> HostSettings:
 def _login(fields: Fields, default: Login) -> Login:
     username = fields.read("username", login_name, default.username)
     become = fields.read("become", values.one_of(Become), default.become)
-    section = fields.section("ssh")
-    if section is None:
-        return replace(default, username=username, become=become)
-    login = Login(
-        username=section.read("user", login_name, None) or section.read("username", login_name, username),
-        port=section.read("port", port_number, default.port),
-        key=section.read("key", values.text, default.key),
-        password=section.read("password", values.scalar_text, default.password),
-        become=section.read("become", values.one_of(Become), become),
-    )
-    section.has("public_key")  # of MARO's files: the machine has the key already
-    section.done()
+    with fields.within("ssh") as section:
+        login = Login(
+            username=section.read("user", login_name, None) or section.read("username", login_name, username),
+            port=section.read("port", port_number, default.port),
+            key=section.read("key", values.text, default.key),
+            password=section.read("password", values.scalar_text, default.password),
+            become=section.read("become", values.one_of(Become), become),
+        )
+        section.has("public_key")  # of MARO's files: the machine has the key already
     return login
 
 
 def _admin(fields: Fields) -> str | None:
-    section = fields.section("user")
-    if section is None:
-        return None
-    admin = section.read("admin_id", login_name, None)
-    section.done()
-    return admin
+    with fields.within("user") as section:
+        return section.read("admin_id", login_name, None)
 
 
-def _share(fields: Fields) -> str | None:
-    section = fields.section("share")
-    if section is None:
-        return None
-    path = section.require(
-        "path", values.absolute_path, "", "is missing; it is where every machine has the share mounted"
-    )
-    section.done()
-    return path
+def read_share(fields: Fields, who: str) -> str | None:
+    """Return where the share is already mounted; None: Grass mounts it. ``who`` has it there, for the message."""
+    with fields.within("share") as section:
+        missing = f"is missing; it is where {who} has the share mounted"
+        return section.require("path", values.absolute_path, None, missing)
 
 
 def _machines(fields: Fields) -> tuple[str, ...]:
-    section = fields.section("bundle")
-    if section is None:
-        return ()
     parse = values.one_of(Processor)
-    found = [section.parsed(path, parse, item, Processor.X86_64) for path, item in section.items("machines")]
-    section.done()
+    with fields.within("bundle") as section:
+        found = [section.parsed(path, parse, item, Processor.X86_64) for path, item in section.items("machines")]
     return tuple(dict.fromkeys(one.value for one in found))
 
 
-def _install(fields: Fields) -> bool:
-    allowed = fields.read("install_node_runtime", values.truth, True)
+def read_install(fields: Fields) -> bool | None:
+    """Return whether Grass may install missing system packages; None: the file does not say."""
+    allowed = fields.read("install_node_runtime", values.truth, None)
     for key in ("configs", "config"):
-        if (section := fields.section(key)) is not None:
+        with fields.within(key) as section:
             allowed = section.read("install_node_runtime", values.truth, allowed)
             section.read("install_node_gpu_support", values.truth, False)
-            section.done()
     return allowed
+
+
+def read_api_port(fields: Fields, port: int) -> int:
+    """Return the port of the API of a master or a node. ``port``: if the file does not say."""
+    for key in ("api", "api_server"):
+        with fields.within(key) as section:
+            port = section.read("port", port_number, port)
+    return port
 
 
 def _nodes(fields: Fields, default: Login) -> Iterator[NodeSettings]:
@@ -306,23 +287,18 @@ def read_node(item: Any, path: str, problems: Problems, default: Login) -> NodeS
     if not fields.intact:
         return None
     host = _host(fields, default)
-    offer = fields.section("resources")
-    node = NodeSettings(
-        host,
-        labels=read_labels(fields),
-        topology=read_topology(fields),
-        cpu=offer.read("cpu", quantities.all_or(quantities.cpu), None) if offer else None,
-        memory=offer.read("memory", quantities.all_or(quantities.memory), None) if offer else None,
-        gpu=offer.read("gpu", quantities.all_or(quantities.gpu), None) if offer else None,
-        runtimes=read_runtimes(fields),
-        mounts=tuple(fields.parsed(path, values.absolute_path, item, "/") for path, item in fields.items("mounts")),
-    )
-    if offer is not None:
-        offer.done()
-    for key in ("api", "api_server"):
-        if (section := fields.section(key)) is not None:
-            node = replace(node, api_port=section.read("port", port_number, NODE_API_PORT))
-            section.done()
+    with fields.within("resources") as offer:
+        node = NodeSettings(
+            host,
+            labels=read_labels(fields),
+            topology=read_topology(fields),
+            cpu=offer.read("cpu", quantities.all_or(quantities.cpu), None),
+            memory=offer.read("memory", quantities.all_or(quantities.memory), None),
+            gpu=offer.read("gpu", quantities.all_or(quantities.gpu), None),
+            runtimes=read_runtimes(fields),
+            mounts=tuple(fields.parsed(path, values.absolute_path, item, "/") for path, item in fields.items("mounts")),
+            api_port=read_api_port(fields, NODE_API_PORT),
+        )
     fields.done()
     return node
 

@@ -53,23 +53,19 @@ def one_word(words: tuple[str, ...]) -> Callable[[Any], str]:
 
 def read_where(fields: Fields) -> dict[str, tuple[str, ...]]:
     """Return label → values; a node must have one of the values."""
-    section = fields.section("where")
-    if section is None:
-        return {}
-    where: dict[str, tuple[str, ...]] = {}
-    for name, content in section.entries():
-        path = section.at(name)
-        if section.parsed(path, label_name, name, ""):
-            where[name] = _wanted(section, path, content)
-    return where
+    return {
+        name: _wanted(fields, path, content)
+        for path, name, content in fields.named("where")
+        if fields.parsed(path, label_name, name, "")
+    }
 
 
-def _wanted(section: Fields, path: str, content: Any) -> tuple[str, ...]:
+def _wanted(fields: Fields, path: str, content: Any) -> tuple[str, ...]:
     if not isinstance(content, (list, tuple)):
-        return (section.parsed(path, label_value, content, ""),)
+        return (fields.parsed(path, label_value, content, ""),)
     if not content:
-        section.problems.add(path, "must not be empty; no node could match it")
-    return different(section, path, content, label_value)
+        fields.problems.add(path, "must not be empty; no node could match it")
+    return different(fields, path, content, label_value)
 
 
 def read_avoid(fields: Fields) -> tuple[str, ...]:
@@ -120,16 +116,13 @@ def read_place(fields: Fields) -> tuple[Policy, str]:
         if chosen is not Policy.BEST_FIT:
             _no_metric(fields, fields.at("place"), chosen)
         return chosen, "cpu"
-    section = fields.section("place")
-    if section is None:
-        return Policy.BEST_FIT, "cpu"
-    chosen = section.require("policy", policy, Policy.BEST_FIT)
-    metric = section.read("metric", one_word(tuple(BUILT_IN)), "cpu")
-    if chosen is Policy.BEST_FIT and section.has("metric") and section.has("policy"):
-        section.problems.add(section.at("metric"), "requires a single-metric policy; best-fit uses all resources")
-    if chosen is not Policy.BEST_FIT and not section.has("metric"):
-        _no_metric(fields, section.at("metric"), chosen)
-    section.done()
+    with fields.within("place") as section:
+        chosen = section.require("policy", policy, Policy.BEST_FIT)
+        metric = section.read("metric", one_word(tuple(BUILT_IN)), "cpu")
+        if chosen is Policy.BEST_FIT and section.has("metric") and section.has("policy"):
+            section.problems.add(section.at("metric"), "requires a single-metric policy; best-fit uses all resources")
+        if chosen is not Policy.BEST_FIT and not section.has("metric"):
+            _no_metric(fields, section.at("metric"), chosen)
     return chosen, metric
 
 
@@ -148,17 +141,13 @@ def topology(value: Any) -> tuple[str, ...]:
     return tuple(parts)
 
 
-def read_labels(fields: Fields) -> dict[str, str]:
-    """Read the labels of a node, under ``labels``."""
-    section = fields.section("labels")
-    if section is None:
-        return {}
-    labels: dict[str, str] = {}
-    for name, content in section.entries():
-        path = section.at(name)
-        if section.parsed(path, label_name, name, ""):
-            labels[name] = section.parsed(path, label_value, content, "")
-    return labels
+def read_labels(fields: Fields, key: str = "labels") -> dict[str, str]:
+    """Read labels of nodes, each with one value."""
+    return {
+        name: fields.parsed(path, label_value, content, "")
+        for path, name, content in fields.named(key)
+        if fields.parsed(path, label_name, name, "")
+    }
 
 
 def read_topology(fields: Fields) -> tuple[str, ...]:

@@ -17,14 +17,10 @@ Quota = dict[str, int]
 
 def read_quotas(fields: Fields) -> tuple[dict[str, Quota], Quota]:
     """Return user → quota, and the quota of all other users (``default``)."""
-    section = fields.section("quotas")
-    if section is None:
-        return {}, {}
     quotas: dict[str, Quota] = {}
-    for user, content in section.entries():
-        path = section.at(user)
+    for path, user, content in fields.named("quotas"):
         quota = Fields(content, path, fields.problems)
-        quotas[section.parsed(path, _user, user, user)] = resource_fields.read_quota(quota)
+        quotas[fields.parsed(path, _user, user, user)] = resource_fields.read_quota(quota)
         quota.done()
     default = quotas.pop(DEFAULT, {})
     return quotas, default
@@ -39,10 +35,7 @@ def _user(value: Any) -> str:
 
 def read_reserve(fields: Fields) -> Quota:
     """Return the amounts that a node reserves for the system, by resource."""
-    section = fields.section("reserve")
-    if section is None:
-        return {}
     parsers = (("cpu", quantities.cpu), ("memory", quantities.memory), ("disk", quantities.memory))
-    reserve = {name: section.read(name, parse, 0) for name, parse in parsers if section.has(name)}
-    section.done()
+    with fields.within("reserve") as section:
+        reserve = {name: section.read(name, parse, 0) for name, parse in parsers}
     return {name: amount for name, amount in reserve.items() if amount}

@@ -24,27 +24,22 @@ MAX_NAMES = 64
 
 def read_task(fields: Fields, not_custom: tuple[str, ...]) -> tuple[Resources, GpuNeed]:
     """Return the resources of one task, from ``resources``. ``not_custom``: keys that belong one level up."""
-    section = fields.section("resources")
-    if section is None:
-        return Resources(cpu=DEFAULT_TASK_CPU), ANY_GPU
-    gpu, need = _read_gpu(section)
-    resources = Resources(
-        cpu=section.read("cpu", quantities.cpu, DEFAULT_TASK_CPU),
-        memory=section.read("memory", quantities.memory, 0),
-        gpu=gpu,
-        disk=section.read("disk", quantities.memory, 0),
-        custom=tuple(sorted((name, count) for name, count in read_custom(section, not_custom).items() if count)),
-    )
-    section.done()
+    with fields.within("resources") as section:
+        gpu, need = _read_gpu(section)
+        resources = Resources(
+            cpu=section.read("cpu", quantities.cpu, DEFAULT_TASK_CPU),
+            memory=section.read("memory", quantities.memory, 0),
+            gpu=gpu,
+            disk=section.read("disk", quantities.memory, 0),
+            custom=tuple(sorted((name, count) for name, count in read_custom(section, not_custom).items() if count)),
+        )
     return resources, need
 
 
 def read_custom(section: Fields, not_custom: tuple[str, ...] = ()) -> dict[str, int]:
     """Return name → amount of the custom resources. A slip for a built-in resource stays an unknown key."""
     found: dict[str, int] = {}
-    under = section.section("custom")
-    for name, content in under.entries() if under is not None else ():
-        path = under.at(name) if under is not None else ""
+    for path, name, content in section.named("custom"):
         if section.parsed(path, _custom_name, name, ""):
             found[name] = section.parsed(path, quantities.amount, content, 0)
     known = section.known  # fixed before the loop: two custom names may resemble each other
@@ -81,13 +76,11 @@ def _read_gpu(section: Fields) -> tuple[int, GpuNeed]:
     """Read ``2``, ``0.25``, or ``{count: 2, model: A100, memory: ">=40GiB"}``."""
     if not isinstance(section.raw("gpu"), dict):
         return section.read("gpu", quantities.gpu, 0), ANY_GPU
-    inner = section.section("gpu")
-    assert inner is not None
-    count = inner.read("count", quantities.gpu, DEVICE)
-    need = GpuNeed(inner.read("model", values.text, None), inner.read("memory", quantities.at_least, 0))
-    if count == 0 and need != ANY_GPU:
-        inner.problems.add(inner.at("count"), "is 0, so `model` and `memory` match no device")
-    inner.done()
+    with section.within("gpu") as inner:
+        count = inner.read("count", quantities.gpu, DEVICE)
+        need = GpuNeed(inner.read("model", values.text, None), inner.read("memory", quantities.at_least, 0))
+        if count == 0 and need != ANY_GPU:
+            inner.problems.add(inner.at("count"), "is 0, so `model` and `memory` match no device")
     return count, need
 
 

@@ -61,10 +61,7 @@ def _read_name(section: Fields, notes: Notes) -> str:
 
 
 def _read_labels(section: Fields) -> dict[str, str]:
-    labels = section.section("labels")
-    if labels is None:
-        return {}
-    return {name: labels.parsed(labels.at(name), values.scalar_text, value, "") for name, value in labels.entries()}
+    return {name: section.parsed(path, values.scalar_text, value, "") for path, name, value in section.named("labels")}
 
 
 def _read_annotations(section: Fields, notes: Notes, known: Mapping[str, str]) -> dict[str, str]:

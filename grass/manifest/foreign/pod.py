@@ -14,7 +14,7 @@ from grass.manifest import containers, values
 from grass.manifest.fields import Fields
 from grass.manifest.foreign import pod_env, pod_needs, quantity
 from grass.manifest.foreign.notes import Notes, refuse
-from grass.manifest.placement import label_name, label_value
+from grass.manifest.placement import read_labels
 from grass.model.job import DEFAULT_GRACE, PLAIN_CONTAINER, Container, Ready
 from grass.model.resources import Resources
 
@@ -114,10 +114,8 @@ def read_template(fields: Fields, notes: Notes) -> Pod:
     if template is None:
         fields.problems.add(fields.at("template"), "is missing; its container is what the tasks run")
         return Pod()
-    metadata = template.section("metadata")
-    if metadata is not None:
+    with template.within("metadata") as metadata:
         notes.ignore(metadata, IGNORED_IN_METADATA)
-        metadata.done()
     spec = template.section("spec")
     template.done()
     if spec is None:
@@ -186,15 +184,7 @@ def _words(fields: Fields, key: str, env: Mapping[str, str]) -> tuple[str, ...] 
 
 
 def _read_selector(spec: Fields) -> dict[str, tuple[str, ...]]:
-    section = spec.section("nodeSelector")
-    if section is None:
-        return {}
-    found: dict[str, tuple[str, ...]] = {}
-    for name, content in section.entries():
-        path = section.at(name)
-        if section.parsed(path, label_name, name, ""):
-            found[name] = (section.parsed(path, label_value, content, ""),)
-    return found
+    return {name: (value,) for name, value in read_labels(spec, "nodeSelector").items()}
 
 
 def _read_security(fields: Fields, notes: Notes) -> str | None:

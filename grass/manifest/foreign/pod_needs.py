@@ -27,13 +27,10 @@ _NO_EMPTY_FOLDER = "ignored; the path lies in the container's own file system, w
 
 def read_resources(fields: Fields, notes: Notes) -> Resources:
     """Return what a task reserves: its limits, or without limits its requests. A missing resource reserves nothing."""
-    section = fields.section("resources")
-    if section is None:
-        return Resources()
-    limits, requests = _amounts(section.section("limits")), _amounts(section.section("requests"))
-    if section.has("claims"):
-        section.refuse("claims", "is not supported; ask for nvidia.com/gpu")
-    section.done()
+    with fields.within("resources") as section:
+        limits, requests = _amounts(section, "limits"), _amounts(section, "requests")
+        if section.has("claims"):
+            section.refuse("claims", "is not supported; ask for nvidia.com/gpu")
     for name in limits.keys() & requests.keys():
         if limits[name] != requests[name]:
             notes.add(f"{section.path}.requests", "differs from limits; a task reserves its limits")
@@ -41,13 +38,11 @@ def read_resources(fields: Fields, notes: Notes) -> Resources:
     return Resources(amounts.get("cpu", 0), amounts.get("memory", 0), amounts.get("gpu", 0), amounts.get("disk", 0))
 
 
-def _amounts(section: Fields | None) -> dict[str, int]:
-    if section is None:
-        return {}
-    found = {key: section.read(name, parse, 0) for name, (key, parse) in _RESOURCES.items() if section.has(name)}
-    for name, _ in section.others():
-        known = ", ".join(_RESOURCES)
-        section.refuse(name, f"is not supported; a task may ask for {known}")
+def _amounts(fields: Fields, kind: str) -> dict[str, int]:
+    with fields.within(kind) as section:
+        found = {name: section.read(key, parse, 0) for key, (name, parse) in _RESOURCES.items() if section.has(key)}
+        for key, _ in section.others():
+            section.refuse(key, f"is not supported; a task may ask for {', '.join(_RESOURCES)}")
     return found
 
 
