@@ -143,7 +143,3 @@ def _opened(content: dict[str, Any], key_id: str) -> OpenedRequest:  # Any: JSON
 def _is_time(value: object) -> bool:
     """Return whether the value is a number that a float can hold; JSON allows larger ones."""
     return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < _LARGEST_TIME
-
-
-def is_fresh(claims: Claims, now: float) -> bool:
-    return abs(claims.issued_at - now) <= FRESH_SECONDS

@@ -16,7 +16,7 @@ import docker
 from docker import errors
 
 from grass import clock
-from grass.errors import ConflictError, GrassError, InputError, NotFoundError, UnreachableError
+from grass.errors import ConflictError, InputError, NotFoundError, UnreachableError
 from node.runtime.docker.engine_json import Answer, Request
 from node.runtime.docker.streams import EngineStream
 
@@ -217,21 +217,6 @@ class Engine:
         with _translated():
             found: Answer = self._client.info()
             return found
-
-
-def answers(socket: str = SOCKET) -> bool:
-    """Return whether an engine answers."""
-    try:
-        EngineStream(socket, "/_ping").close()
-    except OSError:
-        return False
-    engine = Engine(socket)
-    try:
-        return bool(engine.facts())
-    except GrassError:
-        return False
-    finally:
-        engine.close()
 
 
 @contextmanager
