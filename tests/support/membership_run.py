@@ -10,11 +10,13 @@ from typing import Any
 
 from grass.api.task_token import job_secret
 from grass.wire.codec import builtins
+from grass.wire.keys import LaunchKey
 from grass.wire.membership import Member, Membership
 from node.runtime.process.client import ask
 from node.runtime.shepherd_messages import ListAttempts
 from tests.support.example_run import free_port
 from tests.support.node_run import NodeRun
+from tests.support.templates import document
 
 SECRET = job_secret("master", "j-1")
 
@@ -62,18 +64,10 @@ class MembershipRun(NodeRun):
         """Start attempts and have them listed in the membership, in the same change. Return their keys."""
         keys = [f"j-1/{component}.{index}/{attempt}" for index, attempt in attempts]
         listed = template.pop("listed", attempts)
-        body = {
-            "job_id": "j-1",
-            "job": "j",
-            "component": component,
-            "replicas": len(attempts),
-            "grace": 5.0,
-            "command": command,
-            "secret": SECRET,
-            **template,
-        }
+        key = LaunchKey("j-1", component)
+        body = document(key, size=len(attempts), grace=5.0, command=command, secret=SECRET, **template)
         change: dict[str, Any] = {
-            "launch": {f"j-1/{component}": body},
+            "launch": {str(key): body},
             "set": {key: {"seq": seq} for seq, key in enumerate(keys)},
         }
         if listed:

@@ -26,6 +26,7 @@ from grass.wire.reports import REPORT
 from grass.wire.task_events import Ended, Ready, Started, TaskEvent, TaskEvents, Waiting
 from tests.support.redis_server import RedisServer
 from tests.support.shepherd_run import ShepherdRun
+from tests.support.templates import document
 
 TOKEN = "secret-token"
 E = TypeVar("E", Started, Waiting, Ready, Ended)
@@ -116,15 +117,7 @@ class NodeRun:
         """Start attempts of one component; its name is in the keys."""
         ports = template.pop("ports", {})
         key = LaunchKey.parse(launch)
-        body = {
-            "job_id": key.job_id,
-            "job": key.job_id.rpartition("-")[0],
-            "component": key.component,
-            "replicas": len(keys),
-            "grace": 5.0,
-            "command": command,
-            **template,
-        }
+        body = document(key, size=len(keys), grace=5.0, command=command, **template)
         self.change(launch={launch: body}, set={key: {"ports": ports, "seq": seq} for seq, key in enumerate(keys)})
 
     def stop(self, *keys: str, grace: float = 5.0) -> None:
