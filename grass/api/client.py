@@ -320,7 +320,7 @@ class ApiClient(OperationCalls, ScheduleCalls, EventCalls, NodeCalls, UserCalls,
     def start_schedule(self, schedule: Document, *, cwd: str | Path | None = None) -> View:
         """Start a batch of jobs or a cron rule. Return its view, with ``warnings``. Raises ManifestError,
         ConflictError."""
-        from grass.manifest import parse_schedule
+        from grass.manifest.schedule import parse_schedule
 
         document, folder, source, _ = _load(schedule, cwd)
         name = parse_schedule(document, source=source).schedule.name

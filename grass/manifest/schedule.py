@@ -1,6 +1,6 @@
 """Parses a document into a schedule: a batch of job names that share components, or a cron rule with one job.
 
-Used by ``grass.manifest``.
+Used by ``grass.api`` and ``master.api``.
 """
 
 from __future__ import annotations

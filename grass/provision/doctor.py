@@ -112,22 +112,15 @@ def _redis() -> list[Finding]:
 
 
 def _home(base: Path) -> list[Finding]:
+    fix = "set GRASS_HOME to a folder that you can write to"
     if not base.exists():
         parent = _existing_parent(base)
         ready = os.access(parent, os.W_OK | os.X_OK)
         found = "`grass create` makes it" if ready else f"it cannot be made: {parent} is not writable for this user"
-        fix = "set GRASS_HOME to a folder that you can write to"
         return [Finding("GRASS_HOME", ready, f"{base} does not exist yet; {found}", fix)]
     there = base.stat()
     if there.st_uid != os.getuid():
-        return [
-            Finding(
-                "GRASS_HOME",
-                False,
-                f"{base} belongs to another user",
-                "set GRASS_HOME to a folder that you can write to",
-            )
-        ]
+        return [Finding("GRASS_HOME", False, f"{base} belongs to another user", fix)]
     if stat.S_IMODE(there.st_mode) & 0o077:
         return [Finding("GRASS_HOME", False, f"other users can read {base}", f"chmod 700 {base}")]
     return [Finding("GRASS_HOME", os.access(base, os.W_OK | os.X_OK), str(base), f"chmod 700 {base}")]

@@ -25,7 +25,7 @@ from msgspec import structs
 from grass import clock
 from grass.api.keyring import Role
 from grass.api.user_files import UserRecord, files_record
-from grass.config import ClusterConfig, Secrets
+from grass.config import ClusterConfig
 from grass.environment import ssh_original_command
 from grass.errors import GrassError, InputError, NotAllowedError, NotFoundError
 from grass.files import landlock, paths, rights, serve, share
@@ -279,11 +279,9 @@ def _check_image(config: ClusterConfig, user: str, name: str) -> None:
 
 
 def _store(config: ClusterConfig) -> Records:
-    from grass.store.connect import open_backend
-    from grass.store.keys import Keys
-    from grass.store.records import Records  # not every login needs the client of redis, and it takes long to load
+    from grass.store.records import open_records  # not every login needs the client of redis, and it takes long to load
 
-    return Records(open_backend(config, Secrets.load(config.home), "api"), Keys(config.key_prefix))
+    return open_records(config)
 
 
 def _make(folder: Path) -> None:

@@ -18,7 +18,6 @@ from grass.entropy import password
 from grass.errors import ConflictError, InputError, NotFoundError, UndecodableError
 from grass.manifest.local_settings import LocalSettings, RedisSettings
 from grass.model.amounts import show_cpu, show_memory
-from grass.model.policy import ClusterPolicy
 from grass.model.resources import Resources
 from grass.provision import machine, ports, runtime_folder
 from grass.store import embedded
@@ -63,7 +62,7 @@ def design(settings: LocalSettings, cluster_home: Path, before: ClusterConfig | 
         runtime_dir=str(runtime_folder.choose(cluster_home)),
         redis=redis,
         task_redis=tasks_redis,
-        master=replace(ruled(master, settings), api_port=api_port, own_node=node.name, nodes_on_client=True),
+        master=replace(master, **settings.policy(), api_port=api_port, own_node=node.name, nodes_on_client=True),
         node=replace(
             node,
             api_port=node_port,
@@ -92,11 +91,6 @@ def _task_redis(settings: LocalSettings, before: ClusterConfig | None, cluster_h
         )
     kept = before.task_redis if before else 0
     return settings.task_redis or kept or _free("127.0.0.1", cluster_home, settings, taken)
-
-
-def ruled(master: MasterConfig, settings: ClusterPolicy) -> MasterConfig:
-    """Apply the settings that are the same for every kind of cluster."""
-    return replace(master, **settings.policy())
 
 
 def _check_reserve(settings: LocalSettings, offered: Resources) -> None:

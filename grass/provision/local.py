@@ -58,23 +58,20 @@ class LocalProvisioner(CanCreate[LocalSettings], CanStart, CanRepair, CanRemoveN
         self._session = session
         self._repair = False
 
-    def create(self, settings: LocalSettings) -> Created:
-        return self._create(settings)
-
     def start(self) -> Created:
-        return self._create(None)
+        return self.create(None)
 
     def repair_at_start(self) -> None:
         self._repair = True
 
-    def _create(self, settings: LocalSettings | None) -> Created:
+    def create(self, settings: LocalSettings | None) -> Created:
         config = create(settings, home=self._session.home, progress=self._session.progress, repair=self._repair)
         return Created(config.name, config.mode, config.home, config.master.url)
 
     def delete(self, *, force: bool, packages: bool) -> Deleted:
         """Delete the cluster. ``force`` and ``packages`` have no effect: no other hosts, no installed packages."""
         delete(self._session.name, home=self._session.home, progress=self._session.progress)
-        return Deleted(self._session.name)
+        return Deleted()
 
     def status(self) -> ClusterStatus:
         config = _existing(self._session.name, self._session.home)
@@ -326,16 +323,6 @@ def _remove_tree(folder: Path) -> None:
     remove_tree(folder)
 
 
-def status(name: str, home: Path | None = None) -> list[DaemonState]:
-    """Return the states of supervisord and each daemon, even if parts of the cluster are down.
-
-    ``state`` is supervisord's word (RUNNING, EXITED, …). Without supervisord: ORPHANED for a process that runs
-    unsupervised (`grass create` takes it over), STOPPED for the others. ``start``: wall seconds, null when the daemon
-    does not run.
-    """
-    return _states(_existing(name, home or grass_home()))
-
-
 def _existing(name: str, base: Path) -> ClusterConfig:
     config = layout.existing(cluster_home(name, base)) if name in clusters(base) else None
     if config is None:
@@ -344,6 +331,11 @@ def _existing(name: str, base: Path) -> ClusterConfig:
 
 
 def _states(config: ClusterConfig) -> list[DaemonState]:
+    """Return the states of supervisord and each daemon, even if parts of the cluster are down.
+
+    Without supervisord: ORPHANED for a process that runs unsupervised (`grass create` takes it over), STOPPED for the
+    others.
+    """
     return _supervised(config) or _orphaned(config)
 
 

@@ -68,7 +68,6 @@ class Created:
 class Deleted:
     """Result of ``delete``. ``left``: hosts, or names of nodes, that still keep files of Grass, with the reason."""
 
-    name: str
     left: dict[str, str] = field(default_factory=dict)
 
 

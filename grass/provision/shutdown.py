@@ -9,13 +9,11 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from grass.config import ClusterConfig, Secrets
+from grass.config import ClusterConfig
 from grass.errors import UnreachableError
 from grass.provision import stopping
 from grass.provision.filelock import cluster_lock
-from grass.store.connect import open_backend
-from grass.store.keys import Keys
-from grass.store.records import Records
+from grass.store.records import open_records
 from grass.wire.schedule_record import ScheduleState
 
 
@@ -32,15 +30,12 @@ def main(path: str) -> None:
 
 def has_work(config: ClusterConfig) -> bool:
     """Return whether a job is active, or a schedule may start one, or the store cannot be reached now."""
-    backend = open_backend(config, Secrets.load(config.home), "api")
-    store = Records(backend, Keys(config.key_prefix))
+    store = open_records(config)
     try:
         scheduled = any(schedule.state is ScheduleState.ACTIVE for schedule in store.schedules())
         return scheduled or any(not state.ended for state in store.job_index.counts())
     except UnreachableError:
         return True
-    finally:
-        backend.close()
 
 
 if __name__ == "__main__":

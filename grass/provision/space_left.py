@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from grass.config import ClusterConfig, Secrets
+from grass.config import ClusterConfig
 from grass.errors import GrassError
 from grass.files.rsync import QUOTA
 from grass.lines import lines_of
@@ -65,11 +65,8 @@ class SpaceLeft:
 
 
 def _kept(config: ClusterConfig, user: str) -> Mapping[str, int]:
-    from grass.store.connect import open_backend
-    from grass.store.keys import Keys
-    from grass.store.records import Records  # as in ``files_command``: loading the client of redis takes long
+    from grass.store.records import open_records  # as in ``files_command``: loading the client of redis takes long
 
     with suppress(GrassError):
-        store = Records(open_backend(config, Secrets.load(config.home), "api"), Keys(config.key_prefix))
-        return store.kept_files().get(user, {})
+        return open_records(config).kept_files().get(user, {})
     return {}

@@ -17,7 +17,7 @@ from grass.supervision import processes
 
 
 def look(config: ClusterConfig, daemons: Sequence[DaemonState]) -> list[str]:
-    """Return the problems of a cluster. ``daemons``: as ``local.status`` returns them."""
+    """Return the problems of a cluster. ``daemons``: those of ``local``."""
     home = Path(config.home)
     supervised = any(one.name == SUPERVISOR and one.state == "RUNNING" for one in daemons)
     damage = redis_log.damage(config) if supervised and not redis_log.answers(config) else ""

@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, TypeVar
 
+from grass.config import ClusterConfig, Secrets
 from grass.model.job import Job
 from grass.store.backend import Backend, Entry
+from grass.store.connect import open_backend
 from grass.store.decoding import decoded, decoded_all, sound
 from grass.store.event_log import Event, event_of
 from grass.store.job_index import JobIndex, position
@@ -182,3 +184,8 @@ class Records:
     def _by_name(self, form: Form[T], key: str) -> list[T]:
         records = dict(sound(form, key, self._backend.hgetall(key).items()))
         return [records[name] for name in sorted(records)]
+
+
+def open_records(config: ClusterConfig) -> Records:
+    """Open the records for a program that reads some and ends."""
+    return Records(open_backend(config, Secrets.load(config.home), "api"), Keys(config.key_prefix))

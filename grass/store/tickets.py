@@ -8,28 +8,7 @@ from __future__ import annotations
 from grass.store.backend import Backend
 from grass.store.keys import Keys
 from grass.wire.codec import encode
-from grass.wire.tickets import (
-    CancelOperation,
-    CordonNode,
-    DeleteJob,
-    DeleteSchedule,
-    DrainNode,
-    HoldJob,
-    PauseSchedule,
-    RemoveNode,
-    StopJob,
-    StopSchedule,
-    StopTasks,
-    SuspendJob,
-    Ticket,
-)
-
-_FREEING = (
-    *(StopJob, StopTasks, DeleteJob, HoldJob, SuspendJob, CancelOperation),
-    *(StopSchedule, PauseSchedule, DeleteSchedule),
-    *(CordonNode, DrainNode, RemoveNode),
-)
-"""Tickets that end something, or give something back: what one needs when the disk is full."""
+from grass.wire.tickets import FREEING, Ticket
 
 
 class Tickets:
@@ -41,5 +20,5 @@ class Tickets:
 
     def ticket(self, ticket: Ticket) -> None:
         """File a ticket. It is durable when this returns. One that ends or frees something works on a full disk."""
-        urgent = isinstance(ticket, _FREEING)
+        urgent = isinstance(ticket, FREEING)
         self._backend.apply([("XADD", self._keys.tickets, 0, "body", encode(ticket))], urgent=urgent)

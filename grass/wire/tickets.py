@@ -282,6 +282,12 @@ AskedTicket = (
     | DrainNode
     | RemoveNode
 )
+FREEING = (
+    *(StopJob, StopTasks, DeleteJob, HoldJob, SuspendJob, CancelOperation),
+    *(StopSchedule, PauseSchedule, DeleteSchedule),
+    *(CordonNode, DrainNode, RemoveNode),
+)
+"""Tickets that end something, or give something back: what one needs when the disk is full."""
 Ticket = StartJob | AskedTicket | PlanJob | SuspectNode | KeptFiles
 
 TICKET: Form[Ticket] = Form(Ticket)

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
 from grass.errors import InputError, ManifestError, Problem, UndecodableError
-from grass.manifest import ParsedJob, ParsedSchedule, maro, parse_job, parse_schedule, values
+from grass.manifest import ParsedJob, maro, parse_job, values
 from grass.manifest.document import show_text
+from grass.manifest.schedule import ParsedSchedule, parse_schedule
 from grass.model.job import Job
 from grass.model.names import is_run_of
 from grass.model.process_settings import is_setting

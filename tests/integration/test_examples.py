@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from grass.document_file import load_document
-from grass.manifest import parse_job, parse_schedule
+from grass.manifest import parse_job
+from grass.manifest.schedule import parse_schedule
 from tests.support.example_run import EXAMPLES, ExampleRun
 
 WORKERS = 4

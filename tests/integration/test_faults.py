@@ -19,6 +19,7 @@ from grass.api.client import ApiClient
 from grass.model.daemons import DAEMONS, REDIS
 from grass.provision import local
 from tests.support.examples import chosen
+from tests.support.local_cluster import daemon_states
 from tests.support.needs import require
 
 TASKS = chosen(200)
@@ -36,7 +37,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 def pid_of(home: Path, daemon: str) -> int | None:
-    [entry] = [entry for entry in local.status("local", home=home) if entry.name == daemon]
+    [entry] = [entry for entry in daemon_states("local", home) if entry.name == daemon]
     return entry.pid if entry.state == "RUNNING" else None
 
 

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from grass.api.client import ApiClient
-from grass.manifest import parse_settings, read_document
+from grass.manifest import read_document
 from grass.manifest.local_settings import LocalSettings
+from grass.manifest.settings import parse_settings
 from tests.support.example_run import free_port
 from tests.support.frameworks import maro_folder
 from tests.support.local_cluster import LocalCluster

@@ -19,7 +19,7 @@ from grass.manifest.local_settings import LocalSettings, PortSettings
 from grass.model.daemons import SUPERVISOR
 from grass.provision import daemons, local
 from grass.store.connect import open_backend
-from tests.support.local_cluster import LocalCluster
+from tests.support.local_cluster import LocalCluster, daemon_states
 from tests.support.processes import alive
 
 
@@ -48,21 +48,21 @@ def sleeper(cluster: LocalCluster, tmp_path: Path) -> Iterator[int]:
 
 def test_a_new_cluster_is_ready_and_all_its_daemons_run(cluster: LocalCluster, began: float) -> None:
     assert cluster.states() == dict.fromkeys((SUPERVISOR, *daemons.names(cluster.config)), "RUNNING")
-    for entry in local.status("local", cluster.home):
+    for entry in daemon_states("local", cluster.home):
         assert entry.pid and entry.start and began - 1 < entry.start < time.time() + 1
     with cluster.client() as client:
         assert [node.state for node in client.nodes()] == ["READY"]
 
 
 def test_creating_what_runs_already_is_refused_and_changes_nothing(cluster: LocalCluster) -> None:
-    before = {entry.name: entry.pid for entry in local.status("local", cluster.home)}
+    before = {entry.name: entry.pid for entry in daemon_states("local", cluster.home)}
     with pytest.raises(ConflictError, match="cluster local exists and runs; `grass delete local` ends it"):
         cluster.create()
-    assert {entry.name: entry.pid for entry in local.status("local", cluster.home)} == before
+    assert {entry.name: entry.pid for entry in daemon_states("local", cluster.home)} == before
 
 
 def test_creating_what_runs_already_replaces_lost_and_damaged_files_of_the_client(cluster: LocalCluster) -> None:
-    before = {entry.name: entry.pid for entry in local.status("local", cluster.home)}
+    before = {entry.name: entry.pid for entry in daemon_states("local", cluster.home)}
     files = Path(cluster.config.home) / "client"
     (files / "session.json").unlink(missing_ok=True)
     (files / "user.pem").unlink()
@@ -76,7 +76,7 @@ def test_creating_what_runs_already_replaces_lost_and_damaged_files_of_the_clien
         with cluster.client() as client:
             assert [node.state for node in client.nodes()] == ["READY"], name
         assert (files / name).stat().st_mode & 0o777 == 0o600
-    assert {entry.name: entry.pid for entry in local.status("local", cluster.home)} == before
+    assert {entry.name: entry.pid for entry in daemon_states("local", cluster.home)} == before
 
 
 def test_deleting_what_does_not_exist_names_what_does(cluster: LocalCluster) -> None:

@@ -19,11 +19,11 @@ from grass.cli.exits import Exit
 from grass.config import Secrets
 from grass.errors import ConflictError, UnreachableError
 from grass.model.daemons import SUPERVISOR
-from grass.provision import local, ports, readiness, stopping
+from grass.provision import ports, readiness, stopping
 from grass.supervision import processes
 from grass.supervision.apart import request_shutdown
 from grass.supervision.supervisor import Supervisor
-from tests.support.local_cluster import LocalCluster
+from tests.support.local_cluster import LocalCluster, daemon_states
 from tests.support.processes import alive
 from tests.support.waiting import wait_until
 
@@ -65,7 +65,7 @@ def pid_of(cluster: LocalCluster, name: str) -> int:
 
 def answering(cluster: LocalCluster, *old: int) -> int | None:
     """Return the pid that a new supervisord answers with. The one that is found in /proc may be of its launcher."""
-    first = local.status(cluster.settings.name, cluster.home)[0]
+    first = daemon_states(cluster.settings.name, cluster.home)[0]
     return first.pid if first.state == "RUNNING" and first.pid not in old else None
 
 

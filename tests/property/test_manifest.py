@@ -13,10 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grass.errors import ManifestError
-from grass.manifest import parse_job, parse_schedule, parse_settings, read_document, yaml_text
+from grass.manifest import parse_job, read_document, yaml_text
 from grass.manifest.document import read_documents
 from grass.manifest.foreign.dialects import is_scale, parse_scale
 from grass.manifest.native_writer import job_document
+from grass.manifest.schedule import parse_schedule
+from grass.manifest.settings import parse_settings
 from grass.model.matrix import combination, combinations
 from grass.model.schedule import Schedule
 from grass.wire import codec

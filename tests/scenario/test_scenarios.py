@@ -39,7 +39,8 @@ from typing import Any
 import pytest
 import yaml
 
-from grass.manifest import parse_job, parse_schedule
+from grass.manifest import parse_job
+from grass.manifest.schedule import parse_schedule
 from grass.model.lifecycle import JobState, TaskState
 from grass.wire.tickets import StartSchedule, StopSchedule
 from tests.support.said import report, ticket

@@ -6,7 +6,7 @@ import os
 import shutil
 import signal
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import cycle
@@ -18,7 +18,10 @@ from grass.api.user_files import register_user
 from grass.config import ClusterConfig
 from grass.errors import ConflictError
 from grass.manifest.local_settings import LocalSettings
+from grass.model.daemons import DaemonState
 from grass.provision import layout, local
+from grass.provision.local import LocalProvisioner
+from grass.provision.provisioner import Session
 from grass.provision.readiness import NotReadyError
 from grass.supervision import processes
 from tests.support.rsa_keys import public_jwk, write_key
@@ -26,6 +29,11 @@ from tests.support.waiting import wait_until
 
 _PAIRS = cycle(range(3))
 """Clusters that are there together have different keys."""
+
+
+def daemon_states(name: str, home: Path) -> Sequence[DaemonState]:
+    """What `grass status` shows of the cluster's daemons."""
+    return LocalProvisioner(Session(name, home, lambda _: None)).status().daemons
 
 
 @dataclass
@@ -109,11 +117,11 @@ class LocalCluster:
             return int(client.tasks("sleeper")[0]["pid"])
 
     def states(self) -> dict[str, str]:
-        return {entry.name: entry.state for entry in local.status(self.settings.name, self.home)}
+        return {entry.name: entry.state for entry in daemon_states(self.settings.name, self.home)}
 
     def pid(self, daemon: str) -> int | None:
         """Return the pid of supervisord or a daemon, while the process runs."""
-        [entry] = [entry for entry in local.status(self.settings.name, self.home) if entry.name == daemon]
+        [entry] = [entry for entry in daemon_states(self.settings.name, self.home) if entry.name == daemon]
         return entry.pid if entry.state in ("RUNNING", "ORPHANED") else None
 
     def restart(self, daemon: str) -> None:

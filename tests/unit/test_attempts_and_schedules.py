@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from grass.errors import ManifestError
-from grass.manifest import parse_schedule
+from grass.manifest.schedule import parse_schedule
 from grass.model.job import Component, Job, Restart, RestartOn
 from grass.model.resources import Resources
 from grass.wire.attempt_record import ATTEMPTS_KEPT, LEAST_KEPT, AttemptRecord, expired_attempt, field_of

@@ -12,8 +12,9 @@ import pytest
 
 from grass import Client
 from grass.cli.main import grass
-from grass.manifest import parse_job, parse_schedule, read_document
+from grass.manifest import parse_job, read_document
 from grass.manifest.join_file import parse_join
+from grass.manifest.schedule import parse_schedule
 from grass.manifest.settings import parse_settings
 from grass.manifest.shell import with_shell
 

@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from grass.errors import ManifestError
-from grass.manifest import parse_job, parse_schedule, parse_settings
+from grass.manifest import parse_job
 from grass.manifest.bounds import MAX_KEYS
 from grass.manifest.fields import MAX_GUESSES
+from grass.manifest.schedule import parse_schedule
+from grass.manifest.settings import parse_settings
 
 SECONDS = 2.0
 """Of processor time. Without the bounds, each of these documents took from 30 to 140 seconds."""

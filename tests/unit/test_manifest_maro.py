@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from grass.errors import ManifestError
-from grass.manifest import parse_job, parse_schedule, read_document
+from grass.manifest import parse_job, read_document
+from grass.manifest.schedule import parse_schedule
 from grass.model.job import Component, Job, Policy
 from grass.model.resources import Resources
 from grass.model.schedule import ScheduleKind

@@ -8,8 +8,9 @@ import pytest
 from apscheduler.triggers.cron import CronTrigger
 
 from grass.errors import ManifestError
-from grass.manifest import parse_schedule, read_document
+from grass.manifest import read_document
 from grass.manifest.cron import rule
+from grass.manifest.schedule import parse_schedule
 from grass.model.schedule import Missed, Overlap, Schedule, ScheduleKind
 from grass.wire import codec
 

@@ -12,9 +12,9 @@ from grass.cli.exits import Exit
 from grass.cli.main import execute
 from grass.config import MasterConfig
 from grass.errors import ManifestError
-from grass.manifest import parse_settings, read_document
+from grass.manifest import read_document
 from grass.manifest.local_settings import LocalSettings, OfferedResources, PortSettings, RedisSettings
-from grass.provision.layout import ruled
+from grass.manifest.settings import parse_settings
 from master.agent.step import Limits
 
 MARO_PROCESS = """
@@ -52,7 +52,7 @@ def test_every_setting_of_the_policy_reaches_the_master_agent() -> None:
     said |= {"keep_days": 3.0, "silent_after": 5.0, "lost_after": 60.0, "usage_half_life": 86_400.0}
     document = {name: value for name, value in said.items() if name != "usage_half_life"}
     settings = parse_settings({"mode": "local", "quotas": {"ann": {"cpu": 2}, "default": {"gpu": 1}}, **document})
-    config = MasterConfig(**json.loads(json.dumps(asdict(ruled(MasterConfig(api_port=1), settings)))))
+    config = MasterConfig(**json.loads(json.dumps(asdict(MasterConfig(**settings.policy(), api_port=1)))))
     quotas = {"quotas": {"ann": {"cpu": 2000}}, "default_quota": {"gpu": 1000}}
     assert Limits(**config.policy()).policy() == {**said, **quotas, "notify": None, "metrics": None}
 

@@ -8,8 +8,9 @@ import pytest
 
 from grass.config import ClusterConfig
 from grass.errors import InputError, ManifestError
-from grass.manifest import parse_settings, read_document
+from grass.manifest import read_document
 from grass.manifest.local_settings import LocalSettings, OfferedResources
+from grass.manifest.settings import parse_settings
 from grass.provision import layout
 
 

@@ -10,11 +10,13 @@ import pytest
 
 from grass.cli import templates
 from grass.errors import NotFoundError
-from grass.manifest import parse_job, parse_schedule, parse_settings, read_document
+from grass.manifest import parse_job, read_document
 from grass.manifest.fields import Fields, Problems
 from grass.manifest.job import read_job
 from grass.manifest.local_settings import LocalSettings
 from grass.manifest.on_premises import OnPremisesSettings
+from grass.manifest.schedule import parse_schedule
+from grass.manifest.settings import parse_settings
 from grass.model.job import Policy
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"

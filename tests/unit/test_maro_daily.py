@@ -11,8 +11,9 @@ from grass.cli.exits import Exit
 from grass.cli.main import execute
 from grass.config import ClusterConfig
 from grass.errors import InputError, ManifestError
-from grass.manifest import parse_job, parse_settings
+from grass.manifest import parse_job
 from grass.manifest.native_writer import job_document
+from grass.manifest.settings import parse_settings
 from grass.model.job import Mount
 from node.runtime.docker import share
 from node.runtime.protocol import Launch

@@ -15,7 +15,7 @@ import pytest
 
 from grass.api.metrics_tls import load_context
 from grass.errors import ManifestError
-from grass.manifest import parse_settings
+from grass.manifest.settings import parse_settings
 from grass.model.metrics import MetricsListen
 from master.api.metrics_tls import AT_ONCE, MetricsServer
 from tests.support.certificates import NOW, Authority

@@ -19,7 +19,8 @@ from msgspec.structs import replace as replace_struct
 
 from grass.config import ClusterConfig, MasterConfig
 from grass.errors import ManifestError
-from grass.manifest import parse_job, parse_settings
+from grass.manifest import parse_job
+from grass.manifest.settings import parse_settings
 from grass.model.job import Component, Job
 from grass.model.lifecycle import JobState
 from grass.model.notify import Notify, OnEnd

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from grass.errors import ManifestError
-from grass.manifest import parse_settings, read_document
+from grass.manifest import read_document
 from grass.manifest.on_premises import ApiWay, Become, Collector, Login, OnPremisesSettings, spelled_host
+from grass.manifest.settings import parse_settings
 from grass.manifest.values import Wrong
 from grass.model.runtime import RuntimeName
 

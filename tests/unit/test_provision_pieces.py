@@ -27,6 +27,7 @@ from grass.provision.doctor import doctor
 from grass.provision.filelock import cluster_lock
 from grass.supervision import processes
 from grass.supervision.supervisor_watch import wait_until_gone
+from tests.support.local_cluster import daemon_states
 from tests.support.needs import require_root
 
 
@@ -361,7 +362,7 @@ def test_deleting_something_that_is_no_clusters_name_touches_nothing(tmp_path: P
     with pytest.raises(NotFoundError):
         local.delete(name, home=tmp_path, progress=lambda _: None)
     with pytest.raises(NotFoundError):
-        local.status(name, tmp_path)
+        daemon_states(name, tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["clusters", "precious"]
 
 

@@ -12,10 +12,11 @@ import pytest
 
 from grass.config import ClusterConfig, NodeConfig
 from grass.errors import InputError, ManifestError
-from grass.manifest import parse_settings, read_document
+from grass.manifest import read_document
 from grass.manifest.isolation import IsolationSettings
 from grass.manifest.join_file import Offer
 from grass.manifest.on_premises import OnPremisesSettings
+from grass.manifest.settings import parse_settings
 from grass.model.isolation import UIDS, ContainerRights, ContainerUser, Isolation, UidRange, uid_range_problem
 from grass.model.reasons import ReasonCode
 from grass.model.runtime import RuntimeName

@@ -46,7 +46,7 @@ def delete(session: Session, *, force: bool, packages: bool) -> Deleted:
         # without machines: an interrupted call left only the folder to remove
         left = _delete_hosts(session, machines, force, packages) if machines is not None else {}
         remove_tree(session.folder)
-    return Deleted(session.name, left)
+    return Deleted(left)
 
 
 def _delete_hosts(session: Session, machines: Machines, force: bool, packages: bool) -> dict[str, str]:

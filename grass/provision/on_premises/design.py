@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from grass.config import ClusterConfig, FilesConfig, MasterConfig, NodeConfig, RedisConfig, SambaConfig
 from grass.errors import ConflictError, InputError
@@ -13,7 +13,6 @@ from grass.model.amounts import show_memory
 from grass.model.daemons import COLLECTOR, MASTER_DAEMONS, REDIS, TASK_REDIS
 from grass.model.isolation import Isolation, UidRange
 from grass.network_address import host_and_port, network_address, wildcard
-from grass.provision.layout import ruled
 from grass.provision.on_premises.facts import REGISTRY, THERE, Facts, Listener, Python
 from grass.provision.on_premises.requirements import Target
 from grass.store.embedded import OLDEST
@@ -205,7 +204,7 @@ def _config(settings: OnPremisesSettings, facts: Facts, peer: str, host_key: str
             tls=_kept_server(facts) is None,
         ),
         tls=True,
-        master=replace(ruled(MasterConfig(), settings), api_host=bind, api_port=settings.api_port),
+        master=MasterConfig(**settings.policy(), api_host=bind, api_port=settings.api_port),
         node=NodeConfig(
             name="",
             address=address,
