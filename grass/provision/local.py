@@ -24,6 +24,7 @@ from grass.provision import daemons, layout, machine, readiness, redis_log, runt
 from grass.provision.filelock import cluster_lock
 from grass.provision.local_findings import local_findings
 from grass.provision.provisioner import (
+    CanAddNodes,
     CanCreate,
     CanLogIn,
     CanPlan,
@@ -90,7 +91,7 @@ class LocalProvisioner(CanCreate[LocalSettings], CanStart, CanRepair, CanRemoveN
         here = f"cluster {self._session.name} is on this machine only"
         if capability is CanLogIn:
             return f"{here}; open a shell here instead"
-        return f"{here}; nodes join a cluster of mode {ON_PREMISES}"
+        return f"{here}; nodes join a cluster of mode {ON_PREMISES}" if capability is CanAddNodes else here
 
 
 def create(

@@ -99,7 +99,7 @@ class OnPremisesProvisioner(
     def refusal(self, capability: object) -> str:
         if capability is CanRepair:
             return "--repair is for a cluster on this machine; for a host see docs/guide/faults.md"
-        return f"cluster {self._session.name} is on several hosts; name its settings file"
+        return f"cluster {self._session.name} is on several hosts; repeat `grass create FILE`"
 
     def _url(self) -> str:
         try:
