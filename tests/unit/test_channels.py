@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from grass.errors import ConflictError, NotFoundError
-from node.api.channels import Channels, Owner
+from node.api.channels import Channel, Channels, Owner
 
 ANN = Owner("ann", "j-01234567", "w.0")
 
@@ -81,3 +81,46 @@ def test_all_of_a_user_end_and_nothing_of_others(opened: Channels[Owner, Thing])
     kept = opened.add(ANN._replace(user="bob"), others)
     opened.cancel(lambda owner: owner.user == "ann")
     assert (mine.ended, others.ended) == (1, 0) and opened.has(kept)
+
+
+class Kept(Channel[str]):
+    """A channel whose output the test puts in."""
+
+    def __init__(self, counts_bytes: bool) -> None:
+        super().__init__(60.0, poll=0.0)
+        self.COUNTS_BYTES = counts_bytes  # type: ignore[misc]
+        for source, data in (("a", b"abcd"), ("b", None), ("a", b"ef")):
+            self._put(source, data)
+
+    def _put(self, source: str, data: bytes | None) -> None:
+        with self._changed:
+            super()._put(source, data)
+
+    def _move(self) -> bool:
+        return False
+
+    def _release(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("counts_bytes", "after", "pieces", "following"),
+    [
+        (True, 0, [("a", b"abcd"), ("b", None), ("a", b"ef")], 6),
+        (True, 3, [("a", b"d"), ("b", None), ("a", b"ef")], 6),
+        (True, 5, [("a", b"f")], 6),
+        (True, 9, [], 6),
+        (False, 1, [("b", None), ("a", b"ef")], 3),
+        (False, 2, [("a", b"ef")], 3),
+        (False, 3, [], 3),
+    ],
+)
+def test_output_that_was_received_is_dropped_and_the_rest_comes_again(
+    counts_bytes: bool, after: int, pieces: list[tuple[str, bytes | None]], following: int
+) -> None:
+    channel = Kept(counts_bytes)
+    for _ in range(2):
+        assert channel.take(after) == (pieces, following, False)
+    assert channel._waiting == sum(len(data or b"") for _, data in pieces)
+    channel._put("b", b"gh")
+    assert channel.take(following)[0] == [("b", b"gh")]
