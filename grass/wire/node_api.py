@@ -22,7 +22,7 @@ from grass.wire.codec import Form
 Asked = TypeVar("Asked", bound=msgspec.Struct)
 Answered = TypeVar("Answered", bound=msgspec.Struct)
 Given = TypeVar("Given", bound=msgspec.Struct)
-User = Annotated[str, Meta(pattern=f"^{USER}$")]
+User = Annotated[str, Meta(pattern=rf"^{USER}\Z")]
 
 
 class NodeStatus(msgspec.Struct, frozen=True):

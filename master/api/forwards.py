@@ -6,6 +6,7 @@ A forward is named ``NODE:ID``, as sessions of commands are. It belongs to one a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from grass.errors import ConflictError, InputError, NotFoundError
@@ -44,7 +45,7 @@ def start(call: Call, job: str) -> Reply:
 
 def close_connection(call: Call, job: str, forward: str, connection: str) -> NoContent:
     opened = _opened(call, job, forward)
-    if not (connection.isascii() and connection.isdecimal()):
+    if not re.fullmatch(r"[0-9]{1,18}", connection):
         raise InputError(f"connection: must be a number, got {connection!r}")
     return ask(call, opened, CLOSE_CONNECTION, NOTHING, number=str(int(connection)))
 

@@ -157,8 +157,9 @@ def test_a_name_that_names_nothing_is_refused_by_the_word_for_it(site: Site) -> 
     ):
         with pytest.raises(NotFoundError, match=message):
             site.call("ann", "DELETE", path)
-    with pytest.raises(InputError, match="connection: must be a number, got 'x'"):
-        site.call("ann", "DELETE", "forward/local:abcdefgh/connections/x")
+    for connection in ("x", "-1", "9" * 5000):
+        with pytest.raises(InputError, match=f"connection: must be a number, got '{connection}'"):
+            site.call("ann", "DELETE", f"forward/local:abcdefgh/connections/{connection}")
     with pytest.raises(ConflictError, match=r"task j\.w\.0: not running \(PENDING\)"):
         site.client.execute("j", "w.0", ["true"])
 

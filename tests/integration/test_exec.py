@@ -144,7 +144,7 @@ def test_no_other_user_and_no_other_job_reaches_a_session_or_a_forward_by_its_na
             wait_until(lambda u=user, j=job: states(users[u], j) == {"RUNNING"}, 20, f"{job}")  # type: ignore[misc]
         live = users["uma"].execute("of-uma", "w.0", ["cat"])
         forwarding = users["uma"].forward("of-uma", "w")
-        session, forward = (each._path.rpartition("/")[2] for each in (live, forwarding))
+        session, forward = live.opened.id, forwarding._channel.opened.id
         piece, data = {"data": "eA==", "end": True}, {"connection": 1, "at": 0, "data": "eA==", "end": False}
         for caller, job, task in (
             (users["ute"], "of-ute", "w.0"),

@@ -177,6 +177,7 @@ def test_every_message_comes_back_as_it_was_sent(form: codec.Form[Any], value: o
         (TASK_RECORD, '["AWAY"]', "[0]: Invalid enum value 'AWAY'"),
         (node_api.FORWARD.open.asked, '{"key":"j-1/a.0/1","port":65536,"user":"ann"}', "port: Expected int <= 65535"),
         (node_api.EXEC.open.asked, '{"key":"j-1/a.0/1","argv":["x"]}', "missing required field user"),
+        (node_api.EXEC.open.asked, '{"key":"j-1/a.0/1","argv":["x"],"user":"ann\\n"}', "user: Expected str matching"),
         (node_api.EXEC.input.asked, '{"data":"%"}', "data: Invalid base64"),
         (node_api.FORWARD.input.asked, '{"connection":1,"at":-1,"data":""}', "at: Expected int >= 0"),
         (node_api.SIGNAL.asked, '{"signal":"KILL"}', "signal: Invalid enum value 'KILL'"),
