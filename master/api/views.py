@@ -76,12 +76,27 @@ def operation_view(record: OperationRecord, warnings: tuple[str, ...] | UnsetTyp
 
 
 def node_view(record: NodeRecord) -> NodeView:
-    same = {name: getattr(record, name) for name in NodeView.__struct_fields__ if name not in _CONVERTED}
-    quarantine = {str(device): why for device, why in record.quarantine.items()}
-    return NodeView(**same, resources=_resources(record.resources), free=_resources(record.free), quarantine=quarantine)
-
-
-_CONVERTED = ("resources", "free", "quarantine")
+    return NodeView(
+        name=record.name,
+        state=record.state,
+        reason=record.reason,
+        address=record.address,
+        resources=_resources(record.resources),
+        free=_resources(record.free),
+        tasks=record.tasks,
+        usage=record.usage,
+        version=record.version,
+        seen=record.seen,
+        gpus=record.gpus,
+        labels=record.labels,
+        path=record.path,
+        runtimes=record.runtimes,
+        programs=record.programs,
+        versions=record.versions,
+        conditions=record.conditions,
+        cordoned=record.cordoned,
+        quarantine={str(device): why for device, why in record.quarantine.items()},
+    )
 
 
 def _resources(amounts: Resources) -> ResourcesView:

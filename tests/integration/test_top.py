@@ -166,7 +166,7 @@ def test_the_disks_of_the_master_are_looked_at(grass: Grass) -> None:
     with ApiClient(home=grass.home) as client:
         Pages(client, news).look_at_disks()
         [*disks] = news.get(timeout=20).of
-    assert disks and all(0 < disk["free"] <= disk["total"] and disk["holds"] for disk in disks)
+    assert disks and all(0 < disk.free <= disk.total and disk.holds for disk in disks)
 
 
 def test_scripts_get_it_once_and_a_pipe_is_no_terminal(grass: Grass) -> None:
