@@ -36,22 +36,23 @@ if TYPE_CHECKING:
     from grass.own_figures import report
     from grass.peer_file import Peer, peers
     from grass.wire.event_views import EventView
+    from grass.wire.job_views import AttemptView, JobView, OperationView, TaskView
     from grass.wire.node_views import NodeView
-    from grass.wire.views import AttemptView, JobView, OperationView, ScheduleView, TaskView
+    from grass.wire.views import ScheduleView
 
 _HOMES = {
-    "AttemptView": "grass.wire.views",
+    "AttemptView": "grass.wire.job_views",
     "Client": "grass.api.typed_client",
     "EventView": "grass.wire.event_views",
     "Executor": "grass.api.executor",
     "Job": "grass.api.job",
-    "JobView": "grass.wire.views",
+    "JobView": "grass.wire.job_views",
     "LogLine": "grass.api.client_views",
     "NodeView": "grass.wire.node_views",
-    "OperationView": "grass.wire.views",
+    "OperationView": "grass.wire.job_views",
     "Peer": "grass.peer_file",
     "ScheduleView": "grass.wire.views",
-    "TaskView": "grass.wire.views",
+    "TaskView": "grass.wire.job_views",
     "peers": "grass.peer_file",
     "report": "grass.own_figures",
 }

@@ -12,7 +12,8 @@ from grass.errors import TaskDiedError
 from grass.model.lifecycle import JobState
 
 if TYPE_CHECKING:
-    from grass.api.client import ApiClient, View
+    from grass.api.client import ApiClient
+    from grass.wire.job_views import JobView, TaskView
 
 COMPONENT = "main"
 """The component of such a job. Its tasks are in the order of the packed tasks."""
@@ -44,18 +45,18 @@ class CallJob:
             lost = any(not future.done() for future in self._futures.values())
             if lost:
                 self._fail_lost(ended)
-            if ended["state"] == JobState.SUCCEEDED and not self._keep and not lost:
+            if ended.state is JobState.SUCCEEDED and not self._keep and not lost:
                 self._client.delete(self.id)
         except Exception as error:  # noqa: BLE001 nobody else would tell those who wait
             fail(self._futures.values(), error)
 
     def _lines(self) -> Iterator[str]:
         for record in self._client.logs(self.id, follow=True, stream="stdout"):
-            yield record["text"]
+            yield record.text
 
-    def _fail_lost(self, job: View) -> None:
+    def _fail_lost(self, job: JobView) -> None:
         """Fail the calls without a result. A task runs its calls in order: the first of them is the one that it ran."""
-        views = {view["task"]: view for view in self._client.tasks(self.id, COMPONENT)}
+        views = {view.task: view for view in self._client.tasks(self.id, COMPONENT)}
         for index, task in enumerate(self._tasks):
             name = f"{COMPONENT}.{index}"
             why = _reason(views.get(name, job))
@@ -67,8 +68,8 @@ class CallJob:
                     what = "ended before it ran this call"
 
 
-def _reason(view: View) -> str:
-    return str(view["reason"]["message"] if view["reason"] else view["state"])
+def _reason(view: JobView | TaskView) -> str:
+    return view.reason.message if view.reason else view.state.value
 
 
 def settle(future: Future[Any], outcome: Outcome) -> None:

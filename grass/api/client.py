@@ -1,4 +1,4 @@
-"""The calls of a cluster's API as plain data: the views of ``grass.wire.views`` as dicts.
+"""The calls of a cluster's API. They return the views of ``grass.wire``: frozen structs.
 
 Used by the CLI and the dashboard, which pass them on as JSON, and by ``typed_client``, which is ``grass.Client``. It
 sends requests and repeats them; it decides nothing.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from grass import clock, environment
 from grass.api.event_calls import EventCalls
@@ -19,14 +19,9 @@ from grass.api.keyring import load_client
 from grass.api.node_calls import NodeCalls
 from grass.api.operation_calls import OperationCalls
 from grass.api.patience import TIMEOUT
-from grass.api.requests import PLAIN, after_ctrl_c, path_of
+from grass.api.requests import after_ctrl_c, path_of
 from grass.api.schedule_calls import ScheduleCalls
-from grass.api.streams import (
-    LogQuery,
-    read_log_batches,
-    read_logs,
-    wait_for_job,
-)
+from grass.api.streams import wait_for_job
 from grass.api.task_calls import TaskCalls
 from grass.api.transport import Transport, View
 from grass.api.user_calls import UserCalls
@@ -36,7 +31,14 @@ from grass.mode_file import is_on_this_machine
 from grass.model.key_text import task_parts
 from grass.model.lifecycle import TaskState
 from grass.model.names import is_name
-from grass.wire.codec import builtins
+from grass.wire.codec import Form, builtins
+
+if TYPE_CHECKING:
+    from grass.api.client_views import LogLine
+    from grass.wire.job_views import AttemptView, JobFileView, JobsView, JobView, StartedView, TaskView, WhyView
+    from grass.wire.views import JobDetails, PlanView, ScheduleView
+
+T = TypeVar("T")
 
 if TYPE_CHECKING:
     from grass.wire.status_views import StatusView
@@ -101,7 +103,7 @@ class ApiClient(OperationCalls, ScheduleCalls, EventCalls, NodeCalls, UserCalls,
         cwd: str | Path | None = None,
         env: Mapping[str, str] | None = None,
         file: tuple[str, str] | None = None,
-    ) -> View:
+    ) -> StartedView:
         """Start a job and return its name, id and warnings. The job is durable when this returns.
 
         Its tasks run in ``cwd``, by default the file's folder, or the current one for a mapping. ``strict``: refuse
@@ -111,6 +113,7 @@ class ApiClient(OperationCalls, ScheduleCalls, EventCalls, NodeCalls, UserCalls,
         the job, if it may run.
         """
         from grass.wire.job_file import pack
+        from grass.wire.job_views import STARTED
 
         document, folder, source, text = _load(job, cwd, env)
         file = file if text is None else (Path(source).name, text)
@@ -126,7 +129,7 @@ class ApiClient(OperationCalls, ScheduleCalls, EventCalls, NodeCalls, UserCalls,
             "file": builtins(pack(*file)) if file else None,
         }
         with after_ctrl_c(SubmissionInterrupted(new_id)):
-            return self._submit("/v1/jobs", body, source)
+            return self._submit("/v1/jobs", body, source, STARTED)
 
     def check_programs(self, document: Mapping[str, object], folder: str | Path, source: str) -> None:
         """Look at the programs of a job if its tasks run on this machine. Raises ManifestError."""
@@ -135,14 +138,15 @@ class ApiClient(OperationCalls, ScheduleCalls, EventCalls, NodeCalls, UserCalls,
 
             check_programs(document, _absolute(folder), environment.variables(), source)
 
-    def plan(self, job: Document) -> View:
+    def plan(self, job: Document) -> PlanView:
         """Return where a job would run if it were started now. Changes nothing. Raises ManifestError."""
         from grass.manifest import parse_job
+        from grass.wire.views import PLAN
 
         document, _, source, _ = _load(job, None)
         parse_job(document, source=source)
         try:
-            return self._submit("/v1/plan", {"manifest": document, "shell": self._shell()}, source)
+            return self._submit("/v1/plan", {"manifest": document, "shell": self._shell()}, source, PLAN)
         except ChangeInterrupted as interrupt:
             raise KeyboardInterrupt from interrupt
 
@@ -157,7 +161,7 @@ class ApiClient(OperationCalls, ScheduleCalls, EventCalls, NodeCalls, UserCalls,
         name: str | None = None,
         tag: Sequence[str] = (),
         since: float | None = None,
-    ) -> list[View]:
+    ) -> list[JobView]:
         """Return active jobs, or with ``all`` also the finished jobs that are kept; oldest first.
 
         ``limit``: at most this many, the newest. ``before``: only jobs submitted before the job with this id.
@@ -165,16 +169,17 @@ class ApiClient(OperationCalls, ScheduleCalls, EventCalls, NodeCalls, UserCalls,
         of these, ``NAME`` or ``NAME=VALUE``. ``since``: submitted after, in wall seconds. Reads page by page. Raises
         InputError for a selection that cannot be read.
         """
+        from grass.wire.job_views import JOBS
+
         selection = _selection(state, user, name, tag, since)
-        found: list[View] = []
+        found: list[JobView] = []
         while limit is None or len(found) < limit:
             wanted = _PAGE if limit is None else min(_PAGE, limit - len(found))
-            answer = self._get("/v1/jobs", PLAIN, all=all, limit=wanted, before=before, **selection)
-            page: list[View] = answer["jobs"]
-            found[:0] = page
-            if not answer["more"] or not page:
+            page = self._get("/v1/jobs", JOBS, all=all, limit=wanted, before=before, **selection)
+            found[:0] = page.jobs
+            if not page.more or not page.jobs:
                 break
-            before = page[0]["id"]
+            before = page.jobs[0].id
         return found
 
     def newest_jobs(
@@ -187,55 +192,77 @@ class ApiClient(OperationCalls, ScheduleCalls, EventCalls, NodeCalls, UserCalls,
         name: str | None = None,
         tag: Sequence[str] = (),
         since: float | None = None,
-    ) -> View:
+    ) -> JobsView:
         """Return one page: running jobs, then the newest others, up to ``limit`` (at most 1,000).
 
         The other arguments are those of ``jobs``; ``since``: wall seconds. ``total`` of the result is None if names,
         tags or times select the jobs. Raises InputError.
         """
-        selection = _selection(state, user, name, tag, since)
-        return self._get("/v1/jobs", PLAIN, all=all, limit=limit, begun_first=True, **selection)
+        from grass.wire.job_views import JOBS
 
-    def job(self, name: str, *, specification: bool = True) -> View:
+        selection = _selection(state, user, name, tag, since)
+        return self._get("/v1/jobs", JOBS, all=all, limit=limit, begun_first=True, **selection)
+
+    @overload
+    def job(self, name: str, *, specification: Literal[True] = True) -> JobDetails: ...
+
+    @overload
+    def job(self, name: str, *, specification: bool) -> JobView: ...
+
+    def job(self, name: str, *, specification: bool = True) -> JobView:
         """Return the latest run of that name, or the run with that id.
 
         ``specification``: include what its file said; secrets in environments read ``[REDACTED]``. Raises
         NotFoundError.
         """
-        return self._get(path_of("jobs", name), specification=specification)
+        if specification:
+            from grass.wire.views import JOB_DETAILS
 
-    def job_file(self, name: str) -> View:
+            return self._get(path_of("jobs", name), JOB_DETAILS, specification=True)
+        from grass.wire.job_views import JOB
+
+        return self._get(path_of("jobs", name), JOB, specification=False)
+
+    def job_file(self, name: str) -> JobFileView:
         """Return the job file as its user wrote it (``name``, ``text``, ``original``); secrets read ``[REDACTED]``.
 
         ``original`` False: no file is kept, and the text was written from the specification. Raises NotFoundError.
         """
-        return self._get(path_of("jobs", name, "file"))
+        from grass.wire.job_views import JOB_FILE
 
-    def tasks(self, name: str, component: str | None = None, first: int | None = None) -> list[View]:
+        return self._get(path_of("jobs", name, "file"), JOB_FILE)
+
+    def tasks(self, name: str, component: str | None = None, first: int | None = None) -> list[TaskView]:
         """Return all tasks, in the order of the job. ``first``: only so many, failed tasks first. Raises
         NotFoundError."""
-        found: list[View] = self._get(path_of("jobs", name, "tasks"), component=component, first=first)["tasks"]
-        return found
+        from grass.wire.job_views import TASKS
 
-    def attempts(self, name: str, task: str | None = None) -> list[View]:
+        return [*self._get(path_of("jobs", name, "tasks"), TASKS, component=component, first=first).tasks]
+
+    def attempts(self, name: str, task: str | None = None) -> list[AttemptView]:
         """Return every attempt of all tasks, or of one (``worker.3``), or of several joined by commas.
 
         A job keeps them as long as itself, up to 100,000 restarts; then the newest of each task. Raises NotFoundError.
         """
-        page = self._get(path_of("jobs", name, "attempts"), PLAIN, task=task, limit=5000)
-        found: list[View] = page["attempts"]
-        while page["after"] is not None:
-            page = self._get(path_of("jobs", name, "attempts"), PLAIN, task=task, limit=5000, after=page["after"])
-            found += page["attempts"]
+        from grass.wire.job_views import ATTEMPTS
+
+        path = path_of("jobs", name, "attempts")
+        page = self._get(path, ATTEMPTS, task=task, limit=5000)
+        found = [*page.attempts]
+        while page.after is not None:
+            page = self._get(path, ATTEMPTS, task=task, limit=5000, after=page.after)
+            found += page.attempts
         return found
 
-    def why(self, name: str) -> View:
+    def why(self, name: str) -> WhyView:
         """Explain why tasks do not run, by groups of tasks with one reason. Raises NotFoundError."""
-        return self._get(path_of("jobs", name, "why"))
+        from grass.wire.job_views import WHY
+
+        return self._get(path_of("jobs", name, "why"), WHY)
 
     def wait(
-        self, name: str, timeout: float | None = None, on_progress: Callable[[View], object] | None = None
-    ) -> View:
+        self, name: str, timeout: float | None = None, on_progress: Callable[[JobView], object] | None = None
+    ) -> JobView:
         """Wait until the job has ended and return its view. Raises WaitTimeoutError after ``timeout`` seconds.
 
         ``on_progress`` is called with new views: at each change of state, otherwise at most five times a second.
@@ -243,7 +270,7 @@ class ApiClient(OperationCalls, ScheduleCalls, EventCalls, NodeCalls, UserCalls,
         """
         return wait_for_job(self._transport, lambda job: path_of("jobs", job, "wait"), name, timeout, on_progress)
 
-    def wait_any(self, names: Sequence[str], timeout: float | None = None) -> View:
+    def wait_any(self, names: Sequence[str], timeout: float | None = None) -> JobView:
         """Wait until one of these jobs has ended and return its view.
 
         Raises WaitTimeoutError after ``timeout`` seconds, NotFoundError.
@@ -266,7 +293,7 @@ class ApiClient(OperationCalls, ScheduleCalls, EventCalls, NodeCalls, UserCalls,
         failed: bool = False,
         joined: bool = False,
         late: Callable[[], object] | None = None,
-    ) -> Iterator[View]:
+    ) -> Iterator[LogLine]:
         """Yield the lines of tasks. Raises NotFoundError; InputError for an expression that is not valid.
 
         ``component`` may also name one task, ``worker.3``. ``tail``: the last lines of all tasks together. ``since``:
@@ -276,6 +303,8 @@ class ApiClient(OperationCalls, ScheduleCalls, EventCalls, NodeCalls, UserCalls,
         output of the ended job has not reached the log collector. No line is lost or repeated when the
         API server restarts.
         """
+        from grass.api.log_reading import LogQuery, read_logs
+
         if component is not None and index is None:
             component, index = _task(component)
         bad = self._failed_tasks(name, component) if failed else None
@@ -284,43 +313,49 @@ class ApiClient(OperationCalls, ScheduleCalls, EventCalls, NodeCalls, UserCalls,
 
     def log_batches(
         self, name: str, component: str | None = None, tail: int | None = None, follow: bool = False
-    ) -> Generator[list[View], None, None]:
+    ) -> Generator[list[LogLine], None, None]:
         """Yield the lines of ``logs`` in lists, as they come; an empty list every few seconds while none comes.
 
         Raises NotFoundError.
         """
+        from grass.api.log_reading import LogQuery, read_log_batches
+
         component, index = (None, None) if component is None else _task(component)
         query = LogQuery(component, index, tail, None, None, follow)
         return read_log_batches(self._transport, lambda job: path_of("jobs", job, "logs"), name, query)
 
     def _failed_tasks(self, name: str, component: str | None) -> frozenset[str]:
         tasks = self.tasks(name, component)
-        return frozenset(task["task"] for task in tasks if task["state"] in (TaskState.FAILED, TaskState.LOST))
+        return frozenset(task.task for task in tasks if task.state in (TaskState.FAILED, TaskState.LOST))
 
-    def stop(self, name: str, grace: float | None = None, tasks: Sequence[str] | None = None) -> View:
+    def stop(self, name: str, grace: float | None = None, tasks: Sequence[str] | None = None) -> JobView:
         """Ask a job to stop; use ``wait`` for its end. ``grace``: seconds between TERM and KILL.
 
         ``tasks``: stop only these (``worker.3``, or ``worker`` for all of a component). They do not start again.
         Raises ConflictError for a finished job, NotFoundError.
         """
+        from grass.wire.job_views import JOB
+
         if isinstance(tasks, str) or not all(isinstance(task, str) for task in tasks or ()):
             raise InputError(f"tasks must be a list of names, got {tasks!r}")
-        return self._post(path_of("jobs", name, "stop"), {"grace": grace, "tasks": list(tasks or ())})
+        return self._post(path_of("jobs", name, "stop"), {"grace": grace, "tasks": list(tasks or ())}, JOB)
 
-    def delete(self, name: str) -> View:
+    def delete(self, name: str) -> JobView:
         """Delete a finished job with its logs. Return its last view. Raises ConflictError while it is active,
         NotFoundError."""
+        from grass.wire.job_views import JOB
+
         view = self.job(name, specification=False)
         try:
-            deleted: View = self._delete(path_of("jobs", view["id"]))
+            return self._delete(path_of("jobs", view.id), JOB)
         except NotFoundError:
             return view  # an earlier attempt of this call, or another user, deleted it
-        return deleted
 
-    def start_schedule(self, schedule: Document, *, cwd: str | Path | None = None) -> View:
+    def start_schedule(self, schedule: Document, *, cwd: str | Path | None = None) -> ScheduleView:
         """Start a batch of jobs or a cron rule. Return its view, with ``warnings``. Raises ManifestError,
         ConflictError."""
         from grass.manifest.schedule import parse_schedule
+        from grass.wire.views import SCHEDULE
 
         document, folder, source, _ = _load(schedule, cwd)
         name = parse_schedule(document, source=source).schedule.name
@@ -340,6 +375,7 @@ class ApiClient(OperationCalls, ScheduleCalls, EventCalls, NodeCalls, UserCalls,
                     "retry": attempt > 0,
                 },
                 source,
+                SCHEDULE,
             )
 
     def status(self) -> StatusView:
@@ -363,12 +399,11 @@ class ApiClient(OperationCalls, ScheduleCalls, EventCalls, NodeCalls, UserCalls,
 
         return {"process": present()}
 
-    def _submit(self, path: str, body: View | Callable[[int], View], source: str) -> View:
+    def _submit(self, path: str, body: View | Callable[[int], View], source: str, form: Form[T]) -> T:
         try:
-            answer: View = self._transport.call("POST", path, body)
+            return form.convert(self._transport.call("POST", path, body))
         except ManifestError as error:
             raise ManifestError(error.problems, source) from error
-        return answer
 
 
 def _selection(

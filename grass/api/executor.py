@@ -252,7 +252,7 @@ class Executor(StandardExecutor):
         except SubmissionInterrupted as interrupted:
             self._unsure.append(interrupted.job_id)
             raise
-        job_id: str = started["id"]
+        job_id: str = started.id
         job = CallJob(self._client, job_id, tasks, futures, self._keep)
         reader = threading.Thread(target=self._read, args=(job,), name=f"grass-{job_id}", daemon=True)
         self._jobs[job_id] = reader

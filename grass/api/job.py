@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from grass.errors import InputError
 from grass.model.lifecycle import JobState
 from grass.wire.job_record import ComponentRecord
-from grass.wire.views import JobView, TaskView
+from grass.wire.job_views import JobView, TaskView
 
 if TYPE_CHECKING:
     from grass.api.client_views import LogLine

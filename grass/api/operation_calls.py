@@ -3,41 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from grass import clock
-from grass.api.requests import PLAIN, Requests, path_of, quoted
+from grass.api.requests import Requests, path_of, quoted
 from grass.api.transport import View, with_query
 from grass.entropy import operation_id, run_id
 from grass.errors import ChangeInterrupted, InputError, SubmissionInterrupted, WaitTimeoutError
 from grass.wire.waits import LONGEST_WAIT
 
+if TYPE_CHECKING:
+    from grass.wire.job_views import JobView, OperationView, StartedView
+
 
 class OperationCalls(Requests):
     """Changes of a job. Each is durable when its call returns."""
 
-    def rerun(self, name: str, failed: bool = False) -> View:
+    def rerun(self, name: str, failed: bool = False) -> StartedView:
         """Start a finished job again, as a new run. ``failed``: only the tasks that did not succeed.
 
         Raises ConflictError if the job is active, or nothing failed.
         """
-        record = self._get(path_of("jobs", name), PLAIN, specification=False)
-        new_id = run_id(record["name"])
-        body = {"failed": failed, "id": new_id}
-        return self._post(path_of("jobs", record["id"], "rerun"), body, interrupted=SubmissionInterrupted(new_id))
+        from grass.wire.job_views import JOB, STARTED
 
-    def hold(self, name: str) -> View:
+        record = self._get(path_of("jobs", name), JOB, specification=False)
+        new_id = run_id(record.name)
+        body = {"failed": failed, "id": new_id}
+        interrupted = SubmissionInterrupted(new_id)
+        return self._post(path_of("jobs", record.id, "rerun"), body, STARTED, interrupted=interrupted)
+
+    def hold(self, name: str) -> JobView:
         """Start nothing of a queued job until ``release``. Raises ConflictError for a job that has begun,
         NotFoundError."""
-        return self._post(path_of("jobs", name, "hold"), {})
+        from grass.wire.job_views import JOB
 
-    def release(self, name: str) -> View:
+        return self._post(path_of("jobs", name, "hold"), {}, JOB)
+
+    def release(self, name: str) -> JobView:
         """Let a held job start. Raises ConflictError if it is not held, NotFoundError."""
-        return self._post(path_of("jobs", name, "release"), {})
+        from grass.wire.job_views import JOB
 
-    def set_priority(self, name: str, priority: int) -> View:
+        return self._post(path_of("jobs", name, "release"), {}, JOB)
+
+    def set_priority(self, name: str, priority: int) -> JobView:
         """Change the priority of a queued job, from 0 to 1000. Raises ConflictError for a job that has begun,
         NotFoundError."""
-        return self._post(path_of("jobs", name, "set"), {"priority": priority})
+        from grass.wire.job_views import JOB
+
+        return self._post(path_of("jobs", name, "set"), {"priority": priority}, JOB)
 
     def scale(
         self,
@@ -50,7 +63,7 @@ class OperationCalls(Requests):
         partial: bool = False,
         deadline: float | None = None,
         reason: str = "",
-    ) -> View:
+    ) -> OperationView:
         """Change the size of a component while its job runs. Return the operation; ``wait_for_operation`` waits.
 
         ``size`` or ``delta`` (+1, -1). ``remove``: tasks that leave first. ``partial``: be content with a part of the
@@ -62,7 +75,7 @@ class OperationCalls(Requests):
         body = {"component": component, "size": size, "delta": delta, "remove": list(remove), "partial": partial}
         return self._operate(name, "scale", {**body, "deadline": deadline, "reason": reason})
 
-    def suspend(self, name: str, deadline: float | None = None, reason: str = "") -> View:
+    def suspend(self, name: str, deadline: float | None = None, reason: str = "") -> OperationView:
         """Stop all tasks of a job and release its resources until ``resume``. Return the operation.
 
         ``deadline``: seconds that tasks may take to leave by themselves (None: 30 with a framework,
@@ -70,12 +83,12 @@ class OperationCalls(Requests):
         """
         return self._operate(name, "suspend", {"deadline": deadline, "reason": reason})
 
-    def resume(self, name: str, reason: str = "") -> View:
+    def resume(self, name: str, reason: str = "") -> OperationView:
         """Queue a suspended job again. Return the operation. Raises ConflictError if it is not suspended,
         NotFoundError."""
         return self._operate(name, "resume", {"reason": reason})
 
-    def restart(self, name: str, deadline: float | None = None, reason: str = "") -> View:
+    def restart(self, name: str, deadline: float | None = None, reason: str = "") -> OperationView:
         """Stop all tasks of a job, and start all of them again. Return the operation.
 
         ``deadline``: seconds that tasks may take to leave by themselves (None: 30 with a framework,
@@ -83,7 +96,7 @@ class OperationCalls(Requests):
         """
         return self._operate(name, "restart", {"deadline": deadline, "reason": reason})
 
-    def replace(self, name: str, task: str, deadline: float | None = None, reason: str = "") -> View:
+    def replace(self, name: str, task: str, deadline: float | None = None, reason: str = "") -> OperationView:
         """Stop a task (``worker.3``), and start it again on another node. Return the operation.
 
         With a framework, the task may take 30 seconds to leave by itself. ``deadline``: seconds until it must run again
@@ -91,36 +104,43 @@ class OperationCalls(Requests):
         """
         return self._operate(name, "replace", {"remove": [task], "deadline": deadline, "reason": reason})
 
-    def operations(self, name: str) -> list[View]:
+    def operations(self, name: str) -> list[OperationView]:
         """Return the operations on a job, in the order in which they were filed. Raises NotFoundError."""
-        found: list[View] = self._get(path_of("jobs", name, "operations"))["operations"]
-        return found
+        from grass.wire.job_views import OPERATIONS
 
-    def cancel_operation(self, name: str, operation: str) -> View:
+        return [*self._get(path_of("jobs", name, "operations"), OPERATIONS).operations]
+
+    def cancel_operation(self, name: str, operation: str) -> OperationView:
         """Cancel an operation. Raises ConflictError if it has ended or cannot be undone any more."""
-        cancelled: View = self._delete(path_of("jobs", name, "operations", quoted("operation", operation)))
-        return cancelled
+        from grass.wire.job_views import OPERATION
 
-    def wait_for_operation(self, name: str, operation: str, timeout: float | None = None) -> View:
+        return self._delete(path_of("jobs", name, "operations", quoted("operation", operation)), OPERATION)
+
+    def wait_for_operation(self, name: str, operation: str, timeout: float | None = None) -> OperationView:
         """Wait until an operation has ended and return it. Raises WaitTimeoutError after ``timeout`` seconds."""
+        from grass.wire.job_views import OPERATION_WAITED
+        from grass.wire.operation_record import OperationState
+
         path = path_of("jobs", name, "operations", quoted("operation", operation))
         until = None if timeout is None else clock.steady() + timeout
         while True:
             left = LONGEST_WAIT if until is None else max(0.0, min(LONGEST_WAIT, until - clock.steady()))
-            answer: View = self._transport.call("GET", with_query(path, {"timeout": f"{left:.3f}"}), wait=left)
-            found: View = answer["operation"]
-            if found["state"] == "ENDED":
+            target = with_query(path, {"timeout": f"{left:.3f}"})
+            answer = OPERATION_WAITED.convert(self._transport.call("GET", target, wait=left))
+            found = answer.operation
+            if found.state is OperationState.ENDED:
                 return found
             if until is not None and clock.steady() >= until:
-                raise WaitTimeoutError(f"operation {operation}: still {found['state']} after {timeout:g} s")
-            clock.sleep(answer["pause"])
+                raise WaitTimeoutError(f"operation {operation}: still {found.state.value} after {timeout:g} s")
+            clock.sleep(answer.pause)
 
-    def _operate(self, name: str, kind: str, body: View) -> View:
+    def _operate(self, name: str, kind: str, body: View) -> OperationView:
+        from grass.wire.job_views import OPERATION
+
         new_id = operation_id()
         interrupted = ChangeInterrupted(
             f"job {name}: interrupted; operation {new_id} ({kind}) may still be carried out; "
             f"`grass job operations {name}` shows it"
         )
-        return self._post(
-            path_of("jobs", name, "operations"), {"kind": kind, "id": new_id, **body}, interrupted=interrupted
-        )
+        filed = {"kind": kind, "id": new_id, **body}
+        return self._post(path_of("jobs", name, "operations"), filed, OPERATION, interrupted=interrupted)

@@ -8,19 +8,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from grass.api.transport import View
-
 if TYPE_CHECKING:
     from grass.api.client import ApiClient
     from grass.wire.event_views import EventView
+    from grass.wire.job_views import JobView
 
 _CLOCKS_DIFFER = 60.0
 """Seconds by which the clock of redis, which numbers the events, may be behind that of the master."""
 
 
-def events_of_run(client: ApiClient, job: View, limit: int) -> list[EventView]:
+def events_of_run(client: ApiClient, job: JobView, limit: int) -> list[EventView]:
     """Return the newest ``limit`` events of a run, oldest first, from its submission to its end."""
-    name, begin, end = job["name"], job["submitted"], job["ended"]
+    name, begin, end = job.name, job.submitted, job.ended
     if end is None:
         return [event for event in client.events(job=name, limit=limit, since=begin) if _is_of(event, job)]
     found: list[EventView] = []
@@ -32,7 +31,7 @@ def events_of_run(client: ApiClient, job: View, limit: int) -> list[EventView]:
     return found[-limit:]
 
 
-def _is_of(event: EventView, job: View) -> bool:
+def _is_of(event: EventView, job: JobView) -> bool:
     if event.run:
-        return bool(event.run == job["id"])
-    return bool(job["submitted"] <= event.time and (job["ended"] is None or event.time <= job["ended"]))
+        return event.run == job.id
+    return job.submitted <= event.time and (job.ended is None or event.time <= job.ended)

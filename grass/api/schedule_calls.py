@@ -2,48 +2,64 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from grass.api.requests import Requests, path_of
-from grass.api.transport import View
 from grass.entropy import operation_id
 from grass.errors import NotFoundError
+
+if TYPE_CHECKING:
+    from grass.wire.views import ScheduleView
 
 
 class ScheduleCalls(Requests):
     """Batches of jobs, and cron rules."""
 
-    def schedules(self) -> list[View]:
+    def schedules(self) -> list[ScheduleView]:
         """Return all schedules. Times are seconds since the epoch. Raises UnreachableError."""
-        found: list[View] = self._get("/v1/schedules")["schedules"]
-        return found
+        from grass.wire.views import SCHEDULES
 
-    def schedule(self, name: str) -> View:
+        return [*self._get("/v1/schedules", SCHEDULES).schedules]
+
+    def schedule(self, name: str) -> ScheduleView:
         """Return one schedule, with the state of each of its runs. Raises NotFoundError."""
-        return self._get(path_of("schedules", name))
+        from grass.wire.views import SCHEDULE
 
-    def stop_schedule(self, name: str) -> View:
+        return self._get(path_of("schedules", name), SCHEDULE)
+
+    def stop_schedule(self, name: str) -> ScheduleView:
         """Stop a schedule, so that it starts nothing more. Jobs of a batch are stopped; the run of a cron rule
         continues. Raises NotFoundError."""
-        return self._post(path_of("schedules", name, "stop"), {})
+        from grass.wire.views import SCHEDULE
 
-    def pause_schedule(self, name: str) -> View:
+        return self._post(path_of("schedules", name, "stop"), {}, SCHEDULE)
+
+    def pause_schedule(self, name: str) -> ScheduleView:
         """Let a cron rule start nothing until ``resume_schedule``. Raises ConflictError for a batch, NotFoundError."""
-        return self._post(path_of("schedules", name, "pause"), {"id": operation_id()})
+        from grass.wire.views import SCHEDULE
 
-    def resume_schedule(self, name: str) -> View:
+        return self._post(path_of("schedules", name, "pause"), {"id": operation_id()}, SCHEDULE)
+
+    def resume_schedule(self, name: str) -> ScheduleView:
         """Let a paused cron rule go on. Times that passed meanwhile are left out. Raises ConflictError,
         NotFoundError."""
-        return self._post(path_of("schedules", name, "resume"), {"id": operation_id()})
+        from grass.wire.views import SCHEDULE
 
-    def run_schedule(self, name: str) -> View:
+        return self._post(path_of("schedules", name, "resume"), {"id": operation_id()}, SCHEDULE)
+
+    def run_schedule(self, name: str) -> ScheduleView:
         """Start the job of a cron rule now, or the jobs of a finished batch again. Raises ConflictError,
         NotFoundError."""
-        return self._post(path_of("schedules", name, "run"), {"id": operation_id()})
+        from grass.wire.views import SCHEDULE
 
-    def delete_schedule(self, name: str) -> View:
+        return self._post(path_of("schedules", name, "run"), {"id": operation_id()}, SCHEDULE)
+
+    def delete_schedule(self, name: str) -> ScheduleView:
         """Remove a schedule, but not its jobs. Raises ConflictError for a batch with active jobs, NotFoundError."""
+        from grass.wire.views import SCHEDULE
+
         view = self.schedule(name)
         try:
-            deleted: View = self._delete(path_of("schedules", name))
+            return self._delete(path_of("schedules", name), SCHEDULE)
         except NotFoundError:
             return view  # an earlier attempt of this call, or another user, deleted it
-        return deleted

@@ -6,23 +6,17 @@ programs of users, ``Executor`` and ``Job``; the CLI and the dashboard use ``Api
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 from grass.api.client import ApiClient, Document
-from grass.api.client_views import LogLine
 from grass.api.patience import TIMEOUT
-from grass.api.typed_calls import one, same, several, stream
-from grass.wire import views
-from grass.wire.codec import Form
-from grass.wire.views import JobView
+from grass.api.typed_calls import same
 
 if TYPE_CHECKING:
     from grass.api.job import Job
-
-_JOB: Form[JobView] = Form(JobView)
 
 
 class Client:
@@ -76,56 +70,46 @@ class Client:
 
         return Job(self, self.start(job, strict=strict, cwd=cwd, env=env).id)
 
-    def wait(
-        self, name: str, timeout: float | None = None, on_progress: Callable[[JobView], object] | None = None
-    ) -> JobView:
-        """Wait until the job has ended, however it ended, and return its view.
-
-        ``on_progress`` is called with new views: at each change of state, otherwise at most five times a second.
-        Raises WaitTimeoutError after ``timeout`` seconds, NotFoundError.
-        """
-        shown = None if on_progress is None else lambda view: on_progress(_JOB.convert(view))
-        return _JOB.convert(self.data.wait(name, timeout, shown))
-
-    start = one(ApiClient.start, views.StartedView)
-    plan = one(ApiClient.plan, views.PlanView)
-    jobs = several(ApiClient.jobs, views.JobView)
-    newest_jobs = one(ApiClient.newest_jobs, views.JobsView)
-    job = one(ApiClient.job, views.JobView)
-    job_file = one(ApiClient.job_file, views.JobFileView)
-    tasks = several(ApiClient.tasks, views.TaskView)
-    attempts = several(ApiClient.attempts, views.AttemptView)
-    why = one(ApiClient.why, views.WhyView)
-    wait_any = one(ApiClient.wait_any, views.JobView)
-    logs = stream(ApiClient.logs, LogLine)
-    stop = one(ApiClient.stop, views.JobView)
-    delete = one(ApiClient.delete, views.JobView)
-    rerun = one(ApiClient.rerun, views.StartedView)
-    hold = one(ApiClient.hold, views.JobView)
-    release = one(ApiClient.release, views.JobView)
-    set_priority = one(ApiClient.set_priority, views.JobView)
+    start = same(ApiClient.start)
+    plan = same(ApiClient.plan)
+    jobs = same(ApiClient.jobs)
+    newest_jobs = same(ApiClient.newest_jobs)
+    job = same(ApiClient.job)
+    job_file = same(ApiClient.job_file)
+    tasks = same(ApiClient.tasks)
+    attempts = same(ApiClient.attempts)
+    wait = same(ApiClient.wait)
+    why = same(ApiClient.why)
+    wait_any = same(ApiClient.wait_any)
+    logs = same(ApiClient.logs)
+    stop = same(ApiClient.stop)
+    delete = same(ApiClient.delete)
+    rerun = same(ApiClient.rerun)
+    hold = same(ApiClient.hold)
+    release = same(ApiClient.release)
+    set_priority = same(ApiClient.set_priority)
     execute = same(ApiClient.execute)
     forward = same(ApiClient.forward)
     push = same(ApiClient.push)
     pull = same(ApiClient.pull)
 
-    scale = one(ApiClient.scale, views.OperationView)
-    suspend = one(ApiClient.suspend, views.OperationView)
-    resume = one(ApiClient.resume, views.OperationView)
-    restart = one(ApiClient.restart, views.OperationView)
-    replace = one(ApiClient.replace, views.OperationView)
-    operations = several(ApiClient.operations, views.OperationView)
-    cancel_operation = one(ApiClient.cancel_operation, views.OperationView)
-    wait_for_operation = one(ApiClient.wait_for_operation, views.OperationView)
+    scale = same(ApiClient.scale)
+    suspend = same(ApiClient.suspend)
+    resume = same(ApiClient.resume)
+    restart = same(ApiClient.restart)
+    replace = same(ApiClient.replace)
+    operations = same(ApiClient.operations)
+    cancel_operation = same(ApiClient.cancel_operation)
+    wait_for_operation = same(ApiClient.wait_for_operation)
 
-    start_schedule = one(ApiClient.start_schedule, views.ScheduleView)
-    schedules = several(ApiClient.schedules, views.ScheduleView)
-    schedule = one(ApiClient.schedule, views.ScheduleView)
-    stop_schedule = one(ApiClient.stop_schedule, views.ScheduleView)
-    pause_schedule = one(ApiClient.pause_schedule, views.ScheduleView)
-    resume_schedule = one(ApiClient.resume_schedule, views.ScheduleView)
-    run_schedule = one(ApiClient.run_schedule, views.ScheduleView)
-    delete_schedule = one(ApiClient.delete_schedule, views.ScheduleView)
+    start_schedule = same(ApiClient.start_schedule)
+    schedules = same(ApiClient.schedules)
+    schedule = same(ApiClient.schedule)
+    stop_schedule = same(ApiClient.stop_schedule)
+    pause_schedule = same(ApiClient.pause_schedule)
+    resume_schedule = same(ApiClient.resume_schedule)
+    run_schedule = same(ApiClient.run_schedule)
+    delete_schedule = same(ApiClient.delete_schedule)
 
     status = same(ApiClient.status)
     events = same(ApiClient.events)

@@ -50,20 +50,20 @@ def show_stamp(instant: float) -> str:
     return datetime.fromtimestamp(instant, timezone.utc).astimezone().isoformat(timespec="milliseconds")
 
 
-def show_counts(counts: Mapping[str, int]) -> str:
+def show_counts(counts: Mapping[TaskState, int]) -> str:
     """Return the number of tasks in each state, the worst state first: ``1 failed, 2 running, 3 pending``."""
-    shown = [f"{counts[state.value]} {state.value.lower()}" for state in _ORDER if counts.get(state.value)]
+    shown = [f"{counts[state]} {state.value.lower()}" for state in _ORDER if counts.get(state)]
     return ", ".join(shown) or "no tasks"
 
 
-def show_progress(state: str, counts: Mapping[str, int]) -> str:
+def show_progress(state: JobState, counts: Mapping[TaskState, int]) -> str:
     """Return a job's progress: ``3/5 running``, ``3000/5000 done``, ``3000/5000 done, 349 failed``."""
-    total, done = sum(counts.values()), counts.get(TaskState.SUCCEEDED.value, 0)
-    if state == JobState.QUEUED:
-        return f"{counts.get(TaskState.PENDING.value, 0)}/{total} pending"
-    bad = [f"{counts[one.value]} {one.value.lower()}" for one in _NOT_DONE if counts.get(one.value)]
-    if not (done or bad or JobState(state).ended):
-        return f"{counts.get(TaskState.RUNNING.value, 0)}/{total} running"
+    total, done = sum(counts.values()), counts.get(TaskState.SUCCEEDED, 0)
+    if state is JobState.QUEUED:
+        return f"{counts.get(TaskState.PENDING, 0)}/{total} pending"
+    bad = [f"{counts[one]} {one.value.lower()}" for one in _NOT_DONE if counts.get(one)]
+    if not (done or bad or state.ended):
+        return f"{counts.get(TaskState.RUNNING, 0)}/{total} running"
     return ", ".join([f"{done}/{total} done", *bad])
 
 

@@ -18,14 +18,13 @@ from grass.cli.documents import Source, sources_of
 from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.operation_views import operation_line
 from grass.cli.output import Result
-from grass.cli.view import View
 from grass.errors import ConflictError, ManifestError, NotFoundError, Problem
-from grass.model.lifecycle import JobState
 
 if TYPE_CHECKING:
-    from grass.api.client import ApiClient, View
+    from grass.api.client import ApiClient
     from grass.manifest import ParsedJob
     from grass.manifest.foreign.dialects import ParsedScale
+    from grass.wire.job_views import OperationView, StartedView
 
 FILES = click.argument(
     "files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True)
@@ -164,7 +163,7 @@ def _check_name(client: ApiClient, each: JobDocument) -> None:
         view = client.job(each.name, specification=False)
     except NotFoundError:
         return
-    if not JobState(view["state"]).ended:
+    if not view.state.ended:
         raise ConflictError(f"{each.source.name}: job {each.name}: still active; nothing was applied")
 
 
@@ -172,7 +171,7 @@ def apply_all(
     client: ApiClient, invocation: Invocation, found: Sequence[Document], strict: bool, env: Mapping[str, str]
 ) -> None:
     """Start and scale all jobs, in order, and print what was done: also if a later document fails."""
-    done: list[View] = []
+    done: list[StartedView | OperationView] = []
     try:
         for each in found:
             done.append(apply_one(client, invocation, each, strict, env))
@@ -181,7 +180,9 @@ def apply_all(
             _show_applied(invocation, done, alone=len(found) == 1)
 
 
-def apply_one(client: ApiClient, invocation: Invocation, each: Document, strict: bool, env: Mapping[str, str]) -> View:
+def apply_one(
+    client: ApiClient, invocation: Invocation, each: Document, strict: bool, env: Mapping[str, str]
+) -> StartedView | OperationView:
     """Start or scale a job. Return the view of the started job, or of the operation."""
     if isinstance(each, ScaleDocument):
         for warning in each.parsed.warnings:
@@ -195,15 +196,17 @@ def apply_one(client: ApiClient, invocation: Invocation, each: Document, strict:
     with source.named():
         added = {**source.env, **env}
         started = client.start(source.document, strict=strict, cwd=source.folder, env=added, file=source.file)
-    for warning in started["warnings"]:
+    for warning in started.warnings:
         invocation.output.warn(warning)
     return started
 
 
-def _show_applied(invocation: Invocation, found: Sequence[View], *, alone: bool) -> None:
-    lines = [operation_line(each) if "kind" in each else f"{each['name']}  {each['id']}" for each in found]
+def _show_applied(invocation: Invocation, found: Sequence[StartedView | OperationView], *, alone: bool) -> None:
+    from grass.wire.job_views import StartedView
+
+    lines = [f"{each.name}  {each.id}" if isinstance(each, StartedView) else operation_line(each) for each in found]
     data: Any = found[0] if alone else list(found)
-    invocation.output.show(Result(data, lambda _: lines, [each["id"] for each in found]))
+    invocation.output.show(Result(data, lambda _: lines, [each.id for each in found]))
 
 
 def _show(invocation: Invocation, found: Sequence[Document]) -> None:

@@ -5,15 +5,17 @@ from __future__ import annotations
 from itertools import count, islice
 from typing import TYPE_CHECKING
 
-from grass.cli.view import View
+from msgspec import UNSET
+
 from grass.errors import ConflictError, NotFoundError, Problem
 from grass.manifest.foreign.scaling import ScaleRequest
-from grass.model.lifecycle import JobState
 from grass.model.sizes import SizeError, check_removal, target_size
+from grass.wire.operation_record import Outcome
 
 if TYPE_CHECKING:
-    from grass.api.client import ApiClient, View
+    from grass.api.client import ApiClient
     from grass.model.job import Job
+    from grass.wire.job_views import JobView, OperationView
 
 
 class ScaledJob:
@@ -65,29 +67,23 @@ def starting(job: Job) -> ScaledJob:
 
 def running(client: ApiClient, name: str) -> ScaledJob | Problem:
     """Return the job of the cluster that requests scale, or why there is none."""
-    from grass.wire.job_record import JOB
-
     try:
         view = client.job(name)
     except NotFoundError as error:
         return Problem("spec.selector.name", str(error))
-    if JobState(view["state"]).ended:
-        return Problem("spec.selector.name", f"job {name}: already {view['state']}; it cannot be scaled")
-    if "specification" not in view:
+    if view.state.ended:
+        return Problem("spec.selector.name", f"job {name}: already {view.state}; it cannot be scaled")
+    if view.specification is UNSET:
         return Problem("spec.selector.name", f"job {name}: not found; it is being deleted")
-    return ScaledJob(JOB.convert(view["specification"]), _tasks(view), changing=view["operation"] is not None)
+    return ScaledJob(view.specification, _tasks(view), changing=view.operation is not None)
 
 
-def _tasks(view: View) -> dict[str, set[str]]:
+def _tasks(view: JobView) -> dict[str, set[str]]:
     """Return the tasks of each component. A removed task left a hole in the indexes."""
-    found = {}
-    for name, part in view["components"].items():
-        indexes = range(part["replicas"] + len(part["holes"]))
-        found[name] = {f"{name}.{index}" for index in indexes if index not in set(part["holes"])}
-    return found
+    return {name: {f"{name}.{index}" for index in part.indexes} for name, part in view.components.items()}
 
 
-def file(client: ApiClient, source: str, request: ScaleRequest) -> View:
+def file(client: ApiClient, source: str, request: ScaleRequest) -> OperationView:
     """File the operation and return it. Raises ConflictError if it is rejected."""
     operation = client.scale(
         request.job,
@@ -97,8 +93,8 @@ def file(client: ApiClient, source: str, request: ScaleRequest) -> View:
         deadline=request.deadline,
         reason=f"{source}: {sentence(request)}"[:200],
     )
-    if operation["outcome"] == "REJECTED":
-        raise ConflictError(f"{source}: {request.path}: rejected; {operation['message']}")
+    if operation.outcome is Outcome.REJECTED:
+        raise ConflictError(f"{source}: {request.path}: rejected; {operation.message}")
     return operation
 
 

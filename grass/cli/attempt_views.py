@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from grass.cli.amounts import NOTHING, show_instant, show_reason
 from grass.cli.table import Column, paragraph, table
-from grass.cli.view import View
+
+if TYPE_CHECKING:
+    from grass.wire.job_views import AttemptView
 
 MOST_SHOWN = 50
 """Lines of the table, the newest attempts. JSON has all of them."""
@@ -21,12 +24,12 @@ _ATTEMPTS = (
 )
 
 
-def earlier(attempts: Sequence[View], width: int | None) -> list[str]:
+def earlier(attempts: Sequence[AttemptView], width: int | None) -> list[str]:
     """Return the table, below an empty line; nothing for no attempts."""
     if not attempts:
         return []
-    shown = sorted(attempts, key=lambda one: one["started"] or 0.0)[-MOST_SHOWN:]
-    shown.sort(key=lambda one: (one["task"], one["attempt"]))
+    shown = sorted(attempts, key=lambda one: one.started or 0.0)[-MOST_SHOWN:]
+    shown.sort(key=lambda one: (one.task, one.attempt))
     lines = ["", *table(_ATTEMPTS, [_row(one) for one in shown], width)]
     left, lost = len(attempts) - len(shown), _not_kept(attempts)
     notes = [f"… and {left} older attempts; -o json shows them all"] if left else []
@@ -35,21 +38,21 @@ def earlier(attempts: Sequence[View], width: int | None) -> list[str]:
     return [*lines, *(line for note in notes for line in paragraph(note, width))]
 
 
-def _not_kept(attempts: Sequence[View]) -> int:
+def _not_kept(attempts: Sequence[AttemptView]) -> int:
     """Return how many attempts are missing, of all tasks together. Attempts count from 1."""
     newest: dict[str, int] = {}
     for one in attempts:
-        newest[one["task"]] = max(one["attempt"], newest.get(one["task"], 0))
+        newest[one.task] = max(one.attempt, newest.get(one.task, 0))
     return sum(newest.values()) - len(attempts)
 
 
-def _row(one: View) -> list[str]:
-    code = NOTHING if one["exit_code"] is None else str(one["exit_code"])
+def _row(one: AttemptView) -> list[str]:
+    code = NOTHING if one.exit_code is None else str(one.exit_code)
     return [
-        f"{one['task']}#{one['attempt']}",
-        one["node"] or NOTHING,
-        code if one["signal"] is None else f"signal {one['signal']}",
-        show_instant(one["started"]),
-        show_instant(one["ended"]),
-        show_reason(one["reason"]),
+        f"{one.task}#{one.attempt}",
+        one.node or NOTHING,
+        code if one.signal is None else f"signal {one.signal}",
+        show_instant(one.started),
+        show_instant(one.ended),
+        show_reason(one.reason),
     ]

@@ -20,7 +20,6 @@ from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.output import Result
 from grass.cli.values import CLUSTER
 from grass.errors import ConflictError, NotFoundError, UnreachableError
-from grass.model.lifecycle import JobState
 from grass.provision.provisioner import CanCreate, CanPlan, CanRepair, CanStart, need
 from grass.wire.codec import builtins
 
@@ -162,7 +161,7 @@ def use(invocation: Invocation, name: str) -> None:
 def clean(invocation: Invocation, yes: bool, outputs: bool) -> Exit:
     """Delete all finished jobs and their logs. Files in GRASS_OUTPUT stay, unless --outputs is given."""
     client = invocation.client()
-    ended = [job["id"] for job in client.jobs(all=True) if JobState(job["state"]).ended]
+    ended = [job.id for job in client.jobs(all=True) if job.state.ended]
     question = f"Delete {len(ended)} finished jobs with their logs{' and outputs' if outputs else ''}?"
     if ended and not yes and not invocation.output.ask(question):
         return _unchanged(invocation)

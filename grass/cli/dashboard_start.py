@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING
 from grass.cli import job_plan
 from grass.cli.apply import JobDocument, checked
 from grass.cli.documents import Source, sources_in
-from grass.cli.view import View
 from grass.errors import InputError
 from grass.manifest.values import not_text
 from grass.model.secrets import REDACTED
 
 if TYPE_CHECKING:
     from grass.api.client import ApiClient
+    from grass.wire.job_views import StartedView
 
 
 class JobFiles:
     """Starts what a user pasted or chose. Relative paths begin in the current folder of `grass dashboard`."""
 
-    def plan(self, client: ApiClient, name: str, text: str) -> View:
+    def plan(self, client: ApiClient, name: str, text: str) -> dict[str, object]:
         """Return what would happen, as sentences and rows of text; or ``problem``: what is wrong in the file."""
         try:
             source = _source(name, text)
@@ -32,16 +32,16 @@ class JobFiles:
         except InputError as error:
             return {"problem": str(error)}
         return {
-            "name": plan["name"],
+            "name": plan.name,
             "head": job_plan.head(plan),
             "rows": job_plan.rows(plan),
-            "evictions": job_plan.evicted(plan["evictions"]) if plan["evictions"] else "",
-            "warnings": [*source.warnings, *plan["warnings"]],
+            "evictions": job_plan.evicted(plan.evictions) if plan.evictions else "",
+            "warnings": [*source.warnings, *plan.warnings],
             "sends": list(source.sends),
             "folder": str(Path.cwd()) if client.on_this_machine else "",
         }
 
-    def start(self, client: ApiClient, name: str, text: str) -> View:
+    def start(self, client: ApiClient, name: str, text: str) -> StartedView:
         """Start the job; return its name, id and warnings."""
         source = _source(name, text)
         with source.named():

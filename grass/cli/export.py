@@ -30,13 +30,13 @@ def export(invocation: Invocation, name: str, format: str) -> None:
 
     What that system cannot express is listed on stderr. Secrets in environments are shown as `[REDACTED]`.
     """
-    from grass.wire.job_record import JOB as FORM
+    from grass.wire.specification import SPECIFICATION
 
     view = invocation.client().job(name)
-    specification = view.get("specification")
+    specification = view.specification
     if specification is None:
         raise NotFoundError(f"job {name}: not found; it is being deleted")
-    exported = FORMATS[format](FORM.convert(specification))
+    exported = FORMATS[format](SPECIFICATION.convert(specification))
     for key in exported.missing:
         invocation.output.warn(f"{key}: has no counterpart in {format}")
     for key in exported.needed:

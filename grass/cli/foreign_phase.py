@@ -3,30 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from grass.cli.view import View
 from grass.model.exhaustive import assert_never
 from grass.model.lifecycle import JobState
+from grass.wire.operation_record import OperationKind, OperationState
+
+if TYPE_CHECKING:
+    from grass.wire.job_views import JobView, OperationView
 
 _CHIEF = {"TrainingJob": "launcher", "MarsJob": "worker", "MPIJob": "launcher", "PyTorchJob": "worker", "TFJob": None}
 """Kind of the file → the component with whose first task the job is Running; None: any."""
 _RESULTS = {JobState.SUCCEEDED: "Succeeded", JobState.FAILED: "Failed", JobState.STOPPED: "Failed"}
 
 
-def foreign_phase(job: View, operations: Sequence[View]) -> str:
+def foreign_phase(job: JobView, operations: Sequence[OperationView]) -> str:
     """Return ``TrainingJob: Running``; empty for a job of Grass's own or of MARO's file."""
-    dialect = job["dialect"]
+    dialect = job.dialect
     return f"{dialect}: {_phase(job, operations)}" if dialect in _CHIEF else ""
 
 
-def _phase(job: View, operations: Sequence[View]) -> str:
+def _phase(job: JobView, operations: Sequence[OperationView]) -> str:
     """Return the phase of a TrainingJob, or the newest condition of another job. Tasks may outlive its result."""
-    state, result = JobState(job["state"]), job["result"]
+    state, result = job.state, job.result
     if result is not None:
-        return _RESULTS[JobState(result)]
+        return _RESULTS[result]
     match state:
         case JobState.QUEUED:
-            return "Restarting" if job["tries"] and job["dialect"] != "TrainingJob" else "Created"
+            return "Restarting" if job.tries and job.dialect != "TrainingJob" else "Created"
         case JobState.SUSPENDED:
             return "Suspended"
         case JobState.RUNNING | JobState.STOPPING:
@@ -37,12 +41,12 @@ def _phase(job: View, operations: Sequence[View]) -> str:
             assert_never(state)
 
 
-def _running_phase(job: View, operations: Sequence[View]) -> str:
+def _running_phase(job: JobView, operations: Sequence[OperationView]) -> str:
     """It stays Running whatever happens to its tasks. While an operation changes its size, a TrainingJob is Scaling."""
-    if job["dialect"] == "TrainingJob" and any(
-        each["kind"] == "scale" and each["state"] != "ENDED" for each in operations
+    if job.dialect == "TrainingJob" and any(
+        each.kind is OperationKind.SCALE and each.state is not OperationState.ENDED for each in operations
     ):
         return "Scaling"
-    chief = _CHIEF[job["dialect"]]
-    ran = any(part["ran"] for name, part in job["components"].items() if chief in (None, name))
+    chief = _CHIEF[job.dialect]
+    ran = any(part.ran for name, part in job.components.items() if chief in (None, name))
     return "Running" if ran else "Created"

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 import click
+from msgspec import UNSET, structs
 
 from grass import clock
 from grass.cli.command import Group
@@ -14,7 +15,6 @@ from grass.cli.exits import Exit
 from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.output import Result
 from grass.cli.values import DURATION, JOB, TASKS_SHOWN, count_or_all
-from grass.model.lifecycle import JobState
 from grass.wire.codec import builtins
 
 _NAMED = 50
@@ -64,7 +64,7 @@ def plan(invocation: Invocation, file: Path) -> None:
     from grass.cli import job_plan
 
     answer = invocation.client().plan(file)
-    for warning in answer["warnings"]:
+    for warning in answer.warnings:
         invocation.output.warn(warning)
     invocation.output.show(Result(answer, partial(job_plan.page, answer), []))
 
@@ -89,34 +89,35 @@ def show(invocation: Invocation, name: str, tasks_shown: str, as_file: bool) -> 
     most = count_or_all(tasks_shown, "--tasks")
     client = invocation.client()
     view = client.job(name)
-    if not JobState(view["state"]).ended:  # with what running tasks have used so far
-        view["usage"] = builtins(client.job_usage(view["id"], first=1, since=clock.wall()).totals)
-    count = sum(part["replicas"] for part in view["components"].values())
-    shown = client.tasks(view["id"], first=count if most is None else most)
-    names = [task["task"] for task in shown if task["attempt"] > 1]
+    if not view.state.ended:  # with what running tasks have used so far
+        view = structs.replace(view, usage=client.job_usage(view.id, first=1, since=clock.wall()).totals)
+    count = sum(part.replicas for part in view.components.values())
+    shown = client.tasks(view.id, first=count if most is None else most)
+    names = [task.task for task in shown if task.attempt > 1]
     attempts = [
         one
         for start in range(0, len(names), _NAMED)
-        for one in client.attempts(view["id"], ",".join(names[start : start + _NAMED]))
+        for one in client.attempts(view.id, ",".join(names[start : start + _NAMED]))
     ]
-    scaled = client.operations(view["id"]) if view["dialect"] == "TrainingJob" else []
-    view["phase"] = foreign_phase(view, scaled)
-    data, now = {**view, "tasks": shown, "attempts": attempts}, clock.wall()
+    scaled = client.operations(view.id) if view.dialect == "TrainingJob" else []
+    phase, now = foreign_phase(view, scaled), clock.wall()
+    data = {**builtins(view), "phase": phase, "tasks": shown, "attempts": attempts}
 
     def lines(width: int | None) -> list[str]:
-        page = [*job_views.job_page(view, shown, count, now, width), *attempt_views.earlier(attempts, width)]
-        return page + job_spec.spec_lines(view.get("specification"), width)
+        page = job_views.job_page(view, shown, count, now, width, phase=phase)
+        page += attempt_views.earlier(attempts, width)
+        return page if view.specification is UNSET else page + job_spec.spec_lines(view.specification, width)
 
-    invocation.output.show(Result(data, lines, [task["task"] for task in shown]))
+    invocation.output.show(Result(data, lines, [task.task for task in shown]))
 
 
 def _show_file(invocation: Invocation, name: str) -> None:
     from grass.cli import cells
 
     file = invocation.client().job_file(name)
-    if not file["original"]:
+    if not file.original:
         invocation.output.note(f"job {name}: no file of it is kept; this one was written from its specification")
-    text = file["text"].removesuffix("\n").split("\n")
+    text = file.text.removesuffix("\n").split("\n")
     lines = [*map(cells.clean, text)] if invocation.output.live else text  # a script may have sequences of a terminal
     invocation.output.show(Result(file, lambda _: lines, lines))
 
@@ -155,6 +156,6 @@ def wait_for(
     else:
         ended = wait.until_any_or_all(client, output, names, timeout, first=first)
     data = ended[0] if len(names) == 1 or first else ended
-    ids = [] if len(names) == 1 else [view["id"] for view in ended]
+    ids = [] if len(names) == 1 else [view.id for view in ended]
     output.show(Result(data, lambda _: [job_views.job_line(view) for view in ended], ids))
     return max(wait.exit_of(view) for view in ended)

@@ -12,7 +12,7 @@ from grass.cli.output import Result
 from grass.cli.values import JOB, Whole
 
 if TYPE_CHECKING:
-    from grass.api.client import View
+    from grass.wire.job_views import JobView
 
 
 @click.command(cls=Command)
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 def rerun(invocation: Invocation, name: str, failed: bool) -> None:
     """Start a finished job again: the same specification, as a new run."""
     started = invocation.client().rerun(name, failed=failed)
-    for warning in started["warnings"]:
+    for warning in started.warnings:
         invocation.output.warn(warning)
-    line = f"{started['name']}  {started['id']}"
-    invocation.output.show(Result(started, lambda _: [line], [started["id"]]))
+    line = f"{started.name}  {started.id}"
+    invocation.output.show(Result(started, lambda _: [line], [started.id]))
 
 
 @click.command(cls=Command)
@@ -53,9 +53,9 @@ def release(invocation: Invocation, name: str) -> None:
 def set_priority(invocation: Invocation, name: str, priority: int) -> None:
     """Change a queued job."""
     view = invocation.client().set_priority(name, priority)
-    _show(invocation, view, f"priority {view['priority']}")
+    _show(invocation, view, f"priority {view.priority}")
 
 
-def _show(invocation: Invocation, view: View, what: str) -> None:
-    line = f"{view['name']}  {view['id']}  {what}"
-    invocation.output.show(Result(view, lambda _: [line], [view["id"]]))
+def _show(invocation: Invocation, view: JobView, what: str) -> None:
+    line = f"{view.name}  {view.id}  {what}"
+    invocation.output.show(Result(view, lambda _: [line], [view.id]))

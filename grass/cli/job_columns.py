@@ -7,13 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from grass.cli.amounts import NOTHING, show_age, show_instant, show_progress
 from grass.cli.job_views import job_reason, ran_for
 from grass.cli.table import Column, paragraph, table
-from grass.cli.usage_views import show_cpu, show_energy, totals_of
-from grass.cli.view import View
+from grass.cli.usage_views import measured, show_cpu, show_energy
 from grass.model.amounts import show_memory, show_span
+
+if TYPE_CHECKING:
+    from grass.wire.job_views import JobView
+    from grass.wire.usage import TaskTotals
 
 DEFAULT = ("name", "id", "state", "tasks", "user", "age", "reason")
 
@@ -26,77 +30,81 @@ class JobColumn:
     """
 
     column: Column
-    text: Callable[[View, float], str]
-    key: Callable[[View], float | str]
+    text: Callable[[JobView, float], str]
+    key: Callable[[JobView], float | str]
 
 
-def _time(name: str) -> JobColumn:
-    return JobColumn(Column(name.upper()), lambda job, _: show_instant(job[name]), lambda job: job[name] or 0.0)
+def _time(name: str, of: Callable[[JobView], float | None]) -> JobColumn:
+    return JobColumn(Column(name.upper()), lambda job, _: show_instant(of(job)), lambda job: of(job) or 0.0)
 
 
-def _word(name: str, drop: int = 0) -> JobColumn:
-    return JobColumn(Column(name.upper(), drop), lambda job, _: job[name] or NOTHING, lambda job: job[name] or "")
+def _word(name: str, of: Callable[[JobView], str | None], drop: int = 0) -> JobColumn:
+    return JobColumn(Column(name.upper(), drop), lambda job, _: of(job) or NOTHING, lambda job: of(job) or "")
 
 
-def _number(name: str, key: str) -> JobColumn:
-    def text(job: View, _: float) -> str:
-        return NOTHING if job[key] is None else str(job[key])
+def _number(name: str, of: Callable[[JobView], int | None]) -> JobColumn:
+    def text(job: JobView, _: float) -> str:
+        return NOTHING if (number := of(job)) is None else str(number)
 
-    return JobColumn(Column(name.upper(), right=True), text, lambda job: -1 if job[key] is None else job[key])
+    def key(job: JobView) -> int:
+        return -1 if (number := of(job)) is None else number
+
+    return JobColumn(Column(name.upper(), right=True), text, key)
 
 
-def _used(title: str, name: str, show: Callable[[View], str]) -> JobColumn:
+def _used(title: str, of: Callable[[TaskTotals], float], show: Callable[[TaskTotals], str]) -> JobColumn:
     """A figure of what the ended tasks of a job used."""
 
-    def text(job: View, _: float) -> str:
-        return show(job["usage"]) if job.get("usage") else NOTHING
+    def text(job: JobView, _: float) -> str:
+        used = measured(job.usage)
+        return show(used) if used else NOTHING
 
-    return JobColumn(Column(title, right=True), text, lambda job: (job.get("usage") or {}).get(name, -1.0))
-
-
-def _age(job: View, now: float) -> str:
-    return show_age(job["submitted"], now)
+    return JobColumn(Column(title, right=True), text, lambda job: of(job.usage) if job.usage else 0.0)
 
 
-def _tasks(job: View, _: float) -> str:
-    return show_progress(job["state"], job["counts"])
+def _age(job: JobView, now: float) -> str:
+    return show_age(job.submitted, now)
 
 
-def _task_count(job: View) -> int:
-    return sum(job["counts"].values())
+def _tasks(job: JobView, _: float) -> str:
+    return show_progress(job.state, job.counts)
 
 
-def _seconds(job: View) -> float:
-    return float((job["ended"] or 0.0) - (job["started"] or 0.0))
+def _task_count(job: JobView) -> int:
+    return sum(job.counts.values())
+
+
+def _seconds(job: JobView) -> float:
+    return float((job.ended or 0.0) - (job.started or 0.0))
 
 
 COLUMNS: Mapping[str, JobColumn] = {
-    "name": _word("name"),
-    "id": _word("id", drop=3),
-    "state": _word("state"),
+    "name": _word("name", lambda job: job.name),
+    "id": _word("id", lambda job: job.id, drop=3),
+    "state": _word("state", lambda job: job.state.value),
     "tasks": JobColumn(Column("TASKS"), _tasks, _task_count),
-    "user": _word("user", drop=2),
-    "age": JobColumn(Column("AGE", drop=1, right=True), _age, lambda job: -job["submitted"]),
-    "submitted": _time("submitted"),
-    "started": _time("started"),
-    "ended": _time("ended"),
+    "user": _word("user", lambda job: job.user, drop=2),
+    "age": JobColumn(Column("AGE", drop=1, right=True), _age, lambda job: -job.submitted),
+    "submitted": _time("submitted", lambda job: job.submitted),
+    "started": _time("started", lambda job: job.started),
+    "ended": _time("ended", lambda job: job.ended),
     "time": JobColumn(Column("TIME", right=True), ran_for, _seconds),
-    "exit": _number("exit", "exit_code"),
-    "restarts": _number("restarts", "restarts"),
-    "priority": _number("priority", "priority"),
-    "tags": JobColumn(Column("TAGS"), lambda job, _: show_tags(job["tags"]), lambda job: show_tags(job["tags"])),
-    "schedule": _word("schedule"),
-    "cpu": _used("CPU", "cpu", lambda totals: show_cpu(totals_of(totals))),
-    "memory": _used("PEAK MEMORY", "memory", lambda totals: show_memory(totals.get("memory", 0))),
-    "gpu": _used("GPU", "gpu", lambda totals: show_span(totals["gpu"]) if totals.get("gpu") else NOTHING),
+    "exit": _number("exit", lambda job: job.exit_code),
+    "restarts": _number("restarts", lambda job: job.restarts),
+    "priority": _number("priority", lambda job: job.priority),
+    "tags": JobColumn(Column("TAGS"), lambda job, _: show_tags(job.tags), lambda job: show_tags(job.tags)),
+    "schedule": _word("schedule", lambda job: job.schedule),
+    "cpu": _used("CPU", lambda used: used.cpu, show_cpu),
+    "memory": _used("PEAK MEMORY", lambda used: used.memory, lambda used: show_memory(used.memory)),
+    "gpu": _used("GPU", lambda used: used.gpu, lambda used: show_span(used.gpu) if used.gpu else NOTHING),
     "gpu-memory": _used(
         "PEAK GPU MEMORY",
-        "gpu_memory",
-        lambda totals: show_memory(totals["gpu_memory"]) if totals.get("gpu_memory") else NOTHING,
+        lambda used: used.gpu_memory,
+        lambda used: show_memory(used.gpu_memory) if used.gpu_memory else NOTHING,
     ),
-    "read": _used("READ", "read", lambda totals: show_memory(totals.get("read", 0))),
-    "written": _used("WRITTEN", "written", lambda totals: show_memory(totals.get("written", 0))),
-    "energy": _used("ENERGY", "energy", lambda totals: show_energy(totals_of(totals))),
+    "read": _used("READ", lambda used: used.read, lambda used: show_memory(used.read)),
+    "written": _used("WRITTEN", lambda used: used.written, lambda used: show_memory(used.written)),
+    "energy": _used("ENERGY", lambda used: used.energy, show_energy),
     "reason": JobColumn(Column("REASON", wrap=True), lambda job, _: job_reason(job), job_reason),
 }
 
@@ -105,11 +113,11 @@ def show_tags(tags: Mapping[str, str]) -> str:
     return ",".join(f"{name}={value}" for name, value in tags.items()) or NOTHING
 
 
-def rows(jobs: Sequence[View], names: Sequence[str], now: float) -> list[list[str]]:
+def rows(jobs: Sequence[JobView], names: Sequence[str], now: float) -> list[list[str]]:
     return [[COLUMNS[name].text(job, now) for name in names] for job in jobs]
 
 
-def ordered(jobs: Sequence[View], by: str | None) -> list[View]:
+def ordered(jobs: Sequence[JobView], by: str | None) -> list[JobView]:
     """Return the jobs in the order of a column; ``-name``: reversed; None: as they are."""
     if by is None:
         return list(jobs)
@@ -117,7 +125,7 @@ def ordered(jobs: Sequence[View], by: str | None) -> list[View]:
 
 
 def table_of(
-    jobs: Sequence[View], names: Sequence[str], now: float, width: int | None, *, nothing: str = "", more: int = 0
+    jobs: Sequence[JobView], names: Sequence[str], now: float, width: int | None, *, nothing: str = "", more: int = 0
 ) -> list[str]:
     """Return the table of jobs. ``nothing``: said without jobs. ``more``: jobs that are left out; -1: not counted."""
     if not jobs and not more:

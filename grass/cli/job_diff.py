@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec import UNSET, structs
 
 from grass.cli.amounts import NOTHING
 from grass.cli.command import Command
@@ -15,12 +17,16 @@ from grass.cli.output import Result
 from grass.cli.table import Column, table
 from grass.cli.values import JOB
 from grass.cli.view import View
+from grass.wire.codec import builtins, encode
+
+if TYPE_CHECKING:
+    from grass.model.reasons import Reason
+    from grass.wire.job_views import TaskView
+    from grass.wire.views import JobDetails
 
 if TYPE_CHECKING:
     from grass.wire.node_views import NodeView
 
-_RESULT = ("state", "reason", "exit_code", "counts", "restarts", "user", "tags", "priority")
-"""Fields of a job's view that say how the run went."""
 _OF_RUN = frozenset({"base"})
 """Keys of a specification that say only where the file was."""
 Difference = tuple[str, Any, Any]
@@ -42,7 +48,7 @@ def diff(invocation: Invocation, first: str, second: str) -> None:
     """
     client = invocation.client()
     jobs = comparable(client.job(first), client.job(second))
-    one, other = (facts(job, client.tasks(job["id"]), client.nodes()) for job in jobs)
+    one, other = (facts(job, client.tasks(job.id), client.nodes()) for job in jobs)
     found = differences(asdict(one), asdict(other))
     data = [{"path": path, "first": one, "second": other} for path, one, other in found]
     invocation.output.show(
@@ -83,43 +89,56 @@ class NodeFacts:
 class RunFacts:
     """What is compared of one run. Its fields are the first words of the paths."""
 
-    specification: View
-    result: View
+    specification: Mapping[str, object]
+    result: Mapping[str, object]
     """Some fields of the job's view."""
     seconds: float | None
     nodes: dict[str, NodeFacts]
     tasks: dict[str, TaskFacts]
 
 
-def facts(job: View, tasks: Sequence[View], nodes: Sequence[NodeView]) -> RunFacts:
+def facts(job: JobDetails, tasks: Sequence[TaskView], nodes: Sequence[NodeView]) -> RunFacts:
     known = {node.name: node for node in nodes}
-    used = sorted({task["node"] for task in tasks if task["node"] is not None})
+    used = sorted({task.node for task in tasks if task.node is not None})
     return RunFacts(
-        specification=job.get("specification", {}),
-        result={name: _reason(job[name]) if name == "reason" else job[name] for name in _RESULT},
+        specification={} if job.specification is UNSET else json.loads(encode(job.specification)),
+        result={
+            "state": job.state.value,
+            "reason": _reason(job.reason),
+            "exit_code": job.exit_code,
+            "counts": builtins(job.counts),
+            "restarts": job.restarts,
+            "user": job.user,
+            "tags": job.tags,
+            "priority": job.priority,
+        },
         seconds=_seconds(job),
         nodes={name: _node(known.get(name), _software(tasks, name)) for name in used},
-        tasks={task["task"]: _task(task) for task in tasks},
+        tasks={task.task: _task(task) for task in tasks},
     )
 
 
-def comparable(first: View, second: View) -> tuple[View, View]:
+def comparable(first: JobDetails, second: JobDetails) -> tuple[JobDetails, JobDetails]:
     """Return the views of two jobs without digests that only one of them can have.
 
     The specification of a rerun has no digests of files outside of the share, because no client sent them.
     """
-    if (first["rerun_of"] is None) == (second["rerun_of"] is None):
+    if (first.rerun_of is None) == (second.rerun_of is None):
         return first, second
-    one, other = (set(job.get("specification", {}).get("files", ())) for job in (first, second))
+    one, other = (set(_files(job)) for job in (first, second))
     lone = {name for name in one ^ other if not name.startswith("$GRASS_DATA/")}
     return _without_files(first, lone), _without_files(second, lone)
 
 
-def _without_files(job: View, names: set[str]) -> View:
-    if not names or "files" not in job.get("specification", {}):
+def _files(job: JobDetails) -> Mapping[str, str]:
+    return {} if job.specification is UNSET else job.specification.files
+
+
+def _without_files(job: JobDetails, names: set[str]) -> JobDetails:
+    if not names or job.specification is UNSET:
         return job
-    spec = job["specification"]
-    return {**job, "specification": {**spec, "files": {k: v for k, v in spec["files"].items() if k not in names}}}
+    kept = {name: digest for name, digest in job.specification.files.items() if name not in names}
+    return structs.replace(job, specification=replace(job.specification, files=kept))
 
 
 def differences(first: Any, second: Any, path: str = "") -> list[Difference]:
@@ -147,38 +166,38 @@ def _shown(value: Any) -> str:
     return NOTHING if value is None else value if isinstance(value, str) else str(value)
 
 
-def _reason(reason: View | None) -> str | None:
-    return None if reason is None else str(reason["message"])
+def _reason(reason: Reason | None) -> str | None:
+    return None if reason is None else reason.message
 
 
-def _seconds(view: View) -> float | None:
-    if view["started"] is None or view["ended"] is None:
+def _seconds(view: JobDetails | TaskView) -> float | None:
+    if view.started is None or view.ended is None:
         return None
-    return round(float(view["ended"] - view["started"]), 1)
+    return round(float(view.ended - view.started), 1)
 
 
-def _task(task: View) -> TaskFacts:
-    software = task["software"] or {}
+def _task(task: TaskView) -> TaskFacts:
+    software = task.software or {}
     return TaskFacts(
-        state=task["state"],
-        exit_code=task["exit_code"],
-        signal=task["signal"],
-        restarts=task["restarts"],
-        node=task["node"],
-        values=task.get("values"),
+        state=task.state.value,
+        exit_code=task.exit_code,
+        signal=task.signal,
+        restarts=task.restarts,
+        node=task.node,
+        values=None if task.values is UNSET else task.values,
         image=software.get("image"),
         driver=software.get("driver"),
         seconds=_seconds(task),
     )
 
 
-def _software(tasks: Sequence[View], node: str) -> View:
+def _software(tasks: Sequence[TaskView], node: str) -> Mapping[str, str]:
     """Return what the last task that started on the node ran with."""
-    there = [task for task in tasks if task["node"] == node and task["software"]]
-    return dict(max(there, key=lambda task: task["started"] or 0.0)["software"]) if there else {}
+    there = [task for task in tasks if task.node == node and task.software]
+    return max(there, key=lambda task: task.started or 0.0).software or {} if there else {}
 
 
-def _node(node: NodeView | None, software: View) -> NodeFacts:
+def _node(node: NodeView | None, software: Mapping[str, str]) -> NodeFacts:
     version, kernel = software.get("grass"), software.get("kernel")
     if node is None:
         return NodeFacts("removed", version, kernel)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import click
+from msgspec import UNSET
 
 from grass.cli import job_views
 from grass.cli.command import Command
@@ -14,15 +15,15 @@ from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.output import Result
 from grass.cli.selection import Parts, jobs_or_parts, selected
 from grass.cli.values import DURATION_OR_ZERO, JOB, JOB_THEN_PARTS
-from grass.cli.view import View
 from grass.errors import ConflictError, GrassError
 from grass.model.lifecycle import JobState
 
 if TYPE_CHECKING:
-    from grass.api.client import ApiClient, View
+    from grass.api.client import ApiClient
+    from grass.wire.job_views import JobView
 
 _TAG = click.option("--tag", multiple=True, metavar="NAME[=VALUE]", help="All jobs with this tag.")
-Done = tuple["View", Sequence[str]]
+Done = tuple["JobView", Sequence[str]]
 """A job's view, and the lines about it."""
 
 
@@ -43,7 +44,7 @@ def stop(invocation: Invocation, names: tuple[str, ...], tag: tuple[str, ...], g
     match jobs_or_parts(client, names):
         case Parts(job, parts):
             view = client.stop(job, grace=grace, tasks=parts)
-            lines = [f"{view['name']}  {view['id']}  {task}  stops" for task in parts]
+            lines = [f"{view.name}  {view.id}  {task}  stops" for task in parts]
             invocation.output.show(Result(view, lambda _: lines, parts))
             return Exit.OK
         case _:
@@ -53,10 +54,10 @@ def stop(invocation: Invocation, names: tuple[str, ...], tag: tuple[str, ...], g
 
 def _stopped(client: ApiClient, name: str, grace: float | None) -> Done:
     view = client.stop(name, grace=grace)
-    state = JobState(view["state"])
+    state = view.state
     if state.ended and state is not JobState.STOPPED:
-        raise ConflictError(f"job {view['name']}: already {state.value}; nothing to stop")
-    waits = job_views.stop_waits(client.why(view["id"])) if state is JobState.STOPPING else []
+        raise ConflictError(f"job {view.name}: already {state.value}; nothing to stop")
+    waits = job_views.stop_waits(client.why(view.id)) if state is JobState.STOPPING else []
     return view, [_line(view, "stopped before" if state.ended else "stops"), *waits]
 
 
@@ -76,24 +77,24 @@ def delete(invocation: Invocation, names: tuple[str, ...], tag: tuple[str, ...],
     if names:
         views = {name: client.job(name, specification=False) for name in chosen}
         _refuse_if_active(views)
-        questions = [_question(name, view) for name, view in views.items() if view.get("newer_deleted") is not None]
-        chosen = [view["id"] for view in views.values()]
+        questions = [_question(name, view) for name, view in views.items() if view.newer_deleted is not UNSET]
+        chosen = [view.id for view in views.values()]
     if not yes and not all(map(invocation.output.ask, questions)):
         invocation.output.note("nothing was changed")
         return Exit.INTERRUPTED
     return _each(invocation, chosen, lambda job: _deleted(client, job), alone=not tag)
 
 
-def _refuse_if_active(views: Mapping[str, View]) -> None:
+def _refuse_if_active(views: Mapping[str, JobView]) -> None:
     """Raise ConflictError if one of several jobs is active: then none is deleted."""
-    active = [name for name, view in views.items() if not JobState(view["state"]).ended]
+    active = [name for name, view in views.items() if not view.state.ended]
     if active and len(views) > 1:
         stop = f"stop it first with `grass job stop {active[0]}`"
         raise ConflictError(f"job {active[0]}: still active; {stop}; no job was deleted")
 
 
-def _question(name: str, view: View) -> str:
-    return f"{view['newer_deleted']} was deleted, and {name} now means the older run {view['id']}. Delete it?"
+def _question(name: str, view: JobView) -> str:
+    return f"{view.newer_deleted} was deleted, and {name} now means the older run {view.id}. Delete it?"
 
 
 def _deleted(client: ApiClient, job: str) -> Done:
@@ -101,8 +102,8 @@ def _deleted(client: ApiClient, job: str) -> Done:
     return view, [_line(view, "deleted")]
 
 
-def _line(view: View, verb: str) -> str:
-    return f"{view['name']}  {view['id']}  {verb}"
+def _line(view: JobView, verb: str) -> str:
+    return f"{view.name}  {view.id}  {verb}"
 
 
 def _each(invocation: Invocation, names: Sequence[str], act: Callable[[str], Done], *, alone: bool) -> int:
@@ -112,7 +113,7 @@ def _each(invocation: Invocation, names: Sequence[str], act: Callable[[str], Don
     """
     if alone and len(names) == 1:
         view, lines = act(names[0])
-        invocation.output.show(Result(view, lambda _: list(lines), [view["id"]]))
+        invocation.output.show(Result(view, lambda _: list(lines), [view.id]))
         return Exit.OK
     done: list[Done] = []
     code: int = Exit.OK
@@ -124,5 +125,5 @@ def _each(invocation: Invocation, names: Sequence[str], act: Callable[[str], Don
             code = code or error.exit_code
     views = [view for view, _ in done]
     shown = [line for _, lines in done for line in lines]
-    invocation.output.show(Result(views, lambda _: shown, [view["id"] for view in views]))
+    invocation.output.show(Result(views, lambda _: shown, [view.id for view in views]))
     return code

@@ -14,11 +14,11 @@ from grass.cli.command import Command
 from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.output import Format, Result
 from grass.cli.values import SINCE, count_or_all
-from grass.cli.view import View as ShownView
 from grass.model.lifecycle import JobState
 
 if TYPE_CHECKING:
-    from grass.api.client import ApiClient, View
+    from grass.api.client import ApiClient
+    from grass.wire.job_views import JobView
 
 SHOWN = 100
 PAGE = 1000
@@ -90,11 +90,11 @@ def list_jobs(
         _show(invocation, job_columns.ordered(jobs, sort), columns, chosen, more, watch, all_jobs)
 
 
-def _read(client: ApiClient, selection: Selection, all_jobs: bool, most: int | None) -> tuple[list[View], int]:
+def _read(client: ApiClient, selection: Selection, all_jobs: bool, most: int | None) -> tuple[list[JobView], int]:
     """Return the jobs, and the number of those that are left out; -1: some, not counted."""
     page = client.newest_jobs(all=all_jobs, limit=PAGE if most is None else min(most, PAGE), **selection)
-    jobs, total = page["jobs"], page["total"]
-    complete = len(jobs) == total if total is not None else not page["more"]
+    jobs, total = [*page.jobs], page.total
+    complete = len(jobs) == total if total is not None else not page.more
     if not complete and (most is None or most > PAGE):
         jobs = client.jobs(all=all_jobs, limit=most, **selection)
         complete = most is None or len(jobs) < most
@@ -103,9 +103,9 @@ def _read(client: ApiClient, selection: Selection, all_jobs: bool, most: int | N
     return jobs, -1 if total is None else max(0, total - len(jobs))
 
 
-def _changing(client: ApiClient, read: Callable[[], tuple[list[View], int]]) -> Iterator[tuple[list[View], int]]:
+def _changing(client: ApiClient, read: Callable[[], tuple[list[JobView], int]]) -> Iterator[tuple[list[JobView], int]]:
     """Yield the list now, and again after changes of jobs, without end."""
-    shown: tuple[list[View], int] | None = None
+    shown: tuple[list[JobView], int] | None = None
     for piece in client.changes():
         if not piece.complete:
             continue
@@ -118,7 +118,7 @@ def _changing(client: ApiClient, read: Callable[[], tuple[list[View], int]]) -> 
 
 def _show(
     invocation: Invocation,
-    jobs: Sequence[ShownView],
+    jobs: Sequence[JobView],
     columns: Sequence[str],
     selection: Selection,
     more: int,
@@ -132,7 +132,7 @@ def _show(
     lines = partial(job_columns.table_of, jobs, columns, now, nothing=nothing, more=more)
     titles = [job_columns.COLUMNS[name].column.title for name in columns]
     rows = lambda: (titles, job_columns.rows(jobs, columns, now))  # noqa: E731
-    result = Result(list(jobs), lines, [one["id"] for one in jobs], rows)
+    result = Result(list(jobs), lines, [one.id for one in jobs], rows)
     if watch:
         output.refresh(result)
     else:

@@ -59,15 +59,15 @@ def show_logs(
     for job in jobs:
         style = logs.Style.of(job, component, timestamps=timestamps)
         if len(jobs) > 1:
-            style = replace(style, job=f"{job['name']}:", name_width=max(1, style.name_width))
-        queued = job["state"] == JobState.QUEUED
+            style = replace(style, job=f"{job.name}:", name_width=max(1, style.name_width))
+        queued = job.state == JobState.QUEUED
         if queued and choice["follow"]:
-            until_started(client, output, job["id"])
+            until_started(client, output, job.id)
         elif queued:
-            output.note(f"{job['name']}: QUEUED ({job_reason(job)})")
+            output.note(f"{job.name}: QUEUED ({job_reason(job)})")
         part = component.text if component else None
-        late = logs.late(output, job["name"])
-        lines = client.logs(job["id"], part, joined=logs.joined(output), late=late, **choice)
+        late = logs.late(output, job.name)
+        lines = client.logs(job.id, part, joined=logs.joined(output), late=late, **choice)
         said = logs.show(output, lines, style) or (queued and not choice["follow"])
-        if not said and (why := why_silent(client, job["id"], component)):
+        if not said and (why := why_silent(client, job.id, component)):
             output.note(why)

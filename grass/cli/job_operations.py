@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec import UNSET
 
 from grass import clock
 from grass.cli import operation_views
@@ -17,9 +18,10 @@ from grass.cli.output import Result
 from grass.cli.values import DURATION_OR_ZERO, JOB, PART, ParamType, Part, job_and_task
 from grass.errors import ConflictError
 from grass.model.key_text import task_parts
+from grass.wire.operation_record import OperationState, Outcome
 
 if TYPE_CHECKING:
-    from grass.api.client import View
+    from grass.wire.job_views import OperationView
 
 
 class Size(ParamType):
@@ -166,21 +168,21 @@ def operations(invocation: Invocation, name: str, cancel: str | None) -> None:
         return
     found = client.operations(name)
     lines = partial(operation_views.operation_list, found, clock.wall())
-    invocation.output.show(Result(found, lines, [each["id"] for each in found]))
+    invocation.output.show(Result(found, lines, [each.id for each in found]))
 
 
-def _shown(invocation: Invocation, operation: View, wait: bool) -> Exit:
+def _shown(invocation: Invocation, operation: OperationView, wait: bool) -> Exit:
     """Show an operation that was filed. Exit code 1 if it ended without being done."""
-    for warning in operation.get("warnings", ()):
+    for warning in () if operation.warnings is UNSET else operation.warnings:
         invocation.output.warn(warning)
-    if wait and operation["state"] != "ENDED":
-        operation = invocation.client().wait_for_operation(operation["job_id"], operation["id"])
-    if operation["outcome"] == "REJECTED":
-        raise ConflictError(f"operation {operation['id']}: rejected; {operation['message']}")
+    if wait and operation.state is not OperationState.ENDED:
+        operation = invocation.client().wait_for_operation(operation.job_id, operation.id)
+    if operation.outcome is Outcome.REJECTED:
+        raise ConflictError(f"operation {operation.id}: rejected; {operation.message}")
     _show(invocation, operation)
-    return Exit.OK if operation["outcome"] in (None, "DONE", "PARTIALLY_DONE") else Exit.JOB_FAILED
+    return Exit.OK if operation.outcome in (None, Outcome.DONE, Outcome.PARTIALLY_DONE) else Exit.JOB_FAILED
 
 
-def _show(invocation: Invocation, operation: View) -> None:
+def _show(invocation: Invocation, operation: OperationView) -> None:
     line = operation_views.operation_line(operation)
-    invocation.output.show(Result(operation, lambda _: [line], [operation["id"]]))
+    invocation.output.show(Result(operation, lambda _: [line], [operation.id]))

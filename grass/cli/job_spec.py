@@ -3,72 +3,75 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from grass.cli.table import pairs
-from grass.cli.view import View
 from grass.model.amounts import show_amount, show_span
+from grass.model.job import RestartOn
+
+if TYPE_CHECKING:
+    from grass.model.framework import Framework
+    from grass.model.job import Component, Job
+    from grass.model.resources import Resources
 
 _ONE_LINE = 200
 """Characters of a command, or of a list of values, that are shown."""
 
 
-def spec_lines(specification: View | None, width: int | None) -> list[str]:
-    """Return a block of lines for each component. None: the job is being deleted."""
+def spec_lines(specification: Job, width: int | None) -> list[str]:
+    """Return a block of lines for each component."""
     lines: list[str] = []
-    for name, part in (specification or {"components": {}})["components"].items():
+    for name, part in specification.components.items():
         lines += ["", name, *pairs(component_facts(part), width, indent=2)]
     return lines
 
 
-def component_facts(part: View) -> list[tuple[str, str]]:
+def component_facts(part: Component) -> list[tuple[str, str]]:
     facts = [
-        ("Command", command_line(part["command"])),
-        ("Resources", ", ".join(_resources(part["resources"]))),
+        ("Command", command_line(part.command)),
+        ("Resources", ", ".join(_resources(part.resources))),
         ("Sizes", _sizes(part)),
-        ("Framework", _framework(part["framework"])),
-        ("Environment", _pairs(part["env"])),
-        ("Shell", _pairs(dict(part["shell"]))),
-        ("Folder", part["cwd"] or part["base"] or ""),
-        ("Image", part["image"] or ""),
-        ("Matrix", "; ".join(f"{key}: {_cut(', '.join(values))}" for key, values in part["matrix"].items())),
-        ("Entries", _cut(", ".join(part["entries"][:_ONE_LINE]))),
-        ("Where", _pairs({key: "|".join(values) for key, values in part["where"].items()})),
-        ("Restart", "" if part["restart"]["policy"] == "never" else part["restart"]["policy"]),
-        ("Time limit", "" if part["timeout"] is None else show_span(part["timeout"])),
+        ("Framework", _framework(part.framework)),
+        ("Environment", _pairs(part.env)),
+        ("Shell", _pairs(dict(part.shell))),
+        ("Folder", part.cwd or part.base or ""),
+        ("Image", part.image or ""),
+        ("Matrix", "; ".join(f"{key}: {_cut(', '.join(values))}" for key, values in part.matrix.items())),
+        ("Entries", _cut(", ".join(part.entries[:_ONE_LINE]))),
+        ("Where", _pairs({key: "|".join(values) for key, values in part.where.items()})),
+        ("Restart", "" if part.restart.policy is RestartOn.NEVER else part.restart.policy.value),
+        ("Time limit", "" if part.timeout is None else show_span(part.timeout)),
     ]
     return [(key, value) for key, value in facts if value]
 
 
-def command_line(command: str | list[str]) -> str:
+def command_line(command: str | Sequence[str]) -> str:
     return _cut(command if isinstance(command, str) else shlex.join(command))
 
 
-def _sizes(part: View) -> str:
+def _sizes(part: Component) -> str:
     """Return the bounds of an elastic component. How many tasks it has now is in the table above."""
-    if part["min"] is None and part["max"] is None:
+    if part.min is None and part.max is None:
         return ""
-    bounds = [f"{part['replicas']} at the start"]
-    bounds += [f"{key} {part[key]}" for key in ("min", "max") if part[key] is not None]
-    return ", ".join(bounds) + (f", multiples of {part['unit']}" if part["unit"] > 1 else "")
+    bounds = [f"{part.replicas} at the start"]
+    bounds += [f"{key} {bound}" for key, bound in (("min", part.min), ("max", part.max)) if bound is not None]
+    return ", ".join(bounds) + (f", multiples of {part.unit}" if part.unit > 1 else "")
 
 
-def _framework(framework: View | None) -> str:
+def _framework(framework: Framework | None) -> str:
     if framework is None:
         return ""
-    options = {
-        key: ":".join(value) if isinstance(value, (list, tuple)) else value
-        for key, value in framework["options"].items()
-    }
-    return f"{framework['name']} ({_pairs(options)})" if options else str(framework["name"])
+    name, options = framework.name.value, framework.options
+    shown = {key: ":".join(map(str, value)) if isinstance(value, tuple) else value for key, value in options.items()}
+    return f"{name} ({_pairs(shown)})" if shown else name
 
 
-def _resources(resources: View) -> list[str]:
-    custom = dict(resources.get("custom", ()))
-    amounts = {name: amount for name, amount in resources.items() if name != "custom"}
-    return [show_amount(name, amount) for name, amount in {**amounts, **custom}.items() if amount]
+def _resources(resources: Resources) -> list[str]:
+    return [show_amount(name, amount) for name, amount in resources.amounts().items() if amount]
 
 
-def _pairs(values: View) -> str:
+def _pairs(values: Mapping[str, object]) -> str:
     return ", ".join(f"{key}={_cut(str(value))}" for key, value in values.items())
 
 

@@ -6,7 +6,9 @@ Used by this package.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
+
+from msgspec import UNSET
 
 from grass.cli.amounts import (
     NOTHING,
@@ -15,10 +17,13 @@ from grass.cli.amounts import (
     show_reason,
 )
 from grass.cli.table import Column, pairs, paragraph, table
-from grass.cli.usage_views import show_cpu, show_used, totals_of
-from grass.cli.view import View
+from grass.cli.usage_views import measured, show_cpu, show_used
 from grass.model.amounts import show_memory, show_span
-from grass.model.lifecycle import JobState
+
+if TYPE_CHECKING:
+    from grass.wire.job_record import ComponentRecord, CurrentOperation
+    from grass.wire.job_views import JobView, TaskView, WhyView
+    from grass.wire.usage import TaskTotals
 
 _COMPONENTS = (Column("COMPONENT"), Column("TASKS"), Column("REASON", wrap=True))
 _TASKS = (
@@ -33,148 +38,153 @@ _TASKS = (
     Column("PORTS", drop=4),
     Column("REASON", wrap=True),
 )
-_SOMETIMES: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
-    ("gpu", "GPU", show_span),
-    ("gpu_memory", "GPU MEMORY", show_memory),
-    ("read", "READ", show_memory),
-    ("written", "WRITTEN", show_memory),
+_SOMETIMES: tuple[tuple[str, Callable[[TaskTotals], str]], ...] = (
+    ("GPU", lambda used: show_span(used.gpu) if used.gpu else ""),
+    ("GPU MEMORY", lambda used: show_memory(used.gpu_memory) if used.gpu_memory else ""),
+    ("READ", lambda used: show_memory(used.read) if used.read else ""),
+    ("WRITTEN", lambda used: show_memory(used.written) if used.written else ""),
 )
 """Figures of usage with a column only if a task has them."""
 
 
-def job_reason(job: View) -> str:
+def job_reason(job: JobView) -> str:
     """Return the job's own reason; for a job without a reason, what it is changed to, or why parts of it wait."""
-    if job["reason"] is not None or JobState(job["state"]).ended:
-        return show_reason(job["reason"])
-    if job.get("operation"):
-        return current_operation(job["operation"])
-    waiting = [f"{name}: {show_reason(part['reason'])}" for name, part in job["components"].items() if part["reason"]]
+    if job.reason is not None or job.state.ended:
+        return show_reason(job.reason)
+    if job.operation:
+        return current_operation(job.operation)
+    waiting = [f"{name}: {show_reason(part.reason)}" for name, part in job.components.items() if part.reason]
     return "; ".join(waiting)
 
 
-def current_operation(operation: View) -> str:
+def current_operation(operation: CurrentOperation) -> str:
     """Return what the job is being changed to: ``scale worker: waits for resources for 2 new tasks``."""
-    about = f" {operation['component']}" if operation["component"] else ""
-    return f"{operation['kind']}{about}: {operation['message']}"
+    about = f" {operation.component}" if operation.component else ""
+    return f"{operation.kind.value}{about}: {operation.message}"
 
 
-def job_line(job: View) -> str:
+def job_line(job: JobView) -> str:
     """Return one line with the job's progress, for a waiting user."""
     reason = job_reason(job)
-    return f"{job['name']}: {job['state']}, {show_counts(job['counts'])}" + (f" ({reason})" if reason else "")
+    return f"{job.name}: {job.state}, {show_counts(job.counts)}" + (f" ({reason})" if reason else "")
 
 
 def job_page(
-    job: View, shown: Sequence[View], task_count: int, now: float, width: int | None, curves: Sequence[str] = ()
+    job: JobView,
+    shown: Sequence[TaskView],
+    task_count: int,
+    now: float,
+    width: int | None,
+    *,
+    curves: Sequence[str] = (),
+    phase: str = "",
 ) -> list[str]:
     """Return the lines for a job, its components and the tasks in ``shown`` (out of ``task_count`` tasks).
 
-    ``curves``: lines to show below the facts.
+    ``curves``: lines to show below the facts. ``phase``: its state in the words of another system.
     """
-    lines = pairs(_job_facts(job, now), width)
+    lines = pairs(_job_facts(job, phase, now), width)
     if curves:
         lines += ["", *curves]
-    lines += ["", *table(_COMPONENTS, [_component_row(*item) for item in job["components"].items()], width)]
+    lines += ["", *table(_COMPONENTS, [_component_row(*item) for item in job.components.items()], width)]
     if shown:
         lines += ["", *_task_table(shown, now, width)]
     if len(shown) < task_count:
         lines += paragraph(f"… and {task_count - len(shown)} more tasks; --tasks all shows them", width)
-    for warning in job["warnings"]:
+    for warning in job.warnings:
         lines += ["", *paragraph(f"warning: {warning}", width)]
     return lines
 
 
-def _task_table(shown: Sequence[View], now: float, width: int | None) -> list[str]:
+def _task_table(shown: Sequence[TaskView], now: float, width: int | None) -> list[str]:
     """Return the table of tasks; with devices and bytes, if a task has used any, and values, if an array has them."""
     columns, rows = list(_TASKS), [_task_row(task, now) for task in shown]
-    for name, title, show in _SOMETIMES:
-        if any((task.get("usage") or {}).get(name) for task in shown):
+    for title, show in _SOMETIMES:
+        cells = [show(task.usage) if task.usage else "" for task in shown]
+        if any(cells):
             columns.insert(-2, Column(title, drop=6, right=True))
-            for row, task in zip(rows, shown, strict=True):
-                value = (task.get("usage") or {}).get(name)
-                row.insert(-2, show(value) if value else NOTHING)
-    if any(task.get("values") for task in shown):
+            for row, cell in zip(rows, cells, strict=True):
+                row.insert(-2, cell or NOTHING)
+    values = [{} if task.values is UNSET else task.values for task in shown]
+    if any(values):
         columns.insert(-1, Column("VALUES", drop=5))
-        for row, task in zip(rows, shown, strict=True):
-            row.insert(-1, ",".join(f"{name}={value}" for name, value in task.get("values", {}).items()) or NOTHING)
+        for row, named in zip(rows, values, strict=True):
+            row.insert(-1, ",".join(f"{name}={value}" for name, value in named.items()) or NOTHING)
     return table(columns, rows, width)
 
 
-def _job_facts(job: View, now: float) -> list[tuple[str, str]]:
+def _job_facts(job: JobView, phase: str, now: float) -> list[tuple[str, str]]:
     facts = [
-        ("Name", job["name"]),
-        ("Id", job["id"]),
-        ("State", job["state"]),
-        ("Phase", job.get("phase", "")),
-        ("Reason", show_reason(job["reason"])),
-        ("User", job["user"] or ""),
-        ("Schedule", job["schedule"] or ""),
-        ("Rerun of", job["rerun_of"] or ""),
-        ("Priority", str(job["priority"] or "")),
-        ("Tags", ", ".join(f"{name}={value}" for name, value in job["tags"].items())),
-        ("Held by", job["held"] or ""),
-        (
-            "Operation",
-            f"{job['operation']['id']}: {current_operation(job['operation'])}" if job.get("operation") else "",
-        ),
-        ("Submitted", show_instant(job["submitted"])),
-        ("Started", show_instant(job["started"])),
-        ("Ended", show_instant(job["ended"])),
+        ("Name", job.name),
+        ("Id", job.id),
+        ("State", job.state.value),
+        ("Phase", phase),
+        ("Reason", show_reason(job.reason)),
+        ("User", job.user or ""),
+        ("Schedule", job.schedule or ""),
+        ("Rerun of", job.rerun_of or ""),
+        ("Priority", str(job.priority or "")),
+        ("Tags", ", ".join(f"{name}={value}" for name, value in job.tags.items())),
+        ("Held by", job.held or ""),
+        ("Operation", f"{job.operation.id}: {current_operation(job.operation)}" if job.operation else ""),
+        ("Submitted", show_instant(job.submitted)),
+        ("Started", show_instant(job.started)),
+        ("Ended", show_instant(job.ended)),
         ("Ran for", ran_for(job, now)),
-        ("Exit code", "" if job["exit_code"] is None else str(job["exit_code"])),
+        ("Exit code", "" if job.exit_code is None else str(job.exit_code)),
         ("Restarts", _restarts(job)),
-        ("Tasks", show_counts(job["counts"])),
-        ("Used", show_used(totals_of(job["usage"]) if job.get("usage") else None)),
-        ("Removed at", show_instant(job["expires"])),
+        ("Tasks", show_counts(job.counts)),
+        ("Used", show_used(job.usage)),
+        ("Removed at", show_instant(job.expires)),
     ]
     return [(key, value) for key, value in facts if value not in ("", NOTHING)]
 
 
-def _restarts(job: View) -> str:
+def _restarts(job: JobView) -> str:
     """Return how often tasks and the whole job were started again; empty: never."""
-    whole = f"{job['tries']} of the whole job" if job["tries"] else ""
-    tasks = f"{job['restarts']} of tasks" if whole and job["restarts"] else str(job["restarts"] or "")
+    whole = f"{job.tries} of the whole job" if job.tries else ""
+    tasks = f"{job.restarts} of tasks" if whole and job.restarts else str(job.restarts or "")
     return ", ".join(each for each in (whole, tasks) if each)
 
 
-def ran_for(view: View, now: float) -> str:
+def ran_for(view: JobView | TaskView, now: float) -> str:
     """Return how long a task or job has run. Start and end may come from clocks of different machines."""
-    if view["started"] is None:
+    if view.started is None:
         return NOTHING
-    return show_span((now if view["ended"] is None else view["ended"]) - view["started"])
+    return show_span((now if view.ended is None else view.ended) - view.started)
 
 
-def _component_row(name: str, part: View) -> list[str]:
-    return [name, show_counts(part["counts"]), show_reason(part["reason"])]
+def _component_row(name: str, part: ComponentRecord) -> list[str]:
+    return [name, show_counts(part.counts), show_reason(part.reason)]
 
 
-def _task_row(task: View, now: float) -> list[str]:
-    ports, used = task["ports"] or {}, task.get("usage")
+def _task_row(task: TaskView, now: float) -> list[str]:
+    ports, used = task.ports or {}, measured(task.usage)
     return [
-        task["task"],
-        task["state"],
-        str(task["attempt"] or NOTHING),
-        task["node"] or NOTHING,
+        task.task,
+        task.state.value,
+        str(task.attempt or NOTHING),
+        task.node or NOTHING,
         _exit(task),
         ran_for(task, now),
-        show_cpu(totals_of(used)) if used else NOTHING,
-        show_memory(used.get("memory", 0)) if used else NOTHING,
+        show_cpu(used) if used else NOTHING,
+        show_memory(used.memory) if used else NOTHING,
         ",".join(f"{name}={port}" for name, port in ports.items()) or NOTHING,
-        show_reason(task["reason"]),
+        show_reason(task.reason),
     ]
 
 
-def _exit(task: View) -> str:
-    if task["signal"] is not None:
-        return f"signal {task['signal']}"
-    return NOTHING if task["exit_code"] is None else str(task["exit_code"])
+def _exit(task: TaskView) -> str:
+    if task.signal is not None:
+        return f"signal {task.signal}"
+    return NOTHING if task.exit_code is None else str(task.exit_code)
 
 
-def stop_waits(answer: View) -> list[str]:
+def stop_waits(answer: WhyView) -> list[str]:
     """Return what a stopping job still waits for. ``answer``: a *why view*."""
     return [
-        f"waits for {group['count']} task{'s' if group['count'] > 1 else ''} of {group['component']}: "
-        f"{show_reason(group['reason'])}"
-        for group in answer["groups"]
-        if group["reason"]
+        f"waits for {group.count} task{'s' if group.count > 1 else ''} of {group.component}: "
+        f"{show_reason(group.reason)}"
+        for group in answer.groups
+        if group.reason
     ]

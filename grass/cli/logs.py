@@ -7,12 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from grass.api.streams import gap_note
+from grass.api.log_reading import gap_note
 from grass.cli.amounts import show_stamp
 from grass.cli.output import Format, Output, Result
 from grass.cli.values import Part
-from grass.cli.view import View
+
+if TYPE_CHECKING:
+    from grass.api.client_views import LogLine
+    from grass.wire.job_views import JobView
 
 
 @dataclass(frozen=True)
@@ -24,11 +28,11 @@ class Style:
     job: str = ""
 
     @classmethod
-    def of(cls, job: View, part: Part | None, *, timestamps: bool) -> Style:
+    def of(cls, job: JobView, part: Part | None, *, timestamps: bool) -> Style:
         """Return the style for a job. Names appear only if several tasks may write; all are padded to the longest."""
         replicas = {
-            name: component["replicas"]
-            for name, component in job["components"].items()
+            name: component.replicas
+            for name, component in job.components.items()
             if part is None or part.component == name
         }
         single = sum(replicas.values()) <= 1 or (part is not None and part.index is not None)
@@ -43,25 +47,25 @@ class LogText:
         self._style = style
         self._unfinished: tuple[str, int, str] | None = None
 
-    def of(self, record: View) -> str:
-        source = (record["task"], record["attempt"], record["stream"])
-        gap = f"{self._head(record)}{gap_note(record['lost'])}\n" if record.get("lost") else ""
+    def of(self, record: LogLine) -> str:
+        source = (record.task, record.attempt, record.stream)
+        gap = f"{self._head(record)}{gap_note(record.lost)}\n" if record.lost else ""
         interrupts = self._unfinished is not None and (bool(gap) or self._unfinished != source)
         head = "" if self._unfinished == source and not gap else self._head(record)
-        self._unfinished = None if record["newline"] else source
-        return ("\n" if interrupts else "") + gap + head + self._text(record) + ("\n" if record["newline"] else "")
+        self._unfinished = None if record.newline else source
+        return ("\n" if interrupts else "") + gap + head + self._text(record) + ("\n" if record.newline else "")
 
-    def _text(self, record: View) -> str:
+    def _text(self, record: LogLine) -> str:
         """Return the text; if it has several lines, with a head before each further one."""
-        text: str = record["text"]
+        text: str = record.text
         head = self._head(record) if "\n" in text else ""
         return text.replace("\n", f"\n{head}") if head else text
 
-    def _head(self, record: View) -> str:
-        stamp = f"{show_stamp(record['time'])} " if self._style.timestamps else ""
+    def _head(self, record: LogLine) -> str:
+        stamp = f"{show_stamp(record.time)} " if self._style.timestamps else ""
         if not self._style.name_width:
             return stamp
-        name = record["task"] if record["attempt"] <= 1 else f"{record['task']}#{record['attempt']}"
+        name = record.task if record.attempt <= 1 else f"{record.task}#{record.attempt}"
         return f"{stamp}{self._style.job}{name:<{self._style.name_width}} | "
 
 
@@ -69,16 +73,16 @@ _RECORDS = frozenset({Format.JSON, Format.YAML, Format.CSV})
 """Formats that show a record per line of the log. The others show the text."""
 
 
-def show(output: Output, records: Iterable[View], style: Style, *, split: bool = False) -> bool:
+def show(output: Output, records: Iterable[LogLine], style: Style, *, split: bool = False) -> bool:
     """Print the records; return whether there were any. ``split``: print what tasks wrote to stderr on our stderr."""
     any_shown = False
     texts = LogText(style if output.format is Format.TABLE else Style(timestamps=style.timestamps))
     for record in records:
         any_shown = True
         if output.format in _RECORDS:
-            output.record(Result(dict(record), lambda _: []))
+            output.record(Result(record, lambda _: []))
         else:
-            output.raw(texts.of(record), stderr=split and record["stream"] == "stderr")
+            output.raw(texts.of(record), stderr=split and record.stream == "stderr")
     return any_shown
 
 

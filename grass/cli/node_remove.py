@@ -16,7 +16,6 @@ from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.output import Result
 from grass.cli.values import DURATION, DURATION_OR_ZERO, NODE
 from grass.errors import GrassError, InputError, WaitTimeoutError
-from grass.model.lifecycle import TaskState
 from grass.provision.provisioner import CanRemoveNodes, need
 
 if TYPE_CHECKING:
@@ -126,8 +125,8 @@ def drain_first(invocation: Invocation, name: str, deadline: float | None, secon
 def _tasks_on(client: ApiClient, node: str) -> list[str]:
     """Return the tasks on the node, of the newest active jobs."""
     return [
-        f"{job['name']}/{task['task']}"
+        f"{job.name}/{task.task}"
         for job in client.jobs()[:_MOST_JOBS]
-        for task in client.tasks(job["id"])
-        if task["node"] == node and TaskState(task["state"]).on_node
+        for task in client.tasks(job.id)
+        if task.node == node and task.state.on_node
     ]

@@ -6,10 +6,14 @@ Used by ``apply`` and ``job_operations``.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from grass.cli.amounts import show_age
 from grass.cli.table import Column, table
-from grass.cli.view import View
+from grass.wire.operation_record import OperationKind, OperationState
+
+if TYPE_CHECKING:
+    from grass.wire.job_views import OperationView
 
 _LIST = (
     Column("ID"),
@@ -21,48 +25,49 @@ _LIST = (
 )
 
 
-def operation_list(operations: Sequence[View], now: float, width: int | None) -> list[str]:
+def operation_list(operations: Sequence[OperationView], now: float, width: int | None) -> list[str]:
     if not operations:
         return ["no operations; `grass job scale` changes the size of a job"]
     return table(_LIST, [_row(each, now) for each in operations], width)
 
 
-def operation_line(operation: View) -> str:
+def operation_line(operation: OperationView) -> str:
     """Return one line, for the user who filed the operation."""
-    return f"{operation['id']}  {what(operation)}  {state(operation)}  {operation['message']}"
+    return f"{operation.id}  {what(operation)}  {state(operation)}  {operation.message}"
 
 
-def what(operation: View) -> str:
+def what(operation: OperationView) -> str:
     """Return what the operation does: ``scale worker 2 → 3``."""
-    kind, component = operation["kind"], operation["component"]
-    if kind == "scale":
+    kind, component = operation.kind.value, operation.component
+    if operation.kind is OperationKind.SCALE:
         return f"scale {component} {_sizes(operation)}".rstrip()
-    tasks = ", ".join(operation["added"][:3]) + (", …" if len(operation["added"]) > 3 else "")
+    tasks = ", ".join(operation.added[:3]) + (", …" if len(operation.added) > 3 else "")
     return f"{kind} {tasks or component or ''}".rstrip()
 
 
-def _sizes(operation: View) -> str:
+def _sizes(operation: OperationView) -> str:
     """One that waits has only what was requested: the sizes follow from the operations before it."""
-    if operation["from_size"] is not None:
-        return f"{operation['from_size']} → {operation['to_size']}"
-    if operation["to_size"] is not None:
-        return f"→ {operation['to_size']}"
-    if operation["delta"] is not None:
-        return f"{operation['delta']:+d}"
-    return f"-{len(operation['removed'])}" if operation["removed"] else ""
+    if operation.from_size is not None:
+        return f"{operation.from_size} → {operation.to_size}"
+    if operation.to_size is not None:
+        return f"→ {operation.to_size}"
+    if operation.delta is not None:
+        return f"{operation.delta:+d}"
+    return f"-{len(operation.removed)}" if operation.removed else ""
 
 
-def state(operation: View) -> str:
-    return str(operation["outcome"] or operation["state"]) if operation["state"] == "ENDED" else operation["state"]
+def state(operation: OperationView) -> str:
+    ended = operation.outcome if operation.state is OperationState.ENDED else None
+    return operation.state.value if ended is None else ended.value
 
 
-def _row(operation: View, now: float) -> list[str]:
-    reason = f" ({operation['reason']})" if operation["reason"] else ""
+def _row(operation: OperationView, now: float) -> list[str]:
+    reason = f" ({operation.reason})" if operation.reason else ""
     return [
-        operation["id"],
+        operation.id,
         what(operation),
         state(operation),
-        operation["author"],
-        show_age(operation["filed"], now),
-        operation["message"] + reason,
+        operation.author,
+        show_age(operation.filed, now),
+        operation.message + reason,
     ]

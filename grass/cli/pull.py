@@ -29,8 +29,8 @@ def pull(invocation: Invocation, name: str, path: str, local: Path | None, force
     A repeated pull fetches what is new. It refuses to overwrite files that were edited here, without --force.
     """
     view = invocation.client().job(name, specification=False)
-    remote = f"{paths.JOBS}/{view['id']}/{paths.to_read(path)}".rstrip("/")
-    target = local or Path(view["name"])
+    remote = f"{paths.JOBS}/{view.id}/{paths.to_read(path)}".rstrip("/")
+    target = local or Path(view.name)
     begun = clock.steady()
     pulled = transfer.pulled(invocation)
     progress = transfer.shown(invocation.output)

@@ -35,21 +35,21 @@ def report(invocation: Invocation, name: str, path: Path | None) -> None:
     The file needs no network and runs no script. Secrets are not in it.
     """
     content = collect(invocation.client(), name, clock.wall())
-    path = path or Path(f"{content.job['id']}.html")
+    path = path or Path(f"{content.job.id}.html")
     text = report_page.page(content, clock.wall())
     try:
         with path.open("x", encoding="utf-8", errors="replace") as file:
             file.write(text)
     except FileExistsError:
         raise InputError(f"{path}: exists already; name another file with --to") from None
-    data = {"id": content.job["id"], "file": str(path), "bytes": len(text.encode(errors="replace"))}
+    data = {"id": content.job.id, "file": str(path), "bytes": len(text.encode(errors="replace"))}
     invocation.output.show(Result(data, lambda _: [f"{path}"], [str(path)]))
 
 
 def collect(client: ApiClient, name: str, now: float) -> report_page.Content:
     """Read what the report shows."""
     job = client.job(name)
-    job_id = job["id"]
+    job_id = job.id
     usage = client.job_usage(job_id, first=_CURVES)
     return report_page.Content(
         status=client.status(),

@@ -8,20 +8,23 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING
 
+from msgspec import UNSET
+
 from grass.cli import cells
 from grass.cli.amounts import NOTHING, show_counts, show_instant, show_reason
 from grass.cli.report_svg import Bar, curve, curves_of, timeline
 from grass.cli.usage_views import show_used
-from grass.cli.view import View
 from grass.lines import lines_of
 from grass.model.amounts import show_span
 from grass.wire.codec import builtins
 
 if TYPE_CHECKING:
     from grass.wire.event_views import EventView
+    from grass.wire.job_views import AttemptView, JobFileView, TaskView
     from grass.wire.node_views import NodeView
     from grass.wire.status_views import StatusView
     from grass.wire.usage_views import Curves, JobMetricsView, JobUsageView
+    from grass.wire.views import JobDetails
 
 MOST_TASKS, MOST_BARS, MOST_REPEATED, MOST_TEXT = 10_000, 20_000, 1_000, 120
 MOST_LONG = 100_000
@@ -50,23 +53,23 @@ class Content:
     """All that the report shows: views of the API. ``histories``: usage of some tasks, by task."""
 
     status: StatusView
-    job: View
-    tasks: Sequence[View]
-    attempts: Sequence[View]
+    job: JobDetails
+    tasks: Sequence[TaskView]
+    attempts: Sequence[AttemptView]
     events: Sequence[EventView]
     nodes: Sequence[NodeView]
     usage: JobUsageView
     metrics: JobMetricsView
     histories: Mapping[str, Curves] = field(default_factory=dict)
-    file: View | None = None
+    file: JobFileView | None = None
 
 
 def page(content: Content, now: float) -> str:
     """Return the file. ``now``: wall seconds."""
     job = content.job
-    title = f"{job['name']} ({job['id']})"
+    title = f"{job.name} ({job.id})"
     parts = [
-        f"<h1>{_text(title)} <span class={_kind(job['state'])!r}>{_text(job['state'])}</span></h1>",
+        f"<h1>{_text(title)} <span class={_kind(job.state)!r}>{_text(job.state)}</span></h1>",
         _facts(content, now),
         "<h2>Timeline</h2>" + _timeline(content, now) + _legend(),
         _curves(content, now),
@@ -74,7 +77,9 @@ def page(content: Content, now: float) -> str:
         _section("Events", ("time", "kind", "message", "user"), (_event(one) for one in content.events)),
         _tasks(content, now),
         _file(content.file),
-        "<h2>Specification</h2><pre>" + _json(job.get("specification")) + "</pre>",
+        "<h2>Specification</h2><pre>"
+        + _json(None if job.specification is UNSET else builtins(job.specification))
+        + "</pre>",
         "<h2>Environment</h2><pre>" + _json(_environment(content)) + "</pre>",
     ]
     head = (
@@ -87,19 +92,19 @@ def page(content: Content, now: float) -> str:
 
 def _facts(content: Content, now: float) -> str:
     job = content.job
-    ended = now if job["ended"] is None else job["ended"]
+    ended = now if job.ended is None else job.ended
     rows = [
         ("Cluster", content.status.cluster),
-        ("User", job["user"]),
-        ("Result", show_reason(job["reason"])),
-        ("Exit code", job["exit_code"]),
-        ("Tasks", show_counts(job["counts"])),
-        ("Restarts", job["restarts"] or None),
-        ("Submitted", show_instant(job["submitted"])),
-        ("Started", show_instant(job["started"])),
-        ("Ended", show_instant(job["ended"])),
-        ("Ran for", None if job["started"] is None else show_span(ended - job["started"])),
-        ("Rerun of", job["rerun_of"]),
+        ("User", job.user),
+        ("Result", show_reason(job.reason)),
+        ("Exit code", job.exit_code),
+        ("Tasks", show_counts(job.counts)),
+        ("Restarts", job.restarts or None),
+        ("Submitted", show_instant(job.submitted)),
+        ("Started", show_instant(job.started)),
+        ("Ended", show_instant(job.ended)),
+        ("Ran for", None if job.started is None else show_span(ended - job.started)),
+        ("Rerun of", job.rerun_of),
         ("Report made", show_instant(now)),
     ]
     rows.append(("Used", show_used(content.usage.totals)))
@@ -111,27 +116,27 @@ def _is_known(value: object) -> bool:
 
 
 def _timeline(content: Content, now: float) -> str:
-    names = list(dict.fromkeys(task["task"] for task in content.tasks))
+    names = list(dict.fromkeys(task.task for task in content.tasks))
     rows = {name: row for row, name in enumerate(names)}
-    states = {task["task"]: (task["attempt"], task["state"]) for task in content.tasks}
+    states = {task.task: (task.attempt, task.state) for task in content.tasks}
     bars = []
     for one in content.attempts[:MOST_BARS]:
-        if one["started"] is not None and one["task"] in rows:
-            newest, state = states[one["task"]]
-            kind = _KINDS.get(state, "running") if one["attempt"] == newest else _ended_kind(one)
-            bars.append(Bar(rows[one["task"]], one["started"], one["ended"] or now, kind))
+        if one.started is not None and one.task in rows:
+            newest, state = states[one.task]
+            kind = _KINDS.get(state, "running") if one.attempt == newest else _ended_kind(one)
+            bars.append(Bar(rows[one.task], one.started, one.ended or now, kind))
     if not bars:
         return "<p>No task has started.</p>"
     end = max(bar.end for bar in bars)
     left = len(content.attempts) - MOST_BARS
     note = f"<p>… and {left} more attempts</p>" if left > 0 else ""
-    begin = content.job["submitted"]
+    begin = content.job.submitted
     axis = f"<p>{_text(show_instant(begin))} to {_text(show_instant(end))}: {_text(show_span(end - begin))}</p>"
     return timeline(names, bars, begin, end) + axis + note
 
 
-def _ended_kind(attempt: View) -> str:
-    return "lost" if attempt["ended"] is None else "ok" if attempt["exit_code"] == 0 else "bad"
+def _ended_kind(attempt: AttemptView) -> str:
+    return "lost" if attempt.ended is None else "ok" if attempt.exit_code == 0 else "bad"
 
 
 def _legend() -> str:
@@ -140,7 +145,7 @@ def _legend() -> str:
 
 def _curves(content: Content, now: float) -> str:
     found: list[str] = []
-    started, ended = content.job["started"], content.job["ended"]
+    started, ended = content.job.started, content.job.ended
     begin, end = now if started is None else started, now if ended is None else ended
     for one in content.metrics.curves[:40]:
         found.append(curve(f"{cells.clean(one.task)}: {cells.clean(one.name)}", one.steps, one.values))
@@ -154,18 +159,16 @@ _ATTEMPT_HEAD = ("attempt", "node", "exit", "started", "ended", "reason")
 
 def _repeated(content: Content) -> str:
     """Show all attempts of the tasks that had more than one."""
-    tasks = {one["task"] for one in content.attempts if one["attempt"] > 1}
-    found = [one for one in content.attempts if one["task"] in tasks]
+    tasks = {one.task for one in content.attempts if one.attempt > 1}
+    found = [one for one in content.attempts if one.task in tasks]
     left = len(found) - MOST_REPEATED
     note = f"<p>… and {left} more attempts</p>" if left > 0 else ""
     return _section("Tasks with several attempts", _ATTEMPT_HEAD, map(_attempt, found[:MOST_REPEATED])) + note
 
 
-def _attempt(one: View) -> str:
-    started, ended = show_instant(one["started"]), show_instant(one["ended"])
-    return _cells(
-        f"{one['task']}#{one['attempt']}", one["node"], _exit(one), started, ended, show_reason(one["reason"])
-    )
+def _attempt(one: AttemptView) -> str:
+    started, ended = show_instant(one.started), show_instant(one.ended)
+    return _cells(f"{one.task}#{one.attempt}", one.node, _exit(one), started, ended, show_reason(one.reason))
 
 
 def _event(one: EventView) -> str:
@@ -179,20 +182,20 @@ def _tasks(content: Content, now: float) -> str:
     return _section("Tasks", ("task", "state", "attempt", "node", "exit", "time", "reason"), rows) + note
 
 
-def _task(task: View, now: float) -> str:
-    ended = now if task["ended"] is None else task["ended"]
-    span = NOTHING if task["started"] is None else show_span(ended - task["started"])
-    reason = show_reason(task["reason"])
-    return _cells(task["task"], task["state"], task["attempt"], task["node"], _exit(task), span, reason)
+def _task(task: TaskView, now: float) -> str:
+    ended = now if task.ended is None else task.ended
+    span = NOTHING if task.started is None else show_span(ended - task.started)
+    reason = show_reason(task.reason)
+    return _cells(task.task, task.state, task.attempt, task.node, _exit(task), span, reason)
 
 
-def _exit(view: View) -> object:
-    return f"signal {view['signal']}" if view["signal"] is not None else view["exit_code"]
+def _exit(view: AttemptView | TaskView) -> object:
+    return f"signal {view.signal}" if view.signal is not None else view.exit_code
 
 
 def _environment(content: Content) -> object:
     """Return, as JSON, the cluster and the nodes on which the job ran."""
-    used = {task["node"] for task in content.tasks}
+    used = {task.node for task in content.tasks}
     status = content.status
     nodes = [_node(node) for node in content.nodes if node.name in used]
     return {"cluster": status.cluster, "mode": status.mode, "version": status.version, "nodes": nodes}
@@ -232,11 +235,11 @@ def _text(value: object) -> str:
     return escape(cells.clip(cells.clean(str(value)), MOST_TEXT))
 
 
-def _file(file: View | None) -> str:
+def _file(file: JobFileView | None) -> str:
     """Show the file as its user wrote it; without one, the specification says it all."""
-    if file is None or not file["original"]:
+    if file is None or not file.original:
         return ""
-    return f"<h2>Job file {_text(file['name'])}</h2><pre>{_pre(file['text'])}</pre>"
+    return f"<h2>Job file {_text(file.name)}</h2><pre>{_pre(file.text)}</pre>"
 
 
 def _json(value: object) -> str:

@@ -29,13 +29,14 @@ from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.job_views import job_line
 from grass.cli.output import Format, Output, OutputClosedError, Result
 from grass.cli.run_options import JobOptions, as_options, document_of, run_options
-from grass.cli.view import View
 from grass.cli.wait import until_started
 from grass.errors import GrassError, InputError, ManifestError
 from grass.model.lifecycle import JobState
 
 if TYPE_CHECKING:
     from grass.api.client import ApiClient
+    from grass.manifest.document import Document
+    from grass.wire.job_views import JobView, StartedView, TaskView
 
 _FIRST_WORDS = 0.05
 """Seconds to wait for the first data on a pipe."""
@@ -80,31 +81,31 @@ def run(
     environment = environment_of(env, env_file, env_all, output.warn)
     if detach:
         job = _start(client, output, document, environment, options)
-        output.show(Result(job, lambda _: [f"{job['name']}  {job['id']}"], [job["id"]]))
+        output.show(Result(job, lambda _: [f"{job.name}  {job.id}"], [job.id]))
         return Exit.OK
     stopper = Stopper(client, output, str(document["name"]))
     with Interrupts(stopper.stop):
         job = _start(client, output, document, environment, options)
-        output.note(f"{job['name']}: started as {job['id']}")
+        output.note(f"{job.name}: started as {job.id}")
         stopper.started(job)
         try:
-            return follow(client, output, job["id"])
+            return follow(client, output, job.id)
         except OutputClosedError:
             _stop_unread(client, output, job)
             raise
         except KeyboardInterrupt:
-            output.note(f"detached; {job['name']} continues: `grass job wait {job['name']}`")
+            output.note(f"detached; {job.name} continues: `grass job wait {job.name}`")
             return Exit.INTERRUPTED
 
 
 def _start(
-    client: ApiClient, output: Output, document: View, environment: Mapping[str, str], options: JobOptions
-) -> View:
+    client: ApiClient, output: Output, document: Document, environment: Mapping[str, str], options: JobOptions
+) -> StartedView:
     try:
         job = client.start(document, env=environment)
     except ManifestError as error:
         raise as_options(error, options) from error
-    for warning in job["warnings"]:
+    for warning in job.warnings:
         output.warn(warning)
     return job
 
@@ -145,25 +146,25 @@ def follow(client: ApiClient, output: Output, job_id: str) -> int:
     until_started(client, output, job_id)
     job = client.job(job_id, specification=False)
     style = logs.Style.of(job, None, timestamps=False)
-    lines = client.logs(job_id, follow=True, joined=logs.joined(output), late=logs.late(output, job["name"]))
+    lines = client.logs(job_id, follow=True, joined=logs.joined(output), late=logs.late(output, job.name))
     logs.show(output, lines, style, split=True)
     ended = client.wait(job_id)
     tasks = client.tasks(job_id, first=1)
     if output.format in (Format.JSON, Format.YAML):
         output.record(Result(ended, lambda _: []))
-    if ended["state"] != JobState.SUCCEEDED:
+    if ended.state is not JobState.SUCCEEDED:
         output.note(job_line(ended))
     return exit_of(ended, tasks)
 
 
-def exit_of(job: View, tasks: Sequence[View]) -> int:
+def exit_of(job: JobView, tasks: Sequence[TaskView]) -> int:
     """Return the command's code, or 128 + its signal; never 0 unless the job SUCCEEDED."""
-    if job["state"] == JobState.SUCCEEDED:
+    if job.state is JobState.SUCCEEDED:
         return Exit.OK
-    task = tasks[0] if tasks else {"signal": None, "exit_code": None}
-    if task["signal"] is not None:
-        return SIGNAL_BASE + int(task["signal"])
-    return int(task["exit_code"] or Exit.JOB_FAILED)
+    task = tasks[0] if tasks else None
+    if task is not None and task.signal is not None:
+        return SIGNAL_BASE + task.signal
+    return (task and task.exit_code) or Exit.JOB_FAILED
 
 
 class Stopper:
@@ -176,8 +177,8 @@ class Stopper:
         self._job_id = ""
         self._known = threading.Event()
 
-    def started(self, job: View) -> None:
-        self._job_id = job["id"]
+    def started(self, job: StartedView) -> None:
+        self._job_id = job.id
         self._known.set()
 
     def stop(self) -> None:
@@ -190,13 +191,13 @@ class Stopper:
             self._output.note(f"cannot stop {self._name}: {error}")
 
 
-def _stop_unread(client: ApiClient, output: Output, job: View) -> None:
+def _stop_unread(client: ApiClient, output: Output, job: StartedView) -> None:
     """Stop the job when nobody reads its output. A job that has already ended stays unchanged."""
     try:
-        if not JobState(client.stop(job["id"])["state"]).ended:
-            output.note(f"the reader of the output of {job['name']} is gone; stopping the job")
+        if not client.stop(job.id).state.ended:
+            output.note(f"the reader of the output of {job.name} is gone; stopping the job")
     except GrassError as error:
-        output.note(f"cannot stop {job['name']}: {error}")
+        output.note(f"cannot stop {job.name}: {error}")
 
 
 class Interrupts:

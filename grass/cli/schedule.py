@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+from msgspec import UNSET
 
 from grass.cli.amounts import NOTHING, show_instant, show_reason
 from grass.cli.command import Group
@@ -14,7 +16,10 @@ from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.output import Result
 from grass.cli.table import Column, pairs, table
 from grass.cli.values import SCHEDULE
-from grass.cli.view import View
+from grass.model.schedule import ScheduleKind
+
+if TYPE_CHECKING:
+    from grass.wire.views import RunView, ScheduleView
 
 _LIST = (
     Column("NAME"),
@@ -43,9 +48,9 @@ def schedule() -> None:
 def start(invocation: Invocation, file: Path) -> None:
     """Start the schedule in FILE: a batch of job names, or a cron rule."""
     view = invocation.client().start_schedule(file)
-    for warning in view["warnings"]:
+    for warning in () if view.warnings is UNSET else view.warnings:
         invocation.output.warn(warning)
-    invocation.output.show(Result(view, lambda _: [f"{view['name']}  {view['state']}"], [view["name"]]))
+    invocation.output.show(Result(view, lambda _: [f"{view.name}  {view.state.value}"], [view.name]))
 
 
 @schedule.command("list")
@@ -53,7 +58,7 @@ def start(invocation: Invocation, file: Path) -> None:
 def list_schedules(invocation: Invocation) -> None:
     """List the schedules, and when each runs next."""
     views = invocation.client().schedules()
-    invocation.output.show(Result(views, partial(schedule_list, views), [one["name"] for one in views]))
+    invocation.output.show(Result(views, partial(schedule_list, views), [one.name for one in views]))
 
 
 @schedule.command()
@@ -62,7 +67,7 @@ def list_schedules(invocation: Invocation) -> None:
 def show(invocation: Invocation, name: str) -> None:
     """Show one schedule in detail, with its jobs."""
     view = invocation.client().schedule(name)
-    invocation.output.show(Result(view, partial(schedule_page, view), [view["name"]]))
+    invocation.output.show(Result(view, partial(schedule_page, view), [view.name]))
 
 
 @schedule.command()
@@ -71,7 +76,7 @@ def show(invocation: Invocation, name: str) -> None:
 def stop(invocation: Invocation, name: str) -> None:
     """Stop a schedule: it starts no more jobs. Jobs of a batch are stopped; a run of a cron rule continues."""
     view = invocation.client().stop_schedule(name)
-    invocation.output.show(Result(view, lambda _: [f"{view['name']}  {view['state']}"], [view["name"]]))
+    invocation.output.show(Result(view, lambda _: [f"{view.name}  {view.state.value}"], [view.name]))
 
 
 @schedule.command()
@@ -96,8 +101,8 @@ def resume(invocation: Invocation, name: str) -> None:
 def run_now(invocation: Invocation, name: str) -> None:
     """Start the job of a cron rule now, or the jobs of a finished batch again."""
     view = invocation.client().run_schedule(name)
-    started = view["jobs"][-1:] if view["kind"] == "cron" else view["jobs"]
-    invocation.output.show(Result(view, lambda _: list(started) or [f"{name}  {view['state']}"], started))
+    started = view.jobs[-1:] if view.kind is ScheduleKind.CRON else view.jobs
+    invocation.output.show(Result(view, lambda _: list(started) or [f"{name}  {view.state.value}"], started))
 
 
 @schedule.command()
@@ -106,50 +111,54 @@ def run_now(invocation: Invocation, name: str) -> None:
 def delete(invocation: Invocation, name: str) -> None:
     """Remove a schedule. Its jobs stay; a batch with active jobs must be stopped first."""
     view = invocation.client().delete_schedule(name)
-    invocation.output.show(Result(view, lambda _: [f"{view['name']}  deleted"], [view["name"]]))
+    invocation.output.show(Result(view, lambda _: [f"{view.name}  deleted"], [view.name]))
 
 
-def _confirm(invocation: Invocation, view: View) -> None:
-    invocation.output.show(Result(view, lambda _: [f"{view['name']}  {view['state']}"], [view["name"]]))
+def _confirm(invocation: Invocation, view: ScheduleView) -> None:
+    invocation.output.show(Result(view, lambda _: [f"{view.name}  {view.state.value}"], [view.name]))
 
 
-def schedule_list(views: Sequence[View], width: int | None) -> list[str]:
+def schedule_list(views: Sequence[ScheduleView], width: int | None) -> list[str]:
     if not views:
         return ["no schedules"]
     return table(_LIST, [_row(view) for view in views], width)
 
 
-def _row(view: View) -> list[str]:
+def _row(view: ScheduleView) -> list[str]:
     return [
-        view["name"],
-        view["state"],
-        view["cron"] or NOTHING,
-        show_instant(view["next"]),
-        show_instant(view["last"]),
-        str(len(view["jobs"])),
-        "".join(run["state"] for run in view.get("runs", ())[-1:]) or NOTHING,
-        view["user"] or NOTHING,
-        show_reason(view["reason"]),
+        view.name,
+        view.state.value,
+        view.cron or NOTHING,
+        show_instant(view.next),
+        show_instant(view.last),
+        str(len(view.jobs)),
+        "".join(run.state for run in _runs(view)[-1:]) or NOTHING,
+        view.user or NOTHING,
+        show_reason(view.reason),
     ]
 
 
-def schedule_page(view: View, width: int | None) -> list[str]:
+def schedule_page(view: ScheduleView, width: int | None) -> list[str]:
     facts = [
-        ("Name", view["name"]),
-        ("State", view["state"]),
-        ("Reason", show_reason(view["reason"])),
-        ("User", view["user"] or ""),
-        ("Cron", view["cron"] or ""),
-        ("Time zone", view["time_zone"] if view["cron"] else ""),
-        ("Next", show_instant(view["next"])),
-        ("Last", show_instant(view["last"])),
-        ("Jobs", "" if view.get("runs") else ", ".join(str(job) for job in view["jobs"])),
+        ("Name", view.name),
+        ("State", view.state.value),
+        ("Reason", show_reason(view.reason)),
+        ("User", view.user or ""),
+        ("Cron", view.cron or ""),
+        ("Time zone", (view.time_zone or "") if view.cron else ""),
+        ("Next", show_instant(view.next)),
+        ("Last", show_instant(view.last)),
+        ("Jobs", "" if _runs(view) else ", ".join(str(job) for job in view.jobs)),
     ]
     lines = pairs([(key, value) for key, value in facts if value not in ("", NOTHING)], width)
-    runs = [_run_row(run) for run in view.get("runs", ())]
+    runs = [_run_row(run) for run in _runs(view)]
     return [*lines, "", *table(_RUNS, runs, width)] if runs else lines
 
 
-def _run_row(run: View) -> list[str]:
-    code = NOTHING if run["exit_code"] is None else str(run["exit_code"])
-    return [run["id"], run["state"], code, show_instant(run["started"]), show_instant(run["ended"])]
+def _runs(view: ScheduleView) -> tuple[RunView, ...]:
+    return () if view.runs is UNSET else view.runs
+
+
+def _run_row(run: RunView) -> list[str]:
+    code = NOTHING if run.exit_code is None else str(run.exit_code)
+    return [run.id, run.state.value, code, show_instant(run.started), show_instant(run.ended)]

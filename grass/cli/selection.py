@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
 
-from grass.cli.view import View
 from grass.errors import InputError, NotFoundError
 from grass.model.key_text import task_parts
 
 if TYPE_CHECKING:
     from grass.api.client import ApiClient
+    from grass.wire.job_views import JobView
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ def selected(client: ApiClient, names: Sequence[str], tag: Sequence[str], *, all
             client.job(name, specification=False)
         return distinct
     states = ("SUCCEEDED", "FAILED", "STOPPED") if all_jobs else ()
-    found = [job["id"] for job in client.jobs(tag=tag, state=states)]
+    found = [job.id for job in client.jobs(tag=tag, state=states)]
     if not found:
         what = " and ".join(tag)
         if all_jobs:
@@ -54,30 +54,30 @@ def jobs_or_parts(client: ApiClient, names: Sequence[str]) -> Parts | None:
     if len(names) < 2:
         return None
     first = client.job(names[0], specification=False)
-    parts = [word for word in names[1:] if is_part(first["components"], word)]
+    parts = [word for word in names[1:] if is_part(first.components, word)]
     if not parts:
         _check_jobs(client, first, names[1:])
         return None
     if len(parts) < len(names) - 1:
         other = next(word for word in names[1:] if word not in parts)
-        raise InputError(f"job {first['name']}: has no {other}; stop other jobs in a command of their own")
+        raise InputError(f"job {first.name}: has no {other}; stop other jobs in a command of their own")
     return Parts(names[0], tuple(parts))
 
 
-def _check_jobs(client: ApiClient, first: View, names: Sequence[str]) -> None:
+def _check_jobs(client: ApiClient, first: JobView, names: Sequence[str]) -> None:
     """Raise NotFoundError for a word that is no job: it may have been meant as a component of the first one."""
     for name in names:
         try:
             client.job(name, specification=False)
         except NotFoundError as error:
-            has = ", ".join(first["components"])
+            has = ", ".join(first.components)
             raise NotFoundError(
-                f"{name}: neither a component of job {first['name']}, which has {has}, nor a job; "
+                f"{name}: neither a component of job {first.name}, which has {has}, nor a job; "
                 "`grass job list --all` lists all jobs"
             ) from error
 
 
-def is_part(components: View, word: str) -> bool:
+def is_part(components: Mapping[str, object], word: str) -> bool:
     """Return whether ``word`` is a component of these, or one of their tasks."""
     task = task_parts(word)
     return (word if task is None else task[0]) in components

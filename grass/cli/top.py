@@ -29,7 +29,7 @@ from grass.errors import GrassError, InputError
 
 if TYPE_CHECKING:
     from grass.api.client import ApiClient
-    from grass.wire.views import JobView
+    from grass.wire.job_views import JobView
 
     Screen = curses.window
 else:

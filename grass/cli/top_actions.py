@@ -12,7 +12,7 @@ from grass.model.lifecycle import JobState
 
 if TYPE_CHECKING:
     from grass.api.client import ApiClient
-    from grass.wire.views import JobView
+    from grass.wire.job_views import JobView
 
 
 class Action(NamedTuple):

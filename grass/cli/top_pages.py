@@ -11,18 +11,19 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from msgspec import structs
+
 from grass import clock
 from grass.cli.job_curves import read_histories
 from grass.cli.job_views import job_page
 from grass.cli.sparkline import curve_lines
 from grass.cli.top_actions import Action
 from grass.errors import GrassError
-from grass.wire.codec import builtins
 
 if TYPE_CHECKING:
     from grass.api.client import ApiClient
+    from grass.wire.job_views import JobView
     from grass.wire.status_views import DiskView
-    from grass.wire.views import JobView
 
 _TASKS, _LOG_LINES, _CURVES = 100, 500, 3
 """Tasks in the details, lines of a log, and tasks whose curves are drawn: those that used most cpu."""
@@ -110,15 +111,16 @@ class Pages:
             return [str(error)]
 
     def _details(self, asked: Asked) -> list[str]:
+
         client, now = self._client, clock.wall()
         job = client.job(asked.job_id, specification=False)
-        usage = client.job_usage(job["id"], first=_CURVES)
-        job = {**job, "usage": builtins(usage.totals)}  # with what running tasks have used so far
+        usage = client.job_usage(job.id, first=_CURVES)
+        job = structs.replace(job, usage=usage.totals)  # with what running tasks have used so far
         histories = read_histories(client, job, usage, now)
-        curves = curve_lines(histories, client.job_metrics(job["id"]), asked.width)
-        count = sum(part["replicas"] for part in job["components"].values())
-        return job_page(job, client.tasks(job["id"], first=_TASKS), count, now, asked.width, curves)
+        curves = curve_lines(histories, client.job_metrics(job.id), asked.width)
+        count = sum(part.replicas for part in job.components.values())
+        return job_page(job, client.tasks(job.id, first=_TASKS), count, now, asked.width, curves=curves)
 
     def _logs(self, asked: Asked) -> list[str]:
         lines = self._client.logs(asked.job_id, tail=_LOG_LINES)
-        return [f"{line['task']} | {line['text'].rstrip()}" for line in lines] or ["no output yet"]
+        return [f"{line.task} | {line.text.rstrip()}" for line in lines] or ["no output yet"]

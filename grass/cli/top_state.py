@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from grass.wire.change_views import ChangePiece
     from grass.wire.event_views import EventView
     from grass.wire.heartbeat import NodeUsage
+    from grass.wire.job_views import JobView
     from grass.wire.node_views import NodeView
     from grass.wire.status_views import DiskView, StoreTrouble
-    from grass.wire.views import JobView
 
 MOST_JOBS = 5_000
 """Jobs that are kept; of the others the oldest finished ones are dropped."""

@@ -17,11 +17,10 @@ from grass.cli.table import Column, table
 from grass.cli.top_state import State
 from grass.model.amounts import show_quantity
 from grass.model.lifecycle import NodeState
-from grass.wire.codec import builtins
 
 if TYPE_CHECKING:
+    from grass.wire.job_views import JobView
     from grass.wire.node_views import NodeView, ResourcesView
-    from grass.wire.views import JobView
 
 KEYS = "q quit  Enter details  l logs  e events  s sort  r reverse"
 PAGE_KEYS = "Esc back  up/down scroll  Enter details  l logs  q quit"
@@ -87,8 +86,7 @@ def overview(
     shown = _window(jobs, selected, max(1, left - (len(nodes) - 1)))
     lines = [*head, *nodes, Line(""), *job_lines(shown, state.time, width, selected)]
     marked = next((job for job in jobs if job.id == selected), None)
-    why = job_reason(builtins(marked)) if marked else ""
-    reason = f"{marked.name}: {why}" if marked and why else ""
+    reason = f"{marked.name}: {job_reason(marked)}" if marked and job_reason(marked) else ""
     return [
         *fitted(lines, width, height - 1, Line(cells.clean(reason))),
         Line(cells.clip(foot.text, width), foot.style),
@@ -174,10 +172,10 @@ def _job(job: JobView, now: float) -> list[str]:
     return [
         job.name,
         job.state.value,
-        show_progress(job.state, builtins(job.counts)),
+        show_progress(job.state, job.counts),
         job.user or NOTHING,
         show_age(job.submitted, now),
-        job_reason(builtins(job)),
+        job_reason(job),
     ]
 
 

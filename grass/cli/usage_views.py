@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from grass.cli.amounts import NOTHING
 from grass.cli.table import Column, pairs, paragraph, table
-from grass.cli.view import View
 from grass.model.amounts import show_memory, show_span
 
 if TYPE_CHECKING:
@@ -58,13 +57,6 @@ def show_used(totals: TaskTotals | None) -> str:
 def measured(totals: TaskTotals | None) -> TaskTotals | None:
     """Return the totals; None: they are all zero, or there are none."""
     return None if totals is None or totals == type(totals)() else totals
-
-
-def totals_of(usage: View) -> TaskTotals:
-    """Return the totals in a view that is a dict."""
-    from grass.wire.usage import TaskTotals
-
-    return TaskTotals(**usage)
 
 
 def show_cpu(totals: TaskTotals) -> str:

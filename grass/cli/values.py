@@ -113,12 +113,12 @@ def _parts(ctx: click.Context, job: str | None, incomplete: str) -> list[Any]:
     from click.shell_completion import CompletionItem
 
     try:
-        components = ctx.ensure_object(Invocation).client().job(job, specification=False)["components"] if job else {}
+        components = ctx.ensure_object(Invocation).client().job(job, specification=False).components if job else {}
     except (GrassError, OSError):
         return []
     named, dot, _ = incomplete.partition(".")
     if dot and named in components:
-        names = [f"{named}.{index}" for index in range(min(components[named]["replicas"], _COMPLETED))]
+        names = [f"{named}.{index}" for index in range(min(components[named].replicas, _COMPLETED))]
     else:
         names = list(components)
     return [CompletionItem(name) for name in names if name.startswith(incomplete)]
@@ -180,9 +180,9 @@ def _clusters(_: Invocation) -> list[str]:
 
 def _running_tasks(invocation: Invocation) -> Iterator[str]:
     """Yield JOB.COMPONENT.INDEX for the tasks of active jobs."""
-    for job in invocation.client().newest_jobs(limit=_COMPLETED)["jobs"]:
-        for component, found in job["components"].items():
-            yield from (f"{job['name']}.{component}.{index}" for index in range(min(found["replicas"], _COMPLETED)))
+    for job in invocation.client().newest_jobs(limit=_COMPLETED).jobs:
+        for component, found in job.components.items():
+            yield from (f"{job.name}.{component}.{index}" for index in range(min(found.replicas, _COMPLETED)))
 
 
 def _templates(_: Invocation) -> Iterable[str]:
@@ -198,14 +198,12 @@ PATTERN = Pattern()
 PART = PartType()
 PART_OR_JOB = PartOrJob()
 CLUSTER = Cluster("cluster", _clusters)
-JOB = Known(
-    "job", lambda invocation: [job["name"] for job in invocation.client().newest_jobs(all=True, limit=1000)["jobs"]]
-)
+JOB = Known("job", lambda invocation: [job.name for job in invocation.client().newest_jobs(all=True, limit=1000).jobs])
 JOB_THEN_PARTS = JobThenParts("job", JOB.names)
 RUNNING_TASK = Known("task", _running_tasks)
 NODE = Known("node", lambda invocation: [node.name for node in invocation.client().nodes()])
 USER = Known("user", lambda invocation: [user.name for user in invocation.client().users()])
-SCHEDULE = Known("schedule", lambda invocation: [one["name"] for one in invocation.client().schedules()])
+SCHEDULE = Known("schedule", lambda invocation: [one.name for one in invocation.client().schedules()])
 TEMPLATE = Known("template", _templates)
 
 

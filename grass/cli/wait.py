@@ -9,26 +9,25 @@ from grass import clock
 from grass.cli.exits import Exit
 from grass.cli.job_views import job_line, job_reason
 from grass.cli.output import Output
-from grass.cli.view import View
 from grass.errors import WaitTimeoutError
 from grass.model.lifecycle import JobState
 
 if TYPE_CHECKING:
     from grass.api.client import ApiClient
-    from grass.api.client import View as ClientView
+    from grass.wire.job_views import JobView
 
 
-def until_ended(client: ApiClient, output: Output, name: str, timeout: float | None) -> ClientView:
+def until_ended(client: ApiClient, output: Output, name: str, timeout: float | None) -> JobView:
     """Return the job's last view. Raise WaitTimeoutError after ``timeout`` seconds.
 
     The job goes on after the error, as it does after Ctrl-C.
     """
     said = ""
 
-    def tell(view: View) -> None:
+    def tell(view: JobView) -> None:
         nonlocal said
         line = job_line(view)
-        if line != said and not JobState(view["state"]).ended:
+        if line != said and not view.state.ended:
             said = line
             output.progress(line)
 
@@ -41,10 +40,10 @@ def until_ended(client: ApiClient, output: Output, name: str, timeout: float | N
 
 def until_any_or_all(
     client: ApiClient, output: Output, names: Sequence[str], timeout: float | None, *, first: bool
-) -> list[ClientView]:
+) -> list[JobView]:
     """Return the last views of the jobs that were waited for: of one if ``first``, otherwise of all, in their order."""
     until = None if timeout is None else clock.steady() + timeout
-    jobs = [client.job(name)["id"] for name in names]  # later runs of these names are not meant
+    jobs = [client.job(name).id for name in names]  # later runs of these names are not meant
     try:
         if first:
             return [client.wait_any(jobs, timeout)]
@@ -54,7 +53,7 @@ def until_any_or_all(
         raise
 
 
-def _until(client: ApiClient, job: str, until: float | None, timeout: float | None) -> ClientView:
+def _until(client: ApiClient, job: str, until: float | None, timeout: float | None) -> JobView:
     """Wait for a job until a moment. The error names ``timeout``, not what is left of it."""
     try:
         return client.wait(job, None if until is None else max(0.0, until - clock.steady()))
@@ -70,14 +69,14 @@ def until_started(client: ApiClient, output: Output, job_id: str) -> None:
     """Wait until the job is no longer queued, and say why it waits, whenever that changes."""
     said: str | None = None
 
-    def tell(view: View) -> None:
+    def tell(view: JobView) -> None:
         nonlocal said
-        if view["state"] != JobState.QUEUED:
+        if view.state is not JobState.QUEUED:
             raise _Started
         reason = job_reason(view)
         if reason != said:
             said = reason
-            output.note(f"{view['name']}: QUEUED ({reason})")
+            output.note(f"{view.name}: QUEUED ({reason})")
 
     try:
         client.wait(job_id, on_progress=tell)
@@ -85,5 +84,5 @@ def until_started(client: ApiClient, output: Output, job_id: str) -> None:
         return
 
 
-def exit_of(job: View) -> Exit:
-    return Exit.OK if job["state"] == JobState.SUCCEEDED else Exit.JOB_FAILED
+def exit_of(job: JobView) -> Exit:
+    return Exit.OK if job.state is JobState.SUCCEEDED else Exit.JOB_FAILED

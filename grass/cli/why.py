@@ -7,41 +7,45 @@ by ``job``.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from grass.cli.amounts import show_reason
 from grass.cli.table import paragraph
-from grass.cli.view import View
 from grass.model.feasibility import NodeGroup, starts_within
-from grass.model.lifecycle import JobState
+
+if TYPE_CHECKING:
+    from grass.model.reasons import Reason
+    from grass.wire.job_views import WhyGroup, WhyView
 
 
-def page(answer: View, width: int | None) -> list[str]:
+def page(answer: WhyView, width: int | None) -> list[str]:
     lines = paragraph(_head(answer), width)
-    for group in answer["groups"]:
-        lines += ["", *paragraph(f"{group['component']}: {_tasks(group)}", width)]
-        lines += paragraph(show_reason(group["reason"]), width, indent=2)
-        for line in _details(group["reason"]):
+    for group in answer.groups:
+        lines += ["", *paragraph(f"{group.component}: {_tasks(group)}", width)]
+        lines += paragraph(show_reason(group.reason), width, indent=2)
+        for line in _details(group.reason):
             lines += paragraph(line, width, indent=4)
-        if group["next"]:
-            lines += paragraph(group["next"], width, indent=2)
+        if group.next:
+            lines += paragraph(group.next, width, indent=2)
     return lines
 
 
-def _head(answer: View) -> str:
-    head = f"{answer['name']} is {answer['state']}"
-    reason = show_reason(answer["reason"])
-    if reason and reason not in [show_reason(group["reason"]) for group in answer["groups"]]:
+def _head(answer: WhyView) -> str:
+    head = f"{answer.name} is {answer.state}"
+    reason = show_reason(answer.reason)
+    if reason and reason not in [show_reason(group.reason) for group in answer.groups]:
         return f"{head}: {reason}"
-    return head if answer["groups"] or JobState(answer["state"]).ended else f"{head}; no part of it waits"
+    return head if answer.groups or answer.state.ended else f"{head}; no part of it waits"
 
 
-def _details(reason: View | None) -> list[str]:
+def _details(reason: Reason | None) -> list[str]:
     """Return what the planner found besides the message: the nodes, the amounts that would start now, and the time.
 
     The planner documents ``nodes``, ``starts_with`` and ``starts_in`` (``master/planning/model.py``, ``Plan``).
     """
     if reason is None:
         return []
-    details, message = reason.get("details") or {}, reason["message"]
+    details, message = reason.details or {}, reason.message
     lines = [str(NodeGroup.from_wire(group)) for group in details.get("nodes", ())]
     if "starts_with" in details:
         lines.append(details["starts_with"])
@@ -50,6 +54,6 @@ def _details(reason: View | None) -> list[str]:
     return [line for line in lines if line not in message]
 
 
-def _tasks(group: View) -> str:
-    noun = "task" if group["count"] == 1 else "tasks"
-    return f"{group['count']} {noun} {group['state']}"
+def _tasks(group: WhyGroup) -> str:
+    noun = "task" if group.count == 1 else "tasks"
+    return f"{group.count} {noun} {group.state}"

@@ -173,8 +173,8 @@ class Pages:
         if self._shared:
             raise NotAllowedError("job file: a shared page does not show it")
         file = self._client.job_file(request.args.get("job", ""))
-        response = Response(file["text"], content_type="text/plain; charset=utf-8")
-        response.headers.set("Content-Disposition", "attachment", filename=file["name"])
+        response = Response(file.text, content_type="text/plain; charset=utf-8")
+        response.headers.set("Content-Disposition", "attachment", filename=file.name)
         return response
 
     def files(self) -> Response:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from grass.api.client import ApiClient, View
-from grass.api.streams import gap_note
+from msgspec import structs
+
+from grass.api.client import ApiClient
+from grass.api.client_views import LogLine
+from grass.api.log_reading import gap_note
 from grass.errors import GrassError, InputError
 
 LONGEST = 8 * 1024
@@ -35,7 +38,7 @@ class LogWords:
         return cls(words["job"], words.get("component") or None, int(tail), words.get("follow") == "true")
 
 
-def log_pieces(client: ApiClient, words: LogWords) -> Iterator[View | None]:
+def log_pieces(client: ApiClient, words: LogWords) -> Iterator[dict[str, object] | None]:
     """Yield ``{"lines": [...]}``, None while nothing comes, and at the end ``{"end": why, or ""}``."""
     try:
         for lines in client.log_batches(words.job, words.component, words.tail, words.follow):
@@ -50,17 +53,17 @@ def log_pieces(client: ApiClient, words: LogWords) -> Iterator[View | None]:
         yield {"end": ""}
 
 
-def _with_gap(line: View) -> list[View]:
+def _with_gap(line: LogLine) -> list[LogLine]:
     """Return the line, after one that says how much is missing before it."""
-    return [{**line, "text": gap_note(line["lost"]), "newline": True, "lost": 0}, line] if line["lost"] else [line]
+    return [structs.replace(line, text=gap_note(line.lost), newline=True, lost=0), line] if line.lost else [line]
 
 
-def shown(line: View) -> View:
+def shown(line: LogLine) -> dict[str, object]:
     """Return the line as the page shows it, cut to ``LONGEST`` characters; ``more``: how many were cut.
 
     Half a surrogate pair stands for a byte that is not UTF-8; the page shows it as a replacement character.
     """
-    text = line["text"]
+    text = line.text
     clean = text[:LONGEST].encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     cut = {"more": len(text) - LONGEST} if len(text) > LONGEST else {}
-    return {**line, "text": clean, **cut}
+    return {**structs.asdict(line), "text": clean, **cut}

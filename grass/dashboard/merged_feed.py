@@ -13,8 +13,9 @@ from msgspec import UNSET
 
 from grass.wire.change_views import ChangePiece
 from grass.wire.event_views import EventView
+from grass.wire.job_views import JobView, TaskView
 from grass.wire.node_views import NodeView
-from grass.wire.views import JobView, ScheduleView, TaskView
+from grass.wire.views import ScheduleView
 
 Message = dict[str, object]
 """What a reader gets: things by kind, as lists of views; what is gone; events; and what is said once."""

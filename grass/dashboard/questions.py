@@ -8,12 +8,16 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from grass.api.client import ApiClient, View
+from msgspec import UNSET
+
+from grass.api.client import ApiClient
 from grass.api.run_events import events_of_run
 from grass.dashboard.curves import Run, capacity, comparison, job_charts, last, node_charts, own_charts, task_charts
 from grass.errors import InputError, NotFoundError
 from grass.model.event_kind import EventKind
+from grass.model.job import Job
 from grass.wire.codec import builtins
+from grass.wire.job_views import JobView
 from grass.wire.usage_history import FINE, MINUTES, QUARTERS, finest
 
 Words = Mapping[str, str]
@@ -80,7 +84,14 @@ def _job_usage(client: ApiClient, words: Words) -> Any:
 
 def _pages(client: ApiClient, words: Words) -> Any:
     """Return the components that publish a web page."""
-    return [name for name, part in client.job(words["job"])["specification"]["components"].items() if part.get("web")]
+    return [name for name, part in _specification(client, words).components.items() if part.web]
+
+
+def _specification(client: ApiClient, words: Words) -> Job:
+    job = client.job(words["job"])
+    if job.specification is UNSET:
+        raise NotFoundError(f"job {job.name}: not found; it is being deleted")
+    return job.specification
 
 
 def _events_of_job(client: ApiClient, words: Words) -> Any:
@@ -98,28 +109,28 @@ def _events(client: ApiClient, words: Words) -> Any:
 def _search(client: ApiClient, words: Words) -> Any:
     """Return the newest jobs, finished ones too, whose name, tag or user is meant by a word."""
     word = words["word"]
-    found: dict[str, View] = {}
+    found: dict[str, JobView] = {}
     for selection in (
         {"name": f"*{glob.escape(word)}*"},
         {"tag": [word]},
         {"user": word},
     ):
         with suppress(InputError, NotFoundError):  # the word cannot be a tag, or is no user
-            found.update((job["id"], job) for job in client.jobs(all=True, limit=_FOUND, **selection))
-    return sorted(found.values(), key=lambda job: job["submitted"])[-_FOUND:]
+            found.update((job.id, job) for job in client.jobs(all=True, limit=_FOUND, **selection))
+    return sorted(found.values(), key=lambda job: job.submitted)[-_FOUND:]
 
 
 def _comparison(client: ApiClient, words: Words) -> Any:
     """Return two runs, and their curves over each other: own figures, and the CPU and memory of one task of each."""
     jobs = [client.job(words[name]) for name in ("first", "second")]
     now = client.status().time
-    oldest = max((now - job["started"] for job in jobs if job["started"]), default=0.0)
+    oldest = max((now - job.started for job in jobs if job.started), default=0.0)
     step, runs = finest(oldest).step, []
     for job in jobs:
-        tasks = client.job_usage(job["id"], first=1).tasks
-        task = tasks[0].task if tasks and job["started"] else None
-        used = client.task_usage(job["id"], task, step=step, since=job["started"]).history if task else None
-        runs.append(Run(job["id"], job["started"] or 0.0, job["ended"], client.job_metrics(job["id"]), used))
+        tasks = client.job_usage(job.id, first=1).tasks
+        task = tasks[0].task if tasks and job.started else None
+        used = client.task_usage(job.id, task, step=step, since=job.started).history if task else None
+        runs.append(Run(job.id, job.started or 0.0, job.ended, client.job_metrics(job.id), used))
     return {"jobs": jobs, "charts": comparison(runs)}
 
 
@@ -128,7 +139,7 @@ QUESTIONS: dict[str, Question] = {
     "why": Question(lambda client, words: client.why(words["job"]), shared=True),
     "job": Question(lambda client, words: client.job(words["job"], specification=False), shared=True),
     "attempts": Question(lambda client, words: client.attempts(words["job"], words.get("task")), shared=True),
-    "specification": Question(lambda client, words: client.job(words["job"])["specification"]),
+    "specification": Question(_specification),
     "pages": Question(_pages),
     "file": Question(lambda client, words: client.job_file(words["job"])),
     "events": Question(_events_of_job, shared=True),

@@ -23,13 +23,14 @@ from grass.store.keys import WAKEUPS_KEPT, Keys
 from grass.store.node_store import change_number
 from grass.wire.codec import Form
 from grass.wire.envelope import Undecodable, undecodable
-from grass.wire.job_record import JOB, JOB_RECORD, JobRecord
+from grass.wire.job_record import JOB_RECORD, JobRecord
 from grass.wire.keys import LaunchKey, TaskKey
 from grass.wire.launch import LAUNCH_TEMPLATE, LaunchTemplate
 from grass.wire.node_record import NODE_RECORD, NodeRecord
 from grass.wire.operation_record import OPERATION_RECORD, OperationRecord
 from grass.wire.reports import REPORT, Report
 from grass.wire.schedule_record import SCHEDULE_RECORD, ScheduleRecord
+from grass.wire.specification import SPECIFICATION
 from grass.wire.task_events import TaskEvents
 from grass.wire.task_record import TASK_RECORD, TaskRecord
 from grass.wire.tickets import TICKET, JoinNode, PlanJob, Ticket
@@ -187,7 +188,7 @@ class AgentStore:
             seen.update(new)
             records = decoded_all(JOB_RECORD, keys.jobs, new)
             live = [job_id for job_id, record in records.items() if not record.state.ended]
-            specs = decoded_all(JOB, keys.specs, self._backend.hget_many(keys.specs, live))
+            specs = decoded_all(SPECIFICATION, keys.specs, self._backend.hget_many(keys.specs, live))
             for job_id, record in records.items():
                 # a QUEUED job has no task records unless it was queued again or tasks of it were stopped, and there
                 # may be many thousands of jobs

@@ -20,11 +20,12 @@ from grass.store.signed_images import SignedImages
 from grass.wire.attempt_record import ATTEMPT_RECORD, AttemptRecord
 from grass.wire.codec import Form, encode
 from grass.wire.job_file import JOB_FILE, JobFile
-from grass.wire.job_record import JOB, JOB_RECORD, JobRecord
+from grass.wire.job_record import JOB_RECORD, JobRecord
 from grass.wire.keys import TaskKey
 from grass.wire.node_record import NODE_RECORD, NodeRecord
 from grass.wire.operation_record import OPERATION_RECORD, OperationRecord
 from grass.wire.schedule_record import SCHEDULE_RECORD, ScheduleRecord
+from grass.wire.specification import SPECIFICATION
 from grass.wire.task_record import TASK_RECORD, TaskRecord
 from grass.wire.usage_record import KEPT_FILES, USAGE_RECORD, UsageRecord
 
@@ -85,7 +86,7 @@ class Records:
         return self._one(JOB_RECORD, self._keys.jobs, job_id)
 
     def spec(self, job_id: str) -> Job | None:
-        return self._one(JOB, self._keys.specs, job_id)
+        return self._one(SPECIFICATION, self._keys.specs, job_id)
 
     def file(self, job_id: str) -> JobFile | None:
         """Return the file of the job; None: none is kept."""

@@ -8,9 +8,10 @@ from msgspec import UNSET, UnsetType
 from grass.model.lifecycle import JobState
 from grass.wire.codec import Form
 from grass.wire.event_views import EventView
+from grass.wire.job_views import JobView, TaskView
 from grass.wire.node_views import NodeView
 from grass.wire.status_views import StoreTrouble
-from grass.wire.views import JobView, ScheduleView, TaskView
+from grass.wire.views import ScheduleView
 
 
 class Removed(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from grass.model.job import Job
 from grass.model.lifecycle import JobState, TaskState
 from grass.model.reasons import Reason
 from grass.wire.codec import Form
 from grass.wire.moment import Moment
 from grass.wire.operation_record import OperationKind, OperationState
 from grass.wire.usage import TaskTotals
+
+if TYPE_CHECKING:
+    from grass.model.job import Job  # slow to import, and no record has one
 
 
 class ComponentRecord(msgspec.Struct, frozen=True):
@@ -130,7 +132,6 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it is removed as soon as it has ended."""
 
 
-JOB: Form[Job] = Form(Job)
 JOB_RECORD: Form[JobRecord] = Form(JobRecord)
 
 

@@ -163,7 +163,7 @@ def join(level: Level, chunks: Sequence[Chunk], since: float, until: float) -> t
             chunk = by_number.get(number)
             whole += chunk.values.get(name, blank) if chunk else blank
         found[name] = list(whole[skip : skip + count])
-    return first * level.step, found
+    return float(first * level.step), found
 
 
 def _names(chunks: Iterable[Chunk]) -> list[str]:

@@ -9,9 +9,9 @@ from msgspec import structs
 
 from grass.errors import InputError, NotFoundError, UndecodableError
 from grass.wire.attempt_record import AttemptRecord, attempt_of, field_of
+from grass.wire.job_views import AttemptsView, AttemptView
 from grass.wire.keys import TaskKey
 from grass.wire.task_record import TaskRecord
-from grass.wire.views import AttemptsView, AttemptView
 from master.api.call import Call
 from master.api.job_changes import find_job
 from master.api.redaction import Redaction

@@ -16,9 +16,10 @@ from grass.store.change_feed import Changed, Cursor
 from grass.store.job_index import BEGUN, ENDED, WAITING
 from grass.wire.change_views import ChangePiece, Removed
 from grass.wire.job_record import JobRecord
+from grass.wire.job_views import JobView, TaskView
 from grass.wire.schedule_record import ScheduleRecord
 from grass.wire.status_views import StoreTrouble
-from grass.wire.views import JobView, ScheduleView, TaskView
+from grass.wire.views import ScheduleView
 from master.api.call import Call, Pieces
 from master.api.events import EventFilter
 from master.api.feed import PAUSE

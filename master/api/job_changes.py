@@ -18,10 +18,10 @@ from grass.model.lifecycle import JobState
 from grass.wire.calls import JobChange, Rerun
 from grass.wire.job_file import JobFile
 from grass.wire.job_record import JobRecord
+from grass.wire.job_views import StartedView
 from grass.wire.keys import TaskKey
 from grass.wire.task_record import TaskRecord
 from grass.wire.tickets import HoldJob, ReleaseJob, SetPriority, StopTasks
-from grass.wire.views import StartedView
 from master.api import rerun as repeated
 from master.api.call import Call, Reply
 from master.api.chosen_ids import check_own, check_unused

@@ -11,7 +11,7 @@ from grass.errors import NotFoundError
 from grass.manifest.export.formats import FORMATS
 from grass.manifest.secret_text import shown_text
 from grass.wire.job_file import unpack
-from grass.wire.views import JobFileView
+from grass.wire.job_views import JobFileView
 from master.api.call import Call
 from master.api.job_changes import find_job
 from master.api.views import specification

@@ -14,7 +14,7 @@ from grass.model.lifecycle import JobState
 from grass.store.api_store import ApiStore
 from grass.store.job_index import BEGUN, ENDED, EVERYBODY, WAITING, job_of
 from grass.wire.job_record import JobRecord
-from grass.wire.views import JobsView
+from grass.wire.job_views import JobsView
 from master.api.call import Call
 from master.api.redaction import Redaction
 from master.api.views import job_view

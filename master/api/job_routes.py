@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from grass.wire import calls, channel_views, views
+from grass.wire import calls, channel_views, job_views, views
 from grass.wire.waits import LONGEST_STREAM, LONGEST_WAIT
 from master.api.route import READ, WRITE, Parameter, Route
 
@@ -36,13 +36,13 @@ _JOB_WAIT = {
 }
 
 JOB_ROUTES: tuple[Route, ...] = (
-    Route("jobs.list", "GET /v1/jobs", READ, "List a page of jobs, oldest first", views.JobsView, query=_JOB_LIST),
+    Route("jobs.list", "GET /v1/jobs", READ, "List a page of jobs, oldest first", job_views.JobsView, query=_JOB_LIST),
     Route(
         "jobs.start",
         "POST /v1/jobs",
         WRITE,
         "Start a job; it is stored when the call answers",
-        views.StartedView,
+        job_views.StartedView,
         calls.Submission,
         takes_id=True,
     ),
@@ -59,7 +59,7 @@ JOB_ROUTES: tuple[Route, ...] = (
         "GET /v1/jobs/{job}",
         READ,
         "Show one job, by name (its latest run) or id",
-        views.JobView,
+        views.JobDetails,
         query={"specification": Parameter("boolean", "Include what its file said", default=False)},
     ),
     Route(
@@ -67,15 +67,15 @@ JOB_ROUTES: tuple[Route, ...] = (
         "GET /v1/jobs/{job}/file",
         READ,
         "Show the job file as its user wrote it, or written from the specification",
-        views.JobFileView,
+        job_views.JobFileView,
     ),
-    Route("jobs.delete", "DELETE /v1/jobs/{job}", WRITE, "Delete a finished job with its logs", views.JobView),
+    Route("jobs.delete", "DELETE /v1/jobs/{job}", WRITE, "Delete a finished job with its logs", job_views.JobView),
     Route(
         "jobs.tasks",
         "GET /v1/jobs/{job}/tasks",
         READ,
         "List the tasks of a job",
-        views.TasksView,
+        job_views.TasksView,
         query={"component": _COMPONENT, "first": _FIRST},
     ),
     Route(
@@ -83,20 +83,20 @@ JOB_ROUTES: tuple[Route, ...] = (
         "GET /v1/jobs/{job}/attempts",
         READ,
         "List a page of the attempts of a job's tasks, or of some tasks: by task, oldest first",
-        views.AttemptsView,
+        job_views.AttemptsView,
         query={
             "task": Parameter("string", "Only attempts of this task, such as worker.3; of several, joined by commas"),
             "after": Parameter("string", "Only attempts after this one: `after` of the page before"),
             "limit": Parameter("integer", "Attempts of a page, at most", 1000, minimum=1, maximum=5000),
         },
     ),
-    Route("jobs.why", "GET /v1/jobs/{job}/why", READ, "Explain why a job or parts of it do not run", views.WhyView),
+    Route("jobs.why", "GET /v1/jobs/{job}/why", READ, "Explain why a job or parts of it do not run", job_views.WhyView),
     Route(
         "jobs.wait",
         "GET /v1/jobs/{job}/wait",
         READ,
         "Wait for a job: its state now, and again when it has ended",
-        views.WaitedView,
+        job_views.WaitedView,
         query=_JOB_WAIT,
         stream=True,
     ),
@@ -114,7 +114,7 @@ JOB_ROUTES: tuple[Route, ...] = (
         "POST /v1/jobs/{job}/stop",
         WRITE,
         "Stop a job, or some of its tasks; no effect on a finished job",
-        views.JobView,
+        job_views.JobView,
         calls.Stop,
     ),
     Route(
@@ -122,7 +122,7 @@ JOB_ROUTES: tuple[Route, ...] = (
         "POST /v1/jobs/{job}/rerun",
         WRITE,
         "Start a finished job again, or only the tasks of it that did not succeed",
-        views.StartedView,
+        job_views.StartedView,
         calls.Rerun,
         takes_id=True,
     ),
@@ -131,7 +131,7 @@ JOB_ROUTES: tuple[Route, ...] = (
         "POST /v1/jobs/{job}/hold",
         WRITE,
         "Start nothing of a queued job until it is released",
-        views.JobView,
+        job_views.JobView,
         calls.NoContent,
     ),
     Route(
@@ -139,7 +139,7 @@ JOB_ROUTES: tuple[Route, ...] = (
         "POST /v1/jobs/{job}/release",
         WRITE,
         "Let a held job start",
-        views.JobView,
+        job_views.JobView,
         calls.NoContent,
     ),
     Route(
@@ -147,7 +147,7 @@ JOB_ROUTES: tuple[Route, ...] = (
         "POST /v1/jobs/{job}/set",
         WRITE,
         "Change the priority of a queued job",
-        views.JobView,
+        job_views.JobView,
         calls.JobChange,
     ),
     Route(
@@ -155,14 +155,14 @@ JOB_ROUTES: tuple[Route, ...] = (
         "GET /v1/jobs/{job}/operations",
         READ,
         "List the operations on a job: what goes on or waits, and the newest that have ended",
-        views.OperationsView,
+        job_views.OperationsView,
     ),
     Route(
         "operations.file",
         "POST /v1/jobs/{job}/operations",
         WRITE,
         "Change an active job: scale, suspend, resume, restart it, or replace a task",
-        views.OperationView,
+        job_views.OperationView,
         calls.OperationRequest,
     ),
     Route(
@@ -170,7 +170,7 @@ JOB_ROUTES: tuple[Route, ...] = (
         "GET /v1/jobs/{job}/operations/{operation}",
         READ,
         "Show one operation; wait until it has ended, or time is up",
-        views.OperationWaited,
+        job_views.OperationWaited,
         query={"timeout": Parameter("number", "Seconds", default=0.0, minimum=0, maximum=LONGEST_WAIT)},
     ),
     Route(
@@ -178,7 +178,7 @@ JOB_ROUTES: tuple[Route, ...] = (
         "DELETE /v1/jobs/{job}/operations/{operation}",
         WRITE,
         "Cancel an operation that waits, or a scale-out whose new tasks are not members yet",
-        views.OperationView,
+        job_views.OperationView,
     ),
     Route(
         "exec.start",

@@ -12,10 +12,11 @@ from grass.model.event_kind import EventKind
 from grass.model.job import Job
 from grass.wire.calls import Stop, Submission
 from grass.wire.job_record import JobRecord
+from grass.wire.job_views import JobView, StartedView, TasksView, WaitedView, WhyView
 from grass.wire.keys import TaskKey
 from grass.wire.task_record import TaskRecord
 from grass.wire.tickets import DeleteJob, StopJob
-from grass.wire.views import JobView, StartedView, TasksView, WaitedView, WhyView
+from grass.wire.views import JobDetails
 from master.api.call import Call, Pieces, PiecesToEnd, Reply
 from master.api.chosen_ids import check_own, check_unused
 from master.api.feed import PAUSE
@@ -67,13 +68,13 @@ def start_job(call: Call) -> Reply:
     return Reply(StartedView(job.name, job_id, tuple(warnings)), 201)
 
 
-def show_job(call: Call, job: str) -> JobView:
+def show_job(call: Call, job: str) -> JobDetails:
     record = find_job(call, job)
     newer = call.api.store.newer_deleted(job) if job == record.name else None
     spec = call.api.store.spec(record.id) if call.query["specification"] else None
-    return structs.replace(
-        job_view(record),
-        newer_deleted=UNSET if newer is None else newer,
+    view = structs.replace(job_view(record), newer_deleted=UNSET if newer is None else newer)
+    return JobDetails(
+        **structs.asdict(view),
         specification=UNSET if spec is None else specification(spec, values=call.sees_values(record.user)),
     )
 

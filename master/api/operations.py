@@ -15,6 +15,7 @@ from grass.model.lifecycle import JobState
 from grass.model.sizes import SizeError, check_removal, scaling_warning, target_size
 from grass.wire.calls import OperationRequest
 from grass.wire.job_record import JobRecord
+from grass.wire.job_views import OperationsView, OperationView, OperationWaited
 from grass.wire.keys import TaskKey
 from grass.wire.operation_record import OperationKind, OperationRecord
 from grass.wire.tickets import (
@@ -26,7 +27,6 @@ from grass.wire.tickets import (
     ScaleJob,
     SuspendJob,
 )
-from grass.wire.views import OperationsView, OperationView, OperationWaited
 from master.api.call import HEARTBEAT, Call, Reply
 from master.api.feed import PAUSE
 from master.api.job_changes import CHANGE_SECONDS, find_job

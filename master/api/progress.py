@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from grass.model.lifecycle import JobState
 from grass.wire.job_record import JobRecord
-from grass.wire.views import KeepAlive, WaitedView
+from grass.wire.job_views import WaitedView
+from grass.wire.views import KeepAlive
 from master.api.call import HEARTBEAT
 from master.api.views import job_view
 

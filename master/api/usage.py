@@ -16,6 +16,7 @@ from grass.errors import NotFoundError, UndecodableError
 from grass.model.key_text import job_of
 from grass.model.lifecycle import NodeState
 from grass.wire.job_record import JobRecord
+from grass.wire.job_views import TaskView
 from grass.wire.keys import AttemptKey, TaskKey
 from grass.wire.own_curves import INDEX, OWN_INDEX, OwnIndex, field, unpack
 from grass.wire.task_record import TaskRecord
@@ -31,7 +32,6 @@ from grass.wire.usage_views import (
     TaskTotalsView,
     TaskUsageView,
 )
-from grass.wire.views import TaskView
 from master.api.call import Call
 from master.api.job_changes import find_job
 

@@ -20,13 +20,14 @@ from grass.model.secrets import REDACTED, hidden, redacted
 from grass.store.event_log import Event
 from grass.wire.event_views import EventView
 from grass.wire.job_record import JobRecord
+from grass.wire.job_views import JobView, OperationView, TaskView
 from grass.wire.keys import TaskKey
 from grass.wire.node_record import NodeRecord
 from grass.wire.node_views import NodeView, ResourcesView
 from grass.wire.operation_record import OperationKind, OperationRecord
 from grass.wire.schedule_record import ScheduleRecord
 from grass.wire.task_record import TaskRecord
-from grass.wire.views import JobView, OperationView, RunView, ScheduleView, TaskView
+from grass.wire.views import RunView, ScheduleView
 
 _ATTENTION = (
     TaskState.FAILED,
@@ -42,9 +43,7 @@ def job_view(record: JobRecord) -> JobView:
     return JobView(**{name: getattr(record, name) for name in _JOB_FIELDS}, result=_result(record))
 
 
-_JOB_FIELDS = tuple(
-    name for name in JobView.__struct_fields__ if name not in ("newer_deleted", "result", "specification")
-)
+_JOB_FIELDS = tuple(name for name in JobView.__struct_fields__ if name not in ("newer_deleted", "result"))
 
 
 def _result(record: JobRecord) -> JobState | None:

@@ -15,8 +15,8 @@ from grass.model.job import Job
 from grass.model.lifecycle import NodeState, TaskState
 from grass.model.reasons import Reason, ReasonCode
 from grass.wire.job_record import JobRecord
+from grass.wire.job_views import TaskView, WhyGroup, WhyView
 from grass.wire.node_record import NodeRecord
-from grass.wire.views import TaskView, WhyGroup, WhyView
 
 _PROGRESS = (TaskState.ASSIGNED, TaskState.RUNNING, TaskState.SUCCEEDED)
 """States that are progress, and need no explanation."""

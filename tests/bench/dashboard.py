@@ -143,7 +143,7 @@ def main() -> None:
         status = json.loads(subprocess.run([GRASS, "status", "-o", "json"], capture_output=True, check=True).stdout)
         pids = [daemon["pid"] for daemon in status["daemons"] if daemon["name"] in MASTER]
         part = {"command": "true", "replicas": 5000, "resources": {"memory": "1TiB"}}
-        job = cluster.client.start({"name": "wide", "components": {"w": part}})["id"]
+        job = cluster.client.start({"name": "wide", "components": {"w": part}}).id
         with dashboard() as link, sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-dev-shm-usage"])
             first = first_paints(browser, link, options.rounds)

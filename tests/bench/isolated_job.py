@@ -91,11 +91,11 @@ def _start(client: ApiClient, tasks: int) -> list[float]:
     job = one_task("bench-isolation", COMMAND)
     job["components"]["task"].update(replicas=tasks, resources={"cpu": 1 / tasks})
     submitted = time.time()
-    name = client.start(job)["name"]
+    name = client.start(job).name
     view = client.wait(name, 30)
-    if view["state"] != "SUCCEEDED":
-        raise SystemExit(f"the job {name} of the bench is {view['state']}: {view['reason']}")
-    return [1000 * (float(record["text"]) - submitted) for record in client.logs(name, follow=True)]
+    if view.state != "SUCCEEDED":
+        raise SystemExit(f"the job {name} of the bench is {view.state}: {view.reason}")
+    return [1000 * (float(record.text) - submitted) for record in client.logs(name, follow=True)]
 
 
 if __name__ == "__main__":

@@ -78,10 +78,10 @@ class LocalCluster:
 
     def run_job(self, job: dict[str, Any], timeout: float = 300.0) -> None:
         """Starts it and waits; the bench ends here when it does not succeed."""
-        name = self.client.start(job)["name"]
+        name = self.client.start(job).name
         view = self.client.wait(name, timeout)
-        if view["state"] != "SUCCEEDED":
-            sys.exit(f"the job {name} of the bench is {view['state']}: {view['reason']}")
+        if view.state != "SUCCEEDED":
+            sys.exit(f"the job {name} of the bench is {view.state}: {view.reason}")
 
 
 def run(*arguments: str) -> str:

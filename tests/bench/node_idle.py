@@ -18,8 +18,12 @@ import local_cluster  # noqa: E402
 import psutil  # noqa: E402
 from memory import NODE, pss  # noqa: E402
 
-from node.runtime.docker.engine import SOCKET, answers  # noqa: E402
-from tests.support.engine import IMAGE, provide_image  # noqa: E402
+from node.runtime.docker.engine import SOCKET
+from tests.support.engine import (  # noqa: E402
+    IMAGE,
+    answers,
+    provide_image,
+)
 
 
 class NodeCluster(local_cluster.LocalCluster):

@@ -60,20 +60,20 @@ def local(rounds: int) -> list[figures.Figure]:
         command = [sys.executable, "-S", "-c", WATCH, str(folder)]
         worker = {"command": command, "replicas": 2, "min": 1, "max": 3, "framework": "none", "resources": {"cpu": 0.1}}
         client = cluster.client
-        job = client.start({"name": "bench-scale", "components": {"worker": worker}})["id"]
+        job = client.start({"name": "bench-scale", "components": {"worker": worker}}).id
         for index in range(2):
             stamp(folder / f"{index}.start")
         for _ in range(rounds):
             (folder / "2.start").unlink(missing_ok=True)
             begin = time.time()
             operation = client.scale(job, "worker", 3)
-            operation = client.wait_for_operation(job, operation["id"])
+            operation = client.wait_for_operation(job, operation.id)
             started.append(1000 * (stamp(folder / "2.start") - begin))
             seen = [stamp(folder / f"{index}.{operation['generation']}") for index in range(3)]
-            known.append(1000 * (max(seen) - operation["ended"]))
+            known.append(1000 * (max(seen) - operation.ended))
             begin = time.time()
             operation = client.scale(job, "worker", 2)
-            client.wait_for_operation(job, operation["id"])
+            client.wait_for_operation(job, operation.id)
             left.append(1000 * (time.time() - begin))
         client.stop(job, grace=0)
         client.wait(job)

@@ -90,7 +90,7 @@ def grass(torch: Path, program: Path, folder: Path) -> Iterator[tuple[Callable[[
             "resources": {"cpu": 0.1},
         }
         client = cluster.client
-        job = client.start({"name": "bench-torch", "components": {"worker": worker}})["id"]
+        job = client.start({"name": "bench-torch", "components": {"worker": worker}}).id
         first_two(folder)
         yield lambda: client.scale(job, "worker", 3), lambda: client.scale(job, "worker", 2)
         client.stop(job, grace=0)

@@ -193,7 +193,7 @@ def test_a_wrong_clock_gets_the_servers_time_under_seal(world: ApiWorld, offset:
 
 def test_the_client_corrects_its_clock_by_itself(world: ApiWorld) -> None:
     client = world.client("ann", wall=lambda: clock.wall() - 3600)
-    assert client.start(JOB)["name"] == "j"
+    assert client.start(JOB).name == "j"
     assert client.status().user == "ann"
 
 
@@ -244,7 +244,7 @@ def test_an_unknown_address_tells_nothing(world: ApiWorld) -> None:
 def test_a_viewer_reads_everything_and_changes_nothing(world: ApiWorld) -> None:
     started = world.client("ann").start(JOB)
     viewer = world.client("eve")
-    assert [job["id"] for job in viewer.jobs()] == [started["id"]]
+    assert [job.id for job in viewer.jobs()] == [started.id]
     attempts: list[Any] = [
         lambda: viewer.start({**JOB, "name": "k"}),
         lambda: viewer.stop("j"),
@@ -281,7 +281,7 @@ def test_an_administrator_may_stop_any_job_and_the_log_says_who_did(world: ApiWo
 
 def test_a_job_id_of_another_user_cannot_be_taken_over(world: ApiWorld) -> None:
     started = world.client("ann").start(JOB)
-    status, body = Wire(world, "bob").call("POST", "/v1/jobs", {"manifest": JOB, "id": started["id"]})
+    status, body = Wire(world, "bob").call("POST", "/v1/jobs", {"manifest": JOB, "id": started.id})
     assert (status, body["error"]["code"]) == (409, "conflict")
 
 
@@ -298,7 +298,7 @@ def test_the_id_of_a_deleted_job_whose_files_are_left_is_not_given_again(world: 
     with pytest.raises(ConflictError, match=f"job id {job_id}: taken by a job that was deleted"):
         bob._post("/v1/jobs", {"manifest": JOB, "id": job_id})
     (world.config.data_dir / left.format(other_id)).mkdir()
-    world.end_job(bob.start({**JOB, "name": "i"})["id"])
+    world.end_job(bob.start({**JOB, "name": "i"}).id)
     with pytest.raises(ConflictError, match=f"job id {other_id}: taken by a job that was deleted"):
         bob._post("/v1/jobs/i/rerun", {"id": other_id})
 

@@ -49,7 +49,7 @@ class Site:
 
     def run(self, user: str, name: str) -> str:
         """Start a job as the master-agent and the node do. Return its id."""
-        job_id = self.world.client(user).start({**JOB, "name": name})["id"]
+        job_id = self.world.client(user).start({**JOB, "name": name}).id
         key = f"{job_id}/w.1/3"
         self.shepherd.launch(key, ["/bin/sleep", "1000"], COLOUR="green")
         self.shepherd.start(key, key)
@@ -235,7 +235,7 @@ def test_a_command_ends_when_its_caller_ends_it_and_all_of_a_user_when_that_user
 
 def test_who_may_not_wait_asks_again_after_a_pause(tmp_path: Path) -> None:
     with api_world(tmp_path, waiting=0) as world:
-        job = world.client().start(JOB)["id"]
+        job = world.client().start(JOB).id
         for path, over in (("tasks/w.0/exec", {"code": None}), ("forward", {"over": False})):
             target = f"/v1/jobs/{job}/{path}/local:abcdefgh/output?after=7"
             answer = world.client()._transport.call("GET", target)
@@ -266,11 +266,11 @@ def test_requests_and_replies_are_what_the_document_says(site: Site) -> None:
 def test_what_was_opened_is_an_event_with_its_user_its_task_and_its_node(site: Site) -> None:
     site.execute("true")
     site.client.forward("j").close()
-    events = {event["kind"]: event for event in site.client.events(job="j")}
+    events = {event.kind: event for event in site.client.events(job="j")}
     for kind, message in (
         ("exec", "task j.w.1: command `true` run beside it"),
         ("forward", "task j.w.1: port page opened to the machine of ann"),
     ):
         event = events[kind]
-        assert event["message"] == message
-        assert (event["user"], event["task"], event["node"], event["run"]) == ("ann", "w.1", "local", site.job_id)
+        assert event.message == message
+        assert (event.user, event.task, event.node, event.run) == ("ann", "w.1", "local", site.job_id)

@@ -32,8 +32,8 @@ def test_lists_go_on_without_a_damaged_record(world: ApiWorld, caplog: pytest.Lo
         ]
     )
     for _ in range(2):
-        assert [job["id"] for job in client.jobs()] == [started["id"]]
-        assert client.newest_jobs(limit=2)["more"]
+        assert [job.id for job in client.jobs()] == [started.id]
+        assert client.newest_jobs(limit=2).more
         assert [node.name for node in client.nodes()] == ["n1"]
         assert client.schedules() == []
         assert client.status().nodes == {"JOINING": 1}
@@ -55,7 +55,7 @@ def test_a_damaged_event_is_listed_as_such_and_waits_go_on(world: ApiWorld) -> N
                 ("XADD", keys.ends, 0, "id", "x", "record", "{"),
             ]
         )
-        world.end_job(started["id"])
-        assert waiting.result(20)["state"] == "SUCCEEDED"
+        world.end_job(started.id)
+        assert waiting.result(20).state == "SUCCEEDED"
     kinds = [event.kind for event in client.events()]
     assert kinds.count("event-unreadable") == 2

@@ -16,6 +16,7 @@ from grass.wire.event_record import EventRecord
 from grass.wire.event_views import EventView
 from master.api.events import SIGN_OF_LIFE
 from tests.support.api_world import ApiWorld, api_world
+from tests.support.job_views import job_view
 
 COUNT = 2_500
 RARE = "node-lost"
@@ -82,14 +83,14 @@ def test_a_run_has_its_own_events_and_not_those_of_the_next_run_with_its_name(tm
             for time, kind in zip(times, ("job-submitted", "job-running", "job-failed"), strict=True):
                 put(world, EventRecord(time, kind, "", "bob", job="j"))
         client = world.client("bob")
-        ended = {"id": "j-2", "name": "j", "submitted": second[0], "ended": second[-1]}
-        active = {"id": "j-3", "name": "j", "submitted": third[0], "ended": None}
+        ended = job_view(id="j-2", submitted=second[0], ended=second[-1])
+        active = job_view(id="j-3", submitted=third[0])
         for run, times in ((ended, second), (active, third)):
             assert [event.time for event in events_of_run(client, run, 10)] == list(times)
         assert [event.time for event in events_of_run(client, ended, 2)] == list(second[1:])
         at = now + 12.5  # after the end of the second run, while the third one might already go on
-        for run in ("j-2", "j-3"):
-            put(world, EventRecord(at, "notification-failed", run, "bob", job="j", run=run))
+        for name in ("j-2", "j-3"):
+            put(world, EventRecord(at, "notification-failed", name, "bob", job="j", run=name))
         assert events_of_run(client, ended, 1)[0].message == "j-2"
 
 

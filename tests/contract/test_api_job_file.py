@@ -11,6 +11,7 @@ from grass.api.client import ApiClient
 from grass.errors import InputError, NotAllowedError
 from grass.manifest import parse_job
 from grass.manifest.document import read_document
+from grass.wire.job_views import JobFileView
 from tests.support.api_world import ApiWorld
 
 TEXT = "# the third trial\nname: trial\ncomponents: {w: {command: 'true', env: {API_TOKEN: hidden}}}\n"
@@ -20,13 +21,13 @@ def test_the_file_of_a_job_is_shown_as_it_was_written(world: ApiWorld, tmp_path:
     path = tmp_path / "trial.yml"
     path.write_text(TEXT)
     client, shown = world.client(), TEXT.replace("hidden", '"[REDACTED]"')
-    first = client.start(path)["id"]
-    assert client.job_file("trial") == {"name": "trial.yml", "text": shown, "original": True}
+    first = client.start(path).id
+    assert client.job_file("trial") == JobFileView("trial.yml", shown, True)
     with pytest.raises(NotAllowedError):
         world.client("bob").job_file(first)
     world.change_job(first, state="FAILED")
-    assert client.rerun("trial")["id"] != first
-    assert client.job_file("trial")["text"] == shown
+    assert client.rerun("trial").id != first
+    assert client.job_file("trial").text == shown
 
 
 def test_a_job_that_was_no_file_gets_one_that_starts_the_same_job(world: ApiWorld) -> None:
@@ -34,8 +35,8 @@ def test_a_job_that_was_no_file_gets_one_that_starts_the_same_job(world: ApiWorl
     client = world.client()
     client.start(document)
     file = client.job_file("made")
-    assert (file["name"], file["original"]) == ("made.yml", False) and "hidden" not in file["text"]
-    job = parse_job(read_document(file["text"])).job
+    assert (file.name, file.original) == ("made.yml", False) and "hidden" not in file.text
+    job = parse_job(read_document(file.text)).job
     assert (job.name, job.components["w"].replicas) == ("made", 3)
 
 
@@ -55,12 +56,12 @@ def test_a_viewer_sees_the_names_of_variables_and_not_their_values(world: ApiWor
     world.client().start(path)
     for user in ("ann", "root"):
         client = world.client(user)
-        shown = str(client.job("plain", specification=True)), client.job_file("plain")["text"]
+        shown = str(client.job("plain", specification=True)), client.job_file("plain").text
         assert all("private-set" in each for each in shown), user
     viewer = world.client("eve")
     seen = client_says(viewer)
     assert "private-set" not in seen and "DATASET" in seen
-    assert viewer.job_file("plain")["original"] is False
+    assert viewer.job_file("plain").original is False
 
 
 def client_says(client: ApiClient) -> str:

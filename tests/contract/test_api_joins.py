@@ -565,7 +565,7 @@ def test_a_command_on_a_node_that_cannot_be_reached_blames_the_node_and_not_the_
     put_node(world, "n1", address="127.0.0.1", api_port=port)
     job = world.client("root").start({"name": "j", "components": {"w": {"command": "true"}}})
     task = TaskRecord(TaskState.RUNNING, 1, "n1")
-    world.backend.apply([("HSET", world.keys.tasks(job["id"]), "w.0", pack(task))])
+    world.backend.apply([("HSET", world.keys.tasks(job.id), "w.0", pack(task))])
     with pytest.raises(NodeUnreachableError) as told:  # each try has the time that a call to a node may take
         world.client("root", timeout=0.5).execute("j", "w.0", ["true"])
     assert str(told.value).startswith(f"node n1: the master cannot reach it at 127.0.0.1:{port} (connection refused)")

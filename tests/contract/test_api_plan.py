@@ -11,6 +11,8 @@ import pytest
 
 from grass.errors import ManifestError, UnreachableError
 from grass.wire.codec import encode as pack
+from grass.wire.plan_answer import PlannedNode
+from grass.wire.views import PlanEviction, PlanView
 from tests.support.api_world import ApiWorld, api_world
 from tests.support.waiting import wait_until
 
@@ -28,7 +30,7 @@ def job(name: str = "j", after: str = "", **component: Any) -> dict[str, Any]:
     return {**document, "after": after} if after else document
 
 
-def planned(world: ApiWorld, document: dict[str, Any], user: str = "ann", **answer: Any) -> dict[str, Any]:
+def planned(world: ApiWorld, document: dict[str, Any], user: str = "ann", **answer: Any) -> PlanView:
     asked = len(world.backend.stream(world.keys.tickets, "0", 100))
     with ThreadPoolExecutor(1) as pool:
         view = pool.submit(world.client(user).plan, document)
@@ -39,30 +41,27 @@ def planned(world: ApiWorld, document: dict[str, Any], user: str = "ann", **answ
 
 def test_the_answer_of_the_master_agent_is_passed_on_and_nothing_is_kept(world: ApiWorld) -> None:
     view = planned(world, job())
-    assert view["components"]["w"]["nodes"] == [{"node": "n1", "count": 1, "devices": [[0, 500]]}]
-    assert (view["name"], view["warnings"]) == ("j", [])
+    assert view.components["w"].nodes == (PlannedNode("n1", 1, ((0, 500),)),)
+    assert (view.name, view.warnings) == ("j", ())
     assert world.client().jobs(all=True) == []
 
 
 def test_a_viewer_may_ask_too(world: ApiWorld) -> None:
-    assert planned(world, job(), "eve")["name"] == "j"
+    assert planned(world, job(), "eve").name == "j"
 
 
 def test_jobs_of_others_that_would_be_stopped_have_no_name_but_for_those_who_see_them(world: ApiWorld) -> None:
     evictions = [{"job": "own", "user": "ann", "count": 1}, {"job": "secret", "user": "bob", "count": 2}]
-    shown = [{"job": "own", "count": 1}, {"job": None, "count": 2}]
-    assert planned(world, job(), preemptions=evictions)["evictions"] == shown
-    assert [one["job"] for one in planned(world, job(), "root", preemptions=evictions)["evictions"]] == [
-        "own",
-        "secret",
-    ]
+    shown = (PlanEviction("own", 1), PlanEviction(None, 2))
+    assert planned(world, job(), preemptions=evictions).evictions == shown
+    assert [one.job for one in planned(world, job(), "root", preemptions=evictions).evictions] == ["own", "secret"]
 
 
 def test_a_name_that_is_taken_is_said(world: ApiWorld) -> None:
     world.client().start(job())
-    assert planned(world, job())["warnings"] == [
-        "name: job j is active, so starting another one of this name would be refused now"
-    ]
+    assert planned(world, job()).warnings == (
+        "name: job j is active, so starting another one of this name would be refused now",
+    )
 
 
 def test_a_master_agent_that_is_away_is_unreachable(tmp_path: Path) -> None:
@@ -91,7 +90,7 @@ def test_what_no_node_is_is_a_warning_and_strictly_an_error(world: ApiWorld) -> 
     assert list(map(str, caught.value.problems)) == warnings
     assert world.client().jobs(all=True) == []
     started = world.client().start(odd)
-    assert started["warnings"] == warnings == world.client().job("j")["warnings"]
+    assert list(started.warnings) == warnings == list(world.client().job("j").warnings)
 
 
 def test_a_job_of_a_batch_that_would_wait_for_what_waits_for_it_is_refused(world: ApiWorld) -> None:
@@ -107,10 +106,10 @@ def test_a_job_of_a_batch_that_would_wait_for_what_waits_for_it_is_refused(world
 
 def test_jobs_that_would_wait_for_each_other_are_refused(world: ApiWorld) -> None:
     client = world.client()
-    assert client.start(job("a", after="b"))["warnings"] == ["after: job b does not exist yet; this job waits for it"]
+    assert client.start(job("a", after="b")).warnings == ("after: job b does not exist yet; this job waits for it",)
     with pytest.raises(ManifestError, match="after: job c does not exist yet"):
         client.start(job("d", after="c"), strict=True)
     with pytest.raises(ManifestError, match="after: jobs wait for each other in a cycle: b → a → b"):
         client.start(job("b", after="a"))
-    world.end_job(client.job("a")["id"])
-    assert client.start(job("b", after="a"))["warnings"] == []
+    world.end_job(client.job("a").id)
+    assert client.start(job("b", after="a")).warnings == ()

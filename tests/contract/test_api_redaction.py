@@ -9,6 +9,7 @@ import pytest
 
 from grass.model.reasons import Reason
 from grass.wire import codec
+from grass.wire.codec import builtins
 from grass.wire.codec import encode as pack
 from grass.wire.task_record import TaskRecord
 from tests.support.api_world import ApiWorld
@@ -18,7 +19,7 @@ JOB = {"components": {"w": {"command": "true", "replicas": 2}}}
 
 
 def started(world: ApiWorld, name: str, user: str) -> str:
-    return str(world.client(user).start({"name": name, **JOB})["id"])
+    return str(world.client(user).start({"name": name, **JOB}).id)
 
 
 def reasons(secret: str, own: str) -> dict[str, dict[str, Any]]:
@@ -65,19 +66,20 @@ def test_a_reason_names_jobs_of_others_only_to_those_who_see_them(world: ApiWorl
     assert "secret" not in said(world, "mine", reason)
     for user in ("root", "eve"):
         view = world.client(user).job("mine")
-        assert view["reason"] == reason == view["components"]["w"]["reason"]
-    hidden = world.client().job("mine")["reason"]
-    assert "another user" in hidden["message"] or "other users" in hidden["message"]
-    assert ("jobs" in hidden["details"]) == (code == "preempting")
-    assert hidden["details"].get("jobs", [own]) == [own]
-    assert hidden["details"].get("starts_in") == reason["details"].get("starts_in")
+        assert builtins(view.reason) == reason == builtins(view.components["w"].reason)
+    hidden = world.client().job("mine").reason
+    assert hidden is not None
+    assert "another user" in hidden.message or "other users" in hidden.message
+    assert ("jobs" in hidden.details) == (code == "preempting")
+    assert hidden.details.get("jobs", [own]) == [own]
+    assert hidden.details.get("starts_in") == reason["details"].get("starts_in")
 
 
 def test_a_reason_that_names_own_jobs_is_not_changed(world: ApiWorld) -> None:
     own, mine = started(world, "own", "ann"), started(world, "mine", "ann")
     for reason in reasons(own, own).values():
         world.change_job(mine, reason=reason)
-        assert world.client().job("mine")["reason"] == reason
+        assert builtins(world.client().job("mine").reason) == reason
 
 
 def test_a_job_that_is_gone_is_not_named_either(world: ApiWorld) -> None:

@@ -43,7 +43,7 @@ def job(name: str, priority: int = 0) -> dict[str, object]:
 
 
 def test_who_has_less_is_first_and_the_queue_is_in_the_order_of_service(world: ApiWorld) -> None:
-    running = world.client("ann").start(job("running"))["id"]
+    running = world.client("ann").start(job("running")).id
     part = {"w": {"replicas": 1, "counts": {"RUNNING": 1}, "reason": None}}
     world.change_job(running, state="RUNNING", counts={"RUNNING": 1}, components=part)
     for user, name, priority in (("ann", "a", 0), ("bob", "b", 0), ("ann", "urgent", 9)):
@@ -68,7 +68,7 @@ def test_what_users_have_is_told_with_their_quotas(tmp_path: Path) -> None:
     quota = {"cpu": 2000, "gpu": 1000, "space": 2 << 30}
     master = replace(LOCAL, quotas={"ann": quota}, default_quota={"memory": 1 << 30})
     with api_world(tmp_path, master=master) as world:
-        running = world.client("ann").start(job("running"))["id"]
+        running = world.client("ann").start(job("running")).id
         world.client("bob").start(job("waits"))
         waits = {"RUNNING": 1, "ASSIGNED": 7}  # seven tasks wait on the node behind the one that runs
         part = {"w": {"replicas": 8, "counts": waits, "reason": None, "allocated": 1}}

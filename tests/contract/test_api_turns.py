@@ -24,15 +24,15 @@ def test_a_user_with_all_turns_is_told_so_and_waits_while_others_are_answered(tm
             world.client(timeout=0.1).execute("j", "w.0", ["true"])  # whose tries each have seconds for an answer
         assert world.client("bob").jobs() == []
         world.answer_plan()
-        assert long.result(60)["reason"] is None
-        assert world.client().start({**JOB, "name": "k"})["name"] == "k"
+        assert long.result(60).reason is None
+        assert world.client().start({**JOB, "name": "k"}).name == "k"
 
 
 def test_calls_that_are_too_many_are_repeated_by_the_client_until_each_is_answered(tmp_path: Path) -> None:
     with api_world(tmp_path, answered_of_user=1) as world, ThreadPoolExecutor(8) as pool:
         clients = [world.client(timeout=60.0) for _ in range(8)]
         started = pool.map(lambda each: each[1].start({**JOB, "name": f"j{each[0]}"}), enumerate(clients))
-        assert {each["name"] for each in started} == {f"j{number}" for number in range(8)}
+        assert {each.name for each in started} == {f"j{number}" for number in range(8)}
         assert len(world.client("root").jobs()) == 8
 
 

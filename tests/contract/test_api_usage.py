@@ -13,7 +13,7 @@ JOB = {"name": "j", "components": {"w": {"command": "true", "replicas": 3}}}
 
 def test_a_running_attempt_counts_with_its_newest_sample_and_an_ended_one_only_with_its_record(world: ApiWorld) -> None:
     client = world.client()
-    job_id = client.start(JOB)["id"]
+    job_id = client.start(JOB).id
     tasks = {
         "w.0": TaskRecord(TaskState.RUNNING, 2, "n1", usage=TaskTotals(cpu=10, memory=7)),
         "w.1": TaskRecord(TaskState.SUCCEEDED, 1, "n1", usage=TaskTotals(cpu=5, memory=9)),
@@ -30,6 +30,6 @@ def test_a_running_attempt_counts_with_its_newest_sample_and_an_ended_one_only_w
     world.change_job(job_id, state="RUNNING", usage={"cpu": 15, "memory": 9})
     totals = client.job_usage(job_id).totals
     assert (totals.cpu, totals.memory) == (19, 9)
-    used = {task["task"]: (task["usage"] or {}).get("cpu") for task in client.tasks(job_id)}
+    used = {task.task: task.usage and task.usage.cpu for task in client.tasks(job_id)}
     assert used == {"w.0": 14, "w.1": 5, "w.2": None}
-    assert [task["usage"]["memory"] for task in client.tasks(job_id, component="w", first=2) if task["usage"]] == [8]
+    assert [task.usage.memory for task in client.tasks(job_id, component="w", first=2) if task.usage] == [8]

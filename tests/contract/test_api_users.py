@@ -154,9 +154,9 @@ def test_a_disabled_user_is_refused_at_once_and_works_again_when_enabled(world: 
     for client in (ann, world.client("ann")):
         with pytest.raises(NotAllowedError, match="disabled by an administrator"):
             client.jobs()
-    assert root.jobs()[0]["name"] == "work"  # its jobs go on
+    assert root.jobs()[0].name == "work"  # its jobs go on
     root.enable_user("ann")
-    assert ann.jobs()[0]["name"] == "work"
+    assert ann.jobs()[0].name == "work"
 
 
 def test_the_open_stream_of_a_disabled_user_ends(world: ApiWorld, root: ApiClient) -> None:
@@ -198,7 +198,7 @@ def test_a_waiting_call_of_a_disabled_user_ends_within_a_second(world: ApiWorld,
 
 
 def test_the_jobs_and_schedules_of_a_removed_user_end_on_request(world: ApiWorld, root: ApiClient) -> None:
-    started = world.client("ann").start(JOB)["id"]
+    started = world.client("ann").start(JOB).id
     world.client("bob").start({**JOB, "name": "of-bob"})
     gone = root.remove_user("ann", stop_jobs=True)
     assert gone.jobs_stopped == 1

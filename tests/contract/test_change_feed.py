@@ -53,7 +53,7 @@ def until(pieces: Iterator[ChangePiece], key: str) -> ChangePiece:
 def test_a_snapshot_comes_first_and_then_each_change_as_it_is_now(world: ApiWorld) -> None:
     client = world.client()
     put_node(world, "n1")
-    job_id = client.start(JOB)["id"]
+    job_id = client.start(JOB).id
     pieces = client.changes()
     first = next(pieces)
     assert first.snapshot and [job.id for job in first.jobs] == [job_id]
@@ -75,7 +75,7 @@ def test_a_snapshot_comes_first_and_then_each_change_as_it_is_now(world: ApiWorl
 
 def test_a_watched_job_comes_with_its_tasks_and_then_only_with_those_that_changed(world: ApiWorld) -> None:
     client = world.client()
-    job_id = client.start(JOB)["id"]
+    job_id = client.start(JOB).id
     pieces = client.changes("j")
     first = next(pieces)
     assert first.snapshot and [task.task for task in first.tasks] == ["w.0", "w.1"]
@@ -98,7 +98,7 @@ def test_a_wide_job_comes_in_several_pieces_of_one_snapshot(world: ApiWorld) -> 
 
 def test_a_job_that_was_scaled_comes_as_a_new_snapshot_because_tasks_may_have_gone(world: ApiWorld) -> None:
     client = world.client()
-    job_id = client.start(JOB)["id"]
+    job_id = client.start(JOB).id
     pieces = client.changes("j")
     next(pieces)
     world.change_job(job_id, components={"w": {"replicas": 1, "counts": {"PENDING": 1}, "reason": None, "holes": [0]}})
@@ -107,7 +107,7 @@ def test_a_job_that_was_scaled_comes_as_a_new_snapshot_because_tasks_may_have_go
 
 
 def test_a_user_gets_nothing_of_jobs_of_others(world: ApiWorld) -> None:
-    secret = world.client("bob").start({**JOB, "name": "secret"})["id"]
+    secret = world.client("bob").start({**JOB, "name": "secret"}).id
     pieces = world.client("ann").changes()
     assert "secret" not in str(next(pieces))
     world.change_job(secret, "job-running", state="RUNNING")

@@ -36,6 +36,7 @@ from grass.store.backend import Entry
 from grass.store.job_index import moved
 from grass.wire.codec import builtins
 from grass.wire.codec import encode as pack
+from grass.wire.job_views import JobView
 from grass.wire.operation_record import OperationKind, OperationRecord
 from master.api.feed import Feed
 from master.api.progress import INTERVAL
@@ -66,12 +67,13 @@ def waiting_threads(world: ApiWorld) -> int:
 def test_a_started_job_is_there_by_name_and_id(world: ApiWorld) -> None:
     with world.client() as client:
         started = client.start(JOB)
-        assert started.keys() == {"name", "id", "warnings"}
+        assert (started.name, started.warnings) == ("j", ())
         job = client.job("j")
-        assert job == client.job(started["id"]) == {**client.jobs()[0], "specification": job["specification"]}
-        assert [task["task"] for task in client.tasks("j")] == ["w.0", "w.1"]
-        assert [task["task"] for task in client.tasks("j", first=1)] == ["w.0"]
-        assert client.why("j")["groups"][0]["count"] == 2
+        assert job == client.job(started.id)
+        assert client.jobs() == [client.job("j", specification=False)]
+        assert [task.task for task in client.tasks("j")] == ["w.0", "w.1"]
+        assert [task.task for task in client.tasks("j", first=1)] == ["w.0"]
+        assert client.why("j").groups[0].count == 2
         assert tickets(world) == ["start"]
 
 
@@ -80,14 +82,14 @@ def test_a_file_runs_in_its_own_folder(world: ApiWorld, tmp_path: Path) -> None:
     folder.mkdir()
     (folder / "job.yml").write_text("name: f\ncomponents: {w: {command: 'true'}}\n")
     started = world.client().start(folder / "job.yml")
-    spec = world.store.spec(started["id"])
+    spec = world.store.spec(started.id)
     assert spec is not None
     assert spec.components["w"].base == str(folder)
 
 
 def test_a_mapping_runs_in_the_current_folder(world: ApiWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    spec = world.store.spec(world.client().start(JOB)["id"])
+    spec = world.store.spec(world.client().start(JOB).id)
     assert spec is not None
     assert spec.components["w"].base == str(tmp_path)
 
@@ -101,7 +103,7 @@ def test_a_current_folder_that_was_removed_is_an_input_error(
     client = world.client()
     with pytest.raises(InputError, match="the current folder was removed"):
         client.start(JOB)
-    assert client.start(JOB, cwd=tmp_path)["name"] == "j"
+    assert client.start(JOB, cwd=tmp_path).name == "j"
 
 
 def test_a_bad_file_is_named_with_every_problem_and_nothing_is_sent(world: ApiWorld, tmp_path: Path) -> None:
@@ -127,15 +129,15 @@ def test_a_name_that_is_live_is_a_conflict_that_says_what_to_do(world: ApiWorld)
     client.start(JOB)
     with pytest.raises(ConflictError, match="grass job stop j"):
         client.start(JOB)
-    world.end_job(client.job("j")["id"])
-    assert client.start(JOB)["name"] == "j"
+    world.end_job(client.job("j").id)
+    assert client.start(JOB).name == "j"
 
 
 def test_ended_jobs_are_listed_on_request(world: ApiWorld) -> None:
     client = world.client()
-    world.end_job(client.start(JOB)["id"])
+    world.end_job(client.start(JOB).id)
     assert client.jobs() == []
-    assert [job["state"] for job in client.jobs(all=True)] == ["SUCCEEDED"]
+    assert [job.state for job in client.jobs(all=True)] == ["SUCCEEDED"]
 
 
 @pytest.mark.parametrize("ask", ["job", "tasks", "why", "wait", "stop", "delete", "schedule", "stop_schedule", "node"])
@@ -178,14 +180,14 @@ def test_an_unknown_component_is_named_with_those_that_are(world: ApiWorld) -> N
 @pytest.mark.alone
 def test_waiting_ends_the_moment_the_job_does(world: ApiWorld) -> None:
     client = world.client()
-    job_id = client.start(JOB)["id"]
+    job_id = client.start(JOB).id
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(lambda: (client.wait("j"), time.monotonic()))
         wait_until(lambda: waiting_threads(world) == 1)
         ended_at = time.monotonic()
         world.end_job(job_id, "FAILED")
         view, known_at = waiting.result(10)
-    assert (view["id"], view["state"]) == (job_id, "FAILED")
+    assert (view.id, view.state) == (job_id, "FAILED")
     assert known_at - ended_at < 1.0
 
 
@@ -194,7 +196,7 @@ def test_who_waits_learns_the_end_from_the_news_unless_it_is_of_a_run_before(
     world: ApiWorld, submitted: float | None, state: str
 ) -> None:
     client = world.client()
-    job_id = client.start(JOB)["id"]
+    job_id = client.start(JOB).id
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(client.wait, "j")
         wait_until(lambda: waiting_threads(world) == 1)
@@ -209,13 +211,13 @@ def test_who_waits_learns_the_end_from_the_news_unless_it_is_of_a_run_before(
                 ("XADD", world.keys.events, 0, "event", pack(event)),
             ]
         )
-        assert waiting.result(10)["state"] == state
+        assert waiting.result(10).state == state
 
 
 def test_waiting_for_a_job_that_has_ended_returns_at_once(world: ApiWorld) -> None:
     client = world.client()
-    world.end_job(client.start(JOB)["id"])
-    assert client.wait("j", timeout=0)["state"] == "SUCCEEDED"
+    world.end_job(client.start(JOB).id)
+    assert client.wait("j", timeout=0).state == "SUCCEEDED"
 
 
 def test_waiting_gives_up_when_told_to_and_the_job_goes_on(world: ApiWorld) -> None:
@@ -227,7 +229,7 @@ def test_waiting_gives_up_when_told_to_and_the_job_goes_on(world: ApiWorld) -> N
 
 def test_waiting_tells_of_progress(world: ApiWorld) -> None:
     client = world.client()
-    job_id = client.start(JOB)["id"]
+    job_id = client.start(JOB).id
     moves = iter(
         [
             lambda: world.change_job(job_id, "job-running", state="RUNNING"),
@@ -237,8 +239,8 @@ def test_waiting_tells_of_progress(world: ApiWorld) -> None:
     )
     seen = []
 
-    def on_progress(view: dict[str, Any]) -> None:
-        seen.append((view["state"], view["counts"]))
+    def on_progress(view: JobView) -> None:
+        seen.append((view.state, view.counts))
         move = next(moves, None)
         if move is not None:
             move()
@@ -254,11 +256,11 @@ def test_waiting_tells_of_progress(world: ApiWorld) -> None:
 
 def test_who_takes_long_over_a_view_is_told_next_how_it_is_by_then(world: ApiWorld) -> None:
     client = world.client()
-    job_id = client.start(JOB)["id"]
+    job_id = client.start(JOB).id
     seen = []
 
-    def on_progress(view: dict[str, Any]) -> None:
-        seen.append(view["counts"])
+    def on_progress(view: JobView) -> None:
+        seen.append(view.counts)
         if len(seen) == 1:
             for count in (1, 2):
                 world.change_job(job_id, "job-running", state="RUNNING", counts={"RUNNING": count})
@@ -271,19 +273,19 @@ def test_who_takes_long_over_a_view_is_told_next_how_it_is_by_then(world: ApiWor
 
 def test_waiting_goes_on_with_the_run_it_began_with(world: ApiWorld) -> None:
     client = world.client()
-    first = client.start(JOB)["id"]
+    first = client.start(JOB).id
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(client.wait, "j")
         wait_until(lambda: waiting_threads(world) == 1)
         world.end_job(first)
         world.client("root").start(JOB)
-        assert waiting.result(10)["id"] == first
+        assert waiting.result(10).id == first
 
 
 def test_who_waits_for_an_end_is_not_woken_by_the_beginning(world: ApiWorld) -> None:
     feed: Feed = world.app.extensions["grass"].feed
     with feed.listen("j") as everything, feed.listen("j", until_end=True) as later:
-        job_id = world.client().start(JOB)["id"]
+        job_id = world.client().start(JOB).id
         wait_until(everything.is_set)
         everything.clear()
         world.change_job(job_id, "job-running", state="RUNNING")
@@ -295,7 +297,7 @@ def test_who_waits_for_an_end_is_not_woken_by_the_beginning(world: ApiWorld) -> 
 
 def test_a_job_that_is_deleted_while_somebody_waits_is_not_found(world: ApiWorld) -> None:
     client = world.client()
-    job_id = client.start(JOB)["id"]
+    job_id = client.start(JOB).id
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(client.wait, "j")
         wait_until(lambda: waiting_threads(world) == 1)
@@ -307,7 +309,7 @@ def test_a_job_that_is_deleted_while_somebody_waits_is_not_found(world: ApiWorld
 
 def test_a_hundred_wait_at_once_and_others_are_answered_meanwhile(tmp_path: Path) -> None:
     with api_world(tmp_path, waiting=8) as world:
-        job_id = world.client().start(JOB)["id"]
+        job_id = world.client().start(JOB).id
         clients = [world.client() for _ in range(100)]
         with ThreadPoolExecutor(100) as pool:
             waiting = [pool.submit(client.wait, "j") for client in clients]
@@ -316,26 +318,26 @@ def test_a_hundred_wait_at_once_and_others_are_answered_meanwhile(tmp_path: Path
             assert world.client().status().user == "ann"
             assert time.monotonic() - begun < 5
             world.end_job(job_id)
-            assert {future.result(30)["state"] for future in waiting} == {"SUCCEEDED"}
+            assert {future.result(30).state for future in waiting} == {"SUCCEEDED"}
         wait_until(lambda: waiting_threads(world) == 0)
 
 
 def test_waiting_survives_a_restart_of_the_server(world: ApiWorld) -> None:
     client = world.client()
-    job_id = client.start(JOB)["id"]
+    job_id = client.start(JOB).id
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(client.wait, "j")
         wait_until(lambda: waiting_threads(world) == 1)
         world.stop()
         world.serve()
         world.end_job(job_id)
-        assert waiting.result(10)["state"] == "SUCCEEDED"
+        assert waiting.result(10).state == "SUCCEEDED"
 
 
 def test_waiting_bears_a_restart_that_takes_longer_than_the_timeout_of_a_request_and_says_so(world: ApiWorld) -> None:
     client, said = world.client(timeout=PATIENCE), list[str]()
     client.on_away(said.append)
-    job_id = client.start(JOB)["id"]
+    job_id = client.start(JOB).id
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(client.wait, "j")
         wait_until(lambda: waiting_threads(world) == 1)
@@ -344,14 +346,14 @@ def test_waiting_bears_a_restart_that_takes_longer_than_the_timeout_of_a_request
         wait_until(lambda: said and steady() - away > PATIENCE, what="the message")
         world.serve()
         world.end_job(job_id)
-        assert waiting.result(10)["state"] == "SUCCEEDED"
+        assert waiting.result(10).state == "SUCCEEDED"
     [message] = said
     assert message.endswith("does not answer; waiting for it to come back")
 
 
 def test_a_wait_that_begins_during_a_restart_bears_it_if_the_server_has_answered_before(world: ApiWorld) -> None:
     client = world.client(timeout=PATIENCE)
-    job_id = client.start(JOB)["id"]
+    job_id = client.start(JOB).id
     world.stop()
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(client.wait, "j")
@@ -359,7 +361,7 @@ def test_a_wait_that_begins_during_a_restart_bears_it_if_the_server_has_answered
         back.start()
         back.join()
         world.end_job(job_id)
-        assert waiting.result(10)["state"] == "SUCCEEDED"
+        assert waiting.result(10).state == "SUCCEEDED"
 
 
 def test_a_server_that_is_away_for_a_moment_is_not_noticed(world: ApiWorld) -> None:
@@ -368,7 +370,7 @@ def test_a_server_that_is_away_for_a_moment_is_not_noticed(world: ApiWorld) -> N
     world.stop()
     back = threading.Timer(0.5, world.serve)
     back.start()
-    assert client.start(JOB)["name"] == "j"
+    assert client.start(JOB).name == "j"
     back.join()
     assert tickets(world) == ["start"]
 
@@ -462,7 +464,7 @@ def test_whoever_meets_a_full_disk_is_told_the_largest_logs_of_the_jobs_that_the
     try:
         for user, sizes in (("ann", (5, 3)), ("bob", (9,))):
             for size in sizes:
-                job_id = world.client(user).start({**JOB, "name": f"{user}-{size}"})["id"]
+                job_id = world.client(user).start({**JOB, "name": f"{user}-{size}"}).id
                 folder = world.config.logs_dir / job_id
                 folder.mkdir(parents=True)
                 (folder / "w.0.jsonl").write_bytes(bytes(size << 20))
@@ -513,7 +515,7 @@ def test_a_submission_whose_reply_was_lost_is_not_started_twice(world: ApiWorld)
     client = world.client()
     lose_replies(client, 2)
     started = client.start(JOB)
-    assert [job["id"] for job in client.jobs()] == [started["id"]]
+    assert [job.id for job in client.jobs()] == [started.id]
     assert tickets(world) == ["start"]
 
 
@@ -526,7 +528,7 @@ def test_a_schedule_whose_reply_was_lost_is_no_conflict(world: ApiWorld) -> None
         [(_, fields)] = world.backend.stream(world.keys.tickets, "0", 10)
         put(world, world.keys.schedules, "s", schedule_record(fields["body"]))
         view = starting.result(10)
-    assert (view["name"], view["state"], view["warnings"]) == ("s", "ACTIVE", [])
+    assert (view.name, view.state, view.warnings) == ("s", "ACTIVE", ())
     with pytest.raises(ConflictError, match="grass schedule stop s"):
         client.start_schedule(BATCH)
     assert tickets(world) == ["schedule-start"]
@@ -551,7 +553,7 @@ def test_a_deletion_of_a_schedule_whose_reply_was_lost_has_succeeded(world: ApiW
         wait_until(lambda: "schedule-delete" in tickets(world))
         event = ("XADD", world.keys.events, 0, "event", pack({"time": 1.0, "kind": "x", "user": "", "message": "m"}))
         world.backend.apply([("HDEL", world.keys.schedules, "s"), event])
-        assert deleting.result(10)["name"] == "s"
+        assert deleting.result(10).name == "s"
     assert replies[-2:] == [200, 404] and tickets(world) == ["schedule-delete"]
     with pytest.raises(NotFoundError, match="schedule s: not found"):
         client.delete_schedule("s")
@@ -559,7 +561,7 @@ def test_a_deletion_of_a_schedule_whose_reply_was_lost_has_succeeded(world: ApiW
 
 def test_an_operation_whose_reply_was_lost_is_sent_again_under_the_same_id(world: ApiWorld) -> None:
     client = world.client()
-    job_id = client.start(JOB)["id"]
+    job_id = client.start(JOB).id
     lose_replies(client, 1)
     with ThreadPoolExecutor(1) as pool:
         scaling = pool.submit(client.scale, "j", "w", delta=1)
@@ -567,12 +569,12 @@ def test_an_operation_whose_reply_was_lost_is_sent_again_under_the_same_id(world
         bodies = [json.loads(fields["body"]) for _, fields in world.backend.stream(world.keys.tickets, "0", 10)]
         [name] = {body["id"] for body in bodies if body["kind"] == "scale"}
         world.change_operation(operation_record(job_id, name))
-        assert scaling.result(20)["id"] == name
+        assert scaling.result(20).id == name
 
 
 def test_an_operation_that_is_known_is_answered_and_not_filed_again(world: ApiWorld) -> None:
     client = world.client()
-    world.change_operation(operation_record(client.start(JOB)["id"], "0123abcd"))
+    world.change_operation(operation_record(client.start(JOB).id, "0123abcd"))
     again = client._post("/v1/jobs/j/operations", {"kind": "suspend", "id": "0123abcd"})
     assert (again["id"], again["kind"]) == ("0123abcd", "scale")
     assert tickets(world) == ["start"]
@@ -625,22 +627,21 @@ def test_a_schedule_is_shown_and_stopped(world: ApiWorld) -> None:
     record = schedule_record('{"schedule": {"name": "s", "kind": "batch", "jobs": []}}')
     put(world, world.keys.schedules, "s", record)
     assert client.schedules() == [client.schedule("s")]
-    assert "spec" not in client.schedule("s")
     with ThreadPoolExecutor(1) as pool:
         stopping = pool.submit(client.stop_schedule, "s")
         wait_until(lambda: tickets(world) == ["schedule-stop"])
         put(world, world.keys.schedules, "s", {**record, "state": "STOPPED"})
-        assert stopping.result(10)["state"] == "STOPPED"
-    assert client.stop_schedule("s")["state"] == "STOPPED"
+        assert stopping.result(10).state == "STOPPED"
+    assert client.stop_schedule("s").state == "STOPPED"
     assert tickets(world) == ["schedule-stop"]
 
 
 def test_stopping_twice_is_no_error(world: ApiWorld) -> None:
     client = world.client()
-    job_id = client.start(JOB)["id"]
-    assert client.stop("j", grace=0)["id"] == job_id
+    job_id = client.start(JOB).id
+    assert client.stop("j", grace=0).id == job_id
     world.end_job(job_id, "STOPPED")
-    assert client.stop("j")["state"] == "STOPPED"
+    assert client.stop("j").state == "STOPPED"
     assert tickets(world) == ["start", "stop"]
 
 
@@ -655,7 +656,7 @@ def test_a_senseless_grace_is_refused(world: ApiWorld) -> None:
 
 def test_only_an_ended_job_is_deleted(world: ApiWorld) -> None:
     client = world.client()
-    job_id = client.start(JOB)["id"]
+    job_id = client.start(JOB).id
     with pytest.raises(ConflictError, match="stop it first"):
         client.delete("j")
     world.end_job(job_id)
@@ -663,7 +664,7 @@ def test_only_an_ended_job_is_deleted(world: ApiWorld) -> None:
         deleting = pool.submit(client.delete, "j")
         wait_until(lambda: tickets(world) == ["start", "delete"])
         world.backend.apply([("HDEL", world.keys.jobs, job_id)])
-        assert deleting.result(10)["id"] == job_id
+        assert deleting.result(10).id == job_id
     assert client.jobs(all=True) == []
 
 
@@ -821,7 +822,7 @@ def test_a_session_that_the_server_lost_is_opened_again_once_and_nobody_notices(
     world.stop()
     world.serve()
     seen = asked_paths(world)
-    assert client.job("j")["name"] == "j"
+    assert client.job("j").name == "j"
     assert [event.kind for event in world.client().events()] == ["job-submitted"]
     assert (
         seen.count("/v1/session") <= 2
@@ -830,13 +831,13 @@ def test_a_session_that_the_server_lost_is_opened_again_once_and_nobody_notices(
 
 def test_a_stream_that_meets_the_end_of_its_session_opens_another(world: ApiWorld) -> None:
     client = world.client()
-    job = client.start(JOB)["id"]
+    job = client.start(JOB).id
     for key in [key for key in world.backend._strings if ":session:" in key]:
         world.backend.apply([("DEL", key)])
     world.stop()
     world.serve()
     world.end_job(job)
-    assert client.wait("j")["state"] == "SUCCEEDED"
+    assert client.wait("j").state == "SUCCEEDED"
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"session": "x", "key": "y", "key_id": "z"}', "\x00" * 100])
@@ -908,28 +909,28 @@ def test_the_path_of_a_session_imports_no_rsa(world: ApiWorld) -> None:
 
 def test_a_list_comes_in_pages_from_the_newest_on(world: ApiWorld) -> None:
     client = world.client()
-    ids = [client.start({**JOB, "name": f"j{number}"})["id"] for number in range(5)]
+    ids = [client.start({**JOB, "name": f"j{number}"}).id for number in range(5)]
     world.end_job(ids[4])
-    known = [job["id"] for job in client.jobs(all=True)]
+    known = [job.id for job in client.jobs(all=True)]
     assert sorted(known) == sorted(ids)
-    assert [job["id"] for job in client.jobs(limit=2)] == [each for each in known if each != ids[4]][-2:]
-    assert [job["id"] for job in client.jobs(all=True, limit=2, before=known[3])] == known[1:3]
+    assert [job.id for job in client.jobs(limit=2)] == [each for each in known if each != ids[4]][-2:]
+    assert [job.id for job in client.jobs(all=True, limit=2, before=known[3])] == known[1:3]
     assert client.jobs(limit=0) == []
     assert client.status().jobs == {"QUEUED": 4, "SUCCEEDED": 1}
 
 
 def test_those_that_run_are_chosen_before_the_newest(world: ApiWorld) -> None:
     client = world.client()
-    ids = [client.start({**JOB, "name": f"j{number}"})["id"] for number in range(6)]
+    ids = [client.start({**JOB, "name": f"j{number}"}).id for number in range(6)]
     world.change_job(ids[0], state="RUNNING")
     world.change_job(ids[2], state="RUNNING")
     world.change_job(ids[2], state="STOPPING")
     world.change_job(ids[5], state="RUNNING")
     world.end_job(ids[5])
     page = client.newest_jobs(limit=3)
-    assert ([job["id"] for job in page["jobs"]], page["total"]) == ([ids[0], ids[2], ids[4]], 5)
+    assert ([job.id for job in page.jobs], page.total) == ([ids[0], ids[2], ids[4]], 5)
     page = client.newest_jobs(all=True, limit=10)
-    assert ([job["id"] for job in page["jobs"]], page["total"]) == (ids, 6)
+    assert ([job.id for job in page.jobs], page.total) == (ids, 6)
 
 
 class CountingBackend(MemoryBackend):
@@ -957,18 +958,18 @@ def test_a_page_and_the_status_cost_the_same_however_many_jobs_there_are(tmp_pat
     world = ApiWorld(tmp_path, backend=backend)
     try:
         client = world.client()
-        record = builtins(world.store.run(client.start(JOB)["id"]))
+        record = builtins(world.store.run(client.start(JOB).id))
         costs = []
         for first, end in ((0, 200), (200, 4_000)):
             queue(world, record, first, end)
             backend.read = 0
             assert client.status().jobs == {"QUEUED": end + 1}
             assert len(client.jobs(limit=50)) == 50
-            assert (page := client.newest_jobs(limit=50))["total"] == end + 1
-            assert len(client.jobs(limit=50, before=page["jobs"][0]["id"])) == 50
+            assert (page := client.newest_jobs(limit=50)).total == end + 1
+            assert len(client.jobs(limit=50, before=page.jobs[0].id)) == 50
             costs.append(backend.read)
         assert costs[0] == costs[1] < 400
-        assert len({job["id"] for job in client.jobs()}) == 4_001
+        assert len({job.id for job in client.jobs()}) == 4_001
     finally:
         world.close()
 
@@ -993,8 +994,8 @@ def test_calls_take_numbers_of_numpy_and_paths(world: ApiWorld, tmp_path: Path) 
     client, one = world.client(), np.int64(1)
     path = tmp_path / "job.yml"
     path.write_text("name: j\ncomponents: {w: {command: 'true'}}\n")
-    job = client.start(path, env={"SEED": one, "FOLDER": tmp_path})["id"]  # type: ignore[dict-item]
-    assert client.job(job)["specification"]["components"]["w"]["env"] == {"SEED": "1", "FOLDER": str(tmp_path)}
+    job = client.start(path, env={"SEED": one, "FOLDER": tmp_path}).id  # type: ignore[dict-item]
+    assert client.job(job).specification.components["w"].env == {"SEED": "1", "FOLDER": str(tmp_path)}
     client.set_priority(job, one)
     client.scale(job, "w", delta=one, deadline=np.float32(0.5))
     client.stop(job, grace=np.float32(0.5))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable
 from concurrent import futures
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from grass.api.client_views import LogLine
 from grass.api.transport import Body, StreamCutError, Transport, View
 from grass.clock import wall
 from grass.errors import InputError, NotAllowedError, NotFoundError
@@ -64,11 +65,11 @@ class Logs:
 
 @pytest.fixture
 def logs(world: ApiWorld) -> Logs:
-    return Logs(world, world.client().start(JOB)["id"])
+    return Logs(world, world.client().start(JOB).id)
 
 
-def texts(records: Iterator[dict[str, Any]]) -> list[str]:
-    return [record["text"] for record in records]
+def texts(records: Iterable[LogLine]) -> list[str]:
+    return [record.text for record in records]
 
 
 def follow(world: ApiWorld, pool: ThreadPoolExecutor, **query: Any) -> tuple[list[str], Any]:
@@ -77,7 +78,7 @@ def follow(world: ApiWorld, pool: ThreadPoolExecutor, **query: Any) -> tuple[lis
 
     def read() -> None:
         for record in world.client().logs("j", follow=True, **query):
-            seen.append(record["text"])
+            seen.append(record.text)
 
     return seen, pool.submit(read)
 
@@ -86,17 +87,9 @@ def test_every_line_comes_with_task_attempt_stream_and_time(world: ApiWorld, log
     logs.print_("w.0", "one\ntwo\n")
     logs.print_("v.0", "no newline", stream="stderr", attempt=2)
     assert list(world.client().logs("j")) == [
-        {"task": "w.0", "attempt": 1, "stream": "stdout", "time": 1.0, "text": "one", "newline": True, "lost": 0},
-        {"task": "w.0", "attempt": 1, "stream": "stdout", "time": 1.0, "text": "two", "newline": True, "lost": 0},
-        {
-            "task": "v.0",
-            "attempt": 2,
-            "stream": "stderr",
-            "time": 2.0,
-            "text": "no newline",
-            "newline": False,
-            "lost": 0,
-        },
+        LogLine("w.0", 1, "stdout", 1.0, "one", True, 0),
+        LogLine("w.0", 1, "stdout", 1.0, "two", True, 0),
+        LogLine("v.0", 2, "stderr", 2.0, "no newline", False, 0),
     ]
 
 
@@ -132,11 +125,11 @@ def test_a_line_of_ten_megabytes_survives(world: ApiWorld, logs: Logs) -> None:
         logs.print_("w.0", "x" * 65536)
     logs.print_("w.0", "\nafter\n")
     *pieces, after = world.client().logs("j")
-    assert "".join(texts(pieces)) == "x" * 160 * 65536 and after["text"] == "after"
+    assert "".join(texts(pieces)) == "x" * 160 * 65536 and after.text == "after"
     assert max(len(text) for text in texts(pieces)) < 2 << 20
-    assert [piece["newline"] for piece in pieces] == [False] * (len(pieces) - 1) + [True]
+    assert [piece.newline for piece in pieces] == [False] * (len(pieces) - 1) + [True]
     matching = list(world.client().logs("j", grep="x"))
-    assert texts(matching) == texts(pieces) and all(line["newline"] for line in matching)
+    assert texts(matching) == texts(pieces) and all(line.newline for line in matching)
 
 
 def test_a_client_goes_on_inside_a_long_line(world: ApiWorld, logs: Logs) -> None:
@@ -191,7 +184,7 @@ def test_following_ends_when_the_job_has_and_its_log_is_complete(world: ApiWorld
 
 def test_following_does_not_wait_for_ever_for_what_a_lost_node_took_along(tmp_path: Path) -> None:
     with api_world(tmp_path, log_late=0.2) as world:
-        logs = Logs(world, world.client().start(JOB)["id"])
+        logs = Logs(world, world.client().start(JOB).id)
         logs.print_("w.0", "one\n")
         logs.end_task("w.0", stdout=1000)
         world.end_job(logs.job_id)
@@ -386,7 +379,7 @@ def test_restarts_of_the_server_lose_and_repeat_no_line(world: ApiWorld, logs: L
 
 def test_a_stream_that_is_cut_anywhere_goes_on_where_it_was(tmp_path: Path) -> None:
     with api_world(tmp_path, log_piece=10) as world:
-        logs = Logs(world, world.client().start(JOB)["id"])
+        logs = Logs(world, world.client().start(JOB).id)
         for number in range(200):
             logs.print_("w.0", f"line {number}\n")
             logs.print_("w.1", f"line {number}\n", stream="stderr")
@@ -406,7 +399,7 @@ def test_an_expensive_pattern_cannot_stop_the_server(world: ApiWorld, logs: Logs
 
 def test_followers_beyond_the_places_see_every_line_too(tmp_path: Path) -> None:
     with api_world(tmp_path, waiting=1) as world:
-        logs = Logs(world, world.client().start(JOB)["id"])
+        logs = Logs(world, world.client().start(JOB).id)
         logs.print_("w.0", "0\n")
         with ThreadPoolExecutor(3) as pool:
             readers = [follow(world, pool) for _ in range(3)]

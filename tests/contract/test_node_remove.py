@@ -29,7 +29,7 @@ def world(tmp_path: Path) -> Iterator[ApiWorld]:
     with api_world(tmp_path) as world:
         node = NodeRun("n1", total=Resources(4000, 8 << 30))
         node.state = NodeState.READY
-        job = world.client("ann").start(JOB)["id"]
+        job = world.client("ann").start(JOB).id
         part = {"w": {"replicas": 2, "counts": {"RUNNING": 2}, "reason": None}}
         world.change_job(job, state="RUNNING", counts={"RUNNING": 2}, components=part)
         tasks = [encode(TaskRecord(TaskState.RUNNING, attempt=1, node=name)) for name in ("n1", "n2")]

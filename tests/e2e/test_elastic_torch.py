@@ -84,31 +84,31 @@ def test_training_follows_each_change_of_its_size_and_survives_kills(
     # the master-agent dies while the new worker is on its way
     grown = client.scale(name, "worker", 3)
     cluster.lab.hosts["master"].run("systemctl", "kill", "-s", "KILL", f"grass-master-agent@{cluster.name}.service")
-    assert client.wait_for_operation(grown["job_id"], grown["id"], SECONDS)["outcome"] == "DONE"
+    assert client.wait_for_operation(grown.job_id, grown.id, SECONDS).outcome == "DONE"
     wait_for(client, name, 3)
     wait_until(lambda: len(begun(lines(client, name))) == 5, 60, "the first line of each process", 0.5)
     assert_continued(lines(client, name))
     # a task is killed; its next attempt joins the others
-    victim = next(task for task in client.tasks(name) if task["task"] == "worker.1")
-    cluster.lab.hosts[victim["node"]].run("kill", "-KILL", str(victim["pid"]))
+    victim = next(task for task in client.tasks(name) if task.task == "worker.1")
+    cluster.lab.hosts[victim.node].run("kill", "-KILL", str(victim.pid))
     wait_until(lambda: attempt(client, name, "worker.1") == 2, 60, "the next attempt of worker.1", 0.2)
     wait_for(client, name, 3, ("worker.1", 2))
     # the worker that is released ends by itself, and the two others go on
     before = sum("size=2" in line for line in lines(client, name)["worker.0", 1])
     shrunk = client.scale(name, "worker", remove=["worker.2"])
-    assert client.wait_for_operation(shrunk["job_id"], shrunk["id"], SECONDS)["outcome"] == "DONE"
+    assert client.wait_for_operation(shrunk.job_id, shrunk.id, SECONDS).outcome == "DONE"
     wait_until(lambda: sum("size=2" in line for line in lines(client, name)["worker.0", 1]) > before, SECONDS)
     for task in ("worker.0", "worker.1"):
         list(client.execute(name, task, ["sh", "-c", 'touch "$GRASS_OUTPUT/stop"']).output())
-    assert client.wait(name, timeout=SECONDS)["state"] == "SUCCEEDED", lines(client, name)
-    assert [task["exit_code"] for task in client.tasks(name) if task["task"] != "worker.2"] == [0, 0]
+    assert client.wait(name, timeout=SECONDS).state == "SUCCEEDED", lines(client, name)
+    assert [task.exit_code for task in client.tasks(name) if task.task != "worker.2"] == [0, 0]
 
 
 def wait_for(client: ApiClient, job: str, size: int, who: tuple[str, int] = ("worker.0", 1)) -> None:
     """Wait until the attempt trains with so many others, in the order of their switches, then of their indexes."""
 
     def trains() -> bool:
-        node = {task["task"][7:]: str(task["node"]) for task in client.tasks(job) if task["state"] == "RUNNING"}
+        node = {task.task[7:]: str(task.node) for task in client.tasks(job) if task.state == "RUNNING"}
         order = "-".join(sorted(node, key=lambda index: (SWITCHES[node[index]], int(index))))
         return len(node) == size and f"goes on size={size} order={order}" in lines(client, job).get(who, ())
 
@@ -119,7 +119,7 @@ def wait_for(client: ApiClient, job: str, size: int, who: tuple[str, int] = ("wo
 
 
 def attempt(client: ApiClient, job: str, task: str) -> int:
-    return next(int(each["attempt"]) for each in client.tasks(job) if each["task"] == task)
+    return next(int(each.attempt) for each in client.tasks(job) if each.task == task)
 
 
 def begun(printed: dict[tuple[str, int], list[str]]) -> list[str]:

@@ -88,8 +88,8 @@ def test_logs_are_written_by_a_container_that_comes_back_and_goes_with_the_clust
 
         def says(job: str, text: str) -> None:
             client.start({"name": job, "components": {"t": {"command": f"echo {text}", "cwd": "/"}}})
-            assert client.wait(job, timeout=60)["state"] == "SUCCEEDED"
-            wait_until(lambda: [each["text"].strip() for each in client.logs(job)] == [text], 30, "its log", 0.2)
+            assert client.wait(job, timeout=60).state == "SUCCEEDED"
+            wait_until(lambda: [each.text.strip() for each in client.logs(job)] == [text], 30, "its log", 0.2)
 
         says("first", "one")
         assert host.sh(f"stat -c %U:%G $(find /srv/grass/{name}/logs -name 't.0.jsonl')").strip() == "grass:grass"

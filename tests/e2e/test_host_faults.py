@@ -70,8 +70,8 @@ def client(cluster: Cluster) -> Iterator[ApiClient]:
         cluster.lab.make_whole()
         wait_until(lambda: answers(client), 60, "the API", 0.2)
         for job in client.jobs():
-            client.stop(job["name"], grace=0)
-            client.wait(job["name"], timeout=60)
+            client.stop(job.name, grace=0)
+            client.wait(job.name, timeout=60)
         wait_until(lambda: states(client) == ALL_READY, 60, "all nodes READY again", 0.2)
 
 
@@ -89,7 +89,7 @@ def job(name: str) -> dict[str, Any]:
 
 
 def ends_well(client: ApiClient, name: str) -> None:
-    assert finish(client, name)["state"] == "SUCCEEDED"
+    assert finish(client, name).state == "SUCCEEDED"
     assert_complete(client, name)
 
 
@@ -121,7 +121,7 @@ def test_a_node_that_is_cut_off_for_a_while_works_on_and_nothing_is_restarted(
     assert places(client, "patient") == before
     ends_well(client, "patient")
     assert set(attempts(client, "patient").values()) == {1}
-    assert client.job("patient")["restarts"] == 0
+    assert client.job("patient").restarts == 0
 
 
 def test_the_tasks_of_a_node_that_is_cut_off_for_long_are_replaced_and_the_old_ones_stopped(
@@ -146,7 +146,7 @@ def test_the_tasks_of_a_node_that_is_cut_off_for_long_are_replaced_and_the_old_o
     assert places(client, "replaced") == after
     ends_well(client, "replaced")
     assert attempts(client, "replaced") == {task: 2 if task in there else 1 for task in before}
-    assert client.job("replaced")["counts"] == {"SUCCEEDED": 5}
+    assert client.job("replaced").counts == {"SUCCEEDED": 5}
 
 
 @pytest.mark.nightly  # in each run all machines lose power
@@ -183,7 +183,7 @@ def test_an_orderly_reboot_and_a_restart_of_the_engine_are_charged_to_no_task(
     assert "the machine shuts down" in str([each.message for each in client.events(limit=100)])
     ends_well(client, "orderly")
     assert attempts(client, "orderly") == expected
-    assert client.job("orderly")["restarts"] == 0
+    assert client.job("orderly").restarts == 0
 
 
 @pytest.mark.nightly  # in each run the master loses power for long, and again with all nodes
@@ -231,7 +231,7 @@ def test_a_damaged_log_of_redis_is_named_with_the_commands_that_repair_it(cluste
     assert "redis cannot read" not in cluster.grass("status").stderr
     wait_until(lambda: states(client) == ALL_READY, 60, "all nodes", 0.2)
     client.start({"name": "repaired", "components": {"t": {"command": "true"}}})
-    assert client.wait("repaired", timeout=60)["state"] == "SUCCEEDED"
+    assert client.wait("repaired", timeout=60).state == "SUCCEEDED"
 
 
 def test_a_master_without_power_for_long_hangs_no_node(cluster: Cluster, client: ApiClient) -> None:
@@ -325,7 +325,7 @@ def test_a_node_without_an_engine_offers_processes_only_and_says_so(cluster: Clu
     ]
     wanted = {"command": "true", "image": "lab-busybox", "runtime": "docker", "avoid": ["n1", "n2"]}
     client.start({"name": "nowhere", "components": {"t": wanted}})
-    wait_until(lambda: client.job("nowhere")["components"]["t"]["reason"], 20, "a reason", 0.1)
+    wait_until(lambda: client.job("nowhere").components["t"].reason, 20, "a reason", 0.1)
     why = client.why("nowhere")
     assert "n3" in str(why) and "docker" in str(why), why
     client.stop("nowhere")
@@ -371,16 +371,16 @@ def test_a_node_with_a_full_disk_takes_no_tasks_loses_no_line_and_recovers_by_it
         wait_until(lambda: states(client)["n2"] == "QUARANTINED", 20, "n2 in quarantine", 0.2)
         assert "disk almost full" in client.node("n2").reason.message
         client.start({"name": "waits", "components": {"t": inside}})
-        wait_until(lambda: "disk almost full" in str(client.why("waits")["groups"]), 20, "the reason", 0.2)
+        wait_until(lambda: "disk almost full" in str(client.why("waits").groups), 20, "the reason", 0.2)
         assert not places(client, "waits")
 
         host.sh(f"rm {folder}/filler")
         wait_until(lambda: states(client) == ALL_READY, 20, "n2 back by itself", 0.2)
-        assert client.wait("waits", timeout=60)["state"] == "SUCCEEDED"
+        assert client.wait("waits", timeout=60).state == "SUCCEEDED"
         assert lines(client, "waits") == {("t.0", 1): ["it works"]}
         ends_well(client, "works")
         client.start({"name": "roomy", "components": {"t": here}})
-        assert client.wait("roomy", timeout=60)["state"] == "SUCCEEDED"
+        assert client.wait("roomy", timeout=60).state == "SUCCEEDED"
         assert lines(client, "roomy") == {("t.0", 1): ["it works"]}
     finally:
         host.sh(f"systemctl stop {units}; umount --lazy {folder}; systemctl start {units}")
@@ -402,14 +402,14 @@ def test_a_share_that_hangs_or_goes_under_a_node_holds_its_starts_back_and_not_i
             wait_until(lambda: states(client)["n2"] == "QUARANTINED", 30, f"n2 in quarantine after {ill}", 0.2)
             assert client.node("n2").reason.code == "share"
             client.start({"name": "shares", "components": {"t": here}})
-            wait_until(lambda: "the share" in str(client.why("shares")["groups"]), 20, "the reason", 0.2)
+            wait_until(lambda: "the share" in str(client.why("shares").groups), 20, "the reason", 0.2)
             seen = client.node("n2").seen
             wait_until(lambda: client.node("n2").seen > seen + 4, 20, "heartbeats", 0.2)  # noqa: B023
         finally:
             host.sh(well)
         wait_until(lambda: states(client) == ALL_READY, 60, "n2 back by itself", 0.2)
-        assert client.wait("shares", timeout=60)["state"] == "SUCCEEDED"
-        assert [each["text"] for each in client.logs("shares")] == ["hello"]
+        assert client.wait("shares", timeout=60).state == "SUCCEEDED"
+        assert [each.text for each in client.logs("shares")] == ["hello"]
 
 
 def test_after_the_end_of_the_shares_helper_running_containers_see_the_share_again(
@@ -435,7 +435,7 @@ def test_after_the_end_of_the_shares_helper_running_containers_see_the_share_aga
 
 
 def said_by(client: ApiClient, job: str, line: str) -> set[str]:
-    return {each["task"] for each in client.logs(job) if each["text"] == line}
+    return {each.task for each in client.logs(job) if each.text == line}
 
 
 def test_appends_from_two_nodes_through_fuse_break_nothing_and_those_of_one_are_all_kept(
@@ -447,7 +447,7 @@ def test_appends_from_two_nodes_through_fuse_break_nothing_and_those_of_one_are_
     alone = {"command": append % "alone", "cwd": "/", "avoid": ["n1", "n2"]}
     mounts = [pid(cluster.lab.hosts[node], cluster, "share-fuse") for node in NODES]
     client.start({"name": "appends", "components": {"both": both, "alone": alone}})
-    assert client.wait("appends", timeout=120)["state"] == "SUCCEEDED"
+    assert client.wait("appends", timeout=120).state == "SUCCEEDED"
     master, folder = cluster.lab.hosts["master"], f"/srv/grass/{cluster.name}"
     kept = lambda name: master.sh(f"cat {folder}/data/{name}").split()  # noqa: E731
     # rclone uploads a file after it is closed
@@ -497,16 +497,16 @@ def test_a_node_whose_clock_is_an_hour_off_works_and_its_tasks_last_as_long_as_t
         wait_until(lambda: time.monotonic() - running > 5, 10, "some lines", 0.2)
         ended = finish(client, name)
         took = time.monotonic() - since
-        assert ended["state"] == "SUCCEEDED" and 0 < ended["ended"] - ended["started"] < took
+        assert ended.state == "SUCCEEDED" and 0 < ended.ended - ended.started < took
         assert_complete(client, name)
         assert places(client, name) == {} and before
-        lasted = {one["node"]: one["ended"] - one["started"] for one in client.tasks(name)}
+        lasted = {one.node: one.ended - one.started for one in client.tasks(name)}
         assert all(4 < seconds < took for seconds in lasted.values()), lasted
-        assert all(abs(one["ended"] - ended["ended"]) < 30 for one in client.tasks(name))
+        assert all(abs(one.ended - ended.ended) < 30 for one in client.tasks(name))
         since = time.monotonic()
         short = {"command": "sleep 60", "cwd": "/", "avoid": ["n2", "n3"]}
         client.start({"name": f"short-{name}", "timeout": "3s", "components": {"t": short}})
-        assert client.wait(f"short-{name}", timeout=60)["state"] == "FAILED"
+        assert client.wait(f"short-{name}", timeout=60).state == "FAILED"
         assert 3 <= time.monotonic() - since < 30
 
 

@@ -79,7 +79,7 @@ def said(client: ApiClient, name: str, script: str, node: str) -> list[str]:
         view = client.wait(name, timeout=60)
     except WaitTimeoutError as late:
         raise AssertionError(f"{late}: {client.tasks(name)}; {client.why(name)}") from late
-    assert view["state"] == "SUCCEEDED", (view, client.why(name))
+    assert view.state == "SUCCEEDED", (view, client.why(name))
     return lines(client, name)["t.0", 1]
 
 
@@ -109,7 +109,7 @@ def test_an_attacker_among_the_users_gets_nothing(
     admin.start(job)
     wait_until(lambda: bool(lines(admin, job["name"])), 60, "the victim")
     [task] = admin.tasks(job["name"])
-    victim, job_id = task["pid"], admin.job(job["name"])["id"]
+    victim, job_id = task.pid, admin.job(str(job["name"])).id
     home = "/var/lib/grass/nodes/apart" if node == "master" else "/var/lib/grass/clusters/apart"
     tries = {
         "own output": "touch $GRASS_OUTPUT/mine",
@@ -133,7 +133,7 @@ def test_an_attacker_among_the_users_gets_nothing(
     script = "; ".join(f"( {attack} ) >/dev/null 2>&1 && echo '{name}'" for name, attack in tries.items())
     assert said(other, f"evil-{node}", script, node) == ["own output", "code 1"]
     admin.stop(job["name"])
-    assert admin.wait(job["name"], timeout=30)["state"] == "STOPPED"
+    assert admin.wait(job["name"], timeout=30).state == "STOPPED"
 
 
 @pytest.mark.parametrize("node", NODES)
@@ -199,14 +199,14 @@ def test_while_the_share_is_away_nothing_opens_and_afterwards_all_is_written_aga
     lab, user, share = cluster.lab, admin.status().user, "/srv/grass/apart"
     prey = f"echo secret | tee $GRASS_OUTPUT/prey $GRASS_DATA/data/{user}/prey"
     assert said(admin, f"prey-{outage}", prey, "n1") == ["secret", "code 0"]
-    env = {"NAME": outage, "VICTIM": str(user), "PREY": admin.job(f"prey-{outage}")["id"]}
+    env = {"NAME": outage, "VICTIM": str(user), "PREY": admin.job(f"prey-{outage}").id}
     part = {"command": LOOK, "where": {"host": "n1"}, "resources": {"cpu": 0.1}}
     parts = {
         "p": {**part, "cwd": "/", "env": {**env, "PART": "p"}},
         "c": {**part, "env": {**env, "PART": "c"}, "image": BUSYBOX, "runtime": "docker"},
     }
     other.start({"name": f"away-{outage}", "components": parts, "success": ["p", "c"]})
-    job_id = other.job(f"away-{outage}")["id"]
+    job_id = other.job(f"away-{outage}").id
     beats = [
         f"{share}/{folder}/beat-{part}"
         for folder in (f"jobs/{job_id}", "data/Mallory.2nd", "data/shared/Mallory.2nd")
@@ -225,16 +225,16 @@ def test_while_the_share_is_away_nothing_opens_and_afterwards_all_is_written_aga
     wait_until(lambda: started(other, {"name": f"after-{outage}", "components": {"t": after}}), 60, "the API")
     wait_until(fresh, 90, "writes after the share is back")
     lab.hosts["master"].sh(f"touch {share}/data/Mallory.2nd/enough-{outage}")
-    assert other.wait(f"away-{outage}", timeout=60)["state"] == "SUCCEEDED", other.tasks(f"away-{outage}")
+    assert other.wait(f"away-{outage}", timeout=60).state == "SUCCEEDED", other.tasks(f"away-{outage}")
     printed = lines(other, f"away-{outage}")
     allowed = {"data", "jobs", "logs", "images", "Mallory.2nd", "shared", job_id}
     for name in parts:
         assert {line for line in printed[f"{name}.0", 1] if not line.startswith("/")} <= allowed | {"", "lost"}, printed
     if outage == "cut":  # a shorter one may only make it wait
-        assert all("the share did not answer" in str(task["reason"]) for task in other.tasks(f"away-{outage}"))
-    assert other.wait(f"after-{outage}", timeout=60)["state"] == "SUCCEEDED"
+        assert all("the share did not answer" in str(task.reason) for task in other.tasks(f"away-{outage}"))
+    assert other.wait(f"after-{outage}", timeout=60).state == "SUCCEEDED"
     assert {*lines(other, f"after-{outage}")["t.0", 1]} <= allowed - {job_id} | {
-        other.job(f"after-{outage}")["id"],
+        other.job(f"after-{outage}").id,
         "wrote",
         "",
         *(f"{share}/{name}:" for name in ("data", "jobs")),
@@ -248,7 +248,7 @@ def test_links_that_a_task_makes_on_the_master_lead_to_no_file_of_others_on_a_no
     user, mine = admin.status().user, "$GRASS_DATA/data/Mallory.2nd/links"
     share = "echo secret > $GRASS_DATA/data/$U/of-admin; echo prize > $GRASS_DATA/data/shared/$U/of-admin"
     assert said(admin, "plants", f"U={user}; umask 0; {share}; echo out > $GRASS_OUTPUT/out", "n1") == ["code 0"]
-    job_id = admin.job("plants")["id"]
+    job_id = admin.job("plants").id
     leads = {"data": f"data/{user}", "shared": f"data/shared/{user}", "job": f"jobs/{job_id}", "logs": "logs"}
     links = "; ".join(f"ln -s ../../../{target} {mine}/to-{name}" for name, target in leads.items())
     made = f"mkdir {mine}; echo own > {mine}/own; ln -s own {mine}/to-own; {links}"
@@ -281,7 +281,7 @@ def test_a_container_has_the_rights_of_its_user_and_sees_no_other_job(
     shared = f"data/shared/{admin.status().user}/boxed"
     script = f"umask 0; echo secret > $GRASS_OUTPUT/s; echo prize > $GRASS_DATA/{shared}"
     assert said(admin, "prey", script, "n1") == ["code 0"]
-    prey = admin.job("prey")["id"]
+    prey = admin.job("prey").id
     tries = {
         "own output": "echo found > $GRASS_OUTPUT/found",
         "own scratch": "touch $HOME/x",
@@ -305,14 +305,14 @@ def test_a_container_has_the_rights_of_its_user_and_sees_no_other_job(
     }
     other.start({"name": "boxed", "components": {"t": part}})
     view = other.wait("boxed", timeout=60)
-    assert view["state"] == "SUCCEEDED", (view, other.why("boxed"))
+    assert view.state == "SUCCEEDED", (view, other.why("boxed"))
     uid, *rights = lines(other, "boxed")["t.0", 1]
     rights, printed = rights[:3], rights[3:]
     assert int(uid) in UIDS and rights == ["CapBnd:0000000000000000", "NoNewPrivs:1", "Seccomp:2"]
     assert printed == ["own output", "own scratch", "data", "prize"]
     refused = {**part, "container": {"user": "0"}}
     other.start({"name": "root", "components": {"t": refused}})
-    assert other.wait("root", timeout=60)["state"] == "FAILED"
+    assert other.wait("root", timeout=60).state == "FAILED"
     assert "under the account of their user, not as 0" in str(other.tasks("root"))
 
 
@@ -380,11 +380,11 @@ def test_the_key_of_a_user_opens_nothing_of_another_one_and_nothing_of_administr
     for attempt in tries.values():
         with pytest.raises(NotAllowedError):
             attempt()
-    assert "private" not in [job["name"] for job in other.jobs(all=True)]
+    assert "private" not in [job.name for job in other.jobs(all=True)]
     assert state() == before
     assert lines(admin, "private")["t.0", 1] == ["secret"]
     admin.stop("private")
-    assert admin.wait("private", timeout=30)["state"] == "STOPPED"
+    assert admin.wait("private", timeout=30).state == "STOPPED"
 
 
 def test_commands_and_checks_beside_a_task_are_in_its_view(admin: ApiClient) -> None:
@@ -394,11 +394,11 @@ def test_commands_and_checks_beside_a_task_are_in_its_view(admin: ApiClient) -> 
         "where": {"host": "n1"},
     }
     admin.start({"name": "beside", "components": {"t": part}})
-    wait_until(lambda: admin.tasks("beside")[0]["ready"], 60, "its readiness")
+    wait_until(lambda: admin.tasks("beside")[0].ready, 60, "its readiness")
     done = admin.execute("beside", "t.0", ["sh", "-c", "cat /tmp/note; id -u; echo exec > /tmp/from; exit 5"])
     printed = b"".join(data for _, data in done.output()).split()
     assert printed[0] == b"note" and int(printed[1]) in UIDS and done.code == 5
-    assert finish(admin, "beside")["state"] == "SUCCEEDED"
+    assert finish(admin, "beside").state == "SUCCEEDED"
     assert lines(admin, "beside")["t.0", 1] == ["up", "exec"]
 
 
@@ -435,10 +435,10 @@ def test_two_users_learn_the_digits_at_once_and_neither_sees_files_of_the_other(
         sent = machine.grass("data", "push", str(DIGITS), f"data/{user}/digits")
         assert sent.returncode == 0, sent.stderr
         client.start(digits(user))
-    ids = {user: client.job(f"digits-{user}")["id"] for user, (_, client) in people.items()}
+    ids = {user: client.job(f"digits-{user}").id for user, (_, client) in people.items()}
     for user, (machine, client) in people.items():
         view = client.wait(f"digits-{user}", timeout=400)
-        assert view["state"] == "SUCCEEDED", (view, client.tasks(f"digits-{user}"))
+        assert view.state == "SUCCEEDED", (view, client.tasks(f"digits-{user}"))
         printed = lines(client, f"digits-{user}")
         assert "test accuracy" in "\n".join(printed["server.0", 1])
         assert set(printed["look.0", 1]) <= {f"/data/data/{user}", "/data/data/shared", f"/data/jobs/{ids[user]}"}
@@ -495,7 +495,7 @@ def test_a_bomb_of_one_user_delays_no_start_of_another(
     part["restart"] = {"limit": "unlimited", "backoff": "100ms"}  # a bomb that is killed comes again
     other.start({"name": f"bomb-{bomb}", "components": {"t": part}})
     try:
-        wait_until(lambda: bool(other.tasks(f"bomb-{bomb}")[0]["started"]), 60, "the bomb")
+        wait_until(lambda: bool(other.tasks(f"bomb-{bomb}")[0].started), 60, "the bomb")
     except AssertionError as late:
         raise AssertionError(f"{late}: {other.why(f'bomb-{bomb}')}") from late
     seconds, names = [], [f"beside-{bomb}-{number}" for number in range(100)]
@@ -504,14 +504,14 @@ def test_a_bomb_of_one_user_delays_no_start_of_another(
         admin.start({"name": name, "components": {"t": {**small, "command": "echo whole"}}})
         seconds.append(time.monotonic() - begun)
     for name in names:
-        assert admin.wait(name, timeout=120)["state"] == "SUCCEEDED", admin.why(name)
+        assert admin.wait(name, timeout=120).state == "SUCCEEDED", admin.why(name)
         assert lines(admin, name)["t.0", 1] == ["whole"]
-    assert other.job(f"bomb-{bomb}")["state"] == "RUNNING"  # it went on all the time
+    assert other.job(f"bomb-{bomb}").state == "RUNNING"  # it went on all the time
     assert sorted(seconds)[-2] < 1, seconds  # the 99th of 100
-    ends = [str(attempt["reason"]) for attempt in other.attempts(f"bomb-{bomb}")[:-1]]
+    ends = [str(attempt.reason) for attempt in other.attempts(f"bomb-{bomb}")[:-1]]
     assert bool(ends) == (bomb == "forks") and all("reached its limit of 8,192 processes" in end for end in ends), ends
     other.stop(f"bomb-{bomb}")
-    assert other.wait(f"bomb-{bomb}", timeout=60)["state"] == "STOPPED"
+    assert other.wait(f"bomb-{bomb}", timeout=60).state == "STOPPED"
     left = "ps -eo user:32 --no-headers | grep ^grass-u || true"
     wait_until(lambda: not cluster.lab.hosts["n1"].sh(left), 10, "the end of all its processes")
 
@@ -522,7 +522,7 @@ def test_root_on_a_node_harms_no_other_node_with_all_that_is_in_its_folder(admin
     admin.start({"name": "robbed", "components": {"t": part}})
     wait_until(lambda: bool(lines(admin, "robbed")), 60, "the victim")
     address = lab.hosts["master"].address
-    there = [f"{home}/cluster.json", f"http://{address}:51812", f"master={address}:51813", admin.job("robbed")["id"]]
+    there = [f"{home}/cluster.json", f"http://{address}:51812", f"master={address}:51813", admin.job("robbed").id]
     done = lab.hosts["n1"].run("/opt/grass/venv/bin/python", "-", *there, text_in=PROGRAM.read_text())
     found = json.loads(done.stdout)
     assert found.pop("read its own orders") == stolen_host.DONE  # so that this can fail
@@ -532,7 +532,7 @@ def test_root_on_a_node_harms_no_other_node_with_all_that_is_in_its_folder(admin
     assert not list(live.output()) and live.code == 3  # the other node works as before
     assert lines(admin, "robbed")["t.0", 1] == ["honest"]
     admin.stop("robbed")
-    assert admin.wait("robbed", timeout=30)["state"] == "STOPPED"
+    assert admin.wait("robbed", timeout=30).state == "STOPPED"
 
 
 @pytest.mark.parametrize("node", NODES)
@@ -544,8 +544,6 @@ def test_a_task_has_the_limits_that_it_asked_for(admin: ApiClient, node: str) ->
     view = admin.wait(f"hog-{node}", timeout=60)
     [task] = admin.tasks(f"hog-{node}")
     [*groups, last] = lines(admin, f"hog-{node}")["t.0", 1]
-    assert view["state"] == "FAILED" and last == "Killed", (task, groups, last)
-    assert (
-        "the kernel killed a process of it that used more memory than its limit of 64MiB" in task["reason"]["message"]
-    )
+    assert view.state == "FAILED" and last == "Killed", (task, groups, last)
+    assert "the kernel killed a process of it that used more memory than its limit of 64MiB" in task.reason.message
     assert len(groups) == 3 and all("/grass-shepherd@apart.service/" in group for group in groups), groups

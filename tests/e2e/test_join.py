@@ -22,6 +22,7 @@ import yaml
 from grass.api.client import ApiClient
 from grass.api.invitation import parse_token
 from grass.entropy import request_id
+from grass.model.lifecycle import TaskState
 from tests.support.bench_run import figures
 from tests.support.capture import captured
 from tests.support.lab import SessionLab
@@ -142,12 +143,12 @@ def test_two_machines_are_added_over_ssh_run_a_job_are_entered_and_leave_nothing
     with captured(cluster.lab.hosts["master"], tmp_path) as seen:
         views = added(cluster, "n1", "n2")
         client.start(JOB)
-        assert client.wait("pair", timeout=60)["state"] == "SUCCEEDED"
+        assert client.wait("pair", timeout=60).state == "SUCCEEDED"
     assert [(view["name"], view["state"]) for view in views] == [("n1", "READY"), ("n2", "READY")]
     assert all({"process", "docker"} <= set(view["runtimes"]) for view in views)
     assert all(view["resources"]["memory"] > psutil.virtual_memory().total / 2 for view in views)
     assert not [text for text in (*secrets(cluster, "n1", "n2"), "grass.pair-", "on $GRASS_NODE") if seen.finds(text)]
-    said = {piece["text"].strip() for piece in client.logs("pair")}
+    said = {piece.text.strip() for piece in client.logs("pair")}
     assert said <= {"on n1", "on n2"} and said
     leaves_things(cluster, client)
     again = added(cluster, "n1")  # finds everything as it should be
@@ -256,7 +257,7 @@ def test_a_node_gets_its_certificate_again_and_only_for_itself(cluster: Cluster,
 
 
 def said(client: ApiClient, job: str) -> str:
-    return "".join(piece["text"] for piece in client.logs(job))
+    return "".join(piece.text for piece in client.logs(job))
 
 
 def leaves_things(cluster: Cluster, client: ApiClient) -> None:
@@ -270,8 +271,8 @@ def leaves_things(cluster: Cluster, client: ApiClient) -> None:
     home = {**part, "command": f'mkdir -p ~/.cache && echo x > ~/.cache/left && {seen}; exec "$GRASS_DATA/run.sh"'}
     inside = {**part, "command": AS_ROOT, "image": BUSYBOX, "runtime": "docker"}
     client.start({"name": "leaves", "components": {"home": home, "inside": inside}})
-    assert client.wait("leaves", timeout=60)["state"] == "SUCCEEDED", client.why("leaves")
-    said = sorted(piece["text"] for piece in client.logs("leaves"))
+    assert client.wait("leaves", timeout=60).state == "SUCCEEDED", client.why("leaves")
+    said = sorted(piece.text for piece in client.logs("leaves"))
     assert said == sorted(["it ran", "0", "arping: socket: Operation not permitted", "over"] * 2)
     for host in ("n1", "n2"):
         assert cluster.lab.hosts[host].run("docker", "images", "--quiet").stdout.strip()
@@ -317,7 +318,7 @@ def a_node_that_the_master_cannot_reach_is_said_to_be_one_until_its_port_is_open
         assert closed.returncode == 1 and blamed in closed.stderr, closed.stderr
         assert states(client) == {"n1": "READY"}
         client.start(SLEEPERS)
-        wait_until(lambda: client.job("sleepers")["counts"].get("RUNNING") == 4, seconds=30)
+        wait_until(lambda: client.job("sleepers").counts.get(TaskState.RUNNING) == 4, seconds=30)
         done = cluster.grass("job", "exec", "sleepers.w.0", "--", "true")
         assert done.returncode == 3 and f"node n1: the master cannot reach it at {address}:51813" in done.stderr
         assert "cluster joins" not in done.stderr
@@ -390,7 +391,7 @@ def test_nodes_are_drained_and_rebooted(cluster: Cluster, client: ApiClient) -> 
 def a_node_with_a_task_is_not_removed_after_the_time_limit(cluster: Cluster, client: ApiClient) -> None:
     part = {"command": "sleep 300", "replicas": 2, "spread": "node", "resources": {"cpu": 0.1}}
     client.start({"name": "stays", "components": {"w": part}})
-    wait_until(lambda: client.job("stays")["counts"].get("RUNNING") == 2, 30, "a task on each node", 0.2)
+    wait_until(lambda: client.job("stays").counts.get(TaskState.RUNNING) == 2, 30, "a task on each node", 0.2)
     late = cluster.grass("node", "remove", "n1", "--drain", "--timeout", "1s")
     assert late.returncode == 124, late.stderr
     assert "waits for 1 task: stays/w." in late.stderr and "was not removed" in late.stderr, late.stderr
@@ -555,16 +556,16 @@ def test_the_master_host_is_a_node_too_and_stays_the_master_when_that_leaves(
 
 def a_node_is_cordoned_drained_during_a_job_and_opened_again(cluster: Cluster, client: ApiClient) -> None:
     client.start(SLEEPERS)
-    wait_until(lambda: client.job("sleepers")["counts"].get("RUNNING") == 4, seconds=30)
+    wait_until(lambda: client.job("sleepers").counts.get(TaskState.RUNNING) == 4, seconds=30)
     assert cluster.grass("node", "cordon", "n2").returncode == 0
     assert client.node("n2").cordoned
     assert cluster.grass("node", "uncordon", "n2").returncode == 0
     done = cluster.grass("node", "drain", "n1", "--deadline", "1s")
     assert done.returncode == 0, done.stderr
     assert client.node("n1").state == "DRAINED"
-    wait_until(lambda: client.job("sleepers")["counts"].get("RUNNING") == 4, seconds=30)
-    assert {task["node"] for task in client.tasks("sleepers") if task["state"] == "RUNNING"} == {"n2"}
-    assert client.job("sleepers")["restarts"] == 0
+    wait_until(lambda: client.job("sleepers").counts.get(TaskState.RUNNING) == 4, seconds=30)
+    assert {task.node for task in client.tasks("sleepers") if task.state == "RUNNING"} == {"n2"}
+    assert client.job("sleepers").restarts == 0
     assert cluster.grass("node", "uncordon", "n1").returncode == 0
     client.stop("sleepers")
     client.wait("sleepers", timeout=60)

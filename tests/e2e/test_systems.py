@@ -137,9 +137,9 @@ def digits_are_learned(cluster: Cluster) -> None:
     job["components"]["server"]["env"]["WORKERS"] = "2"
     with ApiClient(cluster.name, home=cluster.home) as client:
         client.start(job)
-        assert client.wait("digits", timeout=300)["state"] == "SUCCEEDED"
-        assert {task["node"] for task in client.tasks("digits", "worker")} == {"n1", "n3"}
-        said = "\n".join(line["text"] for line in client.logs("digits"))
+        assert client.wait("digits", timeout=300).state == "SUCCEEDED"
+        assert {task.node for task in client.tasks("digits", "worker")} == {"n1", "n3"}
+        said = "\n".join(line.text for line in client.logs("digits"))
     found = re.search(r"test accuracy ([\d.]+)", said)
     assert found and float(found[1]) >= TARGET
 

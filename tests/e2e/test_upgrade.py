@@ -112,9 +112,9 @@ def test_a_cluster_of_an_earlier_version_is_upgraded_in_place_and_its_jobs_go_on
             assert done.returncode == 0 and "n1:" not in done.stderr and "n2:" not in done.stderr, done.stderr
             started(client, counting("after", 2, 2))
             for job, state in (("before", "FAILED"), ("after", "SUCCEEDED")):
-                assert finish(client, job)["state"] == state
+                assert finish(client, job).state == state
                 assert_complete(client, job)
-            assert [task["exit_code"] for task in client.tasks("before")] == [OWN_END] * 4
+            assert [task.exit_code for task in client.tasks("before")] == [OWN_END] * 4
             assert attempts(client, "before") == tried
         assert cluster.grass("delete", "--yes", cluster.name).returncode == 0
     finally:

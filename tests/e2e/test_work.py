@@ -84,8 +84,8 @@ def test_containers_on_three_nodes_read_a_pushed_folder_and_what_they_write_is_p
     file.write_text(json.dumps({"name": "reads", "components": {"c": {**part, "resources": {"cpu": 0.05}}}}))
     done = cluster.grass("job", "start", str(file))
     assert done.returncode == 0, done.stderr
-    assert client.wait("reads", timeout=120)["state"] == "SUCCEEDED", client.why("reads")
-    nodes = {f"c.{task['index']}": task["node"] for task in client.tasks("reads")}
+    assert client.wait("reads", timeout=120).state == "SUCCEEDED", client.why("reads")
+    nodes = {f"c.{task.index}": task.node for task in client.tasks("reads")}
     assert set(nodes.values()) == set(NODES)
     assert lines(client, "reads") == {(task, 1): ["pushed"] for task in nodes}
     pulled = cluster.grass("job", "pull", "reads", "--to", str(tmp_path / "back"))
@@ -109,10 +109,10 @@ def test_the_digits_are_learned_by_containers_on_three_nodes(
     waits: set[str] = set()
     wait_until(lambda: waits.update(reasons(client)) or has_ended(client), 300, "the end of digits", every=0.2)
     view = client.job("digits")
-    assert view["state"] == "SUCCEEDED", view
+    assert view.state == "SUCCEEDED", view
     assert any("image digits" in reason for reason in waits), waits
     workers = client.tasks("digits", "worker")
-    assert {task["node"] for task in workers} == set(NODES)
+    assert {task.node for task in workers} == set(NODES)
     printed = lines(client, "digits")
     found = re.search(r"test accuracy ([\d.]+)", "\n".join(printed["server.0", 1]))
     assert found and float(found[1]) >= TARGET
@@ -127,11 +127,11 @@ def test_the_digits_are_learned_by_containers_on_three_nodes(
 
 
 def has_ended(client: ApiClient) -> bool:
-    return bool(client.job("digits")["ended"])
+    return bool(client.job("digits").ended)
 
 
 def reasons(client: ApiClient) -> set[str]:
-    return {task["reason"]["message"] for task in client.tasks("digits") if task["reason"]}
+    return {task.reason.message for task in client.tasks("digits") if task.reason}
 
 
 def accuracy_of(file: Path) -> float:
@@ -165,9 +165,9 @@ def test_tasks_of_all_nodes_meet_at_the_redis_for_tasks_of_their_own_localhost(
 ) -> None:
     part = {"command": ["python3", "-c", MEET], "replicas": 3, "spread": "node", "resources": {"cpu": 0.05}, "cwd": "/"}
     client.start({"name": "meet", "components": {"actor": part}})
-    assert client.wait("meet", 120)["state"] == "SUCCEEDED", [*client.logs("meet")]
-    assert {task["node"] for task in client.tasks("meet")} == set(NODES)
-    said = {each["text"] for each in client.logs("meet") if each["stream"] == "stdout"}
+    assert client.wait("meet", 120).state == "SUCCEEDED", [*client.logs("meet")]
+    assert {task.node for task in client.tasks("meet")} == set(NODES)
+    said = {each.text for each in client.logs("meet") if each.stream == "stdout"}
     assert said == {"met :3 redis://localhost:6379 -NOPERM"}
 
 
@@ -228,7 +228,7 @@ def test_whoever_only_reaches_the_network_gets_into_nothing(
     client.start({"name": "honest", "components": {"t": {"command": command, "cwd": "/"}}})
     wait_until(lambda: bool(lines(client, "honest")), 30, "the first line")
     master, n1 = (cluster.lab.hosts[host].address for host in ("master", "n1"))
-    job, foreign = client.job("honest")["id"], cluster_files(tmp_path / "foreign", cluster.name, "n1").nodes["n1"]
+    job, foreign = client.job("honest").id, cluster_files(tmp_path / "foreign", cluster.name, "n1").nodes["n1"]
     strangers = (None, client_of(None), client_of(foreign))
 
     forged = {"attempt": 1, "stream": "stdout", "offset": 10**15, "time": 1.0, "text": "FORGED LINE"}
@@ -259,7 +259,7 @@ def test_whoever_only_reaches_the_network_gets_into_nothing(
 
     live = client.execute("honest", "t.0", ["touch", "/tmp/go"])
     assert not list(live.output()) and live.code == 0
-    assert client.wait("honest", timeout=60)["state"] == "SUCCEEDED"
+    assert client.wait("honest", timeout=60).state == "SUCCEEDED"
     assert lines(client, "honest") == {("t.0", 1): ["before", "after"]}
     assert cluster.lab.hosts["master"].sh(f"ls /srv/grass/{cluster.name}/logs | grep -c none- || true").strip() == "0"
 
@@ -290,10 +290,10 @@ def test_a_link_that_a_task_puts_into_the_share_opens_nothing_of_the_master_to_t
 
 def test_a_task_without_its_image_says_which_and_what_brings_it(client: ApiClient) -> None:
     client.start({"name": "none", "components": {"t": {"command": "true", "image": "nobody/knows:7"}}})
-    assert client.wait("none", timeout=60)["state"] == "FAILED"
+    assert client.wait("none", timeout=60).state == "FAILED"
     [task] = client.tasks("none")
-    assert "image nobody/knows:7 is neither on this node nor in the share" in task["reason"]["message"]
-    assert "grass image push" in task["reason"]["message"]
+    assert "image nobody/knows:7 is neither on this node nor in the share" in task.reason.message
+    assert "grass image push" in task.reason.message
 
 
 def test_a_drain_moves_the_tasks_of_a_running_job_and_it_ends_well(cluster: Cluster, client: ApiClient) -> None:
@@ -309,7 +309,7 @@ def test_a_drain_moves_the_tasks_of_a_running_job_and_it_ends_well(cluster: Clus
         task: node for task, node in before.items() if task not in moved
     }
     view = finish(client, "moved")
-    assert (view["state"], view["restarts"]) == ("SUCCEEDED", 0)
+    assert (view.state, view.restarts) == ("SUCCEEDED", 0)
     assert attempts(client, "moved") == {task: 2 if task in moved else 1 for task in before}
     assert_complete(client, "moved")
     assert containers(cluster, "n1") == []
@@ -328,7 +328,7 @@ def test_nothing_new_comes_to_a_cordoned_node_and_what_runs_there_goes_on(cluste
     assert set(others.values()) == {"n1", "n3"}
     assert places(client, "stays") == before
     for name in ("stays", "elsewhere"):
-        assert finish(client, name)["state"] == "SUCCEEDED"
+        assert finish(client, name).state == "SUCCEEDED"
         assert set(attempts(client, name).values()) == {1}
         assert_complete(client, name)
     assert cluster.grass("node", "uncordon", "n2").returncode == 0
@@ -350,7 +350,7 @@ def test_the_dashboard_starts_a_job_whose_tasks_turn_green_on_all_nodes_and_drai
             page.click(".dialog button:text-is('Start job')")
             page.wait_for_selector("canvas[aria-label='Tasks of p: 3 running']")
             assert set(running(client, shown).values()) == set(NODES)
-            assert finish(client, "shown")["state"] == "SUCCEEDED"
+            assert finish(client, "shown").state == "SUCCEEDED"
             page.wait_for_selector("canvas[aria-label='Tasks of p: 3 succeeded']")
             page.wait_for_selector(".head .state:has-text('succeeded')")
             page.evaluate("location.hash = '/nodes/n1'")
@@ -360,7 +360,7 @@ def test_the_dashboard_starts_a_job_whose_tasks_turn_green_on_all_nodes_and_drai
             page.wait_for_selector(".head .state:has-text('drained')")
             assert client.node("n1").state == "DRAINED"
             ticks = {"command": "for i in $(seq 600); do echo tick $i.; sleep 1; done", "resources": {"cpu": 0.1}}
-            watched = client.start({"name": "watched", "components": {"p": ticks}})["id"]
+            watched = client.start({"name": "watched", "components": {"p": ticks}}).id
             page.evaluate(f"location.hash = '/jobs/{watched}/logs'")
             page.wait_for_selector(".log .text >> nth=0")
             written = page.locator(".log .text").count()
@@ -369,7 +369,7 @@ def test_the_dashboard_starts_a_job_whose_tasks_turn_green_on_all_nodes_and_drai
             page.click(".dialog button:has-text('Stop job')")
             page.wait_for_selector(".head .state:has-text('stopped')")
             large = {"command": "true", "resources": {"cpu": 900}}
-            waiting = client.start({"name": "large", "components": {"p": large}})["id"]
+            waiting = client.start({"name": "large", "components": {"p": large}}).id
             page.evaluate(f"location.hash = '/jobs/{waiting}'")
             page.wait_for_selector("section[aria-label='Why it waits'] td:has-text('node')")
             client.stop(waiting)
@@ -397,7 +397,7 @@ def test_commands_run_beside_tasks_on_any_node(cluster: Cluster, client: ApiClie
     live.send(b"second\n", end=True)
     assert b"".join(data for _, data in output) == b"got second\n"
     assert live.code == 0
-    assert finish(client, "beside")["state"] == "SUCCEEDED"
+    assert finish(client, "beside").state == "SUCCEEDED"
     gone = cluster.grass("job", "exec", "beside.c.0", "--", "true")
     assert gone.returncode == 2 and "beside.c.0" in gone.stderr
 
@@ -413,5 +413,5 @@ def test_ranks_on_three_nodes_find_each_other_and_end_together(
         cluster.lab.hosts[ranks[1].node].run("kill", "-KILL", str(ranks[1].pid))
     else:
         [launcher] = client.tasks(f"{mpi}-{end}", "launcher")
-        cluster.lab.hosts[launcher["node"]].run("kill", "-INT", "--", f"-{launcher['pid']}")
+        cluster.lab.hosts[launcher.node].run("kill", "-INT", "--", f"-{launcher.pid}")
     assert_over(cluster, client, f"{mpi}-{end}", ranks)

@@ -135,8 +135,8 @@ def test_a_job_is_submitted_and_waited_for(server: Server) -> None:
     started = client.start(JOB)
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(client.wait, "j")
-        server.end_job(started["id"])
-        assert waiting.result(20)["state"] == "SUCCEEDED"
+        server.end_job(started.id)
+        assert waiting.result(20).state == "SUCCEEDED"
     assert [event.kind for event in client.events()] == ["api-started", "job-submitted", "job-succeeded"]
 
 
@@ -146,9 +146,9 @@ def test_a_killed_worker_is_replaced_and_nobody_notices(server: Server) -> None:
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(client.wait, "j")
         server.worker().kill()
-        assert client.job("j")["id"] == started["id"]
-        server.end_job(started["id"])
-        assert waiting.result(20)["state"] == "SUCCEEDED"
+        assert client.job("j").id == started.id
+        server.end_job(started.id)
+        assert waiting.result(20).state == "SUCCEEDED"
 
 
 def test_a_killed_server_leaves_its_port_to_the_next(server: Server) -> None:
@@ -158,7 +158,7 @@ def test_a_killed_server_leaves_its_port_to_the_next(server: Server) -> None:
     server.stop(signal.SIGKILL)
     wait_until(lambda: ended(worker))
     server.start()
-    assert client.job("j")["name"] == "j"
+    assert client.job("j").name == "j"
 
 
 def test_a_stopped_server_ends_at_once_though_clients_wait(server: Server) -> None:
@@ -172,8 +172,8 @@ def test_a_stopped_server_ends_at_once_though_clients_wait(server: Server) -> No
         server.stop()
         assert time.monotonic() - begun < 8
         server.start()
-        server.end_job(started["id"])
-        assert waiting.result(20)["state"] == "SUCCEEDED"
+        server.end_job(started.id)
+        assert waiting.result(20).state == "SUCCEEDED"
 
 
 @pytest.fixture
@@ -199,9 +199,9 @@ def test_redis_may_be_away_for_a_moment(server_and_redis: tuple[Server, RedisSer
         own.kill()
         asking = pool.submit(client.job, "j")
         own.start()
-        assert asking.result(20)["id"] == started["id"]
-        server.end_job(started["id"])
-        assert waiting.result(20)["state"] == "SUCCEEDED"
+        assert asking.result(20).id == started.id
+        server.end_job(started.id)
+        assert waiting.result(20).state == "SUCCEEDED"
 
 
 def test_a_server_that_starts_while_redis_is_away_says_so_and_works_as_soon_as_redis_is_there(
@@ -269,8 +269,8 @@ def test_a_hundred_wait_while_others_are_answered(server: Server) -> None:
             slowest = max(slowest, time.monotonic() - begun)
         assert slowest < 5
         threads = server.worker().num_threads()
-        server.end_job(started["id"])
-        assert {future.result(40)["state"] for future in waiting} == {"SUCCEEDED"}
+        server.end_job(started.id)
+        assert {future.result(40).state for future in waiting} == {"SUCCEEDED"}
     assert threads < 80
 
 
@@ -428,7 +428,7 @@ def test_a_node_whose_api_hangs_blocks_neither_the_server_nor_its_caller(server:
         server.backend.apply(
             [
                 ("HSET", server.keys.nodes, "n1", pack(node)),
-                ("HSET", server.keys.tasks(started["id"]), "w.0", pack(task)),
+                ("HSET", server.keys.tasks(started.id), "w.0", pack(task)),
             ]
         )
         clients = [server.client() for _ in range(80)]
@@ -439,7 +439,7 @@ def test_a_node_whose_api_hangs_blocks_neither_the_server_nor_its_caller(server:
         peer, _ = hanging.accept()
         for _ in range(5):
             asked = time.monotonic()
-            assert client.job("j")["id"] == started["id"]
+            assert client.job("j").id == started.id
             assert time.monotonic() - asked < 2
         for future in asking:
             with pytest.raises(UnreachableError):
@@ -512,7 +512,7 @@ def test_a_stopped_server_is_unreachable_within_five_seconds_and_found_again_lat
         finally:
             for process in stopped:
                 process.resume()
-    assert client.job("j")["id"] == started["id"]
+    assert client.job("j").id == started.id
 
 
 def test_an_unreachable_cluster_is_given_up_after_five_seconds(server: Server) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from grass.manifest import parse_job, read_document
+from grass.model.lifecycle import TaskState
 from tests.support.frameworks import torch_folder
 from tests.support.local_cluster import LocalCluster
 from tests.support.waiting import wait_until
@@ -41,8 +42,8 @@ def test_a_training_job_starts_scales_out_and_in_and_is_shown_in_its_own_words(c
     started = grass(cluster, "apply", str(EXAMPLES / "training_job.yml"))
     assert started.returncode == 0, started.stderr
     with cluster.client() as client:
-        job_id = client.job("elastic-training")["id"]
-        wait_until(lambda: client.job(job_id)["components"]["launcher"]["counts"].get("RUNNING") == 1, seconds=30)
+        job_id = client.job("elastic-training").id
+        wait_until(lambda: client.job(job_id).components["launcher"].counts.get(TaskState.RUNNING) == 1, seconds=30)
         assert "Phase      TrainingJob: Running" in " ".join(grass(cluster, "job", "show", job_id).stdout.split("\n"))
 
         wrong = (
@@ -75,8 +76,8 @@ def test_a_training_job_starts_scales_out_and_in_and_is_shown_in_its_own_words(c
             filed = grass(cluster, "apply", "-", "-o", "quiet", given=quickly)
             assert filed.returncode == 0, filed.stderr
             for operation in filed.stdout.split():
-                assert client.wait_for_operation(job_id, operation, timeout=40)["outcome"] == "DONE"
-            assert client.job(job_id)["components"]["worker"]["replicas"] == size
+                assert client.wait_for_operation(job_id, operation, timeout=40).outcome == "DONE"
+            assert client.job(job_id).components["worker"].replicas == size
         below = grass(cluster, "apply", "-", given=scale("ScaleIn", "toDelete: {count: 1}"))
         assert below.returncode == 2
         client.stop(job_id, grace=0)
@@ -92,8 +93,8 @@ def test_the_ranks_of_a_pytorch_job_meet(cluster: LocalCluster) -> None:
     started = grass(cluster, "apply", str(EXAMPLES / "pytorch_job.yml"), **path)
     assert started.returncode == 0, started.stderr
     with cluster.client() as client:
-        assert client.wait("pytorch-simple", timeout=50)["state"] == "SUCCEEDED"
-        said = sorted(line["text"] for line in client.logs("pytorch-simple") if line["text"].startswith("rank"))
+        assert client.wait("pytorch-simple", timeout=50).state == "SUCCEEDED"
+        said = sorted(line.text for line in client.logs("pytorch-simple") if line.text.startswith("rank"))
     assert said == ["rank 0 of 2", "rank 1 of 2"]
     assert "PyTorchJob: Succeeded" in grass(cluster, "job", "show", "pytorch-simple").stdout
 
@@ -105,7 +106,7 @@ def test_a_set_with_one_bad_document_starts_nothing(cluster: LocalCluster) -> No
     assert refused.returncode == 2
     assert "document 2: spec.selector.name: job nobody: not found" in refused.stderr
     with cluster.client() as client:
-        assert "good" not in {job["name"] for job in client.jobs(all=True)}
+        assert "good" not in {job.name for job in client.jobs(all=True)}
 
 
 def test_an_exported_job_is_the_job_that_was_applied(cluster: LocalCluster) -> None:

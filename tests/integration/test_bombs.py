@@ -35,16 +35,16 @@ def test_a_line_of_a_gibibyte_and_a_million_lines_at_once_are_kept_and_others_st
 ) -> None:
     client.start({"name": "bomb", "components": {"t": {"command": BOMB}}})
     seconds: list[float] = []
-    while not client.job("bomb")["ended"]:
+    while not client.job("bomb").ended:
         begun = time.monotonic()
         name = f"beside-bomb-{len(seconds)}"
         client.start({"name": name, "components": {"t": {"command": "true"}}})
         seconds.append(time.monotonic() - begun)
-        assert client.wait(name, timeout=60)["state"] == "SUCCEEDED"
+        assert client.wait(name, timeout=60).state == "SUCCEEDED"
         time.sleep(0.1)
-    assert client.job("bomb")["state"] == "SUCCEEDED"
+    assert client.job("bomb").state == "SUCCEEDED"
     assert len(seconds) > 5 and sorted(seconds)[-1] < 1, seconds
-    folder = cluster.config.logs_dir / client.job("bomb")["id"]
+    folder = cluster.config.logs_dir / client.job("bomb").id
     printed = tail = b""
     size = 0
     [log] = folder.rglob("t.0*")
@@ -65,17 +65,17 @@ def test_a_line_of_a_gibibyte_and_a_million_lines_at_once_are_kept_and_others_st
 def test_a_bomb_of_files_in_the_share_delays_no_start_of_another_job(cluster: LocalCluster, client: ApiClient) -> None:
     script = "mkdir $GRASS_OUTPUT/d; i=0; while : > $GRASS_OUTPUT/d/$i; do i=$((i+1)); done"
     client.start({"name": "files", "components": {"t": {"command": script}}})
-    made = cluster.config.data_dir / "jobs" / client.job("files")["id"] / "d"
+    made = cluster.config.data_dir / "jobs" / client.job("files").id / "d"
     seconds: list[float] = []
     while len(seconds) < 100 or not (made / "50000").exists():
         begun = time.monotonic()
         name = f"beside-files-{len(seconds)}"
         client.start({"name": name, "components": {"t": {"command": "true"}}})
         seconds.append(time.monotonic() - begun)
-        assert client.wait(name, timeout=60)["state"] == "SUCCEEDED"
+        assert client.wait(name, timeout=60).state == "SUCCEEDED"
     assert quantiles(seconds, n=100)[98] < 1, seconds
     client.stop("files")
-    assert client.wait("files", timeout=60)["state"] == "STOPPED"
+    assert client.wait("files", timeout=60).state == "STOPPED"
 
 
 def test_ten_thousand_submissions_a_minute_by_one_user_delay_no_start_of_another() -> None:

@@ -227,7 +227,7 @@ def test_a_job_is_started_its_tasks_turn_green_a_line_is_read_as_it_is_written_a
     assert page.inner_text(".dialog .command code") == f"grass job stop {job_id}"
     page.click(".dialog button:has-text('Stop job')")
     page.wait_for_selector(".head .state:has-text('stopped')")
-    assert client.wait(job_id, timeout=20)["state"] == "STOPPED"
+    assert client.wait(job_id, timeout=20).state == "STOPPED"
     page.click("nav.tabs a:has-text('Timeline')")
     page.wait_for_selector(".lane >> nth=2")
     page.wait_for_selector(".lane i.waiting[title*='on local: waited'] >> nth=2", state="attached")
@@ -245,7 +245,7 @@ def test_a_job_is_started_its_tasks_turn_green_a_line_is_read_as_it_is_written_a
 
 
 def test_a_waiting_job_tells_why_and_a_node_is_drained_and_comes_back(page: Any, client: ApiClient) -> None:
-    job_id = client.start(job("large", "true", resources={"cpu": 3.5}))["id"]
+    job_id = client.start(job("large", "true", resources={"cpu": 3.5})).id
     client.wait(job_id, timeout=20)
     page.click("nav a:has-text('Nodes')")
     page.click("td a:has-text('local')")
@@ -254,7 +254,7 @@ def test_a_waiting_job_tells_why_and_a_node_is_drained_and_comes_back(page: Any,
     assert page.inner_text(".dialog .command code") == "grass node drain local --deadline 1m"
     page.click(".dialog button.primary")
     page.wait_for_selector(".head .state:has-text('drained')")
-    waiting = client.start(job("large", "true", resources={"cpu": 3.5}))["id"]
+    waiting = client.start(job("large", "true", resources={"cpu": 3.5})).id
     to(page, "/")
     page.wait_for_selector("section[aria-label=Queue] td:has-text('node')")
     page.click(f"section[aria-label=Queue] a[href='#/jobs/{waiting}']")
@@ -295,17 +295,17 @@ ATTEMPT = "dl.facts dt:text-is('Attempt') + dd"
 def test_a_job_is_changed_from_its_page_as_its_command_lines_would(page: Any, client: ApiClient) -> None:
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     client.cordon("local")
-    job_id = client.start(job("changed", "exec sleep 600", restart={"policy": "never"}))["id"]
+    job_id = client.start(job("changed", "exec sleep 600", restart={"policy": "never"})).id
     to(page, f"/jobs/{job_id}")
     page.click("main button:text-is('Hold')")
     page.click(".dialog button:text-is('Copy')")
     page.wait_for_selector(".dialog button:text-is('Copied')")
     assert page.evaluate("navigator.clipboard.readText()") == f"grass job hold {job_id}"
     page.click(".dialog button:text-is('Cancel')")
-    assert client.job(job_id)["held"] is None
+    assert client.job(job_id).held is None
     confirm(page, "Hold")
     page.wait_for_selector("main button:text-is('Release')")
-    assert client.job(job_id)["held"]
+    assert client.job(job_id).held
     confirm(page, "Priority", priority="700")
     to(page, f"/jobs/{job_id}/about")
     page.wait_for_selector("dl.facts dt:text-is('Priority') + dd:text-is('700')")
@@ -328,7 +328,7 @@ def test_a_job_is_changed_from_its_page_as_its_command_lines_would(page: Any, cl
 
 
 def test_a_task_is_replaced_and_stopped_and_its_job_runs_again_and_is_deleted(page: Any, client: ApiClient) -> None:
-    job_id = client.start(job("renewed", "exec sleep 600", restart={"policy": "never"}))["id"]
+    job_id = client.start(job("renewed", "exec sleep 600", restart={"policy": "never"})).id
     running = "canvas[aria-label='Tasks of main: 1 running']"
     to(page, f"/jobs/{job_id}/tasks/main.0")
     page.wait_for_selector(running)
@@ -347,7 +347,7 @@ def test_a_task_is_replaced_and_stopped_and_its_job_runs_again_and_is_deleted(pa
         page.wait_for_selector(running)
         confirm(page, "Stop")
         page.wait_for_selector("canvas[aria-label='Tasks of main: 1 stopped']")
-    assert client.job(runs[-1])["rerun_of"] == runs[1]
+    assert client.job(runs[-1]).rerun_of == runs[1]
     page.reload()  # what was asked before the end is no longer waited for
     page.wait_for_selector("canvas[aria-label='Tasks of main: 1 stopped']")
     confirm(page, "Delete")
@@ -358,7 +358,7 @@ def test_a_task_is_replaced_and_stopped_and_its_job_runs_again_and_is_deleted(pa
 
 @pytest.mark.parametrize("section", ["", "/usage"])
 def test_a_page_asks_nothing_more_about_a_job_that_somebody_deleted(page: Any, client: ApiClient, section: str) -> None:
-    job_id = client.start(job("short", "true"))["id"]
+    job_id = client.start(job("short", "true")).id
     client.wait(job_id, timeout=20)
     page.clock.install()
     to(page, f"/jobs/{job_id}{section}")
@@ -396,7 +396,7 @@ def test_schedules_are_changed_from_their_page(page: Any, client: ApiClient) -> 
         page.wait_for_selector(f"{row} {after}")
     confirm(page, "Delete")
     page.wait_for_selector(row, state="detached")
-    assert "nightly" not in [each["name"] for each in client.schedules()]
+    assert "nightly" not in [each.name for each in client.schedules()]
 
 
 HOSTILE = r"""
@@ -434,7 +434,7 @@ SCROLLED_UP = """new Promise((done) => {
 def test_hostile_lines_of_a_log_are_shown_and_not_run(page: Any, client: ApiClient, tmp_path: Path) -> None:
     script = tmp_path / "hostile.py"
     script.write_text(HOSTILE)
-    job_id = client.start(job("hostile", f"{sys.executable} {script}"))["id"]
+    job_id = client.start(job("hostile", f"{sys.executable} {script}")).id
     client.wait(job_id, timeout=20)
     to(page, f"/jobs/{job_id}/logs")
     page.wait_for_selector(".log .gap:has-text('more characters')")
@@ -491,8 +491,8 @@ def snapshot(link: str) -> list[Any]:
 
 def test_hostile_names_tags_and_reasons_are_shown_and_not_run(browser: Any, link: str, client: ApiClient) -> None:
     failing = {**job("innocent", "exit 3", restart={"policy": "never"}), "tags": {"colour": RUNS}}
-    job_id = client.wait(client.start(failing)["id"], timeout=30)["id"]
-    waiting = client.start(job("innocent", "true", resources={"cpu": 900}))["id"]
+    job_id = client.wait(client.start(failing).id, timeout=30).id
+    waiting = client.start(job("innocent", "true", resources={"cpu": 900})).id
     words = ("innocent", client.status().user, "local")
     feed = "".join(f"data: {json.dumps(forged(piece, words))}\n\n" for piece in snapshot(link))
 
@@ -543,7 +543,7 @@ def test_hostile_names_tags_and_reasons_are_shown_and_not_run(browser: Any, link
 
 
 def test_the_page_says_what_the_state_says(browser: Any, link: str, client: ApiClient) -> None:
-    job_id = client.start(job("partly", "sleep 600", replicas=2, resources={"cpu": 3}))["id"]
+    job_id = client.start(job("partly", "sleep 600", replicas=2, resources={"cpu": 3})).id
     here = lambda pieces: [job for piece in pieces for job in piece.get("jobs", ()) if job["id"] == job_id]  # noqa: E731
     wait_until(lambda: [job for job in here(snapshot(link)) if job["components"]["main"]["reason"]], what="a reason")
     pieces = snapshot(link)
@@ -573,7 +573,7 @@ def test_the_page_says_what_the_state_says(browser: Any, link: str, client: ApiC
 
 
 def test_five_thousand_tasks_fit_on_a_page(page: Any, client: ApiClient) -> None:
-    job_id = client.start(job("wide", "true", replicas=5000, resources={"cpu": 4}, restart={"policy": "never"}))["id"]
+    job_id = client.start(job("wide", "true", replicas=5000, resources={"cpu": 4}, restart={"policy": "never"})).id
     to(page, f"/jobs/{job_id}")
     page.wait_for_selector("section[aria-label=Tasks] header:has-text('5,000 tasks')")
     height = page.evaluate("document.querySelector('canvas').clientHeight")
@@ -583,7 +583,7 @@ def test_five_thousand_tasks_fit_on_a_page(page: Any, client: ApiClient) -> None
 
 
 def test_a_job_is_scaled_and_its_operation_is_followed(page: Any, client: ApiClient) -> None:
-    job_id = client.start(job("elastic", "sleep 600", replicas=1, min=1, max=3))["id"]
+    job_id = client.start(job("elastic", "sleep 600", replicas=1, min=1, max=3)).id
     to(page, f"/jobs/{job_id}")
     page.wait_for_selector("canvas[aria-label='Tasks of main: 1 running']")
     page.click("button:has-text('Scale')")
@@ -620,8 +620,8 @@ http.server.HTTPServer(("127.0.0.1", int(os.environ["GRASS_PORT_WEB"])), Page).s
 
 def test_the_web_page_of_a_task_is_opened_and_gets_no_cookie_of_the_dashboard(page: Any, client: ApiClient) -> None:
     program = shlex.join([sys.executable, "-c", SAYS_ITS_COOKIES])
-    job_id = client.start(job("paged", program, ports=["web"], web="web", ready={"port": "web"}))["id"]
-    wait_until(lambda: client.tasks(job_id)[0]["ready"])
+    job_id = client.start(job("paged", program, ports=["web"], web="web", ready={"port": "web"})).id
+    wait_until(lambda: client.tasks(job_id)[0].ready)
     to(page, f"/jobs/{job_id}")
     page.click("main button:text-is('Web page')")
     check_command(page.inner_text(".dialog .command code"))
@@ -636,7 +636,7 @@ def test_the_web_page_of_a_task_is_opened_and_gets_no_cookie_of_the_dashboard(pa
 
 
 def test_the_keyboard_suffices(page: Any, client: ApiClient) -> None:
-    client.wait(client.start(job("keyboard", "true"))["id"], timeout=20)
+    client.wait(client.start(job("keyboard", "true")).id, timeout=20)
     page.keyboard.press("?")
     page.wait_for_selector(".dialog h1:has-text('Keyboard')")
     page.keyboard.press("Escape")
@@ -663,7 +663,7 @@ def test_the_keyboard_suffices(page: Any, client: ApiClient) -> None:
 
 
 def test_a_search_finds_a_finished_job_that_the_tab_does_not_know_by_its_tag(page: Any, client: ApiClient) -> None:
-    found = client.wait(client.start({**job("forgotten", "true"), "tags": {"paper": "icml"}})["id"], timeout=20)
+    found = client.wait(client.start({**job("forgotten", "true"), "tags": {"paper": "icml"}}).id, timeout=20)
     page.wait_for_selector(".tile")
     known = "[...document.querySelectorAll('.found a')].map((each) => each.textContent).join()"
     state = "import(document.querySelector('script[type=module]').src.replace('app.js', 'state.js'))"
@@ -671,7 +671,7 @@ def test_a_search_finds_a_finished_job_that_the_tab_does_not_know_by_its_tag(pag
     for words in ("paper=icml", "rgott", "forgotten succeeded"):
         page.keyboard.press("/")
         page.keyboard.type(words)
-        until(page, f"{known}.includes('{found['id']}')")
+        until(page, f"{known}.includes('{found.id}')")
         page.keyboard.press("Escape")
 
 
@@ -679,7 +679,7 @@ def test_a_viewer_is_offered_nothing_and_refused_everything(
     browser: Any, cluster: LocalCluster, client: ApiClient, tmp_path: Path
 ) -> None:
     viewer = add_viewer(cluster, tmp_path)
-    job_id = client.start(job("guarded", "sleep 600"))["id"]
+    job_id = client.start(job("guarded", "sleep 600")).id
     with served(viewer, job_files=JobFiles()) as link, opened(browser, link) as page:
         to(page, f"/jobs/{job_id}")
         page.wait_for_selector("canvas[aria-label='Tasks of main: 1 running']")
@@ -723,7 +723,7 @@ def test_a_page_of_a_cluster_that_never_answers_says_so(browser: Any, cluster: L
 
 
 def test_a_machine_that_slept_for_an_hour_gets_the_present_state(browser: Any, link: str, client: ApiClient) -> None:
-    job_id = client.start(job("sleeper", "true"))["id"]
+    job_id = client.start(job("sleeper", "true")).id
     client.wait(job_id, timeout=60)
     with opened(browser, link, ("ERR_FAILED", "Failed to load resource")) as page:
         page.clock.install()
@@ -733,7 +733,7 @@ def test_a_machine_that_slept_for_an_hour_gets_the_present_state(browser: Any, l
         page.route("**/feed", lambda route: route.abort())
         page.clock.fast_forward(3_600_000)
         page.wait_for_selector("#link:has-text('perhaps this machine slept')")
-        awake = client.start(job("awake", "true"))["id"]
+        awake = client.start(job("awake", "true")).id
         client.wait(awake, timeout=60)
         page.unroute("**/feed")
         page.wait_for_selector("tr:has-text('awake')")
@@ -841,8 +841,8 @@ def test_files_of_a_job_are_listed_and_downloaded_and_no_others(
 ) -> None:
     script = tmp_path / "writes.py"
     script.write_text(WRITES)
-    job_id = client.start(job("writer", f"{sys.executable} {script}"))["id"]
-    assert client.wait(job_id, timeout=60)["state"] == "SUCCEEDED"
+    job_id = client.start(job("writer", f"{sys.executable} {script}")).id
+    assert client.wait(job_id, timeout=60).state == "SUCCEEDED"
     to(page, f"/jobs/{job_id}/files")
     with page.expect_download() as large:
         page.click("a[aria-label='Download large.bin']")
@@ -873,10 +873,8 @@ def test_two_runs_are_compared_with_curves_and_files_although_the_network_drops_
     ids = []
     for rate in ("0.1", "0.2"):
         report = f"for s in 1 2 3; do echo GRASS_METRIC loss={rate} step=$s; done; echo {rate} > $GRASS_OUTPUT/rate"
-        ids.append(
-            client.start({**job("compared", report, resources={"cpu": float(rate)}), "tags": {"rate": rate}})["id"]
-        )
-        assert client.wait(ids[-1], timeout=60)["state"] == "SUCCEEDED"
+        ids.append(client.start({**job("compared", report, resources={"cpu": float(rate)}), "tags": {"rate": rate}}).id)
+        assert client.wait(ids[-1], timeout=60).state == "SUCCEEDED"
     for job_id in ids:
         wait_until(lambda job_id=job_id: client.job_metrics(job_id).curves)
     with tab(context, link, ("ERR_INTERNET_DISCONNECTED",)) as page:
@@ -961,7 +959,7 @@ def test_a_cluster_that_goes_away_is_named_and_comes_back(
             with suppress(ProcessLookupError):  # the watchdog may have restarted it
                 os.killpg(group, signal.SIGCONT)
         until(page, "!document.getElementById('link').textContent")
-        client.wait(client.start(job("after", "true"))["id"], timeout=20)
+        client.wait(client.start(job("after", "true")).id, timeout=20)
         to(page, "/jobs")
         page.wait_for_selector("td.main:has-text('after')")
 
@@ -978,7 +976,7 @@ def test_a_dashboard_that_ended_is_named(browser: Any, cluster: LocalCluster) ->
 
 
 def test_a_browser_with_a_wrong_clock_shows_right_ages(page: Any, client: ApiClient) -> None:
-    client.wait(client.start(job("fresh", "true"))["id"], timeout=20)
+    client.wait(client.start(job("fresh", "true")).id, timeout=20)
     page.add_init_script("const real = Date.now; Date.now = () => real() - 3600000;")
     page.reload()
     to(page, "/jobs")
@@ -987,7 +985,7 @@ def test_a_browser_with_a_wrong_clock_shows_right_ages(page: Any, client: ApiCli
 
 
 def test_a_shared_page_shows_and_changes_nothing(browser: Any, cluster: LocalCluster, client: ApiClient) -> None:
-    job_id = client.start(job("walled", "echo secret; sleep 600"))["id"]
+    job_id = client.start(job("walled", "echo secret; sleep 600")).id
     with served(cluster.client, address="127.0.0.1", expires=steady() + 3600) as link:
         with opened(browser, link) as page:
             page.wait_for_selector("section[aria-label=Running] a:has-text('walled')")
@@ -1008,7 +1006,7 @@ def test_a_shared_page_shows_and_changes_nothing(browser: Any, cluster: LocalClu
 
 
 def test_a_phone_shows_the_chosen_tab_of_a_row_that_is_wider_than_the_screen(page: Any, client: ApiClient) -> None:
-    job_id = client.wait(client.start(job("narrow", "true"))["id"], timeout=20)["id"]
+    job_id = client.wait(client.start(job("narrow", "true")).id, timeout=20).id
     page.set_viewport_size({"width": 390, "height": 844})
     inside = (
         "[...document.querySelectorAll('#top nav [aria-current], nav.tabs [aria-current]')].every((each) =>"
@@ -1067,7 +1065,7 @@ class SeenJobs:
 @pytest.fixture(scope="module")
 def seen(client: ApiClient) -> SeenJobs:
     command = "echo $GRASS_INDEX; exit $GRASS_INDEX"
-    ended, other = (client.start(job(name, command, replicas=2))["id"] for name in ("seen", "seen-again"))
+    ended, other = (client.start(job(name, command, replicas=2)).id for name in ("seen", "seen-again"))
     for job_id in (ended, other):
         client.wait(job_id, timeout=60)
     return SeenJobs(ended, other)

@@ -17,6 +17,7 @@ import pytest
 
 from grass.api.client import ApiClient
 from grass.manifest.local_settings import LocalSettings, OfferedResources
+from grass.model.lifecycle import TaskState
 from tests.integration.test_dashboard import served, to, until
 from tests.support.browser import chromium, opened
 from tests.support.local_cluster import LocalCluster
@@ -63,7 +64,7 @@ def jobs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[LocalCluste
 
 def start_jobs(client: ApiClient, train: str) -> dict[str, str]:
     def start(name: str, command: str, **part: Any) -> str:
-        return str(client.start({"name": name, "components": {"worker": {"command": command, **part}}})["id"])
+        return str(client.start({"name": name, "components": {"worker": {"command": command, **part}}}).id)
 
     never = {"restart": {"policy": "never"}}
     worker = {"cpu": 1.5, "memory": "1GiB"}
@@ -77,8 +78,8 @@ def start_jobs(client: ApiClient, train: str) -> dict[str, str]:
     part = {"command": "sleep 600", "replicas": 8, "resources": {"cpu": 2, "memory": "2GiB"}}
     client.start({"name": "pretrain", "gang": True, "components": {"worker": part}})
     well = 634  # of the first 640 tasks, six fail; a later one may have failed, too
-    wait_until(lambda: client.job(evolve)["counts"].get("SUCCEEDED") == well, seconds=90, what="640 tasks to end")
-    wait_until(lambda: client.job(digits)["counts"].get("RUNNING") == 4, seconds=30)
+    wait_until(lambda: client.job(evolve).counts.get(TaskState.SUCCEEDED) == well, seconds=90, what="640 tasks to end")
+    wait_until(lambda: client.job(digits).counts.get(TaskState.RUNNING) == 4, seconds=30)
     curves = lambda: client.job_metrics(digits).curves  # noqa: E731
     wait_until(lambda: any(len(each.values) > 30 for each in curves()), seconds=90, what="figures of 30 steps")
     return {"EVOLVE": evolve, "DIGITS": digits}

@@ -13,9 +13,9 @@ from typing import NamedTuple
 import pytest
 
 from grass.api.client import ApiClient
-from grass.api.requests import View
 from grass.errors import ConflictError, InputError, ManifestError, NotFoundError
 from grass.supervision import processes
+from grass.wire.job_views import OperationView
 from tests.support.local_cluster import LocalCluster
 from tests.support.waiting import wait_until
 
@@ -35,34 +35,34 @@ def client(cluster: LocalCluster) -> Iterator[ApiClient]:
 
 def start(client: ApiClient, name: str, **more: object) -> str:
     worker = {"command": "exec sleep 1000", "replicas": 2, "min": 1, "max": 4, "resources": {"cpu": 0.01}, **more}
-    job_id: str = client.start({"name": name, "components": {"worker": worker}})["id"]
+    job_id: str = client.start({"name": name, "components": {"worker": worker}}).id
     wait_until(lambda: running(client, name) == ["worker.0", "worker.1"], SECONDS)
     return job_id
 
 
 def running(client: ApiClient, name: str) -> list[str]:
-    return [task["task"] for task in client.tasks(name) if task["state"] == "RUNNING"]
+    return [task.task for task in client.tasks(name) if task.state == "RUNNING"]
 
 
-def done(client: ApiClient, operation: dict[str, object]) -> str:
-    ended = client.wait_for_operation(str(operation["job_id"]), str(operation["id"]), SECONDS)
-    return str(ended["outcome"])
+def done(client: ApiClient, operation: OperationView) -> str:
+    ended = client.wait_for_operation(operation.job_id, operation.id, SECONDS)
+    return ended.outcome.value if ended.outcome else ""
 
 
 def test_a_job_grows_and_shrinks_while_its_processes_run_on(client: ApiClient) -> None:
     start(client, "grow")
-    pids = {task["task"]: task["pid"] for task in client.tasks("grow")}
+    pids = {task.task: task.pid for task in client.tasks("grow")}
     assert done(client, client.scale("grow", "worker", 4, reason="two more machines")) == "DONE"
     assert running(client, "grow") == [f"worker.{index}" for index in range(4)]
     assert done(client, client.scale("grow", "worker", remove=["worker.1"])) == "DONE"
     assert done(client, client.scale("grow", "worker", delta=-1)) == "DONE"
     assert running(client, "grow") == ["worker.0", "worker.2"]
-    kept = {task["task"]: task["pid"] for task in client.tasks("grow")}
+    kept = {task.task: task.pid for task in client.tasks("grow")}
     assert kept["worker.0"] == pids["worker.0"]
-    shown = [(each["from_size"], each["to_size"], each["author"]) for each in client.operations("grow")]
+    shown = [(each.from_size, each.to_size, each.author) for each in client.operations("grow")]
     assert shown == [(2, 4, client.status().user), (4, 3, client.status().user), (3, 2, client.status().user)]
     client.stop("grow")
-    assert client.wait("grow", SECONDS)["state"] == "STOPPED"
+    assert client.wait("grow", SECONDS).state == "STOPPED"
 
 
 def test_requests_that_cannot_be_are_refused_and_change_nothing(client: ApiClient) -> None:
@@ -101,22 +101,22 @@ def test_a_program_that_the_shell_lacks_is_named_by_the_plan_as_by_the_start(
         {"name": "programs", "components": {"worker": {**worker, "framework": framework, "command": command}}}
         for framework, command in (("torchrun", "torchrun train.py"), ("openmpi", "mpirun ./solve"))
     )
-    assert client.plan(there)["components"]["worker"]["nodes"][0]["count"] == 1
+    assert client.plan(there).components["worker"].nodes[0].count == 1
     for ask in (client.plan, client.start):
         with pytest.raises(ManifestError, match="mpirun is not installed"):
             ask(lacks)
-    assert "programs" not in {job["name"] for job in client.jobs(all=True)}
+    assert "programs" not in {job.name for job in client.jobs(all=True)}
 
 
 def test_a_suspended_job_has_no_processes_and_runs_again_when_it_is_resumed(client: ApiClient) -> None:
     start(client, "pause")
     assert done(client, client.suspend("pause")) == "DONE"
     view = client.job("pause")
-    assert (view["state"], running(client, "pause")) == ("SUSPENDED", [])
+    assert (view.state, running(client, "pause")) == ("SUSPENDED", [])
     assert done(client, client.resume("pause")) == "DONE"
     wait_until(lambda: running(client, "pause") == ["worker.0", "worker.1"], SECONDS)
     assert done(client, client.restart("pause")) == "DONE"
-    wait_until(lambda: [task["attempt"] for task in client.tasks("pause")] == [3, 3], SECONDS)
+    wait_until(lambda: [task.attempt for task in client.tasks("pause")] == [3, 3], SECONDS)
     client.stop("pause")
     client.wait("pause", SECONDS)
 
@@ -124,7 +124,7 @@ def test_a_suspended_job_has_no_processes_and_runs_again_when_it_is_resumed(clie
 class Kill(NamedTuple):
     """A daemon is killed while ``file`` is in ``state``. ``then`` lets the operation go on."""
 
-    file: Callable[[ApiClient], View]
+    file: Callable[[ApiClient], OperationView]
     state: str
     outcome: str
     then: str = "release"
@@ -165,28 +165,28 @@ DAEMONS = ("master-agent", "node-agent", "node-api-server", "shepherd", "master-
 EVERY_RUN = {("a scale-out that fails", "master-agent"), ("a scale-in that drains", "shepherd")}
 
 
-def waiting(client: ApiClient) -> View:
+def waiting(client: ApiClient) -> OperationView:
     """File a scale-out behind a replacement."""
     client.scale("kill", "worker", 1)
     return client.scale("kill", "worker", 3)
 
 
-def drained(client: ApiClient) -> View:
+def drained(client: ApiClient) -> OperationView:
     """Drain the only node. Return the operation that records it."""
     client.drain("local", deadline=0)
     return filed(client, "drain")
 
 
-def requeued(client: ApiClient) -> View:
+def requeued(client: ApiClient) -> OperationView:
     """Kill a task that finds no node again. Return the operation that queues the whole job, 30 s later."""
     client.cordon("local")
-    os.kill(client.tasks("kill")[1]["pid"], signal.SIGKILL)
+    os.kill(client.tasks("kill")[1].pid, signal.SIGKILL)
     return filed(client, "requeue")
 
 
-def filed(client: ApiClient, kind: str) -> View:
-    wait_until(lambda: kind in [each["kind"] for each in client.operations("kill")], 60, kind)
-    return next(each for each in client.operations("kill") if each["kind"] == kind)
+def filed(client: ApiClient, kind: str) -> OperationView:
+    wait_until(lambda: kind in [each.kind for each in client.operations("kill")], 60, kind)
+    return next(each for each in client.operations("kill") if each.kind == kind)
 
 
 @pytest.fixture
@@ -230,7 +230,7 @@ def test_an_operation_ends_and_tasks_go_on_when_a_daemon_is_killed_in_its_midst(
     client.start({"name": "kill", "components": {"worker": {**part, "replicas": 2, "min": 1, "max": 3, **kill.more}}})
     wait_until(lambda: running(client, "kill") == ["worker.0", "worker.1"], SECONDS)
     wait_until(lambda: all((tmp_path / task).exists() for task in THREE[:2]), what="the tasks' files")
-    before = {task["task"]: (task["pid"], task["attempt"]) for task in client.tasks("kill")}
+    before = {task.task: (task.pid, task.attempt) for task in client.tasks("kill")}
     operation = kill.file(client)
     wait_until(lambda: state(client, operation) == kill.state, SECONDS, kill.state)
     pid = daemon_pid(cluster, daemon)
@@ -248,8 +248,8 @@ def test_an_operation_ends_and_tasks_go_on_when_a_daemon_is_killed_in_its_midst(
         (tmp_path / kill.then).touch()
     assert done(client, operation) == kill.outcome, client.operations("kill")
     wait_until(lambda: running(client, "kill") == [*kill.left], SECONDS, f"{kill.left}")
-    if operation["kind"] == "scale":
-        after = {task["task"]: (task["pid"], task["attempt"]) for task in client.tasks("kill")}
+    if operation.kind == "scale":
+        after = {task.task: (task.pid, task.attempt) for task in client.tasks("kill")}
         assert after["worker.0"] == before["worker.0"]
 
 
@@ -264,8 +264,8 @@ def stop(client: ApiClient, job: str) -> None:
     client.wait(job, SECONDS)
 
 
-def state(client: ApiClient, operation: View) -> str:
-    return next(each["state"] for each in client.operations("kill") if each["id"] == operation["id"])
+def state(client: ApiClient, operation: OperationView) -> str:
+    return next(each.state for each in client.operations("kill") if each.id == operation.id)
 
 
 PEERS = """
@@ -289,9 +289,9 @@ for _ in found:  # the address of a task that has ended is gone
 
 def test_the_tasks_of_a_job_find_each_other_by_the_peers_of_grass(client: ApiClient) -> None:
     part = {"command": [sys.executable, "-c", PEERS], "replicas": 3, "ports": ["web"], "resources": {"cpu": 0.01}}
-    job_id = client.start({"name": "find", "components": {"w": part}})["id"]
-    assert client.wait(job_id, SECONDS)["state"] == "SUCCEEDED", list(client.logs(job_id))
-    said = {task: [line["text"] for line in client.logs(job_id) if line["task"] == task] for task in ("w.0", "w.2")}
+    job_id = client.start({"name": "find", "components": {"w": part}}).id
+    assert client.wait(job_id, SECONDS).state == "SUCCEEDED", list(client.logs(job_id))
+    said = {task: [line.text for line in client.logs(job_id) if line.task == task] for task in ("w.0", "w.2")}
     for lines in said.values():
         assert lines[0].strip() == "find.w.0 find.w.1 find.w.2 []"
         assert "works only inside a task" in lines[1]
@@ -302,6 +302,6 @@ def test_members_read_a_new_membership_from_their_file_while_they_run(client: Ap
     command = f'echo here; until [ "$({counts})" = 3 ]; do sleep 0.05; done; echo saw three'
     start(client, "see", command=command, max=3, framework="none")
     assert done(client, client.scale("see", "worker", 3)) == "DONE"
-    assert client.wait("see", SECONDS)["state"] == "SUCCEEDED"
-    said = [line["task"] for line in client.logs("see") if line["text"].strip() == "saw three"]
+    assert client.wait("see", SECONDS).state == "SUCCEEDED"
+    said = [line.task for line in client.logs("see") if line.text.strip() == "saw three"]
     assert sorted(said) == ["worker.0", "worker.1", "worker.2"]

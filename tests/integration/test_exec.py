@@ -51,7 +51,7 @@ def cluster() -> Iterator[LocalCluster]:
         made.create()
         with made.client() as client:
             client.start(JOB, cwd="/")
-            wait_until(lambda: client.tasks("held", "w")[0]["state"] == "RUNNING", seconds=20)
+            wait_until(lambda: client.tasks("held", "w")[0].state == "RUNNING", seconds=20)
         yield made
     finally:
         made.end()
@@ -79,7 +79,7 @@ def test_calls_of_a_disabled_user_end_within_a_second_and_so_does_the_command(
     script = ["sh", "-c", "echo up; exec sleep 301.5"]
     with ApiClient("lab", home=tmp_path) as ann, ThreadPoolExecutor(4) as threads:
         ann.start({"name": "of-ann", "components": {"w": {"command": "echo up; exec sleep 300"}}}, cwd="/")
-        wait_until(lambda: ann.tasks("of-ann", "w")[0]["state"] == "RUNNING", seconds=20)
+        wait_until(lambda: ann.tasks("of-ann", "w")[0].state == "RUNNING", seconds=20)
         streams = {
             "output of a command": ann.execute("of-ann", "w.0", script).output(),
             "logs": ann.logs("of-ann", follow=True),
@@ -96,9 +96,9 @@ def test_calls_of_a_disabled_user_end_within_a_second_and_so_does_the_command(
         took = {what: end.result(30) - disabled for what, end in ends.items()}
         assert all(0 < seconds < 1 for seconds in took.values()), took
         wait_until(lambda: not commands_of("301.5"), 5, "the end of the command")
-    assert client.tasks("of-ann", "w")[0]["state"] == "RUNNING"  # her job goes on
+    assert client.tasks("of-ann", "w")[0].state == "RUNNING"  # her job goes on
     client.remove_user("ann", stop_jobs=True)
-    assert client.wait("of-ann", timeout=20)["state"] == "STOPPED"
+    assert client.wait("of-ann", timeout=20).state == "STOPPED"
 
 
 @pytest.mark.alone
@@ -109,7 +109,7 @@ def test_what_a_disabled_user_has_open_ends_within_a_second_also_after_a_restart
     part = {"command": ["python3", "-c", GREET], "ports": ["web"], "web": "web", "ready": {"port": "web"}}
     with ApiClient("lab", home=tmp_path) as eva, ThreadPoolExecutor(1) as threads:
         eva.start({"name": "of-eva", "components": {"w": part}}, cwd="/")
-        wait_until(lambda: eva.tasks("of-eva", "w")[0]["ready"], 20, "the page")
+        wait_until(lambda: eva.tasks("of-eva", "w")[0].ready, 20, "the page")
         eva.execute("of-eva", "w.0", ["sh", "-c", "exec sleep 302.5"])
         wait_until(lambda: len(commands_of("302.5")) == 1, 10, "the command")
         forwarding = eva.forward("of-eva", "w")
@@ -176,7 +176,7 @@ def test_no_other_user_and_no_other_job_reaches_a_session_or_a_forward_by_its_na
 
 
 def states(client: ApiClient, job: str) -> set[str]:
-    return {task["state"] for task in client.tasks(job, "w")}
+    return {task.state for task in client.tasks(job, "w")}
 
 
 def port_of(url: str) -> int:

@@ -76,15 +76,15 @@ def test_killing_a_daemon_loses_no_task_and_runs_none_twice(daemon: str, home: P
         client.start({"name": f"after-{daemon}", "components": {"t": {"command": "true"}}})
         took = until(lambda: pid_of(home, daemon) not in (None, before), BACK_WITHIN, f"{daemon} is not back")
         view = client.wait(name, timeout=60)
-        assert client.wait(f"after-{daemon}", timeout=30)["state"] == "SUCCEEDED"
+        assert client.wait(f"after-{daemon}", timeout=30).state == "SUCCEEDED"
         tasks = client.tasks(name)
         if daemon != "supervisord":  # which notes the ends of the others
             told = f"{daemon}: ended by signal SIGKILL (pid {before}); it is started again"
             until(lambda: [each.message for each in client.events(kind="daemon-ended")].count(told) == 1, 10, told)
-        lines = sorted(line["text"] for line in client.logs(name))
+        lines = sorted(line.text for line in client.logs(name))
     print(f"{daemon} back after {took:.2f} s")
-    assert view["state"] == "FAILED"
-    assert [(task["index"], task["exit_code"], task["attempt"]) for task in tasks] == [
+    assert view.state == "FAILED"
+    assert [(task.index, task.exit_code, task.attempt) for task in tasks] == [
         (index, index % 3, 1) for index in range(TASKS)
     ]
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {str(index): "1\n" for index in range(TASKS)}
@@ -96,7 +96,7 @@ def test_the_log_is_whole_as_soon_as_the_job_has_ended(home: Path) -> None:
         for number in range(20):
             client.start({"name": f"told-{number}", "components": {"t": {"command": f"echo {number}; echo end >&2"}}})
             client.wait(f"told-{number}", timeout=20)
-            assert sorted(line["text"] for line in client.logs(f"told-{number}")) == sorted([str(number), "end"])
+            assert sorted(line.text for line in client.logs(f"told-{number}")) == sorted([str(number), "end"])
 
 
 def test_every_daemon_at_once_may_die(home: Path, tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_every_daemon_at_once_may_die(home: Path, tmp_path: Path) -> None:
                 os.kill(pid, signal.SIGKILL)
         client.wait("all", timeout=60)
         tasks = client.tasks("all")
-    assert [(task["exit_code"], task["attempt"]) for task in tasks] == [(index % 3, 1) for index in range(TASKS)]
+    assert [(task.exit_code, task.attempt) for task in tasks] == [(index % 3, 1) for index in range(TASKS)]
     assert all(path.read_text() == "1\n" for path in tmp_path.iterdir())
 
 
@@ -145,16 +145,16 @@ def test_a_clock_that_jumps_an_hour_changes_nothing(tmp_path: Path) -> None:
         until(lambda: all(pid_of(home, daemon) for daemon in FAKED), 10, "the daemons are not back")
         with ApiClient("local", home=home) as client:
             client.start({"name": "first", "components": {"t": {"command": "true"}}})
-            assert client.wait("first", timeout=20)["state"] == "SUCCEEDED"
+            assert client.wait("first", timeout=20).state == "SUCCEEDED"
             client.start({"name": "jump", "timeout": "10m", "components": {"t": {"command": "sleep 5"}}})
             pids = {daemon: pid_of(home, daemon) for daemon in FAKED}
             for jump in (3600, -3600, 0):
                 offset.write_text(f"{jump:+d}\n")
                 done = client.start({"name": "small", "components": {"t": {"command": "true"}}})
-                view = client.wait(done["id"], timeout=10)
-                assert view["state"] == "SUCCEEDED"
-                assert abs(view["ended"] - time.time() - jump) < 30, "the daemons' clock does not jump"
-            assert client.wait("jump", timeout=20)["state"] == "SUCCEEDED"
+                view = client.wait(done.id, timeout=10)
+                assert view.state == "SUCCEEDED"
+                assert abs(view.ended - time.time() - jump) < 30, "the daemons' clock does not jump"
+            assert client.wait("jump", timeout=20).state == "SUCCEEDED"
             assert [node.state for node in client.nodes()] == ["READY"]
         assert {daemon: pid_of(home, daemon) for daemon in FAKED} == pids
     finally:

@@ -101,11 +101,11 @@ def test_single_tasks_are_stopped_and_the_others_go_on(grass: Grass, tmp_path: P
     part = "{replicas: 3, resources: {cpu: 0.1}, command: exec sleep 600, restart: {policy: always}}"
     job = start(grass, tmp_path, f"name: some\ncomponents:\n  w: {part}\n")
     with ApiClient("local", home=grass.home) as client:
-        wait_until(lambda: client.job(job)["counts"] == {"RUNNING": 3})
+        wait_until(lambda: client.job(job).counts == {"RUNNING": 3})
         assert "no task w.7" in grass("job", "stop", "some", "w.7").stderr
         assert grass("job", "stop", "some", "w.0", "w.9").returncode == 2
         assert grass.good("job", "stop", "some", "w.1").split() == ["some", job, "w.1", "stops"]
-        wait_until(lambda: client.job(job)["counts"] == {"RUNNING": 2, "STOPPED": 1})
+        wait_until(lambda: client.job(job).counts == {"RUNNING": 2, "STOPPED": 1})
     assert tasks(grass, job)["w.1"]["state"] == "STOPPED"
     grass.good("job", "stop", "some")
     assert grass("job", "wait", "some").returncode == 1

@@ -21,6 +21,8 @@ import pytest
 from grass.api.client import ApiClient
 from grass.api.forwarding import Forwarding
 from grass.errors import ConflictError, GrassError, NotFoundError
+from grass.model.lifecycle import TaskState
+from grass.wire.job_views import JobView
 from tests.support.local_cluster import LocalCluster
 
 GRASS = Path(sys.executable).parent / "grass"
@@ -85,8 +87,8 @@ class _ReadyError(Exception):
     """Ends the wait: the reader runs, which it does only once the server listens."""
 
 
-def _until_ready(job: dict[str, dict[str, dict[str, dict[str, int]]]]) -> None:
-    if job["components"]["reader"]["counts"].get("RUNNING"):
+def _until_ready(job: JobView) -> None:
+    if job.components["reader"].counts.get(TaskState.RUNNING):
         raise _ReadyError
 
 

@@ -179,7 +179,7 @@ def test_a_device_that_is_lost_or_erroneous_goes_to_no_task_until_it_is_well_or_
 
             def ends_on(job: str) -> str:
                 client.wait(job, timeout=30)
-                return "".join(each["text"] for each in client.logs(job)).strip()
+                return "".join(each.text for each in client.logs(job)).strip()
 
             devices = {"command": "echo $CUDA_VISIBLE_DEVICES", "resources": {"cpu": 1, "gpu": 1}}
             driver.set(_0_fails=15)
@@ -190,10 +190,10 @@ def test_a_device_that_is_lost_or_erroneous_goes_to_no_task_until_it_is_well_or_
             both = {**devices, "resources": {"cpu": 1, "gpu": 2}}
             client.start({"name": "both", "components": {"t": both}})
             said = "local: gpu 0 is in quarantine: GPU is lost"
-            wait_until(lambda: said in str(client.why("both")["groups"]), 30, "the reason")
+            wait_until(lambda: said in str(client.why("both").groups), 30, "the reason")
             driver.set(_0_fails=0, _1_ecc=3)
             wait_until(lambda: list(quarantine()) == ["1"], 30, "the errors of gpu 1")
-            wait_until(lambda: "3 uncorrected ECC errors" in str(client.why("both")["groups"]), 30, "the reason")
+            wait_until(lambda: "3 uncorrected ECC errors" in str(client.why("both").groups), 30, "the reason")
             client.uncordon("local")
             assert ends_on("both") == "0,1"
             assert quarantine() == {}

@@ -162,7 +162,7 @@ def test_a_cluster_that_may_end_when_idle_waits_for_its_jobs_and_then_ends_by_it
     pids = cluster.pids()
     with cluster.client() as client:
         client.start({"name": "last", "components": {"t": {"command": "sleep 2"}}})
-        assert client.wait("last", timeout=30)["state"] == "SUCCEEDED"
+        assert client.wait("last", timeout=30).state == "SUCCEEDED"
     wait_until(lambda: not any(map(alive, pids)), 40, "the end of all daemons")
     assert cluster.config.path.exists()
 
@@ -235,7 +235,7 @@ def test_a_redis_of_your_own_serves_a_cluster_and_gets_rid_of_its_keys(make: Mak
         assert "redis" not in cluster.states()
         with cluster.client() as client:
             client.start({"name": "there", "components": {"t": {"command": "true"}}})
-            assert client.wait("there", timeout=30)["state"] == "SUCCEEDED"
+            assert client.wait("there", timeout=30).state == "SUCCEEDED"
         assert redis.get("grass:local:fence") is not None
         elsewhere = LocalCluster(settings, kept_keys=False)
         with pytest.raises(ConflictError, match="already holds a cluster local"):

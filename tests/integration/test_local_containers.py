@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import docker
 import pytest
@@ -16,6 +15,7 @@ from grass.files import transfers
 from grass.files.access import access_to
 from grass.manifest.local_settings import LocalSettings
 from grass.store.embedded import NoRedisError, find_server
+from grass.wire.job_views import AttemptView, JobView
 from node.runtime.docker.engine import SOCKET, Engine
 from tests.integration.test_dashboard import served, to
 from tests.support.browser import chromium, opened
@@ -72,8 +72,8 @@ def test_a_job_whose_image_in_the_engine_lacks_the_program_of_its_framework_is_r
                 plan(parts("torchrun train.py"))
             said = f"image {IMAGE} has no torchrun (framework torchrun) on its PATH; install it in the image"
             assert [str(each) for each in refused.value.problems] == [f"components.w.command: {said}"]
-        assert client.start(parts("torchrun train.py", container={"entrypoint": ["echo"]}))["name"] == "launched"
-        assert client.wait("launched", 60)["state"] == "SUCCEEDED"
+        assert client.start(parts("torchrun train.py", container={"entrypoint": ["echo"]})).name == "launched"
+        assert client.wait("launched", 60).state == "SUCCEEDED"
 
 
 def test_a_container_of_another_user_reads_the_share_and_writes_its_output(cluster: LocalCluster) -> None:
@@ -85,8 +85,8 @@ def test_a_container_of_another_user_reads_the_share_and_writes_its_output(clust
         spec["components"]["box"] |= {"replicas": 1, "container": {"user": "1000:1000", "data": "/data"}}  # type: ignore[index]
         started = client.start(spec)
         view = client.wait("stranger", 60)
-        assert view["state"] == "SUCCEEDED", (view, list(client.logs("stranger")))
-    assert (folder / "jobs" / started["id"] / "copy").read_text() == "known\n"
+        assert view.state == "SUCCEEDED", (view, list(client.logs("stranger")))
+    assert (folder / "jobs" / started.id / "copy").read_text() == "known\n"
     assert Path(cluster.config.home).stat().st_mode & 0o077 == 0
 
 
@@ -95,12 +95,12 @@ def test_a_job_runs_in_containers_and_the_end_of_the_cluster_is_theirs(own_clust
     engine = Engine()
     label = [f"grass.cluster={cluster.settings.name}"]
     with cluster.client() as client:
-        done = client.start(job("hello", "ls /; echo I am $GRASS_TASK >&2"))["name"]
+        done = client.start(job("hello", "ls /; echo I am $GRASS_TASK >&2")).name
         view = client.wait(done, 60)
-        assert view["state"] == "SUCCEEDED", view
+        assert view.state == "SUCCEEDED", view
         text = "".join(str(each) for each in client.logs(done))
         assert "I am hello.box.0" in text and "busybox" not in text
-        [image, other] = [task["software"]["image"] for task in client.tasks(done)]
+        [image, other] = [(task.software or {})["image"] for task in client.tasks(done)]
         assert image == other and re.fullmatch(r"sha256:[0-9a-f]{64}", image)
         wait_until(lambda: not engine.containers(label), what="the removal of containers")
         client.start(job("forever", "exec sleep 1000"))
@@ -130,30 +130,30 @@ def pushed(cluster: LocalCluster, tmp_path: Path) -> Iterator[str]:
         engine.close()
 
 
-def loaded(cluster: LocalCluster, image: str) -> tuple[dict[str, Any], dict[str, Any]]:
+def loaded(cluster: LocalCluster, image: str) -> tuple[JobView, AttemptView]:
     """Return the end of a job that had to load its image, and its attempt."""
     spec = job("loads", "true")
     spec["components"]["box"] |= {"replicas": 1, "image": image}  # type: ignore[index]
     with cluster.client() as client:
-        done = client.wait(client.start(spec)["id"], 60)
-        assert done["state"] == "SUCCEEDED"
-        [attempt] = client.attempts(done["id"])
+        done = client.wait(client.start(spec).id, 60)
+        assert done.state == "SUCCEEDED"
+        [attempt] = client.attempts(done.id)
     return done, attempt
 
 
 def test_an_attempt_tells_how_long_it_waited_for_its_image(cluster: LocalCluster, pushed: str) -> None:
     _, attempt = loaded(cluster, pushed)
-    assert attempt["assigned"] < attempt["prepared"] < attempt["started"]
+    assert attempt.assigned < attempt.prepared < attempt.started
 
 
 @pytest.mark.nightly
 def test_the_timeline_shows_how_long_a_task_waited_for_its_image(cluster: LocalCluster, pushed: str) -> None:
     done, attempt = loaded(cluster, pushed)
     with chromium() as browser, served(cluster.client) as link, opened(browser, link) as page:
-        to(page, f"/jobs/{done['id']}/timeline")
+        to(page, f"/jobs/{done.id}/timeline")
         page.wait_for_selector(".lane i.image[title*='attempt 1 on local: image, ']", state="attached")
         width = page.evaluate("document.querySelector('.lane i.image').getBoundingClientRect().width")
-        part = (attempt["prepared"] - attempt["assigned"]) / (done["ended"] - done["submitted"])
+        part = (attempt.prepared - attempt.assigned) / (done.ended - done.submitted)
         track = page.evaluate("document.querySelector('.lane .track').getBoundingClientRect().width")
         assert width == pytest.approx(max(2, part * track), rel=0.2)
 
@@ -176,9 +176,9 @@ def test_what_a_container_is_said_to_have_used_is_what_it_used(cluster: LocalClu
     resources = {"cpu": 1, "memory": "256MiB"}
     spec["components"]["box"] |= {"replicas": 1, "resources": resources, "container": {"shm": "128MiB"}}  # type: ignore[index]
     with cluster.client() as client:
-        started = client.start(spec)["id"]
-        assert client.wait(started, 60)["state"] == "SUCCEEDED"
-        usage = client.job(started)["usage"]
-    assert usage["cpu"] == pytest.approx(CORE_SECONDS, rel=0.05)
-    assert usage["memory"] == pytest.approx(MEMORY, rel=0.05)
-    assert usage["written"] == pytest.approx(WRITTEN, rel=0.05)
+        started = client.start(spec).id
+        assert client.wait(started, 60).state == "SUCCEEDED"
+        usage = client.job(started).usage
+    assert usage.cpu == pytest.approx(CORE_SECONDS, rel=0.05)
+    assert usage.memory == pytest.approx(MEMORY, rel=0.05)
+    assert usage.written == pytest.approx(WRITTEN, rel=0.05)

@@ -82,7 +82,7 @@ def test_actors_and_a_learner_of_maro_find_each_other(
     }
     client.start({"name": "maro", "components": components}, cwd=tmp_path)
     view = client.wait("maro", 120)
-    said = [f"{each['task']}: {each['text']}" for each in client.logs("maro")]
-    assert view["state"] == "SUCCEEDED", said
+    said = [f"{each.task}: {each.text}" for each in client.logs("maro")]
+    assert view.state == "SUCCEEDED", said
     port = settings.task_redis
     assert any(f"sums [4950, 19900] {port}" in each for each in said), said

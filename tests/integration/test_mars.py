@@ -117,7 +117,7 @@ def page(client: ApiClient, name: str) -> str:
     """
     wait_until(lambda: "supervisor.0" in running(client, name), SECONDS, "the supervisor")
     [supervisor] = client.tasks(name, "supervisor")
-    web = f"http://127.0.0.1:{supervisor['ports']['web']}"
+    web = f"http://127.0.0.1:{(supervisor.ports or {})['web']}"
     wait_until(lambda: len(workers(web)) == 2 and workers(web) == endpoints(client, name), SECONDS, "two workers", 0.5)
     return web
 
@@ -125,7 +125,7 @@ def page(client: ApiClient, name: str) -> str:
 def test_the_documented_mars_job_runs_with_two_workers(applied: None, client: ApiClient) -> None:
     page(client, "mars-test-demo")
     job = client.job("mars-test-demo")
-    assert (job["dialect"], foreign_phase(job, [])) == ("MarsJob", "MarsJob: Running")
+    assert (job.dialect, foreign_phase(job, [])) == ("MarsJob", "MarsJob: Running")
 
 
 def test_the_documented_mars_job_computes(documented: str, mars: Path) -> None:
@@ -238,9 +238,9 @@ def workers(web: str) -> set[str]:
 
 def endpoints(client: ApiClient, name: str) -> set[str]:
     """Return the endpoints of the workers that listen."""
-    tasks = [task for task in client.tasks(name, "worker") if task["state"] == "RUNNING"]
+    tasks = [task for task in client.tasks(name, "worker") if task.state == "RUNNING"]
     found = set()
-    for port in (task["ports"]["mars"] for task in tasks):
+    for port in ((task.ports or {})["mars"] for task in tasks):
         with suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
             found.add(f"127.0.0.1:{port}")
     return found
@@ -265,12 +265,12 @@ def segments() -> set[str]:
 @pytest.mark.timeout(900)
 def test_a_killed_worker_is_replaced_and_nothing_of_mars_is_left_behind(client: ApiClient, mars: Path) -> None:
     before = segments()
-    job_id = client.start(job(mars))["id"]
+    job_id = client.start(job(mars)).id
     web = page(client, "mars")
     assert computed(mars, COMPUTE.format(web=web)) == "sum 1000000\n"
 
-    [victim] = [task for task in client.tasks("mars", "worker") if task["task"] == "worker.1"]
-    os.kill(victim["pid"], signal.SIGKILL)  # its pool processes survive that, unless Grass ends them
+    [victim] = [task for task in client.tasks("mars", "worker") if task.task == "worker.1"]
+    os.kill(victim.pid, signal.SIGKILL)  # its pool processes survive that, unless Grass ends them
     wait_until(lambda: attempt(client, "worker.1") == 2, SECONDS, "its second attempt")
     wait_until(lambda: "worker.1" in running(client, "mars"), SECONDS, "its replacement")
     wait_until(lambda: not processes(job_id, "worker.1/", "1"), 30, "the end of the killed worker's processes")
@@ -279,7 +279,7 @@ def test_a_killed_worker_is_replaced_and_nothing_of_mars_is_left_behind(client: 
     assert computed(mars, COMPUTE.format(web=web)) == "sum 1000000\n"
 
     client.stop("mars")
-    assert client.wait("mars", SECONDS)["state"] == "STOPPED"
+    assert client.wait("mars", SECONDS).state == "STOPPED"
     wait_until(lambda: not processes(job_id), 30, "the end of all processes")
     wait_until(lambda: segments() <= before, 30, f"the removal of segments; left: {segments() - before}")
 
@@ -293,8 +293,8 @@ def computed(mars: Path, program: str) -> str:
 
 
 def running(client: ApiClient, name: str) -> list[str]:
-    return [task["task"] for task in client.tasks(name) if task["state"] == "RUNNING"]
+    return [task.task for task in client.tasks(name) if task.state == "RUNNING"]
 
 
 def attempt(client: ApiClient, name: str) -> int:
-    return next(int(task["attempt"]) for task in client.tasks("mars") if task["task"] == name)
+    return next(int(task.attempt) for task in client.tasks("mars") if task.task == name)

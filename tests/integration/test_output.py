@@ -40,10 +40,10 @@ def test_what_a_job_wrote_can_be_fetched_and_outlives_it(
                 "components": {"t": {"command": "wc -w < $GRASS_DATA/sets/one/numbers > $GRASS_OUTPUT/words"}},
             }
         )
-        assert client.wait("sum", timeout=30)["state"] == "SUCCEEDED"
+        assert client.wait("sum", timeout=30).state == "SUCCEEDED"
         client.start({"name": "idle", "components": {"t": {"command": "test -d $GRASS_OUTPUT"}}})
-        assert client.wait("idle", timeout=30)["state"] == "SUCCEEDED"
-        written, empty = (home / "clusters/local/data/jobs" / client.job(name)["id"] for name in ("sum", "idle"))
+        assert client.wait("idle", timeout=30).state == "SUCCEEDED"
+        written, empty = (home / "clusters/local/data/jobs" / client.job(name).id for name in ("sum", "idle"))
         assert execute(["job", "pull", "sum"]) == 0
         assert (tmp_path / "sum" / "words").read_text().strip() == "3"
         assert (tmp_path / "sum").stat().st_mode & 0o022 == 0  # nobody else may write there, as in the share

@@ -73,8 +73,8 @@ def test_a_job_runs_and_delete_removes_the_keys_of_this_cluster_only(own: OwnRed
     assert any("appendonly no" in line for line in said), said
     with ApiClient("mine", home=home) as client:
         client.start({"name": "hello", "components": {"t": {"command": "echo hello"}}})
-        assert client.wait("hello", timeout=30)["state"] == "SUCCEEDED"
-        assert [line["text"] for line in client.logs("hello")] == ["hello"]
+        assert client.wait("hello", timeout=30).state == "SUCCEEDED"
+        assert [line.text for line in client.logs("hello")] == ["hello"]
     assert any(key.startswith(config.key_prefix) for key in own.all_keys())
     assert PASSWORD not in (Path(config.home) / "cluster.json").read_text()
     local.delete("mine", home=home, progress=said.append)

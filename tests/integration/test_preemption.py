@@ -49,7 +49,7 @@ def start_low(client: ApiClient, marks: Path) -> None:
 
 
 def states(client: ApiClient, job: str) -> list[str]:
-    return [task["state"] for task in client.tasks(job)]
+    return [task.state for task in client.tasks(job)]
 
 
 def test_what_makes_room_is_asked_to_stop_and_runs_again_at_no_cost(cluster: LocalCluster, tmp_path: Path) -> None:
@@ -60,12 +60,12 @@ def test_what_makes_room_is_asked_to_stop_and_runs_again_at_no_cost(cluster: Loc
         client.start({"name": "high", "priority": 9, "components": {"t": high}})
         wait_until(lambda: "saved" in lines(marks), what="notice")
         kill_master_agent(cluster)
-        assert client.wait("high", timeout=60)["state"] == "SUCCEEDED"
+        assert client.wait("high", timeout=60).state == "SUCCEEDED"
         wait_until(lambda: lines(marks).count("run") == 4, what="another start of both")
         assert lines(marks).count("saved") == 2
         wait_until(lambda: states(client, "low") == ["RUNNING", "RUNNING"], what="RUNNING")
-        assert client.job("low")["restarts"] == 0
-        assert [task["attempt"] for task in client.tasks("low")] == [2, 2]
+        assert client.job("low").restarts == 0
+        assert [task.attempt for task in client.tasks("low")] == [2, 2]
         assert any(event.kind == "job-preempted" for event in client.events())
 
 
@@ -76,7 +76,7 @@ def test_a_drained_node_is_emptied_at_its_deadline_and_filled_again(cluster: Loc
         client.drain("local", deadline=0.5)
         wait_until(lambda: client.node("local").state == "DRAINED", what="DRAINED")
         assert states(client, "low") == ["PENDING", "PENDING"]
-        wait_until(lambda: client.tasks("low")[0]["reason"]["code"] == "no-nodes", what="why it waits now")
+        wait_until(lambda: client.tasks("low")[0].reason.code == "no-nodes", what="why it waits now")
         client.uncordon("local")
         wait_until(lambda: lines(marks).count("run") == 4, what="another start of both")
-        assert client.job("low")["restarts"] == 0
+        assert client.job("low").restarts == 0

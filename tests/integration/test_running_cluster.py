@@ -90,7 +90,7 @@ def test_two_clusters_live_side_by_side_in_one_home(cluster: LocalCluster) -> No
         two.create()
         with cluster.client() as first, two.client() as second:
             first.start({"name": "only-here", "components": {"t": {"command": "true"}}})
-            assert first.wait("only-here", timeout=30)["state"] == "SUCCEEDED"
+            assert first.wait("only-here", timeout=30).state == "SUCCEEDED"
             assert second.jobs() == []
     finally:
         two.end()

@@ -61,7 +61,7 @@ def test_while_redis_refuses_writes_the_daemons_wait_and_the_command_says_why(
         client.start(
             {"name": "ends", "components": {"t": {"command": f"until [ -e {tmp_path}/go ]; do sleep .1; done"}}}
         )
-        wait_until(lambda: client.job("ends")["state"] == "RUNNING", what="RUNNING")
+        wait_until(lambda: client.job("ends").state == "RUNNING", what="RUNNING")
         admin.config_set("maxmemory", 1)
         (tmp_path / "go").touch()  # its end is reported while nothing can be written
         started = grass(cluster, "job", "start", job_file(tmp_path))
@@ -70,9 +70,9 @@ def test_while_redis_refuses_writes_the_daemons_wait_and_the_command_says_why(
         status = grass(cluster, "status")
         assert status.returncode == 3
         assert "Store" in status.stdout and "the store refuses writes" in status.stdout
-        assert client.job("ends")["state"] == "RUNNING"
+        assert client.job("ends").state == "RUNNING"
         admin.config_set("maxmemory", 0)
-        assert client.wait("ends", timeout=30)["state"] == "SUCCEEDED"
+        assert client.wait("ends", timeout=30).state == "SUCCEEDED"
     admin.close()
     assert grass(cluster, "status").returncode == 0
     assert grass(cluster, "job", "start", job_file(tmp_path)).returncode == 0
@@ -101,7 +101,7 @@ def test_a_full_disk_gives_74_and_nothing_crashes(tmp_path: Path) -> None:
         filler.unlink()
         assert grass(cluster, "job", "start", job_file(tmp_path)).returncode == 0
         with cluster.client() as client:
-            assert client.wait("small", timeout=30)["state"] == "SUCCEEDED"
+            assert client.wait("small", timeout=30).state == "SUCCEEDED"
         assert pids(cluster) == before
     finally:
         if (home / "clusters" / "local").exists():
@@ -135,17 +135,17 @@ def test_a_job_that_fills_the_disk_and_goes_on_is_stopped_and_others_are_deleted
             wait_until(lambda: disk.free(home) < 1 << 20, what="a full disk")
             refused = grass(cluster, "job", "start", job_file(tmp_path))
             assert refused.returncode == 74 and " fills-" in refused.stderr.partition("largest logs")[2]
-            assert client.wait("ends", timeout=30)["state"] == "FAILED"
-            assert client.job("fills")["state"] == "RUNNING" and disk.is_full(home)
+            assert client.wait("ends", timeout=30).state == "FAILED"
+            assert client.job("fills").state == "RUNNING" and disk.is_full(home)
             for words in (["stop", "fills"], ["delete", "other"]):
                 done = grass(cluster, "job", *words)
                 assert done.returncode == 0, done.stderr
-            assert client.wait("fills", timeout=30)["state"] in ("STOPPED", "FAILED")
+            assert client.wait("fills", timeout=30).state in ("STOPPED", "FAILED")
             done = grass(cluster, "clean", "-y")
             assert (done.returncode, done.stdout) == (0, "deleted 2 jobs\n"), done.stderr
             wait_until(lambda: not disk.is_full(home), what="space")
             client.start({"name": "after", "components": {"t": {"command": "true"}}})
-            assert client.wait("after", timeout=30)["state"] == "SUCCEEDED"
+            assert client.wait("after", timeout=30).state == "SUCCEEDED"
     finally:
         if (home / "clusters" / "local").exists():
             cluster.delete()
@@ -202,7 +202,7 @@ def test_a_damaged_log_is_named_within_seconds_and_repaired_only_when_asked(clus
     assert copy.stat().st_size == size
     with cluster.client() as client:
         client.start({"name": "after", "components": {"t": {"command": "true"}}})
-        assert client.wait("after", timeout=30)["state"] == "SUCCEEDED"
+        assert client.wait("after", timeout=30).state == "SUCCEEDED"
 
 
 def test_repair_of_a_log_that_is_whole_changes_nothing(cluster: LocalCluster) -> None:

@@ -48,9 +48,9 @@ def test_job_stop_says_what_it_waits_for_and_the_node_is_in_quarantine_meanwhile
 ) -> None:
     with cluster.client() as client:
         client.start({"name": "hangs", "components": {"t": {"command": "exec sleep 1000"}}})
-        wait_until(lambda: [task["state"] for task in client.tasks("hangs")] == ["RUNNING"], what="the task")
+        wait_until(lambda: [task.state for task in client.tasks("hangs")] == ["RUNNING"], what="the task")
         (task,) = client.tasks("hangs")
-        (frozen / "cgroup.procs").write_text(str(task["pid"]))
+        (frozen / "cgroup.procs").write_text(str(task.pid))
         (frozen / "freezer.state").write_text("FROZEN")
         client.stop("hangs", grace=0)
         wait_until(lambda: client.nodes()[0].state == "QUARANTINED", what="the quarantine")
@@ -58,7 +58,7 @@ def test_job_stop_says_what_it_waits_for_and_the_node_is_in_quarantine_meanwhile
         grass = [str(Path(sys.executable).parent / "grass"), "job", "stop", "hangs"]
         environment = {**os.environ, "GRASS_HOME": str(cluster.home)}
         said = subprocess.run(grass, env=environment, capture_output=True, text=True, check=True).stdout
-        assert f"waits for 1 task of t: process {task['pid']} (sleep) of a task does not end after KILL" in said, said
+        assert f"waits for 1 task of t: process {task.pid} (sleep) of a task does not end after KILL" in said, said
         (frozen / "freezer.state").write_text("THAWED")
-        assert client.wait("hangs", timeout=30)["state"] == "STOPPED"
+        assert client.wait("hangs", timeout=30).state == "STOPPED"
         wait_until(lambda: client.nodes()[0].state == "READY", what="the node")

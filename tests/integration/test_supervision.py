@@ -44,8 +44,8 @@ def cluster(shared: LocalCluster) -> Iterator[LocalCluster]:
     wait_until(lambda: all_run(shared) and is_ready(shared), REVIVED_WITHIN, "the cluster, whole again,", 0.2)
     with shared.client() as client:
         for job in client.jobs():
-            client.stop(job["id"], grace=0)
-            client.wait(job["id"], timeout=30)
+            client.stop(job.id, grace=0)
+            client.wait(job.id, timeout=30)
 
 
 def is_ready(cluster: LocalCluster) -> bool:
@@ -171,7 +171,7 @@ def test_when_supervisord_dies_with_all_who_watch_it_tasks_go_on_and_create_take
     assert alive(task) and marks.read_text() == "run\n"
     with cluster.client() as client:
         client.stop("sleeper")
-        assert client.wait("sleeper", timeout=30)["state"] == "STOPPED"
+        assert client.wait("sleeper", timeout=30).state == "STOPPED"
 
 
 def test_create_starts_what_was_stopped_by_hand_and_leaves_the_rest_alone(
@@ -209,7 +209,7 @@ def test_when_a_port_is_taken_at_the_next_start_it_says_so(cluster: LocalCluster
 
 def test_after_the_idle_shut_down_create_starts_it_again_with_its_state(cluster: LocalCluster) -> None:
     with cluster.client() as client:
-        job_id = client.start({"name": "before", "components": {"t": {"command": "true"}}})["id"]
+        job_id = client.start({"name": "before", "components": {"t": {"command": "true"}}}).id
         client.wait("before", timeout=30)
     pids = cluster.pids()
     request_shutdown(cluster.config)
@@ -218,9 +218,9 @@ def test_after_the_idle_shut_down_create_starts_it_again_with_its_state(cluster:
     assert set(cluster.states().values()) == {"STOPPED"}
     cluster.create()
     with cluster.client() as client:
-        assert client.job("before")["id"] == job_id
+        assert client.job("before").id == job_id
         client.start({"name": "after", "components": {"t": {"command": "true"}}})
-        assert client.wait("after", timeout=30)["state"] == "SUCCEEDED"
+        assert client.wait("after", timeout=30).state == "SUCCEEDED"
 
 
 def test_a_stopped_api_or_master_agent_is_named_before_anybody_gives_up(cluster: LocalCluster) -> None:
@@ -273,8 +273,8 @@ def test_daemons_that_hang_are_started_again_within_a_minute(tmp_path: Path) -> 
             readiness.wait_ready(each.config, Secrets.load(each.config.home), since=0.0)  # the API may still load
             with each.client() as client:
                 client.start({"name": "works", "components": {"t": {"command": "echo it works"}}})
-                assert client.wait("works", timeout=30)["state"] == "SUCCEEDED"
-                assert [line["text"] for line in client.logs("works")] == ["it works"]
+                assert client.wait("works", timeout=30).state == "SUCCEEDED"
+                assert [line.text for line in client.logs("works")] == ["it works"]
         assert there(task)
         log = (Path(clusters[0].config.home) / "log" / "supervisord.log").read_text()
         assert "collector (pid" in log and "gave no sign of life for 40 s" in log

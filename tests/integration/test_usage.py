@@ -74,19 +74,19 @@ def client(cluster: LocalCluster) -> Iterator[ApiClient]:
 def worked(client: ApiClient) -> str:
     """The id of a job whose only task used known amounts, and has ended."""
     started = client.start({"name": "work", "components": {"w": {"command": work(CORE_SECONDS, WRITTEN)}}})
-    assert client.wait(started["id"], timeout=50)["state"] == "SUCCEEDED"
-    return str(started["id"])
+    assert client.wait(started.id, timeout=50).state == "SUCCEEDED"
+    return str(started.id)
 
 
 def start(client: ApiClient, name: str, command: str, **more: Any) -> str:
     job = {"name": name, "components": {"w": {"command": command, "resources": {"cpu": 0.1}, **more}}}
-    return str(client.start(job)["id"])
+    return str(client.start(job).id)
 
 
 def test_totals_agree_with_what_the_task_did(client: ApiClient, cluster: LocalCluster, worked: str) -> None:
     usage = client.job_usage(worked)
     [task] = usage.tasks
-    for totals in (usage.totals, task.totals, TASK_TOTALS.convert(client.job(worked)["usage"])):
+    for totals in (usage.totals, task.totals, client.job(worked).usage):
         assert_true(totals, CORE_SECONDS, 0 if in_memory(cluster.home) else WRITTEN)
     assert usage.count == 1 and task.state == "SUCCEEDED" and task.now is None
 
@@ -97,10 +97,8 @@ def test_ten_core_seconds_and_a_gibibyte_written_are_shown_as_they_were(
     client: ApiClient, cluster: LocalCluster
 ) -> None:
     started = client.start({"name": "truth", "components": {"w": {"command": work(10.0, 1 << 30)}}})
-    assert client.wait(started["id"], timeout=180)["state"] == "SUCCEEDED"
-    assert_true(
-        TASK_TOTALS.convert(client.job(started["id"])["usage"]), 10.0, 0 if in_memory(cluster.home) else 1 << 30
-    )
+    assert client.wait(started.id, timeout=180).state == "SUCCEEDED"
+    assert_true(client.job(started.id).usage, 10.0, 0 if in_memory(cluster.home) else 1 << 30)
 
 
 def assert_true(totals: TaskTotals | None, core_seconds: float, written: int) -> None:
@@ -141,13 +139,13 @@ def test_usage_of_a_running_task_and_the_totals_of_many_short_ones(client: ApiCl
     running = start(client, "running", "sleep 1000")
     wait_until(lambda: any(task.now for task in client.job_usage(running).tasks), 25)
     [task] = client.job_usage(running).tasks
-    wait_until(lambda: (client.tasks(running)[0]["usage"] or {}).get("memory", 0) > 0, 25)
+    wait_until(lambda: (used := client.tasks(running)[0].usage) is not None and used.memory > 0, 25)
     assert task.now.memory > 0 and task.now.threads >= 1 and task.now.files >= 3
     assert any(task.key.startswith(running) for task in client.node_usage("local").tasks)
     wait_until(lambda: any(client.job_usage(running).history.curves.get("memory", ())), 25)
     client.stop(running, grace=0.1)
     short = start(client, "short", "true", replicas=100)
-    assert client.wait(short, timeout=50)["state"] == "SUCCEEDED"
+    assert client.wait(short, timeout=50).state == "SUCCEEDED"
     usage = client.job_usage(short, first=5)
     assert usage.count == 100 and len(usage.tasks) == 5
     assert usage.totals.cpu > 0.02 and usage.totals.unmeasured == 0
@@ -161,7 +159,7 @@ def test_killed_daemons_lose_no_totals(client: ApiClient, cluster: LocalCluster)
         pid = cluster.pid(daemon)
         assert pid is not None
         os.kill(pid, signal.SIGKILL)
-    assert client.wait(job, timeout=50)["state"] == "SUCCEEDED"
+    assert client.wait(job, timeout=50).state == "SUCCEEDED"
     totals = client.job_usage(job).totals
     # an adopted task was not reaped by the new shepherd: what it used after the last sample is not known
     assert 0.1 < totals.cpu <= 3.2 and totals.memory > 1 << 20
@@ -206,7 +204,7 @@ def test_job_show_has_what_running_tasks_used_so_far(client: ApiClient, grass: C
 
     def burnt() -> bool:
         """All that the tasks will use: afterwards, two questions have the same answer."""
-        return any((task["usage"] or {}).get("cpu", 0) > 0.98 for task in client.tasks(job))
+        return any(task.usage.cpu > 0.98 for task in client.tasks(job) if task.usage)
 
     wait_until(burnt, 25)
     shown = json.loads(grass("job", "show", job, "-o", "json").stdout)

@@ -135,12 +135,12 @@ class Matrix:
         return shepherd.pid if victim == SHEPHERD.name else shepherd.parent
 
     def _judge(self, client: ApiClient, names: dict[str, str], views: dict[str, Any], marks: Path) -> None:
-        states = {kind: view["state"] for kind, view in views.items()}
+        states = {kind: view.state for kind, view in views.items()}
         assert states == {"array": "FAILED", "retried": "SUCCEEDED", "stopped": "STOPPED", "talking": "SUCCEEDED"}
         tasks = {kind: patiently(lambda: client.tasks(name)) for kind, name in names.items()}  # noqa: B023
-        ended = [(task["index"], task["exit_code"], task["attempt"]) for task in tasks["array"]]
+        ended = [(task.index, task.exit_code, task.attempt) for task in tasks["array"]]
         assert ended == [(index, index % 3, 1) for index in range(ARRAY)]
-        ended = [(task["index"], task["exit_code"], task["attempt"]) for task in tasks["retried"]]
+        ended = [(task.index, task.exit_code, task.attempt) for task in tasks["retried"]]
         assert ended == [(index, 0, 2) for index in range(RETRIED)]
         assert started(marks / "array") == {f"t.{index}/1": 1 for index in range(ARRAY)}
         assert started(marks / "retried") == {f"t.{index}/{n}": 1 for index in range(RETRIED) for n in (1, 2)}
@@ -183,7 +183,7 @@ def whole_log(client: ApiClient, job: str) -> list[str]:
 
     def is_whole() -> bool:
         late: list[bool] = []
-        printed[:] = patiently(lambda: [line["text"] for line in client.logs(job, late=lambda: late.append(True))])
+        printed[:] = patiently(lambda: [line.text for line in client.logs(job, late=lambda: late.append(True))])
         return not late
 
     wait_until(is_whole, BACK_WITHIN, f"the whole log of {job}", 0.1)

@@ -18,6 +18,7 @@ import pytest
 from grass.api.client import ApiClient
 from grass.errors import ConflictError
 from grass.manifest.local_settings import LocalSettings, OfferedResources
+from grass.wire.job_views import JobView
 from grass.wire.log_block import DELETED
 from tests.support.local_cluster import LocalCluster
 from tests.support.waiting import wait_until
@@ -44,22 +45,22 @@ def cluster() -> Iterator[LocalCluster]:
         yield made
 
 
-def churn(cluster: LocalCluster, number: int, seed: int, until: float) -> list[dict[str, Any]]:
+def churn(cluster: LocalCluster, number: int, seed: int, until: float) -> list[JobView]:
     """Start, change, rerun and delete jobs. Return the views of those that failed."""
-    chance, failed = random.Random(f"{seed} {number}"), list[dict[str, Any]]()
+    chance, failed = random.Random(f"{seed} {number}"), list[JobView]()
     with cluster.client() as client:
         while time.monotonic() < until:
             kind = chance.randrange(len(COMMANDS))
             part: dict[str, Any] = {"command": COMMANDS[kind], "replicas": chance.randrange(1, 5)}
             part |= {"resources": {"cpu": 0.1}, "restart": {"policy": "on-failure", "limit": 9, "backoff": "50ms"}}
-            job = client.start({"name": f"j{number}", "components": {"t": part}})["id"]
+            job = client.start({"name": f"j{number}", "components": {"t": part}}).id
             time.sleep(chance.random() * 0.3)
             for change in chance.choices(changes(client, job), k=chance.randrange(3)):
                 with suppress(ConflictError):  # it has ended, or another operation goes on
                     change()
                 time.sleep(chance.random() * 0.1)
             failed += ended(client, job, stop=kind == FOREVER)
-            again = client.rerun(job)["id"]
+            again = client.rerun(job).id
             client.delete(job)
             failed += ended(client, again, stop=kind == FOREVER)
             client.delete(again)
@@ -76,7 +77,7 @@ def changes(client: ApiClient, job: str) -> list[Callable[[], object]]:
     ]
 
 
-def ended(client: ApiClient, job: str, *, stop: bool) -> list[dict[str, Any]]:
+def ended(client: ApiClient, job: str, *, stop: bool) -> list[JobView]:
     """Wait for the end of a job; return its view if it failed."""
     with suppress(ConflictError):  # it is not suspended
         client.resume(job)
@@ -84,7 +85,7 @@ def ended(client: ApiClient, job: str, *, stop: bool) -> list[dict[str, Any]]:
         with suppress(ConflictError):
             client.stop(job, grace=0.0)
     view = client.wait(job, timeout=60)
-    return [view] if view["state"] == "FAILED" else []
+    return [view] if view.state == "FAILED" else []
 
 
 def kill(cluster: LocalCluster, seed: int, stop: threading.Event) -> int:

@@ -22,7 +22,7 @@ from grass.manifest.settings import parse_settings
 from grass.model.matrix import combination, combinations
 from grass.model.schedule import Schedule
 from grass.wire import codec
-from grass.wire.job_record import JOB as JOB_FORM
+from grass.wire.specification import SPECIFICATION
 from tests.support.examples import examples
 
 COMPONENT_KEYS = [
@@ -295,14 +295,14 @@ def test_nonsense_is_refused_as_a_manifest_error_by_every_parser(document: Any) 
 def test_a_job_that_is_accepted_can_be_stored_and_read_again(document: Any) -> None:
     parsed = attempt(parse_job, document)
     if parsed is not None:
-        assert JOB_FORM.decode(codec.encode(parsed.job)) == parsed.job
+        assert SPECIFICATION.decode(codec.encode(parsed.job)) == parsed.job
 
 
 @examples(100)
 @given(good_jobs)
 def test_good_jobs_are_accepted_and_survive_the_wire(document: dict[str, Any]) -> None:
     job = parse_job(document).job
-    assert JOB_FORM.decode(codec.encode(job)) == job
+    assert SPECIFICATION.decode(codec.encode(job)) == job
     assert set(job.success) == set(document["components"])
 
 
@@ -314,7 +314,7 @@ def test_a_matrix_makes_each_combination_once_with_the_last_name_varying_fastest
     expected = list(itertools.product(*matrix.values()))
     assert job.components["x"].replicas == combinations(matrix) == len(expected)
     assert [tuple(combination(matrix, index).values()) for index in range(len(expected))] == expected
-    assert JOB_FORM.decode(codec.encode(job)) == job
+    assert SPECIFICATION.decode(codec.encode(job)) == job
 
 
 @examples(50)

@@ -20,7 +20,9 @@ import psutil
 import pytest
 
 from grass.entropy import run_id
-from node.runtime.docker.engine import SOCKET, Engine, answers
+from grass.errors import GrassError
+from node.runtime.docker.engine import SOCKET, Engine
+from node.runtime.docker.streams import EngineStream
 from tests.support.needs import missing, require, require_root
 from tests.support.waiting import wait_until
 
@@ -28,6 +30,21 @@ IMAGE = "grass-test-busybox:3"
 _BUSYBOX = Path("/bin/busybox")
 _COMMANDS = ["sh", "sleep", "echo", "cat", "printf", "head", "tr", "id", "df", "rm", "ls", "touch", "mkdir", "dd"]
 _COMMANDS += ["yes", "stty", "env", "nc", "true", "wget", "chown", "mount", "umount", "mknod"]
+
+
+def answers(socket_path: str = SOCKET) -> bool:
+    """Return whether an engine answers."""
+    try:
+        EngineStream(socket_path, "/_ping").close()
+    except OSError:
+        return False
+    engine = Engine(socket_path)
+    try:
+        return bool(engine.facts())
+    except GrassError:
+        return False
+    finally:
+        engine.close()
 
 
 def require_engine() -> None:

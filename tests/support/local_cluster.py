@@ -104,8 +104,8 @@ class LocalCluster:
         with self.client() as client:
             for job in client.jobs():
                 with suppress(ConflictError):  # it has ended
-                    client.stop(job["id"], grace=0.0)
-                client.wait(job["id"], 30.0)
+                    client.stop(job.id, grace=0.0)
+                client.wait(job.id, 30.0)
 
     def start_sleeper(self, marks: Path) -> int:
         """Start the job `sleeper`, whose task adds a line to ``marks`` at each start. Return the pid of the task."""
@@ -113,8 +113,8 @@ class LocalCluster:
             command = f"echo run >> {marks}; exec sleep 600"
             client.start({"name": "sleeper", "components": {"t": {"command": command}}})
             wait_until(marks.exists, what="the start of the task")
-            wait_until(lambda: client.tasks("sleeper")[0]["state"] == "RUNNING", what="RUNNING")
-            return int(client.tasks("sleeper")[0]["pid"])
+            wait_until(lambda: client.tasks("sleeper")[0].state == "RUNNING", what="RUNNING")
+            return int(client.tasks("sleeper")[0].pid)
 
     def states(self) -> dict[str, str]:
         return {entry.name: entry.state for entry in daemon_states(self.settings.name, self.home)}

@@ -46,7 +46,7 @@ def start_ranks(cluster: Cluster, client: ApiClient, name: str, framework: str) 
     assert sent.returncode == 0, sent.stderr
     client.start(mpi_job(name, framework))
     try:
-        wait_until(lambda: len(_ranks(client, name)) == 3 or client.job(name)["ended"], 120, "three ranks", 0.2)
+        wait_until(lambda: len(_ranks(client, name)) == 3 or client.job(name).ended, 120, "three ranks", 0.2)
     except AssertionError as error:
         raise AssertionError(f"{error}: {client.tasks(name)} printed {lines(client, name)}") from error
     found = _ranks(client, name)
@@ -56,7 +56,7 @@ def start_ranks(cluster: Cluster, client: ApiClient, name: str, framework: str) 
 
 def assert_over(cluster: Cluster, client: ApiClient, name: str, ranks: list[Rank]) -> None:
     """The launcher failed, and neither a rank nor a part of the launcher runs on any node."""
-    assert client.wait(name, timeout=90)["state"] == "FAILED"
+    assert client.wait(name, timeout=90).state == "FAILED"
     for rank in ranks:
         wait_until(lambda rank=rank: not _runs(cluster, rank), 30, f"the end of rank {rank}", 0.2)  # type: ignore[misc]
 

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from grass.wire.change_views import CHANGE_PIECE, ChangePiece
 from grass.wire.codec import Form
+from grass.wire.job_views import JobView
 from grass.wire.node_views import NODE, NodeView
 from grass.wire.status_views import STATUS, StatusView
 from grass.wire.usage_views import JOB_METRICS, JOB_USAGE, Curves, JobMetricsView, JobUsageView
-from grass.wire.views import JobView
 
 _JOB: Form[JobView] = Form(JobView)
 _CURVES: Form[Curves] = Form(Curves)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from grass.api.client import ApiClient
+from grass.wire.job_views import JobView
 from tests.support.lab import SessionLab
 from tests.support.on_premises import Cluster, settings
 from tests.support.waiting import wait_until
@@ -75,11 +76,11 @@ def counting(name: str, replicas: int = 3, containers: int = 3, **more: Any) -> 
 
 def places(client: ApiClient, job: str) -> dict[str, str]:
     """Return task → node, for running tasks."""
-    return {task["task"]: task["node"] for task in client.tasks(job) if task["state"] == "RUNNING"}
+    return {task.task: str(task.node) for task in client.tasks(job) if task.state == "RUNNING"}
 
 
 def attempts(client: ApiClient, job: str) -> dict[str, int]:
-    return {task["task"]: task["attempt"] for task in client.tasks(job)}
+    return {task.task: task.attempt for task in client.tasks(job)}
 
 
 def started(client: ApiClient, job: dict[str, Any]) -> dict[str, str]:
@@ -95,11 +96,11 @@ def running(client: ApiClient, job: dict[str, Any]) -> dict[str, str]:
         wait_until(lambda: len(places(client, job["name"])) == tasks, 90, f"the start of {job['name']}", 0.2)
     except AssertionError as late:
         raise AssertionError(f"{late}: {client.why(job['name'])}") from late
-    wait_until(lambda: len({one["task"] for one in client.logs(job["name"])}) == tasks, 30, "the first lines", 0.2)
+    wait_until(lambda: len({one.task for one in client.logs(job["name"])}) == tasks, 30, "the first lines", 0.2)
     return places(client, job["name"])
 
 
-def finish(client: ApiClient, job: str, seconds: float = 90) -> dict[str, Any]:
+def finish(client: ApiClient, job: str, seconds: float = 90) -> JobView:
     """Tell every task, in its own scratch folder, to finish. Return the job's view after the job has ended."""
     for task in sorted(places(client, job)):
         done = client.execute(job, task, ["sh", "-c", 'touch "$GRASS_SCRATCH/enough"'])
@@ -112,8 +113,8 @@ def lines(client: ApiClient, job: str) -> dict[tuple[str, int], list[str]]:
     """Return the lines that each attempt of each task printed."""
     found = defaultdict(list)
     for each in client.logs(job):
-        assert not each.get("lost"), each
-        found[each["task"], each["attempt"]].append(each["text"])
+        assert not each.lost, each
+        found[each.task, each.attempt].append(each.text)
     return dict(found)
 
 

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from grass.wire.views import KeepAlive, WaitedView
+from grass.wire.job_views import WaitedView
+from grass.wire.views import KeepAlive
 from master.api.call import HEARTBEAT
 from master.api.progress import INTERVAL, Progress
 from master.api.views import job_view

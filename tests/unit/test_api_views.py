@@ -188,4 +188,4 @@ def test_a_scaling_that_waits_shows_what_was_asked_for(asked: dict[str, Any], sh
     filed = OperationRecord(
         id="o1", job_id="j-1", kind=OperationKind.SCALE, author="ann", filed=1.0, component="w", **asked
     )
-    assert what(codec.builtins(operation_view(filed))) == shown
+    assert what(operation_view(filed)) == shown

@@ -16,6 +16,7 @@ from grass.cli.output import Output
 from grass.errors import ConflictError
 from grass.manifest import parse_job, read_document
 from grass.manifest.document import read_documents
+from grass.wire.job_views import StartedView
 
 JOB = "name: {name}\ncomponents:\n  a: {{command: 'true'}}\n"
 EXAMPLES = Path("examples/foreign")
@@ -118,10 +119,10 @@ def test_a_variable_of_the_command_line_does_not_go_into_a_foreign_file(capsys: 
 
 def test_what_was_started_before_a_failure_is_told(tmp_path: Path) -> None:
     class Cluster:
-        def start(self, document: dict[str, Any], **_: Any) -> dict[str, Any]:
+        def start(self, document: dict[str, Any], **_: Any) -> StartedView:
             if document["name"] == "two":
                 raise ConflictError("job two: still active")
-            return {"name": document["name"], "id": f"{document['name']}-1", "warnings": []}
+            return StartedView(document["name"], f"{document['name']}-1", ())
 
     path, said = tmp_path / "jobs.yml", io.StringIO()
     path.write_text(JOB.format(name="one") + "---\n" + JOB.format(name="two"))

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from grass.api.streams import gap_note
+from grass.api.client_views import LogLine
+from grass.api.log_reading import gap_note
 from grass.cli.log_silence import silence
 from grass.cli.logs import LogText, Style
 from grass.cli.values import Part
+from grass.wire.codec import builtins
+from tests.support.job_views import job_view, reason, task_view
 
 
-def record(task: str, text: str, *, newline: bool = True, attempt: int = 1, stream: str = "stdout") -> dict[str, Any]:
-    return {"task": task, "attempt": attempt, "stream": stream, "time": 0.0, "text": text, "newline": newline}
+def record(
+    task: str, text: str, *, newline: bool = True, attempt: int = 1, stream: str = "stdout", lost: int = 0
+) -> LogLine:
+    return LogLine(task, attempt, stream, 0.0, text, newline, lost)
 
 
 def silent(state: str, *tasks: str, part: str = "", began: float | None = None) -> str:
-    reason = {"message": "image missing"}
+    missing = reason("image missing")
     views = [
-        {"task": f"a.{n}", "state": each, "attempt": 1, "started": began, "reason": reason}
-        for n, each in enumerate(tasks)
+        task_view(task=f"a.{n}", state=each, started=began, reason=builtins(missing)) for n, each in enumerate(tasks)
     ]
     counts = {each: tasks.count(each) for each in tasks}
-    job = {"name": "j", "state": state, "reason": {"message": "why not"}, "counts": counts, "components": {}}
+    job = job_view(name="j", state=state, reason=builtins(reason("why not")), counts=counts)
     return silence(job, views, part)
 
 
@@ -34,7 +36,7 @@ def test_a_job_without_output_says_why_unless_a_task_started() -> None:
     assert silent("FAILED", "FAILED", began=1.0) == silent("RUNNING", "RUNNING", "PENDING") == ""
 
 
-def text_of(style: Style, *records: dict[str, Any]) -> str:
+def text_of(style: Style, *records: LogLine) -> str:
     texts = LogText(style)
     return "".join(texts.of(one) for one in records)
 
@@ -76,8 +78,9 @@ def test_timestamps_have_milliseconds_and_a_zone() -> None:
 
 
 def test_names_stand_only_where_more_than_one_task_can_speak() -> None:
-    one = {"components": {"main": {"replicas": 1}}}
-    many = {"components": {"server": {"replicas": 1}, "worker": {"replicas": 12}}}
+    single, twelve = ({"replicas": count, "counts": {}} for count in (1, 12))
+    one = job_view(components={"main": single})
+    many = job_view(components={"server": single, "worker": twelve})
     assert Style.of(one, None, timestamps=False).name_width == 0
     assert Style.of(many, None, timestamps=False).name_width == len("worker.11")
     assert Style.of(many, Part("worker", 3), timestamps=False).name_width == 0
@@ -86,7 +89,7 @@ def test_names_stand_only_where_more_than_one_task_can_speak() -> None:
 
 
 def test_output_that_is_missing_is_a_line_of_its_own() -> None:
-    gap = record("a.0", "newest") | {"lost": 3 << 30}
+    gap = record("a.0", "newest", lost=3 << 30)
     note = gap_note(3 << 30)
     assert note.startswith("[3GiB of output are missing here")
     assert text_of(Style(3), record("a.0", "half", newline=False), gap) == f"a.0 | half\na.0 | {note}\na.0 | newest\n"

@@ -9,7 +9,6 @@ import signal
 import socket
 import threading
 from pathlib import Path
-from typing import Any
 
 import click
 import pytest
@@ -22,11 +21,11 @@ from grass.errors import ManifestError
 from grass.manifest import parse_job
 from grass.model.framework import Framework, FrameworkName
 from grass.model.job import Restart, RestartOn
+from tests.support.job_views import job_view, task_view
 
 
 def ended(state: str, *, code: int | None = None, killed_by: int | None = None) -> int:
-    task: dict[str, Any] = {"exit_code": code, "signal": killed_by}
-    return exit_of({"state": state}, [task])
+    return exit_of(job_view(state=state), [task_view(exit_code=code, signal=killed_by)])
 
 
 def test_the_command_becomes_a_job_that_the_manifest_accepts() -> None:
@@ -131,7 +130,7 @@ def test_so_is_the_rest_of_a_file_and_nothing_else(tmp_path: Path) -> None:
 def test_a_job_that_did_not_succeed_never_exits_with_0(state: str) -> None:
     assert ended(state, code=0) == 1
     assert ended(state) == 1
-    assert exit_of({"state": state}, []) == 1
+    assert exit_of(job_view(state=state), []) == 1
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -13,14 +13,17 @@ from grass.cli.job_views import job_line, job_page
 from grass.cli.node_views import node_list, node_page
 from grass.cli.schedule import schedule_list, schedule_page
 from grass.model.amounts import show_span
+from grass.model.daemons import DaemonState
 from grass.model.feasibility import starts_with
 from grass.model.isolation import Isolation
-from grass.model.lifecycle import JobState
-from grass.provision.provisioner import DaemonState
+from grass.model.lifecycle import JobState, TaskState
 from grass.wire.event_views import EventView
+from grass.wire.job_views import WHY, JobView, TaskView
 from grass.wire.node_views import NodeView
 from grass.wire.status_views import StoreTrouble
+from grass.wire.views import PLAN, SCHEDULE
 from tests.support import sample_views
+from tests.support.job_views import attempt_view, job_view, task_view
 
 NOW = 1_000_000.0
 WAITS = {
@@ -31,7 +34,7 @@ WAITS = {
 EXIT_3 = {"code": "exit-code", "message": "worker.0 ended with code 3", "details": {}}
 
 
-def job(**changes: Any) -> dict[str, Any]:
+def job(**changes: Any) -> JobView:
     part = {"replicas": 5, "counts": {"RUNNING": 3, "SUCCEEDED": 2}, "reason": None}
     view = {
         "id": "digits-1a2b3c4d",
@@ -56,10 +59,10 @@ def job(**changes: Any) -> dict[str, Any]:
         "expires": None,
         "tags": {},
     }
-    return view | changes
+    return job_view(**(view | changes))
 
 
-def task(index: int, state: str, **changes: Any) -> dict[str, Any]:
+def task(index: int, state: str, **changes: Any) -> TaskView:
     view = {
         "task": f"worker.{index}",
         "component": "worker",
@@ -76,7 +79,7 @@ def task(index: int, state: str, **changes: Any) -> dict[str, Any]:
         "restarts": 0,
         "pid": 4711,
     }
-    return view | changes
+    return task_view(**(view | changes))
 
 
 def test_a_job_list_has_one_line_per_job() -> None:
@@ -108,8 +111,8 @@ def test_an_empty_list_says_how_to_see_more() -> None:
 def test_columns_and_order_are_chosen() -> None:
     jobs = [job(name="b", priority=1), job(name="a", priority=2, tags={"team": "red", "x": ""})]
     assert rows(jobs, ("name", "tags", "exit"), NOW) == [["b", "-", "-"], ["a", "team=red,x=", "-"]]
-    assert [one["name"] for one in ordered(jobs, "name")] == ["a", "b"]
-    assert [one["name"] for one in ordered(jobs, "-priority")] == ["a", "b"]
+    assert [one.name for one in ordered(jobs, "name")] == ["a", "b"]
+    assert [one.name for one in ordered(jobs, "-priority")] == ["a", "b"]
     assert ordered(jobs, None) == jobs
 
 
@@ -120,9 +123,10 @@ def test_a_list_has_a_column_for_the_memory_of_devices() -> None:
 
 
 def test_the_table_of_tasks_shows_devices_and_bytes_only_if_a_task_has_used_any() -> None:
-    plain, busy = task(0, "RUNNING", usage={"cpu": 1.0, "memory": 1 << 20}), task(1, "RUNNING")
+    plain = task(0, "RUNNING", usage={"cpu": 1.0, "memory": 1 << 20})
     assert "GPU" not in "\n".join(job_page(job(), [plain], 1, NOW, None))
-    busy["usage"] = {"cpu": 2.0, "memory": 1 << 20, "gpu": 65.0, "gpu_memory": 3 << 30, "written": 1 << 20}
+    used = {"cpu": 2.0, "memory": 1 << 20, "gpu": 65.0, "gpu_memory": 3 << 30, "written": 1 << 20}
+    busy = task(1, "RUNNING", usage=used)
     title, first, second = job_page(job(), [plain, busy], 2, NOW, None)[-3:]
     names = ["CPU", "MEMORY", "GPU", "GPU", "MEMORY", "WRITTEN", "PORTS", "REASON"]
     assert title.split()[-8:] == names
@@ -139,12 +143,15 @@ def test_a_list_says_how_many_jobs_it_leaves_out() -> None:
 
 
 def test_progress_counts_failures_apart() -> None:
-    assert amounts.show_progress("QUEUED", {"PENDING": 5}) == "5/5 pending"
-    assert amounts.show_progress("RUNNING", {"PENDING": 2, "RUNNING": 3}) == "3/5 running"
-    assert amounts.show_progress("RUNNING", {"SUCCEEDED": 3000, "RUNNING": 2, "PENDING": 1998}) == "3000/5000 done"
-    assert amounts.show_progress("FAILED", {"SUCCEEDED": 4, "FAILED": 1}) == "4/5 done, 1 failed"
-    assert amounts.show_progress("RUNNING", {"SUCCEEDED": 9, "FAILED": 349, "RUNNING": 1}) == "9/359 done, 349 failed"
-    assert amounts.show_progress("STOPPED", {"STOPPED": 2}) == "0/2 done, 2 stopped"
+    def progress(state: JobState, **counts: int) -> str:
+        return amounts.show_progress(state, {TaskState(name): count for name, count in counts.items()})
+
+    assert progress(JobState.QUEUED, PENDING=5) == "5/5 pending"
+    assert progress(JobState.RUNNING, PENDING=2, RUNNING=3) == "3/5 running"
+    assert progress(JobState.RUNNING, SUCCEEDED=3000, RUNNING=2, PENDING=1998) == "3000/5000 done"
+    assert progress(JobState.FAILED, SUCCEEDED=4, FAILED=1) == "4/5 done, 1 failed"
+    assert progress(JobState.RUNNING, SUCCEEDED=9, FAILED=349, RUNNING=1) == "9/359 done, 349 failed"
+    assert progress(JobState.STOPPED, STOPPED=2) == "0/2 done, 2 stopped"
 
 
 def test_who_waits_reads_counts_and_the_reason_on_one_line() -> None:
@@ -181,7 +188,7 @@ def test_why_has_a_paragraph_per_group_with_what_would_start_it() -> None:
         "reason": WAITS,
         "next": "starts when a task ends",
     }
-    answer = {"name": "digits", "id": "digits-1", "state": "RUNNING", "reason": None, "groups": [group]}
+    answer = WHY.convert({"name": "digits", "id": "digits-1", "state": "RUNNING", "reason": None, "groups": [group]})
     assert why.page(answer, 50) == [
         "digits is RUNNING",
         "",
@@ -201,7 +208,7 @@ def test_why_tells_node_by_node_what_the_message_does_not() -> None:
     details = {"nodes": groups, "starts_with": starts_with("memory", 24 << 30), "starts_in": 300.0}
     reason = {"code": "gang", "message": "gang starts together; n5: draining", "details": details}
     group = {"component": "w", "state": "PENDING", "count": 1, "reason": reason, "next": None}
-    answer = {"name": "d", "id": "d-1", "state": "QUEUED", "reason": reason, "groups": [group]}
+    answer = WHY.convert({"name": "d", "id": "d-1", "state": "QUEUED", "reason": reason, "groups": [group]})
     assert why.page(answer, None) == [
         "d is QUEUED",
         "",
@@ -237,11 +244,12 @@ PLANNED: dict[str, Any] = {
         },
     },
     "evictions": [{"job": "sweep", "count": 2}, {"job": None, "count": 1}],
+    "warnings": [],
 }
 
 
 def test_a_plan_shows_where_each_component_would_go_and_why_the_rest_would_wait() -> None:
-    assert job_plan.page(PLANNED, None) == [
+    assert job_plan.page(PLAN.convert(PLANNED), None) == [
         "train would start once the tasks being preempted for it have ended",
         "",
         "COMPONENT  TASKS  NODE  GPUS     REASON",
@@ -257,15 +265,15 @@ def test_a_plan_shows_where_each_component_would_go_and_why_the_rest_would_wait(
 
 def test_a_plan_begins_with_whether_the_job_would_start() -> None:
     server, worker = PLANNED["components"]["server"], PLANNED["components"]["worker"]
-    quiet = {**PLANNED, "evictions": []}
     waits = {"code": "after", "message": "waits until job b has ended", "details": {}}
-    assert job_plan.page(quiet, None)[0] == "train would start in part: 4 of 5 tasks"
-    assert job_plan.page({**quiet, "components": {"server": server}}, None)[0] == "train would start now"
-    nowhere = {"worker": {**worker, "nodes": []}}
-    assert job_plan.page({**quiet, "components": nowhere}, None)[0] == "train would wait"
-    assert (
-        job_plan.page({**quiet, "reason": waits}, None)[0] == "train would not start now: waits until job b has ended"
-    )
+
+    def first_line(**changes: Any) -> str:
+        return job_plan.page(PLAN.convert({**PLANNED, "evictions": [], **changes}), None)[0]
+
+    assert first_line() == "train would start in part: 4 of 5 tasks"
+    assert first_line(components={"server": server}) == "train would start now"
+    assert first_line(components={"worker": {**worker, "nodes": []}}) == "train would wait"
+    assert first_line(reason=waits) == "train would not start now: waits until job b has ended"
 
 
 def node(**changes: object) -> NodeView:
@@ -337,8 +345,9 @@ def test_status_counts_jobs_by_state_and_lists_nodes() -> None:
 
 def test_a_schedule_list_shows_the_rule_and_the_reason() -> None:
     reason = {"code": "job-limit", "message": "2 jobs already run", "details": {}}
-    view = {
+    fields = {
         "name": "nightly",
+        "kind": "cron",
         "state": "ACTIVE",
         "user": "ada",
         "cron": "0 3 * * *",
@@ -348,6 +357,7 @@ def test_a_schedule_list_shows_the_rule_and_the_reason() -> None:
         "jobs": ["nightly-1", "nightly-2"],
         "reason": reason,
     }
+    view = SCHEDULE.convert(fields)
     line = schedule_list([view], None)[1]
     assert "0 3 * * *" in line
     assert line.endswith("2 jobs already run")
@@ -394,6 +404,6 @@ def test_a_cordoned_node_says_so() -> None:
 
 def test_attempts_that_are_not_kept_are_counted() -> None:
     base = {"node": "n1", "exit_code": 1, "signal": None, "reason": None, "started": 1.0, "ended": 2.0}
-    kept = [{"task": "w.0", "attempt": number, **base} for number in (6, 7)] + [{"task": "w.1", "attempt": 1, **base}]
+    kept = [attempt_view(**base, task=task, attempt=number) for task, number in (("w.0", 6), ("w.0", 7), ("w.1", 1))]
     assert earlier(kept, None)[-1] == "… and 5 earlier attempts, whose records are not kept; their output is in the log"
     assert "not kept" not in "".join(earlier(kept[2:], None))

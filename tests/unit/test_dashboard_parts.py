@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from grass import clock
+from grass.api.client_views import LogLine
 from grass.dashboard.access import PageAccess, RefusedError
 from grass.dashboard.actions import ACTIONS
 from grass.dashboard.app import asset, edition
@@ -26,8 +28,8 @@ from grass.dashboard.server import DashboardServer
 from grass.errors import InputError, UnreachableError
 from grass.wire.change_views import ChangePiece
 from grass.wire.event_views import EventView
+from grass.wire.job_views import JobView
 from grass.wire.status_views import StatusView
-from grass.wire.views import JobView
 from tests.support import sample_views
 from tests.support.needs import require
 from tests.support.sample_views import node, piece
@@ -138,10 +140,10 @@ def test_a_file_of_the_page_has_one_edition_in_its_address() -> None:
 
 
 def test_a_long_line_is_cut_and_bytes_that_are_no_text_are_replaced() -> None:
-    line = {"task": "w.0", "text": "x" * (LONGEST + 7)}
-    assert shown(line) == {"task": "w.0", "text": "x" * LONGEST, "more": 7}
-    json.dumps(shown({"text": "\udcff\udcfe"})["text"]).encode()
-    assert shown({"text": "\udcff"})["text"] == "\ufffd"
+    line = LogLine("w.0", 1, "stdout", 1.0, "x" * (LONGEST + 7), True, 0)
+    assert shown(line) == {**structs.asdict(line), "text": "x" * LONGEST, "more": 7}
+    json.dumps(shown(structs.replace(line, text="\udcff\udcfe"))["text"]).encode()
+    assert shown(structs.replace(line, text="\udcff"))["text"] == "\ufffd"
 
 
 @pytest.mark.parametrize("words", [{}, {"job": ""}, {"job": "j", "tail": "-1"}, {"job": "j", "tail": "99999"}])

@@ -10,7 +10,7 @@ from typing import Any, cast
 from grass.model.event_kind import EventKind
 from grass.model.job import Component, Job, Restart, RestartOn
 from grass.model.resources import Resources
-from grass.store.api_store import Event
+from grass.store.event_log import Event
 from grass.wire.event_record import EventRecord
 from master.api.events import EventFilter, Wanted
 from tests.support.world import CALM, World

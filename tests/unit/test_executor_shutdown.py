@@ -9,8 +9,10 @@ from typing import Any, cast
 
 import pytest
 
-from grass import Client, Executor
+from grass import Client, Executor, JobView, LogLine, TaskView
 from grass.errors import ConflictError, GrassError, NotFoundError, TaskDiedError
+from grass.wire.job_views import StartedView
+from tests.support.job_views import job_view
 
 
 class Cluster:
@@ -24,22 +26,22 @@ class Cluster:
         self.stopped: list[str] = []
         self.data = self
 
-    def start(self, document: dict[str, Any]) -> dict[str, str]:
-        return {"id": "j-1"}
+    def start(self, document: dict[str, Any]) -> StartedView:
+        return StartedView("j", "j-1", ())
 
-    def logs(self, job_id: str, **choice: Any) -> Iterator[dict[str, Any]]:
+    def logs(self, job_id: str, **choice: Any) -> Iterator[LogLine]:
         return iter(())
 
     def stop(self, job_id: str) -> None:
         self.stopped.append(job_id)
         self.left.set()
 
-    def tasks(self, job_id: str, component: str) -> list[dict[str, Any]]:
+    def tasks(self, job_id: str, component: str) -> list[TaskView]:
         return []
 
-    def wait(self, job_id: str) -> dict[str, Any]:
+    def wait(self, job_id: str) -> JobView:
         self.left.wait(self.patience)
-        return {"state": "STOPPED", "reason": None}
+        return job_view(state="STOPPED")
 
 
 @pytest.mark.parametrize("cancel", [False, True])
@@ -57,9 +59,9 @@ def test_shutdown_waits_for_calls_that_were_not_started_yet_and_stops_them(cance
 @pytest.mark.parametrize("ended", [ConflictError("already SUCCEEDED"), NotFoundError("deleted")])
 def test_shutdown_stops_the_other_jobs_although_one_has_ended_at_this_moment(ended: GrassError) -> None:
     class Ended(Cluster):
-        def start(self, document: dict[str, Any]) -> dict[str, str]:
+        def start(self, document: dict[str, Any]) -> StartedView:
             self.starts = getattr(self, "starts", 0) + 1
-            return {"id": f"j-{self.starts}"}
+            return StartedView("j", f"j-{self.starts}", ())
 
         def stop(self, job_id: str) -> None:
             self.stopped.append(job_id)
@@ -79,11 +81,11 @@ def test_shutdown_stops_the_other_jobs_although_one_has_ended_at_this_moment(end
 
 def test_a_call_whose_job_started_keeps_its_own_end_when_a_later_job_cannot_start() -> None:
     class Full(Cluster):
-        def start(self, document: dict[str, Any]) -> dict[str, str]:
+        def start(self, document: dict[str, Any]) -> StartedView:
             self.starts = getattr(self, "starts", 0) + 1
             if self.starts > 1:
                 raise ConflictError("no more jobs")
-            return {"id": "j-1"}
+            return StartedView("j", "j-1", ())
 
     cluster = Full(until_stopped=False)
     executor = Executor(cast("Client", cluster), max_workers=10)

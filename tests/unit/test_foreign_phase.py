@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from grass.cli.foreign_phase import foreign_phase
 from grass.model.lifecycle import JobState
+from grass.wire.job_views import JobView
+from tests.support.job_views import job_view, operation_view
 
 
-def job(dialect: str, state: str, *ran: str, result: str | None = None, tries: int = 0) -> dict[str, Any]:
+def job(dialect: str, state: str, *ran: str, result: str | None = None, tries: int = 0) -> JobView:
     """``ran``: the components of which a task has run."""
-    components = {name: {"ran": name in ran, "counts": {}} for name in ("launcher", "worker", "supervisor")}
+    components = {
+        name: {"replicas": 1, "ran": name in ran, "counts": {}} for name in ("launcher", "worker", "supervisor")
+    }
     known = state if JobState(state).ended else result
-    return {"dialect": dialect, "state": state, "result": known, "tries": tries, "components": components}
+    return job_view(dialect=dialect, state=state, result=known, tries=tries, components=components)
 
 
 @pytest.mark.parametrize(
@@ -32,8 +34,8 @@ def job(dialect: str, state: str, *ran: str, result: str | None = None, tries: i
         (job("MarsJob", "QUEUED", tries=1), "Restarting"),
     ],
 )
-def test_a_state_has_a_word_of_the_other_system(found: dict[str, Any], phase: str) -> None:
-    assert foreign_phase(found, []) == f"{found['dialect']}: {phase}"
+def test_a_state_has_a_word_of_the_other_system(found: JobView, phase: str) -> None:
+    assert foreign_phase(found, []) == f"{found.dialect}: {phase}"
 
 
 @pytest.mark.parametrize("dialect", ["TrainingJob", "MarsJob"])
@@ -45,8 +47,8 @@ def test_a_job_has_its_result_before_its_last_task_has_ended(dialect: str, resul
 
 def test_an_operation_that_has_not_ended_is_scaling() -> None:
     found = job("TrainingJob", "RUNNING", "launcher")
-    assert foreign_phase(found, [{"kind": "scale", "state": "ENDED"}]) == "TrainingJob: Running"
-    assert foreign_phase(found, [{"kind": "scale", "state": "LAUNCHING"}]) == "TrainingJob: Scaling"
+    assert foreign_phase(found, [operation_view(kind="scale", state="ENDED")]) == "TrainingJob: Running"
+    assert foreign_phase(found, [operation_view(kind="scale", state="STARTING")]) == "TrainingJob: Scaling"
 
 
 def test_every_state_has_a_word_and_other_dialects_have_none() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from grass.cli.job_diff import comparable, differences, facts, lines
+from grass.cli.job_diff import Difference, comparable, differences, facts, lines
 from grass.cli.job_spec import spec_lines
 from grass.manifest import parse_job
 from grass.model.secrets import REDACTED, is_secret, redacted
@@ -14,8 +14,10 @@ from grass.wire.codec import builtins
 from grass.wire.job_record import first_record
 from grass.wire.keys import TaskKey
 from grass.wire.task_record import TaskRecord
+from grass.wire.views import JobDetails
 from master.api.views import specification, task_views, with_values
 from tests.support import sample_views
+from tests.support.job_views import job_details, task_view
 
 
 @pytest.mark.parametrize(
@@ -41,7 +43,7 @@ def document(**component: Any) -> dict[str, Any]:
 
 def test_the_specification_names_command_resources_and_environment() -> None:
     job = parse_job(document(env={"A": 1, "TOKEN": "t"}, resources={"memory": "1GiB"}, matrix={"lr": [0.1, 0.2]})).job
-    shown = "\n".join(spec_lines(builtins(specification(job, values=True)), None))
+    shown = "\n".join(spec_lines(specification(job, values=True), None))
     for words in ("echo 'a b'", "1 cpu, 1GiB memory", f"A=1, TOKEN={REDACTED}", "lr: 0.1, 0.2"):
         assert words in shown
     assert job.components["w"].env["TOKEN"] == "t"
@@ -49,7 +51,7 @@ def test_the_specification_names_command_resources_and_environment() -> None:
 
 def test_values_of_the_environment_are_shown_as_they_are_and_long_ones_cut() -> None:
     env = {"NVIDIA_REQUIRE_CUDA": "cuda>=13.0 brand=tesla,driver>=535", "LONG": "x" * 1000}
-    shown = "\n".join(spec_lines(builtins(specification(parse_job(document(env=env)).job, values=True)), None))
+    shown = "\n".join(spec_lines(specification(parse_job(document(env=env)).job, values=True), None))
     assert "cuda>=13.0 brand=tesla,driver>=535" in shown and "…" in shown and "x" * 300 not in shown
 
 
@@ -62,7 +64,7 @@ def test_the_specification_names_the_sizes_of_an_elastic_component_and_its_frame
         ({"replicas": 2}, []),
     ):
         job = parse_job(document(**component)).job
-        shown = [" ".join(line.split()) for line in spec_lines(builtins(specification(job, values=True)), None)]
+        shown = [" ".join(line.split()) for line in spec_lines(specification(job, values=True), None)]
         assert [line for line in shown if line.startswith(("Sizes", "Framework"))] == expected
 
 
@@ -78,16 +80,20 @@ def test_each_task_of_an_array_has_its_values() -> None:
 
 
 def test_a_rerun_does_not_differ_by_files_that_only_a_client_knows() -> None:
-    def run(rerun_of: str | None, **files: str) -> dict[str, Any]:
-        return {"rerun_of": rerun_of, "specification": {"name": "j", "files": files}}
+    def run(rerun_of: str | None, **files: str) -> JobDetails:
+        specification = {"name": "j", "components": {}, "success": [], "files": files}
+        return job_details(rerun_of=rerun_of, specification=specification)
+
+    def found(one: JobDetails, other: JobDetails) -> list[Difference]:
+        return differences(*(builtins(job) for job in comparable(one, other)))
 
     sent = run(None, **{"a.py": "1", "$GRASS_DATA/b": "2", "$GRASS_DATA/c": "3"})
     again = run("j-1", **{"$GRASS_DATA/b": "9"})
     for first, second in ((sent, again), (again, sent)):
-        found = {path for path, _, _ in differences(*comparable(first, second))}
-        assert found == {"specification.files.$GRASS_DATA/b", "specification.files.$GRASS_DATA/c"} | {"rerun_of"}
+        paths = {path for path, _, _ in found(first, second)}
+        assert paths == {"specification.files.$GRASS_DATA/b", "specification.files.$GRASS_DATA/c", "rerun_of"}
     changed = run(None, **{"a.py": "4"})
-    assert ("specification.files.a.py", "1", "4") in differences(*comparable(sent, changed))
+    assert ("specification.files.a.py", "1", "4") in found(sent, changed)
 
 
 def test_differences_are_paths_with_both_values() -> None:
@@ -104,11 +110,9 @@ def test_differences_are_paths_with_both_values() -> None:
 
 
 def test_nodes_of_a_run_have_the_versions_that_its_tasks_ran_with() -> None:
-    job = {"state": "SUCCEEDED", "exit_code": 0, "counts": {}, "restarts": 0, "user": "ann", "tags": {}, "priority": 0}
-    job |= {"reason": None, "started": 1.0, "ended": 2.0}
-    plain = {"state": "SUCCEEDED", "exit_code": 0, "signal": None, "restarts": 0, "started": 1.0, "ended": 2.0}
+    job = job_details(state="SUCCEEDED", exit_code=0, started=1.0, ended=2.0)
     software = {"grass": "0.1.0", "kernel": "6.1"}
-    runs = [{"task": f"w.{at}", "node": "n1", "software": software, **plain} for at in (0, 1)]
+    runs = [task_view(task=f"w.{at}", node="n1", software=software, started=1.0, ended=2.0) for at in (0, 1)]
     now = sample_views.node("n1", version="0.2.0", labels={"a": "b"})
     before = facts(job, runs, [now]).nodes["n1"]
     assert (before.version, before.kernel, before.labels, before.state) == ("0.1.0", "6.1", {"a": "b"}, None)

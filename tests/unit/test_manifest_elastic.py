@@ -11,7 +11,7 @@ from grass.manifest import parse_job, read_document
 from grass.model.framework import Framework, FrameworkName
 from grass.model.job import Component
 from grass.wire import codec
-from grass.wire.job_record import JOB
+from grass.wire.specification import SPECIFICATION
 
 
 def component_of(text: str) -> Component:
@@ -114,4 +114,4 @@ def test_an_elastic_component_survives_its_way_over_the_wire() -> None:
     framework = "{name: horovod, workers: x, slots: 2}"
     text = f"{{name: a, components: {{x: {{command: c, min: 2, max: 4, unit: 2, framework: {framework}}}}}}}"
     job = parse_job(read_document(text)).job
-    assert JOB.decode(codec.encode(job)) == job
+    assert SPECIFICATION.decode(codec.encode(job)) == job

@@ -13,7 +13,7 @@ from grass.model.ending import JobRestart
 from grass.model.job import Component, Condition, Job, Ready, Restart, RestartOn
 from grass.model.resources import Resources
 from grass.wire import codec
-from grass.wire.job_record import JOB as JOB_FORM
+from grass.wire.specification import SPECIFICATION
 
 DIGITS = """
 name: digits
@@ -79,7 +79,7 @@ def test_the_sample_becomes_the_job_that_it_describes() -> None:
 
 def test_a_job_survives_its_way_over_the_wire() -> None:
     job = job_of(DIGITS)
-    assert JOB_FORM.decode(codec.encode(job)) == job
+    assert SPECIFICATION.decode(codec.encode(job)) == job
 
 
 def test_parsing_leaves_the_document_as_it_was() -> None:

@@ -23,7 +23,6 @@ from grass.wire.codec import encode
 from grass.wire.desired import DesiredAttempt, DesiredChange
 from grass.wire.heartbeat import Heartbeat
 from grass.wire.hello import Hello
-from grass.wire.launch import LaunchTemplate
 from grass.wire.reports import REPORT
 from grass.wire.task_events import Ended, Started, TaskEvent, TaskEvents, Waiting
 from node.agent.inbox import Inbox, Shipped
@@ -33,6 +32,7 @@ from node.membership.service import Service
 from node.runtime.protocol import Launch, Start
 from tests.support.shepherd_run import cluster_config
 from tests.support.simulated_machine import VERSION, SimulatedMachine
+from tests.support.templates import template
 from tests.support.waiting import wait_until
 
 KEYS = Keys("grass:test:")
@@ -93,9 +93,9 @@ class Node:
         self.backend.apply([*ops, ("XADD", KEYS.changes(self.name), 100, "number", number, "body", encode(change))])
 
     def start(self, component: str, index: int = 0, **ports: int) -> str:
-        template = LaunchTemplate(job_id="j-1", job="j", component=component, replicas=2, grace=0.0, command="true")
+        made = template(job_id="j-1", job="j", name=component, replicas=2, grace=0.0, command="true")
         key = f"j-1/{component}.{index}/1"
-        self.change(DesiredChange(launch={f"j-1/{component}": template}, set={key: DesiredAttempt(1, ports=ports)}))
+        self.change(DesiredChange(launch={f"j-1/{component}": made}, set={key: DesiredAttempt(1, ports=ports)}))
         return key
 
     def take(self) -> None:

@@ -12,17 +12,24 @@ import pytest
 from grass.cli.report_page import Content, page
 from grass.cli.report_svg import CURVE_WIDTH, curve
 from grass.wire.event_views import EventView
+from grass.wire.views import JobDetails
 from tests.support import sample_views
 from tests.support.browser import chromium
+from tests.support.job_views import attempt_view, job_details, task_view
 from tests.support.sample_views import curves, metrics
 
 HOSTILE = "<script>alert(1)</script>\x1b[31m\u202e&\"'"
 
 
-def job(**more: Any) -> dict[str, Any]:
+def job(**more: Any) -> JobDetails:
     view = {"id": "j-1", "name": "j", "state": "FAILED", "user": "ann", "reason": None, "exit_code": 3, "restarts": 1}
     view |= {"submitted": 1e9, "started": 1e9 + 1, "ended": 1e9 + 100, "counts": {"FAILED": 1}, "rerun_of": None}
-    return {**view, "specification": {"components": {"t": {"command": "x", "env": {"TOKEN": "[REDACTED]"}}}}, **more}
+    return job_details(**{**view, "specification": specification("x", TOKEN="[REDACTED]"), **more})
+
+
+def specification(command: str, **env: str) -> dict[str, Any]:
+    part = {"name": "t", "command": command, "env": env}
+    return {"name": "j", "components": {"t": part}, "success": ["t"]}
 
 
 def task(index: int, **more: Any) -> dict[str, Any]:
@@ -41,8 +48,11 @@ def content(count: int = 3, **more: Any) -> Content:
         "nodes": [],
         "usage": sample_views.job_usage(),
         "metrics": metrics(),
+        **more,
     }
-    return Content(**{**given, **more})
+    given["tasks"] = [task_view(**each) for each in given["tasks"]]
+    given["attempts"] = [attempt_view(**each) for each in given["attempts"]]
+    return Content(**given)
 
 
 class Checker(HTMLParser):
@@ -92,7 +102,7 @@ def test_a_report_of_5000_retried_tasks_with_events_curves_and_a_long_specificat
     events = [EventView(id="1-0", time=1e9, kind="task-retried", message="y" * 300, user="ann")] * 1000
     values = [index / 7 for index in range(1000)]
     own = metrics(*({"name": f"m{one}", "steps": list(range(1000)), "values": values} for one in range(40)))
-    long = job(specification={"components": {"t": {"command": "z" * 1_000_000}}})
+    long = job(specification=specification("z" * 1_000_000))
     given = content(0, job=long, tasks=tasks, attempts=attempts, events=events, metrics=own)
     text = page(given, 1e9 + 500)
     assert len(text.encode()) <= 2 << 20
@@ -104,7 +114,7 @@ def test_a_report_of_5000_retried_tasks_with_events_curves_and_a_long_specificat
 def test_a_report_runs_nothing_and_refers_to_nothing_outside() -> None:
     hostile = content(
         0,
-        job=job(name=HOSTILE, user=HOSTILE, reason={"code": "x", "message": HOSTILE, "details": {}}),
+        job=job(name=HOSTILE, user=HOSTILE, reason={"code": "signal", "message": HOSTILE, "details": {}}),
         tasks=[task(0, task=HOSTILE, node=HOSTILE)],
         attempts=[task(0, task=HOSTILE), task(0, task=HOSTILE, attempt=2)],
         events=[EventView(id="1-0", time=1e9, kind=HOSTILE, message=HOSTILE)],

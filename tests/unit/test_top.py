@@ -9,10 +9,11 @@ from grass.cli.sparkline import curve_lines, sparkline
 from grass.cli.top_actions import offered, question
 from grass.cli.top_state import State
 from grass.cli.top_view import everything, overview, page
+from grass.wire.job_views import JobView
 from grass.wire.node_views import NodeView
 from grass.wire.status_views import DiskView
-from grass.wire.views import JobView
 from tests.support import sample_views
+from tests.support.job_views import job_view
 from tests.support.sample_views import curves, metrics, piece
 
 USAGE = {"cpu": 50.0, "memory": 1, "memory_total": 2, "load": 1.5, "disk_free": 1 << 30, "disk_total": 2 << 30}
@@ -20,7 +21,7 @@ USAGE = {"cpu": 50.0, "memory": 1, "memory_total": 2, "load": 1.5, "disk_free": 
 
 def job(number: int, state: object = "RUNNING", name: object = "", **more: object) -> JobView:
     more = {"state": state, "name": name or f"j{number}", "submitted": float(number), "counts": {"RUNNING": 1}, **more}
-    return sample_views.job(f"j{number}-1", **more)
+    return job_view(id=f"j{number}-1", **more)
 
 
 def node(name: str, state: str = "READY", **more: object) -> NodeView:
@@ -41,7 +42,7 @@ def state_of(jobs: int, nodes: int = 1) -> State:
 @pytest.mark.parametrize(("width", "height"), [(80, 24), (200, 60), (40, 10), (10, 5)])
 def test_a_screen_is_filled_exactly_and_never_overflows(width: int, height: int) -> None:
     state = state_of(500, 30)
-    state.jobs["j7-1"] = job(7, name="a-name-that-is-far-too-long-" * 4)
+    state.jobs["j7-1"] = job_view(**job(7, name="a-name-that-is-far-too-long-" * 4))
     lines = overview(state, width, height, "j7-1")
     assert len(lines) == height
     assert all(cells.width(line.text) <= width for line in lines)
@@ -178,7 +179,7 @@ def test_a_user_is_offered_what_the_user_may_do(user: str, role: str, given: dic
 
 
 def test_what_is_asked_names_the_job_and_the_command_and_a_held_job_is_released() -> None:
-    held = job(1, "QUEUED", held="ann")
+    held = job_view(**job(1, "QUEUED", held="ann"))
     [stop, release] = offered(held, "ann", "user")
     assert question(release, held).startswith("Release j1 (y/n)?")
     assert question(stop, held).startswith("Stop j1 (y/n)? `grass job stop j1-1`. ")  # a narrow screen cuts the end

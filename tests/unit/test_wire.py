@@ -21,7 +21,7 @@ from grass.wire.channel_views import Accepted, ExecOutput, ForwardOutput
 from grass.wire.desired import DesiredAttempt, DesiredChange
 from grass.wire.envelope import undecodable
 from grass.wire.hello import Hello, Probe, ProbeCheck
-from grass.wire.job_record import JOB, JOB_RECORD, Outcome, first_record
+from grass.wire.job_record import JOB_RECORD, Outcome, first_record
 from grass.wire.keys import AttemptKey, LaunchKey, TaskKey
 from grass.wire.log_block import LOG_BLOCK, LogBlock
 from grass.wire.membership_api import REFUSAL, Refusal, RefusedRequest
@@ -39,6 +39,7 @@ from grass.wire.node_api import (
 from grass.wire.node_record import NODE_RECORD, DrainRecord, NodeRecord
 from grass.wire.reports import REPORT
 from grass.wire.schedule_record import SCHEDULE_RECORD, ScheduleRecord, ScheduleState
+from grass.wire.specification import SPECIFICATION
 from grass.wire.task_events import Ended, Started, TaskEvents, Waiting
 from grass.wire.task_events import Ready as ReadyEvent
 from grass.wire.task_record import TASK_RECORD, TaskRecord
@@ -80,7 +81,7 @@ HELLO = Hello(
 @pytest.mark.parametrize(
     ("form", "value"),
     [
-        (JOB, JOB_SPEC),
+        (SPECIFICATION, JOB_SPEC),
         (JOB_RECORD, RECORD),
         (
             JOB_RECORD,
@@ -173,7 +174,11 @@ def test_every_message_comes_back_as_it_was_sent(form: codec.Form[Any], value: o
         (TICKET, '{"kind":"dance"}', "kind: Invalid value 'dance'"),
         (TICKET, '{"id":"x"}', "Object missing required field kind"),
         (REPORT, '{"kind":"tasks","events":[{"event":"ready","key":"k"},{"event":"born"}]}', "events[1].event: "),
-        (JOB, codec.encode(JOB_SPEC).replace('"replicas":1', '"replicas":"1"'), "components[...].replicas: Expected"),
+        (
+            SPECIFICATION,
+            codec.encode(JOB_SPEC).replace('"replicas":1', '"replicas":"1"'),
+            "components[...].replicas: Expected",
+        ),
         (TASK_RECORD, '["AWAY"]', "[0]: Invalid enum value 'AWAY'"),
         (node_api.FORWARD.open.asked, '{"key":"j-1/a.0/1","port":65536,"user":"ann"}', "port: Expected int <= 65535"),
         (node_api.EXEC.open.asked, '{"key":"j-1/a.0/1","argv":["x"]}', "missing required field user"),
@@ -258,7 +263,7 @@ def test_the_page_of_messages_is_what_the_types_say() -> None:
 
 
 def test_every_module_of_messages_is_on_the_page_or_is_described_elsewhere() -> None:
-    without_messages = {"__init__", "codec", "tables", "version", "waits"}
+    without_messages = {"__init__", "codec", "specification", "tables", "version", "waits"}
     of_fluentd = {"handshake"}  # lists of its forward protocol, which docs/internals/logs.md names
     modules = {path.stem for path in Path(tables.__file__).parent.glob("*.py")}
     openapi = {"calls", *(module for module in modules if module.endswith("views"))}
