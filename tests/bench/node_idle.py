@@ -18,7 +18,7 @@ import local_cluster  # noqa: E402
 import psutil  # noqa: E402
 from memory import NODE, pss  # noqa: E402
 
-from node.runtime.docker.engine import SOCKET
+from node.runtime.docker.engine import SOCKET  # noqa: E402
 from tests.support.engine import (  # noqa: E402
     IMAGE,
     answers,
