@@ -19,7 +19,7 @@ from grass.api.plain import plain_scalar
 from grass.api.transport import StreamCutError, Transport
 from grass.errors import InputError
 from grass.model.amounts import show_memory
-from grass.wire.views import LOG_PIECE, LogLines, LogPiece
+from grass.wire.log_views import LOG_PIECE, LogLines, LogPiece
 
 _SEARCH = 40.0
 """Seconds that the server may take to find the tail of a long log."""

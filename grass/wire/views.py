@@ -1,6 +1,6 @@
 """The replies of the API, as JSON: one type per reply. The OpenAPI document is generated from them.
 
-Here: what a job runs, plans, logs, schedules, images. Other replies are in the modules ``*_views``. Sent by the
+Here: what a job runs, plans, schedules, images. Other replies are in the modules ``*_views``. Sent by the
 API server.
 
 A view is a record without fields that only the master-agent needs, redacted for its reader. A field that does not
@@ -67,30 +67,6 @@ class KeepAlive(msgspec.Struct, frozen=True):
     """An empty object of a stream, ``{}``: the server is working; or, as the last one, the stream ends."""
 
 
-LogLines = tuple[str, int, str, float, str, bool, int]
-"""Task, attempt, stream, time, text of lines, whether a newline ends the last one, bytes lost before the first."""
-
-
-class LogPiece(msgspec.Struct, frozen=True):
-    """Lines of a log stream, and where to continue after it breaks."""
-
-    job_id: str
-    lines: tuple[LogLines, ...]
-    """Each: task, attempt, stream, time, text of one or more lines, whether a newline ends it, bytes lost before it."""
-    cursor: dict[str, dict[str, int]]
-    """Offsets by task and ``<attempt>/<stream>``. Merge them into those of earlier pieces."""
-    live: bool
-    """Everything that existed when the stream began has been sent."""
-    open: bool
-    """Of the last piece, whether there may be more, so that the client asks again."""
-    before: float | UnsetType = UNSET
-    """Send it back with the cursor."""
-    pause: float | UnsetType = UNSET
-    """Seconds after which to ask again, if too many follow already."""
-    late: bool | UnsetType = UNSET
-    """Only in the last piece, and only true: some output has not reached the log collector, and may come later."""
-
-
 class RunView(msgspec.Struct, frozen=True):
     """One job that a schedule started."""
 
@@ -127,6 +103,5 @@ class SchedulesView(msgspec.Struct, frozen=True):
 
 JOB_DETAILS: Form[JobDetails] = Form(JobDetails)
 PLAN: Form[PlanView] = Form(PlanView)
-LOG_PIECE: Form[LogPiece] = Form(LogPiece)
 SCHEDULE: Form[ScheduleView] = Form(ScheduleView)
 SCHEDULES: Form[SchedulesView] = Form(SchedulesView)

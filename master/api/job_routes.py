@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from grass.wire import calls, channel_views, job_views, views
+from grass.wire import calls, channel_views, job_views, log_views, views
 from grass.wire.waits import LONGEST_STREAM, LONGEST_WAIT
 from master.api.route import READ, WRITE, Parameter, Route
 
@@ -105,7 +105,7 @@ JOB_ROUTES: tuple[Route, ...] = (
         "POST /v1/jobs/{job}/logs",
         READ,
         "Stream what the tasks of a job printed",
-        views.LogPiece,
+        log_views.LogPiece,
         calls.LogQuery,
         stream=True,
     ),

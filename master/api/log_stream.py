@@ -16,7 +16,8 @@ from grass.errors import NotFoundError
 from grass.wire import calls
 from grass.wire.job_record import JobRecord
 from grass.wire.keys import TaskKey
-from grass.wire.views import KeepAlive, LogPiece
+from grass.wire.log_views import LogPiece
+from grass.wire.views import KeepAlive
 from master.api.call import HEARTBEAT, Call, Pieces
 from master.api.feed import PAUSE
 from master.api.log_lines import LogLine
