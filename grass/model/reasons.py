@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import Any, TypedDict
 
 
 class ReasonCode(str, Enum):
@@ -69,13 +69,58 @@ class ReasonCode(str, Enum):
     NODE_STOPPED = "node-stopped"  # ended with its node's shepherd or container engine, or before a shutdown
 
 
+class Details(TypedDict, total=False):
+    """What scripts, `why` and the dashboard read beside the message. Each code has a few of them."""
+
+    # which job, run, task or node
+    job: str
+    jobs: list[str]
+    tasks: int
+    state: str
+    task: str
+    component: str
+    condition: str
+    node: str
+    run: str | None
+    # what the planner found; ``nodes`` are ``feasibility.NodeGroup``, ``fits`` are resources
+    nodes: list[dict[str, object]]
+    able: int
+    fitting: int
+    count: int
+    capacity: int
+    fits: dict[str, object]
+    starts_with: str
+    starts_in: float
+    parallel_level: int | None
+    resource: str
+    needs: int
+    largest: int
+    quota: int
+    used: int
+    # how an attempt ended, and when the next one starts
+    code: int
+    signal: int
+    seconds: float
+    cause: Reason | None
+    failures: int
+    # a node that accepts no tasks; ``checks`` are those of its probe
+    protocol: int
+    version: str | None
+    master_protocol: int
+    master: str | None
+    folder: str
+    package: str
+    pid: int
+    checks: list[dict[str, object]]
+
+
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why something does not run. ``message``: a sentence for people."""
+    """Why something does not run. ``message``: a sentence for people; nothing depends on it."""
 
     code: ReasonCode
     message: str
-    details: dict[str, Any] = field(default_factory=dict, compare=False)  # Any: JSON that depends on the code
+    details: Details = field(default_factory=Details, compare=False)
 
     def __str__(self) -> str:
         return self.message

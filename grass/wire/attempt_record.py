@@ -41,8 +41,7 @@ def attempt_of(task: TaskRecord) -> AttemptRecord:
     """Return the newest attempt of a task. While the task waits for its restart, the reason is that of the end."""
     reason = task.reason
     if reason is not None and reason.code is ReasonCode.BACKOFF:
-        cause = reason.details.get("cause")
-        reason = None if cause is None else Reason.from_wire(cause)
+        reason = reason.details.get("cause")
     return AttemptRecord(
         task.attempt,
         task.node,

@@ -6,9 +6,11 @@ Hash ``operations:<job id>``: operation id → record. Of the ended operations, 
 from __future__ import annotations
 
 from enum import Enum
+from typing import NamedTuple
 
 import msgspec
 
+from grass.model.reasons import ReasonCode
 from grass.wire.codec import Form
 from grass.wire.moment import Moment
 
@@ -48,6 +50,14 @@ class Outcome(str, Enum):
     TIMED_OUT = "TIMED_OUT"
     CANCELLED = "CANCELLED"
     REJECTED = "REJECTED"
+
+
+class Cause(NamedTuple):
+    """Why Grass places tasks again. Tasks with the same cause share one operation."""
+
+    code: ReasonCode
+    by: str
+    """The node that is lost or drained, or the id of the job that they are preempted for."""
 
 
 class OperationRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -97,6 +107,8 @@ class OperationRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     delta: int | None = None
     named: tuple[str, ...] = ()
     """Tasks to remove, or to replace."""
+    cause: Cause | None = None
+    """Set if Grass filed it for lost, drained or preempted tasks."""
 
     @property
     def unfinished(self) -> bool:

@@ -38,8 +38,8 @@ def reason(step: Step, run: JobRun) -> Reason | None:
         other = find(step, run, after)
         aim = "succeeds" if after.state is AfterState.SUCCEEDED else "ends"
         now = "no such job exists yet" if other is None else f"that job is {other.state.value}"
-        details = {"job": after.job, "state": after.state.value}
-        return Reason(ReasonCode.AFTER, f"waits until job {after.job} {aim}; {now}", details)
+        message = f"waits until job {after.job} {aim}; {now}"
+        return Reason(ReasonCode.AFTER, message, {"job": after.job, "state": after.state.value})
     return None
 
 
@@ -74,8 +74,7 @@ def note_met(step: Step, run: JobRun) -> Reason | None:
         if after.state is AfterState.SUCCEEDED and other.state is not JobState.SUCCEEDED:
             how = f"{other.state.value} and deleted" if other.delete else other.state.value
             message = f"cannot start: it waited until job {after.job} succeeds, but that job is {how}"
-            details = {"job": other.id, "state": other.state.value}
-            return Reason(ReasonCode.AFTER_FAILED, message, details)
+            return Reason(ReasonCode.AFTER_FAILED, message, {"job": other.id, "state": other.state.value})
         run.met |= {position}
         run.awaited = {**run.awaited, other.name: other.id}
         step.cluster.followers.get(after.job, set()).discard(run.id)

@@ -129,7 +129,8 @@ def _begin(step: Step, node: NodeRun, how: Drain) -> None:
 
 def _lose(step: Step, node: NodeRun) -> None:
     """Treat the node's tasks as lost, without waiting for the node to come back."""
-    tasks.lose(step, node, Reason(ReasonCode.NODE_LOST, f"node {node.name} was removed from the cluster"))
+    message = f"node {node.name} was removed from the cluster"
+    tasks.lose(step, node, Reason(ReasonCode.NODE_LOST, message, {"node": node.name}))
     tasks.give_up(step, node)
     step.changes.plan = True
 

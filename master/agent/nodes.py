@@ -12,7 +12,7 @@ from grass.model.daemons import NODE_DAEMONS
 from grass.model.event_kind import EventKind
 from grass.model.exhaustive import assert_never
 from grass.model.lifecycle import NodeState, check_node
-from grass.model.reasons import Reason, ReasonCode
+from grass.model.reasons import Details, Reason, ReasonCode
 from grass.model.resources import DEVICE
 from grass.wire import codec, version
 from grass.wire.daemon_end import DaemonEnd, sentence
@@ -218,7 +218,8 @@ def check_silence(step: Step) -> None:
             message = f"silent for {silence:.0f} s; its tasks go on, and are replaced after {limits.lost_after:g} s"
             move(step, node, NodeState.SILENT, Reason(ReasonCode.NODE_LOST, message))
         elif node.state is NodeState.SILENT and silence > limits.lost_after:
-            reason = Reason(ReasonCode.NODE_LOST, f"node {node.name} was silent for {silence:.0f} s")
+            message = f"node {node.name} was silent for {silence:.0f} s"
+            reason = Reason(ReasonCode.NODE_LOST, message, {"node": node.name})
             move(step, node, NodeState.LOST, reason)
             tasks.lose(step, node, reason)
 
@@ -240,7 +241,7 @@ def _foreign(step: Step, node: NodeRun, protocol: int) -> Reason | None:
     message = version.mismatch(f"node {node.name}", protocol, node.version, own)
     if message is None:
         return None
-    details = {"protocol": protocol, "version": node.version, "master_protocol": version.PROTOCOL, "master": own}
+    details = Details(protocol=protocol, version=node.version, master_protocol=version.PROTOCOL, master=own)
     return Reason(ReasonCode.PROTOCOL, message, details)
 
 

@@ -7,12 +7,10 @@ hold them up. Called where tasks are lost or preempted, and by ``operations`` to
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from grass.model.lifecycle import JobState
 from grass.model.reasons import Reason
 from grass.wire.keys import TaskKey
-from grass.wire.operation_record import GRASS, OperationKind, OperationRecord, OperationState, Outcome
+from grass.wire.operation_record import GRASS, Cause, OperationKind, OperationRecord, OperationState, Outcome
 from master.agent import operation_log
 from master.agent.component_run import ComponentRun
 from master.agent.state import JobRun
@@ -66,7 +64,8 @@ def _note(
     if task is None or task.released:
         return
     name = f"{spec.name}.{index}"
-    known = _same(run, kind, spec.name, reason)
+    cause = Cause(reason.code, reason.details.get("node") or reason.details.get("job", ""))
+    known = _same(run, spec.name, cause)
     if known is not None:
         added = tuple(dict.fromkeys((*known.added, name)))
         operation_log.change(step, run, known, added=added)
@@ -85,17 +84,18 @@ def _note(
             filed=step.wall,
             added=(name,),
             message="its tasks start again on other nodes",
+            cause=cause,
         ),
         seconds=REPAIR_SECONDS,
     )
 
 
-def _same(run: JobRun, kind: OperationKind, component: str, reason: Reason) -> OperationRecord | None:
+def _same(run: JobRun, component: str, cause: Cause) -> OperationRecord | None:
     """Return the operation that records this very event already, for another task."""
-    found: Iterable[OperationRecord] = operation_log.unfinished(run)
-    return next(
-        (each for each in found if (each.kind, each.component, each.reason) == (kind, component, reason.message)), None
-    )
+    for each in operation_log.unfinished(run):
+        if (each.component, each.cause) == (component, cause):
+            return each
+    return None
 
 
 def _back(component: ComponentRun, index: int) -> bool:

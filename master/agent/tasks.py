@@ -281,9 +281,8 @@ def _requeue(step: Step, run: JobRun, component: ComponentRun, index: int, task:
         return
     component.backoff += 1
     why = task.reason.message if task.reason else f"ended with exit code {task.exit_code}"
-    details = {"seconds": wait, "cause": task.reason.to_wire() if task.reason else None}
     text = f"{why}; restarts in {wait:g} s (restart {task.restarts})"
-    task.reason = Reason(ReasonCode.BACKOFF, text, details)
+    task.reason = Reason(ReasonCode.BACKOFF, text, {"seconds": wait, "cause": task.reason})
     if task.restarts <= RESTARTS_TOLD or task.restarts & (task.restarts - 1) == 0:
         _tell(step, run, component, index, EventKind.TASK_RESTARTS, text)
     task.not_before = step.later(wait)

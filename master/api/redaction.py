@@ -106,7 +106,7 @@ class Redaction:
                 assert_never(reason.code)
 
     def _redacted(self, reason: Reason, code: _Naming) -> Reason:
-        details = dict(reason.details)
+        details = reason.details.copy()
         named = [*details.pop("jobs", ()), *([details.pop("job")] if "job" in details else [])]
         seen = [job_id for job_id in named if self._sees(job_id)]
         if len(seen) == len(named):

@@ -74,13 +74,13 @@ def on_silent_nodes(
 
 def why_view(record: JobRecord, job: Job, tasks: Iterable[tuple[TaskView, int]]) -> WhyView:
     """Group the tasks by component, state and reason. ``tasks``: each with the number of tasks like it."""
-    first: dict[tuple[str, str, str], TaskView] = {}
-    counts: Counter[tuple[str, str, str]] = Counter()
+    first: dict[tuple[str, TaskState, Reason | None], TaskView] = {}
+    counts: Counter[tuple[str, TaskState, Reason | None]] = Counter()
     for task, count in tasks:
         reason = task.reason
         if task.state in _PROGRESS and not (reason and reason.code in _DELAYS):
             continue
-        key = (task.component, task.state.value, f"{reason.code.value} {reason.message}" if reason else "")
+        key = (task.component, task.state, reason)
         first.setdefault(key, task)
         counts[key] += count
     order = list(job.components)

@@ -6,19 +6,14 @@ nodes come from ``grass.model.feasibility``.
 
 from __future__ import annotations
 
-from typing import Any
-
 from grass.model import feasibility
 from grass.model.amounts import BUILT_IN, show_amount
 from grass.model.exhaustive import assert_never
-from grass.model.reasons import Reason, ReasonCode
+from grass.model.reasons import Details, Reason, ReasonCode
 from master.planning.model import Demand, QueuedJob, Shape, View, Waiting
 from master.planning.quotas import limited_amounts
 from master.planning.round import Left, Round
 from master.planning.survey import Survey, reduced
-
-Details = dict[str, Any]  # Any: JSON whose keys depend on the reason's code
-"""Entries of ``Reason.details``."""
 
 
 class Explainer:
@@ -154,8 +149,8 @@ class Explainer:
             need, largest = shape.resources.amount(name), int(table.total[survey.matching, table.columns[name]].max())
             if need > largest:
                 kind = "node" if survey.matching.all() else "matching node"
-                more = {"resource": name, "needs": need, "largest": largest}
                 message = feasibility.too_large(name, need, largest, kind) + suffix
+                more = Details(resource=name, needs=need, largest=largest)
                 return Reason(ReasonCode.TOO_LARGE, message, details | more)
         return Reason(ReasonCode.TOO_LARGE, feasibility.NO_SINGLE_NODE + suffix, details | _nodes(survey))
 
@@ -211,7 +206,7 @@ class Explainer:
                 else:
                     uses = show_amount(name, used[name])
                     message = f"waits for quota: {job.user} may use {most}, uses {uses}, and this needs {needs}"
-                details = {"resource": name, "quota": quota[name], "used": used[name], "needs": need * count}
+                details = Details(resource=name, quota=quota[name], used=used[name], needs=need * count)
                 return Reason(ReasonCode.QUOTA, message, details)
         message = f"waits for quota: the rest of {job.user}'s quota is reserved for an earlier job of {job.user}"
         return Reason(ReasonCode.QUOTA, message)

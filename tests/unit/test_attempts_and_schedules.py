@@ -7,10 +7,14 @@ import pytest
 from grass.errors import ManifestError
 from grass.manifest.schedule import parse_schedule
 from grass.model.job import Component, Job, Restart, RestartOn
+from grass.model.lifecycle import TaskState
+from grass.model.reasons import Reason, ReasonCode
 from grass.model.resources import Resources
-from grass.wire.attempt_record import ATTEMPTS_KEPT, LEAST_KEPT, AttemptRecord, expired_attempt, field_of
+from grass.wire import codec
+from grass.wire.attempt_record import ATTEMPTS_KEPT, LEAST_KEPT, AttemptRecord, attempt_of, expired_attempt, field_of
 from grass.wire.daemon_end import DaemonEnd, DaemonEnds
 from grass.wire.job_file import JobFile
+from grass.wire.task_record import TaskRecord
 from grass.wire.tickets import StartSchedule
 from master.agent.nodes import MOST_ENDS
 from master.agent.step import Limits
@@ -53,6 +57,23 @@ def test_an_earlier_attempt_keeps_its_own_reason_and_a_first_attempt_costs_nothi
     assert first.node == "n1"
     assert first.assigned is not None and first.started is not None and first.ended is not None
     assert second.assigned is not None and second.assigned > first.assigned  # each attempt has its own times
+
+
+@pytest.mark.parametrize(
+    ("details", "kept"),
+    [
+        ('{"seconds":1,"cause":{"code":"signal","message":"ended by signal SIGKILL","details":{"signal":9}}}', 9),
+        ('{"seconds":1.5,"cause":null}', None),
+        ('{"seconds":1.5,"of_another_version":[]}', None),
+        ("{}", None),
+    ],
+)
+def test_the_cause_of_a_wait_is_read_as_versions_before_stored_it(details: str, kept: int | None) -> None:
+    waits = codec.Form[Reason](Reason).decode(f'{{"code":"backoff","message":"waits","details":{details}}}')
+    reason = attempt_of(TaskRecord(TaskState.PENDING, reason=waits)).reason
+    assert reason == (None if kept is None else Reason(ReasonCode.SIGNAL, "ended by signal SIGKILL"))
+    assert reason is None or reason.details == {"signal": kept}
+    assert codec.encode(waits.details.get("cause")) == (details[21:-1] if kept else "null")
 
 
 def test_every_attempt_is_kept_and_none_of_a_job_that_is_gone() -> None:
