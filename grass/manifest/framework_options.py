@@ -6,30 +6,20 @@ The renderers in ``grass.frameworks`` give them their meaning. Used by ``elastic
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from enum import Enum
 from types import MappingProxyType
 from typing import Any
 
 from grass.manifest import containers, values
 from grass.manifest.document import join
 from grass.manifest.fields import Fields, Problems
+from grass.manifest.placement import one_word
 from grass.manifest.values import Wrong
 from grass.model.framework import MARS_PORT, MARS_ROLES, TF_PORT, FrameworkName, Option
 from grass.model.job import Component, Job
 
 Parser = Callable[[Any], Option]
+_ROLES = tuple(dict.fromkeys(MARS_ROLES.values()))
 MAX_WORDS = 64
-
-
-class _Role(str, Enum):
-    SUPERVISOR = "supervisor"
-    WORKER = "worker"
-    SCHEDULER = "scheduler"
-    WEB = "web"
-
-
-def _role(value: Any) -> str:
-    return values.one_of(_Role)(value).value
 
 
 def _words(parse: Callable[[Any], str]) -> Parser:
@@ -52,7 +42,7 @@ def _size(value: Any) -> int:
 _SLOTS: Mapping[str, Parser] = {"slots": values.whole(1, 100_000)}
 _HOSTS: Mapping[str, Parser] = {"workers": values.component_name}
 _MARS: Mapping[str, Parser] = {
-    "role": _role,
+    "role": one_word(_ROLES),
     "version": values.scalar_text,
     "supervisors": _words(values.component_name),
     "spillDirs": _words(containers.inside_path),
@@ -107,8 +97,6 @@ def check(job: Job, component: Component, path: str, problems: Problems, unknown
     if component.framework.name is not FrameworkName.MARS:
         return
     if str(options.get("role", component.name)).lower() not in MARS_ROLES:
-        problems.add(
-            where, f"set `role` to {', '.join(role.value for role in _Role)}, or give the component one of these names"
-        )
+        problems.add(where, f"set `role` to {', '.join(_ROLES)}, or give the component one of these names")
     if MARS_PORT not in component.ports:
         problems.add(join(path, "ports"), f"framework mars needs a port named `{MARS_PORT}`")

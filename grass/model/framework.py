@@ -67,11 +67,11 @@ MARS_PORT, MARS_WEB = "mars", "web"
 """Names of the ports of Mars: the one of its members, and that of its page."""
 MARS_ROLES: Mapping[str, str] = MappingProxyType(
     {
-        "webservice": "web",
-        "web": "web",
-        "scheduler": "scheduler",
         "supervisor": "supervisor",
         "worker": "worker",
+        "scheduler": "scheduler",
+        "web": "web",
+        "webservice": "web",
     }
 )
 """What a component of Mars may be called, or its option ``role``, in lower case → its role."""

@@ -75,7 +75,7 @@ def _missing(component: Component, sources: ProgramSources) -> str:
 def _is_process(component: Component, nodes: Callable[[], Sequence[NodeRecord]]) -> bool:
     """Return whether its tasks run as processes: without an image, or on nodes without a container engine."""
     if not runtime_of(component).contained:
-        return True
+        return True  # whatever the nodes offer
     return not runtime_of(component, [name for node in nodes() for name in node.runtimes]).contained
 
 
