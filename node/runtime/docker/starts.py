@@ -185,7 +185,7 @@ class Starts:
             self._say_waiting(attempt, f"{error}; trying again", ReasonCode.RUNTIME)
             raise LaterError from error
         except CannotStartError as error:
-            raise InputError(str(error).removeprefix("cannot start: ")) from error
+            raise InputError(str(error)) from error
         except OSError as error:
             if error.errno in NO_ANSWER:
                 self._wait_for_share(attempt, error)

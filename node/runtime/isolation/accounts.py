@@ -60,7 +60,7 @@ class Accounts:
 
     def _made(self, user: str) -> Account:
         if not user or set(user) & set(" :,\n"):
-            raise CannotStartError(NOT_EXECUTABLE, f"cannot start: {user!r} cannot have an account on this node")
+            raise CannotStartError(NOT_EXECUTABLE, f"{user!r} cannot have an account on this node")
         uid = self._free()
         account = Account(account_name(uid), uid)
         command = ["useradd", "--system", "--uid", str(uid), "--gid", str(self._group), "--no-create-home"]
@@ -69,7 +69,7 @@ class Accounts:
         with privilege.raised():
             done = _run(command)
         if done:
-            raise CannotStartError(NOT_EXECUTABLE, f"cannot start: no account can be made for {user}: {done}")
+            raise CannotStartError(NOT_EXECUTABLE, f"no account can be made for {user}: {done}")
         return account
 
     def _free(self) -> int:
@@ -78,7 +78,7 @@ class Accounts:
         for uid in range(self._uids.first, self._uids.last + 1):
             if uid not in taken and not _exists(uid):
                 return uid
-        message = f"cannot start: no user id in {self._uids} is free on this node; see `uids` in the settings"
+        message = f"no user id in {self._uids} is free on this node; see `uids` in the settings"
         raise CannotStartError(NOT_EXECUTABLE, message)
 
 

@@ -120,7 +120,7 @@ class IsolationService:
         key = asked.key
         try:
             if key in self._attempts or self._ended_scratch(key) is None:
-                raise CannotStartError(NOT_EXECUTABLE, f"cannot start: {key!r} is not an attempt of a container")
+                raise CannotStartError(NOT_EXECUTABLE, f"{key!r} is not an attempt of a container")
             return Account(self._tasks.give(key, asked.user))
         except CannotStartError as error:
             return Failed(error.code, str(error))

@@ -102,7 +102,10 @@ class IsolatedTasks:
         key = attempt.key
         if not launch.argv:
             raise CannotStartError(127, "cannot start: the command is empty")
-        account = self._accounts.of(launch.user)
+        try:
+            account = self._accounts.of(launch.user)
+        except CannotStartError as error:
+            raise CannotStartError(error.code, f"cannot start: {error}") from error
         job_id = job_of(key)
         if not is_job_id(job_id):
             raise CannotStartError(NOT_EXECUTABLE, f"cannot start: {job_id!r} is not the id of a job")
