@@ -29,10 +29,10 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    from grass.api.client import Client
     from grass.api.client_views import LogLine
     from grass.api.executor import Executor
     from grass.api.job import Job
-    from grass.api.typed_client import Client
     from grass.own_figures import report
     from grass.peer_file import Peer, peers
     from grass.wire.event_views import EventView
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "AttemptView": "grass.wire.job_views",
-    "Client": "grass.api.typed_client",
+    "Client": "grass.api.client",
     "EventView": "grass.wire.event_views",
     "Executor": "grass.api.executor",
     "Job": "grass.api.job",

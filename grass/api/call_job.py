@@ -12,7 +12,7 @@ from grass.errors import TaskDiedError
 from grass.model.lifecycle import JobState
 
 if TYPE_CHECKING:
-    from grass.api.client import ApiClient
+    from grass.api.client import Client
     from grass.wire.job_views import JobView, TaskView
 
 COMPONENT = "main"
@@ -24,7 +24,7 @@ class CallJob:
 
     def __init__(
         self,
-        client: ApiClient,
+        client: Client,
         job_id: str,
         tasks: Sequence[PackedTask],
         futures: Mapping[int, Future[Any]],

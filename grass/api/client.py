@@ -1,7 +1,7 @@
-"""The calls of a cluster's API. They return the views of ``grass.wire``: frozen structs.
+"""``grass.Client``: the calls of a cluster's API. They return the views of ``grass.wire``: frozen structs.
 
-Used by the CLI and the dashboard, which pass them on as JSON, and by ``typed_client``, which is ``grass.Client``. It
-sends requests and repeats them; it decides nothing.
+Used by the CLI, the dashboard, ``Executor``, ``Job`` and programs of users. It sends requests and repeats them; it
+decides nothing.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from grass.wire.codec import Form, builtins
 
 if TYPE_CHECKING:
     from grass.api.client_views import LogLine
+    from grass.api.job import Job
     from grass.wire.job_views import AttemptView, JobFileView, JobsView, JobView, StartedView, TaskView, WhyView
     from grass.wire.views import JobDetails, PlanView, ScheduleView
 
@@ -43,7 +44,7 @@ T = TypeVar("T")
 if TYPE_CHECKING:
     from grass.wire.status_views import StatusView
 
-__all__ = ["ApiClient", "Document", "View"]
+__all__ = ["Client", "Document"]
 
 Document = Mapping[str, Any] | str | Path  # Any: of users; the readers of grass.manifest check it
 """A manifest: its content, or the path of its file."""
@@ -52,23 +53,30 @@ _PAGE = 500
 """Jobs that one request asks for."""
 
 
-class ApiClient(OperationCalls, ScheduleCalls, EventCalls, NodeCalls, UserCalls, FigureCalls, FileCalls, TaskCalls):
+class Client(OperationCalls, ScheduleCalls, EventCalls, NodeCalls, UserCalls, FigureCalls, FileCalls, TaskCalls):
     """A cluster, as the user whose keys are in its ``client/`` folder.
 
     ``cluster``: its name (default: ``GRASS_CLUSTER``, what `grass use` chose, the only one). ``home``: default
-    ``GRASS_HOME``. Methods raise the errors of ``grass.errors``; UnreachableError after ``timeout`` seconds without an
-    answer. ``transport``: carries the requests.
+    ``GRASS_HOME``. Raises NotFoundError: there is no such cluster.
+
+    Methods return views: frozen structs, whose fields are explained in their classes, ``grass.JobView`` and others.
+    Times are seconds since the epoch, amounts of memory are bytes. A name of a job means its latest run, an id one run.
+    Methods raise the errors of ``grass.errors``; all of them UnreachableError after ``timeout`` seconds without an
+    answer, and NotAllowedError for what this user may not do. It may be used in a ``with``.
+
+    ``wall``: the clock. ``transport``: carries the requests.
     """
 
     def __init__(
         self,
         cluster: str | None = None,
         *,
-        home: Path | None = None,
+        home: str | Path | None = None,
         wall: Callable[[], float] = clock.wall,
         timeout: float = TIMEOUT,
         transport: type[Transport] = Transport,
     ) -> None:
+        home = None if home is None else Path(home)
         name = cluster or environment.current_cluster(home)
         folder = environment.cluster_home(name, home)
         if not folder.is_dir():
@@ -79,7 +87,7 @@ class ApiClient(OperationCalls, ScheduleCalls, EventCalls, NodeCalls, UserCalls,
         """Whether the cluster's tasks run on this machine, with its files and programs."""
         self._transport = transport(load_client(folder / "client"), wall=wall, timeout=timeout)
 
-    def __enter__(self) -> ApiClient:
+    def __enter__(self) -> Client:
         return self
 
     def __exit__(
@@ -130,6 +138,19 @@ class ApiClient(OperationCalls, ScheduleCalls, EventCalls, NodeCalls, UserCalls,
         }
         with after_ctrl_c(SubmissionInterrupted(new_id)):
             return self._submit("/v1/jobs", body, source, STARTED)
+
+    def submit(
+        self,
+        job: Document,
+        *,
+        strict: bool = False,
+        cwd: str | Path | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> Job:
+        """Start a job as ``start`` does, and return it as an object. Raises ManifestError, ConflictError."""
+        from grass.api.job import Job
+
+        return Job(self, self.start(job, strict=strict, cwd=cwd, env=env).id)
 
     def check_programs(self, document: Mapping[str, object], folder: str | Path, source: str) -> None:
         """Look at the programs of a job if its tasks run on this machine. Raises ManifestError."""

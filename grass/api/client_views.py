@@ -1,6 +1,6 @@
 """Views of ``grass.Client`` that are not a reply of the API: the client makes them of several.
 
-Used by ``grass``, ``job`` and ``typed_client``.
+Used by ``grass``, ``job`` and ``client``.
 """
 
 from __future__ import annotations

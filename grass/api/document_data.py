@@ -1,4 +1,4 @@
-"""Puts into a document what only this machine knows, before it is sent. Used by ``ApiClient`` and `grass apply`."""
+"""Puts into a document what only this machine knows, before it is sent. Used by ``Client`` and `grass apply`."""
 
 from __future__ import annotations
 

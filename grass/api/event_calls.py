@@ -1,4 +1,4 @@
-"""Calls that follow what happens: events, logs of the daemons, changes. A part of ``ApiClient``."""
+"""Calls that follow what happens: events, logs of the daemons, changes. A part of ``Client``."""
 
 from __future__ import annotations
 

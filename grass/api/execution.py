@@ -1,4 +1,4 @@
-"""The client's side of a command beside a running task. Made by ``ApiClient.execute``; safe for several threads."""
+"""The client's side of a command beside a running task. Made by ``Client.execute``; safe for several threads."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from grass.errors import ConflictError, GrassError, InputError, NotFoundError, S
 from grass.model.lifecycle import NodeState
 
 if TYPE_CHECKING:
-    from grass.api.typed_client import Client
+    from grass.api.client import Client
 
 T = TypeVar("T")
 _GATHER = 0.02
@@ -65,10 +65,10 @@ class Executor(StandardExecutor):
         if max_workers is not None and max_workers < 1:
             raise InputError(f"max_workers must be at least 1, got {max_workers}")
         if client is None:
-            from grass.api.typed_client import Client
+            from grass.api.client import Client
 
             client = Client()
-        self._client = client.data
+        self._client = client
         self._cpu = cpu
         amounts = {"cpu": cpu, "memory": memory, "gpu": gpu}
         self._component = {

@@ -1,4 +1,4 @@
-"""Calls for usage, histories, own figures and shares. A part of ``ApiClient``."""
+"""Calls for usage, histories, own figures and shares. A part of ``Client``."""
 
 from __future__ import annotations
 

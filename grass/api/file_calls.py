@@ -1,4 +1,4 @@
-"""Files and images of the share, by rsync from this machine. A part of ``ApiClient``."""
+"""Files and images of the share, by rsync from this machine. A part of ``Client``."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The client's side of a forward: a port of this machine leads to a port of a task, through the encrypted API.
 
-Made by ``ApiClient.forward``. One thread fetches what the task sends; each local connection has one thread per
+Made by ``Client.forward``. One thread fetches what the task sends; each local connection has one thread per
 direction.
 """
 

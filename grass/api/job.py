@@ -1,6 +1,6 @@
 """``grass.Job``: one run of a job as an object, with typed views. ``Client.submit`` returns one.
 
-Used by ``grass`` and ``typed_client``.
+Used by ``grass`` and ``client``.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from grass.wire.job_record import ComponentRecord
 from grass.wire.job_views import JobView, TaskView
 
 if TYPE_CHECKING:
+    from grass.api.client import Client
     from grass.api.client_views import LogLine
-    from grass.api.typed_client import Client
 
 
 class Job:

@@ -1,4 +1,4 @@
-"""Reading the log of a job, over as many connections as needed. Used by ``ApiClient``, the CLI and the dashboard.
+"""Reading the log of a job, over as many connections as needed. Used by ``Client``, the CLI and the dashboard.
 
 Each connection resumes at the position in each attempt's output where the last one stopped.
 """

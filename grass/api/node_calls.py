@@ -1,4 +1,4 @@
-"""Calls about nodes and join tokens. A part of ``ApiClient``."""
+"""Calls about nodes and join tokens. A part of ``Client``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls that change a job after its submission: rerun, hold, and operations such as scale. A part of ``ApiClient``."""
+"""Calls that change a job after its submission: rerun, hold, and operations such as scale. A part of ``Client``."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Looks at the programs that a job's commands name, where the tasks run on this machine, before the job is sent.
 
-The kernel says no more than "not found" of a script with the line ends of Windows. Used by ``ApiClient`` and
+The kernel says no more than "not found" of a script with the line ends of Windows. Used by ``Client`` and
 `grass apply`.
 """
 

@@ -1,4 +1,4 @@
-"""Requests to the API by path. What the parts of ``ApiClient`` share.
+"""Requests to the API by path. What the parts of ``Client`` share.
 
 Names that cannot be part of a path are refused here, before anything is sent.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import TypeVar
 from urllib.parse import quote, unquote
 
 from grass.api.transport import Transport, View, with_query
@@ -15,27 +15,25 @@ from grass.errors import ChangeInterrupted, InputError, NotFoundError
 from grass.wire.codec import Form
 
 T = TypeVar("T")
-PLAIN: Form[Any] = Form(dict[str, Any])
-"""An answer whose type this client does not know yet."""
 
 
 class Requests:
-    """The base class of the parts of ``ApiClient``.
+    """The base class of the parts of ``Client``.
 
-    ``_transport`` carries the requests. ``ApiClient`` makes it.
+    ``_transport`` carries the requests. ``Client`` makes it.
     """
 
     _transport: Transport
 
-    def _get(self, path: str, form: Form[T] = PLAIN, **query: str | bool | float | None) -> T:
+    def _get(self, path: str, form: Form[T], **query: str | bool | float | None) -> T:
         return form.convert(self._transport.call("GET", with_query(path, query)))
 
-    def _post(self, path: str, body: View, form: Form[T] = PLAIN, *, interrupted: ChangeInterrupted | None = None) -> T:
+    def _post(self, path: str, body: View, form: Form[T], *, interrupted: ChangeInterrupted | None = None) -> T:
         """``interrupted``: raised after Ctrl-C if the change may still be made. Default: says which change of what."""
         with after_ctrl_c(interrupted or _interrupted(path)):
             return form.convert(self._transport.call("POST", path, body))
 
-    def _delete(self, path: str, form: Form[T] = PLAIN) -> T:
+    def _delete(self, path: str, form: Form[T]) -> T:
         with after_ctrl_c(_interrupted(f"{path}/delete")):
             return form.convert(self._transport.call("DELETE", path))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from grass.api.client import ApiClient
+    from grass.api.client import Client
     from grass.wire.event_views import EventView
     from grass.wire.job_views import JobView
 
@@ -17,7 +17,7 @@ _CLOCKS_DIFFER = 60.0
 """Seconds by which the clock of redis, which numbers the events, may be behind that of the master."""
 
 
-def events_of_run(client: ApiClient, job: JobView, limit: int) -> list[EventView]:
+def events_of_run(client: Client, job: JobView, limit: int) -> list[EventView]:
     """Return the newest ``limit`` events of a run, oldest first, from its submission to its end."""
     name, begin, end = job.name, job.submitted, job.ended
     if end is None:

@@ -1,4 +1,4 @@
-"""Calls about schedules that exist. A part of ``ApiClient``, which starts them."""
+"""Calls about schedules that exist. A part of ``Client``, which starts them."""
 
 from __future__ import annotations
 

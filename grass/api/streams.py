@@ -1,4 +1,4 @@
-"""Streams that survive a broken connection: events, and waiting for a job. Used by ``ApiClient``.
+"""Streams that survive a broken connection: events, and waiting for a job. Used by ``Client``.
 
 Each resumes where the last connection stopped: events by their id."""
 

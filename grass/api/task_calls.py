@@ -1,4 +1,4 @@
-"""Calls to a running task: a command beside it, and a port of it. A part of ``ApiClient``."""
+"""Calls to a running task: a command beside it, and a port of it. A part of ``Client``."""
 
 from __future__ import annotations
 

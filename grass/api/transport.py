@@ -1,4 +1,4 @@
-"""Sealed HTTP transport: one request and its reply, or its stream of replies. Used by ``ApiClient``.
+"""Sealed HTTP transport: one request and its reply, or its stream of replies. Used by ``Client``.
 
 It retries, because the cluster may be restarting; all requests can be repeated without harm. Every attempt is sealed
 again, because a request id is valid for one request. Safe for several threads: each exchange has its own connection.

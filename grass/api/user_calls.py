@@ -1,4 +1,4 @@
-"""Calls about users, for administrators. A part of ``ApiClient``."""
+"""Calls about users, for administrators. A part of ``Client``."""
 
 from __future__ import annotations
 

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
-from grass.cli.view import View
 from grass.model.amounts import show_quantity, show_span
 from grass.model.lifecycle import JobState, TaskState
 
@@ -80,5 +79,5 @@ def _amount(resources: ResourcesView, name: str) -> int:
     return own[name] if name in own else resources.custom.get(name, 0)
 
 
-def show_reason(reason: Reason | View | None) -> str:
-    return "" if reason is None else str(reason["message"]) if isinstance(reason, Mapping) else reason.message
+def show_reason(reason: Reason | None) -> str:
+    return "" if reason is None else reason.message

@@ -21,7 +21,7 @@ from grass.cli.output import Result
 from grass.errors import ConflictError, ManifestError, NotFoundError, Problem
 
 if TYPE_CHECKING:
-    from grass.api.client import ApiClient
+    from grass.api.client import Client
     from grass.manifest import ParsedJob
     from grass.manifest.foreign.dialects import ParsedScale
     from grass.wire.job_views import OperationView, StartedView
@@ -124,7 +124,7 @@ def _path(source: Source, problem: Problem) -> str:
     return f"{source.name}: {problem.path}" if problem.path else source.name
 
 
-def check_cluster(client: ApiClient, found: Sequence[Document]) -> None:
+def check_cluster(client: Client, found: Sequence[Document]) -> None:
     """Compare the documents with the jobs of the cluster: names of new jobs must be free, jobs to scale must exist.
 
     Raises ConflictError or ManifestError. The API itself checks the name of a single job.
@@ -137,7 +137,7 @@ def check_cluster(client: ApiClient, found: Sequence[Document]) -> None:
                 _check_name(client, each)
 
 
-def check_scaling(client: Callable[[], ApiClient], found: Sequence[Document]) -> None:
+def check_scaling(client: Callable[[], Client], found: Sequence[Document]) -> None:
     """Check that each request to scale can be carried out after the documents before it. Raises ManifestError.
 
     ``client``: of the cluster, which is asked only for jobs that no document before the request starts.
@@ -158,7 +158,7 @@ def check_scaling(client: Callable[[], ApiClient], found: Sequence[Document]) ->
     _refuse(problems)
 
 
-def _check_name(client: ApiClient, each: JobDocument) -> None:
+def _check_name(client: Client, each: JobDocument) -> None:
     try:
         view = client.job(each.name, specification=False)
     except NotFoundError:
@@ -168,7 +168,7 @@ def _check_name(client: ApiClient, each: JobDocument) -> None:
 
 
 def apply_all(
-    client: ApiClient, invocation: Invocation, found: Sequence[Document], strict: bool, env: Mapping[str, str]
+    client: Client, invocation: Invocation, found: Sequence[Document], strict: bool, env: Mapping[str, str]
 ) -> None:
     """Start and scale all jobs, in order, and print what was done: also if a later document fails."""
     done: list[StartedView | OperationView] = []
@@ -181,7 +181,7 @@ def apply_all(
 
 
 def apply_one(
-    client: ApiClient, invocation: Invocation, each: Document, strict: bool, env: Mapping[str, str]
+    client: Client, invocation: Invocation, each: Document, strict: bool, env: Mapping[str, str]
 ) -> StartedView | OperationView:
     """Start or scale a job. Return the view of the started job, or of the operation."""
     if isinstance(each, ScaleDocument):

@@ -13,7 +13,7 @@ from grass.model.sizes import SizeError, check_removal, target_size
 from grass.wire.operation_record import Outcome
 
 if TYPE_CHECKING:
-    from grass.api.client import ApiClient
+    from grass.api.client import Client
     from grass.model.job import Job
     from grass.wire.job_views import JobView, OperationView
 
@@ -65,7 +65,7 @@ def starting(job: Job) -> ScaledJob:
     return ScaledJob(job, {name: {f"{name}.{index}" for index in range(size)} for name, size in sizes.items()})
 
 
-def running(client: ApiClient, name: str) -> ScaledJob | Problem:
+def running(client: Client, name: str) -> ScaledJob | Problem:
     """Return the job of the cluster that requests scale, or why there is none."""
     try:
         view = client.job(name)
@@ -83,7 +83,7 @@ def _tasks(view: JobView) -> dict[str, set[str]]:
     return {name: {f"{name}.{index}" for index in part.indexes} for name, part in view.components.items()}
 
 
-def file(client: ApiClient, source: str, request: ScaleRequest) -> OperationView:
+def file(client: Client, source: str, request: ScaleRequest) -> OperationView:
     """File the operation and return it. Raises ConflictError if it is rejected."""
     operation = client.scale(
         request.job,

@@ -24,7 +24,7 @@ from grass.provision.provisioner import CanCreate, CanPlan, CanRepair, CanStart,
 from grass.wire.codec import builtins
 
 if TYPE_CHECKING:
-    from grass.api.client import ApiClient
+    from grass.api.client import Client
     from grass.manifest.cluster_settings import ClusterSettings
 
 _ASK_BECOME = click.option("--ask-become-pass", is_flag=True, help="Several hosts: ask for the sudo password first.")
@@ -172,7 +172,7 @@ def clean(invocation: Invocation, yes: bool, outputs: bool) -> Exit:
     return Exit.OK
 
 
-def _delete(client: ApiClient, job_id: str) -> bool:
+def _delete(client: Client, job_id: str) -> bool:
     """Delete a job. Return False if another `clean` or retention deleted the job meanwhile."""
     try:
         client.delete(job_id)

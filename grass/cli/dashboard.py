@@ -38,7 +38,7 @@ def dashboard(
         raise InputError("--address and --for: only with --share")
     name = invocation.existing_cluster()
     invocation.client().status()  # an error now is clearer than an empty page
-    from grass.api.client import ApiClient
+    from grass.api.client import Client
     from grass.cli.dashboard_start import JobFiles
     from grass.dashboard.server import DashboardServer
     from grass.files.access import access_to
@@ -48,7 +48,7 @@ def dashboard(
     shared_at = (address or socket.gethostname()) if share else None
     files = SharedFiles(lambda: access_to(name))
     server = DashboardServer(
-        lambda: ApiClient(name), port, files=files, job_files=JobFiles(), address=shared_at, expires=expires
+        lambda: Client(name), port, files=files, job_files=JobFiles(), address=shared_at, expires=expires
     )
     signal.signal(signal.SIGTERM, signal.default_int_handler)
 

@@ -16,14 +16,14 @@ from grass.manifest.values import not_text
 from grass.model.secrets import REDACTED
 
 if TYPE_CHECKING:
-    from grass.api.client import ApiClient
+    from grass.api.client import Client
     from grass.wire.job_views import StartedView
 
 
 class JobFiles:
     """Starts what a user pasted or chose. Relative paths begin in the current folder of `grass dashboard`."""
 
-    def plan(self, client: ApiClient, name: str, text: str) -> dict[str, object]:
+    def plan(self, client: Client, name: str, text: str) -> dict[str, object]:
         """Return what would happen, as sentences and rows of text; or ``problem``: what is wrong in the file."""
         try:
             source = _source(name, text)
@@ -41,7 +41,7 @@ class JobFiles:
             "folder": str(Path.cwd()) if client.on_this_machine else "",
         }
 
-    def start(self, client: ApiClient, name: str, text: str) -> StartedView:
+    def start(self, client: Client, name: str, text: str) -> StartedView:
         """Start the job; return its name, id and warnings."""
         source = _source(name, text)
         with source.named():

@@ -15,7 +15,7 @@ from grass.cli.output import Output
 from grass.errors import NotFoundError
 
 if TYPE_CHECKING:
-    from grass.api.client import ApiClient
+    from grass.api.client import Client
 
 
 @dataclass
@@ -25,7 +25,7 @@ class Invocation:
     output: Output
     named_cluster: str | None = None
     debug: bool = False
-    _client: ApiClient | None = None
+    _client: Client | None = None
 
     @property
     def cluster(self) -> str:
@@ -39,7 +39,7 @@ class Invocation:
             raise NotFoundError(f"no cluster {name!r} in {environment.grass_home()}; `grass create` creates one")
         return name
 
-    def client(self) -> ApiClient:
+    def client(self) -> Client:
         """Return the connection to the cluster; every call returns the same connection."""
         if self._client is None:
             self._client = self._connect()
@@ -49,11 +49,11 @@ class Invocation:
         if self._client is not None:
             self._client.close()
 
-    def _connect(self) -> ApiClient:
+    def _connect(self) -> Client:
         name = self.existing_cluster()
-        from grass.api.client import ApiClient
+        from grass.api.client import Client
 
-        client = ApiClient(name)
+        client = Client(name)
         client.on_away(self.output.note)
         return client
 

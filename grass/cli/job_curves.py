@@ -9,12 +9,12 @@ from grass.errors import NotFoundError
 from grass.wire.usage_history import finest
 
 if TYPE_CHECKING:
-    from grass.api.client import ApiClient
+    from grass.api.client import Client
     from grass.wire.job_views import JobView
     from grass.wire.usage_views import Curves, JobUsageView
 
 
-def read_histories(client: ApiClient, job: JobView, usage: JobUsageView, now: float) -> dict[str, Curves]:
+def read_histories(client: Client, job: JobView, usage: JobUsageView, now: float) -> dict[str, Curves]:
     """Return task → curves since the start of the job. ``usage``: the *job usage view* that names the tasks."""
     if job.started is None:
         return {}

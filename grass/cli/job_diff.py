@@ -16,7 +16,6 @@ from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.output import Result
 from grass.cli.table import Column, table
 from grass.cli.values import JOB
-from grass.cli.view import View
 from grass.wire.codec import builtins, encode
 
 if TYPE_CHECKING:
@@ -151,7 +150,7 @@ def differences(first: Any, second: Any, path: str = "") -> list[Difference]:
     return [(path, first, second)]
 
 
-def _under(first: View, second: View, key: str, path: str) -> Iterator[Difference]:
+def _under(first: Mapping[str, object], second: Mapping[str, object], key: str, path: str) -> Iterator[Difference]:
     yield from differences(first.get(key), second.get(key), f"{path}.{key}" if path else key)
 
 

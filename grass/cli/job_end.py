@@ -19,7 +19,7 @@ from grass.errors import ConflictError, GrassError
 from grass.model.lifecycle import JobState
 
 if TYPE_CHECKING:
-    from grass.api.client import ApiClient
+    from grass.api.client import Client
     from grass.wire.job_views import JobView
 
 _TAG = click.option("--tag", multiple=True, metavar="NAME[=VALUE]", help="All jobs with this tag.")
@@ -52,7 +52,7 @@ def stop(invocation: Invocation, names: tuple[str, ...], tag: tuple[str, ...], g
             return _each(invocation, chosen, lambda name: _stopped(client, name, grace), alone=not tag)
 
 
-def _stopped(client: ApiClient, name: str, grace: float | None) -> Done:
+def _stopped(client: Client, name: str, grace: float | None) -> Done:
     view = client.stop(name, grace=grace)
     state = view.state
     if state.ended and state is not JobState.STOPPED:
@@ -97,7 +97,7 @@ def _question(name: str, view: JobView) -> str:
     return f"{view.newer_deleted} was deleted, and {name} now means the older run {view.id}. Delete it?"
 
 
-def _deleted(client: ApiClient, job: str) -> Done:
+def _deleted(client: Client, job: str) -> Done:
     view = client.delete(job)
     return view, [_line(view, "deleted")]
 

@@ -17,7 +17,7 @@ from grass.cli.values import SINCE, count_or_all
 from grass.model.lifecycle import JobState
 
 if TYPE_CHECKING:
-    from grass.api.client import ApiClient
+    from grass.api.client import Client
     from grass.wire.job_views import JobView
 
 SHOWN = 100
@@ -25,7 +25,7 @@ PAGE = 1000
 """Most jobs that one request can ask for."""
 _REDRAW = 0.2
 """Least seconds between two lists of `--watch`."""
-Selection = Mapping[str, Any]  # Any: keyword arguments of ApiClient.jobs, of several types
+Selection = Mapping[str, Any]  # Any: keyword arguments of Client.jobs, of several types
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
@@ -90,7 +90,7 @@ def list_jobs(
         _show(invocation, job_columns.ordered(jobs, sort), columns, chosen, more, watch, all_jobs)
 
 
-def _read(client: ApiClient, selection: Selection, all_jobs: bool, most: int | None) -> tuple[list[JobView], int]:
+def _read(client: Client, selection: Selection, all_jobs: bool, most: int | None) -> tuple[list[JobView], int]:
     """Return the jobs, and the number of those that are left out; -1: some, not counted."""
     page = client.newest_jobs(all=all_jobs, limit=PAGE if most is None else min(most, PAGE), **selection)
     jobs, total = [*page.jobs], page.total
@@ -103,7 +103,7 @@ def _read(client: ApiClient, selection: Selection, all_jobs: bool, most: int | N
     return jobs, -1 if total is None else max(0, total - len(jobs))
 
 
-def _changing(client: ApiClient, read: Callable[[], tuple[list[JobView], int]]) -> Iterator[tuple[list[JobView], int]]:
+def _changing(client: Client, read: Callable[[], tuple[list[JobView], int]]) -> Iterator[tuple[list[JobView], int]]:
     """Yield the list now, and again after changes of jobs, without end."""
     shown: tuple[list[JobView], int] | None = None
     for piece in client.changes():

@@ -22,9 +22,8 @@ def usage(invocation: Invocation, name: str, tasks_shown: str) -> None:
 
     Of many tasks, those that used most CPU time are shown.
     """
-    from grass.wire.usage_views import JOB_USAGE
 
     most = count_or_all(tasks_shown, "--tasks")
-    answer = JOB_USAGE.convert(invocation.client().job_usage(name, first=most))
+    answer = invocation.client().job_usage(name, first=most)
     lines = partial(usage_page, answer)
     invocation.output.show(Result(answer, lines, [task.task for task in answer.tasks]))

@@ -11,7 +11,7 @@ from grass.cli.values import Part
 from grass.model.lifecycle import JobState, TaskState
 
 if TYPE_CHECKING:
-    from grass.api.client import ApiClient
+    from grass.api.client import Client
     from grass.wire.job_views import JobView, TaskView
 
 _LOOKED_AT = 50
@@ -19,7 +19,7 @@ _LOOKED_AT = 50
 _BEGAN = (TaskState.RUNNING, TaskState.SUCCEEDED)
 
 
-def why_silent(client: ApiClient, job_id: str, part: Part | None) -> str:
+def why_silent(client: Client, job_id: str, part: Part | None) -> str:
     """Return why there is no output yet. Empty: a task started, and wrote none. ``part``: the chosen tasks."""
     one = part is not None and part.index is not None
     tasks = client.tasks(job_id, part.component if part else None, None if one else _LOOKED_AT)

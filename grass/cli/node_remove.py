@@ -19,7 +19,7 @@ from grass.errors import GrassError, InputError, WaitTimeoutError
 from grass.provision.provisioner import CanRemoveNodes, need
 
 if TYPE_CHECKING:
-    from grass.api.client import ApiClient
+    from grass.api.client import Client
 
 
 DRAIN_SECONDS = 3600.0
@@ -122,7 +122,7 @@ def drain_first(invocation: Invocation, name: str, deadline: float | None, secon
         ) from late
 
 
-def _tasks_on(client: ApiClient, node: str) -> list[str]:
+def _tasks_on(client: Client, node: str) -> list[str]:
     """Return the tasks on the node, of the newest active jobs."""
     return [
         f"{job.name}/{task.task}"

@@ -111,7 +111,7 @@ def _others(view: NodeView) -> list[tuple[str, str]]:
 def _failed_checks(reason: Reason | None) -> Iterator[tuple[str, str]]:
     for check in reason.details.get("checks", ()) if reason else ():
         if not check["ok"]:
-            yield f"Failed: {check['name']}", check["message"]
+            yield f"Failed: {check['name']}", str(check["message"])
 
 
 def _gpu(gpu: GpuDevice, view: NodeView) -> str:

@@ -11,14 +11,14 @@ from grass.cli.output import Output
 from grass.errors import WaitTimeoutError
 
 if TYPE_CHECKING:
-    from grass.api.client import ApiClient
+    from grass.api.client import Client
     from grass.wire.node_views import NodeAccepted, NodeView
 
 _SLICE = 20.0
 
 
 def until(
-    client: ApiClient,
+    client: Client,
     output: Output,
     name: str,
     asked: NodeAccepted,

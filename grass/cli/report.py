@@ -18,7 +18,7 @@ from grass.cli.values import JOB
 from grass.errors import InputError
 
 if TYPE_CHECKING:
-    from grass.api.client import ApiClient
+    from grass.api.client import Client
 
 _CURVES = 8
 """Tasks whose usage is drawn: those that used most."""
@@ -46,7 +46,7 @@ def report(invocation: Invocation, name: str, path: Path | None) -> None:
     invocation.output.show(Result(data, lambda _: [f"{path}"], [str(path)]))
 
 
-def collect(client: ApiClient, name: str, now: float) -> report_page.Content:
+def collect(client: Client, name: str, now: float) -> report_page.Content:
     """Read what the report shows."""
     job = client.job(name)
     job_id = job.id

@@ -34,7 +34,7 @@ from grass.errors import GrassError, InputError, ManifestError
 from grass.model.lifecycle import JobState
 
 if TYPE_CHECKING:
-    from grass.api.client import ApiClient
+    from grass.api.client import Client
     from grass.manifest.document import Document
     from grass.wire.job_views import JobView, StartedView, TaskView
 
@@ -99,7 +99,7 @@ def run(
 
 
 def _start(
-    client: ApiClient, output: Output, document: Document, environment: Mapping[str, str], options: JobOptions
+    client: Client, output: Output, document: Document, environment: Mapping[str, str], options: JobOptions
 ) -> StartedView:
     try:
         job = client.start(document, env=environment)
@@ -141,7 +141,7 @@ def _in_pipe(descriptor: int) -> bool:
     return int.from_bytes(waiting, sys.byteorder) > 0
 
 
-def follow(client: ApiClient, output: Output, job_id: str) -> int:
+def follow(client: Client, output: Output, job_id: str) -> int:
     """Print the job's log until the job has ended. Return the exit code for `grass run`."""
     until_started(client, output, job_id)
     job = client.job(job_id, specification=False)
@@ -170,7 +170,7 @@ def exit_of(job: JobView, tasks: Sequence[TaskView]) -> int:
 class Stopper:
     """Stops the job after Ctrl-C. A job whose submission is on its way is stopped as soon as it is stored."""
 
-    def __init__(self, client: ApiClient, output: Output, name: str) -> None:
+    def __init__(self, client: Client, output: Output, name: str) -> None:
         self._client = client
         self._output = output
         self._name = name
@@ -191,7 +191,7 @@ class Stopper:
             self._output.note(f"cannot stop {self._name}: {error}")
 
 
-def _stop_unread(client: ApiClient, output: Output, job: StartedView) -> None:
+def _stop_unread(client: Client, output: Output, job: StartedView) -> None:
     """Stop the job when nobody reads its output. A job that has already ended stays unchanged."""
     try:
         if not client.stop(job.id).state.ended:

@@ -13,7 +13,7 @@ from grass.errors import InputError, NotFoundError
 from grass.model.key_text import task_parts
 
 if TYPE_CHECKING:
-    from grass.api.client import ApiClient
+    from grass.api.client import Client
     from grass.wire.job_views import JobView
 
 
@@ -25,7 +25,7 @@ class Parts:
     parts: tuple[str, ...]
 
 
-def selected(client: ApiClient, names: Sequence[str], tag: Sequence[str], *, all_jobs: bool) -> list[str]:
+def selected(client: Client, names: Sequence[str], tag: Sequence[str], *, all_jobs: bool) -> list[str]:
     """Return names, or the ids of the jobs with all these tags. ``all_jobs``: the finished ones instead of the active.
 
     Raises NotFoundError if no job has the tags, or if one of several names is none of a job: nothing was done then.
@@ -48,7 +48,7 @@ def selected(client: ApiClient, names: Sequence[str], tag: Sequence[str], *, all
     return found
 
 
-def jobs_or_parts(client: ApiClient, names: Sequence[str]) -> Parts | None:
+def jobs_or_parts(client: Client, names: Sequence[str]) -> Parts | None:
     """Return the parts of the first job that the other words mean; None: all words are jobs. Raises InputError, and
     NotFoundError for a word that is neither."""
     if len(names) < 2:
@@ -64,7 +64,7 @@ def jobs_or_parts(client: ApiClient, names: Sequence[str]) -> Parts | None:
     return Parts(names[0], tuple(parts))
 
 
-def _check_jobs(client: ApiClient, first: JobView, names: Sequence[str]) -> None:
+def _check_jobs(client: Client, first: JobView, names: Sequence[str]) -> None:
     """Raise NotFoundError for a word that is no job: it may have been meant as a component of the first one."""
     for name in names:
         try:

@@ -28,7 +28,7 @@ from grass.cli.top_state import SORTS, State
 from grass.errors import GrassError, InputError
 
 if TYPE_CHECKING:
-    from grass.api.client import ApiClient
+    from grass.api.client import Client
     from grass.wire.job_views import JobView
 
     Screen = curses.window
@@ -73,7 +73,7 @@ def top(invocation: Invocation, once: bool, sort: str) -> None:
         raise InputError(f"grass top cannot use this terminal ({error}); use `grass top --once`") from error
 
 
-def _follow(client: ApiClient, pieces: queue.SimpleQueue[Any]) -> None:
+def _follow(client: Client, pieces: queue.SimpleQueue[Any]) -> None:
     """Put the pieces of the feed, and the text of errors, into the queue. Never ends."""
     while True:
         try:
@@ -90,7 +90,7 @@ class Top:
     ``_confirming``: the action, and the job as it was, that wait for a ``y``. ``_said``: shown until the next key.
     """
 
-    def __init__(self, screen: Screen, client: ApiClient, sort: str, user: str, role: str) -> None:
+    def __init__(self, screen: Screen, client: Client, sort: str, user: str, role: str) -> None:
         self._screen = screen
         self._client = client
         self._user, self._role = user, role

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from grass.model.lifecycle import JobState
 
 if TYPE_CHECKING:
-    from grass.api.client import ApiClient
+    from grass.api.client import Client
     from grass.wire.job_views import JobView
 
 
@@ -25,7 +25,7 @@ class Action(NamedTuple):
     verb: str
     note: str
     done: str
-    act: Callable[[ApiClient, str], object]
+    act: Callable[[Client, str], object]
 
 
 _STOP = Action(

@@ -21,7 +21,7 @@ from grass.cli.top_actions import Action
 from grass.errors import GrassError
 
 if TYPE_CHECKING:
-    from grass.api.client import ApiClient
+    from grass.api.client import Client
     from grass.wire.job_views import JobView
     from grass.wire.status_views import DiskView
 
@@ -66,7 +66,7 @@ class Pages:
     ``news``: where pages and answers go. One call at a time.
     """
 
-    def __init__(self, client: ApiClient, news: queue.SimpleQueue[Any]) -> None:
+    def __init__(self, client: Client, news: queue.SimpleQueue[Any]) -> None:
         self._client = client
         self._news = news
         self._calls: queue.SimpleQueue[Asked | tuple[Action, JobView] | None] = queue.SimpleQueue()

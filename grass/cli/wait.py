@@ -13,11 +13,11 @@ from grass.errors import WaitTimeoutError
 from grass.model.lifecycle import JobState
 
 if TYPE_CHECKING:
-    from grass.api.client import ApiClient
+    from grass.api.client import Client
     from grass.wire.job_views import JobView
 
 
-def until_ended(client: ApiClient, output: Output, name: str, timeout: float | None) -> JobView:
+def until_ended(client: Client, output: Output, name: str, timeout: float | None) -> JobView:
     """Return the job's last view. Raise WaitTimeoutError after ``timeout`` seconds.
 
     The job goes on after the error, as it does after Ctrl-C.
@@ -39,7 +39,7 @@ def until_ended(client: ApiClient, output: Output, name: str, timeout: float | N
 
 
 def until_any_or_all(
-    client: ApiClient, output: Output, names: Sequence[str], timeout: float | None, *, first: bool
+    client: Client, output: Output, names: Sequence[str], timeout: float | None, *, first: bool
 ) -> list[JobView]:
     """Return the last views of the jobs that were waited for: of one if ``first``, otherwise of all, in their order."""
     until = None if timeout is None else clock.steady() + timeout
@@ -53,7 +53,7 @@ def until_any_or_all(
         raise
 
 
-def _until(client: ApiClient, job: str, until: float | None, timeout: float | None) -> JobView:
+def _until(client: Client, job: str, until: float | None, timeout: float | None) -> JobView:
     """Wait for a job until a moment. The error names ``timeout``, not what is left of it."""
     try:
         return client.wait(job, None if until is None else max(0.0, until - clock.steady()))
@@ -65,7 +65,7 @@ class _Started(Exception):
     """Ends the wait for a job that is no longer queued."""
 
 
-def until_started(client: ApiClient, output: Output, job_id: str) -> None:
+def until_started(client: Client, output: Output, job_id: str) -> None:
     """Wait until the job is no longer queued, and say why it waits, whenever that changes."""
     said: str | None = None
 

@@ -8,19 +8,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from grass.api.client import ApiClient
+from grass.api.client import Client
 from grass.errors import InputError
 
 Body = Mapping[str, Any]  # Any: JSON that the page sent
-Action = Callable[[ApiClient, Body], Any]
+Action = Callable[[Client, Body], Any]
 
 
 class JobFiles(Protocol):
     """Reads job files and scripts, and starts them. The CLI passes one; the dashboard does not know their dialects."""
 
-    def plan(self, client: ApiClient, name: str, text: str) -> Any: ...
+    def plan(self, client: Client, name: str, text: str) -> Any: ...
 
-    def start(self, client: ApiClient, name: str, text: str) -> Any: ...
+    def start(self, client: Client, name: str, text: str) -> Any: ...
 
 
 def text_of(body: Body, name: str) -> str:

@@ -24,7 +24,7 @@ from werkzeug.exceptions import BadRequestKeyError, HTTPException
 
 import grass
 from grass import clock
-from grass.api.client import ApiClient
+from grass.api.client import Client
 from grass.dashboard.access import LOOPBACK, OPEN, PageAccess, RefusedError
 from grass.dashboard.actions import ACTIONS, Body, JobFiles, starting, text_of
 from grass.dashboard.files import Files, exactly
@@ -94,7 +94,7 @@ class Pages:
     def __init__(
         self,
         access: PageAccess,
-        connect: Callable[[], ApiClient],
+        connect: Callable[[], Client],
         files: Files | None = None,
         job_files: JobFiles | None = None,
         *,
@@ -196,7 +196,7 @@ class Pages:
             raise NotAllowedError("files: this page does not show them")
         return self._files
 
-    def _open_page(self, _: ApiClient, body: Body) -> dict[str, str]:
+    def _open_page(self, _: Client, body: Body) -> dict[str, str]:
         """Open the web page of a component. The page is another host for the browser than the dashboard, because a
         browser sends cookies of a host to all its ports: the task must not get the cookie of the dashboard."""
         opened = self._web_pages.open(text_of(body, "job"), text_of(body, "component"))

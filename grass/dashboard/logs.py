@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from msgspec import structs
 
-from grass.api.client import ApiClient
+from grass.api.client import Client
 from grass.api.client_views import LogLine
 from grass.api.log_reading import gap_note
 from grass.errors import GrassError, InputError
@@ -38,7 +38,7 @@ class LogWords:
         return cls(words["job"], words.get("component") or None, int(tail), words.get("follow") == "true")
 
 
-def log_pieces(client: ApiClient, words: LogWords) -> Iterator[dict[str, object] | None]:
+def log_pieces(client: Client, words: LogWords) -> Iterator[dict[str, object] | None]:
     """Yield ``{"lines": [...]}``, None while nothing comes, and at the end ``{"end": why, or ""}``."""
     try:
         for lines in client.log_batches(words.job, words.component, words.tail, words.follow):

@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from grass import clock
-from grass.api.client import ApiClient
+from grass.api.client import Client
 from grass.dashboard.merged_feed import MergedFeed, Message
 from grass.errors import GrassError, NotFoundError
 
@@ -49,7 +49,7 @@ class Mirror:
     ``job``: mirror this job and its tasks instead of the cluster.
     """
 
-    def __init__(self, client: ApiClient, job: str | None = None) -> None:
+    def __init__(self, client: Client, job: str | None = None) -> None:
         self._client = client
         self._job = job
         self._changed = threading.Condition()
@@ -169,7 +169,7 @@ def _who(status: StatusView) -> Message:
 class Mirrors:
     """The mirror of the cluster, from the beginning, and one of each job that a tab watches."""
 
-    def __init__(self, connect: Callable[[], ApiClient]) -> None:
+    def __init__(self, connect: Callable[[], Client]) -> None:
         self._connect = connect
         self._lock = threading.Lock()
         self._cluster = Mirror(connect())

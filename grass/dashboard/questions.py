@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import UNSET
 
-from grass.api.client import ApiClient
+from grass.api.client import Client
 from grass.api.run_events import events_of_run
 from grass.dashboard.curves import Run, capacity, comparison, job_charts, last, node_charts, own_charts, task_charts
 from grass.errors import InputError, NotFoundError
@@ -43,7 +43,7 @@ class Question:
     ``shared``: also answered for a shared page, whose readers may be anybody.
     """
 
-    ask: Callable[[ApiClient, Words], Any]
+    ask: Callable[[Client, Words], Any]
     shared: bool = False
 
 
@@ -56,49 +56,49 @@ def _range(words: Words) -> tuple[int, int]:
     return seconds, finest(seconds).step
 
 
-def _capacity(client: ApiClient, words: Words) -> Any:
+def _capacity(client: Client, words: Words) -> Any:
     """Return the last hour; of a cluster that is younger than some minutes, what there is in full detail."""
     hour = capacity(last(client.usage(step=MINUTES.step).history, 3600))
     known = max((sum(value is not None for value in each["values"]) for each in hour["series"]), default=0)
     return hour if known >= _FEW else capacity(last(client.usage(step=FINE.step).history, FINE.reach))
 
 
-def _node_usage(client: ApiClient, words: Words) -> Any:
+def _node_usage(client: Client, words: Words) -> Any:
     seconds, step = _range(words)
     answer = client.node_usage(words["node"], step=step)
     return {"charts": node_charts(last(answer.history, seconds)), "tasks": answer.tasks, "now": answer.now}
 
 
-def _task_usage(client: ApiClient, words: Words) -> Any:
+def _task_usage(client: Client, words: Words) -> Any:
     seconds, step = _range(words)
     answer = client.task_usage(words["job"], words["task"], step=step)
     return {"charts": task_charts(last(answer.history, seconds))}
 
 
-def _job_usage(client: ApiClient, words: Words) -> Any:
+def _job_usage(client: Client, words: Words) -> Any:
     seconds, step = _range(words)
     answer = client.job_usage(words["job"], first=_TASKS, step=step)
     whole = job_charts(last(answer.history, seconds))
     return {**builtins(answer), "whole": whole, "charts": own_charts(client.job_metrics(words["job"]))}
 
 
-def _pages(client: ApiClient, words: Words) -> Any:
+def _pages(client: Client, words: Words) -> Any:
     """Return the components that publish a web page."""
     return [name for name, part in _specification(client, words).components.items() if part.web]
 
 
-def _specification(client: ApiClient, words: Words) -> Job:
+def _specification(client: Client, words: Words) -> Job:
     job = client.job(words["job"])
     if job.specification is UNSET:
         raise NotFoundError(f"job {job.name}: not found; it is being deleted")
     return job.specification
 
 
-def _events_of_job(client: ApiClient, words: Words) -> Any:
+def _events_of_job(client: Client, words: Words) -> Any:
     return events_of_run(client, client.job(words["job"], specification=False), _OF_JOB)
 
 
-def _events(client: ApiClient, words: Words) -> Any:
+def _events(client: Client, words: Words) -> Any:
     """Return a page of the event log, newest first; ``before``: where older ones begin; and all kinds."""
     job, node, user, text = (words.get(name) or None for name in ("job", "node", "user", "text"))
     before, kind = words.get("before", _NEWEST), words.get("kind", "")
@@ -106,7 +106,7 @@ def _events(client: ApiClient, words: Words) -> Any:
     return {"events": found.events[::-1], "before": found.before, "kinds": [each.value for each in EventKind]}
 
 
-def _search(client: ApiClient, words: Words) -> Any:
+def _search(client: Client, words: Words) -> Any:
     """Return the newest jobs, finished ones too, whose name, tag or user is meant by a word."""
     word = words["word"]
     found: dict[str, JobView] = {}
@@ -120,7 +120,7 @@ def _search(client: ApiClient, words: Words) -> Any:
     return sorted(found.values(), key=lambda job: job.submitted)[-_FOUND:]
 
 
-def _comparison(client: ApiClient, words: Words) -> Any:
+def _comparison(client: Client, words: Words) -> Any:
     """Return two runs, and their curves over each other: own figures, and the CPU and memory of one task of each."""
     jobs = [client.job(words[name]) for name in ("first", "second")]
     now = client.status().time

@@ -12,7 +12,7 @@ from contextlib import suppress
 from werkzeug.serving import make_server
 
 from grass import clock
-from grass.api.client import ApiClient
+from grass.api.client import Client
 from grass.dashboard.access import LOOPBACK, PageAccess
 from grass.dashboard.actions import JobFiles
 from grass.dashboard.app import Pages, create_app
@@ -31,7 +31,7 @@ class DashboardServer:
 
     def __init__(
         self,
-        connect: Callable[[], ApiClient],
+        connect: Callable[[], Client],
         port: int,
         *,
         files: Files | None = None,

@@ -9,7 +9,7 @@ import threading
 from contextlib import suppress
 from dataclasses import dataclass
 
-from grass.api.client import ApiClient
+from grass.api.client import Client
 from grass.api.forwarding import Forwarding
 from grass.errors import GrassError, InputError
 
@@ -28,7 +28,7 @@ class _Open:
 class WebPages:
     """The open pages. Safe for several threads."""
 
-    def __init__(self, client: ApiClient) -> None:
+    def __init__(self, client: Client) -> None:
         self._client = client
         self._open: dict[tuple[str, str], _Open] = {}
         self._lock = threading.Lock()

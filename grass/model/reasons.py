@@ -83,12 +83,12 @@ class Details(TypedDict, total=False):
     node: str
     run: str | None
     # what the planner found; ``nodes`` are ``feasibility.NodeGroup``, ``fits`` are resources
-    nodes: list[dict[str, object]]
+    nodes: list[dict[str, Any]]  # Any: counts and names of a group of nodes
     able: int
     fitting: int
     count: int
     capacity: int
-    fits: dict[str, object]
+    fits: dict[str, Any]  # Any: see the reasons of a gang
     starts_with: str
     starts_in: float
     parallel_level: int | None
@@ -111,7 +111,7 @@ class Details(TypedDict, total=False):
     folder: str
     package: str
     pid: int
-    checks: list[dict[str, object]]
+    checks: list[dict[str, Any]]  # Any: a name, a message, and whether it is ok
 
 
 @dataclass(frozen=True, slots=True)

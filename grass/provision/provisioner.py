@@ -16,7 +16,7 @@ from grass.errors import InputError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from grass.api.client import ApiClient
+    from grass.api.client import Client
     from grass.manifest.join_file import Offer
     from grass.model.daemons import DaemonState
     from grass.wire.node_views import NodeView
@@ -176,7 +176,7 @@ class CanRepair(Protocol):
 
 @runtime_checkable
 class CanAddNodes(Protocol):
-    def add_nodes(self, request: NodeRequest, client: ApiClient) -> Sequence[AddedNode]:
+    def add_nodes(self, request: NodeRequest, client: Client) -> Sequence[AddedNode]:
         """Join machines to the cluster. Return one result for each host, in order."""
 
 
@@ -188,7 +188,7 @@ class CanRemoveNodes(Protocol):
 
 @runtime_checkable
 class CanLogIn(Protocol):
-    def ssh_command(self, name: str, client: ApiClient) -> list[str]:
+    def ssh_command(self, name: str, client: Client) -> list[str]:
         """Return ``ssh`` and its arguments, to log in to the node's machine."""
 
 

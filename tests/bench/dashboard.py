@@ -19,7 +19,7 @@ import figures
 import psutil
 from local_cluster import GRASS, LocalCluster
 
-from grass.api.client import ApiClient
+from grass.api.client import Client
 from grass.dashboard.questions import QUESTIONS
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
@@ -57,7 +57,7 @@ def cost(pids: list[int], seconds: float) -> float:
     return 100 * (cpu_seconds(pids) - before) / seconds
 
 
-def follow(client: ApiClient, first: threading.Event, ended: threading.Event) -> None:
+def follow(client: Client, first: threading.Event, ended: threading.Event) -> None:
     """Follow the changes, and ask what the overview asks (``page/views/overview.js``)."""
     asked = 0.0
     with client, closing(client.changes()) as pieces:
@@ -75,7 +75,7 @@ def follow(client: ApiClient, first: threading.Event, ended: threading.Event) ->
 def pages(count: int) -> Any:
     """Keep so many change streams open, as dashboards of so many people do."""
     ended, firsts = threading.Event(), [threading.Event() for _ in range(count)]
-    threads = [threading.Thread(target=follow, args=(ApiClient(), first, ended)) for first in firsts]
+    threads = [threading.Thread(target=follow, args=(Client(), first, ended)) for first in firsts]
     with ExitStack() as stack:
         for thread in threads:
             thread.start()

@@ -19,7 +19,7 @@ from typing import Any
 from figures import Figure, arguments, quantile, report
 from local_cluster import GRASS, LocalCluster, one_task, run
 
-from grass.api.client import ApiClient
+from grass.api.client import Client
 from grass.errors import GrassError
 
 PAUSE = 0.1
@@ -37,7 +37,7 @@ def flood(home: str, until: float, connections: int, pause: float) -> tuple[int,
     accepted, refused = [0] * connections, [0] * connections
 
     def submit(number: int) -> None:
-        with closing(ApiClient("flooded", home=Path(home))) as client:
+        with closing(Client("flooded", home=Path(home))) as client:
             turn, begun = 0, time.monotonic()
             while time.monotonic() < until:
                 try:
@@ -56,7 +56,7 @@ def flood(home: str, until: float, connections: int, pause: float) -> tuple[int,
     return sum(accepted), sum(refused)
 
 
-def starts(client: ApiClient, name: str, seconds: float) -> list[float]:
+def starts(client: Client, name: str, seconds: float) -> list[float]:
     """Return the milliseconds that each of several submissions took."""
     until, taken = time.monotonic() + seconds, []
     while not taken or time.monotonic() < until:

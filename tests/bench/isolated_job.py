@@ -20,7 +20,7 @@ from pathlib import Path
 import figures
 from local_cluster import one_task
 
-from grass.api.client import ApiClient
+from grass.api.client import Client
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
@@ -70,7 +70,7 @@ def main() -> None:
 
 def _created(
     lab: SessionLab, site: Path, folder: Path, isolation: str, hosts: tuple[str, str], stack: ExitStack
-) -> ApiClient:
+) -> Client:
     """Create a cluster of a master and a node. Leaving the stack deletes it."""
     master, node = (lab.hosts[name] for name in hosts)
     chosen = settings(lab, isolation, name=isolation)
@@ -81,12 +81,12 @@ def _created(
     added = cluster.grass("node", "add", f"ops@{node.address}", GRASS_CLUSTER=isolation)
     if added.returncode:
         raise SystemExit(added.stderr)
-    client = ApiClient(isolation, home=cluster.home)
+    client = Client(isolation, home=cluster.home)
     stack.callback(client.close)
     return client
 
 
-def _start(client: ApiClient, tasks: int) -> list[float]:
+def _start(client: Client, tasks: int) -> list[float]:
     """Return the milliseconds until each task of a job began."""
     job = one_task("bench-isolation", COMMAND)
     job["components"]["task"].update(replicas=tasks, resources={"cpu": 1 / tasks})

@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from grass.api.client import ApiClient
+from grass.api.client import Client
 
 GRASS = Path(sys.executable).with_name("grass")
 
@@ -39,7 +39,7 @@ class LocalCluster:
                 self._use(Path(given))
             else:
                 self.create()
-            self.client = ApiClient()
+            self.client = Client()
         except BaseException:  # `run` ends the bench with SystemExit
             self.remove_rest()
             raise

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from grass.api.client import ApiClient
+from grass.api.client import Client
 from grass.errors import InputError, NotAllowedError
 from grass.manifest import parse_job
 from grass.manifest.document import read_document
@@ -64,7 +64,7 @@ def test_a_viewer_sees_the_names_of_variables_and_not_their_values(world: ApiWor
     assert viewer.job_file("plain").original is False
 
 
-def client_says(client: ApiClient) -> str:
+def client_says(client: Client) -> str:
     """All that a client is told of the job: its specification, its file, its tasks and its history."""
     told: list[object] = [client.job("plain", specification=True), client.job_file("plain"), client.jobs(all=True)]
     told += [client.tasks("plain"), client.why("plain"), list(client.events())]

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from grass.api import user_files
-from grass.api.client import ApiClient
+from grass.api.client import Client
 from grass.api.keyring import create_user_key, load_profile, save_profile
 from grass.api.login import log_in, rotate_key
 from grass.api.login_invitation import parse_invitation
@@ -44,11 +44,11 @@ def world(tmp_path: Path) -> Iterator[ApiWorld]:
 
 
 @pytest.fixture
-def root(world: ApiWorld) -> ApiClient:
+def root(world: ApiWorld) -> Client:
     return world.client("root")
 
 
-def signed_in(world: ApiWorld, user: str, text: str, *, own_key: bool = False) -> ApiClient:
+def signed_in(world: ApiWorld, user: str, text: str, *, own_key: bool = False) -> Client:
     """Log in. ``own_key``: with a key that the login makes, which takes long, as a person's does."""
     home = world.home / f"home-{user}"
     if not own_key:
@@ -57,7 +57,7 @@ def signed_in(world: ApiWorld, user: str, text: str, *, own_key: bool = False) -
     return world.client(user)
 
 
-def test_an_invited_user_makes_a_key_and_works_with_the_role_that_was_given(world: ApiWorld, root: ApiClient) -> None:
+def test_an_invited_user_makes_a_key_and_works_with_the_role_that_was_given(world: ApiWorld, root: Client) -> None:
     made = root.add_user("vera", "viewer")
     assert root.users()[-1].state == "invited"
     vera = signed_in(world, "vera", made.invitation, own_key=True)
@@ -69,7 +69,7 @@ def test_an_invited_user_makes_a_key_and_works_with_the_role_that_was_given(worl
     assert root.users()[-1].state == "active"
 
 
-def test_an_invitation_is_good_once(world: ApiWorld, root: ApiClient) -> None:
+def test_an_invitation_is_good_once(world: ApiWorld, root: Client) -> None:
     made = root.add_user("vera")
     signed_in(world, "vera", made.invitation)
     thief = world.home / "thief" / "clusters" / "local"
@@ -78,7 +78,7 @@ def test_an_invitation_is_good_once(world: ApiWorld, root: ApiClient) -> None:
     assert not thief.exists()
 
 
-def test_a_replaced_or_forged_invitation_is_refused(world: ApiWorld, root: ApiClient) -> None:
+def test_a_replaced_or_forged_invitation_is_refused(world: ApiWorld, root: Client) -> None:
     old = root.add_user("vera").invitation
     root.rotate_user("vera")
     with pytest.raises(NotAllowedError, match="does not know this invitation"):
@@ -88,7 +88,7 @@ def test_a_replaced_or_forged_invitation_is_refused(world: ApiWorld, root: ApiCl
         log_in(forged, world.home / "forger" / "clusters" / "local")
 
 
-def test_a_rotated_key_replaces_the_old_one(world: ApiWorld, root: ApiClient) -> None:
+def test_a_rotated_key_replaces_the_old_one(world: ApiWorld, root: Client) -> None:
     made = root.add_user("vera")
     vera = signed_in(world, "vera", made.invitation)
     home = world.home / "home-vera" / "clusters" / "local"
@@ -114,7 +114,7 @@ def test_a_rotation_whose_reply_was_lost_is_finished_by_the_next(world: ApiWorld
     assert world.client("ann").status().user == "ann"
 
 
-def test_a_login_registers_a_key_for_files_that_ends_with_the_user(world: ApiWorld, root: ApiClient) -> None:
+def test_a_login_registers_a_key_for_files_that_ends_with_the_user(world: ApiWorld, root: Client) -> None:
     lines = world.home / "authorized_keys"
     files = FilesConfig("10.0.0.1", 2222, "ssh-ed25519 AAAA", "grass", str(lines), "/opt/python")
     object.__setattr__(api_of(world.app).config, "files", files)
@@ -142,12 +142,12 @@ def test_a_login_registers_a_key_for_files_that_ends_with_the_user(world: ApiWor
     assert lines.read_text() == ""
 
 
-def test_no_user_has_the_name_of_the_folder_of_all(root: ApiClient) -> None:
+def test_no_user_has_the_name_of_the_folder_of_all(root: Client) -> None:
     with pytest.raises(InputError, match="is the name of the folder of all users, data/shared"):
         root.add_user("shared")
 
 
-def test_a_disabled_user_is_refused_at_once_and_works_again_when_enabled(world: ApiWorld, root: ApiClient) -> None:
+def test_a_disabled_user_is_refused_at_once_and_works_again_when_enabled(world: ApiWorld, root: Client) -> None:
     ann = world.client("ann")
     ann.start(JOB)
     root.disable_user("ann")
@@ -159,7 +159,7 @@ def test_a_disabled_user_is_refused_at_once_and_works_again_when_enabled(world: 
     assert ann.jobs()[0].name == "work"
 
 
-def test_the_open_stream_of_a_disabled_user_ends(world: ApiWorld, root: ApiClient) -> None:
+def test_the_open_stream_of_a_disabled_user_ends(world: ApiWorld, root: Client) -> None:
     stream = world.client("eve").events(follow=True)
     root.add_user("first")
     next(stream)
@@ -182,7 +182,7 @@ def test_the_open_stream_of_a_disabled_user_ends(world: ApiWorld, root: ApiClien
 
 
 @pytest.mark.alone
-def test_a_waiting_call_of_a_disabled_user_ends_within_a_second(world: ApiWorld, root: ApiClient) -> None:
+def test_a_waiting_call_of_a_disabled_user_ends_within_a_second(world: ApiWorld, root: Client) -> None:
     world.backend.apply([("HSET", world.keys.nodes, "n1", '{"name": "n1", "state": "READY"}')])
     root.set_user_role("ann", "admin")
     ann = world.client("ann")
@@ -197,7 +197,7 @@ def test_a_waiting_call_of_a_disabled_user_ends_within_a_second(world: ApiWorld,
         assert time.monotonic() - disabled < 1
 
 
-def test_the_jobs_and_schedules_of_a_removed_user_end_on_request(world: ApiWorld, root: ApiClient) -> None:
+def test_the_jobs_and_schedules_of_a_removed_user_end_on_request(world: ApiWorld, root: Client) -> None:
     started = world.client("ann").start(JOB).id
     world.client("bob").start({**JOB, "name": "of-bob"})
     gone = root.remove_user("ann", stop_jobs=True)
@@ -212,7 +212,7 @@ def test_the_jobs_and_schedules_of_a_removed_user_end_on_request(world: ApiWorld
         world.client("ann").status()
 
 
-def test_every_change_is_an_event_with_who_and_from_where(world: ApiWorld, root: ApiClient) -> None:
+def test_every_change_is_an_event_with_who_and_from_where(world: ApiWorld, root: Client) -> None:
     signed_in(world, "vera", root.add_user("vera").invitation)
     root.set_user_role("vera", "admin")
     root.disable_user("vera")
@@ -242,13 +242,13 @@ def test_only_administrators_manage_users(world: ApiWorld, user: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "..", "../root", "a b", "-x", "x" * 64, "ann\n", "é"])
-def test_an_odd_user_name_is_refused(root: ApiClient, name: str) -> None:
+def test_an_odd_user_name_is_refused(root: Client, name: str) -> None:
     with pytest.raises((InputError, NotFoundError), match="name"):
         root.add_user(name)
     assert len(root.users()) == 4
 
 
-def test_bad_input_changes_nothing(world: ApiWorld, root: ApiClient) -> None:
+def test_bad_input_changes_nothing(world: ApiWorld, root: Client) -> None:
     before = root.users()
     with pytest.raises(ConflictError, match="exists already"):
         root.add_user("ann")
@@ -263,7 +263,7 @@ def test_bad_input_changes_nothing(world: ApiWorld, root: ApiClient) -> None:
     assert root.users() == before
 
 
-def test_join_tokens_are_listed_and_revoked_without_their_secrets(world: ApiWorld, root: ApiClient) -> None:
+def test_join_tokens_are_listed_and_revoked_without_their_secrets(world: ApiWorld, root: Client) -> None:
     made = root.join_token("n7", uses=1)
     [row] = root.join_tokens()
     assert (row.name, row.state, row.by) == ("n7", "valid", "root")
@@ -274,14 +274,14 @@ def test_join_tokens_are_listed_and_revoked_without_their_secrets(world: ApiWorl
         root.revoke_join_token("123")
 
 
-def test_join_tokens_of_a_disabled_administrator_are_revoked(world: ApiWorld, root: ApiClient) -> None:
+def test_join_tokens_of_a_disabled_administrator_are_revoked(world: ApiWorld, root: Client) -> None:
     root.set_user_role("ann", "admin")
     world.client("ann").join_token()
     root.disable_user("ann")
     assert [row.state for row in root.join_tokens()] == ["revoked"]
 
 
-def test_an_image_belongs_to_the_user_who_pushed_it_first(world: ApiWorld, root: ApiClient) -> None:
+def test_an_image_belongs_to_the_user_who_pushed_it_first(world: ApiWorld, root: Client) -> None:
     ann, bob = world.client("ann"), world.client("bob")
     assert ann.sign_off_image("net", "a" * 64) == ImageView("net:latest", "a" * 64, "ann")
     ann.sign_off_image("net", "b" * 64)
@@ -299,6 +299,6 @@ def test_an_image_belongs_to_the_user_who_pushed_it_first(world: ApiWorld, root:
 @pytest.mark.parametrize(
     ("name", "digest"), [("", "a" * 64), ("x" * 600, "a" * 64), ("a\nb", "a" * 64), ("net", "../../x")]
 )
-def test_a_digest_or_a_name_that_is_none_is_refused(root: ApiClient, name: str, digest: str) -> None:
+def test_a_digest_or_a_name_that_is_none_is_refused(root: Client, name: str, digest: str) -> None:
     with pytest.raises(InputError):
         root.sign_off_image(name, digest)

@@ -18,7 +18,7 @@ import numpy as np
 import psutil
 import pytest
 
-from grass.api.client import ApiClient
+from grass.api.client import Client
 from grass.clock import steady
 from grass.errors import (
     ConflictError,
@@ -599,7 +599,7 @@ def schedule_record(ticket: str) -> dict[str, Any]:
     return {**record, "cron": None, "time_zone": "UTC", "next": None, "last": None, "jobs": names, "reason": None}
 
 
-def lose_replies(client: ApiClient, count: int) -> None:
+def lose_replies(client: Client, count: int) -> None:
     """The next requests reach the server, but their replies are lost on the way."""
     lost = iter(range(count))
     honest = client._transport._release
@@ -780,7 +780,7 @@ def test_a_damaged_record_is_named(world: ApiWorld) -> None:
 
 def test_there_is_no_client_without_a_cluster(tmp_path: Path) -> None:
     with pytest.raises(NotFoundError, match="grass create"):
-        ApiClient("nowhere", home=tmp_path)
+        Client("nowhere", home=tmp_path)
 
 
 def test_what_is_no_json_is_an_input_error(world: ApiWorld) -> None:
@@ -899,8 +899,8 @@ def test_the_path_of_a_session_imports_no_rsa(world: ApiWorld) -> None:
     world.client().jobs()
     home = world.home / "home-ann"
     program = (
-        "import sys; from pathlib import Path; from grass.api.client import ApiClient;"
-        f"ApiClient('local', home=Path({str(home)!r})).jobs();"
+        "import sys; from pathlib import Path; from grass.api.client import Client;"
+        f"Client('local', home=Path({str(home)!r})).jobs();"
         "print([name for name in ('joserfc', 'yaml', 'flask', 'asyncio') if name in sys.modules])"
     )
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

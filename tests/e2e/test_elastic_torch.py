@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from grass.api.client import ApiClient
+from grass.api.client import Client
 from tests.support.frameworks import torch_folder
 from tests.support.lab import SessionLab
 from tests.support.on_premises import Cluster
@@ -43,8 +43,8 @@ def cluster(running_lab: SessionLab, site: Path, tmp_path_factory: pytest.TempPa
 
 
 @pytest.fixture
-def client(cluster: Cluster) -> Iterator[ApiClient]:
-    with ApiClient(cluster.name, home=cluster.home) as client:
+def client(cluster: Cluster) -> Iterator[Client]:
+    with Client(cluster.name, home=cluster.home) as client:
         yield client
 
 
@@ -76,7 +76,7 @@ def training(name: str, **more: Any) -> dict[str, Any]:
     ],
 )
 def test_training_follows_each_change_of_its_size_and_survives_kills(
-    cluster: Cluster, client: ApiClient, how: dict[str, Any]
+    cluster: Cluster, client: Client, how: dict[str, Any]
 ) -> None:
     name = "container" if "image" in how else "process"
     client.start(training(name, **how))
@@ -104,7 +104,7 @@ def test_training_follows_each_change_of_its_size_and_survives_kills(
     assert [task.exit_code for task in client.tasks(name) if task.task != "worker.2"] == [0, 0]
 
 
-def wait_for(client: ApiClient, job: str, size: int, who: tuple[str, int] = ("worker.0", 1)) -> None:
+def wait_for(client: Client, job: str, size: int, who: tuple[str, int] = ("worker.0", 1)) -> None:
     """Wait until the attempt trains with so many others, in the order of their switches, then of their indexes."""
 
     def trains() -> bool:
@@ -118,7 +118,7 @@ def wait_for(client: ApiClient, job: str, size: int, who: tuple[str, int] = ("wo
         raise AssertionError(f"{error}: {client.tasks(job)} printed {lines(client, job)}") from error
 
 
-def attempt(client: ApiClient, job: str, task: str) -> int:
+def attempt(client: Client, job: str, task: str) -> int:
     return next(int(each.attempt) for each in client.tasks(job) if each.task == task)
 
 

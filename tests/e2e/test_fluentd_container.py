@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from grass.api.client import ApiClient
+from grass.api.client import Client
 from tests.support.lab import SessionLab
 from tests.support.on_premises import Cluster, holds, settings
 from tests.support.waiting import wait_until
@@ -84,7 +84,7 @@ def test_logs_are_written_by_a_container_that_comes_back_and_goes_with_the_clust
     before = holds(cluster.lab)
     done = cluster.create()
     assert done.returncode == 0, done.stderr + host.sh("journalctl -n 40 -o cat -u 'grass-fluentd-container@*'")
-    with ApiClient(name, home=cluster.home) as client:
+    with Client(name, home=cluster.home) as client:
 
         def says(job: str, text: str) -> None:
             client.start({"name": job, "components": {"t": {"command": f"echo {text}", "cwd": "/"}}})

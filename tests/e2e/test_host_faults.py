@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from grass.api.client import ApiClient
+from grass.api.client import Client
 from grass.errors import UnreachableError
 from grass.model.daemons import MASTER_DAEMONS, NODE_DAEMONS
 from scripts.labkit.command import docker
@@ -62,9 +62,9 @@ def cluster(running_lab: SessionLab, site: Path, tmp_path_factory: pytest.TempPa
 
 
 @pytest.fixture
-def client(cluster: Cluster) -> Iterator[ApiClient]:
+def client(cluster: Cluster) -> Iterator[Client]:
     """All nodes are READY before a test, and again after it, and no job of it is left."""
-    with ApiClient(cluster.name, home=cluster.home) as client:
+    with Client(cluster.name, home=cluster.home) as client:
         wait_until(lambda: states(client) == ALL_READY, 60, "all nodes READY", 0.2)
         yield client
         cluster.lab.make_whole()
@@ -75,7 +75,7 @@ def client(cluster: Cluster) -> Iterator[ApiClient]:
         wait_until(lambda: states(client) == ALL_READY, 60, "all nodes READY again", 0.2)
 
 
-def answers(client: ApiClient) -> bool:
+def answers(client: Client) -> bool:
     try:
         client.status()
     except UnreachableError:
@@ -88,7 +88,7 @@ def job(name: str) -> dict[str, Any]:
     return counting(name, 3, 2)
 
 
-def ends_well(client: ApiClient, name: str) -> None:
+def ends_well(client: Client, name: str) -> None:
     assert finish(client, name).state == "SUCCEEDED"
     assert_complete(client, name)
 
@@ -108,9 +108,7 @@ def node_list_takes(cluster: Cluster) -> float:
     return time.monotonic() - since
 
 
-def test_a_node_that_is_cut_off_for_a_while_works_on_and_nothing_is_restarted(
-    cluster: Cluster, client: ApiClient
-) -> None:
+def test_a_node_that_is_cut_off_for_a_while_works_on_and_nothing_is_restarted(cluster: Cluster, client: Client) -> None:
     before = started(client, job("patient"))
     host = cluster.lab.hosts["n1"]
     host.cut()
@@ -125,7 +123,7 @@ def test_a_node_that_is_cut_off_for_a_while_works_on_and_nothing_is_restarted(
 
 
 def test_the_tasks_of_a_node_that_is_cut_off_for_long_are_replaced_and_the_old_ones_stopped(
-    cluster: Cluster, client: ApiClient
+    cluster: Cluster, client: Client
 ) -> None:
     before = started(client, job("replaced"))
     host = cluster.lab.hosts["n1"]
@@ -150,9 +148,7 @@ def test_the_tasks_of_a_node_that_is_cut_off_for_long_are_replaced_and_the_old_o
 
 
 @pytest.mark.nightly  # in each run all machines lose power
-def test_after_a_power_loss_a_node_mounts_the_share_and_its_tasks_start_again(
-    cluster: Cluster, client: ApiClient
-) -> None:
+def test_after_a_power_loss_a_node_mounts_the_share_and_its_tasks_start_again(cluster: Cluster, client: Client) -> None:
     before = started(client, job("power"))
     there = {task for task, node in before.items() if node == "n2"}
     host = cluster.lab.hosts["n2"]
@@ -167,9 +163,7 @@ def test_after_a_power_loss_a_node_mounts_the_share_and_its_tasks_start_again(
     assert attempts(client, "power") == expected
 
 
-def test_an_orderly_reboot_and_a_restart_of_the_engine_are_charged_to_no_task(
-    cluster: Cluster, client: ApiClient
-) -> None:
+def test_an_orderly_reboot_and_a_restart_of_the_engine_are_charged_to_no_task(cluster: Cluster, client: Client) -> None:
     """Its tasks have no restart policy. The node says first that it goes, so none is placed there meanwhile."""
     before = started(client, job("orderly"))
     contained = next(task for task, node in before.items() if node == "n1" and task.startswith("c."))
@@ -187,7 +181,7 @@ def test_an_orderly_reboot_and_a_restart_of_the_engine_are_charged_to_no_task(
 
 
 @pytest.mark.nightly  # in each run the master loses power for long, and again with all nodes
-def test_a_reboot_of_the_master_costs_no_task_and_no_line(cluster: Cluster, client: ApiClient) -> None:
+def test_a_reboot_of_the_master_costs_no_task_and_no_line(cluster: Cluster, client: Client) -> None:
     before = started(client, job("reboot"))
     host = cluster.lab.hosts["master"]
     host.reboot()
@@ -214,7 +208,7 @@ print(log)
 
 
 @pytest.mark.nightly
-def test_a_damaged_log_of_redis_is_named_with_the_commands_that_repair_it(cluster: Cluster, client: ApiClient) -> None:
+def test_a_damaged_log_of_redis_is_named_with_the_commands_that_repair_it(cluster: Cluster, client: Client) -> None:
     master, unit = cluster.lab.hosts["master"], f"grass-redis@{cluster.name}"
     master.sh(f"systemctl stop {unit}")
     damage = ("python3", "-c", DAMAGE, f"/var/lib/grass/clusters/{cluster.name}/redis")
@@ -234,7 +228,7 @@ def test_a_damaged_log_of_redis_is_named_with_the_commands_that_repair_it(cluste
     assert client.wait("repaired", timeout=60).state == "SUCCEEDED"
 
 
-def test_a_master_without_power_for_long_hangs_no_node(cluster: Cluster, client: ApiClient) -> None:
+def test_a_master_without_power_for_long_hangs_no_node(cluster: Cluster, client: Client) -> None:
     before = started(client, job("outage"))
     nodes = [cluster.lab.hosts[node] for node in NODES]
     agents = [pid(host, cluster, "node-agent") for host in nodes]
@@ -257,7 +251,7 @@ def test_a_master_without_power_for_long_hangs_no_node(cluster: Cluster, client:
     assert set(attempts(client, "outage").values()) == {1}
 
 
-def test_when_all_machines_lost_power_no_task_starts_without_the_share(cluster: Cluster, client: ApiClient) -> None:
+def test_when_all_machines_lost_power_no_task_starts_without_the_share(cluster: Cluster, client: Client) -> None:
     wanted = job("blackout")
     for part in wanted["components"].values():
         part["command"] = 'test -d "$GRASS_DATA/logs" || exit 9; ' + part["command"]
@@ -281,7 +275,7 @@ def pid(host: Host, cluster: Cluster, daemon: str) -> int:
     return int(said[1]) if said[0] == "active" else 0
 
 
-def told(client: ApiClient, name: str) -> set[str]:
+def told(client: Client, name: str) -> set[str]:
     """Return the daemons of which an event says that they were killed, on a node or on the master."""
     whose = "" if name == "master" else f"node {name}: "
     found = [each.message for each in client.events(limit=500) if each.kind == "daemon-ended"]
@@ -292,7 +286,7 @@ def told(client: ApiClient, name: str) -> set[str]:
 
 @pytest.mark.parametrize(("name", "daemons"), [("n1", ON_NODE), ("master", ON_MASTER)])
 def test_killing_each_daemon_costs_no_task_and_no_line(
-    name: str, daemons: tuple[str, ...], cluster: Cluster, client: ApiClient
+    name: str, daemons: tuple[str, ...], cluster: Cluster, client: Client
 ) -> None:
     before = started(client, job(f"kill-{name}"))
     host = cluster.lab.hosts[name]
@@ -317,7 +311,7 @@ def test_killing_each_daemon_costs_no_task_and_no_line(
             wait_until(lambda: host.attempt(*sees).code == 0, 30, f"the share seen by {daemon}", 0.2)  # noqa: B023
 
 
-def test_a_node_without_an_engine_offers_processes_only_and_says_so(cluster: Cluster, client: ApiClient) -> None:
+def test_a_node_without_an_engine_offers_processes_only_and_says_so(cluster: Cluster, client: Client) -> None:
     assert [client.node(name).runtimes for name in NODES] == [
         ("process", "docker"),
         ("process", "docker"),
@@ -333,7 +327,7 @@ def test_a_node_without_an_engine_offers_processes_only_and_says_so(cluster: Clu
 
 
 @pytest.mark.nightly  # test_docker_runtime.py has other containers beside its own in every run
-def test_containers_of_others_are_never_touched(cluster: Cluster, client: ApiClient) -> None:
+def test_containers_of_others_are_never_touched(cluster: Cluster, client: Client) -> None:
     started(client, job("among"))  # brings the image
     host = cluster.lab.hosts["n1"]
     labels = (["--label", "grass.cluster=other", "--label", "grass.node=n1"], ["--label", "com.example=1"], [])
@@ -351,7 +345,7 @@ def test_containers_of_others_are_never_touched(cluster: Cluster, client: ApiCli
 
 
 def test_a_node_with_a_full_disk_takes_no_tasks_loses_no_line_and_recovers_by_itself(
-    cluster: Cluster, client: ApiClient
+    cluster: Cluster, client: Client
 ) -> None:
     host = cluster.lab.hosts["n2"]
     units = " ".join(f"grass-{daemon}@{cluster.name}.service" for daemon in ("node-agent", "shepherd"))
@@ -387,7 +381,7 @@ def test_a_node_with_a_full_disk_takes_no_tasks_loses_no_line_and_recovers_by_it
 
 
 def test_a_share_that_hangs_or_goes_under_a_node_holds_its_starts_back_and_not_its_agent(
-    cluster: Cluster, client: ApiClient
+    cluster: Cluster, client: Client
 ) -> None:
     host = cluster.lab.hosts["n2"]
     unit = f"grass-share-fuse@{cluster.name}.service"
@@ -413,7 +407,7 @@ def test_a_share_that_hangs_or_goes_under_a_node_holds_its_starts_back_and_not_i
 
 
 def test_after_the_end_of_the_shares_helper_running_containers_see_the_share_again(
-    cluster: Cluster, client: ApiClient
+    cluster: Cluster, client: Client
 ) -> None:
     """Killed, restarted by an operator, and hung for good: the container goes on with the next mount each time."""
     host, unit = cluster.lab.hosts["n1"], f"grass-share-fuse@{cluster.name}.service"
@@ -434,12 +428,12 @@ def test_after_the_end_of_the_shares_helper_running_containers_see_the_share_aga
     assert set(attempts(client, "looks").values()) == {1}
 
 
-def said_by(client: ApiClient, job: str, line: str) -> set[str]:
+def said_by(client: Client, job: str, line: str) -> set[str]:
     return {each.task for each in client.logs(job) if each.text == line}
 
 
 def test_appends_from_two_nodes_through_fuse_break_nothing_and_those_of_one_are_all_kept(
-    cluster: Cluster, client: ApiClient
+    cluster: Cluster, client: Client
 ) -> None:
     """What the guide says of it: the last to close the file wins. No error, no dead mount, and no folder U+FF0E."""
     append = "for i in $(seq 100); do echo $GRASS_NODE.$i >> $GRASS_DATA/data/%s || exit 1; done"
@@ -469,7 +463,7 @@ def test_appends_from_two_nodes_through_fuse_break_nothing_and_those_of_one_are_
     ("shift", "words"), [(7200, "2.0 h ahead of"), pytest.param(-7200, "2.0 h behind", marks=pytest.mark.nightly)]
 )
 def test_a_machine_whose_clock_is_wrong_by_hours_is_refused_with_what_to_do(
-    shift: int, words: str, cluster: Cluster, client: ApiClient
+    shift: int, words: str, cluster: Cluster, client: Client
 ) -> None:
     host = cluster.lab.hosts["master"]  # no node yet
     clock = f'#!/bin/sh\n[ "$*" = +%s ] || exec /bin/date "$@"\necho $(( $(/bin/date +%s) + {shift} ))\n'
@@ -485,7 +479,7 @@ def test_a_machine_whose_clock_is_wrong_by_hours_is_refused_with_what_to_do(
 
 @pytest.mark.parametrize("hours", [1, pytest.param(-1, marks=pytest.mark.nightly)])
 def test_a_node_whose_clock_is_an_hour_off_works_and_its_tasks_last_as_long_as_they_last(
-    hours: int, cluster: Cluster, client: ApiClient, tmp_path: Path
+    hours: int, cluster: Cluster, client: Client, tmp_path: Path
 ) -> None:
     host = cluster.lab.hosts["n1"]
     with another_clock(host, cluster, hours, shifted_clock(tmp_path)):

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from grass.api.client import ApiClient
+from grass.api.client import Client
 from grass.errors import NotAllowedError, UnreachableError, WaitTimeoutError
 from tests.support import stolen_host
 from tests.support.lab import SessionLab
@@ -48,8 +48,8 @@ def cluster(running_lab: SessionLab, site: Path, tmp_path_factory: pytest.TempPa
 
 
 @pytest.fixture(scope="module")
-def admin(cluster: Cluster) -> Iterator[ApiClient]:
-    with ApiClient(cluster.name, home=cluster.home) as client:
+def admin(cluster: Cluster) -> Iterator[Client]:
+    with Client(cluster.name, home=cluster.home) as client:
         yield client
 
 
@@ -66,12 +66,12 @@ def theirs(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Cluste
 
 
 @pytest.fixture(scope="module")
-def other(theirs: Cluster) -> Iterator[ApiClient]:
-    with ApiClient(theirs.name, home=theirs.home) as client:
+def other(theirs: Cluster) -> Iterator[Client]:
+    with Client(theirs.name, home=theirs.home) as client:
         yield client
 
 
-def said(client: ApiClient, name: str, script: str, node: str) -> list[str]:
+def said(client: Client, name: str, script: str, node: str) -> list[str]:
     """Run a script as a process on a node; return what it printed, with its exit code last."""
     part = {"command": f"exec 2>&1; {script}; echo code $?", "cwd": "/", "where": {"host": node}}
     client.start({"name": name, "components": {"t": part}})
@@ -85,7 +85,7 @@ def said(client: ApiClient, name: str, script: str, node: str) -> list[str]:
 
 @pytest.mark.parametrize("node", NODES)
 def test_a_task_runs_under_an_account_of_its_user_and_uses_the_share(
-    admin: ApiClient, cluster: Cluster, node: str, tmp_path: Path
+    admin: Client, cluster: Cluster, node: str, tmp_path: Path
 ) -> None:
     mine = f"data/shared/{admin.status().user}"
     script = f"id -u; id -Gn; echo result > $GRASS_OUTPUT/found; echo all > $GRASS_DATA/{mine}/from-$GRASS_NODE; whoami"
@@ -101,9 +101,7 @@ def test_a_task_runs_under_an_account_of_its_user_and_uses_the_share(
 
 
 @pytest.mark.parametrize("node", NODES)
-def test_an_attacker_among_the_users_gets_nothing(
-    admin: ApiClient, other: ApiClient, cluster: Cluster, node: str
-) -> None:
+def test_an_attacker_among_the_users_gets_nothing(admin: Client, other: Client, cluster: Cluster, node: str) -> None:
     part = {"command": "echo secret > $HOME/s; echo secret > $GRASS_OUTPUT/s; echo up; sleep 600", "cwd": "/"}
     job = {"name": f"victim-{node}", "components": {"t": {**part, "where": {"host": node}}}}
     admin.start(job)
@@ -138,7 +136,7 @@ def test_an_attacker_among_the_users_gets_nothing(
 
 @pytest.mark.parametrize("node", NODES)
 def test_a_user_reads_what_another_one_shares_and_changes_nothing_of_it(
-    admin: ApiClient, other: ApiClient, node: str
+    admin: Client, other: Client, node: str
 ) -> None:
     user = admin.status().user
     file, mine = f"$GRASS_DATA/data/shared/{user}/prize-{node}", "$GRASS_DATA/data/shared/Mallory.2nd"
@@ -184,7 +182,7 @@ def interrupt(lab: SessionLab, outage: str) -> None:
             lab.hosts["master"].reboot()
 
 
-def started(client: ApiClient, job: dict[str, Any]) -> bool:
+def started(client: Client, job: dict[str, Any]) -> bool:
     with suppress(UnreachableError):  # the master still boots
         client.start(job)
         return True
@@ -193,7 +191,7 @@ def started(client: ApiClient, job: dict[str, Any]) -> bool:
 
 @pytest.mark.parametrize("outage", ["samba", "cut", "reboot"])
 def test_while_the_share_is_away_nothing_opens_and_afterwards_all_is_written_again(
-    admin: ApiClient, other: ApiClient, cluster: Cluster, outage: str
+    admin: Client, other: Client, cluster: Cluster, outage: str
 ) -> None:
     """A process and a container of a user look around meanwhile."""
     lab, user, share = cluster.lab, admin.status().user, "/srv/grass/apart"
@@ -242,7 +240,7 @@ def test_while_the_share_is_away_nothing_opens_and_afterwards_all_is_written_aga
 
 
 def test_links_that_a_task_makes_on_the_master_lead_to_no_file_of_others_on_a_node(
-    admin: ApiClient, other: ApiClient
+    admin: Client, other: Client
 ) -> None:
     """The server of the share follows links, with all its rights, for the node that asks."""
     user, mine = admin.status().user, "$GRASS_DATA/data/Mallory.2nd/links"
@@ -266,7 +264,7 @@ def test_links_that_a_task_makes_on_the_master_lead_to_no_file_of_others_on_a_no
     assert said(admin, "plants-2", f"cat $GRASS_DATA/data/shared/{user}/of-admin", "n1") == ["prize", "code 0"]
 
 
-def test_names_that_differ_in_case_are_two_files_on_a_node(admin: ApiClient, cluster: Cluster) -> None:
+def test_names_that_differ_in_case_are_two_files_on_a_node(admin: Client, cluster: Cluster) -> None:
     """Otherwise a user Shared would write in data/shared, and Ann would read what is of ann."""
     mine = f"$GRASS_DATA/data/{admin.status().user}"
     script = (
@@ -276,7 +274,7 @@ def test_names_that_differ_in_case_are_two_files_on_a_node(admin: ApiClient, clu
 
 
 def test_a_container_has_the_rights_of_its_user_and_sees_no_other_job(
-    admin: ApiClient, other: ApiClient, cluster: Cluster
+    admin: Client, other: Client, cluster: Cluster
 ) -> None:
     shared = f"data/shared/{admin.status().user}/boxed"
     script = f"umask 0; echo secret > $GRASS_OUTPUT/s; echo prize > $GRASS_DATA/{shared}"
@@ -317,7 +315,7 @@ def test_a_container_has_the_rights_of_its_user_and_sees_no_other_job(
 
 
 def test_a_second_user_brings_files_to_a_job_and_fetches_its_output_with_their_own_key(
-    cluster: Cluster, admin: ApiClient, theirs: Cluster, other: ApiClient, tmp_path: Path
+    cluster: Cluster, admin: Client, theirs: Cluster, other: Client, tmp_path: Path
 ) -> None:
     (tmp_path / "input").write_text("brought\n")
     mine = "data/Mallory.2nd"
@@ -345,7 +343,7 @@ def test_a_second_user_brings_files_to_a_job_and_fetches_its_output_with_their_o
 
 
 def test_the_key_of_a_user_opens_nothing_of_another_one_and_nothing_of_administrators(
-    admin: ApiClient, other: ApiClient
+    admin: Client, other: Client
 ) -> None:
     part = {"command": "echo secret; exec sleep 600", "cwd": "/", "where": {"host": "n1"}}
     admin.start({"name": "private", "components": {"t": part}})
@@ -387,7 +385,7 @@ def test_the_key_of_a_user_opens_nothing_of_another_one_and_nothing_of_administr
     assert admin.wait("private", timeout=30).state == "STOPPED"
 
 
-def test_commands_and_checks_beside_a_task_are_in_its_view(admin: ApiClient) -> None:
+def test_commands_and_checks_beside_a_task_are_in_its_view(admin: Client) -> None:
     part = {
         "command": "echo note > /tmp/note; echo up; until [ -e $HOME/enough ]; do sleep 0.1; done; cat /tmp/from",
         "ready": {"command": "test -e /tmp/note && test ! -e /var/lib/grass/clusters/apart/secrets.json"},
@@ -426,7 +424,7 @@ def test_a_range_with_an_account_of_the_machine_is_refused_and_leaving_removes_t
 
 
 def test_two_users_learn_the_digits_at_once_and_neither_sees_files_of_the_other(
-    cluster: Cluster, admin: ApiClient, theirs: Cluster, other: ApiClient, tmp_path: Path
+    cluster: Cluster, admin: Client, theirs: Cluster, other: Client, tmp_path: Path
 ) -> None:
     image = cluster.grass("image", "push", "--file", str(cluster.lab.image_with("digits", "numpy", "scikit-learn")))
     assert image.returncode == 0, image.stderr
@@ -487,7 +485,7 @@ BOMBS = {
 
 @pytest.mark.parametrize("bomb", BOMBS)
 def test_a_bomb_of_one_user_delays_no_start_of_another(
-    admin: ApiClient, other: ApiClient, cluster: Cluster, bomb: str
+    admin: Client, other: Client, cluster: Cluster, bomb: str
 ) -> None:
     small = {"cwd": "/", "where": {"host": "n1"}, "resources": {"cpu": 0.02, "memory": "256MiB"}}
     part = {**small, "command": f"echo up; exec 2>/dev/null; {BOMBS[bomb]}", "grace": "1s"}
@@ -516,7 +514,7 @@ def test_a_bomb_of_one_user_delays_no_start_of_another(
     wait_until(lambda: not cluster.lab.hosts["n1"].sh(left), 10, "the end of all its processes")
 
 
-def test_root_on_a_node_harms_no_other_node_with_all_that_is_in_its_folder(admin: ApiClient, cluster: Cluster) -> None:
+def test_root_on_a_node_harms_no_other_node_with_all_that_is_in_its_folder(admin: Client, cluster: Cluster) -> None:
     lab, home = cluster.lab, "/var/lib/grass/clusters/apart"
     part = {"command": "echo honest; exec sleep 600", "cwd": "/", "where": {"host": "master"}}
     admin.start({"name": "robbed", "components": {"t": part}})
@@ -536,7 +534,7 @@ def test_root_on_a_node_harms_no_other_node_with_all_that_is_in_its_folder(admin
 
 
 @pytest.mark.parametrize("node", NODES)
-def test_a_task_has_the_limits_that_it_asked_for(admin: ApiClient, node: str) -> None:
+def test_a_task_has_the_limits_that_it_asked_for(admin: Client, node: str) -> None:
     show = "grep -E ':(memory|pids|cpu):' /proc/self/cgroup"
     grow = "python3 -c 'x = bytearray(200 << 20); print(len(x))'"
     part = {"command": f"exec 2>&1; {show}; {grow}", "cwd": "/", "where": {"host": node}}

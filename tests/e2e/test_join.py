@@ -19,7 +19,7 @@ import psutil
 import pytest
 import yaml
 
-from grass.api.client import ApiClient
+from grass.api.client import Client
 from grass.api.invitation import parse_token
 from grass.entropy import request_id
 from grass.model.lifecycle import TaskState
@@ -61,8 +61,8 @@ def cluster(running_lab: SessionLab, site: Path, tmp_path_factory: pytest.TempPa
 
 
 @pytest.fixture
-def client(cluster: Cluster) -> Iterator[ApiClient]:
-    with ApiClient(cluster.name, home=cluster.home) as client:
+def client(cluster: Cluster) -> Iterator[Client]:
+    with Client(cluster.name, home=cluster.home) as client:
         yield client
 
 
@@ -84,7 +84,7 @@ def token(cluster: Cluster, *options: str) -> str:
     return str(json.loads(done.stdout)["token"])
 
 
-def states(client: ApiClient) -> dict[str, str]:
+def states(client: Client) -> dict[str, str]:
     return {view.name: view.state for view in client.nodes()}
 
 
@@ -111,7 +111,7 @@ def empty(cluster: Cluster) -> None:
     _clean(cluster, set())
 
 
-def joined(cluster: Cluster, client: ApiClient, *hosts: str) -> None:
+def joined(cluster: Cluster, client: Client, *hosts: str) -> None:
     """These are the nodes, added by the test before or now."""
     _clean(cluster, set(hosts))
     found = {view.name: view for view in client.nodes()}
@@ -137,7 +137,7 @@ def _clean(cluster: Cluster, keep: set[str]) -> None:
 
 @pytest.mark.usefixtures("empty")
 def test_two_machines_are_added_over_ssh_run_a_job_are_entered_and_leave_nothing(
-    cluster: Cluster, client: ApiClient, tmp_path: Path
+    cluster: Cluster, client: Client, tmp_path: Path
 ) -> None:
     before = {host: holds(cluster.lab, host) for host in ("n1", "n2")}
     with captured(cluster.lab.hosts["master"], tmp_path) as seen:
@@ -171,7 +171,7 @@ def test_two_machines_are_added_over_ssh_run_a_job_are_entered_and_leave_nothing
 @pytest.mark.nightly  # the test before this one looks at a join and a job
 @pytest.mark.usefixtures("empty")
 def test_nothing_that_is_secret_crosses_the_network_in_plain_text(
-    cluster: Cluster, client: ApiClient, tmp_path: Path
+    cluster: Cluster, client: Client, tmp_path: Path
 ) -> None:
     """A join over SSH and one by token, a job, an exec, a page and a push, as the master's interface sees them."""
     word = {name: f"planted {name} {request_id()}" for name in ("command", "line", "exec", "answer", "file", "page")}
@@ -227,7 +227,7 @@ def secrets(cluster: Cluster, *nodes: str) -> list[str]:
 
 
 @pytest.mark.nightly  # test_api_joins.py renews certificates against the API in every run
-def test_a_node_gets_its_certificate_again_and_only_for_itself(cluster: Cluster, client: ApiClient) -> None:
+def test_a_node_gets_its_certificate_again_and_only_for_itself(cluster: Cluster, client: Client) -> None:
     joined(cluster, client, "n1", "n2")
     master, n1 = cluster.lab.hosts["master"], cluster.lab.hosts["n1"]
     program = "runuser -u grass -- /opt/grass/venv/bin/python -m grass.provision.host_certificate"
@@ -256,11 +256,11 @@ def test_a_node_gets_its_certificate_again_and_only_for_itself(cluster: Cluster,
     client.wait("certified", timeout=60)
 
 
-def said(client: ApiClient, job: str) -> str:
+def said(client: Client, job: str) -> str:
     return "".join(piece.text for piece in client.logs(job))
 
 
-def leaves_things(cluster: Cluster, client: ApiClient) -> None:
+def leaves_things(cluster: Cluster, client: Client) -> None:
     """In the home of its user, and an image in the engine; what lies in the share can be run."""
     pushed = cluster.grass("image", "push", "--file", str(cluster.lab.busybox_image_tar))
     assert pushed.returncode == 0, pushed.stderr
@@ -280,7 +280,7 @@ def leaves_things(cluster: Cluster, client: ApiClient) -> None:
 
 @pytest.mark.usefixtures("empty")
 def test_a_node_is_added_with_a_sudo_password_behind_a_closed_port_and_its_machine_is_replaced(
-    cluster: Cluster, client: ApiClient
+    cluster: Cluster, client: Client
 ) -> None:
     hosts_that_cannot_be_reached_or_entered_are_refused_and_nothing_changes(cluster)
     a_node_that_the_master_cannot_reach_is_said_to_be_one_until_its_port_is_open(cluster, client)
@@ -305,7 +305,7 @@ def hosts_that_cannot_be_reached_or_entered_are_refused_and_nothing_changes(clus
 
 
 def a_node_that_the_master_cannot_reach_is_said_to_be_one_until_its_port_is_open(
-    cluster: Cluster, client: ApiClient
+    cluster: Cluster, client: Client
 ) -> None:
     address = cluster.lab.hosts["n1"].address
     rule = "INPUT -p tcp --dport 51813 -j REJECT"
@@ -332,7 +332,7 @@ def a_node_that_the_master_cannot_reach_is_said_to_be_one_until_its_port_is_open
     client.delete("sleepers")
 
 
-def another_machine_at_the_address_of_a_node_is_refused(cluster: Cluster, client: ApiClient) -> None:
+def another_machine_at_the_address_of_a_node_is_refused(cluster: Cluster, client: Client) -> None:
     cluster.lab.reset("n1")
     other = add(cluster, "n1")
     assert other.returncode == 2 and "key" in other.stderr
@@ -344,7 +344,7 @@ def another_machine_at_the_address_of_a_node_is_refused(cluster: Cluster, client
 
 
 @pytest.mark.usefixtures("empty")
-def test_more_than_a_machine_has_is_refused_before_anything_is_changed(cluster: Cluster, client: ApiClient) -> None:
+def test_more_than_a_machine_has_is_refused_before_anything_is_changed(cluster: Cluster, client: Client) -> None:
     before = holds(cluster.lab, "n1")
     place = f"ops@{cluster.lab.hosts['n1'].address}"
     done = cluster.grass("node", "add", place, "--cpu", "9999", "--memory", "9000GiB", "--gpu", "99")
@@ -355,7 +355,7 @@ def test_more_than_a_machine_has_is_refused_before_anything_is_changed(cluster: 
 
 
 @pytest.mark.usefixtures("empty")
-def test_a_plan_names_the_steps_and_makes_no_token_no_node_and_no_file(cluster: Cluster, client: ApiClient) -> None:
+def test_a_plan_names_the_steps_and_makes_no_token_no_node_and_no_file(cluster: Cluster, client: Client) -> None:
     before, events = holds(cluster.lab, "n1"), [(each.id, each.kind) for each in client.events()]
     done = cluster.grass("node", "add", "--plan", "--become", "sudo", f"ops@{cluster.lab.hosts['n1'].address}")
     assert done.returncode == 0, done.stderr
@@ -366,7 +366,7 @@ def test_a_plan_names_the_steps_and_makes_no_token_no_node_and_no_file(cluster: 
 
 
 @pytest.mark.nightly  # in every run, a cluster is deleted whose node is away (test_create.py)
-def test_a_node_whose_machine_is_away_is_left_for_force(cluster: Cluster, client: ApiClient) -> None:
+def test_a_node_whose_machine_is_away_is_left_for_force(cluster: Cluster, client: Client) -> None:
     joined(cluster, client, "n1", "n2")
     cluster.lab.hosts["n2"].cut()
     kept = cluster.grass("node", "remove", "n2")
@@ -381,14 +381,14 @@ def test_a_node_whose_machine_is_away_is_left_for_force(cluster: Cluster, client
 
 
 @pytest.mark.nightly  # in every run, test_work.py drains nodes, and test_host_faults.py kills and starts them
-def test_nodes_are_drained_and_rebooted(cluster: Cluster, client: ApiClient) -> None:
+def test_nodes_are_drained_and_rebooted(cluster: Cluster, client: Client) -> None:
     joined(cluster, client, "n1", "n2")
     a_node_is_cordoned_drained_during_a_job_and_opened_again(cluster, client)
     a_node_with_a_task_is_not_removed_after_the_time_limit(cluster, client)
     the_share_comes_back_after_a_reboot_of_the_node(cluster, client)
 
 
-def a_node_with_a_task_is_not_removed_after_the_time_limit(cluster: Cluster, client: ApiClient) -> None:
+def a_node_with_a_task_is_not_removed_after_the_time_limit(cluster: Cluster, client: Client) -> None:
     part = {"command": "sleep 300", "replicas": 2, "spread": "node", "resources": {"cpu": 0.1}}
     client.start({"name": "stays", "components": {"w": part}})
     wait_until(lambda: client.job("stays").counts.get(TaskState.RUNNING) == 2, 30, "a task on each node", 0.2)
@@ -443,7 +443,7 @@ def on_a_terminal(cluster: Cluster, typed: str) -> tuple[int, bool]:
 
 @pytest.mark.usefixtures("empty")
 def test_a_machine_without_grass_joins_by_the_masters_script_and_leaves_by_itself(
-    cluster: Cluster, client: ApiClient
+    cluster: Cluster, client: Client
 ) -> None:
     before = holds(cluster.lab, "n2")
     made = token(cluster, "--name", "second")
@@ -474,7 +474,7 @@ def test_a_machine_without_grass_joins_by_the_masters_script_and_leaves_by_itsel
     assert of_grass(holds(cluster.lab, "n2")) == of_grass(before)
 
 
-def tokens_that_expired_and_names_that_exist_are_refused(cluster: Cluster, client: ApiClient) -> None:
+def tokens_that_expired_and_names_that_exist_are_refused(cluster: Cluster, client: Client) -> None:
     before = holds(cluster.lab, "n1")
     taken = curl_join(cluster, "n1", "--token", token(cluster), "--name", "second")
     assert taken.code == 2 and "node second: exists already" in taken.stderr
@@ -486,7 +486,7 @@ def tokens_that_expired_and_names_that_exist_are_refused(cluster: Cluster, clien
 
 
 @pytest.mark.usefixtures("empty")
-def test_a_user_who_is_not_root_joins_and_leaves(cluster: Cluster, client: ApiClient) -> None:
+def test_a_user_who_is_not_root_joins_and_leaves(cluster: Cluster, client: Client) -> None:
     lab = cluster.lab
     before = lab.ssh("n1", "find ~ | sort", user="ops").stdout
     url = f"http://{lab.hosts['master'].address}:51812"
@@ -503,7 +503,7 @@ def test_a_user_who_is_not_root_joins_and_leaves(cluster: Cluster, client: ApiCl
 
 @pytest.mark.nightly  # a machine joins by the same script in the test before; unit tests read the file
 @pytest.mark.usefixtures("empty")
-def test_maros_join_file_is_taken_as_it_is(cluster: Cluster, client: ApiClient, tmp_path: Path) -> None:
+def test_maros_join_file_is_taken_as_it_is(cluster: Cluster, client: Client, tmp_path: Path) -> None:
     lab = cluster.lab
     file = {
         "mode": "grass/on-premises",
@@ -541,9 +541,7 @@ def test_the_bench_of_joining_nodes_prints_its_figures(cluster: Cluster) -> None
 
 @pytest.mark.nightly  # other hosts join and leave in the same way in every run; unit tests have what the two share
 @pytest.mark.usefixtures("empty")
-def test_the_master_host_is_a_node_too_and_stays_the_master_when_that_leaves(
-    cluster: Cluster, client: ApiClient
-) -> None:
+def test_the_master_host_is_a_node_too_and_stays_the_master_when_that_leaves(cluster: Cluster, client: Client) -> None:
     before = holds(cluster.lab, "master")
     views = added(cluster, "master")
     assert [(view["name"], view["state"]) for view in views] == [("master", "READY")]
@@ -554,7 +552,7 @@ def test_the_master_host_is_a_node_too_and_stays_the_master_when_that_leaves(
     assert of_master(holds(cluster.lab, "master")) == of_master(before)
 
 
-def a_node_is_cordoned_drained_during_a_job_and_opened_again(cluster: Cluster, client: ApiClient) -> None:
+def a_node_is_cordoned_drained_during_a_job_and_opened_again(cluster: Cluster, client: Client) -> None:
     client.start(SLEEPERS)
     wait_until(lambda: client.job("sleepers").counts.get(TaskState.RUNNING) == 4, seconds=30)
     assert cluster.grass("node", "cordon", "n2").returncode == 0
@@ -571,7 +569,7 @@ def a_node_is_cordoned_drained_during_a_job_and_opened_again(cluster: Cluster, c
     client.wait("sleepers", timeout=60)
 
 
-def the_share_comes_back_after_a_reboot_of_the_node(cluster: Cluster, client: ApiClient) -> None:
+def the_share_comes_back_after_a_reboot_of_the_node(cluster: Cluster, client: Client) -> None:
     host = cluster.lab.hosts["n2"]
     host.reboot()
     host.wait_booted()

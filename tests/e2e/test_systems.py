@@ -19,7 +19,7 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from grass.api.client import ApiClient
+from grass.api.client import Client
 from grass.provision.on_premises import requirements
 from grass.provision.on_premises.bundle import make_bundle
 from grass.provision.on_premises.requirements import Target
@@ -135,7 +135,7 @@ def digits_are_learned(cluster: Cluster) -> None:
     job = yaml.safe_load((DIGITS / "job-containers.yml").read_text())
     job["components"]["worker"]["replicas"] = 2  # one on each
     job["components"]["server"]["env"]["WORKERS"] = "2"
-    with ApiClient(cluster.name, home=cluster.home) as client:
+    with Client(cluster.name, home=cluster.home) as client:
         client.start(job)
         assert client.wait("digits", timeout=300).state == "SUCCEEDED"
         assert {task.node for task in client.tasks("digits", "worker")} == {"n1", "n3"}

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from grass import __version__
-from grass.api.client import ApiClient
+from grass.api.client import Client
 from tests.support.lab import SessionLab
 from tests.support.needs import require
 from tests.support.on_premises import Cluster, settings
@@ -35,7 +35,7 @@ print(name)
 """
 
 
-def versions(client: ApiClient) -> dict[str, str]:
+def versions(client: Client) -> dict[str, str]:
     return {each.name: each.version for each in client.nodes()}
 
 
@@ -82,7 +82,7 @@ def test_a_cluster_of_an_earlier_version_is_upgraded_in_place_and_its_jobs_go_on
         cluster.created()
         pushed = cluster.grass("image", "push", "--file", str(lab.busybox_image_tar))
         assert pushed.returncode == 0, pushed.stderr
-        with ApiClient(cluster.name, home=cluster.home) as client:
+        with Client(cluster.name, home=cluster.home) as client:
             job = tmp_path / "before.yml"
             before = counting("before", 2, 2, clean="none")  # also once one has failed, the others go on
             for component in before["components"].values():
@@ -102,7 +102,7 @@ def test_a_cluster_of_an_earlier_version_is_upgraded_in_place_and_its_jobs_go_on
             assert f"node {node}: joined before, as {node}; it runs an earlier Grass" in planned.stdout
         done = cluster.create()
         assert done.returncode == 0, done.stderr
-        with ApiClient(cluster.name, home=cluster.home) as client:
+        with Client(cluster.name, home=cluster.home) as client:
             wait_until(lambda: {each.state for each in client.nodes()} == {"READY"}, 60, "both nodes READY", 0.2)
             wait_until(lambda: versions(client) == dict.fromkeys(("n1", "n2"), __version__), 20, "their upgrade", 0.2)
             assert (places(client, "before"), attempts(client, "before")) == (where, tried), client.tasks("before")

@@ -14,7 +14,7 @@ from pathlib import Path
 import msgpack
 import pytest
 
-from grass.api.client import ApiClient
+from grass.api.client import Client
 from grass.api.invitation import Invitation
 from grass.api.join_client import open_join_client
 from grass.config import ClusterConfig
@@ -56,8 +56,8 @@ def cluster(running_lab: SessionLab, site: Path, tmp_path_factory: pytest.TempPa
 
 
 @pytest.fixture
-def client(cluster: Cluster) -> Iterator[ApiClient]:
-    with ApiClient(cluster.name, home=cluster.home) as client:
+def client(cluster: Cluster) -> Iterator[Client]:
+    with Client(cluster.name, home=cluster.home) as client:
         yield client
 
 
@@ -67,7 +67,7 @@ def push_image(cluster: Cluster, file: Path) -> None:
 
 
 def test_containers_on_three_nodes_read_a_pushed_folder_and_what_they_write_is_pulled(
-    cluster: Cluster, client: ApiClient, tmp_path: Path
+    cluster: Cluster, client: Client, tmp_path: Path
 ) -> None:
     (tmp_path / "sets" / "deep").mkdir(parents=True)
     (tmp_path / "sets" / "deep" / "word").write_text("pushed\n")
@@ -95,9 +95,7 @@ def test_containers_on_three_nodes_read_a_pushed_folder_and_what_they_write_is_p
 
 
 @pytest.mark.nightly  # the test before has such containers; scripts/demo trains the digits in every run
-def test_the_digits_are_learned_by_containers_on_three_nodes(
-    cluster: Cluster, client: ApiClient, tmp_path: Path
-) -> None:
+def test_the_digits_are_learned_by_containers_on_three_nodes(cluster: Cluster, client: Client, tmp_path: Path) -> None:
     push_image(cluster, cluster.lab.image_with("digits", "numpy", "scikit-learn"))
     sent = cluster.grass("data", "push", str(DIGITS), "digits")
     assert sent.returncode == 0, sent.stderr
@@ -126,11 +124,11 @@ def test_the_digits_are_learned_by_containers_on_three_nodes(
     assert accuracy_of(tmp_path / "digits" / "model.npz") == pytest.approx(float(found[1]), abs=0.0001)
 
 
-def has_ended(client: ApiClient) -> bool:
+def has_ended(client: Client) -> bool:
     return bool(client.job("digits").ended)
 
 
-def reasons(client: ApiClient) -> set[str]:
+def reasons(client: Client) -> set[str]:
     return {task.reason.message for task in client.tasks("digits") if task.reason}
 
 
@@ -161,7 +159,7 @@ print("met", found, os.environ["GRASS_REDIS_URL"], ask("CONFIG", "GET", "dir")[:
 
 
 def test_tasks_of_all_nodes_meet_at_the_redis_for_tasks_of_their_own_localhost(
-    cluster: Cluster, client: ApiClient
+    cluster: Cluster, client: Client
 ) -> None:
     part = {"command": ["python3", "-c", MEET], "replicas": 3, "spread": "node", "resources": {"cpu": 0.05}, "cwd": "/"}
     client.start({"name": "meet", "components": {"actor": part}})
@@ -220,9 +218,7 @@ def test_redis_of_the_master_refuses_who_speaks_no_tls_1_3_or_shows_no_valid_cer
         assert f"alert {why}" in answer(address, client)
 
 
-def test_whoever_only_reaches_the_network_gets_into_nothing(
-    cluster: Cluster, client: ApiClient, tmp_path: Path
-) -> None:
+def test_whoever_only_reaches_the_network_gets_into_nothing(cluster: Cluster, client: Client, tmp_path: Path) -> None:
     """This machine is no host of the cluster. Redis: the test above. The share: test_create.py."""
     command = "echo before; until [ -e /tmp/go ]; do sleep 0.1; done; echo after"
     client.start({"name": "honest", "components": {"t": {"command": command, "cwd": "/"}}})
@@ -288,7 +284,7 @@ def test_a_link_that_a_task_puts_into_the_share_opens_nothing_of_the_master_to_t
         master.sh(f"rm /srv/grass/{name}/leak")
 
 
-def test_a_task_without_its_image_says_which_and_what_brings_it(client: ApiClient) -> None:
+def test_a_task_without_its_image_says_which_and_what_brings_it(client: Client) -> None:
     client.start({"name": "none", "components": {"t": {"command": "true", "image": "nobody/knows:7"}}})
     assert client.wait("none", timeout=60).state == "FAILED"
     [task] = client.tasks("none")
@@ -296,7 +292,7 @@ def test_a_task_without_its_image_says_which_and_what_brings_it(client: ApiClien
     assert "grass image push" in task.reason.message
 
 
-def test_a_drain_moves_the_tasks_of_a_running_job_and_it_ends_well(cluster: Cluster, client: ApiClient) -> None:
+def test_a_drain_moves_the_tasks_of_a_running_job_and_it_ends_well(cluster: Cluster, client: Client) -> None:
     before = started(client, counting("moved"))
     assert set(before.values()) == set(NODES)
     done = cluster.grass("node", "drain", "n1", "--deadline", "1s")
@@ -321,7 +317,7 @@ def containers(cluster: Cluster, host: str) -> list[str]:
     return [line for line in cluster.lab.hosts[host].run("docker", "ps", *shown).stdout.splitlines() if line]
 
 
-def test_nothing_new_comes_to_a_cordoned_node_and_what_runs_there_goes_on(cluster: Cluster, client: ApiClient) -> None:
+def test_nothing_new_comes_to_a_cordoned_node_and_what_runs_there_goes_on(cluster: Cluster, client: Client) -> None:
     before = started(client, counting("stays"))
     assert cluster.grass("node", "cordon", "n2").returncode == 0
     others = started(client, counting("elsewhere"))
@@ -335,7 +331,7 @@ def test_nothing_new_comes_to_a_cordoned_node_and_what_runs_there_goes_on(cluste
 
 
 def test_the_dashboard_starts_a_job_whose_tasks_turn_green_on_all_nodes_and_drains_a_node(
-    cluster: Cluster, client: ApiClient
+    cluster: Cluster, client: Client
 ) -> None:
     process = cluster.start("dashboard", "--no-browser")
     assert process.stdout is not None
@@ -382,7 +378,7 @@ def test_the_dashboard_starts_a_job_whose_tasks_turn_green_on_all_nodes_and_drai
         process.communicate(timeout=20)
 
 
-def test_commands_run_beside_tasks_on_any_node(cluster: Cluster, client: ApiClient) -> None:
+def test_commands_run_beside_tasks_on_any_node(cluster: Cluster, client: Client) -> None:
     where = started(client, counting("beside"))
     for task, node in where.items():
         done = cluster.grass(
@@ -406,7 +402,7 @@ def test_commands_run_beside_tasks_on_any_node(cluster: Cluster, client: ApiClie
 @pytest.mark.parametrize("end", ["killed-rank", "ctrl-c"])
 @pytest.mark.parametrize("mpi", ["mpich", "openmpi"])
 def test_ranks_on_three_nodes_find_each_other_and_end_together(
-    cluster: Cluster, client: ApiClient, mpi: str, end: str
+    cluster: Cluster, client: Client, mpi: str, end: str
 ) -> None:
     ranks = start_ranks(cluster, client, f"{mpi}-{end}", mpi)
     if end == "killed-rank":

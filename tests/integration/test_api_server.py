@@ -23,7 +23,7 @@ from typing import Any
 import psutil
 import pytest
 
-from grass.api.client import ApiClient
+from grass.api.client import Client
 from grass.api.keyring import load_profile
 from grass.api.sealing import Session, SessionCall
 from grass.api.session_file import save_session
@@ -55,7 +55,7 @@ class Server:
     def __init__(self, home: Path, redis_server: RedisServer) -> None:
         self.home = home
         self.redis = redis_server
-        self.clients: list[ApiClient] = []
+        self.clients: list[Client] = []
         config = write_cluster(home, free_port(), {"ann": "user"})
         name = redis_server.prefix.split(":")[1]
         embedded = RedisConfig(socket=str(redis_server.socket))
@@ -93,8 +93,8 @@ class Server:
             self.process.wait(20)
             self.process = None
 
-    def client(self) -> ApiClient:
-        client = ApiClient("local", home=self.home / "home-ann")
+    def client(self) -> Client:
+        client = Client("local", home=self.home / "home-ann")
         self.clients.append(client)
         return client
 
@@ -295,7 +295,7 @@ def test_five_hundred_that_send_a_byte_a_second_and_eleven_hundred_silent_ones_k
     try:
         slowest = 0.0
         for _ in range(10):
-            with ApiClient("local", home=server.home / "home-ann") as another:
+            with Client("local", home=server.home / "home-ann") as another:
                 begun = time.monotonic()
                 assert another.jobs() == []
                 slowest = max(slowest, time.monotonic() - begun)
@@ -332,7 +332,7 @@ def test_those_who_do_not_read_their_replies_keep_nobody_out(server: Server) -> 
         sock.sendall(b"GET /v1/openapi.json HTTP/1.1\r\nHost: x\r\n\r\n" * 200)
     try:
         begun = time.monotonic()
-        with ApiClient("local", home=server.home / "home-ann") as another:
+        with Client("local", home=server.home / "home-ann") as another:
             assert another.jobs() == []
         assert time.monotonic() - begun < 5
     finally:
@@ -347,7 +347,7 @@ def test_more_connections_than_the_server_holds_push_out_the_oldest_of_the_same_
     resource.setrlimit(resource.RLIMIT_NOFILE, (4096, most))
     crowd = [socket.create_connection(address) for _ in range(Limits.connections + 100)]
     try:
-        with ApiClient("local", home=server.home / "home-ann") as another:
+        with Client("local", home=server.home / "home-ann") as another:
             assert another.status().user == "ann"
         crowd[0].settimeout(5)
         assert crowd[0].recv(1) == b""
@@ -476,7 +476,7 @@ def test_a_second_cluster_on_another_port_refuses_this_ones_user(server: Server,
     server.client().status()
     from grass.errors import NotAllowedError
 
-    with ApiClient("local", home=home) as stranger, pytest.raises(NotAllowedError):
+    with Client("local", home=home) as stranger, pytest.raises(NotAllowedError):
         stranger.status()
 
 

@@ -12,7 +12,7 @@ from statistics import quantiles
 
 import pytest
 
-from grass.api.client import ApiClient
+from grass.api.client import Client
 from grass.wire.log_block import LOG_BLOCK
 from tests.support.bench_run import figures
 from tests.support.local_cluster import LocalCluster
@@ -25,13 +25,13 @@ BOMB = f"echo begin; head -c {LONG} /dev/zero | tr '\\0' x; echo; seq {LINES}"
 
 
 @pytest.fixture(scope="module")
-def client(cluster: LocalCluster) -> Iterator[ApiClient]:
+def client(cluster: LocalCluster) -> Iterator[Client]:
     with cluster.client() as client:
         yield client
 
 
 def test_a_line_of_a_gibibyte_and_a_million_lines_at_once_are_kept_and_others_start_within_a_second(
-    cluster: LocalCluster, client: ApiClient
+    cluster: LocalCluster, client: Client
 ) -> None:
     client.start({"name": "bomb", "components": {"t": {"command": BOMB}}})
     seconds: list[float] = []
@@ -62,7 +62,7 @@ def test_a_line_of_a_gibibyte_and_a_million_lines_at_once_are_kept_and_others_st
     assert printed == b"begin\nxx" and tail.endswith(b"x\n" + numbers)
 
 
-def test_a_bomb_of_files_in_the_share_delays_no_start_of_another_job(cluster: LocalCluster, client: ApiClient) -> None:
+def test_a_bomb_of_files_in_the_share_delays_no_start_of_another_job(cluster: LocalCluster, client: Client) -> None:
     script = "mkdir $GRASS_OUTPUT/d; i=0; while : > $GRASS_OUTPUT/d/$i; do i=$((i+1)); done"
     client.start({"name": "files", "components": {"t": {"command": script}}})
     made = cluster.config.data_dir / "jobs" / client.job("files").id / "d"

@@ -26,7 +26,7 @@ import click
 import pytest
 
 from grass.api import keyring
-from grass.api.client import ApiClient
+from grass.api.client import Client
 from grass.api.user_files import register_user
 from grass.cli.dashboard_start import JobFiles
 from grass.cli.main import grass as grass_commands
@@ -60,7 +60,7 @@ def cluster(driver: StubDriver) -> Iterator[LocalCluster]:
 
 
 @pytest.fixture(scope="module")
-def client(cluster: LocalCluster) -> Iterator[ApiClient]:
+def client(cluster: LocalCluster) -> Iterator[Client]:
     with cluster.client() as client:
         yield client
 
@@ -189,7 +189,7 @@ components:
 
 
 def test_a_job_is_started_its_tasks_turn_green_a_line_is_read_as_it_is_written_and_it_is_stopped(
-    page: Any, client: ApiClient, tmp_path: Path
+    page: Any, client: Client, tmp_path: Path
 ) -> None:
     go = tmp_path / "go"
     command = (
@@ -244,7 +244,7 @@ def test_a_job_is_started_its_tasks_turn_green_a_line_is_read_as_it_is_written_a
     page.wait_for_selector(".dialog .error:has-text('secrets read [REDACTED]; put them back')")
 
 
-def test_a_waiting_job_tells_why_and_a_node_is_drained_and_comes_back(page: Any, client: ApiClient) -> None:
+def test_a_waiting_job_tells_why_and_a_node_is_drained_and_comes_back(page: Any, client: Client) -> None:
     job_id = client.start(job("large", "true", resources={"cpu": 3.5})).id
     client.wait(job_id, timeout=20)
     page.click("nav a:has-text('Nodes')")
@@ -292,7 +292,7 @@ def check_command(line: str) -> None:
 ATTEMPT = "dl.facts dt:text-is('Attempt') + dd"
 
 
-def test_a_job_is_changed_from_its_page_as_its_command_lines_would(page: Any, client: ApiClient) -> None:
+def test_a_job_is_changed_from_its_page_as_its_command_lines_would(page: Any, client: Client) -> None:
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     client.cordon("local")
     job_id = client.start(job("changed", "exec sleep 600", restart={"policy": "never"})).id
@@ -327,7 +327,7 @@ def test_a_job_is_changed_from_its_page_as_its_command_lines_would(page: Any, cl
     client.wait(job_id, timeout=30)
 
 
-def test_a_task_is_replaced_and_stopped_and_its_job_runs_again_and_is_deleted(page: Any, client: ApiClient) -> None:
+def test_a_task_is_replaced_and_stopped_and_its_job_runs_again_and_is_deleted(page: Any, client: Client) -> None:
     job_id = client.start(job("renewed", "exec sleep 600", restart={"policy": "never"})).id
     running = "canvas[aria-label='Tasks of main: 1 running']"
     to(page, f"/jobs/{job_id}/tasks/main.0")
@@ -357,7 +357,7 @@ def test_a_task_is_replaced_and_stopped_and_its_job_runs_again_and_is_deleted(pa
 
 
 @pytest.mark.parametrize("section", ["", "/usage"])
-def test_a_page_asks_nothing_more_about_a_job_that_somebody_deleted(page: Any, client: ApiClient, section: str) -> None:
+def test_a_page_asks_nothing_more_about_a_job_that_somebody_deleted(page: Any, client: Client, section: str) -> None:
     job_id = client.start(job("short", "true")).id
     client.wait(job_id, timeout=20)
     page.clock.install()
@@ -385,7 +385,7 @@ def test_a_page_asks_nothing_about_a_node_or_job_that_is_not_there(page: Any) ->
     page.wait_for_selector("main:has-text('job nothing: not found')")
 
 
-def test_schedules_are_changed_from_their_page(page: Any, client: ApiClient) -> None:
+def test_schedules_are_changed_from_their_page(page: Any, client: Client) -> None:
     part = {"command": "true", "resources": {"cpu": 0.1}}
     client.start_schedule({"name": "nightly", "cron": "0 3 1 1 *", "job": {"components": {"main": part}}})
     to(page, "/schedules")
@@ -431,7 +431,7 @@ SCROLLED_UP = """new Promise((done) => {
 """Has the log drawn anew, which takes it to its end in some frames, and scrolls up meanwhile."""
 
 
-def test_hostile_lines_of_a_log_are_shown_and_not_run(page: Any, client: ApiClient, tmp_path: Path) -> None:
+def test_hostile_lines_of_a_log_are_shown_and_not_run(page: Any, client: Client, tmp_path: Path) -> None:
     script = tmp_path / "hostile.py"
     script.write_text(HOSTILE)
     job_id = client.start(job("hostile", f"{sys.executable} {script}")).id
@@ -489,7 +489,7 @@ def snapshot(link: str) -> list[Any]:
     return found
 
 
-def test_hostile_names_tags_and_reasons_are_shown_and_not_run(browser: Any, link: str, client: ApiClient) -> None:
+def test_hostile_names_tags_and_reasons_are_shown_and_not_run(browser: Any, link: str, client: Client) -> None:
     failing = {**job("innocent", "exit 3", restart={"policy": "never"}), "tags": {"colour": RUNS}}
     job_id = client.wait(client.start(failing).id, timeout=30).id
     waiting = client.start(job("innocent", "true", resources={"cpu": 900})).id
@@ -542,7 +542,7 @@ def test_hostile_names_tags_and_reasons_are_shown_and_not_run(browser: Any, link
     client.stop(waiting)
 
 
-def test_the_page_says_what_the_state_says(browser: Any, link: str, client: ApiClient) -> None:
+def test_the_page_says_what_the_state_says(browser: Any, link: str, client: Client) -> None:
     job_id = client.start(job("partly", "sleep 600", replicas=2, resources={"cpu": 3})).id
     here = lambda pieces: [job for piece in pieces for job in piece.get("jobs", ()) if job["id"] == job_id]  # noqa: E731
     wait_until(lambda: [job for job in here(snapshot(link)) if job["components"]["main"]["reason"]], what="a reason")
@@ -572,7 +572,7 @@ def test_the_page_says_what_the_state_says(browser: Any, link: str, client: ApiC
     client.wait(job_id, timeout=30)
 
 
-def test_five_thousand_tasks_fit_on_a_page(page: Any, client: ApiClient) -> None:
+def test_five_thousand_tasks_fit_on_a_page(page: Any, client: Client) -> None:
     job_id = client.start(job("wide", "true", replicas=5000, resources={"cpu": 4}, restart={"policy": "never"})).id
     to(page, f"/jobs/{job_id}")
     page.wait_for_selector("section[aria-label=Tasks] header:has-text('5,000 tasks')")
@@ -582,7 +582,7 @@ def test_five_thousand_tasks_fit_on_a_page(page: Any, client: ApiClient) -> None
     client.wait(job_id, timeout=30)
 
 
-def test_a_job_is_scaled_and_its_operation_is_followed(page: Any, client: ApiClient) -> None:
+def test_a_job_is_scaled_and_its_operation_is_followed(page: Any, client: Client) -> None:
     job_id = client.start(job("elastic", "sleep 600", replicas=1, min=1, max=3)).id
     to(page, f"/jobs/{job_id}")
     page.wait_for_selector("canvas[aria-label='Tasks of main: 1 running']")
@@ -618,7 +618,7 @@ http.server.HTTPServer(("127.0.0.1", int(os.environ["GRASS_PORT_WEB"])), Page).s
 """
 
 
-def test_the_web_page_of_a_task_is_opened_and_gets_no_cookie_of_the_dashboard(page: Any, client: ApiClient) -> None:
+def test_the_web_page_of_a_task_is_opened_and_gets_no_cookie_of_the_dashboard(page: Any, client: Client) -> None:
     program = shlex.join([sys.executable, "-c", SAYS_ITS_COOKIES])
     job_id = client.start(job("paged", program, ports=["web"], web="web", ready={"port": "web"})).id
     wait_until(lambda: client.tasks(job_id)[0].ready)
@@ -635,7 +635,7 @@ def test_the_web_page_of_a_task_is_opened_and_gets_no_cookie_of_the_dashboard(pa
     client.wait(job_id, timeout=30)
 
 
-def test_the_keyboard_suffices(page: Any, client: ApiClient) -> None:
+def test_the_keyboard_suffices(page: Any, client: Client) -> None:
     client.wait(client.start(job("keyboard", "true")).id, timeout=20)
     page.keyboard.press("?")
     page.wait_for_selector(".dialog h1:has-text('Keyboard')")
@@ -662,7 +662,7 @@ def test_the_keyboard_suffices(page: Any, client: ApiClient) -> None:
     wait_until(lambda: page.evaluate("location.hash") == first)
 
 
-def test_a_search_finds_a_finished_job_that_the_tab_does_not_know_by_its_tag(page: Any, client: ApiClient) -> None:
+def test_a_search_finds_a_finished_job_that_the_tab_does_not_know_by_its_tag(page: Any, client: Client) -> None:
     found = client.wait(client.start({**job("forgotten", "true"), "tags": {"paper": "icml"}}).id, timeout=20)
     page.wait_for_selector(".tile")
     known = "[...document.querySelectorAll('.found a')].map((each) => each.textContent).join()"
@@ -676,7 +676,7 @@ def test_a_search_finds_a_finished_job_that_the_tab_does_not_know_by_its_tag(pag
 
 
 def test_a_viewer_is_offered_nothing_and_refused_everything(
-    browser: Any, cluster: LocalCluster, client: ApiClient, tmp_path: Path
+    browser: Any, cluster: LocalCluster, client: Client, tmp_path: Path
 ) -> None:
     viewer = add_viewer(cluster, tmp_path)
     job_id = client.start(job("guarded", "sleep 600")).id
@@ -711,7 +711,7 @@ def test_a_page_of_a_cluster_that_never_answers_says_so(browser: Any, cluster: L
         keyring.save_profile(
             folder, replace(profile, url=address, tunnel=None), json.loads((source / "master.pub.json").read_text())
         )
-        with served(lambda: ApiClient("local", home=tmp_path)) as link:
+        with served(lambda: Client("local", home=tmp_path)) as link:
             # What a view asks for itself ends with 502 after the client's 5 s, as the browser says by itself.
             with opened(browser, link, ("502",)) as page:
                 page.wait_for_selector("main h1:has-text('Overview')")
@@ -722,7 +722,7 @@ def test_a_page_of_a_cluster_that_never_answers_says_so(browser: Any, cluster: L
                 assert page.locator(".tile, .sums").count() == 0  # nothing is claimed that nobody knows
 
 
-def test_a_machine_that_slept_for_an_hour_gets_the_present_state(browser: Any, link: str, client: ApiClient) -> None:
+def test_a_machine_that_slept_for_an_hour_gets_the_present_state(browser: Any, link: str, client: Client) -> None:
     job_id = client.start(job("sleeper", "true")).id
     client.wait(job_id, timeout=60)
     with opened(browser, link, ("ERR_FAILED", "Failed to load resource")) as page:
@@ -837,7 +837,7 @@ def test_a_link_on_another_site_opens_the_page_and_its_secret_leaves_the_address
 
 
 def test_files_of_a_job_are_listed_and_downloaded_and_no_others(
-    page: Any, link: str, client: ApiClient, tmp_path: Path
+    page: Any, link: str, client: Client, tmp_path: Path
 ) -> None:
     script = tmp_path / "writes.py"
     script.write_text(WRITES)
@@ -868,7 +868,7 @@ def test_files_of_a_job_are_listed_and_downloaded_and_no_others(
 
 
 def test_two_runs_are_compared_with_curves_and_files_although_the_network_drops_a_question(
-    context: Any, link: str, client: ApiClient
+    context: Any, link: str, client: Client
 ) -> None:
     ids = []
     for rate in ("0.1", "0.2"):
@@ -892,7 +892,7 @@ def test_two_runs_are_compared_with_curves_and_files_although_the_network_drops_
         page.wait_for_selector("section[aria-label*='with defaults'] .source:has-text('cpu: 0.1')")
 
 
-def test_the_whole_event_log_is_filtered_by_the_cluster_and_read_page_by_page(page: Any, client: ApiClient) -> None:
+def test_the_whole_event_log_is_filtered_by_the_cluster_and_read_page_by_page(page: Any, client: Client) -> None:
     for _ in range(52):
         client.cordon("local")
         client.uncordon("local")
@@ -912,7 +912,7 @@ def test_the_whole_event_log_is_filtered_by_the_cluster_and_read_page_by_page(pa
     )
 
 
-def test_a_node_with_many_tasks_shows_the_others_when_they_are_wanted(page: Any, client: ApiClient) -> None:
+def test_a_node_with_many_tasks_shows_the_others_when_they_are_wanted(page: Any, client: Client) -> None:
     def crowd(route: Any) -> None:
         reply = route.fetch()
         tasks = [{"key": f"crowd-0000000a/main.{number}/1", "cpu": 0.5} for number in range(60)]
@@ -929,22 +929,20 @@ def test_a_node_with_many_tasks_shows_the_others_when_they_are_wanted(page: Any,
     page.unroute_all(behavior="ignoreErrors")
 
 
-def add_viewer(cluster: LocalCluster, home: Path) -> Callable[[], ApiClient]:
+def add_viewer(cluster: LocalCluster, home: Path) -> Callable[[], Client]:
     """Register a viewer; return what makes a client of that user."""
     source, folder = Path(cluster.config.home) / "client", home / "clusters" / "local" / "client"
     profile, master = keyring.load_profile(source), json.loads((source / "master.pub.json").read_text())
     key = keyring.create_user_key(folder)
     register_user(cluster.config.master_dir, "eve", keyring.Role.VIEWER, key)
     keyring.save_profile(folder, replace(profile, user="eve", key_id=key["kid"]), master)
-    return lambda: ApiClient("local", home=home)
+    return lambda: Client("local", home=home)
 
 
-def test_a_cluster_that_goes_away_is_named_and_comes_back(
-    browser: Any, cluster: LocalCluster, client: ApiClient
-) -> None:
+def test_a_cluster_that_goes_away_is_named_and_comes_back(browser: Any, cluster: LocalCluster, client: Client) -> None:
     allowed = ("502", "ERR_", "Failed to load resource")
     with (
-        served(lambda: ApiClient("local", home=cluster.home, timeout=1)) as link,
+        served(lambda: Client("local", home=cluster.home, timeout=1)) as link,
         opened(browser, link, allowed) as page,
     ):
         page.wait_for_selector(".tile")
@@ -975,7 +973,7 @@ def test_a_dashboard_that_ended_is_named(browser: Any, cluster: LocalCluster) ->
         until(page, "!document.getElementById('link').textContent")
 
 
-def test_a_browser_with_a_wrong_clock_shows_right_ages(page: Any, client: ApiClient) -> None:
+def test_a_browser_with_a_wrong_clock_shows_right_ages(page: Any, client: Client) -> None:
     client.wait(client.start(job("fresh", "true")).id, timeout=20)
     page.add_init_script("const real = Date.now; Date.now = () => real() - 3600000;")
     page.reload()
@@ -984,7 +982,7 @@ def test_a_browser_with_a_wrong_clock_shows_right_ages(page: Any, client: ApiCli
     assert " h " not in page.inner_text("tr:has-text('fresh') td.num >> nth=0")
 
 
-def test_a_shared_page_shows_and_changes_nothing(browser: Any, cluster: LocalCluster, client: ApiClient) -> None:
+def test_a_shared_page_shows_and_changes_nothing(browser: Any, cluster: LocalCluster, client: Client) -> None:
     job_id = client.start(job("walled", "echo secret; sleep 600")).id
     with served(cluster.client, address="127.0.0.1", expires=steady() + 3600) as link:
         with opened(browser, link) as page:
@@ -1005,7 +1003,7 @@ def test_a_shared_page_shows_and_changes_nothing(browser: Any, cluster: LocalClu
     client.wait(job_id, timeout=30)
 
 
-def test_a_phone_shows_the_chosen_tab_of_a_row_that_is_wider_than_the_screen(page: Any, client: ApiClient) -> None:
+def test_a_phone_shows_the_chosen_tab_of_a_row_that_is_wider_than_the_screen(page: Any, client: Client) -> None:
     job_id = client.wait(client.start(job("narrow", "true")).id, timeout=20).id
     page.set_viewport_size({"width": 390, "height": 844})
     inside = (
@@ -1063,7 +1061,7 @@ class SeenJobs:
 
 
 @pytest.fixture(scope="module")
-def seen(client: ApiClient) -> SeenJobs:
+def seen(client: Client) -> SeenJobs:
     command = "echo $GRASS_INDEX; exit $GRASS_INDEX"
     ended, other = (client.start(job(name, command, replicas=2)).id for name in ("seen", "seen-again"))
     for job_id in (ended, other):
@@ -1072,7 +1070,7 @@ def seen(client: ApiClient) -> SeenJobs:
 
 
 @pytest.fixture
-def lost_gpu(client: ApiClient, driver: StubDriver) -> Iterator[None]:
+def lost_gpu(client: Client, driver: StubDriver) -> Iterator[None]:
     """GPU 0 is busy, and GPU 3 is lost and in quarantine."""
     driver.set(_0_util=71, _0_temp=64, _0_used=48 << 30, _3_fails=15)
     wait_until(lambda: client.node("local").quarantine, what="the loss of a GPU")

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from grass.api.client import ApiClient
+from grass.api.client import Client
 from grass.manifest.local_settings import LocalSettings, OfferedResources
 from grass.model.lifecycle import TaskState
 from tests.integration.test_dashboard import served, to, until
@@ -62,7 +62,7 @@ def jobs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[LocalCluste
         made.end()
 
 
-def start_jobs(client: ApiClient, train: str) -> dict[str, str]:
+def start_jobs(client: Client, train: str) -> dict[str, str]:
     def start(name: str, command: str, **part: Any) -> str:
         return str(client.start({"name": name, "components": {"worker": {"command": command, **part}}}).id)
 

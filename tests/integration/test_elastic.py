@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import pytest
 
-from grass.api.client import ApiClient
+from grass.api.client import Client
 from grass.errors import ConflictError, InputError, ManifestError, NotFoundError
 from grass.supervision import processes
 from grass.wire.job_views import OperationView
@@ -28,28 +28,28 @@ def _room(cluster: LocalCluster) -> None:
 
 
 @pytest.fixture
-def client(cluster: LocalCluster) -> Iterator[ApiClient]:
+def client(cluster: LocalCluster) -> Iterator[Client]:
     with cluster.client() as client:
         yield client
 
 
-def start(client: ApiClient, name: str, **more: object) -> str:
+def start(client: Client, name: str, **more: object) -> str:
     worker = {"command": "exec sleep 1000", "replicas": 2, "min": 1, "max": 4, "resources": {"cpu": 0.01}, **more}
     job_id: str = client.start({"name": name, "components": {"worker": worker}}).id
     wait_until(lambda: running(client, name) == ["worker.0", "worker.1"], SECONDS)
     return job_id
 
 
-def running(client: ApiClient, name: str) -> list[str]:
+def running(client: Client, name: str) -> list[str]:
     return [task.task for task in client.tasks(name) if task.state == "RUNNING"]
 
 
-def done(client: ApiClient, operation: OperationView) -> str:
+def done(client: Client, operation: OperationView) -> str:
     ended = client.wait_for_operation(operation.job_id, operation.id, SECONDS)
     return ended.outcome.value if ended.outcome else ""
 
 
-def test_a_job_grows_and_shrinks_while_its_processes_run_on(client: ApiClient) -> None:
+def test_a_job_grows_and_shrinks_while_its_processes_run_on(client: Client) -> None:
     start(client, "grow")
     pids = {task.task: task.pid for task in client.tasks("grow")}
     assert done(client, client.scale("grow", "worker", 4, reason="two more machines")) == "DONE"
@@ -65,7 +65,7 @@ def test_a_job_grows_and_shrinks_while_its_processes_run_on(client: ApiClient) -
     assert client.wait("grow", SECONDS).state == "STOPPED"
 
 
-def test_requests_that_cannot_be_are_refused_and_change_nothing(client: ApiClient) -> None:
+def test_requests_that_cannot_be_are_refused_and_change_nothing(client: Client) -> None:
     start(client, "bad")
     for arguments, error, text in (
         ({"size": 9}, InputError, "must be at most `max`, which is 4; got 9"),
@@ -91,7 +91,7 @@ def test_requests_that_cannot_be_are_refused_and_change_nothing(client: ApiClien
 
 
 def test_a_program_that_the_shell_lacks_is_named_by_the_plan_as_by_the_start(
-    client: ApiClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "torchrun").write_text("#!/bin/sh\n")
     (tmp_path / "torchrun").chmod(0o755)
@@ -108,7 +108,7 @@ def test_a_program_that_the_shell_lacks_is_named_by_the_plan_as_by_the_start(
     assert "programs" not in {job.name for job in client.jobs(all=True)}
 
 
-def test_a_suspended_job_has_no_processes_and_runs_again_when_it_is_resumed(client: ApiClient) -> None:
+def test_a_suspended_job_has_no_processes_and_runs_again_when_it_is_resumed(client: Client) -> None:
     start(client, "pause")
     assert done(client, client.suspend("pause")) == "DONE"
     view = client.job("pause")
@@ -124,7 +124,7 @@ def test_a_suspended_job_has_no_processes_and_runs_again_when_it_is_resumed(clie
 class Kill(NamedTuple):
     """A daemon is killed while ``file`` is in ``state``. ``then`` lets the operation go on."""
 
-    file: Callable[[ApiClient], OperationView]
+    file: Callable[[Client], OperationView]
     state: str
     outcome: str
     then: str = "release"
@@ -165,32 +165,32 @@ DAEMONS = ("master-agent", "node-agent", "node-api-server", "shepherd", "master-
 EVERY_RUN = {("a scale-out that fails", "master-agent"), ("a scale-in that drains", "shepherd")}
 
 
-def waiting(client: ApiClient) -> OperationView:
+def waiting(client: Client) -> OperationView:
     """File a scale-out behind a replacement."""
     client.scale("kill", "worker", 1)
     return client.scale("kill", "worker", 3)
 
 
-def drained(client: ApiClient) -> OperationView:
+def drained(client: Client) -> OperationView:
     """Drain the only node. Return the operation that records it."""
     client.drain("local", deadline=0)
     return filed(client, "drain")
 
 
-def requeued(client: ApiClient) -> OperationView:
+def requeued(client: Client) -> OperationView:
     """Kill a task that finds no node again. Return the operation that queues the whole job, 30 s later."""
     client.cordon("local")
     os.kill(client.tasks("kill")[1].pid, signal.SIGKILL)
     return filed(client, "requeue")
 
 
-def filed(client: ApiClient, kind: str) -> OperationView:
+def filed(client: Client, kind: str) -> OperationView:
     wait_until(lambda: kind in [each.kind for each in client.operations("kill")], 60, kind)
     return next(each for each in client.operations("kill") if each.kind == kind)
 
 
 @pytest.fixture
-def only_this_job(client: ApiClient, cluster: LocalCluster) -> Iterator[None]:
+def only_this_job(client: Client, cluster: LocalCluster) -> Iterator[None]:
     """Stop whatever a test leaves, so that the next one has the names and the seats."""
     yield
     client.uncordon("local")
@@ -212,7 +212,7 @@ def only_this_job(client: ApiClient, cluster: LocalCluster) -> Iterator[None]:
     ],
 )
 def test_an_operation_ends_and_tasks_go_on_when_a_daemon_is_killed_in_its_midst(
-    client: ApiClient, cluster: LocalCluster, tmp_path: Path, kill: Kill, daemon: str
+    client: Client, cluster: LocalCluster, tmp_path: Path, kill: Kill, daemon: str
 ) -> None:
     """Each task adds to a file of its name all the time, and ends only once ``release`` exists."""
     if kill.state == "RESERVING":
@@ -258,13 +258,13 @@ def daemon_pid(cluster: LocalCluster, daemon: str) -> int | None:
     return processes.shepherd_pid(cluster.config) if daemon == "shepherd" else cluster.pid(daemon)
 
 
-def stop(client: ApiClient, job: str) -> None:
+def stop(client: Client, job: str) -> None:
     with suppress(ConflictError):  # it has ended
         client.stop(job, grace=0.0)
     client.wait(job, SECONDS)
 
 
-def state(client: ApiClient, operation: OperationView) -> str:
+def state(client: Client, operation: OperationView) -> str:
     return next(each.state for each in client.operations("kill") if each.id == operation.id)
 
 
@@ -287,7 +287,7 @@ for _ in found:  # the address of a task that has ended is gone
 """
 
 
-def test_the_tasks_of_a_job_find_each_other_by_the_peers_of_grass(client: ApiClient) -> None:
+def test_the_tasks_of_a_job_find_each_other_by_the_peers_of_grass(client: Client) -> None:
     part = {"command": [sys.executable, "-c", PEERS], "replicas": 3, "ports": ["web"], "resources": {"cpu": 0.01}}
     job_id = client.start({"name": "find", "components": {"w": part}}).id
     assert client.wait(job_id, SECONDS).state == "SUCCEEDED", list(client.logs(job_id))
@@ -297,7 +297,7 @@ def test_the_tasks_of_a_job_find_each_other_by_the_peers_of_grass(client: ApiCli
         assert "works only inside a task" in lines[1]
 
 
-def test_members_read_a_new_membership_from_their_file_while_they_run(client: ApiClient) -> None:
+def test_members_read_a_new_membership_from_their_file_while_they_run(client: Client) -> None:
     counts = 'grep -o "\\"task\\"" "$GRASS_MEMBERSHIP" | wc -l'
     command = f'echo here; until [ "$({counts})" = 3 ]; do sleep 0.05; done; echo saw three'
     start(client, "see", command=command, max=3, framework="none")

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from grass.api.client import ApiClient
+from grass.api.client import Client
 from grass.api.login import log_in
 from grass.api.login_invitation import parse_invitation
 from grass.errors import ConflictError, InputError, NotAllowedError, NotFoundError
@@ -58,12 +58,12 @@ def cluster() -> Iterator[LocalCluster]:
 
 
 @pytest.fixture
-def client(cluster: LocalCluster) -> Iterator[ApiClient]:
+def client(cluster: LocalCluster) -> Iterator[Client]:
     with cluster.client() as client:
         yield client
 
 
-def test_a_command_runs_beside_the_task_with_its_environment_and_its_exit_code_comes_back(client: ApiClient) -> None:
+def test_a_command_runs_beside_the_task_with_its_environment_and_its_exit_code_comes_back(client: Client) -> None:
     run = client.execute("held", "w.0", ["sh", "-c", "echo $COLOUR $GRASS_TASK; echo oh >&2; exit 7"])
     pieces = list(run.output())
     assert b"".join(data for stream, data in pieces if stream == "stdout") == b"green held.w.0\n"
@@ -73,11 +73,11 @@ def test_a_command_runs_beside_the_task_with_its_environment_and_its_exit_code_c
 
 @pytest.mark.alone
 def test_calls_of_a_disabled_user_end_within_a_second_and_so_does_the_command(
-    cluster: LocalCluster, client: ApiClient, tmp_path: Path
+    cluster: LocalCluster, client: Client, tmp_path: Path
 ) -> None:
     log_in(parse_invitation(client.add_user("ann").invitation), tmp_path / "clusters" / "lab")
     script = ["sh", "-c", "echo up; exec sleep 301.5"]
-    with ApiClient("lab", home=tmp_path) as ann, ThreadPoolExecutor(4) as threads:
+    with Client("lab", home=tmp_path) as ann, ThreadPoolExecutor(4) as threads:
         ann.start({"name": "of-ann", "components": {"w": {"command": "echo up; exec sleep 300"}}}, cwd="/")
         wait_until(lambda: ann.tasks("of-ann", "w")[0].state == "RUNNING", seconds=20)
         streams = {
@@ -103,11 +103,11 @@ def test_calls_of_a_disabled_user_end_within_a_second_and_so_does_the_command(
 
 @pytest.mark.alone
 def test_what_a_disabled_user_has_open_ends_within_a_second_also_after_a_restart_of_the_api(
-    cluster: LocalCluster, client: ApiClient, tmp_path: Path
+    cluster: LocalCluster, client: Client, tmp_path: Path
 ) -> None:
     log_in(parse_invitation(client.add_user("eva").invitation), tmp_path / "clusters" / "lab")
     part = {"command": ["python3", "-c", GREET], "ports": ["web"], "web": "web", "ready": {"port": "web"}}
-    with ApiClient("lab", home=tmp_path) as eva, ThreadPoolExecutor(1) as threads:
+    with Client("lab", home=tmp_path) as eva, ThreadPoolExecutor(1) as threads:
         eva.start({"name": "of-eva", "components": {"w": part}}, cwd="/")
         wait_until(lambda: eva.tasks("of-eva", "w")[0].ready, 20, "the page")
         eva.execute("of-eva", "w.0", ["sh", "-c", "exec sleep 302.5"])
@@ -131,14 +131,14 @@ def test_what_a_disabled_user_has_open_ends_within_a_second_also_after_a_restart
 
 
 def test_no_other_user_and_no_other_job_reaches_a_session_or_a_forward_by_its_name(
-    client: ApiClient, tmp_path: Path
+    client: Client, tmp_path: Path
 ) -> None:
     part = {"command": "exec sleep 300", "ports": ["web"], "web": "web", "resources": {"cpu": 0.1}, "replicas": 2}
     with ExitStack() as clients:
         users = {}
         for user in ("uma", "ute"):
             log_in(parse_invitation(client.add_user(user).invitation), tmp_path / user / "clusters" / "lab")
-            users[user] = clients.enter_context(ApiClient("lab", home=tmp_path / user))
+            users[user] = clients.enter_context(Client("lab", home=tmp_path / user))
         for user, job in (("uma", "of-uma"), ("uma", "more-of-uma"), ("ute", "of-ute")):
             users[user].start({"name": job, "components": {"w": part}}, cwd="/")
             wait_until(lambda u=user, j=job: states(users[u], j) == {"RUNNING"}, 20, f"{job}")  # type: ignore[misc]
@@ -175,7 +175,7 @@ def test_no_other_user_and_no_other_job_reaches_a_session_or_a_forward_by_its_na
         client.remove_user(user, stop_jobs=True)
 
 
-def states(client: ApiClient, job: str) -> set[str]:
+def states(client: Client, job: str) -> set[str]:
     return {task.state for task in client.tasks(job, "w")}
 
 
@@ -193,7 +193,7 @@ def commands_of(word: str) -> list[int]:
     return [pid for pid in proc.processes() if proc.read(f"/proc/{pid}/cmdline") == f"sleep\0{word}\0".encode()]
 
 
-def test_input_reaches_it_however_much_that_is(client: ApiClient) -> None:
+def test_input_reaches_it_however_much_that_is(client: Client) -> None:
     run = client.execute("held", "w.0", ["sha256sum"])
     run.send(b"x" * 300_000, end=True)
     import hashlib
@@ -202,7 +202,7 @@ def test_input_reaches_it_however_much_that_is(client: ApiClient) -> None:
     assert said.split()[0].decode() == hashlib.sha256(b"x" * 300_000).hexdigest()
 
 
-def test_what_does_not_run_or_is_not_there_is_refused(client: ApiClient) -> None:
+def test_what_does_not_run_or_is_not_there_is_refused(client: Client) -> None:
     with pytest.raises(ConflictError, match="not running"):
         client.execute("held", "late.0", ["true"])
     with pytest.raises(NotFoundError, match=r"no task w\.9"):

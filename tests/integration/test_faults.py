@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from grass.api.client import ApiClient
+from grass.api.client import Client
 from grass.model.daemons import DAEMONS, REDIS
 from grass.provision import local
 from tests.support.examples import chosen
@@ -67,7 +67,7 @@ PATIENCE = 30.0
 @pytest.mark.parametrize("daemon", KILLED)
 def test_killing_a_daemon_loses_no_task_and_runs_none_twice(daemon: str, home: Path, tmp_path: Path) -> None:
     name = f"kill-{daemon}"
-    with ApiClient("local", home=home, timeout=PATIENCE) as client:
+    with Client("local", home=home, timeout=PATIENCE) as client:
         client.start(marking(tmp_path, name, "$((GRASS_INDEX % 4))"))
         until(lambda: len(list(tmp_path.iterdir())) >= TASKS // 2, 30, "half of the tasks never started")
         before = pid_of(home, daemon)
@@ -92,7 +92,7 @@ def test_killing_a_daemon_loses_no_task_and_runs_none_twice(daemon: str, home: P
 
 
 def test_the_log_is_whole_as_soon_as_the_job_has_ended(home: Path) -> None:
-    with ApiClient("local", home=home, timeout=PATIENCE) as client:
+    with Client("local", home=home, timeout=PATIENCE) as client:
         for number in range(20):
             client.start({"name": f"told-{number}", "components": {"t": {"command": f"echo {number}; echo end >&2"}}})
             client.wait(f"told-{number}", timeout=20)
@@ -100,7 +100,7 @@ def test_the_log_is_whole_as_soon_as_the_job_has_ended(home: Path) -> None:
 
 
 def test_every_daemon_at_once_may_die(home: Path, tmp_path: Path) -> None:
-    with ApiClient("local", home=home, timeout=PATIENCE) as client:
+    with Client("local", home=home, timeout=PATIENCE) as client:
         client.start(marking(tmp_path, "all", "2"))
         until(lambda: len(list(tmp_path.iterdir())) == TASKS, 30, "the tasks never started")
         for daemon in NAMES:
@@ -143,7 +143,7 @@ def test_a_clock_that_jumps_an_hour_changes_nothing(tmp_path: Path) -> None:
     try:
         with_a_clock_of_their_own(home, offset)
         until(lambda: all(pid_of(home, daemon) for daemon in FAKED), 10, "the daemons are not back")
-        with ApiClient("local", home=home) as client:
+        with Client("local", home=home) as client:
             client.start({"name": "first", "components": {"t": {"command": "true"}}})
             assert client.wait("first", timeout=20).state == "SUCCEEDED"
             client.start({"name": "jump", "timeout": "10m", "components": {"t": {"command": "sleep 5"}}})

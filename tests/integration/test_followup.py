@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from grass.api.client import ApiClient
+from grass.api.client import Client
 from grass.cli.exits import Exit
 from tests.integration.test_cli import PROGRAM, Grass, own_cluster, wait_for_line
 from tests.support.waiting import wait_until
@@ -100,7 +100,7 @@ def test_a_rerun_that_cannot_be_is_refused_by_name(grass: Grass, tmp_path: Path)
 def test_single_tasks_are_stopped_and_the_others_go_on(grass: Grass, tmp_path: Path) -> None:
     part = "{replicas: 3, resources: {cpu: 0.1}, command: exec sleep 600, restart: {policy: always}}"
     job = start(grass, tmp_path, f"name: some\ncomponents:\n  w: {part}\n")
-    with ApiClient("local", home=grass.home) as client:
+    with Client("local", home=grass.home) as client:
         wait_until(lambda: client.job(job).counts == {"RUNNING": 3})
         assert "no task w.7" in grass("job", "stop", "some", "w.7").stderr
         assert grass("job", "stop", "some", "w.0", "w.9").returncode == 2

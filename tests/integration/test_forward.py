@@ -18,7 +18,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from grass.api.client import ApiClient
+from grass.api.client import Client
 from grass.api.forwarding import Forwarding
 from grass.errors import ConflictError, GrassError, NotFoundError
 from grass.model.lifecycle import TaskState
@@ -93,13 +93,13 @@ def _until_ready(job: JobView) -> None:
 
 
 @pytest.fixture
-def client(cluster: LocalCluster) -> Iterator[ApiClient]:
+def client(cluster: LocalCluster) -> Iterator[Client]:
     with cluster.client() as client:
         yield client
 
 
 @contextmanager
-def opened(client: ApiClient) -> Iterator[Forwarding]:
+def opened(client: Client) -> Iterator[Forwarding]:
     forwarding = client.forward("page")
     thread = threading.Thread(target=forwarding.serve)
     thread.start()
@@ -122,7 +122,7 @@ def address(forwarding: Forwarding) -> tuple[str, int]:
     return host, int(port)
 
 
-def test_many_connections_at_once_get_their_own_answers(client: ApiClient) -> None:
+def test_many_connections_at_once_get_their_own_answers(client: Client) -> None:
     with opened(client) as forwarding, ThreadPoolExecutor(20) as readers:
         paths = [f"{forwarding.url}number-{at}" for at in range(60)]
         answers = list(readers.map(lambda path: get(path).split()[0].decode(), paths))
@@ -130,7 +130,7 @@ def test_many_connections_at_once_get_their_own_answers(client: ApiClient) -> No
     assert (forwarding.task, forwarding.port) == ("server.0", "page")
 
 
-def test_one_connection_serves_many_requests_and_large_bodies_both_ways(client: ApiClient) -> None:
+def test_one_connection_serves_many_requests_and_large_bodies_both_ways(client: Client) -> None:
     with opened(client) as forwarding:
         connection = http.client.HTTPConnection(*address(forwarding), timeout=60)
         said = []
@@ -146,7 +146,7 @@ def test_one_connection_serves_many_requests_and_large_bodies_both_ways(client: 
         connection.close()
 
 
-def test_a_connection_that_is_upgraded_carries_data_both_ways(client: ApiClient) -> None:
+def test_a_connection_that_is_upgraded_carries_data_both_ways(client: Client) -> None:
     with opened(client) as forwarding, socket.create_connection(address(forwarding), timeout=30) as connection:
         connection.sendall(b"GET / HTTP/1.1\r\nHost: x\r\nUpgrade: echo\r\nConnection: Upgrade\r\n\r\n")
         reader = connection.makefile("rb")
@@ -160,7 +160,7 @@ def test_a_connection_that_is_upgraded_carries_data_both_ways(client: ApiClient)
         assert reader.read() == b""
 
 
-def test_a_connection_to_a_port_without_a_server_ends_and_the_others_go_on(client: ApiClient) -> None:
+def test_a_connection_to_a_port_without_a_server_ends_and_the_others_go_on(client: Client) -> None:
     forwarding = client.forward("page", "server", port="unused")
     thread = threading.Thread(target=forwarding.serve)
     thread.start()
@@ -173,7 +173,7 @@ def test_a_connection_to_a_port_without_a_server_ends_and_the_others_go_on(clien
     thread.join(20)
 
 
-def test_what_publishes_no_page_or_does_not_run_is_refused(client: ApiClient) -> None:
+def test_what_publishes_no_page_or_does_not_run_is_refused(client: Client) -> None:
     for part, port, message in (
         ("nobody", None, "no component nobody; it has server, reader, late"),
         ("reader", None, "publishes no page; choose one of its ports: none"),
@@ -217,7 +217,7 @@ def test_a_local_port_that_is_taken_is_refused(cluster: LocalCluster) -> None:
     assert "address already in use; choose another" in run.stderr
 
 
-def test_when_the_task_ends_the_forward_ends_after_its_last_words(client: ApiClient) -> None:
+def test_when_the_task_ends_the_forward_ends_after_its_last_words(client: Client) -> None:
     client.start({**JOB, "name": "short"}, cwd="/")
     with suppress(_ReadyError):
         client.wait("short", on_progress=_until_ready)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from grass.api.client import ApiClient
+from grass.api.client import Client
 from grass.manifest import read_document
 from grass.manifest.local_settings import LocalSettings
 from grass.manifest.settings import parse_settings
@@ -64,14 +64,12 @@ def settings() -> LocalSettings:
 
 
 @pytest.fixture
-def client(settings: LocalSettings) -> Iterator[ApiClient]:
+def client(settings: LocalSettings) -> Iterator[Client]:
     with LocalCluster(settings).running() as cluster, cluster.client() as client:
         yield client
 
 
-def test_actors_and_a_learner_of_maro_find_each_other(
-    client: ApiClient, settings: LocalSettings, tmp_path: Path
-) -> None:
+def test_actors_and_a_learner_of_maro_find_each_other(client: Client, settings: LocalSettings, tmp_path: Path) -> None:
     python = str(maro_folder() / "bin" / "python")
     for name, program in {"peers.py": PEERS, "actor.py": ACTOR, "learner.py": LEARNER}.items():
         (tmp_path / name).write_text(program)

@@ -21,7 +21,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from grass.api.client import ApiClient
+from grass.api.client import Client
 from grass.cli.foreign_phase import foreign_phase
 from grass.frameworks.registry import render
 from grass.frameworks.seat import Seat, files_folder, library_folder
@@ -83,7 +83,7 @@ def cluster(mars: Path) -> Iterator[LocalCluster]:
 
 
 @pytest.fixture(scope="module")
-def client(cluster: LocalCluster) -> Iterator[ApiClient]:
+def client(cluster: LocalCluster) -> Iterator[Client]:
     with cluster.client() as client:
         yield client
 
@@ -105,12 +105,12 @@ def applied(cluster: LocalCluster, mars: Path) -> Iterator[None]:
 
 
 @pytest.fixture
-def documented(applied: None, client: ApiClient) -> str:
+def documented(applied: None, client: Client) -> str:
     """Return the address of its page. A worker takes seconds of processor time until it has imported Mars."""
     return page(client, "mars-test-demo")
 
 
-def page(client: ApiClient, name: str) -> str:
+def page(client: Client, name: str) -> str:
     """Return the address of a job's page, once its supervisor knows its two workers, and no other.
 
     It takes a killed worker for alive for a while, and sends work to it.
@@ -122,7 +122,7 @@ def page(client: ApiClient, name: str) -> str:
     return web
 
 
-def test_the_documented_mars_job_runs_with_two_workers(applied: None, client: ApiClient) -> None:
+def test_the_documented_mars_job_runs_with_two_workers(applied: None, client: Client) -> None:
     page(client, "mars-test-demo")
     job = client.job("mars-test-demo")
     assert (job.dialect, foreign_phase(job, [])) == ("MarsJob", "MarsJob: Running")
@@ -236,7 +236,7 @@ def workers(web: str) -> set[str]:
     return {endpoint for endpoint, node in nodes.items() if node["status"] == 1}
 
 
-def endpoints(client: ApiClient, name: str) -> set[str]:
+def endpoints(client: Client, name: str) -> set[str]:
     """Return the endpoints of the workers that listen."""
     tasks = [task for task in client.tasks(name, "worker") if task.state == "RUNNING"]
     found = set()
@@ -263,7 +263,7 @@ def segments() -> set[str]:
 
 @pytest.mark.nightly  # test_the_documented_mars_job_computes runs Mars in every run
 @pytest.mark.timeout(900)
-def test_a_killed_worker_is_replaced_and_nothing_of_mars_is_left_behind(client: ApiClient, mars: Path) -> None:
+def test_a_killed_worker_is_replaced_and_nothing_of_mars_is_left_behind(client: Client, mars: Path) -> None:
     before = segments()
     job_id = client.start(job(mars)).id
     web = page(client, "mars")
@@ -292,9 +292,9 @@ def computed(mars: Path, program: str) -> str:
     return done.stdout
 
 
-def running(client: ApiClient, name: str) -> list[str]:
+def running(client: Client, name: str) -> list[str]:
     return [task.task for task in client.tasks(name) if task.state == "RUNNING"]
 
 
-def attempt(client: ApiClient, name: str) -> int:
+def attempt(client: Client, name: str) -> int:
     return next(int(task.attempt) for task in client.tasks("mars") if task.task == name)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from grass.api.client import ApiClient
+from grass.api.client import Client
 from grass.cli.main import execute
 from grass.provision import local
 from tests.integration.test_files import archive
@@ -33,7 +33,7 @@ def test_what_a_job_wrote_can_be_fetched_and_outlives_it(
     (tmp_path / "set").mkdir()
     (tmp_path / "set" / "numbers").write_text("1 2 3\n")
     assert execute(["data", "push", "set", "sets/one"]) == 0
-    with ApiClient("local", home=home) as client:
+    with Client("local", home=home) as client:
         client.start(
             {
                 "name": "sum",

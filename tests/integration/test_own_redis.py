@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from grass.api.client import ApiClient
+from grass.api.client import Client
 from grass.errors import ConflictError, NotAllowedError, UnreachableError
 from grass.manifest.settings import parse_settings
 from grass.provision import local
@@ -71,7 +71,7 @@ def test_a_job_runs_and_delete_removes_the_keys_of_this_cluster_only(own: OwnRed
     said: list[str] = []
     config = local.create(own.settings(), home=home, progress=said.append)
     assert any("appendonly no" in line for line in said), said
-    with ApiClient("mine", home=home) as client:
+    with Client("mine", home=home) as client:
         client.start({"name": "hello", "components": {"t": {"command": "echo hello"}}})
         assert client.wait("hello", timeout=30).state == "SUCCEEDED"
         assert [line.text for line in client.logs("hello")] == ["hello"]
@@ -86,7 +86,7 @@ def test_two_clusters_of_one_name_do_not_share_a_redis(own: OwnRedis, home: Path
     with pytest.raises(ConflictError, match="already holds a cluster mine"):
         local.create(own.settings(), home=tmp_path / "other", progress=lambda _: None)
     local.create(own.settings("second"), home=home, progress=lambda _: None)
-    with ApiClient("second", home=home) as client:
+    with Client("second", home=home) as client:
         assert client.jobs() == []
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from grass.api.client import ApiClient
+from grass.api.client import Client
 from grass.manifest.local_settings import LocalSettings, OfferedResources
 from tests.support.local_cluster import LocalCluster
 from tests.support.waiting import wait_until
@@ -37,7 +37,7 @@ def kill_master_agent(cluster: LocalCluster) -> None:
     wait_until(lambda: cluster.pid("master-agent") not in (None, pid), what="another master-agent")
 
 
-def start_low(client: ApiClient, marks: Path) -> None:
+def start_low(client: Client, marks: Path) -> None:
     task = {
         "command": SAVES.format(marks=marks),
         "replicas": 2,
@@ -48,7 +48,7 @@ def start_low(client: ApiClient, marks: Path) -> None:
     wait_until(lambda: lines(marks) == ["run", "run"], what="the start of both tasks")
 
 
-def states(client: ApiClient, job: str) -> list[str]:
+def states(client: Client, job: str) -> list[str]:
     return [task.state for task in client.tasks(job)]
 
 

@@ -23,7 +23,7 @@ from typing import Any
 import pyte
 import pytest
 
-from grass.api.client import ApiClient
+from grass.api.client import Client
 from grass.cli.top_pages import Pages
 from tests.integration.test_cli import PROGRAM, Grass
 
@@ -163,7 +163,7 @@ def test_a_job_is_held_stopped_and_run_again_after_a_question(grass: Grass) -> N
 
 def test_the_disks_of_the_master_are_looked_at(grass: Grass) -> None:
     news: queue.SimpleQueue[Any] = queue.SimpleQueue()
-    with ApiClient(home=grass.home) as client:
+    with Client(home=grass.home) as client:
         Pages(client, news).look_at_disks()
         [*disks] = news.get(timeout=20).of
     assert disks and all(0 < disk.free <= disk.total and disk.holds for disk in disks)

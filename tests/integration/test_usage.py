@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from grass.api.client import ApiClient
+from grass.api.client import Client
 from grass.errors import ManifestError, NotFoundError
 from grass.manifest.local_settings import LocalSettings
 from grass.model.metrics import MetricsListen
@@ -65,25 +65,25 @@ def cluster(authority: Authority) -> Iterator[LocalCluster]:
 
 
 @pytest.fixture(scope="module")
-def client(cluster: LocalCluster) -> Iterator[ApiClient]:
+def client(cluster: LocalCluster) -> Iterator[Client]:
     with cluster.client() as client:
         yield client
 
 
 @pytest.fixture(scope="module")
-def worked(client: ApiClient) -> str:
+def worked(client: Client) -> str:
     """The id of a job whose only task used known amounts, and has ended."""
     started = client.start({"name": "work", "components": {"w": {"command": work(CORE_SECONDS, WRITTEN)}}})
     assert client.wait(started.id, timeout=50).state == "SUCCEEDED"
     return str(started.id)
 
 
-def start(client: ApiClient, name: str, command: str, **more: Any) -> str:
+def start(client: Client, name: str, command: str, **more: Any) -> str:
     job = {"name": name, "components": {"w": {"command": command, "resources": {"cpu": 0.1}, **more}}}
     return str(client.start(job).id)
 
 
-def test_totals_agree_with_what_the_task_did(client: ApiClient, cluster: LocalCluster, worked: str) -> None:
+def test_totals_agree_with_what_the_task_did(client: Client, cluster: LocalCluster, worked: str) -> None:
     usage = client.job_usage(worked)
     [task] = usage.tasks
     for totals in (usage.totals, task.totals, client.job(worked).usage):
@@ -93,9 +93,7 @@ def test_totals_agree_with_what_the_task_did(client: ApiClient, cluster: LocalCl
 
 @pytest.mark.nightly
 @pytest.mark.timeout(240)
-def test_ten_core_seconds_and_a_gibibyte_written_are_shown_as_they_were(
-    client: ApiClient, cluster: LocalCluster
-) -> None:
+def test_ten_core_seconds_and_a_gibibyte_written_are_shown_as_they_were(client: Client, cluster: LocalCluster) -> None:
     started = client.start({"name": "truth", "components": {"w": {"command": work(10.0, 1 << 30)}}})
     assert client.wait(started.id, timeout=180).state == "SUCCEEDED"
     assert_true(client.job(started.id).usage, 10.0, 0 if in_memory(cluster.home) else 1 << 30)
@@ -113,7 +111,7 @@ def in_memory(folder: Path) -> bool:
     return done.stdout.strip() in ("tmpfs", "ramfs")
 
 
-def test_curves_of_the_task_the_node_and_the_cluster(client: ApiClient, worked: str) -> None:
+def test_curves_of_the_task_the_node_and_the_cluster(client: Client, worked: str) -> None:
     def known(view: ClusterUsageView | NodeUsageView | TaskUsageView, name: str) -> list[float]:
         return [value for value in view.history.curves.get(name, ()) if value is not None]
 
@@ -126,7 +124,7 @@ def test_curves_of_the_task_the_node_and_the_cluster(client: ApiClient, worked: 
     wait_until(lambda: known(client.usage(), "cpu_capacity")[-1:] == [os.cpu_count()], 25)
 
 
-def test_own_figures_become_a_curve(client: ApiClient, worked: str) -> None:
+def test_own_figures_become_a_curve(client: Client, worked: str) -> None:
     # the curve grows while the monitor reads the log
     wait_until(lambda: [len(each.steps) >= 16 for each in client.job_metrics(worked).curves] == [True], 25)
     [curve] = client.job_metrics(worked).curves
@@ -135,7 +133,7 @@ def test_own_figures_become_a_curve(client: ApiClient, worked: str) -> None:
     assert list(curve.values) == [pytest.approx(1 / (step + 1)) for step in curve.steps]
 
 
-def test_usage_of_a_running_task_and_the_totals_of_many_short_ones(client: ApiClient) -> None:
+def test_usage_of_a_running_task_and_the_totals_of_many_short_ones(client: Client) -> None:
     running = start(client, "running", "sleep 1000")
     wait_until(lambda: any(task.now for task in client.job_usage(running).tasks), 25)
     [task] = client.job_usage(running).tasks
@@ -151,7 +149,7 @@ def test_usage_of_a_running_task_and_the_totals_of_many_short_ones(client: ApiCl
     assert usage.totals.cpu > 0.02 and usage.totals.unmeasured == 0
 
 
-def test_killed_daemons_lose_no_totals(client: ApiClient, cluster: LocalCluster) -> None:
+def test_killed_daemons_lose_no_totals(client: Client, cluster: LocalCluster) -> None:
     burn = f"{sys.executable} -c 'import time\nwhile time.process_time() < 3: pass'"
     job = start(client, "killed", burn)
     wait_until(lambda: (client.job_usage(job).totals or TaskTotals()).cpu > 0.1, 25)
@@ -165,7 +163,7 @@ def test_killed_daemons_lose_no_totals(client: ApiClient, cluster: LocalCluster)
     assert 0.1 < totals.cpu <= 3.2 and totals.memory > 1 << 20
 
 
-def test_the_history_goes_with_the_job(client: ApiClient, worked: str) -> None:
+def test_the_history_goes_with_the_job(client: Client, worked: str) -> None:
     gone = start(client, "gone", "sleep 3; echo GRASS_METRIC loss=1")
     client.wait(gone, timeout=50)
     wait_until(lambda: client.job_metrics(gone).curves, 25)
@@ -183,7 +181,7 @@ def test_the_history_goes_with_the_job(client: ApiClient, worked: str) -> None:
         (lambda client, job: client.task_usage(job, "nonsense"), "not a task"),
     ],
 )
-def test_what_does_not_exist(client: ApiClient, worked: str, ask: Any, said: str) -> None:
+def test_what_does_not_exist(client: Client, worked: str, ask: Any, said: str) -> None:
     with pytest.raises(NotFoundError, match=said):
         ask(client, worked)
 
@@ -198,7 +196,7 @@ def grass(cluster: LocalCluster) -> Callable[..., subprocess.CompletedProcess[st
     return run
 
 
-def test_job_show_has_what_running_tasks_used_so_far(client: ApiClient, grass: Callable[..., Any]) -> None:
+def test_job_show_has_what_running_tasks_used_so_far(client: Client, grass: Callable[..., Any]) -> None:
     command = f"{sys.executable} -c 'import time\nwhile time.process_time() < 1: pass\ntime.sleep(1000)'"
     job = start(client, "shown", f'[ "$GRASS_INDEX" = 1 ] || {command}', replicas=2)
 

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from grass.api.client import ApiClient
+from grass.api.client import Client
 from grass.errors import ConflictError, UnreachableError
 from grass.model.daemons import DAEMONS, REDIS, SHEPHERD, SUPERVISOR
 from grass.supervision import processes
@@ -97,7 +97,7 @@ class Matrix:
             self._judge(client, names, views, marks)
         wait_until(lambda: set(self.cluster.states().values()) == {"RUNNING"}, BACK_WITHIN, "all daemons", 0.1)
 
-    def _start(self, client: ApiClient, number: int, marks: Path) -> dict[str, str]:
+    def _start(self, client: Client, number: int, marks: Path) -> dict[str, str]:
         mark = f'echo "$GRASS_COMPONENT.$GRASS_INDEX/$GRASS_ATTEMPT" >> {marks}/'  # one write, O_APPEND
         ends = "sleep 0.$GRASS_INDEX; exit $((GRASS_INDEX % 3))"
         jobs = {
@@ -134,7 +134,7 @@ class Matrix:
             return None
         return shepherd.pid if victim == SHEPHERD.name else shepherd.parent
 
-    def _judge(self, client: ApiClient, names: dict[str, str], views: dict[str, Any], marks: Path) -> None:
+    def _judge(self, client: Client, names: dict[str, str], views: dict[str, Any], marks: Path) -> None:
         states = {kind: view.state for kind, view in views.items()}
         assert states == {"array": "FAILED", "retried": "SUCCEEDED", "stopped": "STOPPED", "talking": "SUCCEEDED"}
         tasks = {kind: patiently(lambda: client.tasks(name)) for kind, name in names.items()}  # noqa: B023
@@ -177,7 +177,7 @@ def patiently(action: Callable[[], T], seconds: float = 60.0) -> T:
                 raise
 
 
-def whole_log(client: ApiClient, job: str) -> list[str]:
+def whole_log(client: Client, job: str) -> list[str]:
     """Return the lines of a job that has ended, once none is late: the collector may have been killed just before."""
     printed: list[str] = []
 

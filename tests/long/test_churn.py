@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from grass.api.client import ApiClient
+from grass.api.client import Client
 from grass.errors import ConflictError
 from grass.manifest.local_settings import LocalSettings, OfferedResources
 from grass.wire.job_views import JobView
@@ -67,7 +67,7 @@ def churn(cluster: LocalCluster, number: int, seed: int, until: float) -> list[J
     return failed
 
 
-def changes(client: ApiClient, job: str) -> list[Callable[[], object]]:
+def changes(client: Client, job: str) -> list[Callable[[], object]]:
     return [
         lambda: client.suspend(job, 0.0),
         lambda: client.resume(job),
@@ -77,7 +77,7 @@ def changes(client: ApiClient, job: str) -> list[Callable[[], object]]:
     ]
 
 
-def ended(client: ApiClient, job: str, *, stop: bool) -> list[JobView]:
+def ended(client: Client, job: str, *, stop: bool) -> list[JobView]:
     """Wait for the end of a job; return its view if it failed."""
     with suppress(ConflictError):  # it is not suspended
         client.resume(job)

@@ -15,7 +15,7 @@ from werkzeug.serving import make_server
 
 from grass import clock
 from grass.api import keyring, user_files
-from grass.api.client import ApiClient
+from grass.api.client import Client
 from grass.api.patience import TIMEOUT
 from grass.api.transport import Transport
 from grass.config import ClusterConfig, MasterConfig
@@ -69,7 +69,7 @@ class ApiWorld:
         self.keys = Keys("grass:local:")
         self.store = ApiStore(self.backend, self.keys)
         self.waits = WaitLimits(**{"poll": 0.05, **waits})  # tests do not wait long for a server to close
-        self.clients: list[ApiClient] = []
+        self.clients: list[Client] = []
         self.port = 0
         self.serve()
         self.config = write_cluster(home, self.port, {"root": "admin", "ann": "user", "bob": "user", "eve": "viewer"})
@@ -101,8 +101,8 @@ class ApiWorld:
         wall: Callable[[], float] = clock.wall,
         timeout: float = TIMEOUT,
         transport: type[Transport] = Transport,
-    ) -> ApiClient:
-        client = ApiClient("local", home=self.home / f"home-{user}", wall=wall, timeout=timeout, transport=transport)
+    ) -> Client:
+        client = Client("local", home=self.home / f"home-{user}", wall=wall, timeout=timeout, transport=transport)
         self.clients.append(client)
         return client
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import cycle
 from pathlib import Path
 
-from grass.api.client import ApiClient
+from grass.api.client import Client
 from grass.api.keyring import Profile, Role, save_profile
 from grass.api.user_files import register_user
 from grass.config import ClusterConfig
@@ -95,9 +95,9 @@ class LocalCluster:
         if not list(self.home.glob("clusters/*")):  # another cluster in the same home removes the home
             shutil.rmtree(self.home, ignore_errors=True)
 
-    def client(self) -> ApiClient:
+    def client(self) -> Client:
         """Return a client, which the caller closes."""
-        return ApiClient(self.settings.name, home=self.home)
+        return Client(self.settings.name, home=self.home)
 
     def stop_jobs(self) -> None:
         """Stop all active jobs, and wait for their end."""

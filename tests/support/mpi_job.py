@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from grass.api.client import ApiClient
+from grass.api.client import Client
 from tests.support.on_premises import Cluster
 from tests.support.three_nodes import NODES, lines
 from tests.support.waiting import wait_until
@@ -40,7 +40,7 @@ def mpi_job(name: str, framework: str) -> dict[str, Any]:
     }
 
 
-def start_ranks(cluster: Cluster, client: ApiClient, name: str, framework: str) -> list[Rank]:
+def start_ranks(cluster: Cluster, client: Client, name: str, framework: str) -> list[Rank]:
     """Start the job and return its ranks, which have found each other: one on each node."""
     sent = cluster.grass("data", "push", str(RANK), f"mpi/{RANK.name}")
     assert sent.returncode == 0, sent.stderr
@@ -54,7 +54,7 @@ def start_ranks(cluster: Cluster, client: ApiClient, name: str, framework: str) 
     return found
 
 
-def assert_over(cluster: Cluster, client: ApiClient, name: str, ranks: list[Rank]) -> None:
+def assert_over(cluster: Cluster, client: Client, name: str, ranks: list[Rank]) -> None:
     """The launcher failed, and neither a rank nor a part of the launcher runs on any node."""
     assert client.wait(name, timeout=90).state == "FAILED"
     for rank in ranks:
@@ -65,6 +65,6 @@ def _runs(cluster: Cluster, rank: Rank) -> bool:
     return cluster.lab.hosts[rank.node].attempt("pgrep", "-f", _PARTS).code == 0
 
 
-def _ranks(client: ApiClient, name: str) -> list[Rank]:
+def _ranks(client: Client, name: str) -> list[Rank]:
     printed = "\n".join(lines(client, name).get(("launcher.0", 1), ()))
     return [Rank(node, int(pid)) for _, node, pid in _PRINTED.findall(printed)]

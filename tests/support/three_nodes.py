@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from grass.api.client import ApiClient
+from grass.api.client import Client
 from grass.wire.job_views import JobView
 from tests.support.lab import SessionLab
 from tests.support.on_premises import Cluster, settings
@@ -74,22 +74,22 @@ def counting(name: str, replicas: int = 3, containers: int = 3, **more: Any) -> 
     return {"name": name, "components": components, **more}
 
 
-def places(client: ApiClient, job: str) -> dict[str, str]:
+def places(client: Client, job: str) -> dict[str, str]:
     """Return task → node, for running tasks."""
     return {task.task: str(task.node) for task in client.tasks(job) if task.state == "RUNNING"}
 
 
-def attempts(client: ApiClient, job: str) -> dict[str, int]:
+def attempts(client: Client, job: str) -> dict[str, int]:
     return {task.task: task.attempt for task in client.tasks(job)}
 
 
-def started(client: ApiClient, job: dict[str, Any]) -> dict[str, str]:
+def started(client: Client, job: dict[str, Any]) -> dict[str, str]:
     """Start the job and wait until all its tasks run and have printed something. Return task → node."""
     client.start(job)
     return running(client, job)
 
 
-def running(client: ApiClient, job: dict[str, Any]) -> dict[str, str]:
+def running(client: Client, job: dict[str, Any]) -> dict[str, str]:
     """Wait until all tasks of the job run and have printed something. Return task → node."""
     tasks = sum(each["replicas"] for each in job["components"].values())
     try:
@@ -100,7 +100,7 @@ def running(client: ApiClient, job: dict[str, Any]) -> dict[str, str]:
     return places(client, job["name"])
 
 
-def finish(client: ApiClient, job: str, seconds: float = 90) -> JobView:
+def finish(client: Client, job: str, seconds: float = 90) -> JobView:
     """Tell every task, in its own scratch folder, to finish. Return the job's view after the job has ended."""
     for task in sorted(places(client, job)):
         done = client.execute(job, task, ["sh", "-c", 'touch "$GRASS_SCRATCH/enough"'])
@@ -109,7 +109,7 @@ def finish(client: ApiClient, job: str, seconds: float = 90) -> JobView:
     return client.wait(job, timeout=seconds)
 
 
-def lines(client: ApiClient, job: str) -> dict[tuple[str, int], list[str]]:
+def lines(client: Client, job: str) -> dict[tuple[str, int], list[str]]:
     """Return the lines that each attempt of each task printed."""
     found = defaultdict(list)
     for each in client.logs(job):
@@ -118,7 +118,7 @@ def lines(client: ApiClient, job: str) -> dict[tuple[str, int], list[str]]:
     return dict(found)
 
 
-def assert_complete(client: ApiClient, job: str) -> None:
+def assert_complete(client: Client, job: str) -> None:
     """Check logs: the last attempt of each task has every line once, and earlier attempts have no gap."""
     printed = lines(client, job)
     last = attempts(client, job)
@@ -130,5 +130,5 @@ def assert_complete(client: ApiClient, job: str) -> None:
             assert re.fullmatch(r"end of (\d+)", said[-1]) and said[-1] == f"end of {len(numbers)}", (task, said)
 
 
-def states(client: ApiClient) -> dict[str, str]:
+def states(client: Client) -> dict[str, str]:
     return {view.name: view.state for view in client.nodes()}

@@ -10,6 +10,7 @@ import msgspec
 from grass.dashboard.curves import node_charts
 from grass.model.figures import GPU, OF_JOB, OF_NODE, OF_TASK, PORT, Figure, Unit
 from grass.wire.usage import GpuUsage, NodeSample, RdmaUsage, TaskSample
+from grass.wire.usage_views import Curves
 from master.monitor.figures import of_node
 
 CHARTS = Path(__file__).parents[2] / "grass" / "dashboard" / "page" / "charts.js"
@@ -60,7 +61,7 @@ def test_what_the_monitor_keeps_of_a_node_is_what_its_page_draws() -> None:
     )
     kept = of_node(sample)
     assert len(kept) == len([each for each in OF_NODE if each.chart])
-    charts = node_charts({"start": 0.0, "step": 2.0, "curves": {name: [value] for name, value in kept.items()}})
+    charts = node_charts(Curves(0.0, 2.0, {name: (value,) for name, value in kept.items()}))
     drawn = sorted(value for chart in charts for series in chart["series"] for value in series["values"])
     assert drawn == sorted(kept.values())
     assert [(chart["title"], chart["unit"], [each["name"] for each in chart["series"]]) for chart in charts] == [

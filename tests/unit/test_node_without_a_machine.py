@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
-from grass.store.memory import MemoryBackend
-from node.runtime.simulated import SimulatedRuntime
 
 from grass.config import ClusterConfig
 from grass.model.reasons import Reason, ReasonCode
@@ -30,6 +28,8 @@ from node.agent.loop import NodeAgent
 from node.agent.shipper import Shipper
 from node.membership.service import Service
 from node.runtime.protocol import Launch, Start
+from tests.doubles.memory_backend import MemoryBackend
+from tests.doubles.simulated_runtime import SimulatedRuntime
 from tests.support.shepherd_run import cluster_config
 from tests.support.simulated_machine import VERSION, SimulatedMachine
 from tests.support.templates import template

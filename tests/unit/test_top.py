@@ -42,7 +42,7 @@ def state_of(jobs: int, nodes: int = 1) -> State:
 @pytest.mark.parametrize(("width", "height"), [(80, 24), (200, 60), (40, 10), (10, 5)])
 def test_a_screen_is_filled_exactly_and_never_overflows(width: int, height: int) -> None:
     state = state_of(500, 30)
-    state.jobs["j7-1"] = job_view(**job(7, name="a-name-that-is-far-too-long-" * 4))
+    state.jobs["j7-1"] = job(7, name="a-name-that-is-far-too-long-" * 4)
     lines = overview(state, width, height, "j7-1")
     assert len(lines) == height
     assert all(cells.width(line.text) <= width for line in lines)
@@ -179,7 +179,7 @@ def test_a_user_is_offered_what_the_user_may_do(user: str, role: str, given: dic
 
 
 def test_what_is_asked_names_the_job_and_the_command_and_a_held_job_is_released() -> None:
-    held = job_view(**job(1, "QUEUED", held="ann"))
+    held = job(1, "QUEUED", held="ann")
     [stop, release] = offered(held, "ann", "user")
     assert question(release, held).startswith("Release j1 (y/n)?")
     assert question(stop, held).startswith("Stop j1 (y/n)? `grass job stop j1-1`. ")  # a narrow screen cuts the end

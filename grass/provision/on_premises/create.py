@@ -191,10 +191,10 @@ def api_url(settings: OnPremisesSettings, config: ClusterConfig) -> str:
 
 def _call_api(host: SshHost, decided: MasterDesign, session: Session, settings: OnPremisesSettings, url: str) -> None:
     """Check that the API is reachable from here; the last step checked that it listens. Calls retry by themselves."""
-    from grass.api.client import ApiClient
+    from grass.api.client import Client
 
     try:
-        with ApiClient(session.name, home=session.home) as client:
+        with Client(session.name, home=session.home) as client:
             client.status()
     except UnreachableError as error:
         raise UnreachableError(_unready(host, decided, settings, url, error)) from error

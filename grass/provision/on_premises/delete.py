@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from grass import clock
-from grass.api.client import ApiClient
+from grass.api.client import Client
 from grass.errors import GrassError, UnreachableError
 from grass.manifest.on_premises import HostSettings
 from grass.model.lifecycle import NodeState
@@ -73,7 +73,7 @@ def _delete_hosts(session: Session, machines: Machines, force: bool, packages: b
 def _self_joined(session: Session, machines: Machines) -> dict[str, str]:
     """Return the nodes that joined by themselves and cannot be reached from here. Without the API, none are known."""
     try:
-        with ApiClient(session.name, home=session.home) as client:
+        with Client(session.name, home=session.home) as client:
             nodes = client.nodes()
     except (GrassError, OSError, ValueError):
         return {}
@@ -111,7 +111,7 @@ def _on_nodes(machines: Machines, work: Callable[[str, HostSettings], None]) -> 
 def _take_out(session: Session, cleaned: Collection[str]) -> None:
     """Remove the cleaned nodes from the list of the cluster, which stays; they can be added again."""
     try:
-        with ApiClient(session.name, home=session.home) as client:
+        with Client(session.name, home=session.home) as client:
             known = {node.name for node in client.nodes()}
             for name in sorted(known.intersection(cleaned)):
                 client.remove_node(name, force=True)
@@ -123,7 +123,7 @@ def _take_out(session: Session, cleaned: Collection[str]) -> None:
         remember(session.name, session.client_dir, name, None)
 
 
-def _wait_until_gone(client: ApiClient, name: str) -> None:
+def _wait_until_gone(client: Client, name: str) -> None:
     until, mark = clock.steady() + _GONE_SECONDS, None
     while (left := until - clock.steady()) > 0:
         answer = client.watch_node(name, mark, left)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from grass.api.client import ApiClient
+from grass.api.client import Client
 from grass.api.keyring import load_profile
 from grass.errors import GrassError
 from grass.manifest.join_file import Offer
@@ -45,7 +45,7 @@ def join_nodes(
     """
     cluster, client_dir = session.name, session.client_dir
     nodes = settings.nodes if settings.join_after_create else ()
-    with ApiClient(cluster, home=session.home) as client, ThreadPoolExecutor(AT_ONCE) as pool:
+    with Client(cluster, home=session.home) as client, ThreadPoolExecutor(AT_ONCE) as pool:
         views, known = client.nodes(), _known(session)
         wanted = list(nodes) if again else _not_yet(nodes, known, views)
         joining = {_way(node.host) for node in wanted}

@@ -24,7 +24,7 @@ from grass.provision.provisioner import AddedNode, Session
 from grass.wire.codec import builtins
 
 if TYPE_CHECKING:
-    from grass.api.client import ApiClient
+    from grass.api.client import Client
 
 TOKEN_SECONDS = 3600.0
 _remembering = threading.Lock()
@@ -35,7 +35,7 @@ class Adding:
     """Parameters of `grass node add`. ``client``: the client of an administrator."""
 
     session: Session
-    client: ApiClient
+    client: Client
     plan: Callable[[str], None] | None = None
     """Receives the lines of the plan; then nothing is changed. None: join."""
 

@@ -31,7 +31,7 @@ from grass.provision.provisioner import (
 )
 
 if TYPE_CHECKING:
-    from grass.api.client import ApiClient
+    from grass.api.client import Client
 
 NODES_AT_ONCE = 8
 
@@ -67,7 +67,7 @@ class OnPremisesProvisioner(
             return [Finding(f"cluster {self._session.name}", False, str(error).partition(";")[0], again)]
         return []
 
-    def add_nodes(self, request: NodeRequest, client: ApiClient) -> Sequence[AddedNode]:
+    def add_nodes(self, request: NodeRequest, client: Client) -> Sequence[AddedNode]:
         hosts = wanted_hosts(request, self._machines().master.login)
         adding = Adding(self._session, client, request.plan)
         with ThreadPoolExecutor(min(NODES_AT_ONCE, len(hosts))) as pool:
@@ -76,7 +76,7 @@ class OnPremisesProvisioner(
     def remove_node(self, name: str, take_out: Callable[[], None], *, force: bool, packages: bool) -> None:
         node_remove.remove_node(self._session, name, take_out, force=force, packages=packages)
 
-    def ssh_command(self, name: str, client: ApiClient) -> list[str]:
+    def ssh_command(self, name: str, client: Client) -> list[str]:
         """Return the ssh command for a node.
 
         The command uses the host key that was pinned when the node was added. For a node that joined by itself, the
