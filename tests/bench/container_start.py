@@ -18,6 +18,7 @@ sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[2])]
 import docker  # noqa: E402
 import figures  # noqa: E402
 
+from grass.model.runtime import RuntimeName  # noqa: E402
 from node.runtime.docker import plan  # noqa: E402
 from node.runtime.docker.engine import SOCKET  # noqa: E402
 from node.runtime.protocol import Launch, Start, Stop  # noqa: E402
@@ -78,7 +79,7 @@ def _sdk(client: docker.APIClient, run: DockerRun, number: int, *, alike: bool) 
     body = {"Image": IMAGE, "Cmd": COMMAND, "HostConfig": {"NetworkMode": "host", "Init": True}}
     if alike:
         scratch = run.path("scratch", f"bench-1/c.{number}/1")
-        launch = Launch(COMMAND, {}, None, 5.0, runtime="docker", image=IMAGE, **LIMITS)
+        launch = Launch(COMMAND, {}, None, 5.0, runtime=RuntimeName.DOCKER, image=IMAGE, **LIMITS)
         body = plan.request(run.config, start, launch, str(scratch), 99)
     made = client.create_container_from_config(body, f"bench-1.s.{number}.1")["Id"]
     client.start(made)

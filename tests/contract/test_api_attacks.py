@@ -288,19 +288,19 @@ def test_a_job_id_of_another_user_cannot_be_taken_over(world: ApiWorld) -> None:
 @pytest.mark.parametrize("left", ["jobs/{}", "logs/{}", "logs/.deleted-{}"])
 def test_the_id_of_a_deleted_job_whose_files_are_left_is_not_given_again(world: ApiWorld, left: str) -> None:
     ann, job_id = world.client("ann"), "j-0123abcd"
-    ann._post("/v1/jobs", {"manifest": JOB, "id": job_id})
+    ann._transport.call("POST", "/v1/jobs", {"manifest": JOB, "id": job_id})
     (world.config.data_dir / left.format(job_id)).mkdir(parents=True)
-    repeated = ann._post("/v1/jobs", {"manifest": JOB, "id": job_id})
+    repeated = ann._transport.call("POST", "/v1/jobs", {"manifest": JOB, "id": job_id})
     assert repeated["id"] == job_id, "a submission may be sent again"
     world.end_job(job_id)
     world.backend.apply([("HDEL", key, job_id) for key in (world.keys.jobs, world.keys.specs)])
     bob, other_id = world.client("bob"), "i-0123abcd"
     with pytest.raises(ConflictError, match=f"job id {job_id}: taken by a job that was deleted"):
-        bob._post("/v1/jobs", {"manifest": JOB, "id": job_id})
+        bob._transport.call("POST", "/v1/jobs", {"manifest": JOB, "id": job_id})
     (world.config.data_dir / left.format(other_id)).mkdir()
     world.end_job(bob.start({**JOB, "name": "i"}).id)
     with pytest.raises(ConflictError, match=f"job id {other_id}: taken by a job that was deleted"):
-        bob._post("/v1/jobs/i/rerun", {"id": other_id})
+        bob._transport.call("POST", "/v1/jobs/i/rerun", {"id": other_id})
 
 
 def test_a_body_that_is_signed_but_senseless_gets_a_clear_error(world: ApiWorld) -> None:

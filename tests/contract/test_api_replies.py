@@ -39,6 +39,8 @@ from tests.support.waiting import wait_until
 JOB = {"name": "j", "components": {"w": {"command": "true", "replicas": 2}}}
 CRON = {"name": "s", "cron": "0 3 * * *", "components": {"w": {"command": "true"}}}
 
+DATA: Form[Any] = Form(dict[str, Any])
+
 
 def route_of(method: str, target: str) -> Route:
     parts = target.partition("?")[0].split("/")
@@ -141,13 +143,13 @@ def test_the_client_and_the_server_keep_to_the_document(world: ApiWorld) -> None
     assert len(client.attempts("j", "w.0,w.1")) == 4
     pages, after = [], None
     while True:
-        page = client._get("/v1/jobs/j/attempts", limit=1, after=after)
+        page = client._get("/v1/jobs/j/attempts", DATA, limit=1, after=after)
         pages += [one["attempt"] for one in page["attempts"]]
         if (after := page["after"]) is None:
             break
     assert pages == [1, 3, 4, 5]
     with pytest.raises(InputError, match="pass on `after`"):
-        client._get("/v1/jobs/j/attempts", after="nonsense")
+        client._get("/v1/jobs/j/attempts", DATA, after="nonsense")
     put_usage(world, job_id)
     client.usage(), client.node_usage("n1", step=60), client.job_usage("j", first=3), client.job_metrics("j")
     client.task_usage("j", "w.0", since=5.0)
@@ -291,12 +293,12 @@ def put_schedule(world: ApiWorld, state: str, runs: int = 0, requests: Sequence[
 def test_a_request_about_a_schedule_that_is_known_is_answered_and_makes_no_ticket(world: ApiWorld, verb: str) -> None:
     client = world.client("ann")
     put_schedule(world, "STOPPED", requests=["0000000a"])
-    assert client._post(f"/v1/schedules/s/{verb}", {"id": "0000000a"})["state"] == "STOPPED"
+    assert client._transport.call("POST", f"/v1/schedules/s/{verb}", {"id": "0000000a"})["state"] == "STOPPED"
     assert tickets(world) == set()
     with pytest.raises(ConflictError):
-        client._post(f"/v1/schedules/s/{verb}", {"id": "0000000b"})
+        client._transport.call("POST", f"/v1/schedules/s/{verb}", {"id": "0000000b"})
     with pytest.raises(InputError, match="8 hexadecimal digits"):
-        client._post(f"/v1/schedules/s/{verb}", {"id": "b"})
+        client._transport.call("POST", f"/v1/schedules/s/{verb}", {"id": "b"})
 
 
 def test_every_kind_of_error_has_the_documented_form(world: ApiWorld) -> None:

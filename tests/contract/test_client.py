@@ -575,7 +575,7 @@ def test_an_operation_whose_reply_was_lost_is_sent_again_under_the_same_id(world
 def test_an_operation_that_is_known_is_answered_and_not_filed_again(world: ApiWorld) -> None:
     client = world.client()
     world.change_operation(operation_record(client.start(JOB).id, "0123abcd"))
-    again = client._post("/v1/jobs/j/operations", {"kind": "suspend", "id": "0123abcd"})
+    again = client._transport.call("POST", "/v1/jobs/j/operations", {"kind": "suspend", "id": "0123abcd"})
     assert (again["id"], again["kind"]) == ("0123abcd", "scale")
     assert tickets(world) == ["start"]
 
@@ -588,7 +588,7 @@ def test_the_id_of_an_operation_is_checked(world: ApiWorld) -> None:
     client = world.client()
     client.start(JOB)
     with pytest.raises(InputError, match="id: must be 8 hexadecimal digits, got 'r1'"):
-        client._post("/v1/jobs/j/operations", {"kind": "restart", "id": "r1"})
+        client._transport.call("POST", "/v1/jobs/j/operations", {"kind": "restart", "id": "r1"})
     assert tickets(world) == ["start"]
 
 

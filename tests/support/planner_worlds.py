@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from grass.model.job import NODE_LEVEL, GpuNeed, Policy
 from grass.model.resources import DEVICE, Resources
+from grass.model.runtime import RuntimeName
 from master.planning.model import Allocation, Demand, Device, DeviceShares, Node, QueuedJob, Shape, View
 
 USERS = ("ann", "bob", "cy")
@@ -113,7 +114,7 @@ def _shape(dice: random.Random, plain: bool) -> Shape:
         dice.choice([0, 0, 0, 1, 2]),
         (("arch", ("x86_64",)),) if dice.random() < 0.15 else (),
         ("n0",) if dice.random() < 0.1 else (),
-        dice.choice([None, None, None, None, "docker"]),
+        dice.choice([None, None, None, None, RuntimeName.DOCKER]),
     )
 
 
