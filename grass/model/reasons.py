@@ -40,6 +40,9 @@ class ReasonCode(str, Enum):
     BELOW_MINIMUM = "below-minimum"  # fewer tasks than `min` run; the job is queued again
     IMAGE = "image"  # waits for its container image
     NOT_READY = "not-ready"  # the task runs, but its readiness check has not passed yet
+    UNSCHEDULABLE = "unschedulable"  # kube-scheduler finds no machine for its pod
+    NAMESPACE_QUOTA = "namespace-quota"  # a quota of its Kubernetes namespace is used up
+    NOT_STARTED = "not-started"  # its pod was created, and its container does not run yet; of an end: for too long
     # a node that accepts no tasks
     PROBE = "probe"  # has not passed its probe
     PROTOCOL = "protocol"  # speaks another protocol than the master
@@ -66,6 +69,7 @@ class ReasonCode(str, Enum):
     AFTER_FAILED = "after-failed"  # the job in `after` did not succeed
     NODE_LOST = "node-lost"
     NODE_REBOOTED = "node-rebooted"
+    EVICTED = "evicted"  # Kubernetes ended its pod: evicted, preempted, or its machine is gone
     NODE_STOPPED = "node-stopped"  # ended with its node's shepherd or container engine, or before a shutdown
 
 

@@ -42,7 +42,10 @@ NOT_FOUND = 127
 RESTARTS_TOLD = 8
 """Restarts of a task that are events. Of the later ones, those that are powers of two: there may be very many."""
 _NO_RESTART = frozenset({ReasonCode.CANNOT_START})
-_NOT_ITS_FAULT = frozenset({ReasonCode.NODE_REBOOTED, ReasonCode.NODE_STOPPED, ReasonCode.PORT_TAKEN, ReasonCode.SHARE})
+_NOT_ITS_FAULT = frozenset(
+    {ReasonCode.NODE_REBOOTED, ReasonCode.NODE_STOPPED, ReasonCode.PORT_TAKEN, ReasonCode.SHARE}
+    | {ReasonCode.EVICTED, ReasonCode.NOT_STARTED}
+)
 """The task starts again, whatever its restart policy, and no restart is counted."""
 _SHARE_AGAIN = 1.0
 """Seconds until a task is placed again whose node could not show it the share; soon the node says so itself."""

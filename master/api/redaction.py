@@ -100,6 +100,10 @@ class Redaction:
                 | ReasonCode.NODE_LOST
                 | ReasonCode.NODE_REBOOTED
                 | ReasonCode.NODE_STOPPED
+                | ReasonCode.UNSCHEDULABLE
+                | ReasonCode.NAMESPACE_QUOTA
+                | ReasonCode.NOT_STARTED
+                | ReasonCode.EVICTED
             ):
                 return reason  # names no job of another user
             case _:

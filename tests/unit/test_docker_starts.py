@@ -16,9 +16,9 @@ from grass.model.reasons import ReasonCode
 from node.runtime.attempts import Folders
 from node.runtime.docker.container import Container
 from node.runtime.docker.engine import Engine
-from node.runtime.docker.reactor import Reactor
 from node.runtime.docker.starts import LaterError, Made, Starts
 from node.runtime.protocol import Launch, RuntimeEvent, Start, Waiting
+from node.runtime.reactor import Reactor
 from tests.support.hung_mount import hung_mount
 
 KEY = "train-1/actor.0/1"

@@ -25,7 +25,7 @@ from node.runtime.docker.engine_json import Answer
 from node.runtime.docker.event_stream import EventStream
 from node.runtime.docker.outcome import Past, outcome, wall
 from node.runtime.docker.output import Output
-from node.runtime.docker.reactor import Reactor
+from node.runtime.reactor import Reactor
 
 _AGAIN = 0.05
 """Seconds until a log is read again that ended before its container."""

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from grass import clock
 from grass.backoff import Backoff
 from node.runtime.docker.engine import Engine
-from node.runtime.docker.reactor import Reactor
 from node.runtime.docker.streams import EngineStream
+from node.runtime.reactor import Reactor
 
 _FIRST_RETRY, _LONGEST_RETRY = 0.05, 2.0
 _DIED = "die"

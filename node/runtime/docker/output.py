@@ -10,8 +10,8 @@ from node.runtime.attempts import Folders
 from node.runtime.docker.container import Container
 from node.runtime.docker.engine import Engine
 from node.runtime.docker.event_stream import EventStream
-from node.runtime.docker.reactor import Reactor
 from node.runtime.docker.streams import Log
+from node.runtime.reactor import Reactor
 
 _DISK_RETRY = 1.0
 

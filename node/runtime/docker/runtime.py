@@ -26,11 +26,11 @@ from node.runtime.docker.ends import Ends
 from node.runtime.docker.engine import Engine
 from node.runtime.docker.engine_json import Answer
 from node.runtime.docker.event_stream import EventStream
-from node.runtime.docker.reactor import Reactor
 from node.runtime.docker.starts import ImageSource, LaterError, Made, Starts, why_not
 from node.runtime.fork_bombs import ForkBombs, why_killed
 from node.runtime.parallelism import ParallelismLimits
 from node.runtime.protocol import Launch, Listed, RuntimeEvent, Start, Stop, Waiting
+from node.runtime.reactor import Reactor
 
 _LAST_WORDS = 3.0
 """Seconds that a closing runtime waits for requests in progress."""

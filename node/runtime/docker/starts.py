@@ -22,10 +22,10 @@ from node.runtime.docker import plan, share
 from node.runtime.docker.container import Container
 from node.runtime.docker.engine import Engine
 from node.runtime.docker.engine_json import Answer, Request
-from node.runtime.docker.reactor import Reactor
 from node.runtime.isolation.share_folder import NO_ANSWER
 from node.runtime.process.client import ask_account
 from node.runtime.protocol import Launch, Waiting
+from node.runtime.reactor import Reactor
 from node.runtime.spawn import NOT_EXECUTABLE, NOT_FOUND, CannotStartError
 
 _REMOVAL_PATIENCE = 10.0

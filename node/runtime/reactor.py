@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import os
 import select
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 
 from grass import clock
-from node.runtime.docker.workers import Workers
 from node.runtime.protocol import RuntimeEvent
 from node.runtime.timers import Timers
+from node.runtime.workers import Workers
 
 STARTERS, ERRANDS, REMOVERS = 4, 3, 2
 """Threads that start containers, that inspect and signal, and that remove."""
@@ -26,6 +27,7 @@ class Reactor:
         self._poll = select.epoll()
         self._wakeup = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._poll.register(self._wakeup, select.EPOLLIN)
+        self._posted: deque[Callable[[], None]] = deque()
         self._handlers: dict[int, Callable[[], None]] = {self._wakeup: self._woken}
         self.starters = Workers(STARTERS, self.wake)
         self.errands = Workers(ERRANDS, self.wake)
@@ -65,6 +67,11 @@ class Reactor:
         del self._handlers[descriptor]
         self._poll.unregister(descriptor)
 
+    def post(self, action: Callable[[], None]) -> None:
+        """Call ``action`` in the loop. For any thread."""
+        self._posted.append(action)
+        self.wake()
+
     def publish(self, news: RuntimeEvent) -> None:
         """Add an event for the node-agent and wake it."""
         self._news.append(news)
@@ -87,5 +94,7 @@ class Reactor:
     def _woken(self) -> None:
         with suppress(BlockingIOError):
             os.eventfd_read(self._wakeup)
+        while self._posted:
+            self._posted.popleft()()
         for workers in self._workers:
             workers.handle()

@@ -1,0 +1,5 @@
+"""The client of a Kubernetes API server: credentials, requests, and the watch of a list of objects.
+
+It knows nothing of jobs. ``credentials`` takes what ``kubernetes.config`` finds, ``api`` sends requests, ``informer``
+keeps a copy of a list that follows its changes. Used by ``grass.provision`` and ``node``.
+"""

@@ -1,0 +1,200 @@
+"""The fields of Kubernetes objects that Grass reads. Pure.
+
+Names are those of the API in snake case; https://kubernetes.io/docs/reference/kubernetes-api/ explains them. A field
+that is missing in an answer has its default. Used by this package and ``node.runtime.kubernetes``.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Generic, Protocol, TypeVar
+
+import msgspec
+
+
+class Fields(msgspec.Struct, frozen=True, rename="camel"):
+    """The base class: fields are spelled in camel case, and unknown ones are ignored."""
+
+
+class Metadata(Fields, frozen=True, rename="camel"):
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    deletion_grace_period_seconds: int | None = None
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    finalizers: list[str] = []
+
+
+class KubernetesObject(Protocol):
+    """What every object of the API has."""
+
+    @property
+    def metadata(self) -> Metadata: ...
+
+
+Object = TypeVar("Object", bound=KubernetesObject)
+
+
+class ListMetadata(Fields, frozen=True, rename="camel"):
+    resource_version: str = ""
+    continue_: str = msgspec.field(default="", name="continue")
+
+
+class ListOf(msgspec.Struct, Generic[Object], frozen=True):
+    """One page of a list."""
+
+    metadata: ListMetadata
+    items: list[Object]
+
+
+class WatchEvent(msgspec.Struct, frozen=True):
+    """One line of a watch. ``type``: ``ADDED``, ``MODIFIED``, ``DELETED``, ``BOOKMARK`` or ``ERROR``."""
+
+    type: str
+    object: msgspec.Raw
+
+
+class Bookmark(Fields, frozen=True, rename="camel"):
+    """An object without content, whose version tells how far a watch has come."""
+
+    metadata: Metadata
+
+
+class Cause(Fields, frozen=True, rename="camel"):
+    reason: str = ""
+    message: str = ""
+    field: str = ""
+
+
+class StatusDetails(Fields, frozen=True, rename="camel"):
+    name: str = ""
+    kind: str = ""
+    causes: list[Cause] = []
+    retry_after_seconds: int = 0
+
+
+class Status(Fields, frozen=True, rename="camel"):
+    """What the API answers when it refuses."""
+
+    status: str = ""
+    message: str = ""
+    reason: str = ""
+    code: int = 0
+    details: StatusDetails | None = None
+
+
+class WaitingState(Fields, frozen=True, rename="camel"):
+    reason: str = ""
+    message: str = ""
+
+
+class RunningState(Fields, frozen=True, rename="camel"):
+    started_at: str | None = None
+
+
+class TerminatedState(Fields, frozen=True, rename="camel"):
+    exit_code: int
+    signal: int = 0
+    reason: str = ""
+    message: str = ""
+    started_at: str | None = None
+    finished_at: str | None = None
+
+
+class ContainerState(Fields, frozen=True, rename="camel"):
+    """At most one of its fields is set."""
+
+    waiting: WaitingState | None = None
+    running: RunningState | None = None
+    terminated: TerminatedState | None = None
+
+
+class ContainerStatus(Fields, frozen=True, rename="camel"):
+    name: str
+    state: ContainerState = ContainerState()
+    last_state: ContainerState = ContainerState()
+    restart_count: int = 0
+    image_id: str = msgspec.field(default="", name="imageID")
+    container_id: str = msgspec.field(default="", name="containerID")
+
+
+class Condition(Fields, frozen=True, rename="camel"):
+    type: str
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+
+
+class PodStatus(Fields, frozen=True, rename="camel"):
+    phase: str = ""
+    reason: str = ""
+    message: str = ""
+    pod_ip: str = msgspec.field(default="", name="podIP")
+    host_ip: str = msgspec.field(default="", name="hostIP")
+    start_time: str | None = None
+    conditions: list[Condition] = []
+    container_statuses: list[ContainerStatus] | None = None
+    init_container_statuses: list[ContainerStatus] | None = None
+
+
+class PodSpec(Fields, frozen=True, rename="camel"):
+    node_name: str = ""
+
+
+class Pod(Fields, frozen=True, rename="camel"):
+    metadata: Metadata
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+
+
+class Reference(Fields, frozen=True, rename="camel"):
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+
+
+class Event(Fields, frozen=True, rename="camel"):
+    metadata: Metadata
+    involved_object: Reference = Reference()
+    reason: str = ""
+    message: str = ""
+    type: str = ""
+
+
+class QuotaStatus(Fields, frozen=True, rename="camel"):
+    hard: dict[str, str] = {}
+    used: dict[str, str] = {}
+
+
+class QuotaSpec(Fields, frozen=True, rename="camel"):
+    hard: dict[str, str] = {}
+    scopes: list[str] = []
+    scope_selector: dict[str, Any] | None = None  # Any: only whether there is one matters
+
+
+class ResourceQuota(Fields, frozen=True, rename="camel"):
+    metadata: Metadata
+    spec: QuotaSpec = QuotaSpec()
+    status: QuotaStatus = QuotaStatus()
+
+
+class AccessStatus(Fields, frozen=True, rename="camel"):
+    allowed: bool = False
+    reason: str = ""
+
+
+class AccessReview(Fields, frozen=True, rename="camel"):
+    """A SelfSubjectAccessReview, as it is answered."""
+
+    status: AccessStatus = AccessStatus()
+
+
+class Version(Fields, frozen=True, rename="camel"):
+    """The answer of ``/version``. ``minor`` may end with ``+``."""
+
+    major: str = ""
+    minor: str = ""
+    git_version: str = ""

@@ -1,0 +1,84 @@
+"""The runtime's memory of one attempt. What must survive the kube-agent is in the pod itself. Used by this package."""
+
+from __future__ import annotations
+
+from grass import clock
+from grass.kubernetes.objects import Pod
+from grass.model.reasons import Reason
+from node.runtime.kubernetes.judge import TASK, Ended
+from node.runtime.kubernetes.logs import PodLog
+from node.runtime.protocol import Observed, Start
+
+
+class PodAttempt:
+    """One attempt. ``uid`` None: its pod was not created, or the server has not answered yet (``creating``)."""
+
+    def __init__(self, key: str, launch: str, name: str, start: Start | None = None) -> None:
+        self.key = key
+        self.launch = launch
+        self.name = name
+        self.start = start
+        self.creating = False
+        self.uid: str | None = None
+        self.pod: Pod | None = None
+        """As it was seen last."""
+        self.memory = 0
+        self.image = ""
+        self.prepared: float | None = None
+        self.started: float | None = None
+        self.since: float | None = None
+        self.asked = clock.steady()
+        """When it was asked for; its patience counts from here."""
+        self.stopping = False
+        self.grace: float | None = None
+        """Seconds that the server was, or will be, told for its end."""
+        self.deleting = False
+        """Whether the server was asked to delete it."""
+        self.reason: Reason | None = None
+        """Why it was stopped."""
+        self.said: Reason | None = None
+        """Why it waits, as reported."""
+        self.judged: Ended | None = None
+        """Its end, while the rest of its log is still being read."""
+        self.given_up: Reason | None = None
+        """Why it was deleted before it began."""
+        self.log: PodLog | None = None
+        self.ended: float | None = None
+        self.code: int | None = None
+        self.signal: int | None = None
+        self.why: Reason | None = None
+        self.sizes: dict[str, int] | None = None
+
+    @property
+    def runs(self) -> bool:
+        """Return whether its container was seen running and its end was not."""
+        return self.since is not None and self.judged is None
+
+    def take(self, pod: Pod) -> None:
+        """Take over the facts of its pod."""
+        self.uid, self.pod = pod.metadata.uid, pod
+        self.creating = False
+        for each in pod.status.container_statuses or ():
+            if each.name == TASK and each.image_id:
+                self.image = each.image_id
+
+    def begins(self, started: float | None) -> None:
+        """Note that its container runs. ``started``: by the clock of its machine, which is not compared with ours."""
+        self.started = started or clock.wall()
+        self.since = clock.steady()
+
+    def observed(self) -> Observed:
+        return Observed(
+            self.key,
+            None,
+            self.started,
+            self.since,
+            self.stopping,
+            self.ended,
+            self.code,
+            self.signal,
+            self.why,
+            self.sizes,
+            prepared=self.prepared,
+            image=self.image or None,
+        )

@@ -1,0 +1,201 @@
+"""Copies the logs of pods into the files of their attempts, from where they are shipped. Used by ``runtime``.
+
+Each of a bounded number of threads follows one log. While more pods run than there are threads, a thread turns to the
+next log when its own has been quiet for a moment. An answer that breaks off is continued (``log_position``). Kubernetes
+does not tell stdout and stderr apart: all is standard output.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import queue
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from grass import clock
+from grass.atomic_file import replace_file
+from grass.backoff import Backoff
+from grass.errors import UnreachableError
+from grass.kubernetes.api import ApiServer, RefusedError, Stream
+from node.runtime.kubernetes.log_position import LogPosition, NoLogError
+
+FOLLOWERS = 100
+"""Logs that are followed at once. Each takes a thread and a connection, about 150 kB."""
+_QUIET = 300.0
+"""Seconds without a line after which a log is asked for again: a kubelet that rotated it may say nothing more."""
+_TURN = 5.0
+"""The same while other logs wait for a thread."""
+_STORE_EVERY = 1.0
+_FIRST_RETRY, _LONGEST_RETRY = 0.2, 10.0
+_LAST_TRIES = 3
+LOST = b"[grass] lines of this log are missing: Kubernetes removed them before they were read\n"
+
+log = logging.getLogger(__name__)
+
+
+class PodLog:
+    """The log of one pod. ``path``: that of its log in the API. ``file``: where it goes."""
+
+    def __init__(self, key: str, path: str, file: str) -> None:
+        self.key = key
+        self.path = path
+        self.file = Path(file)
+        self.ended = threading.Event()
+        """Set when its container has ended: what the API has then is all."""
+        self.complete = False
+        self.gone = False
+        """Whether nobody wants it any more."""
+        self.open = threading.Event()
+        """Set while it is followed."""
+        self.stream: Stream | None = None
+        self.followed = False
+        """Whether it was followed to the end of the last answer: of a deleted pod, nothing may be left to read then."""
+        self._state = self.file.with_suffix(".podlog")
+        self._position = LogPosition()
+        self._size = 0
+        self._stored_at = 0.0
+
+    def restore(self) -> None:
+        """Go on where an earlier agent stored that it was; what it wrote beyond is read again."""
+        with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
+            stored = json.loads(self._state.read_bytes())
+            self._position = LogPosition(stored["last"].encode(), int(stored["count"]))
+            self._size = int(stored["size"])
+        self.file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with self.file.open("ab") as file:
+            if file.tell() < self._size:  # the files of this node were lost
+                self._position, self._size = LogPosition(), 0
+            file.truncate(self._size)
+
+    def copy(self, api: ApiServer, silence: float, *, follow: bool) -> None:
+        """Copy what is new. ``follow``: until the container ends, or ``silence`` seconds without a line."""
+        query: dict[str, str | bool | None] = {"timestamps": True, "follow": follow or None}
+        query["sinceTime"] = self._position.since()
+        stream = self.stream = api.stream(self.path, query, silence)
+        try:
+            with self.file.open("ab") as file:
+                if follow:
+                    self.open.set()
+                self._take(stream, file)
+        finally:
+            self.stream = None
+            self.open.clear()
+            self._store()
+
+    def _take(self, stream: Stream, file: BinaryIO) -> None:
+        for line in stream.lines():
+            text, lost = self._position.take(line)
+            if lost:
+                self._write(file, LOST)
+            if text is not None:
+                self._write(file, text + b"\n")
+            if clock.steady() - self._stored_at > _STORE_EVERY:
+                file.flush()
+                self._store()
+
+    def missing(self) -> None:
+        """Note in the log that its rest cannot be read any more."""
+        with suppress(OSError), self.file.open("ab") as file:
+            self._write(file, LOST)
+
+    def sizes(self) -> dict[str, int]:
+        return {"stdout": self._size, "stderr": 0}
+
+    def _write(self, file: BinaryIO, text: bytes) -> None:
+        file.write(text)
+        self._size += len(text)
+
+    def _store(self) -> None:
+        self._stored_at = clock.steady()
+        last = self._position.last
+        if last is not None:
+            state = {"last": last.decode(), "count": self._position.count, "size": self._size}
+            with suppress(OSError):
+                replace_file(self._state, json.dumps(state))
+
+
+class Logs:
+    """Copies logs in threads. ``over`` is called in a thread when the log of an ended container is complete."""
+
+    def __init__(self, api: ApiServer, over: Callable[[PodLog], None], followers: int = FOLLOWERS) -> None:
+        self._api = api
+        self._over = over
+        self._most = followers
+        self._waiting: queue.SimpleQueue[PodLog | None] = queue.SimpleQueue()
+        self._threads: list[threading.Thread] = []
+        self._idle = threading.Semaphore(0)
+        self._stopping = False
+        self._current: set[PodLog] = set()
+
+    def add(self, each: PodLog) -> None:
+        """Begin to copy a log. For the loop's thread."""
+        self._waiting.put(each)
+        if not self._idle.acquire(blocking=False) and len(self._threads) < self._most:
+            thread = threading.Thread(target=self._run, name="pod-log", daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    def stop(self) -> None:
+        """End the threads; the next agent goes on where they were."""
+        self._stopping = True
+        for _ in self._threads:
+            self._waiting.put(None)
+        for each in list(self._current):
+            if (stream := each.stream) is not None:
+                stream.abort()
+        for thread in self._threads:
+            thread.join(5.0)
+
+    def _run(self) -> None:
+        while not self._stopping:
+            each = self._waiting.get()
+            if each is None:
+                return
+            self._current.add(each)
+            try:
+                self._serve(each)
+            except OSError as error:  # a full disk
+                log.warning("%s: its output cannot be copied (%s); trying again", each.key, error)
+                clock.sleep(_STORE_EVERY)
+                self._waiting.put(each)
+            finally:
+                self._current.discard(each)
+                self._idle.release()
+
+    def _serve(self, each: PodLog) -> None:
+        """Copy a log to its end, or give its turn to another one."""
+        if each.complete:
+            return
+        each.restore()
+        retry, failures = Backoff(_FIRST_RETRY, _LONGEST_RETRY), 0
+        while not self._stopping and not each.gone:
+            ended = each.ended.is_set()
+            try:
+                each.copy(self._api, _TURN if not self._waiting.empty() else _QUIET, follow=not ended)
+                each.followed, failures = True, 0
+                if ended:
+                    break
+            except (RefusedError, NoLogError) as error:
+                failures += 1
+                if ended and (each.followed or failures >= _LAST_TRIES):
+                    if not each.followed:
+                        log.warning("%s: the rest of its log cannot be read: %s", each.key, error)
+                        each.missing()
+                    break
+            except UnreachableError:
+                each.followed, failures = False, failures + 1
+            if not self._waiting.empty() and not each.ended.is_set():
+                self._waiting.put(each)
+                return
+            if failures:
+                clock.sleep(retry.next())
+            else:
+                each.ended.wait(retry.next())
+        else:
+            return
+        each.complete = True
+        self._over(each)

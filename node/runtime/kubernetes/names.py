@@ -1,0 +1,41 @@
+"""The names and labels of pods. Pure.
+
+The name of an attempt's pod follows from its key, so creating it twice creates one pod. It is a DNS label of at most 63
+characters, because it is the host name too; keys are longer and have other characters. The key itself is an annotation.
+Used by this package.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+
+DOMAIN = "grass-cluster.org"
+FINALIZER = f"{DOMAIN}/outcome"
+"""Keeps an ended pod until the master has noted its end."""
+CLUSTER, NODE, JOB = (f"{DOMAIN}/{name}" for name in ("cluster", "node", "job"))
+"""Labels. Their values are hashes: names of Grass are longer than a label may be."""
+ATTEMPT, LAUNCH = (f"{DOMAIN}/{name}" for name in ("attempt", "launch"))
+"""Annotations: keys, as they are."""
+
+_SLUG = 30
+_HASH = 16
+_OTHER = re.compile(r"[^a-z0-9]+")
+
+
+def pod_name(cluster: str, key: str) -> str:
+    """Return the name of the pod of attempt ``key``. ``cluster``: the id of the Grass cluster."""
+    slug = _OTHER.sub("-", key.lower())[:_SLUG].strip("-") or "task"
+    return f"g-{slug}-{short(f'{cluster} {key}')}"
+
+
+def short(text: str) -> str:
+    """Return a hash of 80 bits that may be a label's value or a part of a name."""
+    digest = hashlib.sha256(text.encode()).digest()
+    return base64.b32encode(digest).decode()[:_HASH].lower()
+
+
+def selector(cluster: str, node: str) -> str:
+    """Return the label selector of all pods that this node of the cluster may touch."""
+    return f"{CLUSTER}={short(cluster)},{NODE}={short(node)}"

@@ -1,0 +1,116 @@
+"""Ends and removes pods, in threads. Used by ``runtime``.
+
+A pod is deleted by its uid: another one with its name is never meant. Its finalizer is taken away only once the master
+has noted its end, and a minute later: a request for its creation that was late would otherwise find its name free, and
+run the attempt again.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import threading
+from typing import TYPE_CHECKING, Any
+
+from grass import clock
+from grass.errors import GrassError
+from grass.kubernetes.api import ApiServer, RefusedError
+from grass.kubernetes.objects import Pod
+from grass.wire.codec import Form
+from node.runtime.kubernetes.names import FINALIZER
+from node.runtime.reactor import Reactor
+
+if TYPE_CHECKING:
+    from node.runtime.kubernetes.runtime import Place
+
+TOMBSTONE = 60.0
+"""Seconds for which the name of a pod stays taken, from when it was created, or first seen."""
+_LEAST_GRACE = 1
+"""Seconds. With 0 the server would not wait for the machine of a running pod."""
+_RETRY = 2.0
+_LOG_PATIENCE = 2.0
+"""Seconds that the deletion of a pod waits for its log to be followed."""
+_ANY: Form[Any] = Form(object)
+
+log = logging.getLogger(__name__)
+
+
+class Removal:
+    """``release`` and ``delete`` return at once; what fails is tried again."""
+
+    def __init__(self, api: ApiServer, place: Place, reactor: Reactor, tombstone: float = TOMBSTONE) -> None:
+        self._api = api
+        self._place = place
+        self._reactor = reactor
+        self._tombstone = tombstone
+        self._released: set[str] = set()
+        """Uids of pods that are being removed."""
+
+    def releases(self, pod: Pod) -> bool:
+        """Return whether a pod is being removed."""
+        return pod.metadata.uid in self._released
+
+    def delete(self, name: str, uid: str, grace: float, wait: threading.Event | None) -> None:
+        """Ask for the end of a pod. ``wait``: set when its log is followed."""
+        self._reactor.errands.ask(
+            functools.partial(self._delete, name, uid, max(_LEAST_GRACE, round(grace)), wait),
+            functools.partial(self._after_delete, name, uid, grace),
+        )
+
+    def release(self, pod: Pod) -> None:
+        """Remove an ended pod."""
+        self._released.add(pod.metadata.uid)
+        self._remove(pod.metadata.name, pod.metadata.uid, clock.steady() + self._tombstone)
+
+    def _remove(self, name: str, uid: str, until: float) -> None:
+        self._reactor.removers.ask(
+            functools.partial(self._delete, name, uid, 0, None),
+            functools.partial(self._after_remove, name, uid, until),
+        )
+
+    def _after_delete(self, name: str, uid: str, grace: float, result: bool | GrassError) -> None:
+        if isinstance(result, GrassError):
+            log.info("pod %s: cannot be deleted now: %s; trying again", name, result)
+            self._reactor.after(_RETRY, lambda: self.delete(name, uid, grace, None))
+
+    def _after_remove(self, name: str, uid: str, until: float, result: bool | GrassError) -> None:
+        if isinstance(result, GrassError):
+            self._reactor.after(_RETRY, lambda: self._remove(name, uid, until))
+        elif result:
+            self._reactor.at(until, lambda: self._strip(name, uid))
+        else:
+            self._released.discard(uid)
+
+    def _strip(self, name: str, uid: str) -> None:
+        self._reactor.removers.ask(
+            functools.partial(self._patch, name, uid), functools.partial(self._after_strip, name, uid)
+        )
+
+    def _after_strip(self, name: str, uid: str, result: GrassError | None) -> None:
+        if isinstance(result, GrassError):
+            log.info("pod %s: its finalizer cannot be removed now: %s; trying again", name, result)
+            self._reactor.after(_RETRY, lambda: self._strip(name, uid))
+        else:
+            self._released.discard(uid)
+
+    def _delete(self, name: str, uid: str, grace: int, wait: threading.Event | None) -> bool:
+        """Return whether the pod is still there."""
+        if wait is not None:
+            wait.wait(_LOG_PATIENCE)
+        options = {"gracePeriodSeconds": grace, "preconditions": {"uid": uid}}
+        try:
+            self._api.delete(f"{self._place.path}/{name}", _ANY, options)
+        except RefusedError as error:
+            if error.http in (404, 409):  # gone, or another pod has its name
+                return False
+            raise
+        return True
+
+    def _patch(self, name: str, uid: str) -> None:
+        """Take our finalizer away, by a patch of one value: no other change can conflict with it."""
+        body = {"metadata": {"uid": uid, "$deleteFromPrimitiveList/finalizers": [FINALIZER]}}
+        try:
+            self._api.patch(f"{self._place.path}/{name}", body, _ANY)
+        except RefusedError as error:
+            if error.http not in (404, 409):
+                raise

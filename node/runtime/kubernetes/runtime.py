@@ -1,0 +1,346 @@
+"""The Kubernetes runtime: attempts as pods of one namespace, for the kube-agent's (or any) single-threaded loop.
+
+Its threads only wait for the API server. State that must survive this process is in the pods: their annotations name
+the attempt, their status shows how it ended, and a finalizer keeps them until ``forget``. What happens is read from an
+informer; answers to requests decide only what the informer cannot show. The parts: ``starts``, ``logs`` and
+``removal``, driven by the ``reactor``; ``judge`` and ``creation`` decide.
+
+Nothing is started or judged before the first list was read. A pod that is gone is judged by its last state.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from grass import clock
+from grass.errors import GrassError
+from grass.kubernetes.api import ApiServer
+from grass.kubernetes.informer import Change, Informer
+from grass.kubernetes.objects import ListOf, Pod
+from grass.model.reasons import Reason, ReasonCode
+from grass.wire.codec import Form
+from node.runtime.attempts import Folders
+from node.runtime.kubernetes import names
+from node.runtime.kubernetes.attempt import PodAttempt
+from node.runtime.kubernetes.creation import QUOTA_PAUSE, Decision, Step
+from node.runtime.kubernetes.judge import Ended, Runs, Waits, judge, lost
+from node.runtime.kubernetes.logs import Logs, PodLog
+from node.runtime.kubernetes.pods import PodSettings
+from node.runtime.kubernetes.removal import Removal
+from node.runtime.kubernetes.starts import Starts
+from node.runtime.parallelism import ParallelismLimits
+from node.runtime.protocol import Launch, Listed, RuntimeEvent, Start, Stop, Waiting
+from node.runtime.reactor import Reactor
+
+_POD: Form[Pod] = Form(Pod)
+_PODS: Form[ListOf[Pod]] = Form(ListOf[Pod])
+_LAST_WORDS = 3.0
+"""Seconds that a closing runtime waits for requests in progress."""
+_AWAY_AFTER = 10.0
+"""Seconds without an answer of the server after which the node takes no tasks."""
+_STUCK = 30.0
+"""Seconds beyond its grace after which a deleted pod that does not end counts as lost."""
+_AWAY = "waits for the Kubernetes API server of its node, which does not answer"
+
+
+class Place(NamedTuple):
+    """Where pods are: ``cluster`` and ``node`` of Grass, the namespace, and where their output goes on this machine."""
+
+    cluster: str
+    node: str
+    namespace: str
+    folder: str
+
+    @property
+    def path(self) -> str:
+        """The path of the pods in the API."""
+        return f"/api/v1/namespaces/{self.namespace}/pods"
+
+
+class PodRuntime:
+    """A ``Runtime`` whose attempts are pods."""
+
+    def __init__(self, api: ApiServer, place: Place, settings: PodSettings) -> None:
+        self._api = api
+        self._place = place
+        self._folders = Folders(place.folder)
+        self._launches: dict[str, Launch] = {}
+        self._limits = ParallelismLimits()
+        self._attempts: dict[str, PodAttempt] = {}
+        self._listed = False
+        self._away_since: float | None = None
+        self._away = ""
+        self._reactor = Reactor()
+        self._starts = Starts(api, place, settings, self._reactor)
+        self._removal = Removal(api, place, self._reactor)
+        self._logs = Logs(api, self._on_log_read)
+        self._for_quota: dict[str, PodAttempt] = {}
+        """Attempts that wait for a quota of the namespace."""
+        self._informer: Informer[Pod] = Informer(
+            api,
+            place.path,
+            _PODS,
+            _POD,
+            lambda changes: self._reactor.post(functools.partial(self._on_changes, changes)),
+            lambda error: self._reactor.post(functools.partial(self._on_trouble, error)),
+            selector=names.selector(place.cluster, place.node),
+            name="pods",
+        )
+        self._informer.start()
+
+    # called by the kube-agent
+
+    def define(self, launches: dict[str, Launch]) -> None:
+        self._launches.update(launches)
+        for name, launch in launches.items():
+            self._begin(self._limits.set_width(name, launch.width))
+
+    def drop(self, launches: Iterable[str]) -> None:
+        for name in launches:
+            self._launches.pop(name, None)
+            self._limits.drop(name)
+
+    def start(self, starts: list[Start]) -> None:
+        for start in starts:
+            if not self._listed:
+                self._reactor.publish(Waiting(start.key, Reason(ReasonCode.RUNTIME, _AWAY)))
+            elif start.key not in self._attempts:
+                name = names.pod_name(self._place.cluster, start.key)
+                self._attempts[start.key] = PodAttempt(start.key, start.launch, name, start)
+                self._begin(self._limits.add(start.launch, start.key))
+
+    def stop(self, stops: list[Stop]) -> None:
+        for key, grace, reason in stops:
+            attempt = self._attempts.get(key)
+            if attempt is None or attempt.ended is not None or attempt.judged is not None:
+                continue
+            if attempt.uid is None and not attempt.creating:
+                attempt.stopping, attempt.why = True, reason
+                self._finish(attempt, Ended(None, None, None, None, None, begun=False))
+                continue
+            if attempt.grace is not None and attempt.grace <= grace:
+                continue
+            attempt.reason = attempt.reason if attempt.stopping else reason
+            attempt.stopping, attempt.grace = True, grace
+            if attempt.uid is not None:
+                self._delete(attempt)
+
+    def forget(self, keys: list[str]) -> None:
+        for key in keys:
+            attempt = self._attempts.get(key)
+            if attempt is not None and attempt.ended is not None:
+                del self._attempts[key]
+                if attempt.pod is not None:
+                    self._removal.release(attempt.pod)
+
+    def receive(self) -> list[RuntimeEvent]:
+        return self._reactor.turn()
+
+    def fileno(self) -> int:
+        return self._reactor.fileno()
+
+    def due(self) -> float | None:
+        return self._reactor.due()
+
+    def trouble(self) -> Reason | None:
+        """Return why the namespace takes no tasks: the server has not answered for a while."""
+        since = self._away_since
+        if since is None or clock.steady() - since < _AWAY_AFTER:
+            return None
+        return Reason(ReasonCode.RUNTIME, self._away)
+
+    def roots(self) -> list[int]:
+        return []
+
+    def close(self) -> None:
+        self._informer.stop()
+        self._logs.stop()
+        self._reactor.end_work(_LAST_WORDS)
+        self._api.close()
+        self._reactor.close()
+
+    # called by the informer, through the reactor
+
+    def _on_trouble(self, error: GrassError | None) -> None:
+        if error is None:
+            self._away_since = None
+            if self._listed:
+                self._list()
+        elif self._away_since is None:
+            self._away_since, self._away = clock.steady(), str(error)
+            self._reactor.after(_AWAY_AFTER, self._reactor.wake)
+
+    def _on_changes(self, changes: list[Change[Pod]]) -> None:
+        for change in changes:
+            pod = change.now or change.last
+            if pod is not None:
+                self._on_pod(pod, change)
+        if not self._listed:
+            self._listed = True
+            self._list()
+
+    def _list(self) -> None:
+        self._reactor.publish(Listed([each.observed() for each in self._attempts.values()]))
+
+    def _on_pod(self, pod: Pod, change: Change[Pod]) -> None:
+        key = pod.metadata.annotations.get(names.ATTEMPT)
+        if key is None:
+            return
+        attempt = self._attempts.get(key)
+        if attempt is None:
+            if change.now is None or self._removal.releases(pod):
+                return
+            attempt = self._adopt(key, pod)
+        if attempt.uid not in (None, pod.metadata.uid) or attempt.ended is not None:
+            return
+        attempt.take(pod)
+        if attempt.stopping and not attempt.deleting:
+            self._delete(attempt)
+        if change.now is None:
+            final = judge(pod, attempt.memory) if change.seen else None
+            self._on_end(attempt, final if isinstance(final, Ended) else lost(pod))
+            return
+        self._look(attempt, pod)
+
+    def _adopt(self, key: str, pod: Pod) -> PodAttempt:
+        """Take over a pod of an earlier agent."""
+        launch = pod.metadata.annotations.get(names.LAUNCH, "")
+        attempt = self._attempts[key] = PodAttempt(key, launch, pod.metadata.name)
+        attempt.stopping = attempt.deleting = pod.metadata.deletion_timestamp is not None
+        self._limits.add_running(launch, key)
+        return attempt
+
+    def _look(self, attempt: PodAttempt, pod: Pod) -> None:
+        found = judge(pod, attempt.memory)
+        match found:
+            case Ended():
+                self._on_end(attempt, found)
+            case Runs(started):
+                if attempt.since is None:
+                    attempt.begins(started)
+                    self._follow(attempt)
+                    self._reactor.publish(attempt.observed())
+            case Waits(reason, patience):
+                if attempt.said != reason:
+                    attempt.said = reason
+                    self._reactor.publish(Waiting(attempt.key, reason))
+                if patience is not None:
+                    self._reactor.at(attempt.asked + patience, functools.partial(self._give_up, attempt, reason))
+        if pod.metadata.deletion_timestamp and attempt.judged is None:
+            grace = pod.metadata.deletion_grace_period_seconds or 0
+            self._reactor.after(grace + _STUCK, functools.partial(self._count_as_lost, attempt))
+
+    def _give_up(self, attempt: PodAttempt, reason: Reason) -> None:
+        """End an attempt that has waited for too long."""
+        if attempt.since is None and attempt.judged is None and not attempt.stopping and attempt.said == reason:
+            attempt.given_up = reason
+            attempt.grace = 0.0
+            self._delete(attempt)
+
+    def _count_as_lost(self, attempt: PodAttempt) -> None:
+        """End an attempt whose machine does not say that its deleted pod has ended. It may still run there."""
+        if attempt.judged is None and attempt.ended is None and attempt.pod is not None:
+            reason = Reason(ReasonCode.NODE_LOST, f"its Kubernetes node {attempt.pod.spec.node_name} does not answer")
+            self._on_end(attempt, lost(attempt.pod)._replace(reason=reason))
+
+    # starting
+
+    def _begin(self, keys: Iterable[str]) -> None:
+        for key in keys:
+            attempt = self._attempts[key]
+            launch = self._launches.get(attempt.launch)
+            if launch is not None:
+                attempt.memory = launch.memory
+            attempt.creating = True
+            self._starts.begin(attempt, launch, functools.partial(self._on_created, attempt))
+
+    def _on_created(self, attempt: PodAttempt, made: Pod | Decision) -> None:
+        attempt.creating = False
+        if self._attempts.get(attempt.key) is not attempt or attempt.ended is not None:
+            return
+        if isinstance(made, Pod):
+            self._for_quota.pop(attempt.key, None)
+            if attempt.uid is None:
+                attempt.take(made)
+                self._look(attempt, made)
+            if attempt.stopping and not attempt.deleting:
+                self._delete(attempt)
+        elif attempt.stopping and made.step is not Step.LOOK:
+            self._finish(attempt, Ended(None, None, None, None, None, begun=False))
+        elif made.step is Step.FAIL:
+            self._finish(attempt, Ended(None, None, made.reason, None, None, begun=False))
+        else:
+            self._later(attempt, made)
+
+    def _later(self, attempt: PodAttempt, made: Decision) -> None:
+        if made.reason is not None and attempt.said != made.reason:
+            attempt.said = made.reason
+            self._reactor.publish(Waiting(attempt.key, made.reason))
+        if made.quota:
+            self._for_quota[attempt.key] = attempt
+        pause = made.pause or (QUOTA_PAUSE if made.quota else 1.0)
+        self._reactor.after(pause, functools.partial(self._begin_again, attempt))
+
+    def _begin_again(self, attempt: PodAttempt) -> None:
+        waits = attempt.uid is None and not attempt.creating and attempt.ended is None
+        if self._attempts.get(attempt.key) is attempt and waits:
+            self._begin([attempt.key])
+
+    # ending
+
+    def _follow(self, attempt: PodAttempt) -> None:
+        if attempt.log is None:
+            path = f"{self._place.path}/{attempt.name}/log"
+            attempt.log = PodLog(attempt.key, path, self._folders.path(attempt.key, "stdout"))
+            self._logs.add(attempt.log)
+
+    def _delete(self, attempt: PodAttempt) -> None:
+        """Ask the server for the end of a pod. A log that nobody reads when its container ends may be gone then."""
+        assert attempt.uid is not None
+        attempt.deleting = True
+        wait = attempt.log.open if attempt.log is not None and attempt.since is not None else None
+        self._removal.delete(attempt.name, attempt.uid, attempt.grace or 0.0, wait)
+
+    def _on_end(self, attempt: PodAttempt, end: Ended) -> None:
+        """Note how a pod has ended, and read the rest of its log."""
+        if attempt.judged is not None:
+            return
+        attempt.judged = end
+        if end.begun:
+            self._follow(attempt)
+        if attempt.log is None:
+            self._finish(attempt, end)
+        else:
+            attempt.log.ended.set()
+
+    def _on_log_read(self, each: PodLog) -> None:
+        self._reactor.post(functools.partial(self._on_log_over, each))
+
+    def _on_log_over(self, each: PodLog) -> None:
+        attempt = self._attempts.get(each.key)
+        if attempt is not None and attempt.log is each and attempt.judged is not None and attempt.ended is None:
+            self._finish(attempt, attempt.judged)
+
+    def _finish(self, attempt: PodAttempt, end: Ended) -> None:
+        if attempt.since is None and end.begun:
+            attempt.begins(end.started)
+        attempt.judged = end
+        attempt.code, attempt.signal = end.code, end.signal
+        attempt.why = attempt.given_up or self._reason(attempt, end)
+        attempt.ended = end.ended or clock.wall()
+        attempt.sizes = attempt.log.sizes() if attempt.log is not None else {"stdout": 0, "stderr": 0}
+        self._for_quota.pop(attempt.key, None)
+        self._reactor.publish(attempt.observed())
+        self._begin(self._limits.leave(attempt.launch, attempt.key))
+        if attempt.launch not in self._launches:
+            self._limits.drop(attempt.launch)
+        for each in list(self._for_quota.values()):
+            self._begin_again(each)
+
+    def _reason(self, attempt: PodAttempt, end: Ended) -> Reason | None:
+        """Return the reason of an end: of who stopped it, unless it ended for another one."""
+        if not attempt.stopping:
+            return end.reason
+        return attempt.reason if end.reason is None or end.reason.code is ReasonCode.EXIT_UNKNOWN else end.reason

@@ -1,0 +1,69 @@
+"""Creates pods, in threads. Used by ``runtime``."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from grass.errors import GrassError, InputError, UnreachableError
+from grass.kubernetes.api import ApiServer, RefusedError
+from grass.kubernetes.objects import Pod
+from grass.model.reasons import Reason, ReasonCode
+from grass.wire.codec import Form
+from node.runtime.kubernetes.attempt import PodAttempt
+from node.runtime.kubernetes.creation import Decision, Found, Step, after_look, after_refusal
+from node.runtime.kubernetes.pods import PodSettings, pod
+from node.runtime.protocol import Launch
+from node.runtime.reactor import Reactor
+
+if TYPE_CHECKING:
+    from node.runtime.kubernetes.runtime import Place
+
+_POD: Form[Pod] = Form(Pod)
+
+
+class Starts:
+    """Creates the pods of attempts, each in a thread."""
+
+    def __init__(self, api: ApiServer, place: Place, settings: PodSettings, reactor: Reactor) -> None:
+        self._api = api
+        self._place = place
+        self._settings = settings
+        self._reactor = reactor
+
+    def begin(self, attempt: PodAttempt, launch: Launch | None, made: Callable[[Pod | Decision], None]) -> None:
+        """Create a pod in a thread; ``made`` is called in the loop, with the pod or with what to do instead."""
+
+        def answered(result: Pod | Decision | GrassError) -> None:
+            made(_failed(result) if isinstance(result, GrassError) else result)
+
+        self._reactor.starters.ask(functools.partial(self._create, attempt, launch), answered)
+
+    def _create(self, attempt: PodAttempt, launch: Launch | None) -> Pod | Decision:
+        if launch is None or attempt.start is None:
+            raise InputError(f"the launch {attempt.launch} is not defined")
+        body = pod(self._place.cluster, self._place.node, attempt.start, launch, self._settings, None)
+        try:
+            return self._api.post(self._place.path, body, _POD)
+        except GrassError as error:
+            decision = after_refusal(error, attempt.name)
+        return self._look(attempt) if decision.step is Step.LOOK else decision
+
+    def _look(self, attempt: PodAttempt) -> Pod | Decision:
+        """Return the pod that may exist. Raises UnreachableError."""
+        try:
+            found = self._api.get(f"{self._place.path}/{attempt.name}", _POD)
+        except RefusedError as error:
+            if error.http == 404:
+                return Decision(Step.AGAIN)
+            return after_refusal(error, attempt.name)
+        except UnreachableError:
+            return Decision(Step.AGAIN, pause=1.0)
+        if after_look(found, self._place.cluster, self._place.node, attempt.key) is Found.FOREIGN:
+            return _failed(InputError(f"the namespace already has a pod {attempt.name} that is not of this cluster"))
+        return found
+
+
+def _failed(error: GrassError) -> Decision:
+    return Decision(Step.FAIL, Reason(ReasonCode.CANNOT_START, f"cannot start its pod: {error}"))

@@ -1,0 +1,107 @@
+"""A real Kubernetes for tests: one control plane and one kubelet on this machine, started once and kept."""
+
+from __future__ import annotations
+
+import fcntl
+import functools
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from grass.entropy import run_id
+from grass.errors import GrassError
+from grass.kubernetes.api import ApiServer, RefusedError
+from grass.kubernetes.credentials import Credential, Login
+from grass.wire.codec import Form
+from tests.support.api_gateway import Gateway
+from tests.support.engine import IMAGE, image_files
+from tests.support.needs import require, require_root
+from tests.support.waiting import wait_until
+
+SOURCE = Path(os.environ.get("GRASS_TEST_KUBERNETES", Path(__file__).parents[3] / "shared" / "kubernetes"))
+STATE = Path.home() / ".cache" / "grass-kubernetes"
+KUBECONFIG = STATE / "admin.kubeconfig"
+ANY: Form[Any] = Form(object)
+
+
+def gateway() -> Gateway:
+    """A gateway to the server, which a test must close."""
+    files = (str(STATE / name) for name in ("ca.crt", "admin.crt", "admin.key"))
+    return Gateway(Login(str(KUBECONFIG)).read(), *files)
+
+
+def api() -> ApiServer:
+    return ApiServer(Credential(Login(str(KUBECONFIG)).read))
+
+
+@functools.cache
+def require_kubernetes() -> None:
+    """Start the cluster unless it answers. Skip, or fail under GRASS_TEST_STRICT, where it cannot be."""
+    require_root()
+    require((SOURCE / "cluster.sh").exists(), "Kubernetes", f"its programs are not in {SOURCE}")
+    STATE.mkdir(parents=True, exist_ok=True)
+    with (STATE / "tests.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not _answers():
+            programs = subprocess.run([SOURCE / "unpack.sh"], check=True, capture_output=True, text=True).stdout.strip()
+            env = {**os.environ, "KUBEBUILDER_ASSETS": programs, "KDIR": str(STATE)}
+            subprocess.run([SOURCE / "cluster.sh", "up"], check=True, env=env, capture_output=True)
+        docker = ["docker", "-H", f"unix://{STATE / 'docker.sock'}"]
+        if subprocess.run([*docker, "image", "inspect", IMAGE], check=False, capture_output=True).returncode:
+            subprocess.run([*docker, "import", "-", IMAGE], input=image_files(), check=True, capture_output=True)
+
+
+def _answers() -> bool:
+    if not KUBECONFIG.exists():
+        return False
+    server = api()
+    try:
+        node = server.get("/api/v1/nodes/real1", ANY)
+    except GrassError:
+        return False
+    finally:
+        server.close()
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in node["status"]["conditions"])
+
+
+@contextmanager
+def namespace() -> Iterator[tuple[ApiServer, str]]:
+    """A namespace of its own, and the server as an administrator."""
+    require_kubernetes()
+    server, name = api(), run_id("test").lower()
+    server.post("/api/v1/namespaces", {"metadata": {"name": name}}, ANY)
+    # pods are refused until the namespace has its account
+    wait_until(lambda: exists(server, f"/api/v1/namespaces/{name}/serviceaccounts/default"))
+    try:
+        yield server, name
+    finally:
+        strip_all(server, name)
+        server.delete(f"/api/v1/namespaces/{name}", ANY)
+        server.close()
+
+
+def strip_all(server: ApiServer, name: str) -> None:
+    """Take the finalizers from all pods of a namespace, and delete them."""
+    path = f"/api/v1/namespaces/{name}/pods"
+    for pod in server.get(path, ANY)["items"]:
+        one = f"{path}/{pod['metadata']['name']}"
+        for call in (
+            lambda one=one: server.patch(one, {"metadata": {"finalizers": None}}, ANY),
+            lambda one=one: server.delete(one, ANY, {"gracePeriodSeconds": 0}),
+        ):
+            try:
+                call()
+            except RefusedError as error:
+                if error.http != 404:
+                    raise
+
+
+def exists(server: ApiServer, path: str) -> bool:
+    try:
+        server.get(path, ANY)
+    except RefusedError:
+        return False
+    return True

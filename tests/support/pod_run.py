@@ -1,0 +1,60 @@
+"""A ``PodRuntime`` on a namespace of its own of the real Kubernetes."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from grass.kubernetes.api import ApiServer, RefusedError
+from grass.kubernetes.credentials import Credential
+from node.runtime.attempts import Folders
+from node.runtime.kubernetes.names import pod_name
+from node.runtime.kubernetes.pods import PodSettings
+from node.runtime.kubernetes.runtime import Place, PodRuntime
+from tests.support import kubernetes
+
+SETTINGS = PodSettings(pull_policy="Never")
+
+
+class PodRun:
+    """``server``: an administrator's. The runtime has connections of its own."""
+
+    def __init__(self, server: ApiServer, namespace: str, folder: Path) -> None:
+        self.server = server
+        self.gateway = kubernetes.gateway()
+        self.place = Place("c1", "n1", namespace, str(folder))
+        self.folders = Folders(str(folder))
+        self.runtime = self.open()
+
+    def open(self) -> PodRuntime:
+        return PodRuntime(ApiServer(Credential(lambda: self.gateway.credentials)), self.place, SETTINGS)
+
+    def cut(self) -> None:
+        """Disconnect the server."""
+        self.gateway.cut()
+
+    def gone(self, key: str) -> bool:
+        """Return whether an attempt has no pod any more, or one that is a tombstone."""
+        name = pod_name(self.place.cluster, key)
+        try:
+            found = self.server.get(f"{self.place.path}/{name}", kubernetes.ANY)
+        except RefusedError:
+            return True
+        return "deletionTimestamp" in found["metadata"]
+
+    def stdout(self, key: str) -> str:
+        path = Path(self.folders.path(key, "stdout"))
+        return path.read_text() if path.exists() else ""
+
+
+@contextmanager
+def pod_run() -> Iterator[PodRun]:
+    with kubernetes.namespace() as (server, name), tempfile.TemporaryDirectory() as folder:
+        run = PodRun(server, name, Path(folder))
+        try:
+            yield run
+        finally:
+            run.runtime.close()
+            run.gateway.close()
