@@ -1,0 +1,42 @@
+"""How much a namespace has for tasks: what its quotas leave for us. Pure; used by ``namespace``.
+
+Several quotas may limit the same resource; the smallest counts. A quota with a scope applies to some pods only, and is
+left out: what it refuses is said when it refuses (``creation``). Requests and limits of our pods are equal, so a quota
+of either counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from grass.kubernetes.objects import ResourceQuota
+from grass.kubernetes.quantity import thousandths, whole
+from grass.model.resources import Resources
+
+
+def offered(quotas: Iterable[ResourceQuota], settings: Resources, gpu: str) -> Resources:
+    """Return what the namespace offers. ``settings``: what the user says that it has. ``gpu``: the resource of GPUs."""
+    hard = [quota.status.hard or quota.spec.hard for quota in quotas if applies(quota)]
+    cpu = _least(hard, ("limits.cpu", "requests.cpu", "cpu"), thousandths)
+    memory = _least(hard, ("limits.memory", "requests.memory", "memory"), whole)
+    devices = _least(hard, (f"limits.{gpu}", f"requests.{gpu}"), thousandths)
+    return Resources(
+        cpu=_smaller(cpu, settings.cpu),
+        memory=_smaller(memory, settings.memory),
+        gpu=_smaller(devices, settings.gpu),
+        disk=settings.disk,
+    )
+
+
+def applies(quota: ResourceQuota) -> bool:
+    """Return whether a quota counts all pods."""
+    return not quota.spec.scopes and quota.spec.scope_selector is None
+
+
+def _least(hard: Iterable[Mapping[str, str]], names: Iterable[str], read: Callable[[str], int]) -> int | None:
+    found = [read(each[name]) for each in hard for name in names if name in each]
+    return min(found, default=None)
+
+
+def _smaller(one: int | None, other: int) -> int:
+    return other if one is None else min(one, other)
