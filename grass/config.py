@@ -58,6 +58,38 @@ class MasterConfig(ClusterPolicy):
 
 
 @dataclass(frozen=True)
+class KubernetesConfig:
+    """A node that is a namespace of Kubernetes: where it is, and what its pods are like.
+
+    ``kubeconfig`` and ``context`` None: as kubectl finds them. ``image``: of tasks that name none; None: they cannot
+    run there. ``gpu``: the resource of GPUs. ``user``: id of user and group of tasks; None: that of the image.
+    ``restricted``: whether pods meet the restricted level of PodSecurity. ``lost_after``: seconds for which a pod waits
+    for its machine to answer.
+    """
+
+    namespace: str
+    kubeconfig: str | None = None
+    context: str | None = None
+    image: str | None = None
+    gpu: str = "nvidia.com/gpu"
+    user: int | None = 1000
+    restricted: bool = True
+    lost_after: int = 300
+    pull_policy: str | None = None
+    pull_secrets: tuple[str, ...] = ()
+    service_account: str | None = None
+    priority_class: str | None = None
+    labels: dict[str, str] = field(default_factory=dict)
+    annotations: dict[str, str] = field(
+        default_factory=lambda: {
+            "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
+            "sidecar.istio.io/inject": "false",
+        }
+    )
+    tolerations: tuple[dict[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
 class NodeConfig:
     """One node: what it offers, and what its tasks may do."""
 
@@ -94,6 +126,8 @@ class NodeConfig:
     """The rights of containers. This and the next field apply with ``isolate`` only."""
     read_only_data: bool = False
     """Whether tasks may only read the files of users in the share, outside of the folders of their jobs."""
+    kubernetes: KubernetesConfig | None = None
+    """Where its pods are, if it is a namespace of Kubernetes. None: it is a machine."""
     probe: bool = False
     """Whether the node-agent must prove once that tasks, share and log collector work. Its hello has the result."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -23,7 +24,10 @@ if TYPE_CHECKING:
 
 
 @click.command(cls=Command)
-@click.argument("hosts", nargs=-1, required=True, metavar="[USER@]HOST[:PORT]…")
+@click.argument("hosts", nargs=-1, metavar="[USER@]HOST[:PORT]…")
+@click.option("--kubernetes", metavar="[CONTEXT/]NAMESPACE", help="Add a namespace of Kubernetes instead of machines.")
+@click.option("--kubeconfig", type=click.Path(exists=True, dir_okay=False), help="Its kubeconfig. [default: kubectl's]")
+@click.option("--image", metavar="IMAGE", help="Image of its tasks that name none.")
 @click.option("--name", metavar="NAME", help="Name of the node, if only one is added. [default: the host name]")
 @click.option("--key", type=click.Path(exists=True, dir_okay=False), help="Private key for SSH.")
 @click.option("--become", type=click.Choice(["none", "sudo"]), help="How to become root. [default: as on the master]")
@@ -33,6 +37,9 @@ def add(
     invocation: Invocation,
     /,
     hosts: Sequence[str],
+    kubernetes: str | None,
+    kubeconfig: str | None,
+    image: str | None,
     name: str | None,
     key: str | None,
     become: str | None,
@@ -47,14 +54,50 @@ def add(
     from grass.manifest.join_file import Offer
     from grass.provision.provisioner import CanAddNodes, NodeRequest, need
 
+    output = invocation.output
+    if kubernetes is not None:
+        if hosts:
+            raise InputError("give machines or --kubernetes, not both")
+        return _add_namespace(invocation, kubernetes, kubeconfig, image, name, plan, OfferOptions(**given))
+    if not hosts:
+        raise InputError("name a machine, [USER@]HOST[:PORT], or a namespace with --kubernetes")
     if name is not None and len(hosts) > 1:
         raise InputError("--name needs exactly one machine")
-    output = invocation.output
     offer = replace(offered(Offer(), OfferOptions(**given)), name=name)
     tell = (lambda line: output.raw(line + "\n")) if plan else None
     request = NodeRequest(tuple(hosts), offer, key, become, tell)
     provisioner = need(provisioning.of_cluster(invocation), CanAddNodes)
     return _report(output, provisioner.add_nodes(request, invocation.client()), plan)
+
+
+def _add_namespace(
+    invocation: Invocation,
+    words: str,
+    kubeconfig: str | None,
+    image: str | None,
+    name: str | None,
+    plan: bool,
+    given: OfferOptions,
+) -> int:
+    from grass.config import KubernetesConfig
+    from grass.manifest.join_file import Offer
+    from grass.model.resources import Resources
+    from grass.provision.namespaces import NamespaceRequest, namespace_of
+    from grass.provision.provisioner import CanAddNamespaces, need
+
+    context, namespace = namespace_of(words)
+    offer, output = offered(Offer(), given), invocation.output
+    request = NamespaceRequest(
+        name or namespace,
+        KubernetesConfig(namespace, None if kubeconfig is None else str(Path(kubeconfig).absolute()), context, image),
+        Resources(offer.cpu or 0, offer.memory or 0, offer.gpu or 0),
+        dict(offer.labels),
+        (lambda line: output.raw(line + "\n")) if plan else None,
+    )
+    added = need(provisioning.of_cluster(invocation), CanAddNamespaces).add_namespace(request, invocation.client())
+    if added is not None:
+        output.show(Result([added], lambda width: node_list([added], clock.wall(), width), [added.name]))
+    return 0
 
 
 def _report(output: Output, results: Sequence[AddedNode], plan: bool) -> int:

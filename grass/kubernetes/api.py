@@ -15,7 +15,6 @@ from http.client import HTTPException, HTTPResponse
 from typing import ClassVar, TypeVar
 from urllib.parse import urlencode
 
-import grass
 from grass.errors import GrassError, NotAllowedError, UndecodableError, UnreachableError
 from grass.kubernetes.connection import Connection, Endpoint, endpoint
 from grass.kubernetes.credentials import Credential, Credentials
@@ -156,7 +155,7 @@ class ApiServer:
     def _send(
         self, method: str, target: str, body: bytes | None, content_type: str, seconds: float, credentials: Credentials
     ) -> tuple[Connection, HTTPResponse]:
-        headers = {"Accept": JSON, "User-Agent": f"grass/{grass.__version__}"}
+        headers = {"Accept": JSON, "User-Agent": "grass"}
         if body is not None:
             headers["Content-Type"] = content_type
         if credentials.token:

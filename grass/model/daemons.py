@@ -37,14 +37,16 @@ COLLECTOR = Daemon("collector", "master.collector", Side.MASTER)
 """On hosts, fluentd may take its place."""
 SHEPHERD = Daemon("shepherd", "node.runtime.shepherd", Side.NODE, sends_log=False, stop_seconds=20)
 """Depends on nothing, so it sends no log. It gives its tasks up to 10 s to end."""
+NODE_AGENT = Daemon("node-agent", "node.agent", Side.NODE)
+NODE_API = Daemon("node-api-server", "node.api", Side.NODE)
 DAEMONS = (
     COLLECTOR,
     SHEPHERD,
     Daemon("monitor", "master.monitor", Side.MASTER),
     Daemon("master-agent", "master.agent", Side.MASTER),
     Daemon("master-api-server", "master.api", Side.MASTER),
-    Daemon("node-agent", "node.agent", Side.NODE),
-    Daemon("node-api-server", "node.api", Side.NODE),
+    NODE_AGENT,
+    NODE_API,
 )
 MASTER_DAEMONS = tuple(each.name for each in DAEMONS if each.side is Side.MASTER)
 NODE_DAEMONS = tuple(each.name for each in DAEMONS if each.side is Side.NODE)

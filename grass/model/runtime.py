@@ -13,6 +13,7 @@ class RuntimeName(str, Enum):
 
     PROCESS = "process"
     DOCKER = "docker"
+    KUBERNETES = "kubernetes"
 
     @property
     def contained(self) -> bool:

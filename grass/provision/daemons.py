@@ -15,6 +15,7 @@ from grass import own_program
 from grass.config import ClusterConfig
 from grass.errors import InputError
 from grass.model.daemons import DAEMONS, REDIS, TASK_REDIS
+from grass.provision import local_namespaces
 
 _STOP_SECONDS = {REDIS: 10, TASK_REDIS: 5}
 """Seconds until KILL. Redis writes its log."""
@@ -49,6 +50,10 @@ def supervisord_conf(config: ClusterConfig, redis: list[str], umask: int) -> str
     for daemon in DAEMONS:
         command = own_program.command(daemon.module, str(config.path))
         sections.append(_program(config, daemon.name, command, daemon.stop_seconds))
+    for node in local_namespaces.nodes(config):
+        for daemon in local_namespaces.DAEMONS:
+            name = local_namespaces.program_name(daemon, node.node.name)
+            sections.append(_program(config, name, local_namespaces.command(daemon, node), daemon.stop_seconds))
     return "\n".join(sections)
 
 

@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from grass import clock
 from grass.api.metrics_tls import load_context
@@ -20,10 +21,22 @@ from grass.mode_file import write_mode
 from grass.model.daemons import REDIS, SUPERVISOR, DaemonState
 from grass.model.mode import ON_PREMISES
 from grass.network_address import network_address
-from grass.provision import daemons, layout, machine, readiness, redis_log, runtime_folder, stopping, trouble
+from grass.provision import (
+    daemons,
+    layout,
+    local_namespaces,
+    machine,
+    readiness,
+    redis_log,
+    runtime_folder,
+    stopping,
+    trouble,
+)
 from grass.provision.filelock import cluster_lock
 from grass.provision.local_findings import local_findings
+from grass.provision.namespaces import NamespaceRequest, plan
 from grass.provision.provisioner import (
+    CanAddNamespaces,
     CanAddNodes,
     CanCreate,
     CanLogIn,
@@ -44,6 +57,10 @@ from grass.store.redis_backend import RedisBackend
 from grass.supervision import processes
 from grass.supervision.supervisor import CannotSuperviseError, Supervisor
 from grass.tree_removal import remove_tree
+from grass.wire.node_views import NodeView
+
+if TYPE_CHECKING:
+    from grass.api.client import ApiClient
 
 _STARTS = 5
 """Number of consecutive starts of supervisord after which the start has failed."""
@@ -52,7 +69,7 @@ _UP = frozenset({"RUNNING", "STARTING", "BACKOFF", "EXITED"})
 """supervisord's states for a daemon that runs or will be started again."""
 
 
-class LocalProvisioner(CanCreate[LocalSettings], CanStart, CanRepair, CanRemoveNodes):
+class LocalProvisioner(CanCreate[LocalSettings], CanStart, CanRepair, CanAddNamespaces, CanRemoveNodes):
     """Clusters of the mode `local`. Made by ``grass.provision.registry``."""
 
     def __init__(self, session: Session) -> None:
@@ -84,6 +101,21 @@ class LocalProvisioner(CanCreate[LocalSettings], CanStart, CanRepair, CanRemoveN
 
     def remove_node(self, name: str, take_out: Callable[[], None], *, force: bool, packages: bool) -> None:
         take_out()
+        config = _existing(self._session.name, self._session.home)
+        folder = local_namespaces.folder_of(config, name)
+        if folder.exists():
+            _remove_namespace(config, name, self._session.progress)
+
+    def add_namespace(self, request: NamespaceRequest, client: ApiClient) -> NodeView | None:
+        if request.plan is not None:
+            for line in plan(request):
+                request.plan(line)
+            return None
+        config = _existing(self._session.name, self._session.home)
+        local_namespaces.make(config, request, client)
+        _write_supervision(config, Secrets.load(config.home))
+        Supervisor(config).reload()
+        return local_namespaces.wait_ready(request.name, client)
 
     def refusal(self, capability: object) -> str:
         if capability is CanPlan:
@@ -197,14 +229,36 @@ def _start(config: ClusterConfig, settings: LocalSettings | None, progress: Prog
         _check_redis(config, secrets, fresh, progress)
     layout.make_keys(config)
     layout.refresh_profile(config)
-    umask = os.umask(0o077)
-    os.umask(umask)
-    conf = Path(config.home) / "supervisord.conf"
-    conf.write_text(daemons.supervisord_conf(config, redis, umask))
+    for node in local_namespaces.nodes(config):
+        local_namespaces.make_runtime_folder(config, node)
+    _write_conf(config, redis)
     config.save()
     progress(f"starting {', '.join(daemons.names(config))}")
     _supervise(config, secrets, progress)
     return config
+
+
+def _write_conf(config: ClusterConfig, redis: list[str]) -> None:
+    umask = os.umask(0o077)
+    os.umask(umask)
+    conf = Path(config.home) / "supervisord.conf"
+    conf.write_text(daemons.supervisord_conf(config, redis, umask))
+
+
+def _write_supervision(config: ClusterConfig, secrets: Secrets) -> None:
+    """Write supervisord's configuration of a running cluster anew."""
+    _write_conf(config, layout.make_redis(config, secrets) if config.redis.embedded else [])
+
+
+def _remove_namespace(config: ClusterConfig, name: str, progress: Progress) -> None:
+    """End the daemons of a namespace, and remove its pods and files. May be repeated."""
+    for node in local_namespaces.nodes(config):
+        if node.node.name == name:
+            stopping.end_containers(node, forever=True)
+            progress(f"removing the files of node {name}")
+            local_namespaces.remove_files(node)
+    _write_supervision(config, Secrets.load(config.home))
+    Supervisor(config).reload()
 
 
 def _supervise(config: ClusterConfig, secrets: Secrets, progress: Progress) -> None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from grass.api.client import Client
     from grass.manifest.join_file import Offer
     from grass.model.daemons import DaemonState
+    from grass.provision.namespaces import NamespaceRequest
     from grass.wire.node_views import NodeView
 
 C = TypeVar("C")
@@ -178,6 +179,12 @@ class CanRepair(Protocol):
 class CanAddNodes(Protocol):
     def add_nodes(self, request: NodeRequest, client: Client) -> Sequence[AddedNode]:
         """Join machines to the cluster. Return one result for each host, in order."""
+
+
+@runtime_checkable
+class CanAddNamespaces(Protocol):
+    def add_namespace(self, request: NamespaceRequest, client: ApiClient) -> NodeView | None:
+        """Make a namespace of Kubernetes a node. Return its view; None: only the plan was wanted."""
 
 
 @runtime_checkable

@@ -14,6 +14,7 @@ from grass.config import ClusterConfig
 from grass.errors import GrassError
 from grass.model.daemons import REDIS, SUPERVISOR
 from grass.model.runtime import RuntimeName
+from grass.provision import local_namespaces
 from grass.supervision import processes
 from grass.supervision.processes import Process
 from grass.supervision.supervisor import Supervisor
@@ -37,11 +38,12 @@ def stop(config: ClusterConfig, *, forever: bool = False) -> None:
     if supervisor.answers():
         _stop_supervised(config, supervisor)
     _stop_unsupervised(config)
-    if any(each.contained and each in config.node.runtimes for each in RuntimeName):
-        _end_containers(config, forever)
+    for each in (config, *local_namespaces.nodes(config)):
+        if any(runtime.contained and runtime in each.node.runtimes for runtime in RuntimeName):
+            end_containers(each, forever=forever)
 
 
-def _end_containers(config: ClusterConfig, forever: bool) -> None:
+def end_containers(config: ClusterConfig, *, forever: bool) -> None:
     """End what engines run for the cluster. One that is down does not stop the call; its error is shown to the user."""
     options = ["--remove"] if forever else []
     command = own_program.command("node.runtime.sweep", str(config.path), *options)

@@ -133,9 +133,9 @@ def is_supervisor(pid: int, config: ClusterConfig) -> bool:
 
 def _daemon_name(pid: int, config: ClusterConfig) -> str | None:
     words = _command(pid)
-    path = os.fsencode(config.path)
+    path, nodes = os.fsencode(config.path), os.fsencode(Path(config.home) / "nodes") + b"/"
     for flag, module, argument in zip(words, words[1:], words[2:], strict=False):
-        if flag == b"-m" and argument == path:
+        if flag == b"-m" and (argument == path or (argument.startswith(nodes) and argument.endswith(b"/cluster.json"))):
             return _NAME_OF.get(os.fsdecode(module))
     if b"supervisor.supervisord" in words and os.fsencode(Path(config.home) / "supervisord.conf") in words:
         return SUPERVISOR

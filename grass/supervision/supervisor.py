@@ -56,6 +56,15 @@ class Supervisor:
         """Stop a daemon with TERM, then with KILL after its grace period; supervisord does not restart it."""
         self._tell("stopProcess", name, False)
 
+    def reload(self) -> None:
+        """Start the daemons that are new in its configuration, and end those that are gone from it."""
+        added, changed, removed = self._ask("reloadConfig")[0]
+        for name in [*removed, *changed]:
+            self._tell("stopProcessGroup", name)
+            self._tell("removeProcessGroup", name)
+        for name in [*added, *changed]:
+            self._tell("addProcessGroup", name)
+
     def start(self) -> None:
         """Start supervisord, and return when it listens. It then starts all daemons at once.
 

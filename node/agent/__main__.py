@@ -14,7 +14,7 @@ import threading
 from grass import process_memory
 from grass.api.collector_link import key_for
 from grass.api.daemon_log import start_node_log
-from grass.config import ClusterConfig, Secrets
+from grass.config import ClusterConfig, KubernetesConfig, Secrets
 from grass.environment import whole_environment
 from grass.errors import NotAllowedError
 from grass.store.connect import open_backend
@@ -30,6 +30,7 @@ from node.agent import gpu
 from node.agent.environment import inherited
 from node.agent.inbox import Inbox
 from node.agent.loop import NodeAgent
+from node.agent.machine import Machine
 from node.agent.probe_record import mounted, share_is_mounted
 from node.agent.shipper import Shipper
 from node.agent.shutdown import machine_shuts_down
@@ -57,23 +58,29 @@ def main(path: str) -> int:
     backend = open_backend(config, secrets, "node")
     notifier = Notifier()
     notifier.ready()
-    gpus = gpu.devices()
+    gpus = gpu.devices() if config.node.kubernetes is None else ()
     sound = [device.id for device in gpus if device.uuid]
     result = _probe(config, sound, notifier, key) if config.node.probe else None
     keys, inbox = Keys(config.key_prefix), Inbox()
     store = NodeStore(backend, keys, config.node.name)
     runtime = open_runtimes(config, functools.partial(share_is_mounted, config), store.signed_off)
-    machine = ThisMachine(
-        config,
-        inherited(whole_environment()),
-        gpus,
-        inbox.wake,
-        runtime.roots,
-        store.usage,
-        result,
-        mounted(config) if config.node.probe else None,
-    )
-    shipper = Shipper(config, key, on_complete=inbox.shipped, on_output=machine.own_figures.found)
+    machine: Machine
+    on_output = None
+    if config.node.kubernetes is not None:
+        machine = _namespace(config, config.node.kubernetes)
+    else:
+        machine = this = ThisMachine(
+            config,
+            inherited(whole_environment()),
+            gpus,
+            inbox.wake,
+            runtime.roots,
+            store.usage,
+            result,
+            mounted(config) if config.node.probe else None,
+        )
+        on_output = this.own_figures.found
+    shipper = Shipper(config, key, on_complete=inbox.shipped, on_output=on_output)
     service = Service(config, SharedStore(backend, keys), inbox.left)
     agent = NodeAgent(config, store, runtime, machine, shipper, service, inbox, notifier.beat)
     signal.signal(signal.SIGINT, lambda *_: agent.stop())
@@ -88,6 +95,13 @@ def main(path: str) -> int:
     process_memory.keep_imported()
     agent.run()
     return 0
+
+
+def _namespace(config: ClusterConfig, settings: KubernetesConfig) -> Machine:
+    from node.agent.namespace import Namespace
+    from node.runtime.kubernetes.kind import server_of
+
+    return Namespace(config, settings, server_of(config))
 
 
 def _end_agent(agent: NodeAgent) -> None:

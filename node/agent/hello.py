@@ -18,12 +18,14 @@ def hello(
     node: NodeConfig, has: Offer, programs: tuple[str, ...] | None = None, blocked_by: tuple[Reason, ...] = ()
 ) -> Hello:
     """Return the hello. Tasks may use the resources in the settings, by default all, without the reserve for the
-    system. A node that joined (``probe`` in its settings) offers no more than it has.
+    system. A node that joined (``probe`` in its settings), or is a namespace, offers no more than
+    it has.
     """
+    bounded = node.probe or node.kubernetes is not None
     resources = Resources(
-        cpu=offered(node.cpu, has.resources.cpu, joined=node.probe),
-        memory=offered(node.memory, has.resources.memory, joined=node.probe),
-        gpu=offered(node.gpu, has.resources.gpu, joined=node.probe),
+        cpu=offered(node.cpu, has.resources.cpu, bounded=bounded),
+        memory=offered(node.memory, has.resources.memory, bounded=bounded),
+        gpu=offered(node.gpu, has.resources.gpu, bounded=bounded),
         disk=has.resources.disk if node.disk is None else node.disk,
         custom=tuple(sorted((name, amount) for name, amount in node.custom.items() if amount)),
     )
@@ -45,12 +47,11 @@ def hello(
     )
 
 
-def offered(wanted: int | None, measured: int, *, joined: bool) -> int:
-    """Return the amount to offer; ``wanted`` None: all. Only a node that did not join may offer more than is
-    measured."""
+def offered(wanted: int | None, measured: int, *, bounded: bool) -> int:
+    """Return the amount to offer; ``wanted`` None: all. ``bounded``: no more than is measured."""
     if wanted is None:
         return measured
-    return min(wanted, measured) if joined else wanted
+    return min(wanted, measured) if bounded else wanted
 
 
 def without(resources: Resources, reserve: Mapping[str, int]) -> Resources:

@@ -46,6 +46,8 @@ class Launch(NamedTuple):
     """With ``user``: it may only read the files of users in the share."""
     defaults: Mapping[str, str] = {}
     """Variables of a container that its image does not set."""
+    timeout: float | None = None
+    """Seconds of its time limit, for an engine that can enforce it while Grass is away."""
 
 
 class Start(NamedTuple):

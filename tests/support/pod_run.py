@@ -7,15 +7,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from grass.config import KubernetesConfig
 from grass.kubernetes.api import ApiServer, RefusedError
 from grass.kubernetes.credentials import Credential
 from node.runtime.attempts import Folders
 from node.runtime.kubernetes.names import pod_name
-from node.runtime.kubernetes.pods import PodSettings
 from node.runtime.kubernetes.runtime import Place, PodRuntime
 from tests.support import kubernetes
 
-SETTINGS = PodSettings(pull_policy="Never")
+SETTINGS = KubernetesConfig("", pull_policy="Never")
 
 
 class PodRun:

@@ -17,14 +17,14 @@ from grass.errors import UndecodableError, UnreachableError
 from grass.kubernetes.api import ApiServer
 from grass.kubernetes.objects import Status
 from grass.wire.codec import Form
-from node.runtime.kind import Output
+from node.runtime.kind import Output, Stream
 from node.runtime.kubernetes.channels import CLOSE, V4, V5, Channels
 from node.runtime.kubernetes.judge import TASK
 
 _STDIN, _STDOUT, _STDERR, _ERROR, _RESIZE = range(5)
 _KEYS = {signal.SIGINT: b"\x03", signal.SIGQUIT: b"\x1c", signal.SIGTSTP: b"\x1a"}
 """What a terminal sends for a signal."""
-_NAMES = {_STDOUT: "stdout", _STDERR: "stderr"}
+_NAMES: dict[int, Stream] = {_STDOUT: "stdout", _STDERR: "stderr"}
 _END_OF_INPUT = b"\x04"
 _MOST_WAITING = 1 << 20
 """Bytes of output that wait to be read; then the command waits."""
@@ -45,7 +45,7 @@ class PodExecution:
         self._channels = Channels(api, f"{pod_path}/exec", query, [V5, V4])
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._changed = threading.Condition()
-        self._output: deque[tuple[str, bytes]] = deque()
+        self._output: deque[tuple[Stream, bytes]] = deque()
         self._waiting = 0
         self._over = False
         self._status: Status | None = None
@@ -128,7 +128,7 @@ class PodExecution:
             self._over = True
             os.eventfd_write(self._wake, 1)
 
-    def _put(self, name: str, data: bytes) -> None:
+    def _put(self, name: Stream, data: bytes) -> None:
         with self._changed:
             self._changed.wait_for(lambda: self._waiting < _MOST_WAITING or self._over)
             self._output.append((name, data))

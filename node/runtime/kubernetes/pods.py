@@ -8,10 +8,11 @@ as its own, as in a container of an engine.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
+from grass.config import KubernetesConfig
 from grass.errors import InputError
+from grass.kubernetes.pod_rights import container_rights, spec_rights
 from grass.model.key_text import job_of
 from node.runtime.kubernetes import names
 from node.runtime.kubernetes.judge import TASK
@@ -25,40 +26,20 @@ _DEADLINE_MARGIN = 300
 """Seconds beyond the time limit after which Kubernetes ends a task by itself, because Grass is away."""
 _UNREACHABLE = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 
+_OF_MACHINES = frozenset(
+    {"GRASS_API", "GRASS_TOKEN", "GRASS_MEMBERSHIP", "GRASS_ADDRESSES", "GRASS_DATA", "GRASS_LIBRARY"}
+)
+"""Variables that name files and sockets of a machine, which a pod does not see."""
+
 Body = dict[str, Any]  # Any: JSON of the API
 
 
-class PodSettings(NamedTuple):
-    """What the settings of the node say about its pods.
-
-    ``user``: id of user and group; None: that of the image, which then must not be root. ``lost_after``: seconds for
-    which a pod waits for its machine. ``gpu``: the resource. ``restricted`` False: PodSecurity's demands are not met.
-    """
-
-    user: int | None = 1000
-    restricted: bool = True
-    lost_after: int = 300
-    gpu: str = "nvidia.com/gpu"
-    pull_secrets: tuple[str, ...] = ()
-    service_account: str | None = None
-    priority_class: str | None = None
-    annotations: Mapping[str, str] = {
-        "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
-        "sidecar.istio.io/inject": "false",
-    }
-    labels: Mapping[str, str] = {}
-    tolerations: tuple[Mapping[str, str], ...] = ()
-    pull_policy: str | None = None
-
-
-def pod(cluster: str, node: str, start: Start, launch: Launch, settings: PodSettings, timeout: float | None) -> Body:
-    """Return the body of the POST. ``timeout``: seconds of the task's limit. Raises InputError for what a pod cannot
-    have."""
+def pod(cluster: str, node: str, start: Start, launch: Launch, settings: KubernetesConfig) -> Body:
+    """Return the body of the POST. Raises InputError for what a pod cannot have."""
     _check(launch)
     spec: Body = {
         "restartPolicy": "Never",
-        "automountServiceAccountToken": False,
-        "enableServiceLinks": False,
+        **spec_rights(settings),
         "shareProcessNamespace": True,
         "terminationGracePeriodSeconds": max(1, math.ceil(launch.grace)),
         "tolerations": [*_tolerations(settings.lost_after), *(dict(each) for each in settings.tolerations)],
@@ -69,19 +50,8 @@ def pod(cluster: str, node: str, start: Start, launch: Launch, settings: PodSett
             {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": str(launch.container.shm or _LEAST_SHM)}},
         ],
     }
-    if timeout is not None:
-        spec["activeDeadlineSeconds"] = math.ceil(timeout) + _DEADLINE_MARGIN
-    if settings.restricted:
-        context: Body = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
-        if settings.user is not None:
-            context |= {"runAsUser": settings.user, "runAsGroup": settings.user, "fsGroup": settings.user}
-        spec["securityContext"] = context
-    if settings.pull_secrets:
-        spec["imagePullSecrets"] = [{"name": each} for each in settings.pull_secrets]
-    if settings.service_account:
-        spec["serviceAccountName"] = settings.service_account
-    if settings.priority_class:
-        spec["priorityClassName"] = settings.priority_class
+    if launch.timeout is not None:
+        spec["activeDeadlineSeconds"] = math.ceil(launch.timeout) + _DEADLINE_MARGIN
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -118,7 +88,7 @@ def environment(start: Start, launch: Launch) -> dict[str, str]:
     return env
 
 
-def _container(start: Start, launch: Launch, settings: PodSettings) -> Body:
+def _container(start: Start, launch: Launch, settings: KubernetesConfig) -> Body:
     plan = launch.container
     resources: Body = {
         "cpu": f"{launch.cpu or _DEFAULT_CPU}m",
@@ -132,7 +102,6 @@ def _container(start: Start, launch: Launch, settings: PodSettings) -> Body:
         "env": [{"name": name, "value": _escaped(value)} for name, value in environment(start, launch).items()],
         "resources": {"requests": resources, "limits": resources},
         "terminationMessagePolicy": "FallbackToLogsOnError",
-        "workingDir": launch.cwd or SCRATCH,
         "volumeMounts": [
             {"name": "scratch", "mountPath": SCRATCH},
             {"name": "output", "mountPath": OUTPUT},
@@ -147,13 +116,13 @@ def _container(start: Start, launch: Launch, settings: PodSettings) -> Body:
             container |= {"command": [_escaped(word) for word in plan.entrypoint], "args": words}
         else:
             container["command"] = words
+    if launch.cwd is not None:
+        container["workingDir"] = launch.cwd
     if start.ports:
         container["ports"] = [{"containerPort": port} for port in start.ports.values()]
     if settings.pull_policy:
         container["imagePullPolicy"] = settings.pull_policy
-    if settings.restricted:
-        container["securityContext"] = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
-    return container
+    return {**container, **container_rights(settings)}
 
 
 def _escaped(text: str) -> str:
@@ -171,6 +140,10 @@ def _check(launch: Launch) -> None:
     plan = launch.container
     if not launch.image:
         raise InputError("a task in a Kubernetes namespace needs an image; name one as `image`")
+    if launch.cwd is not None and not launch.cwd.startswith("/"):
+        raise InputError(
+            "cwd: a Kubernetes namespace has no share; name an absolute path in the image, or leave it out"
+        )
     if plan.ulimits:
         raise InputError("container.ulimits: a pod has the limits of its machine; leave this out")
     if any(not mount.shared for mount in plan.mounts):

@@ -10,14 +10,15 @@ from __future__ import annotations
 import functools
 import logging
 import threading
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from grass import clock
 from grass.errors import GrassError
 from grass.kubernetes.api import ApiServer, RefusedError
-from grass.kubernetes.objects import Pod
+from grass.kubernetes.objects import ListOf, Pod
 from grass.wire.codec import Form
-from node.runtime.kubernetes.names import FINALIZER
+from node.runtime.kubernetes.names import FINALIZER, selector
 from node.runtime.reactor import Reactor
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ _RETRY = 2.0
 _LOG_PATIENCE = 2.0
 """Seconds that the deletion of a pod waits for its log to be followed."""
 _ANY: Form[Any] = Form(object)
+_PODS: Form[ListOf[Pod]] = Form(ListOf[Pod])
 
 log = logging.getLogger(__name__)
 
@@ -114,3 +116,23 @@ class Removal:
         except RefusedError as error:
             if error.http not in (404, 409):
                 raise
+
+
+def sweep(api: ApiServer, place: Place, *, remove: bool) -> None:
+    """End all pods of a node. With ``remove`` nothing of them stays; otherwise their ends can still be reported."""
+    page = api.get(place.path, _PODS, {"labelSelector": selector(place.cluster, place.node)})
+    for each in page.items:
+        path = f"{place.path}/{each.metadata.name}"
+        for call in _calls(api, path, each.metadata.uid, remove=remove):
+            try:
+                call()
+            except RefusedError as error:
+                if error.http not in (404, 409):
+                    raise
+
+
+def _calls(api: ApiServer, path: str, uid: str, *, remove: bool) -> list[Callable[[], object]]:
+    options = {"preconditions": {"uid": uid}}
+    body = {"metadata": {"uid": uid, "$deleteFromPrimitiveList/finalizers": [FINALIZER]}}
+    end: list[Callable[[], object]] = [lambda: api.delete(path, _ANY, options)]
+    return [*end, lambda: api.patch(path, body, _ANY)] if remove else end

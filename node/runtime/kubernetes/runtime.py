@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from grass import clock
+from grass.config import KubernetesConfig
 from grass.errors import GrassError
 from grass.kubernetes.api import ApiServer
 from grass.kubernetes.informer import Change, Informer
@@ -27,7 +28,6 @@ from node.runtime.kubernetes.attempt import PodAttempt
 from node.runtime.kubernetes.creation import QUOTA_PAUSE, Decision, Step
 from node.runtime.kubernetes.judge import Ended, Runs, Waits, judge, lost
 from node.runtime.kubernetes.logs import Logs, PodLog
-from node.runtime.kubernetes.pods import PodSettings
 from node.runtime.kubernetes.removal import Removal
 from node.runtime.kubernetes.starts import Starts
 from node.runtime.parallelism import ParallelismLimits
@@ -62,7 +62,7 @@ class Place(NamedTuple):
 class PodRuntime:
     """A ``Runtime`` whose attempts are pods."""
 
-    def __init__(self, api: ApiServer, place: Place, settings: PodSettings) -> None:
+    def __init__(self, api: ApiServer, place: Place, settings: KubernetesConfig) -> None:
         self._api = api
         self._place = place
         self._folders = Folders(place.folder)

@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from grass.config import KubernetesConfig
 from grass.errors import GrassError, InputError, UnreachableError
 from grass.kubernetes.api import ApiServer, RefusedError
 from grass.kubernetes.objects import Pod
@@ -13,7 +14,7 @@ from grass.model.reasons import Reason, ReasonCode
 from grass.wire.codec import Form
 from node.runtime.kubernetes.attempt import PodAttempt
 from node.runtime.kubernetes.creation import Decision, Found, Step, after_look, after_refusal
-from node.runtime.kubernetes.pods import PodSettings, pod
+from node.runtime.kubernetes.pods import pod
 from node.runtime.protocol import Launch
 from node.runtime.reactor import Reactor
 
@@ -26,7 +27,7 @@ _POD: Form[Pod] = Form(Pod)
 class Starts:
     """Creates the pods of attempts, each in a thread."""
 
-    def __init__(self, api: ApiServer, place: Place, settings: PodSettings, reactor: Reactor) -> None:
+    def __init__(self, api: ApiServer, place: Place, settings: KubernetesConfig, reactor: Reactor) -> None:
         self._api = api
         self._place = place
         self._settings = settings
@@ -43,7 +44,7 @@ class Starts:
     def _create(self, attempt: PodAttempt, launch: Launch | None) -> Pod | Decision:
         if launch is None or attempt.start is None:
             raise InputError(f"the launch {attempt.launch} is not defined")
-        body = pod(self._place.cluster, self._place.node, attempt.start, launch, self._settings, None)
+        body = pod(self._place.cluster, self._place.node, attempt.start, launch, self._settings)
         try:
             return self._api.post(self._place.path, body, _POD)
         except GrassError as error:

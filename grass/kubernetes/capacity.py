@@ -1,4 +1,5 @@
-"""How much a namespace has for tasks: what its quotas leave for us. Pure; used by ``namespace``.
+"""How much a namespace has for tasks: what its quotas leave for us. Pure; used by
+``grass.provision.namespaces`` and ``node.agent.namespace``.
 
 Several quotas may limit the same resource; the smallest counts. A quota with a scope applies to some pods only, and is
 left out: what it refuses is said when it refuses (``creation``). Requests and limits of our pods are equal, so a quota

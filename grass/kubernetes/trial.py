@@ -1,0 +1,71 @@
+"""Whether pods of Grass can run in a namespace: version, rights, and a pod that the server only checks.
+
+Changes nothing. Used by ``grass.provision.namespaces`` and ``node.agent.namespace``.
+"""
+
+from __future__ import annotations
+
+import re
+
+from grass.config import KubernetesConfig
+from grass.errors import InputError, NotAllowedError, NotFoundError
+from grass.kubernetes import rights
+from grass.kubernetes.api import ApiServer, RefusedError
+from grass.kubernetes.objects import Version
+from grass.kubernetes.pod_rights import container_rights, spec_rights
+from grass.wire.codec import Form
+
+OLDEST = (1, 20)
+_VERSION: Form[Version] = Form(Version)
+_ANY: Form[object] = Form(object)
+
+
+def check_version(server: ApiServer) -> str:
+    """Return the server's version. Raises InputError: it is too old."""
+    found = server.get("/version", _VERSION)
+    number = tuple(int(re.sub(r"\D.*", "", part) or 0) for part in (found.major, found.minor))
+    if number < OLDEST:
+        raise InputError(f"the API server has version {found.git_version}; Grass needs 1.20 or later")
+    return found.git_version
+
+
+def check_rights(server: ApiServer, namespace: str) -> None:
+    """Raises NotAllowedError, which names each right that is missing."""
+    missing = rights.missing(server, namespace)
+    if missing:
+        names = "\n  ".join(map(str, missing))
+        raise NotAllowedError(
+            f"namespace {namespace}: these rights are missing:\n  {names}\n"
+            "`grass node add --kubernetes … --plan` prints the Role for an administrator"
+        )
+
+
+def try_pod(server: ApiServer, settings: KubernetesConfig) -> None:
+    """Let the server check a pod like those of tasks, without creating it. Raises NotFoundError: there is no such
+    namespace; InputError: it refuses the pod."""
+    path = f"/api/v1/namespaces/{settings.namespace}/pods"
+    try:
+        server.post(path, _pod(settings), _ANY, {"dryRun": "All"})
+    except RefusedError as error:
+        if error.http == 404:
+            raise NotFoundError(f"namespace {settings.namespace}: {error}") from error
+        if error.http == 403 and "exceeded quota" in str(error):
+            return  # it is full now, and pods will wait
+        raise InputError(f"namespace {settings.namespace}: a pod of Grass is refused: {error}") from error
+
+
+def _pod(settings: KubernetesConfig) -> dict[str, object]:
+    resources = {"cpu": "10m", "memory": "16Mi"}
+    container = {
+        "name": "task",
+        "image": settings.image or "registry.invalid/grass-trial:1",
+        "resources": {"requests": resources, "limits": resources},
+        **container_rights(settings),
+    }
+    spec = {
+        **spec_rights(settings),
+        "restartPolicy": "Never",
+        "shareProcessNamespace": True,
+        "containers": [container],
+    }
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"generateName": "grass-trial-"}, "spec": spec}

@@ -1,0 +1,140 @@
+"""Nodes of a cluster on one machine that are namespaces of Kubernetes. Used by ``local``.
+
+Each has a folder, ``nodes/NAME`` in the cluster's, with a ``cluster.json`` and secrets of its own, and two daemons
+under the cluster's supervisord: an agent, which works as one node-agent of the cluster more, and its API. Kubeconfigs
+stay where they are: the agent reads what the user's own `kubectl` reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import grass
+from grass import clock, own_program
+from grass.api.invitation import parse_token
+from grass.api.join_client import open_join_client
+from grass.config import ClusterConfig, NodeConfig, Secrets
+from grass.entropy import password, request_id
+from grass.errors import ConflictError, UnreachableError
+from grass.model.daemons import NODE_AGENT, NODE_API, Daemon
+from grass.model.lifecycle import NodeState
+from grass.model.runtime import RuntimeName
+from grass.provision import ports, runtime_folder
+from grass.provision.namespaces import NamespaceRequest, look
+from grass.tree_removal import remove_tree
+from grass.wire.calls import Join, JoinFacts, OfferedNode
+from grass.wire.codec import builtins
+from grass.wire.node_views import NodeView
+
+if TYPE_CHECKING:
+    from grass.api.client import ApiClient
+
+DAEMONS = (NODE_AGENT, NODE_API)
+"""Those of a namespace."""
+_READY_SECONDS = 60.0
+
+
+def folder_of(config: ClusterConfig, name: str) -> Path:
+    return Path(config.home) / "nodes" / name
+
+
+def nodes(config: ClusterConfig) -> Iterator[ClusterConfig]:
+    """Yield the configurations of the cluster's namespaces, in the order of their names."""
+    folder = Path(config.home) / "nodes"
+    for path in sorted(folder.glob("*/cluster.json")):
+        yield ClusterConfig.load(path)
+
+
+def program_name(daemon: Daemon, node: str) -> str:
+    """Return the name of a namespace's daemon in supervisord."""
+    return f"{daemon.name}@{node}"
+
+
+def command(daemon: Daemon, node: ClusterConfig) -> tuple[str, ...]:
+    return tuple(own_program.command(daemon.module, str(node.path)))
+
+
+def make(config: ClusterConfig, request: NamespaceRequest, client: ApiClient) -> ClusterConfig:
+    """Register the node, and write the files of its daemons. May be repeated. Raises what ``look`` raises, and
+    ConflictError."""
+    folder = folder_of(config, request.name)
+    if (folder / "cluster.json").exists():
+        raise ConflictError(f"node {request.name}: exists already; `grass node show {request.name}` shows it")
+    found = look(request)
+    node = NodeConfig(
+        name=request.name,
+        api_port=ports.free("127.0.0.1", Path(config.home), {each.node.api_port for each in nodes(config)}),
+        cpu=found.cpu,
+        memory=found.memory,
+        gpu=found.gpu,
+        labels=request.labels,
+        runtimes=(RuntimeName.KUBERNETES.value,),
+        kubernetes=request.settings,
+    )
+    runtime_dir = Path(config.runtime_dir) / f"node-{request.name}"
+    own = replace(
+        config,
+        home=str(folder),
+        runtime_dir=str(runtime_dir),
+        share=str(config.data_dir),
+        node=node,
+        master=replace(config.master, nodes_on_client=False),
+    )
+    secrets = _join(own, client)
+    for each in (folder, folder / "log", folder / "node" / "attempts"):
+        each.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_runtime_folder(config, own)
+    secrets.save(folder)
+    own.save()
+    return own
+
+
+def make_runtime_folder(config: ClusterConfig, node: ClusterConfig) -> None:
+    """Make the folder of a namespace's sockets, in which the cluster's collector is found, too."""
+    folder = Path(node.runtime_dir)
+    runtime_folder.make(folder)
+    link = node.socket("collector")
+    if not link.is_symlink():
+        link.symlink_to(config.socket("collector"))
+
+
+def _join(own: ClusterConfig, client: ApiClient) -> Secrets:
+    """Let the cluster make the node, as if a machine joined. Return its secrets."""
+    node, secret = own.node, password()
+    invitation = parse_token(client.join_token(node.name).token)
+    body = Join(
+        secret=invitation.secret,
+        join_id=request_id(),
+        password=secret,
+        name=node.name,
+        facts=JoinFacts(address=node.address, api_port=node.api_port, version=grass.__version__),
+        node=OfferedNode(cpu=node.cpu, memory=node.memory, gpu=node.gpu, labels=node.labels, runtimes=node.runtimes),
+    )
+    joining = open_join_client(invitation)
+    try:
+        joined = joining.join(builtins(body))
+    finally:
+        joining.close()
+    assert joined.secrets, "the reply to a join has them"
+    return Secrets({"node": secret}, joined.secrets.node_token)
+
+
+def wait_ready(name: str, client: ApiClient) -> NodeView:
+    """Wait until the node is READY. Raises UnreachableError: it is not, after a minute."""
+    seen, until = None, clock.steady() + _READY_SECONDS
+    while clock.steady() < until:
+        waited = client.watch_node(name, seen, until - clock.steady())
+        seen = waited.mark
+        if waited.node is not None and waited.node.state == NodeState.READY:
+            return waited.node
+    raise UnreachableError(f"node {name}: was added, but its agent does not report; see `grass node show {name}`")
+
+
+def remove_files(node: ClusterConfig) -> None:
+    with suppress(FileNotFoundError):
+        remove_tree(Path(node.runtime_dir))
+    remove_tree(Path(node.home))

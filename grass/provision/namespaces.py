@@ -1,0 +1,85 @@
+"""Namespaces of Kubernetes that become nodes: what is asked for, and what is looked at before anything is changed.
+
+Used by ``local_namespaces`` and `grass node add --kubernetes`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass, field
+
+from grass.config import KubernetesConfig
+from grass.errors import InputError
+from grass.kubernetes import rights
+from grass.kubernetes.api import ApiServer
+from grass.kubernetes.capacity import offered
+from grass.kubernetes.credentials import Credential, Login
+from grass.kubernetes.objects import ListOf, ResourceQuota
+from grass.kubernetes.trial import check_rights, check_version, try_pod
+from grass.model.resources import Resources
+from grass.wire.codec import Form, indented
+
+_QUOTAS: Form[ListOf[ResourceQuota]] = Form(ListOf[ResourceQuota])
+
+
+@dataclass(frozen=True)
+class NamespaceRequest:
+    """A namespace that is to become the node ``name``.
+
+    ``most``: what it may offer; amounts of 0 are not given. ``plan`` takes the lines of the plan; if it is set, nothing
+    is changed.
+    """
+
+    name: str
+    settings: KubernetesConfig
+    most: Resources
+    labels: dict[str, str] = field(default_factory=dict)
+    plan: Callable[[str], None] | None = None
+
+
+def namespace_of(text: str) -> tuple[str | None, str]:
+    """Return the context, if one is named, and the namespace of ``[CONTEXT/]NAMESPACE``. Contexts may contain ``/``."""
+    context, _, namespace = text.rpartition("/")
+    if not re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", namespace):
+        raise InputError(f"--kubernetes {text}: {namespace!r} is not the name of a namespace")
+    return context or None, namespace
+
+
+def look(request: NamespaceRequest) -> Resources:
+    """Check that pods of Grass can run in a namespace. Changes nothing. Return what it offers.
+
+    Raises InputError, NotFoundError, NotAllowedError (names each missing right), UnreachableError.
+    """
+    settings = request.settings
+    login = Login(settings.kubeconfig, settings.context)
+    with closing(ApiServer(Credential(login.read))) as server:
+        check_version(server)
+        check_rights(server, settings.namespace)
+        try_pod(server, settings)
+        return _capacity(server, request)
+
+
+def _capacity(server: ApiServer, request: NamespaceRequest) -> Resources:
+    path = f"/api/v1/namespaces/{request.settings.namespace}/resourcequotas"
+    found = offered(server.get(path, _QUOTAS).items, request.most, request.settings.gpu)
+    for amount, key in ((found.cpu, "cpu"), (found.memory, "memory")):
+        if not amount:
+            raise InputError(
+                f"namespace {request.settings.namespace}: no quota says how much {key} it has; "
+                f"say how much Grass may use with --{key}"
+            )
+    return found
+
+
+def plan(request: NamespaceRequest) -> list[str]:
+    """Return the lines of the plan: the Role for an administrator, and what would be done."""
+    settings = request.settings
+    lines = indented(rights.role(settings.namespace)).splitlines()
+    return [
+        "# the Role that Grass needs; an administrator creates it and binds it to your user or group",
+        *lines,
+        f"# then: node {request.name} of the cluster is the namespace {settings.namespace}; an agent beside the master",
+        "# creates, watches and deletes pods there; nothing else is created in the namespace",
+    ]

@@ -1,0 +1,126 @@
+"""A namespace of Kubernetes as what a node runs on. Made by ``node.agent.__main__`` in place of ``ThisMachine``.
+
+It is as large as its quotas leave it, and at most as large as the settings say. What tasks use there, Kubernetes knows;
+a namespace tells nothing of its machines.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+
+import grass
+from grass.config import ClusterConfig, KubernetesConfig
+from grass.errors import GrassError
+from grass.kubernetes.api import ApiServer
+from grass.kubernetes.capacity import offered
+from grass.kubernetes.objects import ListOf, ResourceQuota
+from grass.kubernetes.trial import check_rights, check_version, try_pod
+from grass.model.reasons import Reason
+from grass.model.resources import DEVICE, Resources
+from grass.wire.codec import Form
+from grass.wire.desired import DesiredAttempt
+from grass.wire.gpu import GpuDevice
+from grass.wire.heartbeat import NodeUsage
+from grass.wire.hello import Probe, ProbeCheck
+from grass.wire.usage import TaskTotals
+from node.agent.machine import Offer
+from node.runtime.protocol import Observed
+
+_QUOTAS: Form[ListOf[ResourceQuota]] = Form(ListOf[ResourceQuota])
+LABEL = "kubernetes"
+"""Label of a node that is a namespace; its value is the namespace."""
+
+log = logging.getLogger(__name__)
+
+
+class Namespace:
+    """A ``Machine``. ``server``: the API server, for its own requests."""
+
+    def __init__(self, config: ClusterConfig, settings: KubernetesConfig, server: ApiServer) -> None:
+        self.environment: Mapping[str, str] = {}
+        self.visible_gpus = 0
+        self._config = config
+        self._settings = settings
+        self._server = server
+
+    def start(self, desired: Mapping[str, DesiredAttempt]) -> None:
+        """Nothing is measured."""
+
+    def stop(self) -> None:
+        self._server.close()
+
+    def offer(self) -> Offer:
+        node = self._config.node
+        most = Resources(cpu=node.cpu or 0, memory=node.memory or 0, gpu=node.gpu or 0, disk=node.disk or 0)
+        found = offered(self._quotas(), most, self._settings.gpu)
+        gpus = tuple(
+            GpuDevice(number, uuid=f"{self._settings.namespace}/{number}") for number in range(found.gpu // DEVICE)
+        )
+        return Offer(found, gpus, {LABEL: self._settings.namespace}, probe=self._probe())
+
+    def usage(self) -> NodeUsage:
+        return NodeUsage()
+
+    def programs(self) -> tuple[str, ...] | None:
+        return None
+
+    def conditions(self) -> tuple[Reason, ...]:
+        return ()
+
+    def loss(self, begun: float, ended: float) -> Reason | None:
+        return None
+
+    def taken(self, ports: Mapping[str, int]) -> int | None:
+        """Return None: each pod has an address, and all ports, of its own."""
+        return None
+
+    def software(self, attempt: Observed) -> dict[str, str]:
+        known = {"image": attempt.image, "grass": grass.__version__}
+        return {name: text for name, text in known.items() if text}
+
+    def listed(self, keys: list[str]) -> None:
+        """Nothing is kept of attempts."""
+
+    def started(self, attempt: Observed) -> None:
+        """As ``listed``."""
+
+    def stopping(self, key: str, grace: float) -> None:
+        """As ``listed``: the runtime ends what does not end."""
+
+    def cannot_end(self) -> Mapping[str, Reason]:
+        return {}
+
+    def ended(self, attempt: Observed) -> TaskTotals | None:
+        return None
+
+    def forget(self, keys: list[str]) -> None:
+        """As ``listed``."""
+
+    def _probe(self) -> Probe:
+        """Try what tasks need, as the probe of a machine does."""
+        settings, server = self._settings, self._server
+        tries: dict[str, Callable[[], object]] = {
+            "server": lambda: check_version(server),
+            "rights": lambda: check_rights(server, settings.namespace),
+            "pod": lambda: try_pod(server, settings),
+        }
+        checks = tuple(_check(name, test) for name, test in tries.items())
+        return Probe(all(each.ok for each in checks), checks)
+
+    def _quotas(self) -> tuple[ResourceQuota, ...]:
+        path = f"/api/v1/namespaces/{self._settings.namespace}/resourcequotas"
+        try:
+            return tuple(self._server.get(path, _QUOTAS).items)
+        except GrassError as error:
+            log.warning("the quotas of the namespace cannot be read: %s; the settings alone say how large it is", error)
+            return ()
+
+
+def _check(name: str, test: Callable[[], object]) -> ProbeCheck:
+    try:
+        said = test()
+    except GrassError as error:
+        log.error("probe: %s: %s", name, error)
+        return ProbeCheck(name, False, str(error))
+    return ProbeCheck(name, True, str(said or "ok"))

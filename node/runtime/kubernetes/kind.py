@@ -1,0 +1,111 @@
+"""The ``RuntimeKind`` of pods. Used by ``node.runtime.registry``."""
+
+from __future__ import annotations
+
+import select
+from collections.abc import Callable, Sequence
+from contextlib import closing, suppress
+
+from grass import clock
+from grass.config import ClusterConfig, KubernetesConfig
+from grass.errors import GrassError, InputError
+from grass.kubernetes.api import ApiServer
+from grass.kubernetes.credentials import Credential, Login
+from node.runtime.kind import Execution, SignedOff, Trial
+from node.runtime.kubernetes.execution import PodExecution
+from node.runtime.kubernetes.names import pod_name
+from node.runtime.kubernetes.reach import PodReach, running_pod
+from node.runtime.kubernetes.removal import sweep
+from node.runtime.kubernetes.runtime import Place, PodRuntime
+from node.runtime.protocol import Launch
+
+_GLANCE = 0.2
+
+
+def settings_of(config: ClusterConfig) -> KubernetesConfig:
+    """Raises InputError: the node is not a namespace."""
+    if config.node.kubernetes is None:
+        raise InputError(f"node {config.node.name}: its settings name no namespace of Kubernetes")
+    return config.node.kubernetes
+
+
+def place_of(config: ClusterConfig) -> Place:
+    folder = str(config.node_dir / "attempts")
+    return Place(config.name, config.node.name, settings_of(config).namespace, folder)
+
+
+def server_of(config: ClusterConfig) -> ApiServer:
+    settings = settings_of(config)
+    return ApiServer(Credential(Login(settings.kubeconfig, settings.context).read))
+
+
+class KubernetesKind:
+    def version(self) -> str:
+        return ""
+
+    def open(self, config: ClusterConfig, share_is_mounted: Callable[[], bool], signed_off: SignedOff) -> PodRuntime:
+        return PodRuntime(server_of(config), place_of(config), settings_of(config))
+
+    def execute(self, config: ClusterConfig, key: str, argv: list[str], size: tuple[int, int] | None) -> Execution:
+        server, path = server_of(config), _path(config, key)
+        with closing(server):
+            running_pod(server, path, key)
+            return PodExecution(server, path, argv, size)
+
+    def reach(self, config: ClusterConfig, key: str) -> PodReach:
+        return PodReach(server_of(config), _path(config, key), key)
+
+    def programs(self, config: ClusterConfig, image: str, wanted: Sequence[str]) -> tuple[str, ...] | None:
+        return None
+
+    def inside(self, config: ClusterConfig, key: str, argv: list[str], launch: Launch) -> PodInside:
+        return PodInside(config, key, argv)
+
+    def sweep(self, config: ClusterConfig, *, remove: bool) -> None:
+        with closing(server_of(config)) as server:
+            sweep(server, place_of(config), remove=remove)
+
+    def trial(self, config: ClusterConfig, said: str, gpus: Sequence[int]) -> Trial:
+        raise InputError("a namespace of Kubernetes is not probed")
+
+
+class PodInside:
+    """An ``Inside`` of a pod, through the API server."""
+
+    def __init__(self, config: ClusterConfig, key: str, argv: list[str]) -> None:
+        self._server, self._path, self._key = server_of(config), _path(config, key), key
+        self._argv = argv
+
+    def answers(self, port: int) -> bool:
+        reach = PodReach(self._server, self._path, self._key)
+        try:
+            reach.connect(port, 1.0).close()
+        except OSError:
+            return False
+        finally:
+            reach.close()
+        return True
+
+    def failure(self, seconds: float, cancelled: Callable[[], bool]) -> str:
+        until = clock.steady() + seconds
+        try:
+            running = PodExecution(self._server, self._path, self._argv, None)
+        except GrassError as error:
+            return f"its check cannot run: {error}"
+        try:
+            while not cancelled() and clock.steady() < until:
+                for descriptor in select.select(running.descriptors(), [], [], _GLANCE)[0]:
+                    if running.read(descriptor) is None:
+                        code = running.code()
+                        return f"its check ended with exit code {code}" if code else ""
+            return f"its check did not end within {seconds:g} s"
+        finally:
+            with suppress(GrassError):
+                running.end()
+
+
+def _path(config: ClusterConfig, key: str) -> str:
+    return f"{place_of(config).path}/{pod_name(config.name, key)}"
+
+
+KIND = KubernetesKind()
