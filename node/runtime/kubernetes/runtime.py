@@ -42,6 +42,8 @@ _AWAY_AFTER = 10.0
 """Seconds without an answer of the server after which the node takes no tasks."""
 _STUCK = 30.0
 """Seconds beyond its grace after which a deleted pod that does not end counts as lost."""
+_NEVER_BEGUN = 5.0
+"""The same for a pod whose container had not begun."""
 _AWAY = "waits for the Kubernetes API server of its node, which does not answer"
 
 
@@ -229,8 +231,9 @@ class PodRuntime:
                 if patience is not None:
                     self._reactor.at(attempt.asked + patience, functools.partial(self._give_up, attempt, reason))
         if pod.metadata.deletion_timestamp and attempt.judged is None:
+            patience = _NEVER_BEGUN if attempt.since is None else _STUCK
             grace = pod.metadata.deletion_grace_period_seconds or 0
-            self._reactor.after(grace + _STUCK, functools.partial(self._count_as_lost, attempt))
+            self._reactor.after(grace + patience, functools.partial(self._count_as_lost, attempt))
 
     def _give_up(self, attempt: PodAttempt, reason: Reason) -> None:
         """End an attempt that has waited for too long."""
@@ -241,7 +244,11 @@ class PodRuntime:
 
     def _count_as_lost(self, attempt: PodAttempt) -> None:
         """End an attempt whose machine does not say that its deleted pod has ended. It may still run there."""
-        if attempt.judged is None and attempt.ended is None and attempt.pod is not None:
+        if attempt.judged is not None or attempt.ended is not None or attempt.pod is None:
+            return
+        if attempt.since is None:  # kubelets before 1.22 say nothing more of a container that they never began
+            self._on_end(attempt, lost(attempt.pod))
+        else:
             reason = Reason(ReasonCode.NODE_LOST, f"its Kubernetes node {attempt.pod.spec.node_name} does not answer")
             self._on_end(attempt, lost(attempt.pod)._replace(reason=reason))
 
@@ -343,4 +350,5 @@ class PodRuntime:
         """Return the reason of an end: of who stopped it, unless it ended for another one."""
         if not attempt.stopping:
             return end.reason
-        return attempt.reason if end.reason is None or end.reason.code is ReasonCode.EXIT_UNKNOWN else end.reason
+        ours = end.reason is None or not end.begun or end.reason.code is ReasonCode.EXIT_UNKNOWN
+        return attempt.reason if ours else end.reason
