@@ -60,7 +60,7 @@ from grass.tree_removal import remove_tree
 from grass.wire.node_views import NodeView
 
 if TYPE_CHECKING:
-    from grass.api.client import ApiClient
+    from grass.api.client import Client
 
 _STARTS = 5
 """Number of consecutive starts of supervisord after which the start has failed."""
@@ -106,7 +106,7 @@ class LocalProvisioner(CanCreate[LocalSettings], CanStart, CanRepair, CanAddName
         if folder.exists():
             _remove_namespace(config, name, self._session.progress)
 
-    def add_namespace(self, request: NamespaceRequest, client: ApiClient) -> NodeView | None:
+    def add_namespace(self, request: NamespaceRequest, client: Client) -> NodeView | None:
         if request.plan is not None:
             for line in plan(request):
                 request.plan(line)

@@ -31,7 +31,7 @@ from grass.wire.codec import builtins
 from grass.wire.node_views import NodeView
 
 if TYPE_CHECKING:
-    from grass.api.client import ApiClient
+    from grass.api.client import Client
 
 DAEMONS = (NODE_AGENT, NODE_API)
 """Those of a namespace."""
@@ -58,7 +58,7 @@ def command(daemon: Daemon, node: ClusterConfig) -> tuple[str, ...]:
     return tuple(own_program.command(daemon.module, str(node.path)))
 
 
-def make(config: ClusterConfig, request: NamespaceRequest, client: ApiClient) -> ClusterConfig:
+def make(config: ClusterConfig, request: NamespaceRequest, client: Client) -> ClusterConfig:
     """Register the node, and write the files of its daemons. May be repeated. Raises what ``look`` raises, and
     ConflictError."""
     folder = folder_of(config, request.name)
@@ -102,7 +102,7 @@ def make_runtime_folder(config: ClusterConfig, node: ClusterConfig) -> None:
         link.symlink_to(config.socket("collector"))
 
 
-def _join(own: ClusterConfig, client: ApiClient) -> Secrets:
+def _join(own: ClusterConfig, client: Client) -> Secrets:
     """Let the cluster make the node, as if a machine joined. Return its secrets."""
     node, secret = own.node, password()
     invitation = parse_token(client.join_token(node.name).token)
@@ -123,7 +123,7 @@ def _join(own: ClusterConfig, client: ApiClient) -> Secrets:
     return Secrets({"node": secret}, joined.secrets.node_token)
 
 
-def wait_ready(name: str, client: ApiClient) -> NodeView:
+def wait_ready(name: str, client: Client) -> NodeView:
     """Wait until the node is READY. Raises UnreachableError: it is not, after a minute."""
     seen, until = None, clock.steady() + _READY_SECONDS
     while clock.steady() < until:

@@ -183,7 +183,7 @@ class CanAddNodes(Protocol):
 
 @runtime_checkable
 class CanAddNamespaces(Protocol):
-    def add_namespace(self, request: NamespaceRequest, client: ApiClient) -> NodeView | None:
+    def add_namespace(self, request: NamespaceRequest, client: Client) -> NodeView | None:
         """Make a namespace of Kubernetes a node. Return its view; None: only the plan was wanted."""
 
 
