@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -21,6 +21,9 @@ from grass.errors import InputError
 
 if TYPE_CHECKING:
     from grass.provision.provisioner import AddedNode
+
+_FOR_MACHINES = ("address", "api_port", "topology", "runtime", "mount", "share", "no_install")
+"""Options of an offer that say nothing about a namespace."""
 
 
 @click.command(cls=Command)
@@ -58,9 +61,12 @@ def add(
     if kubernetes is not None:
         if hosts:
             raise InputError("give machines or --kubernetes, not both")
+        for_machines = {"key": key, "become": become, **{each: given[each] for each in _FOR_MACHINES}}
+        _refuse(for_machines, "only for machines; leave it out with --kubernetes")
         return _add_namespace(invocation, kubernetes, kubeconfig, image, name, plan, OfferOptions(**given))
     if not hosts:
         raise InputError("name a machine, [USER@]HOST[:PORT], or a namespace with --kubernetes")
+    _refuse({"kubeconfig": kubeconfig, "image": image}, "only with --kubernetes")
     if name is not None and len(hosts) > 1:
         raise InputError("--name needs exactly one machine")
     offer = replace(offered(Offer(), OfferOptions(**given)), name=name)
@@ -68,6 +74,13 @@ def add(
     request = NodeRequest(tuple(hosts), offer, key, become, tell)
     provisioner = need(provisioning.of_cluster(invocation), CanAddNodes)
     return _report(output, provisioner.add_nodes(request, invocation.client()), plan)
+
+
+def _refuse(options: Mapping[str, object], why: str) -> None:
+    """Raise InputError if one of these options was given."""
+    for name, value in options.items():
+        if value:
+            raise InputError(f"--{name.replace('_', '-')}: {why}")
 
 
 def _add_namespace(

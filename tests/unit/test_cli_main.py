@@ -51,6 +51,25 @@ def test_the_format_is_known_before_the_line_is_parsed() -> None:
         assert wanted_format(words) is Format.TABLE
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--kubernetes", "lab", "--key", __file__], "--key: only for machines; leave it out with --kubernetes"),
+        (
+            ["--kubernetes", "lab", "--topology", "rack1"],
+            "--topology: only for machines; leave it out with --kubernetes",
+        ),
+        (["--kubernetes", "lab", "ops@gpu1"], "give machines or --kubernetes, not both"),
+        (["ops@gpu1", "--image", "python:3.12"], "--image: only with --kubernetes"),
+    ],
+)
+def test_an_option_of_node_add_that_would_be_ignored_is_refused(
+    arguments: list[str], said: str, tmp_path: Path
+) -> None:
+    done = grass("node", "add", *arguments, home=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (Exit.BAD_INPUT, "", f"error: {said}\n")
+
+
 @pytest.mark.parametrize("arguments", [["dashboard", "--no-browser"], ["top"], ["top", "--once"]])
 def test_a_view_of_a_cluster_that_does_not_exist_is_refused(arguments: list[str], tmp_path: Path) -> None:
     done = grass(*arguments, home=tmp_path)

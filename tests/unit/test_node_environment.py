@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from grass.config import ClusterConfig, NodeConfig
+from grass.config import ClusterConfig, KubernetesConfig, NodeConfig
 from grass.model.framework import Framework, FrameworkName
 from grass.model.job import Container
 from grass.model.runtime import RuntimeName
@@ -159,3 +159,11 @@ def test_a_relative_folder_is_that_of_the_file_or_in_the_share(
     assert launch(CONFIG, found, {}).cwd == process
     inside = changed(found, runtime=RuntimeName.DOCKER, image="i", container=Container(data="/share"))
     assert launch(CONFIG, inside, {}).cwd == container
+
+
+def test_a_pod_is_told_of_no_redis_of_the_machine_of_its_agent() -> None:
+    namespace = NodeConfig(name="k", runtimes=("kubernetes",), kubernetes=KubernetesConfig("lab"))
+    config = replace(CONFIG, node=namespace, task_redis=6380)
+    made = launch(config, changed(TEMPLATE, image="i:1", env={"REDIS_HOST": "redis.lab"}, timeout=60.0), {})
+    assert (made.runtime, made.timeout) == (RuntimeName.KUBERNETES, 60.0)
+    assert made.env["REDIS_HOST"] == "redis.lab" and {"REDIS_PORT", "GRASS_REDIS_URL"}.isdisjoint(made.env)

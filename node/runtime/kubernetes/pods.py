@@ -8,6 +8,7 @@ as its own, as in a container of an engine.
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 from grass.config import KubernetesConfig
@@ -26,10 +27,8 @@ _DEADLINE_MARGIN = 300
 """Seconds beyond the time limit after which Kubernetes ends a task by itself, because Grass is away."""
 _UNREACHABLE = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 
-_OF_MACHINES = frozenset(
-    {"GRASS_API", "GRASS_TOKEN", "GRASS_MEMBERSHIP", "GRASS_ADDRESSES", "GRASS_DATA", "GRASS_LIBRARY"}
-)
-"""Variables that name files and sockets of a machine, which a pod does not see."""
+_OF_MACHINES = re.compile(r"GRASS_(API|TOKEN|MEMBERSHIP|ADDRESSES|DATA|LIBRARY|AFTER_\w+_OUTPUT)")
+"""Variables that name files and sockets of a machine, which a pod does not see, and the token for such a socket."""
 
 Body = dict[str, Any]  # Any: JSON of the API
 
@@ -73,15 +72,10 @@ def pod(cluster: str, node: str, start: Start, launch: Launch, settings: Kuberne
 
 def environment(start: Start, launch: Launch) -> dict[str, str]:
     """Return the variables of the container. Its devices are numbered from 0, and without GPUs it sees none, even if
-    its image asks for all."""
-    env = {
-        **launch.defaults,
-        **launch.env,
-        **start.env,
-        "GRASS_SCRATCH": SCRATCH,
-        "GRASS_OUTPUT": OUTPUT,
-        "HOME": SCRATCH,
-    }
+    its image asks for all. Its user may have no home in the image."""
+    given = {"HOME": SCRATCH, **launch.defaults, **launch.env, **start.env}
+    env = {name: value for name, value in given.items() if not _OF_MACHINES.fullmatch(name)}
+    env |= {"GRASS_SCRATCH": SCRATCH, "GRASS_OUTPUT": OUTPUT}
     env["CUDA_VISIBLE_DEVICES"] = ",".join(str(number) for number in range(len(start.gpus)))
     if not start.gpus:
         env["NVIDIA_VISIBLE_DEVICES"] = "void"
@@ -126,8 +120,8 @@ def _container(start: Start, launch: Launch, settings: KubernetesConfig) -> Body
 
 
 def _escaped(text: str) -> str:
-    """Return a text in which Kubernetes replaces nothing: ``$(NAME)`` is its notation for variables."""
-    return text.replace("$(", "$$(")
+    """Return a text in which Kubernetes replaces nothing: it expands ``$(NAME)``, and takes ``$$`` for ``$``."""
+    return text.replace("$", "$$")
 
 
 def _tolerations(seconds: int) -> list[Body]:
