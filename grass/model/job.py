@@ -216,14 +216,16 @@ class Component:
 def runtime_of(component: Component, offered: Collection[str] = RUNTIMES) -> RuntimeName:
     """Return the runtime of a component's tasks: the one it asks for, or otherwise the first of ``offered`` that suits.
 
-    ``offered``: the names of a node's runtimes, in its order. The result may be one that it does not offer; the start
-    then fails with that reason.
+    ``offered``: the names of a node's runtimes, in its order. A namespace of Kubernetes may have an image for tasks
+    without one. The result may be a runtime that the node does not offer; the start then fails with that reason.
     """
     if component.runtime is not None:
         return component.runtime
     known = [RuntimeName(name) for name in offered if name in RUNTIMES]  # a newer node may know others
-    suits = (each for each in known if each.contained is bool(component.image))
-    return next(suits, RuntimeName.PROCESS)
+    suits = [each for each in known if each.contained is bool(component.image)]
+    if not suits and RuntimeName.KUBERNETES in known:
+        return RuntimeName.KUBERNETES
+    return suits[0] if suits else RuntimeName.PROCESS
 
 
 class AfterState(str, Enum):

@@ -5,6 +5,7 @@ Used by all packages.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from enum import Enum
 
 
@@ -27,6 +28,12 @@ class RuntimeName(str, Enum):
 
 RUNTIMES = tuple(each.value for each in RuntimeName)
 """As job files, settings and nodes spell them."""
+
+
+def runs_without_image(runtimes: Collection[str], default_image: str) -> bool:
+    """Return whether a node runs tasks that name no image: as processes, or in an image of its own settings."""
+    return RuntimeName.PROCESS.value in runtimes or bool(default_image)
+
 
 PROCESSES_ONLY = (RuntimeName.PROCESS.value,)
 """What a node offers unless it says more."""

@@ -45,7 +45,9 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="he
     path: tuple[str, ...] = ()
     """Topology, from the outside in: ``rack1``, ``switch3``."""
     runtimes: tuple[str, ...] = PROCESSES_ONLY
-    """The runtimes that it offers: ``process``, ``docker``."""
+    """The runtimes that it offers: ``process``, ``docker``; ``kubernetes``, if it is a namespace."""
+    default_image: str = ""
+    """Image of tasks that name none, if it runs no processes. Empty: such tasks cannot run there."""
     probe: Probe | None = None
     """None: its settings require no probe."""
     conditions: tuple[Reason, ...] = ()

@@ -53,6 +53,8 @@ class NodeRecord(msgspec.Struct, frozen=True, kw_only=True):
     labels: dict[str, str] = {}
     path: tuple[str, ...] = ()
     runtimes: tuple[str, ...] = PROCESSES_ONLY
+    default_image: str = ""
+    """The same as in its last hello."""
     programs: tuple[str, ...] | None = None
     """The same as in a heartbeat."""
     versions: dict[str, str] = {}

@@ -15,6 +15,7 @@ from functools import lru_cache
 from grass.frameworks.programs import needed_of_node
 from grass.model.job import Component, GpuNeed
 from grass.model.lifecycle import TaskState, check_task
+from grass.model.namespace import refused
 from grass.model.reasons import Reason
 from grass.model.resources import Resources
 from grass.model.runtime import RuntimeName
@@ -54,9 +55,11 @@ def _shape(
     runtime: RuntimeName | None,
     programs: tuple[str, ...],
     framework: str,
+    has_image: bool,
+    not_in_pods: str,
 ) -> Shape:
     """Shared by equal components, because a queue of thousands has few kinds of them."""
-    return Shape(resources, gpu, ports, where, avoid, runtime, programs, framework)
+    return Shape(resources, gpu, ports, where, avoid, runtime, programs, framework, has_image, not_in_pods)
 
 
 @dataclass(slots=True)
@@ -123,7 +126,12 @@ class ComponentRun:
         programs = needed_of_node(spec)
         framework = spec.framework.name.value if spec.framework and programs else ""
         ports = len(spec.ports)
-        self.shape = _shape(spec.resources, spec.gpu, ports, where, spec.avoid, spec.runtime, programs, framework)
+        has_image = spec.image is not None or spec.runtime is RuntimeName.PROCESS
+        not_in_pods = refused(spec) if spec.runtime in (None, RuntimeName.KUBERNETES) else ""
+        self.shape = _shape(
+            *(spec.resources, spec.gpu, ports, where, spec.avoid, spec.runtime, programs, framework),
+            *(has_image, not_in_pods),
+        )
 
     @property
     def end(self) -> int:

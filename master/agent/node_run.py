@@ -99,6 +99,8 @@ class NodeRun:
     labels: dict[str, str] = field(default_factory=dict)
     path: tuple[str, ...] = ()
     runtimes: tuple[str, ...] = PROCESSES_ONLY
+    default_image: str = ""
+    """As in its last hello."""
     programs: tuple[str, ...] | None = None
     """As in a heartbeat."""
     versions: dict[str, str] = field(default_factory=dict)

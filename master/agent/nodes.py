@@ -41,7 +41,8 @@ def on_hello(step: Step, node: NodeRun, hello: Hello) -> None:
     """Take what a node-agent reports when it starts: the machine's resources, and the result of its probe."""
     node.version, node.api_port, node.gpus = hello.version, hello.api_port, hello.gpus
     node.address, node.boot = hello.address, hello.boot_id
-    node.labels, node.path, node.runtimes = hello.labels, hello.path, hello.runtimes
+    node.labels, node.path = hello.labels, hello.path
+    node.runtimes, node.default_image = hello.runtimes, hello.default_image
     node.total, node.programs, node.versions = hello.resources, hello.programs, hello.versions
     offer_devices(node)
     update_devices(node)

@@ -12,6 +12,7 @@ from grass.model.exhaustive import assert_never
 from grass.model.lifecycle import JobState, NodeState, TaskState
 from grass.model.reasons import Reason, ReasonCode
 from grass.model.resources import DEVICE
+from grass.model.runtime import runs_without_image
 from grass.wire.keys import LaunchKey
 from master.agent import job_dependencies, job_end, job_restart, jobs
 from master.agent.component_run import ComponentRun
@@ -97,6 +98,7 @@ def node_of(node: NodeRun) -> Node:
         node.labels,
         node.path,
         frozenset(node.runtimes),
+        runs_without_image(node.runtimes, node.default_image),
         None if node.programs is None else frozenset(node.programs),
         _closed_reason(node),
         free_ports(len(node.ports)),

@@ -90,6 +90,7 @@ def node_record(node: NodeRun) -> NodeRecord:
         labels=node.labels,
         path=node.path,
         runtimes=node.runtimes,
+        default_image=node.default_image,
         programs=node.programs,
         versions=node.versions,
         digest=node.digest,

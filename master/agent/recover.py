@@ -131,6 +131,7 @@ def _node(cluster: Cluster, record: NodeRecord, agenda: Agenda, now: _Now, chang
         labels=record.labels,
         path=record.path,
         runtimes=record.runtimes,
+        default_image=record.default_image,
         programs=record.programs,
         versions=record.versions,
         digest=record.digest,

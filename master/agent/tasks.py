@@ -351,7 +351,8 @@ def _hint(step: Step, component: ComponentRun, task: TaskRecord) -> str:
     if starts_several(spec.command):
         return ": a program was not found; the task's log names it"
     contained = runtime_of(spec, node.runtimes if node else RUNTIMES).contained
-    where = f"in image {spec.image}" if contained else f"of node {task.node}"
+    image = spec.image or (node.default_image if node else "")
+    where = f"in image {image}" if contained else f"of node {task.node}"
     return f": a program was not found; its command starts {program}, which must be on the PATH {where}"
 
 

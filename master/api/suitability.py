@@ -16,7 +16,9 @@ from grass.model.amounts import show_memory
 from grass.model.feasibility import some
 from grass.model.job import NODE_LEVEL, PLAIN_CONTAINER, Component, Container, GpuNeed, Job, runtime_of
 from grass.model.lifecycle import NodeState
+from grass.model.namespace import refusals
 from grass.model.resources import Resources
+from grass.model.runtime import RuntimeName, runs_without_image
 from grass.wire.node_record import NodeRecord
 
 _GONE = (NodeState.LEFT, NodeState.LOST)
@@ -34,6 +36,8 @@ def _special(component: Component) -> bool:
     return bool(
         constrained
         or component.image
+        or component.runtime is not None
+        or refusals(component)
         or resources.gpu
         or resources.disk
         or resources.custom
@@ -71,7 +75,8 @@ class _Facts:
         known = [set(node.programs) if node.programs is not None else None for node in nodes]
         self.programs = None if None in known else set().union(*(each for each in known if each))
         self.runtimes = list(dict.fromkeys(name for node in nodes for name in node.runtimes))
-        self.devices = sorted({(gpu.name or "?", gpu.memory) for node in nodes for gpu in node.gpus})
+        self.kinds = list(dict.fromkeys((node.runtimes, node.default_image) for node in nodes))
+        self.devices = sorted({(gpu.name, gpu.memory) for node in nodes for gpu in node.gpus})
         self.labels: dict[str, dict[str, int]] = {}
         for number, node in enumerate(nodes):
             for label, value in node.labels.items():
@@ -85,12 +90,7 @@ def _of_component(component: Component, facts: _Facts) -> Iterator[tuple[str, st
     for key, level in (("spread", component.spread), ("pack", component.pack)):
         if level is not None and level not in facts.levels:
             yield key, _no_level(level)
-    runtime = runtime_of(component, facts.runtimes)
-    if runtime_of(component).contained and not (runtime.contained and runtime in facts.runtimes):
-        what = "its tasks run as processes" if component.runtime is None else "its tasks wait until a node has one"
-        yield "image", f"no node has a container engine; {what}"
-        if component.runtime is None and (ignored := _of_container(component.container)):
-            yield "container", f"ignored, because its tasks run as processes: {some(ignored)}"
+    yield from _runtime(component, facts)
     if component.framework is not None and facts.programs is not None:
         for program in needed_of_node(component):
             if program not in facts.programs:
@@ -98,10 +98,39 @@ def _of_component(component: Component, facts: _Facts) -> Iterator[tuple[str, st
                 yield "command", f"nodes have {why} on their PATH; its tasks wait until a node has one"
     special_device = component.resources.gpu > 0 and component.gpu != GpuNeed()
     if special_device and not any(_matches(component.gpu, *device) for device in facts.devices):
-        have = some([f"{model} ({show_memory(memory)})" for model, memory in facts.devices])
+        have = some([_device(*device) for device in facts.devices])
         yield "resources.gpu", f"no node has a GPU of this model or memory; the cluster has {have}"
     elif (message := never_fits(component.resources, facts.totals)) is not None:
         yield "resources", message
+
+
+def _runtime(component: Component, facts: _Facts) -> Iterator[tuple[str, str]]:
+    """Say what nodes lack to run it: a container engine, processes, an image for tasks without one, or what pods do not
+    have."""
+    runtime = runtime_of(component, facts.runtimes)
+    wanted = component.runtime
+    if wanted in (RuntimeName.PROCESS, RuntimeName.KUBERNETES) and wanted not in facts.runtimes:
+        what = "runs processes" if wanted is RuntimeName.PROCESS else "is a Kubernetes namespace"
+        yield "runtime", f"no node {what}; its tasks wait until a node does"
+        return
+    if runtime_of(component).contained and not (runtime.contained and runtime in facts.runtimes):
+        what = "its tasks run as processes" if wanted is None else "its tasks wait until a node has one"
+        yield "image", f"no node has a container engine; {what}"
+        if wanted is None and (ignored := _of_container(component.container)):
+            yield "container", f"ignored, because its tasks run as processes: {some(ignored)}"
+        return
+    able = [runtimes for runtimes, image in facts.kinds if _runs(component, runtimes, image)]
+    if not able:
+        yield "image", "no node runs tasks without an image; its tasks wait until a node does"
+    elif all(RuntimeName.KUBERNETES.value in runtimes for runtimes in able):
+        for key, why in refusals(component):
+            yield key, f"no node but Kubernetes namespaces could run it, and {why}; its tasks wait for another node"
+
+
+def _runs(component: Component, runtimes: Sequence[str], default_image: str) -> bool:
+    if component.runtime is not None:
+        return component.runtime.value in runtimes
+    return component.image is not None or runs_without_image(runtimes, default_image)
 
 
 def _of_container(container: Container) -> list[str]:
@@ -120,6 +149,11 @@ def never_fits(needs: Resources, totals: Sequence[Resources]) -> str | None:
         if need > largest:
             return feasibility.too_large(name, need, largest)
     return feasibility.NO_SINGLE_NODE
+
+
+def _device(model: str, memory: int) -> str:
+    size = f" ({show_memory(memory)})" if memory else ""
+    return f"{model or 'GPUs of unknown model'}{size}"
 
 
 def _labels(component: Component, facts: _Facts) -> Iterator[tuple[str, str]]:

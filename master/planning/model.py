@@ -61,7 +61,8 @@ class Node:
 
     ``path``: in the topology (``("rack1", "switch3")``). ``closed``: why the node accepts no tasks ("draining",
     "silent"); empty: the node is open. The size of a closed node still counts. ``ports``: free named ports.
-    ``programs``: those of frameworks on the PATH of its processes; None: not known.
+    ``without_image``: whether it runs tasks without an image. ``programs``: those of frameworks on the PATH of its
+    processes; None: not known.
     """
 
     name: str
@@ -71,6 +72,7 @@ class Node:
     labels: Mapping[str, str] = field(default_factory=dict)
     path: tuple[str, ...] = ()
     runtimes: frozenset[str] = frozenset(PROCESSES_ONLY)
+    without_image: bool = True
     programs: frozenset[str] | None = None
     closed: str = ""
     ports: int = 10_000
@@ -119,7 +121,8 @@ class Shape:
     """The needs of one task. The planner treats tasks of equal shape alike, so a shape is hashable and shared.
 
     ``where``: label → values; the node must have one of the values. ``runtime`` None: any. ``programs``: those of its
-    ``framework`` that the node must not be known to lack.
+    ``framework`` that the node must not be known to lack. ``has_image`` False: the node must run tasks without one.
+    ``not_in_pods``: why the node must be no namespace of Kubernetes; empty: it may be one.
     """
 
     resources: Resources
@@ -130,6 +133,8 @@ class Shape:
     runtime: RuntimeName | None = None
     programs: tuple[str, ...] = ()
     framework: str = ""
+    has_image: bool = True
+    not_in_pods: str = ""
 
     @cached_property
     def amounts(self) -> tuple[tuple[str, int], ...]:
@@ -145,6 +150,8 @@ class Shape:
             key += f",{self.ports},{self.where},{self.avoid},{self.runtime!r},{gpu.model!r},{gpu.memory},{r.custom}"
         if self.programs:
             key += f",{self.programs},{self.framework}"
+        if not self.has_image or self.not_in_pods:
+            key += f",{self.has_image},{self.not_in_pods}"
         return key
 
 

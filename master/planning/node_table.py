@@ -9,13 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
+from operator import attrgetter
 
 import numpy as np
 from numpy.typing import NDArray
 
 from grass.model import feasibility
 from grass.model.job import NODE_LEVEL
+from grass.model.namespace import NEEDS_IMAGE
 from grass.model.resources import DEVICE
+from grass.model.runtime import RuntimeName
 from master.planning.free_resources import UNLIMITED
 from master.planning.model import Node, Shape
 from master.planning.need import COLUMNS, PORTS, Need, matches
@@ -215,6 +218,10 @@ def _tests(shape: Shape) -> list[tuple[str, object, Callable[[Node], bool]]]:
     if shape.runtime is not None:
         runtime = shape.runtime.value
         parts.append((f"no {runtime} runtime", ("runtime", runtime), lambda node: runtime in node.runtimes))
+    if not shape.has_image:
+        parts.append((NEEDS_IMAGE, "without image", _WITHOUT_IMAGE))
+    if shape.not_in_pods:
+        parts.append((shape.not_in_pods, "not in pods", _is_no_namespace))
     for program in shape.programs:
         why = feasibility.lacks_program(program, shape.framework)
         parts.append((why, ("program", program, shape.framework), _program_test(program)))
@@ -229,6 +236,13 @@ def _tests(shape: Shape) -> list[tuple[str, object, Callable[[Node], bool]]]:
 
         parts.append(("too few GPUs of the requested model or memory", ("gpu", gpu, devices), fitting))
     return parts
+
+
+_WITHOUT_IMAGE = attrgetter("without_image")
+
+
+def _is_no_namespace(node: Node) -> bool:
+    return RuntimeName.KUBERNETES.value not in node.runtimes
 
 
 def _program_test(program: str) -> Callable[[Node], bool]:

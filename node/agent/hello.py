@@ -40,6 +40,7 @@ def hello(
         labels={**has.labels, **node.labels},
         path=tuple(node.path),
         runtimes=tuple(node.runtimes),
+        default_image=(node.kubernetes.image if node.kubernetes is not None else None) or "",
         probe=has.probe,
         conditions=blocked_by,
         programs=programs,

@@ -12,7 +12,9 @@ from functools import partial
 from grass.config import ClusterConfig
 from grass.errors import InputError
 from grass.model.job import runtime_of
+from grass.model.namespace import refused
 from grass.model.reasons import Reason, ReasonCode
+from grass.model.runtime import RuntimeName
 from grass.process_settings import present
 from grass.wire.desired import DesiredAttempt
 from grass.wire.keys import LaunchKey
@@ -96,6 +98,8 @@ class Starts:
             if runtime not in self._config.node.runtimes:
                 message = f"cannot start: node {self._config.node.name} does not offer the runtime {runtime.value}"
                 return Reason(ReasonCode.CANNOT_START, message)
+            if runtime is RuntimeName.KUBERNETES and (why := refused(template.component)):
+                return Reason(ReasonCode.CANNOT_START, f"cannot start in a Kubernetes namespace: {why}")
             if self._defined.get(name) is not template:
                 self.define(name, template)
                 fresh.append(name)

@@ -31,6 +31,8 @@ class Place:
         node = self.node
         if node.name in shape.avoid or (shape.runtime and shape.runtime not in node.runtimes):
             return False
+        if not (shape.has_image or node.without_image) or (shape.not_in_pods and "kubernetes" in node.runtimes):
+            return False
         if any(node.labels.get(label) not in values for label, values in shape.where):
             return False
         if node.programs is not None and any(each not in node.programs for each in shape.programs):

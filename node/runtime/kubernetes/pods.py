@@ -131,16 +131,6 @@ def _tolerations(seconds: int) -> list[Body]:
 
 
 def _check(launch: Launch) -> None:
-    plan = launch.container
+    """What else a pod cannot have is refused before, for its component (``grass.model.namespace``)."""
     if not launch.image:
         raise InputError("a task in a Kubernetes namespace needs an image; name one as `image`")
-    if launch.cwd is not None and not launch.cwd.startswith("/"):
-        raise InputError(
-            "cwd: a Kubernetes namespace has no share; name an absolute path in the image, or leave it out"
-        )
-    if plan.ulimits:
-        raise InputError("container.ulimits: a pod has the limits of its machine; leave this out")
-    if any(not mount.shared for mount in plan.mounts):
-        raise InputError("container.mounts: a pod mounts no folders of its machine; leave this out")
-    if plan.user is not None:
-        raise InputError("container.user: the settings of the Kubernetes node say which user pods have; leave this out")
