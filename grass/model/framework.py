@@ -35,8 +35,6 @@ class FrameworkKind(NamedTuple):
     """Its own programs with which a command may start."""
     over_ssh: bool = False
     """Whether its launchers run the ``ssh`` of Grass, which is a Python program."""
-    needs_files: bool = False
-    """Whether its tasks read files that their node writes for them."""
     several: bool = False
     """Whether it starts several processes in a task."""
     arguments: bool = False
@@ -46,24 +44,19 @@ class FrameworkKind(NamedTuple):
     drains: bool = True
     """Whether a member that leaves should get time to leave by itself."""
 
-    @property
-    def on_node(self) -> bool:
-        """Return whether its tasks need files or programs of Grass on their node, not only variables."""
-        return self.over_ssh or self.needs_files
-
 
 KINDS: Mapping[FrameworkName, FrameworkKind] = MappingProxyType(
     {
         FrameworkName.NONE: FrameworkKind(drains=False),
         FrameworkName.TORCH: FrameworkKind(size_at_start=True),
-        FrameworkName.TORCHRUN: FrameworkKind(("torchrun",), needs_files=True, several=True),
+        FrameworkName.TORCHRUN: FrameworkKind(("torchrun",), several=True),
         FrameworkName.HOROVOD: FrameworkKind(("horovodrun",), over_ssh=True, several=True),
         FrameworkName.OPENMPI: FrameworkKind(("mpirun", "mpiexec", "prterun"), over_ssh=True, several=True),
         FrameworkName.MPICH: FrameworkKind(("mpirun", "mpiexec", "mpiexec.hydra"), over_ssh=True, several=True),
         FrameworkName.DEEPSPEED: FrameworkKind(("deepspeed",), over_ssh=True, several=True),
         FrameworkName.TF: FrameworkKind(size_at_start=True),
         FrameworkName.MARS: FrameworkKind(
-            ("mars-supervisor", "mars-worker", "mars-scheduler", "mars-web"), needs_files=True, arguments=True
+            ("mars-supervisor", "mars-worker", "mars-scheduler", "mars-web"), arguments=True
         ),
     }
 )

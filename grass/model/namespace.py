@@ -1,13 +1,15 @@
 """What tasks in a namespace of Kubernetes cannot have. Pure; the only list of it.
 
-The planner places such tasks on other nodes, the API warns where there are none, and the agent of a namespace refuses
-them. Used by ``master.agent.component_run``, ``master.api.suitability`` and ``node.agent.starts``.
+The planner places such tasks on other nodes, the API warns where there are none, and the agent of a namespace starts
+none. Used by ``master.agent.component_run``, ``master.api.suitability``, ``master.planning.node_table`` and
+``node.agent.starts``.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
+from grass.model.framework import FrameworkName
 from grass.model.job import PLAIN_CONTAINER, Component
 from grass.model.resources import DEVICE
 
@@ -16,7 +18,7 @@ NEEDS_IMAGE = "needs an image there"
 
 
 class Refusal(NamedTuple):
-    """``key``: of the component in the job file."""
+    """What of a component pods cannot have. ``key``: of the component in the job file."""
 
     key: str
     why: str
@@ -32,12 +34,11 @@ def refusals(component: Component) -> tuple[Refusal, ...]:
     if component.resources.gpu % DEVICE:
         found.append(Refusal("resources.gpu", "pods have whole GPUs only"))
     framework = component.framework
-    if framework is not None and framework.kind.on_node:
-        message = f"framework {framework.name.value} needs files or programs of Grass, which pods do not have"
-        found.append(Refusal("framework", message))
+    if framework is not None and framework.name is not FrameworkName.NONE:
+        found.append(Refusal("framework", f"pods do not find each other yet (framework {framework.name.value})"))
     if component.elastic:
         key = "min" if component.min is not None else "max"
-        found.append(Refusal(key, "elastic components need files of Grass, which pods do not have"))
+        found.append(Refusal(key, "pods do not see how an elastic component changes"))
     return tuple(found)
 
 

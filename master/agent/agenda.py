@@ -22,6 +22,7 @@ Kind = Literal[
     "refill",
     "retry",
     "operation",
+    "setback",
 ]
 Item = tuple[Kind, str, str, int]
 """(kind, job id or name of a schedule or node, component, index). Fields that do not apply are empty or 0."""

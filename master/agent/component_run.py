@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from types import MappingProxyType
+from typing import NamedTuple
 
 from grass.frameworks.programs import needed_of_node
 from grass.model.job import Component, GpuNeed
@@ -25,6 +27,16 @@ from master.planning.model import Shape
 
 _NONE: frozenset[int] = frozenset()
 _STATES = {state: at for at, state in enumerate(TaskState)}
+
+
+class Setback(NamedTuple):
+    """Tasks that a node could not start, one after the other. ``until``: steady time before which no more go there."""
+
+    failures: int
+    until: float | None = None
+
+
+_NO_SETBACKS: Mapping[str, Setback] = MappingProxyType({})
 
 
 class Counts:
@@ -106,6 +118,8 @@ class ComponentRun:
     """The members as last published."""
     avoid: str | None = None
     """A node on which tasks must not start now, because one of them is being replaced there."""
+    setbacks: Mapping[str, Setback] = field(default_factory=lambda: _NO_SETBACKS)
+    """By node; see ``setbacks``."""
     whole: bool = True
     """Whether the tasks of ``entering`` start together or not at all."""
     below: float | None = None
@@ -146,9 +160,15 @@ class ComponentRun:
     @property
     def demanded(self) -> Shape:
         """Return what its tasks need now."""
-        if self.avoid is None:
+        if self.avoid is None and not self.setbacks:
             return self.shape
-        return replace(self.shape, avoid=(*self.shape.avoid, self.avoid))
+        avoid = self.shape.avoid if self.avoid is None else (*self.shape.avoid, self.avoid)
+        return replace(self.shape, avoid=avoid, away_from=self.away_from)
+
+    @property
+    def away_from(self) -> tuple[str, ...]:
+        """Return the nodes on which tasks must not start now, because one of them could not."""
+        return tuple(sorted(name for name, each in self.setbacks.items() if each.until is not None))
 
     @property
     def joins(self) -> bool:

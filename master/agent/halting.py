@@ -7,7 +7,6 @@ stopped. How an attempt ends then means nothing: its task is PENDING again.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from grass.model.exhaustive import assert_never
 from grass.model.lifecycle import JobState, TaskState
@@ -18,11 +17,10 @@ from grass.wire.task_record import TaskRecord
 from master.agent import job_restart, jobs, operation_log, scaling, withdrawal
 from master.agent.allocation import release
 from master.agent.component_run import ComponentRun
-from master.agent.planner_view import node_of
+from master.agent.setbacks import could_run_elsewhere
 from master.agent.state import JobRun
 from master.agent.step import Step
 from master.agent.stopped_tasks import is_stopped
-from master.planning.node_table import NodeTable
 
 
 def begin(step: Step, run: JobRun, operation: OperationRecord) -> None:
@@ -166,7 +164,7 @@ def _replace(step: Step, run: JobRun, operation: OperationRecord) -> None:
         operation_log.end(step, run, operation, Outcome.REJECTED, message)
         return
     patience = scaling.drain_seconds(component, operation)
-    component.avoid = task.node if _another_node(step, component, task) else None
+    component.avoid = task.node if could_run_elsewhere(step, component, (task.node or "",)) else None
     withdrawal.withdraw(step, run, component, index, _reason(operation))
     if patience <= 0:
         withdrawal.stop(step, run, component, index)
@@ -177,13 +175,6 @@ def _replace(step: Step, run: JobRun, operation: OperationRecord) -> None:
     )
     if waits.state is OperationState.STOPPING:
         operation_log.change(step, run, waits, deadline=until)
-
-
-def _another_node(step: Step, component: ComponentRun, task: TaskRecord) -> bool:
-    """Return whether another node could run the task if it were empty. Otherwise the task starts where it was."""
-    shape = replace(component.shape, avoid=(*component.shape.avoid, task.node or ""))
-    nodes = NodeTable(map(node_of, step.cluster.nodes.values()), [name for name, _ in shape.resources.custom])
-    return nodes.fits_empty(nodes.need(shape))
 
 
 def _replacing(step: Step, run: JobRun, operation: OperationRecord) -> None:

@@ -74,6 +74,7 @@ def reset(step: Step, run: JobRun, component: ComponentRun) -> None:
     component.joining = frozenset()
     component.entering.clear()
     component.reason = component.avoid = None
+    component.setbacks = {}
 
 
 def _stays_ended(task: TaskRecord) -> bool:

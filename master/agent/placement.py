@@ -126,7 +126,8 @@ def _refill_node(step: Step, node: NodeRun) -> None:
     for key, launch in node.launches.items():
         run = step.cluster.jobs[key.job_id]
         component = run.components[key.component]
-        if launch.live > 0 and _may_wait(run, component) and not launch.preempted:
+        away = node.name in component.away_from
+        if launch.live > 0 and _may_wait(run, component) and not launch.preempted and not away:
             work = Work("plan", run.id)
             if work in step.cluster.set_aside:
                 continue

@@ -64,6 +64,7 @@ from master.agent import (
     queued_jobs,
     schedule_changes,
     schedules,
+    setbacks,
     stopped_tasks,
     tasks,
 )
@@ -290,7 +291,7 @@ def _due(step: Step, item: Item) -> None:
     kind, name, component, index = item
     run = step.cluster.jobs.get(name)
     match kind:
-        case "restart" | "again" | "deadline" | "operation":
+        case "restart" | "again" | "deadline" | "operation" | "setback":
             if run is not None and not run.state.ended:
                 _job_due(step, kind, run, component, index)
         case "schedule":
@@ -312,11 +313,17 @@ def _due(step: Step, item: Item) -> None:
 
 
 def _job_due(
-    step: Step, kind: Literal["restart", "again", "deadline", "operation"], run: JobRun, component: str, index: int
+    step: Step,
+    kind: Literal["restart", "again", "deadline", "operation", "setback"],
+    run: JobRun,
+    component: str,
+    index: int,
 ) -> None:
     match kind:
         case "restart":
             tasks.restart_due(step, run, run.components[component], index)
+        case "setback":
+            setbacks.due(step, run, run.components[component])
         case "operation":
             operations.due(step, run, component)
         case "again":

@@ -20,7 +20,7 @@ from grass.wire.keys import AttemptKey
 from grass.wire.task_events import Drained, Ended, Ready, Started, TaskEvent, Waiting
 from grass.wire.task_record import TaskRecord
 from grass.wire.usage import TaskTotals
-from master.agent import job_end, jobs, repairs, scaling
+from master.agent import job_end, jobs, repairs, scaling, setbacks
 from master.agent.addresses import publish_addresses
 from master.agent.allocation import release
 from master.agent.component_run import ComponentRun
@@ -42,9 +42,12 @@ NOT_FOUND = 127
 RESTARTS_TOLD = 8
 """Restarts of a task that are events. Of the later ones, those that are powers of two: there may be very many."""
 _NO_RESTART = frozenset({ReasonCode.CANNOT_START})
+_OF_KUBERNETES = frozenset(
+    {ReasonCode.EVICTED, ReasonCode.NOT_STARTED, ReasonCode.UNSCHEDULABLE, ReasonCode.NAMESPACE_QUOTA}
+)
+"""Kubernetes ended its pod, or did not run it for too long."""
 _NOT_ITS_FAULT = frozenset(
-    {ReasonCode.NODE_REBOOTED, ReasonCode.NODE_STOPPED, ReasonCode.PORT_TAKEN, ReasonCode.SHARE}
-    | {ReasonCode.EVICTED, ReasonCode.NOT_STARTED}
+    {ReasonCode.NODE_REBOOTED, ReasonCode.NODE_STOPPED, ReasonCode.PORT_TAKEN, ReasonCode.SHARE} | _OF_KUBERNETES
 )
 """The task starts again, whatever its restart policy, and no restart is counted."""
 _SHARE_AGAIN = 1.0
@@ -145,6 +148,7 @@ def _started(step: Step, run: JobRun, component: ComponentRun, task: TaskRecord,
         return
     component.move(task, TaskState.RUNNING)
     task.reason = task.preempted
+    setbacks.forget(component, task.node or "")
     task.started, task.pid, task.prepared, task.software = event.at, event.pid, event.prepared, event.software
     if component.spec.timeout is not None and task.node is not None:
         launch = step.cluster.nodes[task.node].launches[run.launch(component)]
@@ -252,7 +256,7 @@ def _apply_end(step: Step, run: JobRun, component: ComponentRun, index: int, tas
         task.reason = task.reason or (None if went_on else _stopped_reason(run))
         return
     if reason in _NOT_ITS_FAULT and not _ended_well(task):
-        _requeue(step, run, component, index, task, _SHARE_AGAIN if reason is ReasonCode.SHARE else 0.0)
+        _requeue(step, run, component, index, task, _wait(step, run, component, task, reason))
         return
     policy = component.spec.restart
     failed = not _ended_well(task)
@@ -277,6 +281,13 @@ def _apply_end(step: Step, run: JobRun, component: ComponentRun, index: int, tas
         jobs.finish(step, run, JobState.FAILED, Reason(ReasonCode.STOP_CODE, message), code)
 
 
+def _wait(step: Step, run: JobRun, component: ComponentRun, task: TaskRecord, reason: ReasonCode) -> float:
+    """Return the seconds until a task is placed again that ended for this reason, which is not its fault."""
+    if reason in _OF_KUBERNETES:
+        return setbacks.note(step, run, component, task.node or "", began=task.started is not None)
+    return _SHARE_AGAIN if reason is ReasonCode.SHARE else 0.0
+
+
 def _requeue(step: Step, run: JobRun, component: ComponentRun, index: int, task: TaskRecord, wait: float) -> None:
     component.move(task, TaskState.PENDING)
     if wait <= 0:
@@ -284,9 +295,10 @@ def _requeue(step: Step, run: JobRun, component: ComponentRun, index: int, task:
         return
     component.backoff += 1
     why = task.reason.message if task.reason else f"ended with exit code {task.exit_code}"
-    text = f"{why}; restarts in {wait:g} s (restart {task.restarts})"
+    number = f" (restart {task.restarts})" if task.restarts else ""
+    text = f"{why}; restarts in {wait:g} s{number}"
     task.reason = Reason(ReasonCode.BACKOFF, text, {"seconds": wait, "cause": task.reason})
-    if task.restarts <= RESTARTS_TOLD or task.restarts & (task.restarts - 1) == 0:
+    if task.attempt <= RESTARTS_TOLD or task.attempt & (task.attempt - 1) == 0:
         _tell(step, run, component, index, EventKind.TASK_RESTARTS, text)
     task.not_before = step.later(wait)
     step.agenda.add(task.not_before.at, "restart", run.id, component.spec.name, index)

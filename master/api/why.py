@@ -24,6 +24,7 @@ _PROGRESS = (TaskState.ASSIGNED, TaskState.RUNNING, TaskState.SUCCEEDED)
 _DELAYS = (
     *(ReasonCode.NOT_READY, ReasonCode.IMAGE, ReasonCode.DISK, ReasonCode.SHARE, ReasonCode.RUNTIME),
     *(ReasonCode.STUCK, ReasonCode.NODE_LOST),
+    *(ReasonCode.UNSCHEDULABLE, ReasonCode.NAMESPACE_QUOTA, ReasonCode.NOT_STARTED),
 )
 """Reasons that delay a task, or tasks that wait for it, although its state is progress."""
 
@@ -52,6 +53,10 @@ _NEXT = {
     ReasonCode.RUNTIME: "starts when the runtime of its node answers again; "
     "`grass node drain NODE --deadline 0s` moves it elsewhere",
     ReasonCode.STUCK: "ends when its process ends; its node gets no new tasks until then",
+    ReasonCode.UNSCHEDULABLE: "starts when kube-scheduler finds a machine; placed anew by itself if that takes minutes",
+    ReasonCode.NAMESPACE_QUOTA: "starts when other pods of the namespace end; an administrator of Kubernetes can raise "
+    "that quota",
+    ReasonCode.NOT_STARTED: "starts when Kubernetes runs its container; placed anew by itself if that takes minutes",
     ReasonCode.NOT_READY: "components that wait for it start when its readiness check passes; see its log",
 }
 

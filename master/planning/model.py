@@ -122,7 +122,8 @@ class Shape:
 
     ``where``: label → values; the node must have one of the values. ``runtime`` None: any. ``programs``: those of its
     ``framework`` that the node must not be known to lack. ``has_image`` False: the node must run tasks without one.
-    ``not_in_pods``: why the node must be no namespace of Kubernetes; empty: it may be one.
+    ``not_in_pods``: why the node must be no namespace of Kubernetes; empty: it may be one. ``away_from``: nodes that
+    could not start such a task a short time ago.
     """
 
     resources: Resources
@@ -135,6 +136,7 @@ class Shape:
     framework: str = ""
     has_image: bool = True
     not_in_pods: str = ""
+    away_from: tuple[str, ...] = ()
 
     @cached_property
     def amounts(self) -> tuple[tuple[str, int], ...]:
@@ -150,8 +152,8 @@ class Shape:
             key += f",{self.ports},{self.where},{self.avoid},{self.runtime!r},{gpu.model!r},{gpu.memory},{r.custom}"
         if self.programs:
             key += f",{self.programs},{self.framework}"
-        if not self.has_image or self.not_in_pods:
-            key += f",{self.has_image},{self.not_in_pods}"
+        if not self.has_image or self.not_in_pods or self.away_from:
+            key += f",{self.has_image},{self.not_in_pods},{self.away_from}"
         return key
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from grass.model import feasibility
-from grass.model.job import NODE_LEVEL
+from grass.model.job import NODE_LEVEL, GpuNeed
 from grass.model.namespace import NEEDS_IMAGE
 from grass.model.resources import DEVICE
 from grass.model.runtime import RuntimeName
@@ -26,8 +26,13 @@ from master.planning.need import COLUMNS, PORTS, Need, matches
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
+Constraint = tuple[str, object, Callable[[Node], bool]]
+"""Why a node fails it, in words; a key that is equal for equal constraints; the test of a node."""
 GRAIN = 1e9
 """Shares of nodes are counted in billionths, so that they can be compared as whole numbers."""
+
+
+_WITHOUT_IMAGE = attrgetter("without_image")
 
 
 class NodeTable:
@@ -206,15 +211,42 @@ class NodeTable:
         return np.array(rows, np.int64).reshape(len(self.nodes), len(self.custom))
 
 
-def _tests(shape: Shape) -> list[tuple[str, object, Callable[[Node], bool]]]:
-    """Return each constraint of a shape: why a node fails, a key that is equal for equal constraints, and the test."""
-    parts: list[tuple[str, object, Callable[[Node], bool]]] = []
+def _tests(shape: Shape) -> list[Constraint]:
+    """Return each constraint of a shape."""
+    parts: list[Constraint] = []
     if shape.avoid:
         avoided = frozenset(shape.avoid)
         parts.append(("named under `avoid`", ("avoid", shape.avoid), lambda node: node.name not in avoided))
+    if shape.away_from:
+        away = frozenset(shape.away_from)
+        parts.append(("could not start it lately", ("away", shape.away_from), lambda node: node.name not in away))
     for label, values in shape.where:
         test = _label_test(label, frozenset(values))
         parts.append((f"label {label} is not {' or '.join(values)}", ("where", label, values), test))
+    parts += _runtime_tests(shape)
+    for program in shape.programs:
+        why = feasibility.lacks_program(program, shape.framework)
+        parts.append((why, ("program", program, shape.framework), _program_test(program)))
+    if shape.resources.gpu and (shape.gpu.model is not None or shape.gpu.memory):
+        devices = max(1, -(-shape.resources.gpu // DEVICE))
+        test = _gpu_test(shape.gpu, devices)
+        parts.append(("too few GPUs of the requested model or memory", ("gpu", shape.gpu, devices), test))
+    return parts
+
+
+def _gpu_test(gpu: GpuNeed, devices: int) -> Callable[[Node], bool]:
+    enough: dict[tuple[tuple[str, int], ...], bool] = {}
+
+    def fitting(node: Node) -> bool:
+        if node.kinds not in enough:
+            enough[node.kinds] = sum(matches(gpu, kind) for kind in node.kinds) >= devices
+        return enough[node.kinds]
+
+    return fitting
+
+
+def _runtime_tests(shape: Shape) -> list[Constraint]:
+    parts: list[Constraint] = []
     if shape.runtime is not None:
         runtime = shape.runtime.value
         parts.append((f"no {runtime} runtime", ("runtime", runtime), lambda node: runtime in node.runtimes))
@@ -222,23 +254,7 @@ def _tests(shape: Shape) -> list[tuple[str, object, Callable[[Node], bool]]]:
         parts.append((NEEDS_IMAGE, "without image", _WITHOUT_IMAGE))
     if shape.not_in_pods:
         parts.append((shape.not_in_pods, "not in pods", _is_no_namespace))
-    for program in shape.programs:
-        why = feasibility.lacks_program(program, shape.framework)
-        parts.append((why, ("program", program, shape.framework), _program_test(program)))
-    if shape.resources.gpu and (shape.gpu.model is not None or shape.gpu.memory):
-        gpu, devices = shape.gpu, max(1, -(-shape.resources.gpu // DEVICE))
-        enough: dict[tuple[tuple[str, int], ...], bool] = {}
-
-        def fitting(node: Node) -> bool:
-            if node.kinds not in enough:
-                enough[node.kinds] = sum(matches(gpu, kind) for kind in node.kinds) >= devices
-            return enough[node.kinds]
-
-        parts.append(("too few GPUs of the requested model or memory", ("gpu", gpu, devices), fitting))
     return parts
-
-
-_WITHOUT_IMAGE = attrgetter("without_image")
 
 
 def _is_no_namespace(node: Node) -> bool:

@@ -29,7 +29,7 @@ class Place:
 
     def suits(self, shape: Shape) -> bool:
         node = self.node
-        if node.name in shape.avoid or (shape.runtime and shape.runtime not in node.runtimes):
+        if node.name in (*shape.avoid, *shape.away_from) or (shape.runtime and shape.runtime not in node.runtimes):
             return False
         if not (shape.has_image or node.without_image) or (shape.not_in_pods and "kubernetes" in node.runtimes):
             return False

@@ -75,6 +75,8 @@ class SimulatedNode:
     connected: bool = True
     obstinate: bool = False
     """Tasks do not end when they are told to stop."""
+    stuck: bool = False
+    """Attempts that it gets do not start."""
 
     def hello(self, boot: str = BOOT) -> None:
         desired = self.store.desired()
@@ -132,11 +134,21 @@ class SimulatedNode:
             width = self.launch[launch].width
             assert width is not None
             beside = sum(1 for other in self.running if other.startswith(launch + "."))
-            if key in self.running or key in self.ended or entry.stop_grace is not None or beside >= width:
+            if (
+                self.stuck
+                or key in self.running
+                or key in self.ended
+                or entry.stop_grace is not None
+                or beside >= width
+            ):
                 continue
             self.running[key] = len(self.running) + 100
             events.append({"key": key, "event": "started", "pid": self.running[key], "at": wall})
         return events
+
+    def waits(self, key: str) -> bool:
+        """Return whether it has an attempt that has not started."""
+        return key in self.desired and key not in self.running and key not in self.ended
 
     def end(self, key: str, wall: float, **how: Any) -> dict[str, Any]:
         self.running.pop(key, None)
@@ -287,7 +299,7 @@ class World:
 
     def end(self, key: str, **how: Any) -> None:
         """End the attempt: ``code=1``, ``signal=9``, or with a ``reason``."""
-        node = next(node for node in self.nodes.values() if key in node.running)
+        node = next(node for node in self.nodes.values() if key in node.running or node.waits(key))
         node.store.report([report("tasks", {"events": [node.end(key, self.wall, **how)]})])
         self.run()
 

@@ -116,6 +116,16 @@ def test_why_groups_tasks_that_wait_for_the_same_reason() -> None:
     assert answer["groups"][1]["next"] == "starts when enough resources are free, for example because tasks end"
 
 
+@pytest.mark.parametrize("code", ["unschedulable", "namespace-quota", "not-started"])
+def test_a_task_whose_pod_waits_says_why_although_it_has_a_node(code: str) -> None:
+    reason = {"code": code, "message": "kube-scheduler finds no machine", "details": {}}
+    tasks = known("a.0", state="ASSIGNED", reason=reason)
+    [group] = [
+        each for each in plain(why_view(record(), JOB, counted_tasks(record(), JOB, tasks)))["groups"] if each["reason"]
+    ]
+    assert (group["state"], group["reason"]) == ("ASSIGNED", reason) and group["next"].startswith("starts when ")
+
+
 def test_tasks_on_a_silent_node_are_among_the_reasons() -> None:
     silent = NodeRun("n1", NodeState.SILENT, Reason(ReasonCode.NODE_LOST, "silent for 9 s; its tasks go on"))
     nodes = [node_record(silent), node_record(NodeRun("n2", NodeState.READY))]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from grass.model.job import Component, Condition, Job, Ready, Restart, RestartOn
@@ -42,6 +44,141 @@ def test_an_end_that_the_machine_caused_is_not_charged_whatever_the_restart_poli
     world.end(f"{job_id}/t.0/1", code=exit_code, reason=Reason(code, "m").to_wire(), stopped=True)
     assert world.running() == [f"{job_id}/t.0/2"]
     assert world.job("j")["restarts"] == 0
+
+
+NAMESPACE: dict[str, Any] = {"runtimes": ["kubernetes"], "default_image": "python:3.12"}
+OF_KUBERNETES = [
+    ReasonCode.EVICTED,
+    ReasonCode.NOT_STARTED,
+    ReasonCode.UNSCHEDULABLE,
+    ReasonCode.NAMESPACE_QUOTA,
+]
+
+
+def ends_without_a_start(world: World, key: str, code: ReasonCode = ReasonCode.NOT_STARTED) -> None:
+    world.end(key, code=None, reason=Reason(code, "its pod waits").to_wire(), started=None)
+
+
+@pytest.mark.parametrize("code", OF_KUBERNETES)
+def test_what_kubernetes_did_is_not_charged_and_tried_again_after_a_while(code: ReasonCode) -> None:
+    world = World()
+    world.add_node("n1", **NAMESPACE)
+    job_id = world.submit(Job("j", {"t": Component("t", "x", restart=Restart(RestartOn.NEVER))}, ("t",)))
+    for attempt in range(1, 4):
+        world.end(f"{job_id}/t.0/{attempt}", code=None, reason=Reason(code, "its pod waits").to_wire())
+        assert not world.running()
+        [task] = world.tasks(job_id).values()
+        assert task["reason"]["message"] == "its pod waits; restarts in 5 s"
+        world.advance(6.0)
+        assert world.running() == [f"{job_id}/t.0/{attempt + 1}"]
+    assert world.job("j")["restarts"] == 0
+
+
+def test_a_task_that_never_starts_in_a_namespace_is_tried_there_less_and_less_often() -> None:
+    world = World()
+    node = world.add_node("n1", **NAMESPACE)
+    node.stuck = True
+    job_id = world.submit(Job("j", {"t": Component("t", "x")}, ("t",)))
+    waits = []
+    for attempt in range(1, 8):
+        ends_without_a_start(world, f"{job_id}/t.0/{attempt}")
+        begun = world.now
+        while not node.waits(f"{job_id}/t.0/{attempt + 1}"):
+            world.advance(1.0)
+        waits.append(world.now - begun)
+    assert waits == [5, 10, 20, 40, 60, 60, 60]
+    node.stuck = False
+    world.advance(1.0)
+    assert world.running() == [f"{job_id}/t.0/8"]
+    world.end(f"{job_id}/t.0/8", code=None, reason=Reason(ReasonCode.EVICTED, "evicted").to_wire())
+    [task] = world.tasks(job_id).values()
+    assert task["reason"]["message"] == "evicted; restarts in 5 s"
+
+
+def test_a_task_that_does_not_start_in_a_namespace_goes_to_another_node_that_fits() -> None:
+    world = World()
+    there = world.add_node("n1", cpu=2, **NAMESPACE)
+    other = world.add_node("n2", cpu=4)
+    there.stuck = True
+    job_id = world.submit(Job("j", {"t": Component("t", "x")}, ("t",)))
+    assert there.waits(f"{job_id}/t.0/1")
+    ends_without_a_start(world, f"{job_id}/t.0/1")
+    assert list(other.running) == [f"{job_id}/t.0/2"]
+    assert world.job("j")["restarts"] == 0
+
+
+def test_a_gang_may_still_use_a_node_that_did_not_start_one_of_its_tasks() -> None:
+    world = World()
+    there = world.add_node("n1", cpu=2, **NAMESPACE)
+    there.stuck = True
+    job_id = world.submit(Job("j", {"t": Component("t", "x", replicas=2)}, ("t",), gang=("t",)))
+    world.add_node("n2", cpu=1)
+    world.submit(Job("full", {"t": Component("t", "x")}, ("t",)))
+    ends_without_a_start(world, f"{job_id}/t.0/1")
+    assert world.job("j")["counts"] == {"ASSIGNED": 1, "PENDING": 1}
+    world.advance(6.0)
+    assert there.waits(f"{job_id}/t.0/2")
+
+
+@pytest.mark.parametrize("takeover", [False, True])
+def test_while_the_other_node_is_full_it_waits_and_is_tried_in_the_namespace_again(takeover: bool) -> None:
+    world = World()
+    there = world.add_node("n1", cpu=2, **NAMESPACE)
+    there.stuck = True
+    job_id = world.submit(Job("j", {"t": Component("t", "x")}, ("t",)))
+    world.add_node("n2", cpu=4)
+    world.submit(Job("full", {"t": Component("t", "x", resources=Resources(cpu=4000))}, ("t",)))
+    ends_without_a_start(world, f"{job_id}/t.0/1")
+    assert not there.waits(f"{job_id}/t.0/2")
+    reason = world.job("j")["components"]["t"]["reason"]
+    assert reason["message"].startswith("waits for free resources: n2: 1 cpu short; n1: could not start it lately")
+    world.advance(58.0)
+    assert not there.waits(f"{job_id}/t.0/2")
+    if takeover:  # a new master-agent has forgotten it
+        world.takeover()
+    world.advance(4.0)
+    assert there.waits(f"{job_id}/t.0/2")
+
+
+def test_tasks_of_earlier_nodes_and_of_nodes_with_an_image_need_none() -> None:
+    """A node of an earlier version says nothing of a default image: it runs tasks without one if it runs processes."""
+    world = World()
+    world.add_node("n1", runtimes=["kubernetes"])
+    world.submit(Job("j", {"t": Component("t", "x")}, ("t",)))
+    assert not world.running()
+    reason = world.job("j")["reason"]
+    assert (reason["code"], reason["message"]) == (
+        "constraints",
+        "no node matches its constraints: n1: needs an image there",
+    )
+    world.submit(Job("i", {"t": Component("t", "x", image="i")}, ("t",)))
+    world.end("i-1/t.0/1")
+    world.nodes["n1"].about["default_image"] = "python:3.12"
+    world.nodes["n1"].hello()
+    world.run()
+    assert world.running() == ["j-1/t.0/1"]
+    world.takeover()
+    world.submit(Job("k", {"t": Component("t", "x")}, ("t",)))
+    assert world.running() == ["j-1/t.0/1", "k-1/t.0/1"]
+
+
+def test_a_task_that_pods_cannot_run_goes_elsewhere() -> None:
+    world = World()
+    world.add_node("n1", cpu=64, **NAMESPACE)
+    world.submit(Job("j", {"t": Component("t", "x", image="i", cwd="sub")}, ("t",)))
+    message = world.job("j")["reason"]["message"]
+    assert message.endswith("n1: pods have no share, and a relative `cwd` is in it")
+    machine = world.add_node("n2")
+    assert list(machine.running) == ["j-1/t.0/1"]
+
+
+def test_a_program_that_a_default_image_lacks_is_missed_in_that_image() -> None:
+    world = World()
+    world.add_node("n1", **NAMESPACE)
+    job_id = world.submit(Job("j", {"t": Component("t", "nosuch --now")}, ("t",)))
+    world.end(f"{job_id}/t.0/1", code=127)
+    [task] = world.tasks(job_id).values()
+    assert task["reason"]["message"].endswith("nosuch, which must be on the PATH in image python:3.12")
 
 
 def test_a_task_that_ended_well_while_the_share_was_away_succeeds_and_says_so() -> None:

@@ -11,12 +11,14 @@ from typing import Any
 
 import pytest
 
-from grass.config import ClusterConfig, NodeConfig
+from grass.config import ClusterConfig, KubernetesConfig, NodeConfig
+from grass.model.resources import Resources
 from grass.usable_resources import machine_memory
 from grass.wire.gpu import GpuDevice
 from grass.wire.hello import Hello
 from node.agent.hello import hello
 from node.agent.labels import found, short_model
+from node.agent.machine import Offer
 from node.agent.this_machine import ThisMachine
 from tests.support.needs import require_root
 
@@ -38,6 +40,14 @@ def test_what_the_settings_do_not_say_is_what_the_machine_has(tmp_path: Path) ->
     assert body.resources.disk > 0
     assert (body.resources.gpu, len(body.gpus)) == (4000, 4)
     assert body.labels["gpu_model"] == "A100" and body.labels["os"] == "linux" and body.labels["arch"]
+
+
+def test_a_namespace_says_which_image_tasks_without_one_get() -> None:
+    def image(of: KubernetesConfig | None) -> str:
+        return hello(NodeConfig(runtimes=("kubernetes",), kubernetes=of), Offer(Resources())).default_image
+
+    assert image(KubernetesConfig("lab", image="python:3.12")) == "python:3.12"
+    assert image(KubernetesConfig("lab")) == image(None) == ""
 
 
 @pytest.fixture

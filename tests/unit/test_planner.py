@@ -23,9 +23,12 @@ def node(name: str, cpu: float = 4, memory: int = 8, gpu: int = 0, used: float =
     return Node(name, total, total - Resources(int(used * 1000)), devices, **more)  # type: ignore[arg-type]
 
 
+_OF_SHAPE = ("where", "avoid", "runtime", "ports", "has_image", "not_in_pods")
+
+
 def tasks(count: int = 1, cpu: float = 1, memory: float = 0, gpu: float = 0, name: str = "t", **more: object) -> Demand:
     amounts = Resources(int(cpu * 1000), int(memory * GIB), int(gpu * DEVICE))
-    fields = {key: more.pop(key) for key in ("where", "avoid", "runtime", "ports") if key in more}
+    fields = {key: more.pop(key) for key in _OF_SHAPE if key in more}
     shape = Shape(amounts, more.pop("kind", GpuNeed()), **fields)  # type: ignore[arg-type]
     return Demand(name, count, shape, **more)  # type: ignore[arg-type]
 
@@ -139,6 +142,43 @@ def test_a_gang_starts_whole_or_not_at_all() -> None:
     gang = job(1, tasks(3, 2, gang=True), tasks(2, 1, name="u", gang=True))
     assert sum(where(nodes, gang).values()) == 5
     assert where([node("n1", 4), node("n2", 3)], gang) == {}
+
+
+def namespace(name: str = "ns", image: bool = False, **more: object) -> Node:
+    return node(name, 64, 64, runtimes=frozenset({"kubernetes"}), without_image=image, **more)  # type: ignore[arg-type]
+
+
+def test_a_task_without_an_image_goes_to_a_namespace_only_if_that_has_one_for_it() -> None:
+    bare = job(1, tasks(has_image=False))
+    assert where([namespace()], bare) == {}
+    assert why([namespace()], bare) == (
+        ReasonCode.CONSTRAINTS,
+        "no node matches its constraints: ns: needs an image there",
+    )
+    assert where([namespace(image=True)], bare) == where([namespace()], job(1, tasks())) == {"j1@ns": 1}
+    assert where([node("n1", 2, used=1), namespace()], job(1, tasks(3, has_image=False))) == {"j1@n1": 1}
+    message = why([node("n1", 1, used=1), namespace()], bare)[1]
+    assert message == "waits for free resources: n1: 1 cpu short; ns: needs an image there"
+
+
+def test_what_pods_cannot_have_keeps_a_task_off_namespaces() -> None:
+    picky = job(1, tasks(2, not_in_pods="pods have no share"))
+    assert where([namespace(), node("n1", 8)], picky) == {"j1@n1": 2}
+    assert "ns: pods have no share" in why([namespace()], picky)[1]
+
+
+@pytest.mark.parametrize(("runtime", "place"), [(RuntimeName.PROCESS, "n1"), (RuntimeName.KUBERNETES, "ns")])
+def test_a_runtime_that_a_task_asks_for_tells_machines_and_namespaces_apart(runtime: RuntimeName, place: str) -> None:
+    nodes = [node("n1", 8), namespace(image=True)]
+    assert where(nodes, job(1, tasks(2, runtime=runtime))) == {f"j1@{place}": 2}
+
+
+@pytest.mark.parametrize("kind", [GpuNeed("A100"), GpuNeed(memory=16 * GIB)])
+def test_gpus_of_unknown_model_are_not_taken_for_what_a_task_asks_for(kind: GpuNeed) -> None:
+    there = namespace(gpu=2)
+    assert where([there], job(1, tasks(gpu=1))) == {"j1@ns": 1}
+    code, message = why([there], job(1, tasks(gpu=1, kind=kind)))
+    assert code is ReasonCode.CONSTRAINTS and message.endswith("ns: too few GPUs of the requested model or memory")
 
 
 def test_a_gang_that_waits_says_whether_it_can_ever_start() -> None:

@@ -57,6 +57,23 @@ def test_what_would_find_no_place_has_its_reason() -> None:
     assert huge["components"]["x"]["reason"]["code"] == "too-large"
 
 
+def test_a_task_that_pods_cannot_run_is_shown_elsewhere_and_why_not_there() -> None:
+    world = World()
+    world.add_node("n1", cpu=64, runtimes=["kubernetes"])
+    world.add_node("n2", cpu=2, runtimes=["process", "docker"])
+    assert where(preview(world, "{name: a, components: {x: {command: c, image: i, replicas: 60}}}"), "x")["n1"] > 50
+    for what, why in (("cwd: sub, image: i", "pods have no share"), ("restart: never", "needs an image there")):
+        text = f"{{name: a, components: {{x: {{command: c, replicas: 3, {what}}}}}}}"
+        component = preview(world, text)["components"]["x"]
+        assert [place["node"] for place in component["nodes"]] == ["n2"]
+        assert f"n1: {why}" in component["reason"]["message"]
+    huge = preview(world, "{name: a, components: {x: {command: c, image: i, cwd: sub, resources: {cpu: 9}}}}")
+    assert huge["components"]["x"]["reason"]["code"] == "too-large"
+    assert huge["components"]["x"]["reason"]["message"].startswith(
+        "needs 9 cpu per task; the largest matching node has 2"
+    )
+
+
 def test_a_node_is_named_once_however_its_tasks_came_there() -> None:
     world = World()
     for name, cpu in (("n1", 8), ("n2", 16)):

@@ -31,6 +31,10 @@ def config(folder: str, *runtimes: str) -> ClusterConfig:
         (None, "busybox:1", ("podman", "docker"), "docker"),
         (None, "busybox:1", ("podman",), "process"),
         ("docker", None, ("process",), "docker"),
+        (None, None, ("kubernetes",), "kubernetes"),
+        (None, None, ("process", "kubernetes"), "process"),
+        (None, "busybox:1", ("kubernetes",), "kubernetes"),
+        ("process", None, ("kubernetes",), "process"),
         ("process", "busybox:1", ("process", "docker"), "process"),
     ],
 )
@@ -56,7 +60,7 @@ def test_one_runtime_is_opened_as_it_is_and_several_as_one() -> None:
     alone = open_runtimes(config("/nowhere", "process"), lambda: True)
     assert isinstance(alone, ProcessRuntime)
     alone.close()
-    together = open_runtimes(config("/nowhere", *RUNTIMES), lambda: True)
+    together = open_runtimes(config("/nowhere", "process", "docker"), lambda: True)
     assert isinstance(together, CompositeRuntime)
     together.close()
 

@@ -114,6 +114,69 @@ def test_nothing_is_said_about_what_some_node_is(component: str) -> None:
     assert said(component) == []
 
 
+NAMESPACE: dict[str, Any] = {
+    "name": "ns",
+    "state": "READY",
+    "resources": {"cpu": 64_000, "memory": 64 << 30, "gpu": 2000},
+    "runtimes": ["kubernetes"],
+    "gpus": [{"id": 0}, {"id": 1}],
+}
+WAITS = "its tasks wait for another node"
+
+
+@pytest.mark.parametrize(
+    ("component", "key", "why"),
+    [
+        ("cwd: sub", "cwd", "pods have no share, and a relative `cwd` is in it"),
+        ("container: {user: '1'}", "container.user", "the settings of a namespace say which user pods have"),
+        ("container: {ulimits: {nofile: 9}}", "container.ulimits", "pods have the limits of their machine"),
+        ("container: {mounts: ['/a:/a']}", "container.mounts", "pods mount no folders of machines or of the share"),
+        ("container: {data: /data}", "container.data", "pods have no share"),
+        ("resources: {gpu: 0.5}", "resources.gpu", "pods have whole GPUs only"),
+        ("framework: torchrun", "framework", "pods do not find each other yet (framework torchrun)"),
+        ("min: 1", "min", "pods do not see how an elastic component changes"),
+        ("max: 3", "max", "pods do not see how an elastic component changes"),
+    ],
+)
+def test_what_pods_cannot_have_is_named_if_only_namespaces_could_run_it(component: str, key: str, why: str) -> None:
+    asked = f"image: i, {component}"
+    assert asks_about_nodes(job_of(component if not component.startswith("container") else asked))
+    (found,) = said(asked, nodes=[NAMESPACE])
+    assert found.startswith(f"components.x.{key}: no node but Kubernetes namespaces could run it, and {why}")
+    assert found.endswith(WAITS)
+    engine = {**NODES[0], "runtimes": ["process", "docker"]}
+    assert said(asked, nodes=[NAMESPACE, engine]) == []
+
+
+@pytest.mark.parametrize(
+    "component",
+    ["cwd: /sub", "framework: none", "container: {shm: 1GiB, entrypoint: [tini]}", "resources: {gpu: 2}", "ports: [p]"],
+)
+def test_what_pods_can_have_is_no_matter(component: str) -> None:
+    assert said(f"image: i, {component}", nodes=[NAMESPACE]) == []
+    assert said(f"image: i, runtime: kubernetes, {component}", nodes=[NAMESPACE, *NODES]) == []
+
+
+def test_a_component_without_an_image_is_told_that_only_nodes_that_need_one_are_there() -> None:
+    says = "components.x.image: no node runs tasks without an image; its tasks wait until a node does"
+    assert said("where: {}", nodes=[NAMESPACE]) == [says]
+    assert said("where: {}", nodes=[NAMESPACE, NODES[0]]) == []
+    assert said("where: {}", nodes=[{**NAMESPACE, "default_image": "python:3.12"}]) == []
+
+
+def test_a_runtime_that_no_node_has_is_named() -> None:
+    waits = "its tasks wait until a node does"
+    assert said("runtime: process", nodes=[NAMESPACE]) == [f"components.x.runtime: no node runs processes; {waits}"]
+    assert said("runtime: kubernetes, image: i") == [
+        f"components.x.runtime: no node is a Kubernetes namespace; {waits}"
+    ]
+
+
+def test_gpus_of_a_namespace_have_no_model() -> None:
+    (found,) = said("image: i, resources: {gpu: {model: A100}}", nodes=[NAMESPACE])
+    assert found.endswith("no node has a GPU of this model or memory; the cluster has GPUs of unknown model")
+
+
 def test_a_program_of_a_framework_that_no_node_has_is_named() -> None:
     def of(programs: list[str] | None) -> list[str]:
         job = parse_job({"name": "a", "components": {"x": {"command": "mpirun ./a", "framework": "openmpi"}}}).job
