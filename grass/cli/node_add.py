@@ -102,7 +102,12 @@ def _add_namespace(
     offer, output = offered(Offer(), given), invocation.output
     request = NamespaceRequest(
         name or namespace,
-        KubernetesConfig(namespace, None if kubeconfig is None else str(Path(kubeconfig).absolute()), context, image),
+        KubernetesConfig(
+            namespace,
+            kubeconfig=None if kubeconfig is None else str(Path(kubeconfig).absolute()),
+            context=context,
+            image=image,
+        ),
         Resources(offer.cpu or 0, offer.memory or 0, offer.gpu or 0),
         dict(offer.labels),
         (lambda line: output.raw(line + "\n")) if plan else None,

@@ -65,15 +65,16 @@ def make(config: ClusterConfig, request: NamespaceRequest, client: Client) -> Cl
     if (folder / "cluster.json").exists():
         raise ConflictError(f"node {request.name}: exists already; `grass node show {request.name}` shows it")
     found = look(request)
+    others = list(nodes(config))
     node = NodeConfig(
         name=request.name,
-        api_port=ports.free("127.0.0.1", Path(config.home), {each.node.api_port for each in nodes(config)}),
+        api_port=ports.free("127.0.0.1", Path(config.home), {each.node.api_port for each in others}),
         cpu=found.cpu,
         memory=found.memory,
         gpu=found.gpu,
         labels=request.labels,
         runtimes=(RuntimeName.KUBERNETES.value,),
-        kubernetes=request.settings,
+        kubernetes=replace(request.settings, cluster_id=_cluster_id(others)),
     )
     runtime_dir = Path(config.runtime_dir) / f"node-{request.name}"
     own = replace(
@@ -91,6 +92,12 @@ def make(config: ClusterConfig, request: NamespaceRequest, client: Client) -> Cl
     secrets.save(folder)
     own.save()
     return own
+
+
+def _cluster_id(others: list[ClusterConfig]) -> str:
+    """Return the id by which the cluster knows its pods: that of its other namespaces, or a new one."""
+    known = (each.node.kubernetes.cluster_id for each in others if each.node.kubernetes is not None)
+    return next(known, None) or request_id()
 
 
 def make_runtime_folder(config: ClusterConfig, node: ClusterConfig) -> None:

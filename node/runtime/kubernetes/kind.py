@@ -30,8 +30,11 @@ def settings_of(config: ClusterConfig) -> KubernetesConfig:
 
 
 def place_of(config: ClusterConfig) -> Place:
-    folder = str(config.node_dir / "attempts")
-    return Place(config.name, config.node.name, settings_of(config).namespace, folder)
+    """Raises InputError also for settings without the id of the cluster: its pods could be another cluster's."""
+    settings, folder = settings_of(config), str(config.node_dir / "attempts")
+    if not settings.cluster_id:
+        raise InputError(f"node {config.node.name}: its settings have no cluster_id; remove the node and add it again")
+    return Place(settings.cluster_id, config.node.name, settings.namespace, folder)
 
 
 def server_of(config: ClusterConfig) -> ApiServer:
@@ -105,7 +108,8 @@ class PodInside:
 
 
 def _path(config: ClusterConfig, key: str) -> str:
-    return f"{place_of(config).path}/{pod_name(config.name, key)}"
+    place = place_of(config)
+    return f"{place.path}/{pod_name(place.cluster, key)}"
 
 
 KIND = KubernetesKind()

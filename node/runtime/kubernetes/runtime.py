@@ -48,7 +48,8 @@ _AWAY = "waits for the Kubernetes API server of its node, which does not answer"
 
 
 class Place(NamedTuple):
-    """Where pods are: ``cluster`` and ``node`` of Grass, the namespace, and where their output goes on this machine."""
+    """Where pods are: the id of the Grass ``cluster``, its ``node``, the namespace, and where their output goes on this
+    machine."""
 
     cluster: str
     node: str
