@@ -61,11 +61,11 @@ class MasterConfig(ClusterPolicy):
 class KubernetesConfig:
     """A node that is a namespace of Kubernetes: where it is, and what its pods are like.
 
-    ``cluster_id``: of the Grass cluster, written when the node is added. Clusters of several users may have one name,
-    and share a namespace: their pods are told apart by this. ``kubeconfig`` and ``context`` None: as kubectl finds them. ``image``: of tasks that name none; None: they cannot
-    run there. ``gpu``: the resource of GPUs. ``user``: id of user and group of tasks; None: that of the image.
-    ``restricted``: whether pods meet the restricted level of PodSecurity. ``lost_after``: seconds for which a pod waits
-    for its machine to answer.
+    ``cluster_id``: of the Grass cluster, made when the node is added. Clusters of several users may have one name and
+    share a namespace; their pods are told apart by this. ``kubeconfig`` and ``context`` None: as kubectl finds them.
+    ``image``: of tasks that name none; None: they cannot run there. ``gpu``: the resource of GPUs. ``user``: id of user
+    and group of tasks; None: that of the image. ``restricted``: whether pods meet the restricted level of PodSecurity.
+    ``lost_after``: seconds for which a pod waits for its machine to answer.
     """
 
     namespace: str

@@ -9,12 +9,14 @@ because objects are created by name and deleted by uid. Used by ``informer``, ``
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from email.utils import parsedate_to_datetime
 from http.client import HTTPException, HTTPResponse
 from typing import ClassVar, TypeVar
 from urllib.parse import urlencode
 
+from grass import clock
 from grass.errors import GrassError, NotAllowedError, UndecodableError, UnreachableError
 from grass.kubernetes.connection import Connection, Endpoint, endpoint
 from grass.kubernetes.credentials import Credential, Credentials
@@ -65,11 +67,22 @@ class BusyError(UnreachableError):
 
 
 class ApiServer:
-    """One server, as one user. ``name``: of the server, for messages."""
+    """One server, as one user. ``name``: of the server, for messages.
 
-    def __init__(self, credential: Credential, name: str = "the Kubernetes API server") -> None:
+    ``writing`` is called before each request that may change something. It returns for how many seconds the request may
+    wait for the reply, or raises a GrassError: then nothing is sent.
+    """
+
+    def __init__(
+        self,
+        credential: Credential,
+        name: str = "the Kubernetes API server",
+        writing: Callable[[], float] = lambda: SECONDS,
+    ) -> None:
         self._credential = credential
         self._name = name
+        self._writing = writing
+        self._date: tuple[float, float] | None = None
         self._idle: deque[Connection] = deque()
         self._endpoint: Endpoint | None = None
 
@@ -94,6 +107,18 @@ class ApiServer:
         connection, response, _ = self._exchange("GET", path, None, query, JSON, silence)
         return Stream(connection, response, self._name)
 
+    def fenced(self, writing: Callable[[], float]) -> ApiServer:
+        """Return the same server for the same user, whose writes ask ``writing`` first."""
+        return ApiServer(self._credential, self._name, writing)
+
+    def wall(self) -> float | None:
+        """Return the server's wall time, from its last reply; None before the first one.
+
+        It may be compared with times in objects, which the server sets, too; this machine's clock may be another.
+        """
+        known = self._date
+        return None if known is None else known[0] + clock.steady() - known[1]
+
     def connection(self) -> Connection:
         """Return a new connection and its credentials, for another protocol than HTTP."""
         return Connection(self._to(self._credential.current()))
@@ -114,7 +139,8 @@ class ApiServer:
         *,
         content_type: str = JSON,
     ) -> T:
-        connection, response, _ = self._exchange(method, path, body, query, content_type, SECONDS)
+        seconds = SECONDS if method == "GET" else self._writing()
+        connection, response, _ = self._exchange(method, path, body, query, content_type, seconds)
         try:
             content = response.read()
         except (OSError, HTTPException) as error:
@@ -164,7 +190,9 @@ class ApiServer:
         while True:
             connection = self._free(to)
             try:
-                return connection, connection.request(method, target, headers, body, seconds)
+                response = connection.request(method, target, headers, body, seconds)
+                self._note(response)
+                return connection, response
             except OSError as error:
                 connection.close()
                 if not connection.used or isinstance(error, TimeoutError):
@@ -172,6 +200,10 @@ class ApiServer:
                         f"{self._name} at {credentials.server} does not answer: {_why(error)}"
                     ) from error
                 # the server has closed a connection that was idle: again, with another one
+
+    def _note(self, response: HTTPResponse) -> None:
+        with suppress(TypeError, ValueError):  # a gateway in between that says no date, or none that is one
+            self._date = parsedate_to_datetime(response.headers["Date"]).timestamp(), clock.steady()
 
     def _to(self, credentials: Credentials) -> Endpoint:
         known = self._endpoint

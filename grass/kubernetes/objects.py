@@ -162,6 +162,21 @@ class Event(Fields, frozen=True, rename="camel"):
     reason: str = ""
     message: str = ""
     type: str = ""
+    last_timestamp: str | None = None
+    event_time: str | None = None
+
+
+class LeaseSpec(Fields, frozen=True, rename="camel"):
+    holder_identity: str | None = None
+    lease_duration_seconds: int | None = None
+    acquire_time: str | None = None
+    renew_time: str | None = None
+    lease_transitions: int | None = None
+
+
+class Lease(Fields, frozen=True, rename="camel"):
+    metadata: Metadata
+    spec: LeaseSpec = LeaseSpec()
 
 
 class QuotaStatus(Fields, frozen=True, rename="camel"):

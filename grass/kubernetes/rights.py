@@ -35,7 +35,7 @@ RULES = (
     Rule("", "resourcequotas", ("list",), "the size of the namespace"),
     Rule("", "limitranges", ("list",), "the largest task"),
     Rule("", "secrets", ("create", "get", "delete"), "images of a private registry"),
-    Rule("coordination.k8s.io", "leases", ("create", "get", "update"), "that only one agent acts"),
+    Rule("coordination.k8s.io", "leases", ("create", "get", "update", "delete"), "that only one agent acts"),
 )
 
 

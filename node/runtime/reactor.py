@@ -81,11 +81,10 @@ class Reactor:
         with suppress(OSError):  # closed in the meantime
             os.eventfd_write(self._wakeup, 1)
 
-    def end_work(self, seconds: float) -> None:
-        """Wait up to ``seconds`` for requests in progress. Queued requests are dropped."""
+    def end_work(self, seconds: float) -> bool:
+        """Wait up to ``seconds`` for requests in progress. Queued requests are dropped. Return whether none is left."""
         deadline = clock.steady() + seconds
-        for workers in self._workers:
-            workers.close(deadline)
+        return all([workers.close(deadline) for workers in self._workers])
 
     def close(self) -> None:
         self._poll.close()

@@ -52,8 +52,9 @@ class Workers:
             self._open -= 1
             then(result)
 
-    def close(self, deadline: float) -> None:
-        """Wait until this steady time for requests in progress. Queued requests are dropped."""
+    def close(self, deadline: float) -> bool:
+        """Wait until this steady time for requests in progress. Queued requests are dropped. Return whether all have
+        ended."""
         with suppress(queue.Empty):
             while True:
                 self._queue.get_nowait()
@@ -61,6 +62,7 @@ class Workers:
             self._queue.put(None)
         for thread in self._threads:
             thread.join(max(0.0, deadline - clock.steady()))
+        return not any(thread.is_alive() for thread in self._threads)
 
     def _run(self) -> None:
         while (work := self._queue.get()) is not None:

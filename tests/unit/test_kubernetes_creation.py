@@ -6,11 +6,12 @@ import pytest
 
 from grass.errors import GrassError, InputError, NotAllowedError, UnreachableError
 from grass.kubernetes.api import BusyError, RefusedError
+from grass.kubernetes.names import ATTEMPT, CLUSTER, NODE, pod_name, short
 from grass.kubernetes.objects import Cause, Pod, Status, StatusDetails
 from grass.model.reasons import ReasonCode
 from grass.wire.codec import Form
 from node.runtime.kubernetes.creation import QUOTA_PAUSE, Decision, Found, Step, after_look, after_refusal
-from node.runtime.kubernetes.names import ATTEMPT, CLUSTER, NODE, pod_name, short
+from node.runtime.kubernetes.lease import NotHeldError
 
 POD: Form[Pod] = Form(Pod)
 
@@ -74,7 +75,6 @@ def test_a_quota_that_wants_more_to_be_said_is_named() -> None:
     [
         "maximum cpu usage per Container is 1, but limit is 2",
         'violates PodSecurity "restricted:latest": runAsNonRoot != true',
-        'User "u" cannot create resource "pods" in API group "" in the namespace "n"',
     ],
 )
 def test_other_refusals_end_the_attempt_with_kubernetes_words(said: str) -> None:
@@ -96,13 +96,20 @@ def test_a_wrong_field_is_named_with_its_path() -> None:
         refused(
             403, 'pods "g-1" is forbidden: unable to create new content in namespace n because it is being terminated'
         ),
+        refused(403, 'pods is forbidden: User "u" cannot create resource "pods" in API group "" in the namespace "n"'),
         NotAllowedError("credentials"),
         InputError("no kubeconfig"),
     ],
 )
-def test_without_its_namespace_or_credentials_nothing_is_judged(error: GrassError) -> None:
+def test_without_its_namespace_a_right_or_credentials_nothing_is_judged(error: GrassError) -> None:
     found = decided(error)
     assert found.step is Step.AWAY and found.reason is not None and found.reason.code is ReasonCode.RUNTIME
+
+
+def test_an_agent_without_its_lease_tries_again_and_looks_for_nothing() -> None:
+    found = decided(NotHeldError("another agent acts for node n1"))
+    assert found.step is Step.AGAIN and found.pause > 0
+    assert found.reason is not None and found.reason.code is ReasonCode.RUNTIME
 
 
 def existing(deleted: bool = False, **changed: str) -> Pod:

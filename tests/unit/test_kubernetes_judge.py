@@ -7,9 +7,20 @@ from typing import Any
 import pytest
 
 from grass.kubernetes.objects import Pod
-from grass.model.reasons import ReasonCode
+from grass.model.reasons import Reason, ReasonCode
 from grass.wire.codec import Form
-from node.runtime.kubernetes.judge import IMAGE_PATIENCE, START_PATIENCE, Ended, Judgement, Runs, Waits, judge, lost
+from node.runtime.kubernetes.judge import (
+    IMAGE_PATIENCE,
+    START_PATIENCE,
+    Ended,
+    Judgement,
+    Runs,
+    Waits,
+    judge,
+    lost,
+    of_deletion,
+    unschedulable,
+)
 
 POD: Form[Pod] = Form(Pod)
 STARTED, FINISHED = "2026-11-27T03:30:32Z", "2026-11-27T03:30:34Z"
@@ -135,7 +146,49 @@ def test_the_words_of_the_scheduler_are_the_reason() -> None:
     found = judge(pod(node="", phase="Pending", conditions=[{**scheduled, "message": message}]))
     code, patience, said = waits(found)
     assert (code, patience) == (ReasonCode.UNSCHEDULABLE, START_PATIENCE)
-    assert said == "kube-scheduler finds no machine: 0/3 nodes are available: 1 Insufficient memory, 2 Insufficient cpu"
+    assert said == (
+        "kube-scheduler finds no machine: 0/3 nodes are available: 1 Insufficient memory, 2 Insufficient cpu; "
+        "ask for less memory, or ask for less cpu"
+    )
+
+
+@pytest.mark.parametrize(
+    ("said", "help"),
+    [
+        ("0/2 nodes are available: 2 Insufficient nvidia.com/gpu.", "ask for fewer nvidia.com/gpu"),
+        ("0/1 nodes are available: 1 node(s) had taint {a: b}, that the pod didn't tolerate.", "tolerate that taint"),
+        ("0/1 nodes are available: 1 node(s) had untolerated taint {a: b}.", "tolerate that taint"),
+        ("0/1 nodes are available: 1 Too many pods.", "wait until other pods end"),
+        ("0/1 nodes are available: 1 node(s) didn't match node selector.", "labels that a machine has"),
+        ("0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector.", "labels that a machine has"),
+        ("pod has unbound immediate PersistentVolumeClaims.", "volume claims"),
+    ],
+)
+def test_what_would_help_is_said_with_the_scheduler_s_words(said: str, help: str) -> None:
+    assert help in unschedulable(said)
+
+
+def test_a_long_sentence_of_the_scheduler_is_shortened_and_still_says_what_helps() -> None:
+    parts = ", ".join(f"1 node(s) had taint {{team: {each}}}, that the pod didn't tolerate" for each in range(40))
+    found = unschedulable(f"0/40 nodes are available: {parts}. preemption: 0/40 nodes are available: {parts}.")
+    assert len(found) < 400 and " …; let its pods tolerate" in found and "preemption" not in found
+
+
+def test_a_task_that_was_killed_with_its_deleted_pod_was_evicted_and_one_that_ended_by_itself_was_not() -> None:
+    killed = Ended(None, 15, None, BEGUN, OVER)
+    found = of_deletion(killed, "gone").reason
+    assert found is not None and (found.code, found.message) == (ReasonCode.EVICTED, "gone")
+    unknown = lost(pod({"state": {"running": {"startedAt": STARTED}}}))
+    found = of_deletion(unknown, "gone").reason
+    assert found is not None and found.code is ReasonCode.EVICTED
+    memory = Reason(ReasonCode.EXIT_CODE, "out of memory")
+    for end in (
+        Ended(0, None, None, BEGUN, OVER),
+        Ended(3, None, None, BEGUN, OVER),
+        Ended(None, 11, None, None, None),
+    ):
+        assert of_deletion(end, "gone") == end
+    assert of_deletion(killed._replace(signal=9, reason=memory), "gone").reason == memory
 
 
 @pytest.mark.parametrize(

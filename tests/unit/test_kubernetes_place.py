@@ -8,7 +8,7 @@ import pytest
 
 from grass.config import ClusterConfig, KubernetesConfig, NodeConfig
 from grass.errors import InputError
-from node.runtime.kubernetes import names
+from grass.kubernetes import names
 from node.runtime.kubernetes.kind import place_of
 
 SETTINGS = KubernetesConfig("lab", cluster_id="1f")

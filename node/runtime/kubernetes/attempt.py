@@ -5,7 +5,7 @@ from __future__ import annotations
 from grass import clock
 from grass.kubernetes.objects import Pod
 from grass.model.reasons import Reason
-from node.runtime.kubernetes.judge import TASK, Ended
+from node.runtime.kubernetes.judge import TASK, Ended, Waits, wall
 from node.runtime.kubernetes.logs import PodLog
 from node.runtime.protocol import Observed, Start
 
@@ -28,7 +28,11 @@ class PodAttempt:
         self.started: float | None = None
         self.since: float | None = None
         self.asked = clock.steady()
-        """When it was asked for; its patience counts from here."""
+        """When its pod was created, or before that, when it was asked for; its patience counts from here."""
+        self.heard: Waits | None = None
+        """Why it waits, as events say."""
+        self.asking = False
+        """Whether its events are looked at again and again."""
         self.stopping = False
         self.grace: float | None = None
         """Seconds that the server was, or will be, told for its end."""
@@ -54,8 +58,14 @@ class PodAttempt:
         """Return whether its container was seen running and its end was not."""
         return self.since is not None and self.judged is None
 
-    def take(self, pod: Pod) -> None:
-        """Take over the facts of its pod."""
+    def take(self, pod: Pod, now: float | None) -> None:
+        """Take over the facts of its pod. ``now``: by the server's clock, which also says when the pod was created.
+
+        An agent that adopts the pod counts its patience from there, too, and needs no mark of its own for that.
+        """
+        made = wall(pod.metadata.creation_timestamp)
+        if self.uid is None and now is not None and made is not None:
+            self.asked = clock.steady() - max(0.0, now - made)
         self.uid, self.pod = pod.metadata.uid, pod
         self.creating = False
         for each in pod.status.container_statuses or ():

@@ -12,14 +12,17 @@ from enum import Enum
 from typing import NamedTuple
 
 from grass.errors import GrassError, InputError, NotAllowedError, UnreachableError
+from grass.kubernetes import names
 from grass.kubernetes.api import BusyError, RefusedError
 from grass.kubernetes.objects import Pod
 from grass.model.reasons import Reason, ReasonCode
-from node.runtime.kubernetes import names
+from node.runtime.kubernetes.lease import NotHeldError
 
 _QUOTA = re.compile(r"exceeded quota: ([^,]+), requested: (.*), used: (.*), limited: (.*)$")
 _QUOTA_NEEDS = re.compile(r"failed quota: ([^:]+): must specify (.+)$")
+_NO_RIGHT = re.compile(r"cannot \w+ resource ")
 _BUSY_PAUSE = 1.0
+_AWAY_PAUSE = 5.0
 QUOTA_PAUSE = 60.0
 """Seconds until a pod is tried again that exceeded a quota. It is also tried when an own pod has ended."""
 
@@ -27,7 +30,7 @@ QUOTA_PAUSE = 60.0
 class Step(Enum):
     """LOOK: it is not known whether the pod exists; get it. AGAIN: post again later. FAIL: it will never be created.
 
-    AWAY: the namespace or the server is gone; the node says so, and nothing is judged.
+    AWAY: the namespace is gone, or the agent may not use it any more; the node says so, and nothing is judged.
     """
 
     LOOK = "look"
@@ -57,11 +60,13 @@ def after_refusal(error: GrassError, name: str) -> Decision:
         case RefusedError(http=403):
             return _forbidden(error, name)
         case RefusedError(http=404):
-            return Decision(Step.AWAY, Reason(ReasonCode.RUNTIME, f"its namespace is gone: {error}"))
+            return _away(f"its namespace is gone: {error}")
         case RefusedError():
             return Decision(Step.FAIL, Reason(ReasonCode.CANNOT_START, f"Kubernetes refuses its pod: {_fields(error)}"))
         case NotAllowedError() | InputError():
-            return Decision(Step.AWAY, Reason(ReasonCode.RUNTIME, str(error)))
+            return _away(str(error))
+        case NotHeldError():
+            return Decision(Step.AGAIN, Reason(ReasonCode.RUNTIME, str(error)), _BUSY_PAUSE)
         case UnreachableError():
             return Decision(Step.LOOK)
         case _:
@@ -91,9 +96,15 @@ def _forbidden(error: RefusedError, name: str) -> Decision:
         message = f"quota {needs[1]} of its namespace wants each pod to say its {needs[2]}"
         return Decision(Step.FAIL, Reason(ReasonCode.CANNOT_START, message))
     if "is being terminated" in said:
-        return Decision(Step.AWAY, Reason(ReasonCode.RUNTIME, f"its namespace is being deleted: {said}"))
+        return _away(f"its namespace is being deleted: {said}")
+    if _NO_RIGHT.search(said):
+        return _away(f"Kubernetes refuses the agent: {said}")
     said = said.removeprefix(f'pods "{name}" is forbidden: ')
     return Decision(Step.FAIL, Reason(ReasonCode.CANNOT_START, f"Kubernetes refuses its pod: {said}"))
+
+
+def _away(message: str) -> Decision:
+    return Decision(Step.AWAY, Reason(ReasonCode.RUNTIME, message), _AWAY_PAUSE)
 
 
 def _fields(error: RefusedError) -> str:

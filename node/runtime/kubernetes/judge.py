@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import re
 import signal
+from collections.abc import Iterator
 from datetime import datetime
 from typing import NamedTuple
 
@@ -49,11 +50,28 @@ _CONFIGURATION = frozenset(
 )
 
 
+_MOST_SAID = 240
+"""Characters of kube-scheduler's sentence that are shown."""
+_HELPS = (
+    (re.compile(r"Insufficient (cpu|memory|ephemeral-storage)\b"), "ask for less {}"),
+    (re.compile(r"Insufficient ([-\w.]+/[-\w.]+)"), "ask for fewer {}"),
+    (re.compile(r"Too many pods"), "wait until other pods end"),
+    (
+        re.compile(r"had (?:untolerated )?taint"),
+        "let its pods tolerate that taint (`tolerations` of the node's settings)",
+    ),
+    (re.compile(r"didn't match (?:Pod's )?node (?:selector|affinity)"), "ask for labels that a machine has"),
+    (re.compile(r"PersistentVolumeClaim|persistentvolumeclaim|volume node affinity"), "look at its volume claims"),
+)
+
+
 class Waits(NamedTuple):
-    """The task has not begun. ``patience``: seconds after which it is given up; None: it waits on."""
+    """The task has not begun. ``patience``: seconds after which it is given up; None: it waits on. ``quiet``: the pod's
+    status does not say why; its events may."""
 
     reason: Reason
     patience: float | None
+    quiet: bool = False
 
 
 class Runs(NamedTuple):
@@ -177,9 +195,9 @@ def _waits(pod: Pod, container: ContainerStatus | None) -> Waits:
         return _troubled(waiting)
     if pod.spec.node_name:
         return Waits(
-            Reason(ReasonCode.NOT_STARTED, f"its pod is being started on {pod.spec.node_name}"), START_PATIENCE
+            Reason(ReasonCode.NOT_STARTED, f"its pod is being started on {pod.spec.node_name}"), START_PATIENCE, True
         )
-    return Waits(Reason(ReasonCode.NOT_STARTED, "its pod waits for kube-scheduler"), START_PATIENCE)
+    return Waits(Reason(ReasonCode.NOT_STARTED, "its pod waits for kube-scheduler"), START_PATIENCE, True)
 
 
 def _troubled(waiting: WaitingState) -> Waits:
@@ -196,9 +214,29 @@ def _troubled(waiting: WaitingState) -> Waits:
 
 
 def unschedulable(message: str) -> str:
-    """Return kube-scheduler's sentence, ``0/3 nodes are available: 3 Insufficient cpu.``, as a reason."""
-    said = " ".join(message.split()).rstrip(".")
-    return f"kube-scheduler finds no machine: {said}" if said else "kube-scheduler finds no machine"
+    """Return kube-scheduler's sentence, ``0/3 nodes are available: 3 Insufficient cpu.``, as a reason, with what would
+    help."""
+    said = " ".join(message.split()).partition(" preemption: ")[0].rstrip(". ")
+    if not said:
+        return "kube-scheduler finds no machine"
+    helps = dict.fromkeys(found[1].format(*found[0]) for found in _helps(said))
+    short = said if len(said) <= _MOST_SAID else f"{said[:_MOST_SAID].rsplit(' ', 1)[0]} …"
+    return f"kube-scheduler finds no machine: {short}{'; ' if helps else ''}{', or '.join(helps)}"
+
+
+def _helps(said: str) -> Iterator[tuple[tuple[str, ...], str]]:
+    for pattern, text in _HELPS:
+        for match in pattern.finditer(said):
+            yield match.groups(), text
+
+
+def of_deletion(end: Ended, message: str) -> Ended:
+    """Return the end of a task whose pod somebody else deleted. A task that ended well, or by itself, has done so."""
+    if end.code is not None or end.signal not in (None, signal.SIGTERM, signal.SIGKILL):
+        return end
+    if end.reason is not None and end.reason.code is not ReasonCode.EXIT_UNKNOWN:
+        return end
+    return end._replace(reason=Reason(ReasonCode.EVICTED, message))
 
 
 def _condition(pod: Pod, kind: str) -> Condition | None:

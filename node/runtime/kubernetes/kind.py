@@ -11,9 +11,9 @@ from grass.config import ClusterConfig, KubernetesConfig
 from grass.errors import GrassError, InputError
 from grass.kubernetes.api import ApiServer
 from grass.kubernetes.credentials import Credential, Login
+from grass.kubernetes.names import pod_name
 from node.runtime.kind import Execution, SignedOff, Trial
 from node.runtime.kubernetes.execution import PodExecution
-from node.runtime.kubernetes.names import pod_name
 from node.runtime.kubernetes.reach import PodReach, running_pod
 from node.runtime.kubernetes.removal import sweep
 from node.runtime.kubernetes.runtime import Place, PodRuntime

@@ -13,9 +13,9 @@ from typing import Any
 
 from grass.config import KubernetesConfig
 from grass.errors import InputError
+from grass.kubernetes import names
 from grass.kubernetes.pod_rights import container_rights, spec_rights
 from grass.model.key_text import job_of
-from node.runtime.kubernetes import names
 from node.runtime.kubernetes.judge import TASK
 from node.runtime.protocol import Launch, Start
 
@@ -60,8 +60,7 @@ def pod(cluster: str, node: str, start: Start, launch: Launch, settings: Kuberne
             "labels": {
                 **settings.labels,
                 "app.kubernetes.io/managed-by": "grass",
-                names.CLUSTER: names.short(cluster),
-                names.NODE: names.short(node),
+                **names.node_labels(cluster, node),
                 names.JOB: names.short(job_of(start.key)),
             },
             "annotations": {**settings.annotations, names.ATTEMPT: start.key, names.LAUNCH: start.launch},

@@ -16,9 +16,11 @@ from typing import TYPE_CHECKING, Any
 from grass import clock
 from grass.errors import GrassError
 from grass.kubernetes.api import ApiServer, RefusedError
+from grass.kubernetes.names import FINALIZER, selector
 from grass.kubernetes.objects import ListOf, Pod
+from grass.model.reasons import Reason, ReasonCode
 from grass.wire.codec import Form
-from node.runtime.kubernetes.names import FINALIZER, selector
+from node.runtime.kubernetes.lease import delete_lease
 from node.runtime.reactor import Reactor
 
 if TYPE_CHECKING:
@@ -47,6 +49,8 @@ class Removal:
         self._tombstone = tombstone
         self._released: set[str] = set()
         """Uids of pods that are being removed."""
+        self.trouble: Reason | None = None
+        """Which right is missing, if the server refused the last request for want of one."""
 
     def releases(self, pod: Pod) -> bool:
         """Return whether a pod is being removed."""
@@ -59,10 +63,11 @@ class Removal:
             functools.partial(self._after_delete, name, uid, grace),
         )
 
-    def release(self, pod: Pod) -> None:
-        """Remove an ended pod."""
+    def release(self, pod: Pod, *, at_once: bool) -> None:
+        """Remove an ended pod. ``at_once``: no pod can be created in its namespace, so that its name may be free."""
         self._released.add(pod.metadata.uid)
-        self._remove(pod.metadata.name, pod.metadata.uid, clock.steady() + self._tombstone)
+        until = clock.steady() + (0.0 if at_once else self._tombstone)
+        self._remove(pod.metadata.name, pod.metadata.uid, until)
 
     def _remove(self, name: str, uid: str, until: float) -> None:
         self._reactor.removers.ask(
@@ -71,11 +76,13 @@ class Removal:
         )
 
     def _after_delete(self, name: str, uid: str, grace: float, result: bool | GrassError) -> None:
+        self._note(result)
         if isinstance(result, GrassError):
             log.info("pod %s: cannot be deleted now: %s; trying again", name, result)
             self._reactor.after(_RETRY, lambda: self.delete(name, uid, grace, None))
 
     def _after_remove(self, name: str, uid: str, until: float, result: bool | GrassError) -> None:
+        self._note(result)
         if isinstance(result, GrassError):
             self._reactor.after(_RETRY, lambda: self._remove(name, uid, until))
         elif result:
@@ -89,11 +96,16 @@ class Removal:
         )
 
     def _after_strip(self, name: str, uid: str, result: GrassError | None) -> None:
+        self._note(result)
         if isinstance(result, GrassError):
             log.info("pod %s: its finalizer cannot be removed now: %s; trying again", name, result)
             self._reactor.after(_RETRY, lambda: self._strip(name, uid))
         else:
             self._released.discard(uid)
+
+    def _note(self, result: object) -> None:
+        refused = isinstance(result, RefusedError) and result.http == 403
+        self.trouble = Reason(ReasonCode.RUNTIME, f"Kubernetes refuses the agent: {result}") if refused else None
 
     def _delete(self, name: str, uid: str, grace: int, wait: threading.Event | None) -> bool:
         """Return whether the pod is still there."""
@@ -119,7 +131,7 @@ class Removal:
 
 
 def sweep(api: ApiServer, place: Place, *, remove: bool) -> None:
-    """End all pods of a node. With ``remove`` nothing of them stays; otherwise their ends can still be reported."""
+    """End all pods of a node. With ``remove`` nothing of it stays; otherwise their ends can still be reported."""
     page = api.get(place.path, _PODS, {"labelSelector": selector(place.cluster, place.node)})
     for each in page.items:
         path = f"{place.path}/{each.metadata.name}"
@@ -129,6 +141,8 @@ def sweep(api: ApiServer, place: Place, *, remove: bool) -> None:
             except RefusedError as error:
                 if error.http not in (404, 409):
                     raise
+    if remove:
+        delete_lease(api, place)
 
 
 def _calls(api: ApiServer, path: str, uid: str, *, remove: bool) -> list[Callable[[], object]]:

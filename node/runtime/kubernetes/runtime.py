@@ -5,7 +5,8 @@ the attempt, their status shows how it ended, and a finalizer keeps them until `
 informer; answers to requests decide only what the informer cannot show. The parts: ``starts``, ``logs`` and
 ``removal``, driven by the ``reactor``; ``judge`` and ``creation`` decide.
 
-Nothing is started or judged before the first list was read. A pod that is gone is judged by its last state.
+Nothing is started or judged before this agent holds the lease of its node and the first list was read. A pod that is
+gone is judged by its last state.
 """
 
 from __future__ import annotations
@@ -16,17 +17,20 @@ from typing import NamedTuple
 
 from grass import clock
 from grass.config import KubernetesConfig
-from grass.errors import GrassError
+from grass.errors import GrassError, UnreachableError
+from grass.kubernetes import names
 from grass.kubernetes.api import ApiServer
 from grass.kubernetes.informer import Change, Informer
 from grass.kubernetes.objects import ListOf, Pod
 from grass.model.reasons import Reason, ReasonCode
 from grass.wire.codec import Form
 from node.runtime.attempts import Folders
-from node.runtime.kubernetes import names
 from node.runtime.kubernetes.attempt import PodAttempt
+from node.runtime.kubernetes.claim import Times
 from node.runtime.kubernetes.creation import QUOTA_PAUSE, Decision, Step
-from node.runtime.kubernetes.judge import Ended, Runs, Waits, judge, lost
+from node.runtime.kubernetes.events import EventLooks
+from node.runtime.kubernetes.judge import Ended, Runs, Waits, judge, lost, of_deletion
+from node.runtime.kubernetes.lease import LeaseHolder, Standing
 from node.runtime.kubernetes.logs import Logs, PodLog
 from node.runtime.kubernetes.removal import Removal
 from node.runtime.kubernetes.starts import Starts
@@ -47,6 +51,10 @@ _NEVER_BEGUN = 5.0
 _AWAY = "waits for the Kubernetes API server of its node, which does not answer"
 
 
+_GONE = "its Kubernetes namespace was deleted"
+_DELETED = "its pod was deleted by somebody else"
+
+
 class Place(NamedTuple):
     """Where pods are: the id of the Grass ``cluster``, its ``node``, the namespace, and where their output goes on this
     machine."""
@@ -63,19 +71,28 @@ class Place(NamedTuple):
 
 
 class PodRuntime:
-    """A ``Runtime`` whose attempts are pods."""
+    """A ``Runtime`` whose attempts are pods. ``times``: of the lease."""
 
-    def __init__(self, api: ApiServer, place: Place, settings: KubernetesConfig) -> None:
-        self._api = api
+    def __init__(self, api: ApiServer, place: Place, settings: KubernetesConfig, times: Times | None = None) -> None:
         self._place = place
         self._folders = Folders(place.folder)
         self._launches: dict[str, Launch] = {}
         self._limits = ParallelismLimits()
         self._attempts: dict[str, PodAttempt] = {}
+        self._begun = False
+        """Whether the informer runs: this agent holds the lease, or has held it."""
         self._listed = False
         self._away_since: float | None = None
         self._away = ""
+        self._standing = Standing()
+        self._refused: dict[str, Reason] = {}
+        """Attempts whose pods the namespace, as it is now, refuses whatever they are; and why."""
         self._reactor = Reactor()
+        self._lease = LeaseHolder(
+            api, place, lambda now: self._reactor.post(functools.partial(self._on_standing, now)), times
+        )
+        self._api = api = api.fenced(self._lease.writing)
+        self._events = EventLooks(api, place, self._reactor, self._heard)
         self._starts = Starts(api, place, settings, self._reactor)
         self._removal = Removal(api, place, self._reactor)
         self._logs = Logs(api, self._on_log_read)
@@ -91,7 +108,7 @@ class PodRuntime:
             selector=names.selector(place.cluster, place.node),
             name="pods",
         )
-        self._informer.start()
+        self._lease.start()
 
     # called by the kube-agent
 
@@ -108,7 +125,7 @@ class PodRuntime:
     def start(self, starts: list[Start]) -> None:
         for start in starts:
             if not self._listed:
-                self._reactor.publish(Waiting(start.key, Reason(ReasonCode.RUNTIME, _AWAY)))
+                self._reactor.publish(Waiting(start.key, self.trouble() or Reason(ReasonCode.RUNTIME, _AWAY)))
             elif start.key not in self._attempts:
                 name = names.pod_name(self._place.cluster, start.key)
                 self._attempts[start.key] = PodAttempt(start.key, start.launch, name, start)
@@ -136,7 +153,7 @@ class PodRuntime:
             if attempt is not None and attempt.ended is not None:
                 del self._attempts[key]
                 if attempt.pod is not None:
-                    self._removal.release(attempt.pod)
+                    self._removal.release(attempt.pod, at_once=self._standing.gone)
 
     def receive(self) -> list[RuntimeEvent]:
         return self._reactor.turn()
@@ -148,10 +165,12 @@ class PodRuntime:
         return self._reactor.due()
 
     def trouble(self) -> Reason | None:
-        """Return why the namespace takes no tasks: the server has not answered for a while."""
+        """Return why the namespace takes no tasks: another agent acts for it, it is gone, a right is missing, or the
+        server has not answered for a while."""
+        refused = self._standing.trouble or self._removal.trouble or next(iter(self._refused.values()), None)
         since = self._away_since
-        if since is None or clock.steady() - since < _AWAY_AFTER:
-            return None
+        if refused is not None or since is None or clock.steady() - since < _AWAY_AFTER:
+            return refused
         return Reason(ReasonCode.RUNTIME, self._away)
 
     def roots(self) -> list[int]:
@@ -160,11 +179,18 @@ class PodRuntime:
     def close(self) -> None:
         self._informer.stop()
         self._logs.stop()
-        self._reactor.end_work(_LAST_WORDS)
+        self._lease.stop(release=self._reactor.end_work(_LAST_WORDS))
         self._api.close()
         self._reactor.close()
 
-    # called by the informer, through the reactor
+    # called by the lease and the informer, through the reactor
+
+    def _on_standing(self, now: Standing) -> None:
+        begins = now.held and not self._begun
+        self._standing = now
+        if begins:
+            self._begun = True
+            self._informer.start()
 
     def _on_trouble(self, error: GrassError | None) -> None:
         if error is None:
@@ -172,7 +198,9 @@ class PodRuntime:
             if self._listed:
                 self._list()
         elif self._away_since is None:
-            self._away_since, self._away = clock.steady(), str(error)
+            definite = not isinstance(error, UnreachableError)  # no answer may be one of a moment
+            self._away_since = clock.steady() - (_AWAY_AFTER if definite else 0.0)
+            self._away = f"Kubernetes refuses the agent: {error}" if definite else str(error)
             self._reactor.after(_AWAY_AFTER, self._reactor.wake)
 
     def _on_changes(self, changes: list[Change[Pod]]) -> None:
@@ -198,7 +226,7 @@ class PodRuntime:
             attempt = self._adopt(key, pod)
         if attempt.uid not in (None, pod.metadata.uid) or attempt.ended is not None:
             return
-        attempt.take(pod)
+        attempt.take(pod, self._api.wall())
         if attempt.stopping and not attempt.deleting:
             self._delete(attempt)
         if change.now is None:
@@ -225,16 +253,28 @@ class PodRuntime:
                     attempt.begins(started)
                     self._follow(attempt)
                     self._reactor.publish(attempt.observed())
-            case Waits(reason, patience):
-                if attempt.said != reason:
-                    attempt.said = reason
-                    self._reactor.publish(Waiting(attempt.key, reason))
-                if patience is not None:
-                    self._reactor.at(attempt.asked + patience, functools.partial(self._give_up, attempt, reason))
+            case Waits():
+                self._on_waits(attempt, found)
         if pod.metadata.deletion_timestamp and attempt.judged is None:
             patience = _NEVER_BEGUN if attempt.since is None else _STUCK
             grace = pod.metadata.deletion_grace_period_seconds or 0
             self._reactor.after(grace + patience, functools.partial(self._count_as_lost, attempt))
+
+    def _on_waits(self, attempt: PodAttempt, found: Waits) -> None:
+        if found.quiet:
+            self._events.watch(attempt)
+            found = attempt.heard or found
+        reason, patience = found.reason, found.patience
+        if attempt.said != reason:
+            attempt.said = reason
+            self._reactor.publish(Waiting(attempt.key, reason))
+        if patience is not None:
+            self._reactor.at(attempt.asked + patience, functools.partial(self._give_up, attempt, reason))
+
+    def _heard(self, attempt: PodAttempt) -> None:
+        """Look again at an attempt of whose pod there are events."""
+        if attempt.pod is not None:
+            self._look(attempt, attempt.pod)
 
     def _give_up(self, attempt: PodAttempt, reason: Reason) -> None:
         """End an attempt that has waited for too long."""
@@ -250,7 +290,7 @@ class PodRuntime:
         if attempt.since is None:  # kubelets before 1.22 say nothing more of a container that they never began
             self._on_end(attempt, lost(attempt.pod))
         else:
-            reason = Reason(ReasonCode.NODE_LOST, f"its Kubernetes node {attempt.pod.spec.node_name} does not answer")
+            reason = Reason(ReasonCode.EVICTED, f"its Kubernetes node {attempt.pod.spec.node_name} does not answer")
             self._on_end(attempt, lost(attempt.pod)._replace(reason=reason))
 
     # starting
@@ -266,12 +306,13 @@ class PodRuntime:
 
     def _on_created(self, attempt: PodAttempt, made: Pod | Decision) -> None:
         attempt.creating = False
+        self._refused.pop(attempt.key, None)
         if self._attempts.get(attempt.key) is not attempt or attempt.ended is not None:
             return
         if isinstance(made, Pod):
             self._for_quota.pop(attempt.key, None)
             if attempt.uid is None:
-                attempt.take(made)
+                attempt.take(made, self._api.wall())
                 self._look(attempt, made)
             if attempt.stopping and not attempt.deleting:
                 self._delete(attempt)
@@ -279,6 +320,9 @@ class PodRuntime:
             self._finish(attempt, Ended(None, None, None, None, None, begun=False))
         elif made.step is Step.FAIL:
             self._finish(attempt, Ended(None, None, made.reason, None, None, begun=False))
+        elif made.step is Step.AWAY and self._standing.gone:
+            reason = Reason(ReasonCode.EVICTED, _GONE)
+            self._finish(attempt, Ended(None, None, reason, None, None, begun=False))
         else:
             self._later(attempt, made)
 
@@ -286,6 +330,8 @@ class PodRuntime:
         if made.reason is not None and attempt.said != made.reason:
             attempt.said = made.reason
             self._reactor.publish(Waiting(attempt.key, made.reason))
+        if made.step is Step.AWAY and made.reason is not None:
+            self._refused[attempt.key] = made.reason
         if made.quota:
             self._for_quota[attempt.key] = attempt
         pause = made.pause or (QUOTA_PAUSE if made.quota else 1.0)
@@ -340,6 +386,7 @@ class PodRuntime:
         attempt.ended = end.ended or clock.wall()
         attempt.sizes = attempt.log.sizes() if attempt.log is not None else {"stdout": 0, "stderr": 0}
         self._for_quota.pop(attempt.key, None)
+        self._refused.pop(attempt.key, None)
         self._reactor.publish(attempt.observed())
         self._begin(self._limits.leave(attempt.launch, attempt.key))
         if attempt.launch not in self._launches:
@@ -350,6 +397,9 @@ class PodRuntime:
     def _reason(self, attempt: PodAttempt, end: Ended) -> Reason | None:
         """Return the reason of an end: of who stopped it, unless it ended for another one."""
         if not attempt.stopping:
+            pod = attempt.pod
+            if attempt.given_up is None and pod is not None and pod.metadata.deletion_timestamp:
+                end = of_deletion(end, _GONE if self._standing.gone else _DELETED)
             return end.reason
         ours = end.reason is None or not end.begun or end.reason.code is ReasonCode.EXIT_UNKNOWN
         return attempt.reason if ours else end.reason

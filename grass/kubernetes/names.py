@@ -2,7 +2,7 @@
 
 The name of an attempt's pod follows from its key, so creating it twice creates one pod. It is a DNS label of at most 63
 characters, because it is the host name too; keys are longer and have other characters. The key itself is an annotation.
-Used by this package.
+Used by ``node.runtime.kubernetes`` and ``grass.provision.namespace_findings``.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+from collections.abc import Mapping
 
 DOMAIN = "grass-cluster.org"
 FINALIZER = f"{DOMAIN}/outcome"
@@ -34,6 +35,16 @@ def short(text: str) -> str:
     """Return a hash of 80 bits that may be a label's value or a part of a name."""
     digest = hashlib.sha256(text.encode()).digest()
     return base64.b32encode(digest).decode()[:_HASH].lower()
+
+
+def node_labels(cluster: str, node: str) -> dict[str, str]:
+    """Return the labels of all objects of a node of the cluster."""
+    return {CLUSTER: short(cluster), NODE: short(node)}
+
+
+def lease_name(labels: Mapping[str, str]) -> str:
+    """Return the name of the lease of a node. ``labels``: those of the node, as its pods have them."""
+    return f"grass-{labels[CLUSTER]}-{labels[NODE]}"
 
 
 def selector(cluster: str, node: str) -> str:
