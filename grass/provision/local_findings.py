@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from grass.config import ClusterConfig
-from grass.provision import layout, ports
+from grass.provision import layout, local_namespaces, ports
+from grass.provision.namespace_findings import namespace_findings
 from grass.provision.provisioner import Finding
 from grass.supervision import processes
 from grass.supervision.supervisor import Supervisor
@@ -20,6 +21,7 @@ def local_findings(folder: Path) -> Iterator[Finding]:
         return
     yield _daemons(config)
     yield from _ports(config)
+    yield from namespace_findings(each.node for each in local_namespaces.nodes(config))
 
 
 def _daemons(config: ClusterConfig) -> Finding:

@@ -79,7 +79,8 @@ def namespace() -> Iterator[tuple[ApiServer, str]]:
         yield server, name
     finally:
         strip_all(server, name)
-        server.delete(f"/api/v1/namespaces/{name}", ANY)
+        if exists(server, f"/api/v1/namespaces/{name}"):
+            server.delete(f"/api/v1/namespaces/{name}", ANY)
         server.close()
 
 

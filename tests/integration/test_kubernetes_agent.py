@@ -1,0 +1,275 @@
+"""Who may act in a namespace of Kubernetes, and what an agent says when it may not: on a real 1.20."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from grass.config import KubernetesConfig, NodeConfig
+from grass.kubernetes import names, rights
+from grass.kubernetes.api import ApiServer
+from grass.kubernetes.credentials import Credential, Credentials, Login
+from grass.kubernetes.objects import Pod
+from grass.model.reasons import Reason, ReasonCode
+from grass.provision.namespace_findings import namespace_findings
+from grass.provision.provisioner import Finding
+from grass.wire.codec import Form
+from node.runtime.kubernetes.attempt import PodAttempt
+from node.runtime.kubernetes.events import EventLooks
+from node.runtime.kubernetes.runtime import Place, PodRuntime
+from node.runtime.protocol import Listed, Observed, Start, Waiting
+from node.runtime.reactor import Reactor
+from tests.support import kubernetes
+from tests.support.engine import IMAGE
+from tests.support.kubernetes import ANY, exists
+from tests.support.pod_agent import CLUSTER, LAUNCH, TIMES
+from tests.support.pod_run import SETTINGS
+from tests.support.waiting import wait_until
+
+Namespace = tuple[ApiServer, str]
+RBAC = "/apis/rbac.authorization.k8s.io/v1/namespaces"
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[Namespace]:
+    """A namespace for all tests that leave it as it was."""
+    with kubernetes.namespace() as made:
+        yield made
+
+
+class Agent:
+    """A runtime, and what it has told."""
+
+    def __init__(self, api: ApiServer, place: Place) -> None:
+        self.runtime = PodRuntime(api, place, SETTINGS, TIMES)
+        self.place = place
+        self.listed = self.closed = False
+        self.known: dict[str, Observed] = {}
+        self.waiting: dict[str, Reason] = {}
+
+    def close(self) -> None:
+        if not self.closed:
+            self.runtime.close()
+        self.closed = True
+
+    def start(self, key: str) -> None:
+        self.runtime.define({"slow": LAUNCH})
+        self.runtime.start([Start(key, "slow", {})])
+
+    def wait(self, condition: Callable[[], object], seconds: float = 20.0) -> None:
+        def met() -> object:
+            for event in self.runtime.receive():
+                if isinstance(event, Listed):
+                    self.listed = True
+                    self.known |= {each.key: each for each in event.attempts}
+                elif isinstance(event, Observed):
+                    self.known[event.key] = event
+                elif isinstance(event, Waiting):
+                    self.waiting[event.key] = event.reason
+            return condition()
+
+        wait_until(met, seconds)
+
+    def runs(self, key: str) -> bool:
+        return key in self.known and self.known[key].since is not None
+
+    def trouble(self) -> str:
+        return str(self.runtime.trouble() or "")
+
+
+@contextmanager
+def agents(api: Callable[[], ApiServer]) -> Iterator[Callable[[Place], Agent]]:
+    with ExitStack() as stack:
+
+        def make(place: Place) -> Agent:
+            made = Agent(api(), place)
+            stack.callback(made.close)
+            return made
+
+        yield make
+
+
+def place(namespace: str, folder: Path, cluster: str = "c1") -> Place:
+    return Place(cluster, "n1", namespace, str(folder))
+
+
+def test_two_clusters_share_a_namespace_and_two_agents_of_one_node_do_not(shared: Namespace, tmp_path: Path) -> None:
+    namespace = shared[1]
+    with agents(kubernetes.api) as make:
+        one = make(place(namespace, tmp_path / "one"))
+        other = make(place(namespace, tmp_path / "other", cluster="c2"))
+        for each in (one, other):
+            each.wait(lambda each=each: each.listed)
+            each.start("j-1/slow.0/1")
+        for each in (one, other):
+            each.wait(lambda each=each: each.runs("j-1/slow.0/1"))
+            assert not each.runtime.trouble()
+        second = make(place(namespace, tmp_path / "second"))
+        second.wait(second.trouble)
+        assert "another agent" in second.trouble() and "acts for node n1" in second.trouble()
+        in_its_folder = make(place(namespace, tmp_path / "one"))
+        in_its_folder.wait(in_its_folder.trouble)
+        assert f"another agent in {tmp_path / 'one'}" in in_its_folder.trouble()
+        second.wait(lambda: True)
+        assert not second.listed and not second.known
+        one.close()  # releases the lease
+        second.wait(lambda: second.listed and second.runs("j-1/slow.0/1"), seconds=2.5)
+        second.wait(lambda: not second.trouble())
+
+
+def test_an_agent_that_was_overtaken_while_it_stood_still_changes_nothing_and_ends(
+    shared: Namespace, tmp_path: Path
+) -> None:
+    server, namespace = shared
+    with closing(kubernetes.gateway()) as gateway, agents(kubernetes.api) as make:
+        program = [sys.executable, "-m", "tests.support.pod_agent", gateway.credentials.server, namespace]
+        paused = subprocess.Popen(
+            [*program, str(tmp_path / "paused")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        try:
+            assert paused.stdout is not None and paused.stdout.readline() == b"listed\n"
+            paused.send_signal(signal.SIGSTOP)
+            before = len(gateway.asked)
+            second = make(place(namespace, tmp_path / "second", CLUSTER))
+            second.wait(second.trouble)
+            second.wait(lambda: second.listed)
+            assert paused.stdin is not None
+            paused.stdin.write(b"j-2/slow.0/1\n")
+            paused.stdin.flush()
+            paused.send_signal(signal.SIGCONT)
+            _, log = paused.communicate(timeout=20)
+        finally:
+            paused.kill()
+        assert paused.returncode == 70 and b"another agent" in log
+        assert [each for each in gateway.asked[before:] if each.method != "GET" and "/pods" in each.path] == []
+        path = f"/api/v1/namespaces/{namespace}/pods/{names.pod_name(CLUSTER, 'j-2/slow.0/1')}"
+        assert not exists(server, path)
+
+
+def test_a_namespace_that_is_deleted_ends_its_tasks_uncharged_and_goes(tmp_path: Path) -> None:
+    with kubernetes.namespace() as (server, namespace), agents(kubernetes.api) as make:
+        agent = make(place(namespace, tmp_path))
+        agent.wait(lambda: agent.listed)
+        agent.start("j-1/slow.0/1")
+        agent.wait(lambda: agent.runs("j-1/slow.0/1"))
+        server.delete(f"/api/v1/namespaces/{namespace}", ANY)
+        agent.wait(lambda: "its namespace is gone" in agent.trouble())
+        agent.start("j-1/slow.1/1")
+        agent.wait(
+            lambda: all(agent.known[key].ended for key in ("j-1/slow.0/1", "j-1/slow.1/1") if key in agent.known)
+        )
+        agent.wait(lambda: "j-1/slow.1/1" in agent.known)
+        for each in agent.known.values():
+            assert each.reason is not None and each.reason.code is ReasonCode.EVICTED and each.code is None
+        agent.runtime.forget(list(agent.known))
+        agent.wait(lambda: not exists(server, f"/api/v1/namespaces/{namespace}"))
+
+
+@contextmanager
+def user(server: ApiServer, namespace: str) -> Iterator[Callable[[], ApiServer]]:
+    """Make a user with exactly the rights of Grass's Role."""
+    account = f"/api/v1/namespaces/{namespace}/serviceaccounts"
+    server.post(account, {"metadata": {"name": "lab"}}, ANY)
+    token = server.post(f"{account}/lab/token", {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest"}, ANY)
+    admin = Login(str(kubernetes.KUBECONFIG)).read()
+    mine = Credentials(admin.server, ca=admin.ca, token=token["status"]["token"])
+    server.post(f"{RBAC}/{namespace}/roles", rights.role(namespace), ANY)
+    binding = {
+        "metadata": {"name": "grass"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "grass"},
+        "subjects": [{"kind": "ServiceAccount", "name": "lab", "namespace": namespace}],
+    }
+    server.post(f"{RBAC}/{namespace}/rolebindings", binding, ANY)
+    with closing(ApiServer(Credential(lambda: mine))) as api:
+        wait_until(lambda: rights.missing(api, namespace) == [])
+    yield lambda: ApiServer(Credential(lambda: mine))
+
+
+def without(role: dict[str, Any], resource: str, verb: str) -> dict[str, Any]:
+    rules = [
+        {**each, "verbs": [one for one in each["verbs"] if one != verb or each["resources"] != [resource]]}
+        for each in role["rules"]
+    ]
+    return {**role, "rules": rules}
+
+
+def test_a_right_that_is_taken_away_is_named_and_no_task_fails_for_it(tmp_path: Path) -> None:
+    with (
+        kubernetes.namespace() as (server, namespace),
+        user(server, namespace) as api,
+        agents(api) as make,
+    ):
+        agent = make(place(namespace, tmp_path))
+        agent.wait(lambda: agent.listed)
+        role = rights.role(namespace)
+        path = f"{RBAC}/{namespace}/roles/grass"
+        server.put(path, without(role, "pods", "create"), ANY)
+        with closing(api()) as mine:
+            wait_until(lambda: rights.missing(mine, namespace))
+        agent.start("j-1/slow.0/1")
+        agent.wait(lambda: 'cannot create resource "pods"' in agent.trouble())
+        assert agent.waiting["j-1/slow.0/1"].code is ReasonCode.RUNTIME
+        server.put(path, without(role, "leases", "update"), ANY)
+        agent.wait(lambda: 'cannot update resource "leases"' in agent.trouble())
+        server.put(path, role, ANY)
+        agent.wait(lambda: agent.runs("j-1/slow.0/1"), seconds=40)
+        assert not agent.runtime.trouble()
+
+
+def test_a_missing_secret_is_told_from_the_events_of_a_pod(shared: Namespace, tmp_path: Path) -> None:
+    server, namespace = shared
+    volume = {"name": "keys", "secret": {"secretName": "wandb"}}
+    container = {"name": "task", "image": IMAGE, "command": ["true"], "imagePullPolicy": "Never"}
+    spec = {"containers": [container], "volumes": [volume]}
+    where = place(namespace, tmp_path)
+    made = server.post(where.path, {"metadata": {"name": "stuck"}, "spec": spec}, Form(Pod))
+    attempt = PodAttempt("j-1/a.0/1", "a", "stuck")
+    events = f"/api/v1/namespaces/{namespace}/events"
+    wait_until(lambda: "FailedMount" in str(server.get(events, ANY)))
+    attempt.take(server.get(f"{where.path}/stuck", Form(Pod)), server.wall())
+    assert attempt.uid == made.metadata.uid
+    heard: list[PodAttempt] = []
+    with closing(Reactor()) as reactor:
+        EventLooks(server, where, reactor, heard.append, after=0.0).watch(attempt)
+        wait_until(lambda: reactor.turn() or heard)
+        reactor.end_work(1.0)
+    assert attempt.heard is not None
+    assert attempt.heard.reason.message.startswith("its pod waits for the Secret wandb, which its namespace")
+
+
+def test_the_doctor_finds_what_is_wrong_in_a_namespace(tmp_path: Path) -> None:
+    with kubernetes.namespace() as (server, namespace):
+        settings = KubernetesConfig(namespace, cluster_id="c1", kubeconfig=str(kubernetes.KUBECONFIG))
+        node = NodeConfig(name="n1", kubernetes=settings)
+
+        def findings(of: NodeConfig = node) -> list[Finding]:
+            return list(namespace_findings([of]))
+
+        [well] = findings()
+        assert well.ok and "Kubernetes v1.20" in well.message and namespace in well.name
+        quota = {"metadata": {"name": "team"}, "spec": {"hard": {"count/configmaps": "1", "pods": "10"}}}
+        server.post(f"/api/v1/namespaces/{namespace}/resourcequotas", quota, ANY)
+        left = {"name": "g-left", "finalizers": [names.FINALIZER], "labels": names.node_labels("old", "n1")}
+        own = {"name": "g-own", "finalizers": [names.FINALIZER], "labels": names.node_labels("c1", "n1")}
+        container = {"name": "task", "image": IMAGE, "imagePullPolicy": "Never"}
+        for metadata in (left, own):
+            path = f"/api/v1/namespaces/{namespace}/pods"
+            server.post(path, {"metadata": metadata, "spec": {"containers": [container]}}, ANY)
+        wait_until(lambda: any("quota team is used up: count/configmaps 1 of 1" in each.message for each in findings()))
+        [bad] = [each for each in findings() if not each.ok]
+        assert "g-left" in bad.message and "g-own" not in bad.message and "kubectl" in bad.fix
+        lease = {"metadata": {"name": names.lease_name(left["labels"])}, "spec": {"holderIdentity": "x"}}
+        server.post(f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases", lease, ANY)
+        assert all(each.ok for each in findings())
+        [gone] = [each for each in findings(replace(node, kubernetes=replace(settings, context="no"))) if not each.ok]
+        assert "no" in gone.message
+        nowhere = findings(replace(node, kubernetes=replace(settings, namespace="no-such-namespace")))
+        assert any(not each.ok and "no-such-namespace" in each.message for each in nowhere)
