@@ -58,7 +58,7 @@ class WatchEvent(msgspec.Struct, frozen=True):
 
 
 class Bookmark(Fields, frozen=True, rename="camel"):
-    """An object without content, whose version tells how far a watch has come."""
+    """An object without content, whose version says up to where a watch was read."""
 
     metadata: Metadata
 

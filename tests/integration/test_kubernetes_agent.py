@@ -23,6 +23,7 @@ from grass.provision.namespace_findings import namespace_findings
 from grass.provision.provisioner import Finding
 from grass.wire.codec import Form
 from node.runtime.kubernetes.attempt import PodAttempt
+from node.runtime.kubernetes.claim import Times
 from node.runtime.kubernetes.events import EventLooks
 from node.runtime.kubernetes.runtime import Place, PodRuntime
 from node.runtime.protocol import Listed, Observed, Start, Waiting
@@ -48,8 +49,8 @@ def shared() -> Iterator[Namespace]:
 class Agent:
     """A runtime, and what it has told."""
 
-    def __init__(self, api: ApiServer, place: Place) -> None:
-        self.runtime = PodRuntime(api, place, SETTINGS, TIMES)
+    def __init__(self, api: ApiServer, place: Place, times: Times) -> None:
+        self.runtime = PodRuntime(api, place, SETTINGS, times)
         self.place = place
         self.listed = self.closed = False
         self.known: dict[str, Observed] = {}
@@ -86,11 +87,11 @@ class Agent:
 
 
 @contextmanager
-def agents(api: Callable[[], ApiServer]) -> Iterator[Callable[[Place], Agent]]:
+def agents(api: Callable[[], ApiServer], times: Times = TIMES) -> Iterator[Callable[[Place], Agent]]:
     with ExitStack() as stack:
 
         def make(place: Place) -> Agent:
-            made = Agent(api(), place)
+            made = Agent(api(), place, times)
             stack.callback(made.close)
             return made
 
@@ -103,7 +104,7 @@ def place(namespace: str, folder: Path, cluster: str = "c1") -> Place:
 
 def test_two_clusters_share_a_namespace_and_two_agents_of_one_node_do_not(shared: Namespace, tmp_path: Path) -> None:
     namespace = shared[1]
-    with agents(kubernetes.api) as make:
+    with agents(kubernetes.api, Times()) as make:
         one = make(place(namespace, tmp_path / "one"))
         other = make(place(namespace, tmp_path / "other", cluster="c2"))
         for each in (one, other):
@@ -121,7 +122,7 @@ def test_two_clusters_share_a_namespace_and_two_agents_of_one_node_do_not(shared
         second.wait(lambda: True)
         assert not second.listed and not second.known
         one.close()  # releases the lease
-        second.wait(lambda: second.listed and second.runs("j-1/slow.0/1"), seconds=2.5)
+        second.wait(lambda: second.listed and second.runs("j-1/slow.0/1"), seconds=10.0)
         second.wait(lambda: not second.trouble())
 
 

@@ -33,6 +33,8 @@ class PodAttempt:
         """Why it waits, as events say."""
         self.asking = False
         """Whether its events are looked at again and again."""
+        self.looked: float | None = None
+        """When they were looked at."""
         self.stopping = False
         self.grace: float | None = None
         """Seconds that the server was, or will be, told for its end."""

@@ -78,12 +78,14 @@ class EventLooks:
         """Look at its events from time to time, until its status says more."""
         if not attempt.asking:
             attempt.asking = True
-            self._reactor.at(attempt.asked + self._after, functools.partial(self._look, attempt))
+            due = attempt.asked + self._after if attempt.looked is None else attempt.looked + EVERY
+            self._reactor.at(due, functools.partial(self._look, attempt))
 
     def _look(self, attempt: PodAttempt) -> None:
         if not _waits_quietly(attempt):
             attempt.asking = False
             return
+        attempt.looked = clock.steady()
         self._reactor.errands.ask(
             functools.partial(self._read, attempt.uid), functools.partial(self._on_events, attempt)
         )

@@ -17,9 +17,9 @@ from typing import NamedTuple
 
 from grass import clock
 from grass.config import KubernetesConfig
-from grass.errors import GrassError, UnreachableError
+from grass.errors import GrassError, InputError, NotAllowedError
 from grass.kubernetes import names
-from grass.kubernetes.api import ApiServer
+from grass.kubernetes.api import ApiServer, RefusedError
 from grass.kubernetes.informer import Change, Informer
 from grass.kubernetes.objects import ListOf, Pod
 from grass.model.reasons import Reason, ReasonCode
@@ -198,7 +198,9 @@ class PodRuntime:
             if self._listed:
                 self._list()
         elif self._away_since is None:
-            definite = not isinstance(error, UnreachableError)  # no answer may be one of a moment
+            definite = isinstance(error, (NotAllowedError, InputError)) or (
+                isinstance(error, RefusedError) and error.http in (403, 404)
+            )
             self._away_since = clock.steady() - (_AWAY_AFTER if definite else 0.0)
             self._away = f"Kubernetes refuses the agent: {error}" if definite else str(error)
             self._reactor.after(_AWAY_AFTER, self._reactor.wake)
