@@ -254,6 +254,7 @@ def _remove_namespace(config: ClusterConfig, name: str, progress: Progress) -> N
     """End the daemons of a namespace, and remove its pods and files. May be repeated."""
     for node in local_namespaces.nodes(config):
         if node.node.name == name:
+            local_namespaces.end_daemons(config, name)
             stopping.end_containers(node, forever=True)
             progress(f"removing the files of node {name}")
             local_namespaces.remove_files(node)

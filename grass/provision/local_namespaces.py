@@ -25,6 +25,8 @@ from grass.model.lifecycle import NodeState
 from grass.model.runtime import RuntimeName
 from grass.provision import ports, runtime_folder
 from grass.provision.namespaces import NamespaceRequest, look
+from grass.supervision import processes
+from grass.supervision.supervisor import Supervisor
 from grass.tree_removal import remove_tree
 from grass.wire.calls import Join, JoinFacts, OfferedNode
 from grass.wire.codec import builtins
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 DAEMONS = (NODE_AGENT, NODE_API)
 """Those of a namespace."""
 _READY_SECONDS = 60.0
+_END_SECONDS = 15.0
 
 
 def folder_of(config: ClusterConfig, name: str) -> Path:
@@ -139,6 +142,15 @@ def wait_ready(name: str, client: Client) -> NodeView:
         if waited.node is not None and waited.node.state == NodeState.READY:
             return waited.node
     raise UnreachableError(f"node {name}: was added, but its agent does not report; see `grass node show {name}`")
+
+
+def end_daemons(config: ClusterConfig, name: str) -> None:
+    """End the daemons of a namespace. An agent that lived on would make what is being removed anew."""
+    supervisor, own = Supervisor(config), {program_name(daemon, name) for daemon in DAEMONS}
+    pids = [state.pid for state in supervisor.daemons() if state.name in own and state.pid is not None]
+    for each in own:
+        supervisor.stop_daemon(each)
+    processes.wait_gone(pids, _END_SECONDS)
 
 
 def remove_files(node: ClusterConfig) -> None:

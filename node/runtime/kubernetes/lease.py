@@ -88,8 +88,8 @@ class LeaseHolder:
     def stop(self, *, release: bool) -> None:
         """End the claim. ``release``: nothing that was sent is under way any more, so that another agent may begin."""
         self._stop.set()
-        self._thread.join()
-        if release and self._claim.left(clock.steady()) and self._found is not None:
+        self._thread.join(_REQUEST_SECONDS)
+        if release and not self._thread.is_alive() and self._claim.left(clock.steady()) and self._found is not None:
             with suppress(GrassError):
                 self._put(self._found, "", seconds=1)
         if self._lock is not None:

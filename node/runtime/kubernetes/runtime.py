@@ -197,12 +197,10 @@ class PodRuntime:
             self._away_since = None
             if self._listed:
                 self._list()
+        elif _definite(error):
+            self._away_since, self._away = clock.steady() - _AWAY_AFTER, f"Kubernetes refuses the agent: {error}"
         elif self._away_since is None:
-            definite = isinstance(error, (NotAllowedError, InputError)) or (
-                isinstance(error, RefusedError) and error.http in (403, 404)
-            )
-            self._away_since = clock.steady() - (_AWAY_AFTER if definite else 0.0)
-            self._away = f"Kubernetes refuses the agent: {error}" if definite else str(error)
+            self._away_since, self._away = clock.steady(), str(error)
             self._reactor.after(_AWAY_AFTER, self._reactor.wake)
 
     def _on_changes(self, changes: list[Change[Pod]]) -> None:
@@ -400,8 +398,16 @@ class PodRuntime:
         """Return the reason of an end: of who stopped it, unless it ended for another one."""
         if not attempt.stopping:
             pod = attempt.pod
-            if attempt.given_up is None and pod is not None and pod.metadata.deletion_timestamp:
+            deleted = self._standing.gone or (pod is not None and pod.metadata.deletion_timestamp)
+            if deleted and attempt.given_up is None:
                 end = of_deletion(end, _GONE if self._standing.gone else _DELETED)
             return end.reason
         ours = end.reason is None or not end.begun or end.reason.code is ReasonCode.EXIT_UNKNOWN
         return attempt.reason if ours else end.reason
+
+
+def _definite(error: GrassError) -> bool:
+    """Return whether an answer is not one of a moment."""
+    if isinstance(error, RefusedError):
+        return error.http in (403, 404)
+    return isinstance(error, (NotAllowedError, InputError))
