@@ -46,11 +46,13 @@ log = logging.getLogger(__name__)
 
 def why_waiting(events: Iterable[Event]) -> Waits | None:
     """Return what the latest event says that tells of a trouble."""
-    for each in sorted(events, key=_when, reverse=True):
+    latest_first = sorted(events, key=_when, reverse=True)
+    has_machine = any(each.reason == "Scheduled" for each in latest_first)  # a pod gets one only once
+    for each in latest_first:
         if each.reason == "FailedScheduling":
+            if has_machine:
+                continue
             return Waits(Reason(ReasonCode.UNSCHEDULABLE, unschedulable(each.message)), START_PATIENCE)
-        if each.reason == "Scheduled":  # what scheduling failed for before is over
-            return None
         missing = _MISSING.search(each.message) if each.type == "Warning" else None
         if missing:
             kind, name = _KINDS[missing[1].lower()], missing[2]
@@ -91,7 +93,7 @@ class EventLooks:
         )
 
     def _read(self, uid: str | None) -> list[Event]:
-        query = {"fieldSelector": f"involvedObject.uid={uid}", "limit": _MOST}
+        query: dict[str, str | int] = {"fieldSelector": f"involvedObject.uid={uid}", "limit": _MOST}
         return self._api.get(self._path, _EVENTS, query).items
 
     def _on_events(self, attempt: PodAttempt, found: list[Event] | GrassError) -> None:
