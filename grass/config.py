@@ -65,7 +65,8 @@ class KubernetesConfig:
     share a namespace; their pods are told apart by this. ``kubeconfig`` and ``context`` None: as kubectl finds them.
     ``image``: of tasks that name none; None: they cannot run there. ``gpu``: the resource of GPUs. ``user``: id of user
     and group of tasks; None: that of the image. ``restricted``: whether pods meet the restricted level of PodSecurity.
-    ``lost_after``: seconds for which a pod waits for its machine to answer.
+    ``lost_after``: seconds for which a pod waits for its machine to answer. ``output``: whether what tasks write to
+    ``GRASS_OUTPUT`` is kept (``node.runtime.kubernetes.keeper``).
     """
 
     namespace: str
@@ -77,6 +78,7 @@ class KubernetesConfig:
     user: int | None = 1000
     restricted: bool = True
     lost_after: int = 300
+    output: bool = True
     pull_policy: str | None = None
     pull_secrets: tuple[str, ...] = ()
     service_account: str | None = None

@@ -122,9 +122,9 @@ def of_shell(config: ClusterConfig, template: LaunchTemplate, base: Mapping[str,
 
 
 def task_redis(config: ClusterConfig) -> dict[str, str]:
-    """Return the variables by which MARO's programs, and others, find the redis for tasks."""
+    """Return the variables by which MARO's programs, and others, find the redis for tasks. Pods do not reach it."""
     port = str(config.task_redis)
-    if not config.task_redis:
+    if not config.task_redis or config.node.kubernetes is not None:
         return {}
     return {"GRASS_REDIS_URL": f"redis://localhost:{port}", "REDIS_HOST": "localhost", "REDIS_PORT": port}
 

@@ -122,7 +122,7 @@ class Removal:
             left = [key for key in keys if not _removed_if_empty(self._folders.scratch(key))]
             self._tell_shepherd(RemoveScratch(left))
         for key in keys:
-            for name in ("stdout", "stderr", "shipped"):
+            for name in ("stdout", "stderr", "shipped", "podlog", "output"):
                 with contextlib.suppress(OSError):
                     os.unlink(self._folders.path(key, name))  # noqa: PTH108 (thousands a second)
             if not self._isolated:

@@ -258,7 +258,11 @@ def test_the_doctor_finds_what_is_wrong_in_a_namespace(tmp_path: Path) -> None:
         assert well.ok and "Kubernetes v1.20" in well.message and namespace in well.name
         quota = {"metadata": {"name": "team"}, "spec": {"hard": {"count/configmaps": "1", "pods": "10"}}}
         server.post(f"/api/v1/namespaces/{namespace}/resourcequotas", quota, ANY)
-        left: dict[str, Any] = {"name": "g-left", "finalizers": [names.FINALIZER], "labels": names.node_labels("old", "n1")}
+        left: dict[str, Any] = {
+            "name": "g-left",
+            "finalizers": [names.FINALIZER],
+            "labels": names.node_labels("old", "n1"),
+        }
         own = {"name": "g-own", "finalizers": [names.FINALIZER], "labels": names.node_labels("c1", "n1")}
         container = {"name": "task", "image": IMAGE, "imagePullPolicy": "Never"}
         for metadata in (left, own):

@@ -15,21 +15,23 @@ from node.runtime.attempts import Folders
 from node.runtime.kubernetes.runtime import Place, PodRuntime
 from tests.support import kubernetes
 
-SETTINGS = KubernetesConfig("", pull_policy="Never")
+SETTINGS = KubernetesConfig("", pull_policy="Never", output=False)
 
 
 class PodRun:
     """``server``: an administrator's. The runtime has connections of its own."""
 
-    def __init__(self, server: ApiServer, namespace: str, folder: Path) -> None:
+    def __init__(self, server: ApiServer, namespace: str, folder: Path, settings: KubernetesConfig = SETTINGS) -> None:
         self.server = server
         self.gateway = kubernetes.gateway()
-        self.place = Place("c1", "n1", namespace, str(folder))
-        self.folders = Folders(str(folder))
+        self.share = folder / "jobs"
+        self.place = Place("c1", "n1", namespace, str(folder / "attempts"), str(self.share))
+        self.folders = Folders(self.place.folder)
+        self.settings = settings
         self.runtime = self.open()
 
     def open(self) -> PodRuntime:
-        return PodRuntime(ApiServer(Credential(lambda: self.gateway.credentials)), self.place, SETTINGS)
+        return PodRuntime(ApiServer(Credential(lambda: self.gateway.credentials)), self.place, self.settings)
 
     def cut(self) -> None:
         """Disconnect the server."""

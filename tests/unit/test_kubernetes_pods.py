@@ -6,12 +6,12 @@ import re
 from typing import Any
 
 import pytest
+from node.runtime.kubernetes.names import pod_name, short
 
 from grass.config import KubernetesConfig
 from grass.errors import InputError
 from grass.model.job import Container
 from grass.model.runtime import RuntimeName
-from node.runtime.kubernetes.names import pod_name, short
 from node.runtime.kubernetes.pods import environment, pod
 from node.runtime.protocol import Launch, Start
 

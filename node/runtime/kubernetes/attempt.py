@@ -39,7 +39,7 @@ class PodAttempt:
         self.grace: float | None = None
         """Seconds that the server was, or will be, told for its end."""
         self.deleting = False
-        """Whether the server was asked to delete it."""
+        """Whether its end was begun."""
         self.reason: Reason | None = None
         """Why it was stopped."""
         self.said: Reason | None = None
@@ -49,6 +49,10 @@ class PodAttempt:
         self.given_up: Reason | None = None
         """Why it was deleted before it began."""
         self.log: PodLog | None = None
+        self.fetching = False
+        """Whether its files are being fetched."""
+        self.unkept = ""
+        """Why its files, or some of them, were not kept."""
         self.ended: float | None = None
         self.code: int | None = None
         self.signal: int | None = None

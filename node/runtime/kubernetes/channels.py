@@ -31,8 +31,16 @@ _PING = 20.0
 class Channels:
     """An open websocket. ``receive`` is for one thread, the other methods for any."""
 
-    def __init__(self, api: ApiServer, path: str, query: Sequence[tuple[str, str]], protocols: Sequence[str]) -> None:
-        """Raises NotFoundError, ConflictError, NotAllowedError or UnreachableError."""
+    def __init__(
+        self,
+        api: ApiServer,
+        path: str,
+        query: Sequence[tuple[str, str]],
+        protocols: Sequence[str],
+        silence: float | None = None,
+    ) -> None:
+        """``silence``: seconds without a message after which ``receive`` ends. Raises NotFoundError, ConflictError,
+        NotAllowedError or UnreachableError."""
         to = api.connection().to
         scheme = "wss" if to.tls is not None else "ws"
         url = f"{scheme}://{to.host}:{to.port}{to.path}{path}?{urlencode(query)}"
@@ -52,9 +60,11 @@ class Channels:
             raise _refused(error) from error
         except (websocket.WebSocketException, OSError) as error:
             raise UnreachableError(f"the Kubernetes API server does not answer: {error}") from error
-        self._socket.settimeout(None)
+        self._socket.settimeout(silence)
         self.closes = self._socket.subprotocol == V5
         """Whether a channel can be closed by itself."""
+        self.silent = False
+        """Whether ``receive`` ended because nothing came."""
         self._over = threading.Event()
         threading.Thread(target=self._ping, name="websocket-ping", daemon=True).start()
 
@@ -67,6 +77,8 @@ class Channels:
                     return
                 if data:
                     yield data[0], bytes(data[1:])
+        except websocket.WebSocketTimeoutException:
+            self.silent = True
         except (websocket.WebSocketException, OSError):
             return
         finally:

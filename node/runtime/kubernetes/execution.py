@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import threading
 from collections import deque
@@ -30,6 +31,10 @@ _MOST_WAITING = 1 << 20
 """Bytes of output that wait to be read; then the command waits."""
 LOST = 255
 """The exit code of a command whose end was not heard of."""
+_SAID = 1000
+_NOT_RUN = (126, 127, 128)
+_ENGINE = re.compile(r"OCI runtime exec failed|failed to exec in container|unable to start container process")
+_NOT_FOUND = re.compile(r"executable file not found|no such file or directory")
 _STATUS: Form[Status] = Form(Status)
 
 
@@ -47,7 +52,8 @@ class PodExecution:
         self._changed = threading.Condition()
         self._output: deque[tuple[Stream, bytes]] = deque()
         self._waiting = 0
-        self._over = False
+        self._first = b""
+        self._over = self._closed = False
         self._status: Status | None = None
         if size is not None:
             self.resize(*size)
@@ -58,10 +64,12 @@ class PodExecution:
         return None
 
     def descriptors(self) -> list[int]:
-        return [self._wake]
+        return [] if self._wake < 0 else [self._wake]
 
     def read(self, descriptor: int) -> Output | None:
         with self._changed:
+            if self._closed:
+                return None
             with suppress(BlockingIOError):
                 os.eventfd_read(self._wake)
             found = list(self._output)
@@ -97,21 +105,16 @@ class PodExecution:
             self.write(_KEYS[signal.Signals(number)])
 
     def code(self) -> int:
-        status = self._status
-        if status is None:
-            return LOST
-        if status.status == "Success":
-            return 0
-        causes = status.details.causes if status.details else []
-        for cause in causes:
-            if cause.reason == "ExitCode" and cause.message.isdigit():
-                return int(cause.message)
-        return LOST
+        return LOST if self._status is None else exit_code(self._status, self._first)
 
     def end(self) -> None:
+        """Disconnect. The command runs on if it does not notice that: Kubernetes has no way to end it."""
         self._channels.close()
         with self._changed:
-            self._over = True
+            self._over = self._closed = True
+            if self._wake >= 0:
+                os.close(self._wake)
+                self._wake = -1
             self._changed.notify_all()
 
     def _receive(self) -> None:
@@ -120,17 +123,47 @@ class PodExecution:
                 with suppress(UndecodableError):
                     self._status = _STATUS.decode(data)
             elif channel in _NAMES and data:
+                self._first = self._first or data[:_SAID]
                 self._put(_NAMES[channel], data)
         with self._changed:
-            if self._status is None and not self._over:
-                said = b"grass: the connection to the command is lost; how it ended is not known\r\n"
-                self._output.append(("stderr" if not self._tty else "stdout", said))
-            self._over = True
-            os.eventfd_write(self._wake, 1)
+            if not self._closed:
+                said = _last_words(self._status)
+                if said:
+                    self._output.append(("stderr" if not self._tty else "stdout", f"grass: {said}\r\n".encode()))
+                self._over = True
+                os.eventfd_write(self._wake, 1)
 
     def _put(self, name: Stream, data: bytes) -> None:
         with self._changed:
-            self._changed.wait_for(lambda: self._waiting < _MOST_WAITING or self._over)
+            self._changed.wait_for(lambda: self._waiting < _MOST_WAITING or self._closed)
+            if self._closed:
+                return
             self._output.append((name, data))
             self._waiting += len(data)
             os.eventfd_write(self._wake, 1)
+
+
+def exit_code(status: Status, said: bytes = b"") -> int:
+    """Return the exit code that a shell would have. ``said``: the beginning of the command's output, where an engine
+    says that there is no such program."""
+    if status.status == "Success":
+        return 0
+    causes = status.details.causes if status.details else []
+    code = next((int(each.message) for each in causes if each.reason == "ExitCode" and each.message.isdigit()), None)
+    engine = status.message if code is None else said.decode(errors="replace")
+    if code in (None, *_NOT_RUN) and _ENGINE.search(engine):
+        if _NOT_FOUND.search(engine):
+            return 127
+        if "permission denied" in engine:
+            return 126
+    return LOST if code is None else code
+
+
+def _last_words(status: Status | None) -> str:
+    """Return what a user must be told of an end: that it is unknown, or why nothing ran."""
+    if status is None:
+        return "the connection to the command is lost; how it ended is not known"
+    known = status.status == "Success" or any(
+        each.reason == "ExitCode" for each in (status.details.causes if status.details else ())
+    )
+    return "" if known else status.message

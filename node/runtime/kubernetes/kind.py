@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import select
 from collections.abc import Callable, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 
 from grass import clock
+from grass.backoff import Backoff
 from grass.config import ClusterConfig, KubernetesConfig
 from grass.errors import GrassError, InputError
 from grass.kubernetes.api import ApiServer
@@ -14,12 +16,14 @@ from grass.kubernetes.credentials import Credential, Login
 from grass.kubernetes.names import pod_name
 from node.runtime.kind import Execution, SignedOff, Trial
 from node.runtime.kubernetes.execution import PodExecution
-from node.runtime.kubernetes.reach import PodReach, running_pod
+from node.runtime.kubernetes.reach import PodReach, answers, running_pod
 from node.runtime.kubernetes.removal import sweep
 from node.runtime.kubernetes.runtime import Place, PodRuntime
 from node.runtime.protocol import Launch
 
 _GLANCE = 0.2
+FIRST_PAUSE, LONGEST_PAUSE = 0.3, 3.0
+"""Seconds between two looks of a readiness check."""
 
 
 def settings_of(config: ClusterConfig) -> KubernetesConfig:
@@ -34,7 +38,7 @@ def place_of(config: ClusterConfig) -> Place:
     settings, folder = settings_of(config), str(config.node_dir / "attempts")
     if not settings.cluster_id:
         raise InputError(f"node {config.node.name}: its settings have no cluster_id; remove the node and add it again")
-    return Place(settings.cluster_id, config.node.name, settings.namespace, folder)
+    return Place(settings.cluster_id, config.node.name, settings.namespace, folder, str(config.data_dir / "jobs"))
 
 
 def server_of(config: ClusterConfig) -> ApiServer:
@@ -73,38 +77,55 @@ class KubernetesKind:
 
 
 class PodInside:
-    """An ``Inside`` of a pod, through the API server."""
+    """An ``Inside`` of a pod, through the API server. Each look is a connection to it and a process on the machine of
+    the pod, so after each one the result stays for a while: the longer, the more there were."""
 
     def __init__(self, config: ClusterConfig, key: str, argv: list[str]) -> None:
-        self._server, self._path, self._key = server_of(config), _path(config, key), key
+        self._server, self._path = server_of(config), _path(config, key)
         self._argv = argv
+        self._pause = Backoff(FIRST_PAUSE, LONGEST_PAUSE, 1.5)
+        self._next = -math.inf
+        self._answers = False
+        self._failure = ""
 
     def answers(self, port: int) -> bool:
-        reach = PodReach(self._server, self._path, self._key)
-        try:
-            reach.connect(port, 1.0).close()
-        except OSError:
-            return False
-        finally:
-            reach.close()
-        return True
+        if self._is_due():
+            try:
+                self._answers = answers(self._server, self._path, port)
+            finally:
+                self._wait()
+        return self._answers
 
     def failure(self, seconds: float, cancelled: Callable[[], bool]) -> str:
+        if self._is_due():
+            try:
+                self._failure = self._look(seconds, cancelled)
+            finally:
+                self._wait()
+        return self._failure
+
+    def _is_due(self) -> bool:
+        return clock.steady() >= self._next
+
+    def _wait(self) -> None:
+        self._next = clock.steady() + self._pause.next()
+
+    def _look(self, seconds: float, cancelled: Callable[[], bool]) -> str:
         until = clock.steady() + seconds
         try:
             running = PodExecution(self._server, self._path, self._argv, None)
         except GrassError as error:
             return f"its check cannot run: {error}"
+        [output], ready = running.descriptors(), select.poll()  # not select.select: numbers may be large
+        ready.register(output, select.POLLIN)
         try:
             while not cancelled() and clock.steady() < until:
-                for descriptor in select.select(running.descriptors(), [], [], _GLANCE)[0]:
-                    if running.read(descriptor) is None:
-                        code = running.code()
-                        return f"its check ended with exit code {code}" if code else ""
+                if ready.poll(_GLANCE * 1000) and running.read(output) is None:
+                    code = running.code()
+                    return f"its check ended with exit code {code}" if code else ""
             return f"its check did not end within {seconds:g} s"
         finally:
-            with suppress(GrassError):
-                running.end()
+            running.end()
 
 
 def _path(config: ClusterConfig, key: str) -> str:

@@ -21,6 +21,7 @@ from grass.atomic_file import replace_file
 from grass.backoff import Backoff
 from grass.errors import UnreachableError
 from grass.kubernetes.api import ApiServer, RefusedError, Stream
+from node.runtime.kubernetes.judge import TASK
 from node.runtime.kubernetes.log_position import LogPosition, NoLogError
 
 FOLLOWERS = 100
@@ -74,7 +75,7 @@ class PodLog:
     def copy(self, api: ApiServer, silence: float, *, follow: bool) -> None:
         """Copy what is new. ``follow``: until the container ends, or ``silence`` seconds without a line."""
         query: dict[str, str | bool | None] = {"timestamps": True, "follow": follow or None}
-        query["sinceTime"] = self._position.since()
+        query |= {"container": TASK, "sinceTime": self._position.since()}
         stream = self.stream = api.stream(self.path, query, silence)
         try:
             with self.file.open("ab") as file:
@@ -97,10 +98,10 @@ class PodLog:
                 file.flush()
                 self._store()
 
-    def missing(self) -> None:
-        """Note in the log that its rest cannot be read any more."""
+    def note(self, text: bytes) -> None:
+        """Add a line of Grass to what was copied."""
         with suppress(OSError), self.file.open("ab") as file:
-            self._write(file, LOST)
+            self._write(file, text)
 
     def sizes(self) -> dict[str, int]:
         return {"stdout": self._size, "stderr": 0}
@@ -184,7 +185,7 @@ class Logs:
                 if ended and (each.followed or failures >= _LAST_TRIES):
                     if not each.followed:
                         log.warning("%s: the rest of its log cannot be read: %s", each.key, error)
-                        each.missing()
+                        each.note(LOST)
                     break
             except UnreachableError:
                 each.followed, failures = False, failures + 1

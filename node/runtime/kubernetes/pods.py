@@ -16,10 +16,12 @@ from grass.errors import InputError
 from grass.kubernetes import names
 from grass.kubernetes.pod_rights import container_rights, spec_rights
 from grass.model.key_text import job_of
+from node.runtime.kubernetes import keeper
 from node.runtime.kubernetes.judge import TASK
+from node.runtime.kubernetes.keeper import OUTPUT
 from node.runtime.protocol import Launch, Start
 
-SCRATCH, OUTPUT, SHM = "/grass/scratch", "/grass/output", "/dev/shm"
+SCRATCH, SHM = "/grass/scratch", "/dev/shm"
 _LEAST_SHM = 64 << 20
 _DEFAULT_CPU, _DEFAULT_MEMORY = 1000, 2 << 30
 """Thousandths of a core, and bytes, of a task whose launch has none: a pod without limits is refused by many quotas."""
@@ -28,7 +30,8 @@ _DEADLINE_MARGIN = 300
 _UNREACHABLE = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 
 _OF_MACHINES = re.compile(r"GRASS_(API|TOKEN|MEMBERSHIP|ADDRESSES|DATA|LIBRARY|AFTER_\w+_OUTPUT)")
-"""Variables that name files and sockets of a machine, which a pod does not see, and the token for such a socket."""
+"""Variables that name files and sockets of a machine, which a pod does not see, and the token for such a socket:
+whoever may read the namespace reads the variables of its pods."""
 
 Body = dict[str, Any]  # Any: JSON of the API
 
@@ -42,7 +45,7 @@ def pod(cluster: str, node: str, start: Start, launch: Launch, settings: Kuberne
         "shareProcessNamespace": True,
         "terminationGracePeriodSeconds": max(1, math.ceil(launch.grace)),
         "tolerations": [*_tolerations(settings.lost_after), *(dict(each) for each in settings.tolerations)],
-        "containers": [_container(start, launch, settings)],
+        "containers": _containers(start, launch, settings),
         "volumes": [
             {"name": "scratch", "emptyDir": {}},
             {"name": "output", "emptyDir": {}},
@@ -63,7 +66,12 @@ def pod(cluster: str, node: str, start: Start, launch: Launch, settings: Kuberne
                 **names.node_labels(cluster, node),
                 names.JOB: names.short(job_of(start.key)),
             },
-            "annotations": {**settings.annotations, names.ATTEMPT: start.key, names.LAUNCH: start.launch},
+            "annotations": {
+                **settings.annotations,
+                "kubectl.kubernetes.io/default-container": TASK,
+                names.ATTEMPT: start.key,
+                names.LAUNCH: start.launch,
+            },
         },
         "spec": spec,
     }
@@ -79,6 +87,12 @@ def environment(start: Start, launch: Launch) -> dict[str, str]:
     if not start.gpus:
         env["NVIDIA_VISIBLE_DEVICES"] = "void"
     return env
+
+
+def _containers(start: Start, launch: Launch, settings: KubernetesConfig) -> list[Body]:
+    """Return the containers in the order in which they are started."""
+    task = _container(start, launch, settings)
+    return [keeper.container(launch.image, settings), task] if settings.output else [task]
 
 
 def _container(start: Start, launch: Launch, settings: KubernetesConfig) -> Body:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import socket
 import threading
-from contextlib import suppress
+from contextlib import closing, suppress
 
 from grass.errors import ConflictError, GrassError, NotFoundError, UnreachableError
 from grass.kubernetes.api import ApiServer, RefusedError
@@ -41,6 +41,18 @@ def running_pod(api: ApiServer, path: str, key: str) -> Pod:
     return found
 
 
+def answers(api: ApiServer, path: str, port: int) -> bool:
+    """Return whether a program in the pod listens on a port, in one connection. Raises GrassError."""
+    query = [("ports", str(port))]
+    with closing(Channels(api, f"{path}/portforward", query, [V4], _REFUSAL_SECONDS)) as channels:
+        begun: set[int] = set()
+        for channel, message in channels.receive():
+            if channel in begun or len(message) > _PORT_BYTES:
+                return channel == _DATA
+            begun.add(channel)
+        return channels.silent
+
+
 class PodReach:
     """A ``Reach`` through port-forwarding. ``path``: of the pod in the API."""
 
@@ -48,7 +60,7 @@ class PodReach:
         self._api, self._path, self._key = api, path, key
         self._uid = running_pod(api, path, key).metadata.uid
         self._ended = os.eventfd(0, os.EFD_CLOEXEC)
-        self._closed = threading.Event()
+        self._closed, self._lock = threading.Event(), threading.Lock()
         threading.Thread(target=self._watch, name="pod-reach", daemon=True).start()
 
     def connect(self, port: int, seconds: float) -> socket.socket:
@@ -69,8 +81,9 @@ class PodReach:
         return self._ended
 
     def close(self) -> None:
-        self._closed.set()
-        os.close(self._ended)
+        with self._lock:
+            self._closed.set()
+            os.close(self._ended)
 
     def _watch(self) -> None:
         while not self._closed.wait(_LOOK):
@@ -80,8 +93,10 @@ class PodReach:
                 continue
             except GrassError:
                 there = False
-            if not there and not self._closed.is_set():
-                os.eventfd_write(self._ended, 1)
+            if not there:
+                with self._lock:
+                    if not self._closed.is_set():
+                        os.eventfd_write(self._ended, 1)
                 return
 
 

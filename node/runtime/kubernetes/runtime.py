@@ -30,8 +30,10 @@ from node.runtime.kubernetes.claim import Times
 from node.runtime.kubernetes.creation import QUOTA_PAUSE, Decision, Step
 from node.runtime.kubernetes.events import EventLooks
 from node.runtime.kubernetes.judge import Ended, Runs, Waits, judge, lost, of_deletion
+from node.runtime.kubernetes.keeper import has_keeper
 from node.runtime.kubernetes.lease import LeaseHolder, Standing
 from node.runtime.kubernetes.logs import Logs, PodLog
+from node.runtime.kubernetes.outputs import Outputs
 from node.runtime.kubernetes.removal import Removal
 from node.runtime.kubernetes.starts import Starts
 from node.runtime.parallelism import ParallelismLimits
@@ -48,6 +50,8 @@ _STUCK = 30.0
 """Seconds beyond its grace after which a deleted pod that does not end counts as lost."""
 _NEVER_BEGUN = 5.0
 """The same for a pod whose container had not begun."""
+_KILLED = 5.0
+"""Seconds after which a task that was sent KILL, and does not end, is deleted."""
 _AWAY = "waits for the Kubernetes API server of its node, which does not answer"
 
 
@@ -56,13 +60,14 @@ _DELETED = "its pod was deleted by somebody else"
 
 
 class Place(NamedTuple):
-    """Where pods are: the id of the Grass ``cluster``, its ``node``, the namespace, and where their output goes on this
-    machine."""
+    """Where pods are: the id of the Grass ``cluster``, its ``node``, the namespace, and where what they print
+    (``folder``) and the files that they write (``output``) go on this machine."""
 
     cluster: str
     node: str
     namespace: str
     folder: str
+    output: str
 
     @property
     def path(self) -> str:
@@ -96,6 +101,7 @@ class PodRuntime:
         self._starts = Starts(api, place, settings, self._reactor)
         self._removal = Removal(api, place, self._reactor)
         self._logs = Logs(api, self._on_log_read)
+        self._outputs = Outputs(api, place, self._reactor)
         self._for_quota: dict[str, PodAttempt] = {}
         """Attempts that wait for a quota of the namespace."""
         self._informer: Informer[Pod] = Informer(
@@ -145,7 +151,7 @@ class PodRuntime:
             attempt.reason = attempt.reason if attempt.stopping else reason
             attempt.stopping, attempt.grace = True, grace
             if attempt.uid is not None:
-                self._delete(attempt)
+                self._end(attempt)
 
     def forget(self, keys: list[str]) -> None:
         for key in keys:
@@ -179,6 +185,7 @@ class PodRuntime:
     def close(self) -> None:
         self._informer.stop()
         self._logs.stop()
+        self._outputs.stop(_LAST_WORDS)
         self._lease.stop(release=self._reactor.end_work(_LAST_WORDS))
         self._api.close()
         self._reactor.close()
@@ -228,7 +235,7 @@ class PodRuntime:
             return
         attempt.take(pod, self._api.wall())
         if attempt.stopping and not attempt.deleting:
-            self._delete(attempt)
+            self._end(attempt)
         if change.now is None:
             final = judge(pod, attempt.memory) if change.seen else None
             self._on_end(attempt, final if isinstance(final, Ended) else lost(pod))
@@ -315,7 +322,7 @@ class PodRuntime:
                 attempt.take(made, self._api.wall())
                 self._look(attempt, made)
             if attempt.stopping and not attempt.deleting:
-                self._delete(attempt)
+                self._end(attempt)
         elif attempt.stopping and made.step is not Step.LOOK:
             self._finish(attempt, Ended(None, None, None, None, None, begun=False))
         elif made.step is Step.FAIL:
@@ -350,6 +357,32 @@ class PodRuntime:
             attempt.log = PodLog(attempt.key, path, self._folders.path(attempt.key, "stdout"))
             self._logs.add(attempt.log)
 
+    def _end(self, attempt: PodAttempt) -> None:
+        """Let a pod end. Its task is sent signals where something in the pod can do that: its files can be fetched
+        then. Otherwise the pod is deleted."""
+        attempt.deleting = True
+        if attempt.since is None or attempt.pod is None or not has_keeper(attempt.pod):
+            self._delete(attempt)
+        else:
+            self._outputs.signal(
+                attempt.pod, "TERM", functools.partial(self._after_term, attempt, attempt.grace or 0.0)
+            )
+
+    def _after_term(self, attempt: PodAttempt, grace: float, sent: bool) -> None:
+        if sent:
+            self._reactor.after(grace, functools.partial(self._kill, attempt))
+        else:
+            self._delete_if_runs(attempt)
+
+    def _kill(self, attempt: PodAttempt) -> None:
+        if attempt.pod is not None and attempt.judged is None:
+            self._outputs.signal(attempt.pod, "KILL", lambda _: None)
+            self._reactor.after(_KILLED, functools.partial(self._delete_if_runs, attempt))
+
+    def _delete_if_runs(self, attempt: PodAttempt) -> None:
+        if attempt.judged is None:
+            self._delete(attempt)
+
     def _delete(self, attempt: PodAttempt) -> None:
         """Ask the server for the end of a pod. A log that nobody reads when its container ends may be gone then."""
         assert attempt.uid is not None
@@ -364,17 +397,36 @@ class PodRuntime:
         attempt.judged = end
         if end.begun:
             self._follow(attempt)
+            self._fetch(attempt)
         if attempt.log is None:
             self._finish(attempt, end)
         else:
             attempt.log.ended.set()
+
+    def _fetch(self, attempt: PodAttempt) -> None:
+        if attempt.pod is not None and has_keeper(attempt.pod):
+            attempt.fetching = True
+            self._outputs.fetch(attempt.key, attempt.pod, functools.partial(self._on_fetched, attempt))
+
+    def _on_fetched(self, attempt: PodAttempt, unkept: str) -> None:
+        attempt.fetching, attempt.unkept = False, unkept
+        self._finish_if_complete(attempt)
 
     def _on_log_read(self, each: PodLog) -> None:
         self._reactor.post(functools.partial(self._on_log_over, each))
 
     def _on_log_over(self, each: PodLog) -> None:
         attempt = self._attempts.get(each.key)
-        if attempt is not None and attempt.log is each and attempt.judged is not None and attempt.ended is None:
+        if attempt is not None and attempt.log is each:
+            self._finish_if_complete(attempt)
+
+    def _finish_if_complete(self, attempt: PodAttempt) -> None:
+        """End an attempt once its log and its files are there."""
+        if attempt.judged is None or attempt.ended is not None or attempt.fetching:
+            return
+        if attempt.log is not None and attempt.log.complete:
+            if attempt.unkept:
+                attempt.log.note(f"[grass] its files in GRASS_OUTPUT were not kept: {attempt.unkept}\n".encode())
             self._finish(attempt, attempt.judged)
 
     def _finish(self, attempt: PodAttempt, end: Ended) -> None:

@@ -1,0 +1,103 @@
+"""The container that keeps the output of a task until Grass has fetched it. Pure; used by ``pods`` and ``outputs``.
+
+A pod sees no share. Its ``GRASS_OUTPUT`` is a volume that Kubernetes removes with the pod, and no command can run in a
+container that has ended. So each pod has a second container, of the same image, that waits: when the task has ended,
+Grass runs ``tar`` in it, stores the files in the cluster's share, and lets it go. It also lets Grass end the task
+without deleting the pod, which would end both containers at once.
+
+It costs ``CPU`` and ``MEMORY`` of the namespace for each pod, and needs ``/bin/sh``, ``sleep`` and ``tar`` (or
+``busybox``) in the image. Where they are missing, the task runs all the same, and one line of its log says that its
+files were not kept. So it is when somebody else than Grass ends the pod (an eviction, ``kubectl delete``). With
+``output: false`` in the settings of the node there is no such container, and nothing is kept.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from grass.config import KubernetesConfig
+from grass.kubernetes.objects import ContainerStatus, Pod
+from grass.kubernetes.pod_rights import container_rights
+from node.runtime.kubernetes.judge import TASK
+
+KEEPER = "output"
+"""Name of the container."""
+OUTPUT = "/grass/output"
+CPU, MEMORY = "20m", "32Mi"
+_WAIT = "trap 'kill $!; exit 0' USR1; trap 'kill $!; exit 1' TERM; while :; do sleep 86400 & wait $! || exit 1; done"
+_TAR = """
+if command -v tar >/dev/null; then exec tar -cf - -C "$0" .; fi
+if command -v busybox >/dev/null; then exec busybox tar -cf - -C "$0" .; fi
+echo 'its image has no tar' >&2; exit 127
+"""
+_SIGNAL = """
+look() { found=; while read -r line; do found="$found $line"; done 2>/dev/null <"$1"; }
+look /proc/self/cgroup; own=$found; main=
+[ -n "$own" ] || exit 1
+for each in /proc/[0-9]*; do
+  look "$each/cgroup"; number=${each#/proc/}
+  case "$0" in
+    self) [ "$found" = "$own" ] || continue ;;
+    *) case "$found" in *"$0"*) ;; *) continue ;; esac ;;
+  esac
+  { [ -z "$main" ] || [ "$number" -lt "$main" ]; } && main=$number
+done
+[ -n "$main" ] && kill -"$1" "$main"
+"""
+"""Signals the first process of a container: the oldest one in its control group, whose path has the container's id."""
+
+
+def container(image: str, settings: KubernetesConfig) -> dict[str, Any]:  # Any: JSON of the API
+    resources = {"cpu": CPU, "memory": MEMORY}
+    made: dict[str, Any] = {
+        "name": KEEPER,
+        "image": image,
+        "command": ["/bin/sh", "-c", _WAIT],
+        "workingDir": "/",
+        "resources": {"requests": resources, "limits": resources},
+        "volumeMounts": [{"name": "output", "mountPath": OUTPUT, "readOnly": True}],
+        **container_rights(settings),
+    }
+    if settings.pull_policy:
+        made["imagePullPolicy"] = settings.pull_policy
+    return made
+
+
+def tar() -> list[str]:
+    """Return the command that writes all files as a tar."""
+    return ["/bin/sh", "-c", _TAR, OUTPUT]
+
+
+def let_go() -> list[str]:
+    """Return the command that ends the keeper."""
+    return ["/bin/sh", "-c", _SIGNAL, "self", "USR1"]
+
+
+def signals(pod: Pod, name: str) -> list[str] | None:
+    """Return the command that sends the signal ``name`` to the task. None: the keeper cannot do that."""
+    task, keeper = _status(pod, TASK), _status(pod, KEEPER)
+    container_id = task.container_id.rpartition("/")[2] if task is not None else ""
+    if not container_id or keeper is None or keeper.state.running is None:
+        return None
+    return ["/bin/sh", "-c", _SIGNAL, container_id, name]
+
+
+def has_keeper(pod: Pod) -> bool:
+    return _status(pod, KEEPER) is not None
+
+
+def trouble(pod: Pod) -> str:
+    """Return why nothing can be fetched from a pod whose task has ended; empty if it can."""
+    status = _status(pod, KEEPER)
+    if pod.metadata.deletion_timestamp is not None:
+        return "its pod was deleted"
+    if status is None or status.state.running is not None:
+        return ""
+    ended = status.state.terminated
+    if ended is not None and ended.started_at is not None and not ended.started_at.startswith(("0001", "1970")):
+        return f"the container that keeps them ended first (exit code {ended.exit_code})"
+    return "its image has no /bin/sh"
+
+
+def _status(pod: Pod, name: str) -> ContainerStatus | None:
+    return next((each for each in pod.status.container_statuses or () if each.name == name), None)
