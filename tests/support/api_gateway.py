@@ -90,6 +90,27 @@ class Gateway:
             self._open.discard(each)
 
 
+_OF_WEBSOCKETS = (
+    "upgrade",
+    "connection",
+    "origin",
+    "sec-websocket-key",
+    "sec-websocket-version",
+    "sec-websocket-protocol",
+)
+
+
+def _copy(source: socket.socket, to: socket.socket, most: int | None = None) -> None:
+    """Pass bytes on until the source ends, and end the other side then. ``most``: of them."""
+    left = most if most is not None else 1 << 62
+    with suppress(OSError, ValueError):
+        while left > 0 and (piece := source.recv(min(65536, left))):
+            to.sendall(piece)
+            left -= len(piece)
+    with suppress(OSError):
+        to.shutdown(socket.SHUT_RDWR)
+
+
 def _handler(gateway: Gateway) -> type[BaseHTTPRequestHandler]:
     return type("Handler", (_Handler,), {"gateway": gateway})
 
@@ -120,6 +141,9 @@ class _Handler(BaseHTTPRequestHandler):
         if fault is not None and not fault.carried_out and fault.after_bytes is None:
             self.refuse(fault)
             return
+        if self.headers.get("Upgrade"):
+            self.tunnel(fault.after_bytes if fault else None)
+            return
         kept = {name: value for name, value in self.headers.items() if name in ("Accept", "Content-Type")}
         upstream = HTTPSConnection(*self.gateway.to, context=self.gateway.tls)
         try:
@@ -134,6 +158,18 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
         finally:
             upstream.close()
+
+    def tunnel(self, most: int | None) -> None:
+        """Pass on a websocket. ``most``: bytes of the server after which it is cut."""
+        self.close_connection = True
+        kept = [f"{name}: {value}" for name, value in self.headers.items() if name.lower() in _OF_WEBSOCKETS]
+        with (
+            socket.create_connection(self.gateway.to) as plain,
+            self.gateway.tls.wrap_socket(plain, server_hostname=self.gateway.to[0]) as upstream,
+        ):
+            upstream.sendall("\r\n".join([self.requestline, "Host: server", *kept, "", ""]).encode())
+            threading.Thread(target=_copy, args=(self.connection, upstream), daemon=True).start()
+            _copy(upstream, self.connection, most)
 
     def refuse(self, fault: Fault) -> None:
         if fault.status is None:

@@ -38,6 +38,8 @@ class PodAttempt:
         self.stopping = False
         self.grace: float | None = None
         """Seconds that the server was, or will be, told for its end."""
+        self.unsent = 0
+        """Signals that could not be sent."""
         self.deleting = False
         """Whether its end was begun."""
         self.reason: Reason | None = None

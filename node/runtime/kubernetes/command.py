@@ -1,7 +1,9 @@
-"""A command in a container of a pod, without input, whose output is read like a file. Used by ``outputs``."""
+"""A command in a container of a pod, without input, whose output is read like a file. Used by ``outputs`` and
+``execution``."""
 
 from __future__ import annotations
 
+import re
 import threading
 from contextlib import suppress
 
@@ -10,10 +12,14 @@ from grass.kubernetes.api import ApiServer
 from grass.kubernetes.objects import Status
 from grass.wire.codec import Form
 from node.runtime.kubernetes.channels import V4, V5, Channels
-from node.runtime.kubernetes.execution import exit_code
 
 _STDOUT, _STDERR, _ERROR = 1, 2, 3
+LOST = 255
+"""The exit code of a command whose end was not heard of."""
 _MOST_SAID = 2000
+_NOT_RUN = (126, 127, 128)
+_ENGINE = re.compile(r"OCI runtime exec failed|failed to exec in container|unable to start container process")
+_NOT_FOUND = re.compile(r"executable file not found|no such file or directory")
 _STATUS: Form[Status] = Form(Status)
 
 
@@ -68,3 +74,19 @@ class PodCommand:
         elif channel == _ERROR:
             with suppress(UndecodableError):
                 self._status = _STATUS.decode(data)
+
+
+def exit_code(status: Status, said: bytes = b"") -> int:
+    """Return the exit code that a shell would have. ``said``: the beginning of the command's output, where an engine
+    says that there is no such program."""
+    if status.status == "Success":
+        return 0
+    causes = status.details.causes if status.details else []
+    code = next((int(each.message) for each in causes if each.reason == "ExitCode" and each.message.isdigit()), None)
+    engine = status.message if code is None else said.decode(errors="replace")
+    if code in (None, *_NOT_RUN) and _ENGINE.search(engine):
+        if _NOT_FOUND.search(engine):
+            return 127
+        if "permission denied" in engine:
+            return 126
+    return LOST if code is None else code

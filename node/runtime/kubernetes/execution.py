@@ -8,19 +8,21 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 import threading
 from collections import deque
-from contextlib import suppress
+from contextlib import closing, suppress
 
-from grass.errors import UndecodableError, UnreachableError
+from grass.entropy import request_id
+from grass.errors import GrassError, UndecodableError, UnreachableError
 from grass.kubernetes.api import ApiServer
 from grass.kubernetes.objects import Status
 from grass.wire.codec import Form
 from node.runtime.kind import Output, Stream
 from node.runtime.kubernetes.channels import CLOSE, V4, V5, Channels
+from node.runtime.kubernetes.command import LOST, PodCommand, exit_code
 from node.runtime.kubernetes.judge import TASK
+from node.runtime.kubernetes.processes import marked, signal_marked
 
 _STDIN, _STDOUT, _STDERR, _ERROR, _RESIZE = range(5)
 _KEYS = {signal.SIGINT: b"\x03", signal.SIGQUIT: b"\x1c", signal.SIGTSTP: b"\x1a"}
@@ -29,19 +31,22 @@ _NAMES: dict[int, Stream] = {_STDOUT: "stdout", _STDERR: "stderr"}
 _END_OF_INPUT = b"\x04"
 _MOST_WAITING = 1 << 20
 """Bytes of output that wait to be read; then the command waits."""
-LOST = 255
-"""The exit code of a command whose end was not heard of."""
 _SAID = 1000
-_NOT_RUN = (126, 127, 128)
-_ENGINE = re.compile(r"OCI runtime exec failed|failed to exec in container|unable to start container process")
-_NOT_FOUND = re.compile(r"executable file not found|no such file or directory")
+_SIGNAL_SECONDS = 10.0
 _STATUS: Form[Status] = Form(Status)
 
 
 class PodExecution:
-    """An ``Execution`` in a pod. ``size``: rows and columns of a terminal; None: no terminal."""
+    """An ``Execution`` in a pod. ``size``: rows and columns of a terminal; None: no terminal. ``shell``: whether the
+    pod is known to have one. Without it, a command that does not notice that its connection is closed runs on."""
 
-    def __init__(self, api: ApiServer, pod_path: str, argv: list[str], size: tuple[int, int] | None) -> None:
+    def __init__(
+        self, api: ApiServer, pod_path: str, argv: list[str], size: tuple[int, int] | None, *, shell: bool = False
+    ) -> None:
+        self._api, self._path = api, pod_path
+        self._mark = request_id() if shell else None
+        if self._mark is not None:
+            argv = marked(argv, self._mark)
         self._tty = size is not None
         flags = [("stdin", "true"), ("stdout", "true"), ("tty", str(self._tty).lower())]
         if not self._tty:
@@ -100,22 +105,32 @@ class PodExecution:
             self._channels.send(_RESIZE, json.dumps({"Width": columns, "Height": rows}).encode())
 
     def signal(self, number: int) -> None:
-        """Send what a terminal sends for this signal. Without a terminal, nothing reaches the command."""
+        """Send what a terminal sends for this signal, or the signal itself where there is a shell."""
         if self._tty and number in _KEYS:
             self.write(_KEYS[signal.Signals(number)])
+        else:
+            self._send(signal.Signals(number))
 
     def code(self) -> int:
         return LOST if self._status is None else exit_code(self._status, self._first)
 
     def end(self) -> None:
-        """Disconnect. The command runs on if it does not notice that: Kubernetes has no way to end it."""
+        """Disconnect, and kill the command, which Kubernetes would not."""
         self._channels.close()
+        if self._status is None:
+            self._send(signal.SIGKILL)
         with self._changed:
             self._over = self._closed = True
             if self._wake >= 0:
                 os.close(self._wake)
                 self._wake = -1
             self._changed.notify_all()
+
+    def _send(self, number: signal.Signals) -> None:
+        """Signal the command, in a thread: the server may take a while."""
+        if self._mark is not None:
+            argv = signal_marked(self._mark, number.name.removeprefix("SIG"))
+            threading.Thread(target=_run, args=(self._api, self._path, argv), name="exec-signal", daemon=True).start()
 
     def _receive(self) -> None:
         for channel, data in self._channels.receive():
@@ -143,20 +158,9 @@ class PodExecution:
             os.eventfd_write(self._wake, 1)
 
 
-def exit_code(status: Status, said: bytes = b"") -> int:
-    """Return the exit code that a shell would have. ``said``: the beginning of the command's output, where an engine
-    says that there is no such program."""
-    if status.status == "Success":
-        return 0
-    causes = status.details.causes if status.details else []
-    code = next((int(each.message) for each in causes if each.reason == "ExitCode" and each.message.isdigit()), None)
-    engine = status.message if code is None else said.decode(errors="replace")
-    if code in (None, *_NOT_RUN) and _ENGINE.search(engine):
-        if _NOT_FOUND.search(engine):
-            return 127
-        if "permission denied" in engine:
-            return 126
-    return LOST if code is None else code
+def _run(api: ApiServer, path: str, argv: list[str]) -> None:
+    with suppress(GrassError), closing(PodCommand(api, path, TASK, argv, _SIGNAL_SECONDS)) as command:
+        command.code()
 
 
 def _last_words(status: Status | None) -> str:

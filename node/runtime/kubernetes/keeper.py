@@ -19,6 +19,7 @@ from grass.config import KubernetesConfig
 from grass.kubernetes.objects import ContainerStatus, Pod
 from grass.kubernetes.pod_rights import container_rights
 from node.runtime.kubernetes.judge import TASK
+from node.runtime.kubernetes.processes import signal_first, signal_own_first
 
 KEEPER = "output"
 """Name of the container."""
@@ -30,21 +31,6 @@ if command -v tar >/dev/null; then exec tar -cf - -C "$0" .; fi
 if command -v busybox >/dev/null; then exec busybox tar -cf - -C "$0" .; fi
 echo 'its image has no tar' >&2; exit 127
 """
-_SIGNAL = """
-look() { found=; while read -r line; do found="$found $line"; done 2>/dev/null <"$1"; }
-look /proc/self/cgroup; own=$found; main=
-[ -n "$own" ] || exit 1
-for each in /proc/[0-9]*; do
-  look "$each/cgroup"; number=${each#/proc/}
-  case "$0" in
-    self) [ "$found" = "$own" ] || continue ;;
-    *) case "$found" in *"$0"*) ;; *) continue ;; esac ;;
-  esac
-  { [ -z "$main" ] || [ "$number" -lt "$main" ]; } && main=$number
-done
-[ -n "$main" ] && kill -"$1" "$main"
-"""
-"""Signals the first process of a container: the oldest one in its control group, whose path has the container's id."""
 
 
 def container(image: str, settings: KubernetesConfig) -> dict[str, Any]:  # Any: JSON of the API
@@ -70,20 +56,32 @@ def tar() -> list[str]:
 
 def let_go() -> list[str]:
     """Return the command that ends the keeper."""
-    return ["/bin/sh", "-c", _SIGNAL, "self", "USR1"]
+    return signal_own_first("USR1")
 
 
 def signals(pod: Pod, name: str) -> list[str] | None:
     """Return the command that sends the signal ``name`` to the task. None: the keeper cannot do that."""
-    task, keeper = _status(pod, TASK), _status(pod, KEEPER)
+    task = _status(pod, TASK)
     container_id = task.container_id.rpartition("/")[2] if task is not None else ""
-    if not container_id or keeper is None or keeper.state.running is None:
+    if not container_id or not is_there(pod):
         return None
-    return ["/bin/sh", "-c", _SIGNAL, container_id, name]
+    return signal_first(container_id, name)
 
 
 def has_keeper(pod: Pod) -> bool:
     return _status(pod, KEEPER) is not None
+
+
+def is_there(pod: Pod) -> bool:
+    """Return whether it runs, so that there is a shell in the image."""
+    status = _status(pod, KEEPER)
+    return status is not None and status.state.running is not None
+
+
+def was_let_go(pod: Pod) -> bool:
+    """Return whether an agent was done with the files."""
+    status = _status(pod, KEEPER)
+    return status is not None and status.state.terminated is not None and status.state.terminated.exit_code == 0
 
 
 def trouble(pod: Pod) -> str:

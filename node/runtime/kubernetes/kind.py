@@ -16,6 +16,7 @@ from grass.kubernetes.credentials import Credential, Login
 from grass.kubernetes.names import pod_name
 from node.runtime.kind import Execution, SignedOff, Trial
 from node.runtime.kubernetes.execution import PodExecution
+from node.runtime.kubernetes.keeper import is_there
 from node.runtime.kubernetes.reach import PodReach, answers, running_pod
 from node.runtime.kubernetes.removal import sweep
 from node.runtime.kubernetes.runtime import Place, PodRuntime
@@ -56,8 +57,8 @@ class KubernetesKind:
     def execute(self, config: ClusterConfig, key: str, argv: list[str], size: tuple[int, int] | None) -> Execution:
         server, path = server_of(config), _path(config, key)
         with closing(server):
-            running_pod(server, path, key)
-            return PodExecution(server, path, argv, size)
+            found = running_pod(server, path, key)
+            return PodExecution(server, path, argv, size, shell=is_there(found))
 
     def reach(self, config: ClusterConfig, key: str) -> PodReach:
         return PodReach(server_of(config), _path(config, key), key)
@@ -81,8 +82,9 @@ class PodInside:
     the pod, so after each one the result stays for a while: the longer, the more there were."""
 
     def __init__(self, config: ClusterConfig, key: str, argv: list[str]) -> None:
-        self._server, self._path = server_of(config), _path(config, key)
+        self._server, self._path, self._key = server_of(config), _path(config, key), key
         self._argv = argv
+        self._shell: bool | None = None
         self._pause = Backoff(FIRST_PAUSE, LONGEST_PAUSE, 1.5)
         self._next = -math.inf
         self._answers = False
@@ -113,7 +115,10 @@ class PodInside:
     def _look(self, seconds: float, cancelled: Callable[[], bool]) -> str:
         until = clock.steady() + seconds
         try:
-            running = PodExecution(self._server, self._path, self._argv, None)
+            if self._shell is None:
+                with closing(self._server):
+                    self._shell = is_there(running_pod(self._server, self._path, self._key))
+            running = PodExecution(self._server, self._path, self._argv, None, shell=self._shell)
         except GrassError as error:
             return f"its check cannot run: {error}"
         [output], ready = running.descriptors(), select.poll()  # not select.select: numbers may be large

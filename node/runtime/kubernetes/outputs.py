@@ -60,6 +60,7 @@ class Outputs:
         self._drafts = self._parent / f".pods-{names.short(f'{place.cluster} {place.node}')}"
         """Where files are unpacked: beside the folders of jobs, so that they can be renamed into them."""
         self._reactor = reactor
+        shutil.rmtree(self._drafts, ignore_errors=True)  # what an earlier agent began is begun again
         self._workers = Workers(AT_ONCE, lambda: reactor.post(self._workers.handle))
         self._stopping = threading.Event()
         self._open: set[PodCommand] = set()
@@ -72,14 +73,13 @@ class Outputs:
 
         self._workers.ask(functools.partial(self._fetch, key, pod), fetched)
 
-    def signal(self, pod: Pod, name: str, then: Callable[[bool], None]) -> None:
-        """Send the signal ``name`` to the task of a pod. ``then`` gets whether it was sent."""
+    def signal(self, pod: Pod, name: str, then: Callable[[bool | GrassError], None]) -> None:
+        """Send the signal ``name`` to the task of a pod. ``then`` gets whether it was sent, or UnreachableError."""
         argv = keeper.signals(pod, name)
         if argv is None:
             then(False)
         else:
-            ask = functools.partial(self._run, pod, argv)
-            self._reactor.errands.ask(ask, lambda result: then(result is True))
+            self._reactor.errands.ask(functools.partial(self._run, pod, argv), then)
 
     def stop(self, seconds: float) -> None:
         """End the threads; the next agent does what was not done."""
@@ -92,14 +92,17 @@ class Outputs:
         record = Path(self._folders.path(key, "output"))
         with suppress(OSError):
             return record.read_text()
+        if keeper.was_let_go(pod):
+            return ""
         why = keeper.trouble(pod) or self._persist(key, pod)
         if self._stopping.is_set():
             return why
         with suppress(OSError):
             record.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             replace_file(record, why)
-        if not keeper.trouble(pod):
-            self._run(pod, keeper.let_go())
+        if keeper.is_there(pod):
+            with suppress(GrassError):
+                self._run(pod, keeper.let_go())
         return why
 
     def _persist(self, key: str, pod: Pod) -> str:
@@ -145,14 +148,12 @@ class Outputs:
             self._open.discard(command)
 
     def _run(self, pod: Pod, argv: list[str]) -> bool:
-        """Run a command in the keeper; return whether it ended well."""
-        try:
-            command = PodCommand(self._api, self._path(pod), keeper.KEEPER, argv, _SIGNAL_SECONDS)
-        except GrassError as error:
-            log.info("pod %s: %s", pod.metadata.name, error)
-            return False
+        """Run a command in the keeper; return whether it ended well. Raises GrassError."""
+        command = PodCommand(self._api, self._path(pod), keeper.KEEPER, argv, _SIGNAL_SECONDS)
         with closing(command):
             code = command.code()
+        if code is None:
+            raise UnreachableError("the connection was lost")
         if code:
             log.info("pod %s: a command in it ended with exit code %s: %s", pod.metadata.name, code, command.said)
         return code == 0

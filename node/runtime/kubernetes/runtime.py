@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from grass import clock
 from grass.config import KubernetesConfig
-from grass.errors import GrassError, InputError, NotAllowedError
+from grass.errors import GrassError, InputError, NotAllowedError, UnreachableError
 from grass.kubernetes import names
 from grass.kubernetes.api import ApiServer, RefusedError
 from grass.kubernetes.informer import Change, Informer
@@ -50,6 +50,8 @@ _STUCK = 30.0
 """Seconds beyond its grace after which a deleted pod that does not end counts as lost."""
 _NEVER_BEGUN = 5.0
 """The same for a pod whose container had not begun."""
+_SIGNAL_RETRY, _SIGNAL_TRIES = 1.0, 5
+"""Seconds between two tries to signal a task, and how many are made before its pod is deleted instead."""
 _KILLED = 5.0
 """Seconds after which a task that was sent KILL, and does not end, is deleted."""
 _AWAY = "waits for the Kubernetes API server of its node, which does not answer"
@@ -368,11 +370,18 @@ class PodRuntime:
                 attempt.pod, "TERM", functools.partial(self._after_term, attempt, attempt.grace or 0.0)
             )
 
-    def _after_term(self, attempt: PodAttempt, grace: float, sent: bool) -> None:
-        if sent:
+    def _after_term(self, attempt: PodAttempt, grace: float, sent: bool | GrassError) -> None:
+        if sent is True:
             self._reactor.after(grace, functools.partial(self._kill, attempt))
+        elif isinstance(sent, UnreachableError) and attempt.unsent < _SIGNAL_TRIES:
+            attempt.unsent += 1
+            self._reactor.after(_SIGNAL_RETRY, functools.partial(self._term_again, attempt))
         else:
             self._delete_if_runs(attempt)
+
+    def _term_again(self, attempt: PodAttempt) -> None:
+        if attempt.judged is None:
+            self._end(attempt)
 
     def _kill(self, attempt: PodAttempt) -> None:
         if attempt.pod is not None and attempt.judged is None:
