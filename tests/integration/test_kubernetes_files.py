@@ -217,7 +217,8 @@ def test_fifty_looks_of_readiness_checks_leave_no_thread_and_no_descriptor(share
     config = ClusterConfig(shared.place.cluster, "local", "/nowhere", "/nowhere", node=node)
     wait_until(lambda: answers(api, path, 8000))
     before = threading.active_count(), process.num_fds()
-    for _ in range(17):
+    for _ in range(10):
+        assert PodInside(config, server, []).answers(8000) and not PodInside(config, server, []).answers(8001)
         assert not answers(api, path, 8001)
         assert PodInside(config, server, ["sh", "-c", "exit 4"]).failure(9.0, lambda: False).endswith("exit code 4")
         assert "not end within" in PodInside(config, server, ["sleep", "3"]).failure(0.05, lambda: False)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 
 import pytest
 
-from node.runtime.kubernetes.processes import marked, signal_first, signal_marked
+from node.runtime.kubernetes.processes import listens, marked, signal_first, signal_marked
 
 SHELLS = pytest.mark.parametrize("shell", [["sh"], ["busybox", "sh"]], ids=["sh", "busybox"])
 
@@ -38,3 +39,15 @@ def test_a_marked_command_has_its_own_exit_code(shell: list[str], argv: list[str
 @SHELLS
 def test_a_signal_for_a_container_that_is_gone_is_an_error(shell: list[str]) -> None:
     assert run(shell, signal_first("no-such-container-0123456789", "TERM")) == 1
+
+
+@SHELLS
+@pytest.mark.parametrize("family", [socket.AF_INET, socket.AF_INET6])
+def test_a_port_answers_while_a_program_listens_on_it(shell: list[str], family: socket.AddressFamily) -> None:
+    with socket.socket(family) as listener:
+        listener.bind(("", 0))
+        port = listener.getsockname()[1]
+        assert run(shell, listens(port)) == 1
+        listener.listen()
+        assert run(shell, listens(port)) == 0
+    assert run(shell, listens(port)) == 1

@@ -15,14 +15,17 @@ from grass.kubernetes.api import ApiServer
 from grass.kubernetes.credentials import Credential, Login
 from grass.kubernetes.names import pod_name
 from node.runtime.kind import Execution, SignedOff, Trial
+from node.runtime.kubernetes.command import PodCommand
 from node.runtime.kubernetes.execution import PodExecution
+from node.runtime.kubernetes.judge import TASK
 from node.runtime.kubernetes.keeper import is_there
+from node.runtime.kubernetes.processes import listens
 from node.runtime.kubernetes.reach import PodReach, answers, running_pod
 from node.runtime.kubernetes.removal import sweep
 from node.runtime.kubernetes.runtime import Place, PodRuntime
 from node.runtime.protocol import Launch
 
-_GLANCE = 0.2
+_GLANCE, _LOOK_SECONDS = 0.2, 10.0
 FIRST_PAUSE, LONGEST_PAUSE = 0.3, 3.0
 """Seconds between two looks of a readiness check."""
 
@@ -93,7 +96,7 @@ class PodInside:
     def answers(self, port: int) -> bool:
         if self._is_due():
             try:
-                self._answers = answers(self._server, self._path, port)
+                self._answers = self._listens(port)
             finally:
                 self._wait()
         return self._answers
@@ -106,6 +109,19 @@ class PodInside:
                 self._wait()
         return self._failure
 
+    def _listens(self, port: int) -> bool:
+        """Port forwarding alone only shows that nothing was refused for a while."""
+        if not self._has_shell():
+            return answers(self._server, self._path, port)
+        with closing(PodCommand(self._server, self._path, TASK, listens(port), _LOOK_SECONDS)) as command:
+            return command.code() == 0
+
+    def _has_shell(self) -> bool:
+        if self._shell is None:
+            with closing(self._server):
+                self._shell = is_there(running_pod(self._server, self._path, self._key))
+        return self._shell
+
     def _is_due(self) -> bool:
         return clock.steady() >= self._next
 
@@ -115,10 +131,7 @@ class PodInside:
     def _look(self, seconds: float, cancelled: Callable[[], bool]) -> str:
         until = clock.steady() + seconds
         try:
-            if self._shell is None:
-                with closing(self._server):
-                    self._shell = is_there(running_pod(self._server, self._path, self._key))
-            running = PodExecution(self._server, self._path, self._argv, None, shell=self._shell)
+            running = PodExecution(self._server, self._path, self._argv, None, shell=self._has_shell())
         except GrassError as error:
             return f"its check cannot run: {error}"
         [output], ready = running.descriptors(), select.poll()  # not select.select: numbers may be large

@@ -1,5 +1,5 @@
-"""Commands that signal processes of a pod, from inside: Kubernetes ends containers only. Pure; used by ``keeper`` and
-``execution``.
+"""Commands that look at processes of a pod and signal them, from inside: Kubernetes ends containers only. Pure; used by
+``keeper``, ``execution`` and ``kind``.
 
 The containers of a pod share their processes. A container is recognized by its id in the path of its control group, a
 command by a variable that it was started with, as are all that it has started. The scripts need a shell only.
@@ -30,6 +30,19 @@ for each in /proc/[0-9]*; do
   case "$found" in *"{_VARIABLE}=$0"*) kill -"$1" "${{each#/proc/}}" 2>/dev/null ;; esac
 done
 """
+_LISTENS = """
+for table in /proc/net/tcp /proc/net/tcp6; do
+  while read -r _ local _ state _; do
+    case "$local $state" in *":$0 0A") exit 0 ;; esac
+  done 2>/dev/null <"$table"
+done
+exit 1
+"""
+
+
+def listens(port: int) -> list[str]:
+    """Return the command that ends with 0 if a program listens on a TCP port."""
+    return ["/bin/sh", "-c", _LISTENS, f"{port:04X}"]
 
 
 def signal_first(container: str, name: str) -> list[str]:

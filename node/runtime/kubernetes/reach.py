@@ -26,6 +26,8 @@ _LOOK = 5.0
 _PIECE = 1 << 16
 _REFUSAL_SECONDS = 0.3
 """Seconds that a port which nobody listens on may take to say so. A connection that is open says nothing at first."""
+_CERTAIN_SECONDS = 1.0
+"""The same where a wrong answer does harm."""
 
 
 def running_pod(api: ApiServer, path: str, key: str) -> Pod:
@@ -42,9 +44,9 @@ def running_pod(api: ApiServer, path: str, key: str) -> Pod:
 
 
 def answers(api: ApiServer, path: str, port: int) -> bool:
-    """Return whether a program in the pod listens on a port, in one connection. Raises GrassError."""
+    """Return whether a connection to a port of the pod is not refused. Raises GrassError."""
     query = [("ports", str(port))]
-    with closing(Channels(api, f"{path}/portforward", query, [V4], _REFUSAL_SECONDS)) as channels:
+    with closing(Channels(api, f"{path}/portforward", query, [V4], _CERTAIN_SECONDS)) as channels:
         begun: set[int] = set()
         for channel, message in channels.receive():
             if channel in begun or len(message) > _PORT_BYTES:
