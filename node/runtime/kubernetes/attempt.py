@@ -38,6 +38,8 @@ class PodAttempt:
         self.stopping = False
         self.grace: float | None = None
         """Seconds that the server was, or will be, told for its end."""
+        self.signalled = False
+        """Whether its task was sent TERM."""
         self.unsent = 0
         """Signals that could not be sent."""
         self.deleting = False

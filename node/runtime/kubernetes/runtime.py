@@ -365,6 +365,8 @@ class PodRuntime:
         attempt.deleting = True
         if attempt.since is None or attempt.pod is None or not has_keeper(attempt.pod):
             self._delete(attempt)
+        elif attempt.signalled:  # it has less time than it was given before
+            self._after_term(attempt, attempt.grace or 0.0, sent=True)
         else:
             self._outputs.signal(
                 attempt.pod, "TERM", functools.partial(self._after_term, attempt, attempt.grace or 0.0)
@@ -372,6 +374,7 @@ class PodRuntime:
 
     def _after_term(self, attempt: PodAttempt, grace: float, sent: bool | GrassError) -> None:
         if sent is True:
+            attempt.signalled = True
             self._reactor.after(grace, functools.partial(self._kill, attempt))
         elif isinstance(sent, UnreachableError) and attempt.unsent < _SIGNAL_TRIES:
             attempt.unsent += 1
