@@ -249,7 +249,13 @@ class Stream:
         self._name = name
 
     def lines(self) -> Iterator[bytes]:
-        """Yield lines without their newline, until the server ends the reply; then the rest, if no newline ends it.
+        """Yield lines without their newline, as ``batches`` does."""
+        for batch in self.batches():
+            yield from batch
+
+    def batches(self) -> Iterator[list[bytes]]:
+        """Yield the lines that have come, without their newlines, until the server ends the reply; then the rest, if no
+        newline ends it.
 
         Raises UnreachableError when it breaks off: a part of a line is not returned then. ``readline`` of http.client
         would take that for an end.
@@ -260,16 +266,15 @@ class Stream:
                 first, *others = piece.split(b"\n")
                 rest.append(first)
                 if others:
-                    yield b"".join(rest)
                     *complete, last = others
-                    yield from complete
+                    yield [b"".join(rest), *complete]
                     rest = [last]
         except (OSError, HTTPException, ValueError, AttributeError) as error:  # the last two: closed by another thread
             raise UnreachableError(f"{self._name} broke off a stream: {_why(error)}") from error
         finally:
             self._connection.close()
         if any(rest):
-            yield b"".join(rest)
+            yield [b"".join(rest)]
 
     def abort(self) -> None:
         """Let ``lines`` end, from another thread."""

@@ -203,6 +203,8 @@ class Informer(Generic[Object]):
             if error.http == 410:
                 raise GoneError from error
             raise
+        if self._stop.is_set():  # too late to be aborted
+            self._stream.abort()
         self._answered()
         events = 0
         for line in self._stream.lines():

@@ -19,6 +19,8 @@ class PodAttempt:
         self.name = name
         self.start = start
         self.creating = False
+        self.unsure = False
+        """Whether its pod may exist: the server has not answered."""
         self.uid: str | None = None
         self.pod: Pod | None = None
         """As it was seen last."""

@@ -12,6 +12,7 @@ import signal
 import threading
 from collections import deque
 from contextlib import closing, suppress
+from signal import Signals
 
 from grass.entropy import request_id
 from grass.errors import GrassError, UndecodableError, UnreachableError
@@ -126,7 +127,7 @@ class PodExecution:
                 self._wake = -1
             self._changed.notify_all()
 
-    def _send(self, number: signal.Signals) -> None:
+    def _send(self, number: Signals) -> None:
         """Signal the command, in a thread: the server may take a while."""
         if self._mark is not None:
             argv = signal_marked(self._mark, number.name.removeprefix("SIG"))

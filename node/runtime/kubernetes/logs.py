@@ -22,7 +22,7 @@ from grass.backoff import Backoff
 from grass.errors import UnreachableError
 from grass.kubernetes.api import ApiServer, RefusedError, Stream
 from node.runtime.kubernetes.judge import TASK
-from node.runtime.kubernetes.log_position import LogPosition, NoLogError
+from node.runtime.kubernetes.log_position import Copied, LogPosition, NoLogError
 
 FOLLOWERS = 100
 """Logs that are followed at once. Each takes a thread and a connection, about 150 kB."""
@@ -64,8 +64,8 @@ class PodLog:
         """Go on where an earlier agent stored that it was; what it wrote beyond is read again."""
         with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
             stored = json.loads(self._state.read_bytes())
-            self._position = LogPosition(stored["last"].encode(), int(stored["count"]))
-            self._size = int(stored["size"])
+            size = int(stored.pop("size"))
+            self._position, self._size = LogPosition(Copied(**stored)), size
         self.file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with self.file.open("ab") as file:
             if file.tell() < self._size:  # the files of this node were lost
@@ -88,14 +88,15 @@ class PodLog:
             self._store()
 
     def _take(self, stream: Stream, file: BinaryIO) -> None:
-        for line in stream.lines():
-            text, lost = self._position.take(line)
-            if lost:
-                self._write(file, LOST)
-            if text is not None:
-                self._write(file, text + b"\n")
+        for batch in stream.batches():
+            for line in batch:
+                text, lost = self._position.take(line)
+                if lost:
+                    self._write(file, LOST)
+                if text is not None:
+                    self._write(file, text + b"\n")
+            file.flush()
             if clock.steady() - self._stored_at > _STORE_EVERY:
-                file.flush()
                 self._store()
 
     def note(self, text: bytes) -> None:
@@ -112,11 +113,10 @@ class PodLog:
 
     def _store(self) -> None:
         self._stored_at = clock.steady()
-        last = self._position.last
-        if last is not None:
-            state = {"last": last.decode(), "count": self._position.count, "size": self._size}
+        copied = self._position.copied()
+        if copied.newest:
             with suppress(OSError):
-                replace_file(self._state, json.dumps(state))
+                replace_file(self._state, json.dumps({**copied._asdict(), "size": self._size}))
 
 
 class Logs:

@@ -42,7 +42,7 @@ log = logging.getLogger(__name__)
 class Removal:
     """``release`` and ``delete`` return at once; what fails is tried again."""
 
-    def __init__(self, api: ApiServer, place: Place, reactor: Reactor, tombstone: float = TOMBSTONE) -> None:
+    def __init__(self, api: ApiServer, place: Place, reactor: Reactor, tombstone: float) -> None:
         self._api = api
         self._place = place
         self._reactor = reactor

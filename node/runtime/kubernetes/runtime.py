@@ -34,7 +34,7 @@ from node.runtime.kubernetes.keeper import has_keeper
 from node.runtime.kubernetes.lease import LeaseHolder, Standing
 from node.runtime.kubernetes.logs import Logs, PodLog
 from node.runtime.kubernetes.outputs import Outputs
-from node.runtime.kubernetes.removal import Removal
+from node.runtime.kubernetes.removal import TOMBSTONE, Removal
 from node.runtime.kubernetes.starts import Starts
 from node.runtime.parallelism import ParallelismLimits
 from node.runtime.protocol import Launch, Listed, RuntimeEvent, Start, Stop, Waiting
@@ -78,9 +78,16 @@ class Place(NamedTuple):
 
 
 class PodRuntime:
-    """A ``Runtime`` whose attempts are pods. ``times``: of the lease."""
+    """A ``Runtime`` whose attempts are pods. ``times``: of the lease. ``tombstone``: seconds, see ``removal``."""
 
-    def __init__(self, api: ApiServer, place: Place, settings: KubernetesConfig, times: Times | None = None) -> None:
+    def __init__(
+        self,
+        api: ApiServer,
+        place: Place,
+        settings: KubernetesConfig,
+        times: Times | None = None,
+        tombstone: float = TOMBSTONE,
+    ) -> None:
         self._place = place
         self._folders = Folders(place.folder)
         self._launches: dict[str, Launch] = {}
@@ -101,7 +108,7 @@ class PodRuntime:
         self._api = api = api.fenced(self._lease.writing)
         self._events = EventLooks(api, place, self._reactor, self._heard)
         self._starts = Starts(api, place, settings, self._reactor)
-        self._removal = Removal(api, place, self._reactor)
+        self._removal = Removal(api, place, self._reactor, tombstone)
         self._logs = Logs(api, self._on_log_read)
         self._outputs = Outputs(api, place, self._reactor)
         self._for_quota: dict[str, PodAttempt] = {}
@@ -144,8 +151,8 @@ class PodRuntime:
             attempt = self._attempts.get(key)
             if attempt is None or attempt.ended is not None or attempt.judged is not None:
                 continue
-            if attempt.uid is None and not attempt.creating:
-                attempt.stopping, attempt.why = True, reason
+            if attempt.uid is None and not attempt.creating and not attempt.unsure:
+                attempt.stopping, attempt.reason = True, reason
                 self._finish(attempt, Ended(None, None, None, None, None, begun=False))
                 continue
             if attempt.grace is not None and attempt.grace <= grace:
@@ -213,11 +220,12 @@ class PodRuntime:
             self._reactor.after(_AWAY_AFTER, self._reactor.wake)
 
     def _on_changes(self, changes: list[Change[Pod]]) -> None:
+        known = len(self._attempts)
         for change in changes:
             pod = change.now or change.last
             if pod is not None:
                 self._on_pod(pod, change)
-        if not self._listed:
+        if not self._listed or len(self._attempts) > known:  # the kube-agent ends what it does not want
             self._listed = True
             self._list()
 
@@ -233,7 +241,12 @@ class PodRuntime:
             if change.now is None or self._removal.releases(pod):
                 return
             attempt = self._adopt(key, pod)
-        if attempt.uid not in (None, pod.metadata.uid) or attempt.ended is not None:
+        if attempt.uid not in (None, pod.metadata.uid):
+            return
+        if attempt.ended is not None:
+            if attempt.uid is None and change.now is not None:  # a request that was late
+                attempt.take(pod, self._api.wall())
+                self._delete(attempt)
             return
         attempt.take(pod, self._api.wall())
         if attempt.stopping and not attempt.deleting:
@@ -310,12 +323,13 @@ class PodRuntime:
             launch = self._launches.get(attempt.launch)
             if launch is not None:
                 attempt.memory = launch.memory
-            attempt.creating = True
+            attempt.creating, attempt.asked = True, clock.steady()
             self._starts.begin(attempt, launch, functools.partial(self._on_created, attempt))
 
     def _on_created(self, attempt: PodAttempt, made: Pod | Decision) -> None:
         attempt.creating = False
         self._refused.pop(attempt.key, None)
+        attempt.unsure = isinstance(made, Decision) and made.step is Step.LOOK
         if self._attempts.get(attempt.key) is not attempt or attempt.ended is not None:
             return
         if isinstance(made, Pod):

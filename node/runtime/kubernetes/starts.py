@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from grass.config import KubernetesConfig
-from grass.errors import GrassError, InputError, UnreachableError
+from grass.errors import GrassError, InputError
 from grass.kubernetes.api import ApiServer, RefusedError
 from grass.kubernetes.objects import Pod
 from grass.model.reasons import Reason, ReasonCode
@@ -44,6 +44,8 @@ class Starts:
     def _create(self, attempt: PodAttempt, launch: Launch | None) -> Pod | Decision:
         if launch is None or attempt.start is None:
             raise InputError(f"the launch {attempt.launch} is not defined")
+        if attempt.stopping:  # its pod may exist since an earlier try, and is not wanted any more
+            return self._look(attempt)
         body = pod(self._place.cluster, self._place.node, attempt.start, launch, self._settings)
         try:
             return self._api.post(self._place.path, body, _POD)
@@ -52,15 +54,15 @@ class Starts:
         return self._look(attempt) if decision.step is Step.LOOK else decision
 
     def _look(self, attempt: PodAttempt) -> Pod | Decision:
-        """Return the pod that may exist. Raises UnreachableError."""
+        """Return the pod that may exist, or what to do without it."""
         try:
             found = self._api.get(f"{self._place.path}/{attempt.name}", _POD)
         except RefusedError as error:
             if error.http == 404:
                 return Decision(Step.AGAIN)
             return after_refusal(error, attempt.name)
-        except UnreachableError:
-            return Decision(Step.AGAIN, pause=1.0)
+        except GrassError:  # nobody knows
+            return Decision(Step.LOOK, pause=1.0)
         if after_look(found, self._place.cluster, self._place.node, attempt.key) is Found.FOREIGN:
             return _failed(InputError(f"the namespace already has a pod {attempt.name} that is not of this cluster"))
         return found
