@@ -12,6 +12,7 @@ from tests.support import browser
 from tests.support.bench_run import figures, printed, programs
 from tests.support.engine import require_engine
 from tests.support.frameworks import torch_folder
+from tests.support.kubernetes import require_kubernetes
 from tests.support.local_cluster import LocalCluster
 from tests.support.needs import require, require_root
 from tests.support.network import deaf_library
@@ -74,6 +75,7 @@ OTHERS = {
     "isolated_start",
     "node_add",
     "node_idle",
+    "pods",
     "scale_torch",
     "trace",
 }
@@ -130,6 +132,13 @@ def test_a_bench_with_containers_prints_its_figures() -> None:
         f"{what}, {of}": unit for what, unit in (("CPU", "%"), ("PSS", "MiB")) for of in ("processes", "and containers")
     }
     check("node_idle", [*ONE_ROUND, "--seconds", "0.3"], idle)
+
+
+@pytest.mark.nightly  # test_kubernetes_node.py runs pods in every run
+def test_a_bench_with_pods_prints_its_figures() -> None:
+    require_kubernetes()
+    short = [*ONE_ROUND, "--created", "4", "--pods", "20", "--seconds", "0.3"]
+    check("pods", short, {"pods created, Grass": "/s", "end known, Grass": "ms", "idle agent, PSS": "MiB"})
 
 
 def test_the_bench_of_isolated_starts_prints_its_figures() -> None:

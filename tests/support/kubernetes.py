@@ -1,4 +1,8 @@
-"""A real Kubernetes for tests: one control plane and one kubelet on this machine, started once and kept."""
+"""A real Kubernetes for tests: one control plane and one kubelet on this machine, started once and kept.
+
+Its programs and ``cluster.sh`` are in ``$GRASS_TEST_KUBERNETES``, by default beside the checkout. `scripts/test` starts
+it with ``python -m tests.support.kubernetes``, so that its start is in no test's time; a test starts it if need be.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +10,12 @@ import fcntl
 import functools
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from grass.entropy import run_id
 from grass.errors import GrassError
@@ -18,7 +24,7 @@ from grass.kubernetes.credentials import Credential, Login
 from grass.wire.codec import Form
 from tests.support.api_gateway import Gateway
 from tests.support.engine import IMAGE, image_files
-from tests.support.needs import require, require_root
+from tests.support.needs import require_root
 from tests.support.waiting import wait_until
 
 SOURCE = Path(os.environ.get("GRASS_TEST_KUBERNETES", Path(__file__).parents[3] / "shared" / "kubernetes"))
@@ -39,19 +45,33 @@ def api() -> ApiServer:
 
 @functools.cache
 def require_kubernetes() -> None:
-    """Start the cluster unless it answers. Skip, or fail under GRASS_TEST_STRICT, where it cannot be."""
+    """Start the cluster unless it answers. Skip where there is none."""
     require_root()
-    require((SOURCE / "cluster.sh").exists(), "Kubernetes", f"its programs are not in {SOURCE}")
+    if not (SOURCE / "cluster.sh").exists():
+        pytest.skip(f"needs Kubernetes: its programs are not in {SOURCE}")
+    start()
+
+
+def start() -> None:
+    """Start the cluster unless it answers, and give it the image of the tests. For several processes at once."""
     STATE.mkdir(parents=True, exist_ok=True)
     with (STATE / "tests.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not _answers():
-            programs = subprocess.run([SOURCE / "unpack.sh"], check=True, capture_output=True, text=True).stdout.strip()
-            env = {**os.environ, "KUBEBUILDER_ASSETS": programs, "KDIR": str(STATE)}
-            subprocess.run([SOURCE / "cluster.sh", "up"], check=True, env=env, capture_output=True)
-        docker = ["docker", "-H", f"unix://{STATE / 'docker.sock'}"]
-        if subprocess.run([*docker, "image", "inspect", IMAGE], check=False, capture_output=True).returncode:
-            subprocess.run([*docker, "import", "-", IMAGE], input=image_files(), check=True, capture_output=True)
+            programs = _done([SOURCE / "unpack.sh"]).decode().strip()
+            _done([SOURCE / "cluster.sh", "up"], {"KUBEBUILDER_ASSETS": programs, "KDIR": str(STATE)})
+            wait_until(_answers, 30, "a node that is ready")
+        docker: list[str | Path] = ["docker", "-H", f"unix://{STATE / 'docker.sock'}"]
+        if IMAGE not in _done([*docker, "images", "--format", "{{.Repository}}:{{.Tag}}"]).decode().split():
+            _done([*docker, "import", "-", IMAGE], given=image_files())
+
+
+def _done(command: Sequence[str | Path], env: Mapping[str, str] | None = None, given: bytes = b"") -> bytes:
+    """Run a command, and return what it printed. Raises AssertionError, with what it said, if it fails."""
+    done = subprocess.run(command, env={**os.environ, **(env or {})}, input=given, capture_output=True, check=False)
+    said = f"{done.stdout.decode(errors='replace')[-2000:]}\n{done.stderr.decode(errors='replace')[-2000:]}"
+    assert done.returncode == 0, f"{command} ended with {done.returncode}: {said}"
+    return done.stdout
 
 
 def _answers() -> bool:
@@ -106,3 +126,7 @@ def exists(server: ApiServer, path: str) -> bool:
     except RefusedError:
         return False
     return True
+
+
+if __name__ == "__main__":
+    start()

@@ -106,12 +106,12 @@ class Chaos:
         else:
             self.open()
 
-    def open(self) -> None:
-        """Be the next agent."""
+    def open(self, width: int | None = None) -> None:
+        """Be the next agent. ``width``: how many attempts of a launch may run at once."""
         self.run.runtime.close()
         self.runtime = self.run.runtime = self.run.open(_TOMBSTONE)
         self.generation += 1
-        self._define()
+        self._define(width)
 
     def turn(self) -> None:
         select.select([self.runtime], [], [], 0.02)
@@ -156,10 +156,10 @@ class Chaos:
         found = [each["metadata"]["annotations"]["grass-cluster.org/attempt"] for each in pods]
         return [each for each in found if each.startswith(f"{self.name}/")]
 
-    def _define(self) -> None:
+    def _define(self, width: int | None) -> None:
         launches = {_launch(key): ["/bin/sh", "-c", script(code)] for key, code in self.codes.items()}
         launches[f"{self.name}/slow"] = ["/bin/sh", "-c", f"{script(0).removesuffix('; exit 0')}; exec sleep 100"]
-        self.runtime.define({name: _PLAIN._replace(argv=argv) for name, argv in launches.items()})
+        self.runtime.define({name: _PLAIN._replace(argv=argv, width=width) for name, argv in launches.items()})
 
 
 def _launch(key: str) -> str:

@@ -41,6 +41,7 @@ FIRST = (
     LAB,
     "tests/integration/test_readme_commands.py",
     "engine",
+    "tests/integration/test_kubernetes_node.py",
     "tests/integration/test_dashboard.py",
     "tests/integration/test_files.py",
     "tests/integration/test_docs.py",

@@ -83,7 +83,7 @@ class PodReach:
         return self._ended
 
     def close(self) -> None:
-        with self._lock:
+        with self._lock:  # the number of a closed descriptor may soon be another one's
             self._closed.set()
             os.close(self._ended)
 
