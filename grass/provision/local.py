@@ -100,11 +100,14 @@ class LocalProvisioner(CanCreate[LocalSettings], CanStart, CanRepair, CanAddName
         return list(local_findings(self._session.folder))
 
     def remove_node(self, name: str, take_out: Callable[[], None], *, force: bool, packages: bool) -> None:
-        take_out()
         config = _existing(self._session.name, self._session.home)
-        folder = local_namespaces.folder_of(config, name)
-        if folder.exists():
-            _remove_namespace(config, name, self._session.progress)
+        namespaces = [node for node in local_namespaces.nodes(config) if node.node.name == name]
+        if not force:
+            for node in namespaces:
+                local_namespaces.check_reachable(node)
+        take_out()
+        for node in namespaces:
+            _remove_namespace(config, node, self._session.progress)
 
     def add_namespace(self, request: NamespaceRequest, client: Client) -> NodeView | None:
         if request.plan is not None:
@@ -250,14 +253,13 @@ def _write_supervision(config: ClusterConfig, secrets: Secrets) -> None:
     _write_conf(config, layout.make_redis(config, secrets) if config.redis.embedded else [])
 
 
-def _remove_namespace(config: ClusterConfig, name: str, progress: Progress) -> None:
-    """End the daemons of a namespace, and remove its pods and files. May be repeated."""
-    for node in local_namespaces.nodes(config):
-        if node.node.name == name:
-            local_namespaces.end_daemons(config, name)
-            stopping.end_containers(node, forever=True)
-            progress(f"removing the files of node {name}")
-            local_namespaces.remove_files(node)
+def _remove_namespace(config: ClusterConfig, node: ClusterConfig, progress: Progress) -> None:
+    """End the daemons of a namespace first, so that they create no more pods; then remove its pods and files."""
+    name = node.node.name
+    local_namespaces.end_daemons(config, name)
+    stopping.end_containers(node, forever=True)
+    progress(f"removing the files of node {name}")
+    local_namespaces.remove_files(node)
     _write_supervision(config, Secrets.load(config.home))
     Supervisor(config).reload()
 

@@ -8,7 +8,7 @@ stay where they are: the agent reads what the user's own `kubectl` reads.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,7 +19,10 @@ from grass.api.invitation import parse_token
 from grass.api.join_client import open_join_client
 from grass.config import ClusterConfig, NodeConfig, Secrets
 from grass.entropy import password, request_id
-from grass.errors import ConflictError, UnreachableError
+from grass.errors import ConflictError, GrassError, UnreachableError
+from grass.kubernetes.api import ApiServer
+from grass.kubernetes.credentials import Credential, Login
+from grass.kubernetes.trial import check_version
 from grass.model.daemons import NODE_AGENT, NODE_API, Daemon
 from grass.model.lifecycle import NodeState
 from grass.model.runtime import RuntimeName
@@ -151,6 +154,20 @@ def end_daemons(config: ClusterConfig, name: str) -> None:
     for each in own:
         supervisor.stop_daemon(each)
     processes.wait_gone(pids, _END_SECONDS)
+
+
+def check_reachable(node: ClusterConfig) -> None:
+    """Check that pods of a namespace can be removed now. Raises UnreachableError."""
+    settings = node.node.kubernetes
+    assert settings is not None, "the node is a namespace"
+    try:
+        with closing(ApiServer(Credential(Login(settings.kubeconfig, settings.context).read))) as server:
+            check_version(server)
+    except GrassError as error:
+        raise UnreachableError(
+            f"its pods in the namespace {settings.namespace} cannot be removed now: {error}; nothing was changed; "
+            "`--force` leaves them behind"
+        ) from error
 
 
 def remove_files(node: ClusterConfig) -> None:

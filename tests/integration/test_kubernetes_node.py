@@ -234,6 +234,13 @@ def test_a_task_whose_pod_somebody_deletes_or_evicts_starts_again_uncharged(node
     assert [(each.attempt, each.restarts) for each in client.tasks("taken")] == [(2, 0)] * 3
 
 
+def away(folder: Path) -> Path:
+    """Return a kubeconfig of a server that does not answer."""
+    path = folder / "away.kubeconfig"
+    path.write_text(kubernetes.KUBECONFIG.read_text().replace("16443", "1"))
+    return path
+
+
 def nobody(node: Node, folder: Path) -> Path:
     """Return a kubeconfig of a user without rights."""
     node.server.post(f"{node.path}/serviceaccounts", {"metadata": {"name": "nobody"}}, kubernetes.ANY)
@@ -250,8 +257,6 @@ def nobody(node: Node, folder: Path) -> Path:
 
 
 def test_what_is_wrong_is_said_and_leaves_nothing_behind(node: Node, client: Client, tmp_path: Path) -> None:
-    away = tmp_path / "away.kubeconfig"
-    away.write_text(kubernetes.KUBECONFIG.read_text().replace("16443", "1"))
     rights = nobody(node, tmp_path)
     cases = {
         "context": lambda: node.refused(Exit.BAD_INPUT, "bad", f"nocontext/{node.namespace}"),
@@ -259,7 +264,7 @@ def test_what_is_wrong_is_said_and_leaves_nothing_behind(node: Node, client: Cli
         "name": lambda: node.refused(Exit.BAD_INPUT, "bad", "Bad_Name"),
         "node": lambda: node.refused(Exit.BAD_INPUT, "Bad Name!"),
         "rights": lambda: node.refused(Exit.NOT_ALLOWED, "bad", kubeconfig=rights),
-        "server": lambda: node.refused(Exit.UNREACHABLE, "bad", kubeconfig=away),
+        "server": lambda: node.refused(Exit.UNREACHABLE, "bad", kubeconfig=away(tmp_path)),
         "again": lambda: node.refused(Exit.BAD_INPUT, "pods"),
         "taken": lambda: node.refused(Exit.BAD_INPUT, "local"),
     }
@@ -280,7 +285,9 @@ def test_what_is_wrong_is_said_and_leaves_nothing_behind(node: Node, client: Cli
     assert sorted(each.name for each in client.nodes()) == ["local", "pods"]
 
 
-def test_neither_a_removed_node_nor_a_deleted_cluster_leaves_a_pod_also_if_its_agent_was_killed(node: Node) -> None:
+def test_neither_a_removed_node_nor_a_deleted_cluster_leaves_a_pod_also_if_its_agent_was_killed(
+    node: Node, tmp_path: Path
+) -> None:
     for end in ("node", "cluster"):
         with node.cluster.client() as client:
             client.start(job(f"left-{end}", "exec sleep 300"))
@@ -289,6 +296,12 @@ def test_neither_a_removed_node_nor_a_deleted_cluster_leaves_a_pod_also_if_its_a
         assert killed is not None
         os.kill(killed, signal.SIGKILL)
         if end == "node":
+            settings = Path(node.cluster.config.home) / "nodes" / "pods" / "cluster.json"
+            before = settings.read_text()
+            settings.write_text(before.replace(str(kubernetes.KUBECONFIG), str(away(tmp_path))))
+            done = node.grass("node", "remove", "pods", "--yes")
+            assert done.returncode == Exit.UNREACHABLE and "`--force` leaves them behind" in done.stderr, done.stderr
+            settings.write_text(before)
             done = node.grass("node", "remove", "pods", "--force", "--yes")
             assert done.returncode == 0, done.stderr
             assert not (Path(node.cluster.config.home) / "nodes" / "pods").exists()

@@ -10,10 +10,10 @@ from contextlib import closing
 from grass import clock
 from grass.backoff import Backoff
 from grass.config import ClusterConfig, KubernetesConfig
-from grass.errors import GrassError, InputError
+from grass.errors import GrassError, InputError, UnreachableError
 from grass.kubernetes.api import ApiServer
 from grass.kubernetes.credentials import Credential, Login
-from grass.kubernetes.names import pod_name
+from grass.kubernetes.names import FINALIZER, pod_name, selector
 from node.runtime.kind import Execution, SignedOff, Trial
 from node.runtime.kubernetes.command import PodCommand
 from node.runtime.kubernetes.execution import PodExecution
@@ -73,8 +73,16 @@ class KubernetesKind:
         return PodInside(config, key, argv)
 
     def sweep(self, config: ClusterConfig, *, remove: bool) -> None:
-        with closing(server_of(config)) as server:
-            sweep(server, place_of(config), remove=remove)
+        place = place_of(config)
+        try:
+            with closing(server_of(config)) as server:
+                sweep(server, place, remove=remove)
+        except GrassError as error:
+            labels = selector(place.cluster, place.node)
+            raise UnreachableError(
+                f"namespace {place.namespace}: pods of node {place.node} may be left there: {error}; "
+                f"`kubectl delete pods -l {labels}` ends them, and they are gone without their finalizer {FINALIZER}"
+            ) from error
 
     def trial(self, config: ClusterConfig, said: str, gpus: Sequence[int]) -> Trial:
         raise InputError("a namespace of Kubernetes is not probed")
