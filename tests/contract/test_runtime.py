@@ -195,9 +195,10 @@ def test_what_is_stopped_while_it_waits_never_runs(subject: Subject) -> None:
     subject.runtime.define({SLOW: subject.plain._replace(width=1)})
     subject.start(SLOW, "j-1/slow.0/1", "j-1/slow.1/1", "j-1/slow.2/1")
     subject.runs("j-1/slow.0/1")
-    subject.runtime.stop([Stop("j-1/slow.1/1", 5.0)])
+    reason = Reason(ReasonCode.TIMEOUT, "too long")
+    subject.runtime.stop([Stop("j-1/slow.1/1", 5.0, reason)])
     [ended] = subject.ended("j-1/slow.1/1")
-    assert (ended.pid, ended.started, ended.code, ended.signal) == (None, None, None, None)
+    assert (ended.pid, ended.started, ended.code, ended.signal, ended.reason) == (None, None, None, None, reason)
     subject.runtime.stop([Stop("j-1/slow.0/1", 5.0)])
     subject.runs("j-1/slow.2/1")
 

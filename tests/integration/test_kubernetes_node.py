@@ -143,7 +143,7 @@ def test_an_array_loses_and_repeats_nothing_while_its_agent_and_its_master_are_k
     assert [(each.index, each.exit_code, each.attempt) for each in found] == [(n, n % 3, 1) for n in range(tasks)]
     lines: dict[int, list[str]] = {}
     for line in client.logs(name):
-        lines.setdefault(line.index, []).append(line.text)
+        lines.setdefault(int(line.task.rpartition(".")[2]), []).append(line.text)
     expected = ["ran 1", *(f"line {n}" for n in range(10))]
     assert lines == {n: expected for n in range(tasks)}
 
@@ -198,7 +198,8 @@ def test_a_full_quota_is_named_and_the_task_runs_when_there_is_room(node: Node, 
     node.server.post(f"{node.path}/resourcequotas", {"metadata": {"name": "narrow"}, **hard}, kubernetes.ANY)
     try:
         quota = f"{node.path}/resourcequotas/narrow"
-        wait_until(lambda: "used" in node.server.get(quota, kubernetes.ANY).get("status", {}), 20, "a used quota")
+        none = {"pods": "0"}
+        wait_until(lambda: node.server.get(quota, kubernetes.ANY).get("status", {}).get("used") == none, 30, "room")
         client.start(job("pair", "while [ ! -e /tmp/go ]; do sleep 0.1; done", replicas=2))
         assert "quota narrow of its namespace is used up" in waits_for(client, "pair", ReasonCode.NAMESPACE_QUOTA)
         for _ in range(2):

@@ -6,10 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from node.runtime.kubernetes.names import pod_name, selector
 
 from grass.config import KubernetesConfig
 from grass.errors import InputError
+from grass.kubernetes.names import pod_name, selector
 from node.runtime.kubernetes.kind import place_of
 from tests.support.shepherd_run import cluster_config
 
@@ -17,7 +17,7 @@ from tests.support.shepherd_run import cluster_config
 def test_two_clusters_of_the_same_name_in_one_namespace_touch_no_pods_of_each_other(tmp_path: Path) -> None:
     config = cluster_config(tmp_path, tmp_path)
     one, other = (
-        place_of(replace(config, node=replace(config.node, kubernetes=KubernetesConfig("lab", instance=each))))
+        place_of(replace(config, node=replace(config.node, kubernetes=KubernetesConfig("lab", cluster_id=each))))
         for each in ("a", "b")
     )
     assert one.path == other.path
