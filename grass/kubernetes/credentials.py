@@ -26,8 +26,8 @@ _TOKEN_AGE = 60.0
 
 
 class Credentials(msgspec.Struct, frozen=True):
-    """``server``: the URL. ``ca``, ``certificate``, ``key``: PEM texts; None: the authorities of the system, no
-    certificate."""
+    """A server, and who its client is. ``server``: the URL. ``ca``, ``certificate``, ``key``: PEM texts; None: the
+    authorities of the system, no certificate."""
 
     server: str
     namespace: str | None = None

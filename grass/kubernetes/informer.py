@@ -47,8 +47,8 @@ log = logging.getLogger(__name__)
 
 
 class Change(NamedTuple, Generic[Object]):
-    """``now`` None: it is deleted. ``last``: its last known state, which is final only if ``seen`` (a watch showed the
-    deletion)."""
+    """What became of one object. ``now`` None: it is deleted. ``last``: its last known state, which is final only if
+    ``seen`` (a watch showed the deletion)."""
 
     uid: str
     now: Object | None

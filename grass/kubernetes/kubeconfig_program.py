@@ -11,14 +11,17 @@ import os
 import sys
 from pathlib import Path
 
-from kubernetes.client import Configuration
-from kubernetes.config import ConfigException, load_incluster_config, load_kube_config
-from kubernetes.config.incluster_config import SERVICE_TOKEN_FILENAME
-from kubernetes.config.kube_config import KUBE_CONFIG_DEFAULT_LOCATION, KubeConfigMerger
-
 from grass import environment
 from grass.kubernetes.credentials import Credentials
 from grass.wire.codec import encode
+
+try:
+    from kubernetes.client import Configuration
+    from kubernetes.config import ConfigException, load_incluster_config, load_kube_config
+    from kubernetes.config.incluster_config import SERVICE_TOKEN_FILENAME
+    from kubernetes.config.kube_config import KUBE_CONFIG_DEFAULT_LOCATION, KubeConfigMerger
+except ImportError:
+    sys.exit("the Kubernetes client is not installed; install it with `pip install 'grass-cluster[kubernetes]'`")
 
 
 def main(kubeconfig: str, context: str) -> int:

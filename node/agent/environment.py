@@ -48,17 +48,15 @@ def launch(
     """Return what all attempts of one component on this node share. ``base``: the result of ``inherited``. ``own``:
     umask and limits of this process, which processes of tasks inherit.
 
-    A container has its image's environment instead, and none of the host's. A pod does not reach the
-    redis of this machine.
+    A container has its image's environment instead, and none of the host's.
     """
-    pod = config.node.kubernetes
     component, job_id = template.component, template.job_id
     runtime = runtime_of(component, config.node.runtimes)
     defaults = threads(component)
     env = {
         **({} if runtime.contained else {**defaults, **of_shell(config, template, base)}),
         "PYTHONUNBUFFERED": "1",
-        **({} if pod else task_redis(config)),
+        **task_redis(config),
         **component.env,
         "GRASS_CLUSTER": config.name,
         "GRASS_JOB": template.job,
@@ -91,7 +89,7 @@ def launch(
     return plain._replace(
         env={**env, **output_folders(template, data)},
         cwd=_folder(component.cwd, None, data),
-        image=component.image or (pod.image if pod else None) or "",
+        image=component.image or (config.node.kubernetes.image if config.node.kubernetes else None) or "",
         cpu=component.resources.cpu,
         memory=component.resources.memory,
         container=component.container,

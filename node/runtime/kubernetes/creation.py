@@ -40,7 +40,8 @@ class Step(Enum):
 
 
 class Decision(NamedTuple):
-    """``pause``: seconds before AGAIN. ``quota``: it waits for a quota, and may try when one of our pods ends."""
+    """What to do next. ``pause``: seconds before AGAIN. ``quota``: it waits for a quota, and may try when one of our
+    pods ends."""
 
     step: Step
     reason: Reason | None = None

@@ -75,7 +75,7 @@ class Waits(NamedTuple):
 
 
 class Runs(NamedTuple):
-    """``started``: wall seconds, by the clock of its machine."""
+    """The task runs. ``started``: wall seconds, by the clock of its machine."""
 
     started: float | None
 

@@ -1,4 +1,4 @@
-"""The ``RuntimeKind`` of pods. Used by ``node.runtime.registry``."""
+"""The ``RuntimeKind`` of pods. Loaded by the registry, by its name."""
 
 from __future__ import annotations
 

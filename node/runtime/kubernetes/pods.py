@@ -81,8 +81,11 @@ def environment(start: Start, launch: Launch) -> dict[str, str]:
     """Return the variables of the container. Its devices are numbered from 0, and without GPUs it sees none, even if
     its image asks for all. Its user may have no home in the image."""
     given = {"HOME": SCRATCH, **launch.defaults, **launch.env, **start.env}
-    env = {name: value for name, value in given.items() if not _OF_MACHINES.fullmatch(name)}
-    env |= {"GRASS_SCRATCH": SCRATCH, "GRASS_OUTPUT": OUTPUT}
+    env = {
+        **{name: value for name, value in given.items() if not _OF_MACHINES.fullmatch(name)},
+        "GRASS_SCRATCH": SCRATCH,
+        "GRASS_OUTPUT": OUTPUT,
+    }
     env["CUDA_VISIBLE_DEVICES"] = ",".join(str(number) for number in range(len(start.gpus)))
     if not start.gpus:
         env["NVIDIA_VISIBLE_DEVICES"] = "void"
