@@ -84,14 +84,14 @@ def test_the_body_of_a_rich_launch() -> None:
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {
-            "name": pod_name("home", KEY),
+            "name": "g-train-12345678-actor-3-2-yueyqo6fvduajwm6",
             "finalizers": ["grass-cluster.org/outcome"],
             "labels": {
                 "team": "vision",
                 "app.kubernetes.io/managed-by": "grass",
-                "grass-cluster.org/cluster": short("home"),
-                "grass-cluster.org/node": short("n1"),
-                "grass-cluster.org/job": short("train-12345678"),
+                "grass-cluster.org/cluster": "j2quawebkb3tzy5k",
+                "grass-cluster.org/node": "m5vyxocm44th3vja",
+                "grass-cluster.org/job": "lgciut3l3xlzaxrk",
             },
         },
         "spec": {
