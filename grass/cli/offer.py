@@ -13,7 +13,7 @@ import click
 
 from grass.cli.values import Quantity, Whole
 from grass.errors import InputError
-from grass.model.runtime import RUNTIMES, RuntimeName
+from grass.model.runtime import OF_MACHINES, RuntimeName
 
 if TYPE_CHECKING:
     from grass.manifest.join_file import Offer
@@ -35,7 +35,7 @@ _OPTIONS = (
     click.option(
         "--runtime",
         multiple=True,
-        type=click.Choice(RUNTIMES),
+        type=click.Choice(OF_MACHINES),
         help="Offer only this runtime; may be repeated.",
     ),
     click.option(

@@ -12,7 +12,7 @@ from grass.manifest.fields import Fields
 from grass.manifest.placement import one_word
 from grass.manifest.values import Wrong, show
 from grass.model.job import Container, Mount
-from grass.model.runtime import RuntimeName
+from grass.model.runtime import OF_MACHINES, RuntimeName
 
 NETWORKS = ("host", "bridge")
 UNLIMITED = -1
@@ -31,9 +31,16 @@ _KERNEL_FOLDERS = ("/dev/", "/proc/", "/sys/")
 
 def read_runtimes(fields: Fields) -> tuple[RuntimeName, ...]:
     """Return the runtimes that a node offers, in the order of the file; empty if it says nothing."""
-    parse = values.one_of(RuntimeName)
-    found = [fields.parsed(path, parse, item, RuntimeName.PROCESS) for path, item in fields.items("runtimes")]
+    found = [fields.parsed(path, _of_machine, item, RuntimeName.PROCESS) for path, item in fields.items("runtimes")]
     return tuple(dict.fromkeys(found))
+
+
+def _of_machine(value: Any) -> RuntimeName:
+    if value not in OF_MACHINES:
+        words = ", ".join(OF_MACHINES)
+        hint = "; `grass node add --kubernetes` adds a namespace" if value == RuntimeName.KUBERNETES.value else ""
+        raise Wrong(f"must be one of {words}; got {show(value)}{hint}")
+    return RuntimeName(value)
 
 
 def read(fields: Fields, warnings: list[str]) -> tuple[RuntimeName | None, str | None, Container]:

@@ -37,3 +37,5 @@ def runs_without_image(runtimes: Collection[str], default_image: str) -> bool:
 
 PROCESSES_ONLY = (RuntimeName.PROCESS.value,)
 """What a node offers unless it says more."""
+OF_MACHINES = (RuntimeName.PROCESS.value, RuntimeName.DOCKER.value)
+"""What a machine may offer. A namespace of Kubernetes offers pods only."""

@@ -80,7 +80,7 @@ def test_a_mistake_in_a_container_is_named_with_its_path(text: str, problem: str
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("runtime: podman", 'runtime: must be one of process, docker; got "podman"'),
+        ("runtime: podman", 'runtime: must be one of process, docker, kubernetes; got "podman"'),
         ("runtime: docker", "image: is missing; `runtime: docker` needs it"),
         ("container: {user: 1}", "container: requires `image`; without an image there is no container"),
         ("image: 'a b'", 'image: must be the name of a container image such as python:3.12, got "a b"'),

@@ -195,3 +195,10 @@ def test_create_warns_of_a_redis_of_maro_that_it_does_not_use(
 )
 def test_a_mistake_in_maros_files_is_named_too(text: str, problem: str) -> None:
     assert problems_of(text) == [problem]
+
+
+def test_a_machine_offers_no_pods() -> None:
+    assert problems_of("{runtimes: [process, kubernetes]}") == [
+        'runtimes[1]: must be one of process, docker; got "kubernetes"; `grass node add --kubernetes` adds a namespace'
+    ]
+    assert problems_of("{runtimes: [podman]}") == ['runtimes[0]: must be one of process, docker; got "podman"']

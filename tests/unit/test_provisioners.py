@@ -19,6 +19,7 @@ from grass.provision.local import LocalProvisioner
 from grass.provision.on_premises.machines import Machines
 from grass.provision.on_premises.provisioner import OnPremisesProvisioner
 from grass.provision.provisioner import (
+    CanAddNamespaces,
     CanAddNodes,
     CanCreate,
     CanLogIn,
@@ -103,6 +104,11 @@ def test_a_local_cluster_says_what_to_do_instead_of_what_it_cannot(tmp_path: Pat
 def test_a_cluster_of_hosts_says_where_its_log_is_repaired(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"--repair is for a cluster on this machine; for a host see docs/guide"):
         need(registry.for_cluster(cluster_of_hosts(tmp_path)), CanRepair)
+
+
+def test_a_cluster_of_hosts_says_that_namespaces_are_not_for_it_yet(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="several hosts; so far, only a cluster on one machine can have a namespace"):
+        need(registry.for_cluster(cluster_of_hosts(tmp_path)), CanAddNamespaces)
 
 
 def test_a_cluster_that_is_elsewhere_is_changed_where_it_was_created(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from grass.provision.on_premises.node_add import Adding, Machine, add_machines
 from grass.provision.on_premises.node_hosts import wanted_hosts
 from grass.provision.provisioner import (
     AddedNode,
+    CanAddNamespaces,
     CanAddNodes,
     CanCreate,
     CanLogIn,
@@ -99,6 +100,11 @@ class OnPremisesProvisioner(
     def refusal(self, capability: object) -> str:
         if capability is CanRepair:
             return "--repair is for a cluster on this machine; for a host see docs/guide/faults.md"
+        if capability is CanAddNamespaces:
+            return (
+                f"cluster {self._session.name} is on several hosts; so far, only a cluster on one machine can have a "
+                "namespace of Kubernetes as a node"
+            )
         return f"cluster {self._session.name} is on several hosts; repeat `grass create FILE`"
 
     def _url(self) -> str:
