@@ -20,6 +20,8 @@ def random_view(seed: int) -> View:
     limits = dice.choice(["none", "all", "some"])
     held, nodes = _occupied(dice, nodes, limits)
     queue = [_job(dice, number, plain, limits, held) for number in range(dice.randint(1, 7))]
+    if not plain:
+        nodes, queue = _with_namespaces(random.Random(f"namespaces {seed}"), nodes, queue)
     queue = _promised(random.Random(f"promises {seed}"), list({job.id: job for job in queue}.values()))
     if dice.random() < 0.5:
         queue = [replace(job, demands=job.demands[:1]) for job in queue]
@@ -35,6 +37,24 @@ def random_view(seed: int) -> View:
         dice.choice([None, None, None, len(begun) + dice.randint(0, 3)]),
         len(begun),
     )
+
+
+def _with_namespaces(
+    dice: random.Random, nodes: list[Node], queue: list[QueuedJob]
+) -> tuple[list[Node], list[QueuedJob]]:
+    """Make some nodes namespaces, and give some tasks no image, or what pods cannot have."""
+    kinds = (frozenset({"kubernetes"}), False), (frozenset({"kubernetes"}), True)
+    chosen = [dice.choice((None, None, *kinds)) for _ in nodes]
+    nodes = [
+        node if kind is None else replace(node, runtimes=kind[0], without_image=kind[1])
+        for node, kind in zip(nodes, chosen, strict=True)
+    ]
+    found = []
+    for job in queue:
+        what = dice.choice([{}, {}, {"has_image": False}, {"not_in_pods": "no share"}, {"away_from": ("n1",)}])
+        demands = tuple(replace(each, shape=replace(each.shape, **what)) for each in job.demands)
+        found.append(replace(job, demands=demands))
+    return nodes, found
 
 
 def _promised(dice: random.Random, queue: list[QueuedJob]) -> list[QueuedJob]:
@@ -91,8 +111,8 @@ def _node(dice: random.Random, number: int, plain: bool) -> Node:
         {} if plain else {"arch": dice.choice(["x86_64", "aarch64"])},
         () if plain else (dice.choice(["r1", "r2"]), dice.choice(["s1", "s2"]))[: dice.choice([1, 2, 2])],
         frozenset({"process"}) if plain or dice.random() < 0.6 else frozenset({"process", "docker"}),
-        "" if dice.random() < 0.88 else dice.choice(["draining", "not heard for 12 s"]),
-        dice.choice([0, 1, 3, 100, 100]),
+        closed="" if dice.random() < 0.88 else dice.choice(["draining", "not heard for 12 s"]),
+        ports=dice.choice([0, 1, 3, 100, 100]),
     )
 
 
