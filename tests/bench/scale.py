@@ -69,7 +69,7 @@ def local(rounds: int) -> list[figures.Figure]:
             operation = client.scale(job, "worker", 3)
             operation = client.wait_for_operation(job, operation.id)
             started.append(1000 * (stamp(folder / "2.start") - begin))
-            seen = [stamp(folder / f"{index}.{operation['generation']}") for index in range(3)]
+            seen = [stamp(folder / f"{index}.{operation.generation}") for index in range(3)]
             known.append(1000 * (max(seen) - operation.ended))
             begin = time.time()
             operation = client.scale(job, "worker", 2)
