@@ -10,9 +10,9 @@ from typing import Any
 
 import psutil
 import pytest
-from node.runtime.kubernetes.names import pod_name
 
 from grass.config import ClusterConfig, KubernetesConfig, NodeConfig
+from grass.kubernetes.names import pod_name
 from grass.model.reasons import Reason, ReasonCode
 from node.runtime.kubernetes.execution import PodExecution
 from node.runtime.kubernetes.kind import PodInside

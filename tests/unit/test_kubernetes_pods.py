@@ -6,7 +6,6 @@ import re
 from typing import Any
 
 import pytest
-from node.runtime.kubernetes.names import pod_name, short
 
 from grass.config import KubernetesConfig
 from grass.errors import InputError
