@@ -254,8 +254,8 @@ class Stream:
             yield from batch
 
     def batches(self) -> Iterator[list[bytes]]:
-        """Yield the lines that have come, without their newlines, until the server ends the reply; then the rest, if no
-        newline ends it.
+        """Yield lines as they come, without their newlines, until the server ends the reply; then what is left,
+        if no newline ends it.
 
         Raises UnreachableError when it breaks off: a part of a line is not returned then. ``readline`` of http.client
         would take that for an end.

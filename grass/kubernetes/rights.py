@@ -6,7 +6,7 @@ Nothing here is cluster-wide. Used by ``grass.provision``.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from grass.kubernetes.api import ApiServer
 from grass.kubernetes.objects import AccessReview
@@ -76,7 +76,7 @@ def _allowed(api: ApiServer, namespace: str, asked: Missing) -> bool:
     return api.post(_REVIEWS, review, _REVIEW).status.allowed
 
 
-def role(namespace: str, name: str = "grass") -> dict[str, Any]:  # Any: JSON of the API
+def role(namespace: str, name: str = "grass") -> dict[str, object]:
     """Return the Role that an administrator gives to who runs Grass."""
     rules = [{"apiGroups": [rule.group], "resources": [rule.resource], "verbs": list(rule.verbs)} for rule in RULES]
     return {

@@ -11,7 +11,6 @@ import ssl
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 import websocket
@@ -104,20 +103,23 @@ class Channels:
                 self._socket.ping()
 
 
-def _tls(to: Endpoint) -> dict[str, Any]:
+def _tls(to: Endpoint) -> dict[str, object]:
     if to.tls is None:
         return {}
-    options: dict[str, Any] = {"context": to.tls, "check_hostname": to.tls.verify_mode != ssl.CERT_NONE}
+    options: dict[str, object] = {
+        "context": to.tls,
+        "check_hostname": to.tls.verify_mode != ssl.CERT_NONE,
+    }
     if to.credentials.server_name:
         options["server_hostname"] = to.credentials.server_name
     return options
 
 
-def _proxy(to: Endpoint) -> dict[str, Any]:
+def _proxy(to: Endpoint) -> dict[str, object]:
     proxy = urlsplit(to.credentials.proxy) if to.credentials.proxy else None
     if proxy is None:
         return {"http_no_proxy": ["*"]}
-    found: dict[str, Any] = {
+    found: dict[str, object] = {
         "http_proxy_host": proxy.hostname,
         "http_proxy_port": proxy.port or 8080,
         "proxy_type": "http",

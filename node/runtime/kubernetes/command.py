@@ -24,7 +24,7 @@ _STATUS: Form[Status] = Form(Status)
 
 
 class PodCommand:
-    """For one thread, except ``close``, which ends ``read``."""
+    """A command in a container of a pod. For one thread, except ``close``, which ends ``read``."""
 
     def __init__(self, api: ApiServer, pod_path: str, container: str, argv: list[str], seconds: float) -> None:
         """``seconds``: after which it is disconnected. Raises NotFoundError, ConflictError, NotAllowedError or

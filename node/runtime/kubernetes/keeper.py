@@ -35,7 +35,7 @@ echo 'its image has no tar' >&2; exit 127
 
 def container(image: str, settings: KubernetesConfig) -> dict[str, Any]:  # Any: JSON of the API
     resources = {"cpu": CPU, "memory": MEMORY}
-    made: dict[str, Any] = {
+    made: dict[str, object] = {
         "name": KEEPER,
         "image": image,
         "command": ["/bin/sh", "-c", _WAIT],

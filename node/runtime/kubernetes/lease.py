@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 _LEASE: Form[Lease] = Form(Lease)
 _ANY: Form[Any] = Form(object)
+Body = dict[str, Any]  # Any: JSON of the API
 _REQUEST_SECONDS = 5.0
 _REFUSED_PAUSE = 15.0
 """Seconds after an answer that will hardly change soon: each try may run a plugin that fetches credentials."""
@@ -50,7 +51,7 @@ class TooLateError(Exception):
 
 
 class Standing(NamedTuple):
-    """``held``: whether this agent holds the lease. ``trouble``: why it cannot have or renew it.
+    """How an agent stands with the lease. ``held``: whether it holds it. ``trouble``: why it cannot have or renew it.
 
     ``gone``: the server says that the namespace is gone or being deleted. No pod can be made there, so that nobody
     needs a lease to remove some.
@@ -204,7 +205,7 @@ class LeaseHolder:
         body = self._body(metadata, holder, seconds or self._times.lasts, taken)
         return self._api.put(f"{self._path}/{self._name}", body, _LEASE)
 
-    def _body(self, metadata: dict[str, Any], holder: str, seconds: float, taken: int) -> dict[str, Any]:
+    def _body(self, metadata: Body, holder: str, seconds: float, taken: int) -> Body:
         spec = {
             "holderIdentity": holder,
             "leaseDurationSeconds": round(seconds),

@@ -40,7 +40,7 @@ class Copied(NamedTuple):
 
 
 class LogPosition:
-    """``copied``: by an earlier agent."""
+    """A place in the log of a pod. ``copied``: what an earlier agent copied."""
 
     def __init__(self, copied: Copied | None = None) -> None:
         self._newest, self._last, self._counts = copied or Copied("", "", {})
