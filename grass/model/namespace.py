@@ -28,7 +28,7 @@ def refusals(component: Component) -> tuple[Refusal, ...]:
     """Return what of a component pods cannot have. A missing image is another matter: a namespace may have one."""
     found: list[Refusal] = []
     if component.cwd is not None and not component.cwd.startswith("/"):
-        found.append(Refusal("cwd", "pods have no share, and a relative `cwd` is in it"))
+        found.append(Refusal("cwd", "a relative `cwd` is in the share, which pods do not have"))
     if component.container is not PLAIN_CONTAINER:
         found += _of_container(component)
     if component.resources.gpu % DEVICE:
@@ -44,7 +44,7 @@ def refusals(component: Component) -> tuple[Refusal, ...]:
 
 def refused(component: Component) -> str:
     """Return why a component cannot run in a namespace, in words; empty: it can."""
-    return "; ".join(each.why for each in refusals(component))
+    return ", and ".join(each.why for each in refusals(component))
 
 
 def _of_container(component: Component) -> list[Refusal]:

@@ -62,7 +62,10 @@ def test_a_task_that_pods_cannot_run_is_shown_elsewhere_and_why_not_there() -> N
     world.add_node("n1", cpu=64, runtimes=["kubernetes"])
     world.add_node("n2", cpu=2, runtimes=["process", "docker"])
     assert where(preview(world, "{name: a, components: {x: {command: c, image: i, replicas: 60}}}"), "x")["n1"] > 50
-    for what, why in (("cwd: sub, image: i", "pods have no share"), ("restart: never", "needs an image there")):
+    for what, why in (
+        ("cwd: sub, image: i", "a relative `cwd` is in the share"),
+        ("restart: never", "needs an image there"),
+    ):
         text = f"{{name: a, components: {{x: {{command: c, replicas: 3, {what}}}}}}}"
         component = preview(world, text)["components"]["x"]
         assert [place["node"] for place in component["nodes"]] == ["n2"]

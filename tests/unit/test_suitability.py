@@ -127,7 +127,7 @@ WAITS = "its tasks wait for another node"
 @pytest.mark.parametrize(
     ("component", "key", "why"),
     [
-        ("cwd: sub", "cwd", "pods have no share, and a relative `cwd` is in it"),
+        ("cwd: sub", "cwd", "a relative `cwd` is in the share, which pods do not have"),
         ("container: {user: '1'}", "container.user", "the settings of a namespace say which user pods have"),
         ("container: {ulimits: {nofile: 9}}", "container.ulimits", "pods have the limits of their machine"),
         ("container: {mounts: ['/a:/a']}", "container.mounts", "pods mount no folders of machines or of the share"),
