@@ -35,6 +35,7 @@ class Files(PodRun):
 
     known: dict[str, Observed]
     waiting: dict[str, Reason]
+    listed = False
 
     def begin(self, key: str, script: str = "", image: str = IMAGE) -> str:
         argv = ["/bin/sh", "-c", script] if script else []
@@ -50,6 +51,7 @@ class Files(PodRun):
             for event in self.runtime.receive():
                 match event:
                     case Listed():
+                        self.listed = True
                         self.known = {each.key: each for each in event.attempts}
                     case Observed():
                         self.known[event.key] = event
@@ -63,10 +65,11 @@ class Files(PodRun):
         self.until(lambda: key in self.known and self.known[key].ended is not None)
         return self.known[key]
 
-    def restart(self) -> None:
-        self.runtime.close()
-        self.known = {}
+    def reopen(self) -> None:
+        """Start an agent, which the one before must have left."""
+        self.known, self.listed = {}, False
         self.runtime = self.open()
+        self.until(lambda: self.listed)
 
     def path(self, key: str) -> str:
         return f"{self.place.path}/{pod_name(self.place.cluster, key)}"
@@ -85,7 +88,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Files]:
         run = Files(server, name, tmp_path_factory.mktemp("files"), SETTINGS)
         run.known, run.waiting = {}, {}
         try:
-            run.until(lambda: run.runtime.trouble() is None)
+            run.until(lambda: run.listed)
             yield run
         finally:
             run.runtime.close()
@@ -136,12 +139,12 @@ def test_an_agent_that_was_away_at_the_end_fetches_the_files_and_a_cut_connectio
     files.runtime.close()
     wait_until(lambda: "terminated" in files.pod(key)["status"]["containerStatuses"][1]["state"])
     files.gateway.faults.append(Fault(execs, after_bytes=1_000_000))
-    files.known = {}
-    files.runtime = files.open()
+    files.reopen()
     assert files.ended(key).code == 0
     assert len(files.output("away-1")["large"]) == 3_000_000 and not files.gateway.faults
     before = len(files.gateway.asked)
-    files.restart()  # before the master has noted the end
+    files.runtime.close()
+    files.reopen()  # before the master has noted the end
     assert files.ended(key).code == 0 and not [each for each in files.gateway.asked[before:] if execs(each)]
 
 
@@ -210,14 +213,15 @@ def test_a_terminal_has_the_size_of_the_users_window(shared: Files, server: str)
     assert result(execution) == (0, b"31 77\r\n")
 
 
-def test_fifty_looks_of_readiness_checks_leave_no_thread_and_no_descriptor(shared: Files, server: str) -> None:
+@pytest.mark.parametrize("rounds", [2, pytest.param(10, marks=pytest.mark.nightly)])
+def test_looks_of_readiness_checks_leave_no_thread_and_no_descriptor(shared: Files, server: str, rounds: int) -> None:
     api, path, process = kubernetes.api(), shared.path(server), psutil.Process()
     of_node = KubernetesConfig(shared.place.namespace, str(kubernetes.KUBECONFIG))
     node = NodeConfig("n1", kubernetes=of_node)
     config = ClusterConfig(shared.place.cluster, "local", "/nowhere", "/nowhere", node=node)
     wait_until(lambda: answers(api, path, 8000))
     before = threading.active_count(), process.num_fds()
-    for _ in range(10):
+    for _ in range(rounds):
         assert PodInside(config, server, []).answers(8000) and not PodInside(config, server, []).answers(8001)
         assert not answers(api, path, 8001)
         assert PodInside(config, server, ["sh", "-c", "exit 4"]).failure(9.0, lambda: False).endswith("exit code 4")

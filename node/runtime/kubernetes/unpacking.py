@@ -69,7 +69,7 @@ def unpack(stream: Readable, folder: Path, most: int) -> int:
     bounded: IO[bytes] = _Bounded(stream, most)  # type: ignore[assignment]
     with tarfile.open(fileobj=bounded, mode="r|", tarinfo=_Entry) as archive:
         while (entry := archive.next()) is not None:
-            archive.members.clear()  # type: ignore[attr-defined] # what it has read; it would keep all
+            archive.members.clear()  # type: ignore[attr-defined]  # it would keep them all
             count += 1
             if count > MOST_FILES:
                 raise InputError(f"they are more than {MOST_FILES} files")
