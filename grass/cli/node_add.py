@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -17,6 +18,7 @@ from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.node_views import node_list
 from grass.cli.offer import OfferOptions, offer_options, offered
 from grass.cli.output import Output, Result
+from grass.environment import variables
 from grass.errors import InputError
 
 if TYPE_CHECKING:
@@ -83,6 +85,11 @@ def _refuse(options: Mapping[str, object], why: str) -> None:
             raise InputError(f"--{name.replace('_', '-')}: {why}")
 
 
+def absolute_paths(paths: str | None) -> str | None:
+    """Return paths as the daemons find them, which have neither this shell's variables nor its folder."""
+    return os.pathsep.join(str(Path(each).absolute()) for each in paths.split(os.pathsep) if each) if paths else None
+
+
 def _add_namespace(
     invocation: Invocation,
     words: str,
@@ -93,21 +100,20 @@ def _add_namespace(
     given: OfferOptions,
 ) -> int:
     from grass.config import KubernetesConfig
+    from grass.kubernetes.credentials import Login
     from grass.manifest.join_file import Offer
     from grass.model.resources import Resources
     from grass.provision.namespaces import NamespaceRequest, namespace_of
     from grass.provision.provisioner import CanAddNamespaces, need
 
     context, namespace = namespace_of(words)
+    kubeconfig = absolute_paths(kubeconfig or variables().get("KUBECONFIG"))
+    if context is None and not plan:  # which one is current may change, and the agent must stay in its cluster
+        context = Login(kubeconfig).read().context
     offer, output = offered(Offer(), given), invocation.output
     request = NamespaceRequest(
         name or namespace,
-        KubernetesConfig(
-            namespace,
-            kubeconfig=None if kubeconfig is None else str(Path(kubeconfig).absolute()),
-            context=context,
-            image=image,
-        ),
+        KubernetesConfig(namespace, kubeconfig=kubeconfig, context=context, image=image),
         Resources(offer.cpu or 0, offer.memory or 0, offer.gpu or 0),
         dict(offer.labels),
         (lambda line: output.raw(line + "\n")) if plan else None,

@@ -32,6 +32,8 @@ class Credentials(msgspec.Struct, frozen=True):
     server: str
     namespace: str | None = None
     """Of the context, if it names one."""
+    context: str | None = None
+    """None: the account of a pod."""
     ca: str | None = None
     verify: bool = True
     server_name: str | None = None

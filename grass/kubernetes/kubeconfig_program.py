@@ -40,18 +40,22 @@ def _found(kubeconfig: str, context: str) -> Credentials:
         if kubeconfig or context or "KUBERNETES_SERVICE_HOST" not in environment.variables():
             raise ConfigException(f"no such file: {files}")
         load_incluster_config(configuration)
-        return _credentials(configuration, None, SERVICE_TOKEN_FILENAME)
+        return _credentials(configuration, None, None, SERVICE_TOKEN_FILENAME)
     load_kube_config(files, context or None, configuration, persist_config=False)
     merged = KubeConfigMerger(files).config
-    chosen = merged["contexts"].get_with_name(context or merged["current-context"]).value["context"]
+    name = context or str(merged["current-context"])
+    chosen = merged["contexts"].get_with_name(name).value["context"]
     user = merged["users"].get_with_name(chosen["user"]).value["user"] if chosen.get("user") else None
-    return _credentials(configuration, chosen.get("namespace"), (user or {}).get("tokenFile"))
+    return _credentials(configuration, name, chosen.get("namespace"), (user or {}).get("tokenFile"))
 
 
-def _credentials(configuration: Configuration, namespace: str | None, token_file: str | None) -> Credentials:
+def _credentials(
+    configuration: Configuration, context: str | None, namespace: str | None, token_file: str | None
+) -> Credentials:
     found = Credentials(
         server=configuration.host,
         namespace=namespace,
+        context=context,
         ca=_text(configuration.ssl_ca_cert),
         verify=configuration.verify_ssl,
         server_name=configuration.tls_server_name,

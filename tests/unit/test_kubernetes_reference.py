@@ -1,4 +1,5 @@
-"""docs/reference/kubernetes.md has every key of the job file, every variable of a task, and every right."""
+"""docs/reference/kubernetes.md has every key of the job file, every variable of a task, and every right; the extra
+``kubernetes`` and the kubeconfig are found."""
 
 from __future__ import annotations
 
@@ -8,6 +9,10 @@ import sys
 from configparser import ConfigParser
 from pathlib import Path
 
+import pytest
+
+from grass.cli.node_add import absolute_paths
+from grass.kubernetes.credentials import Login
 from grass.kubernetes.rights import RULES
 from grass.model.framework import FrameworkName
 
@@ -71,3 +76,26 @@ def test_without_the_extra_its_name_is_said() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=30)
     assert done.returncode == 1 and "pip install 'grass-cluster[kubernetes]'" in done.stderr.splitlines()[-1]
+
+
+KUBECONFIG = """
+apiVersion: v1
+kind: Config
+current-context: team/lab
+contexts: [{name: team/lab, context: {cluster: c, user: u}}, {name: other, context: {cluster: c, user: u}}]
+clusters: [{name: c, cluster: {server: "http://127.0.0.1:1"}}]
+users: [{name: u, user: {token: t}}]
+"""
+
+
+def test_the_context_that_is_current_is_told_so_that_it_can_be_kept(tmp_path: Path) -> None:
+    path = tmp_path / "config"
+    path.write_text(KUBECONFIG)
+    assert Login(str(path)).read().context == "team/lab"
+    assert Login(str(path), "other").read().context == "other"
+
+
+def test_paths_of_kubeconfigs_are_those_that_daemons_find(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert absolute_paths("a/config:/b/config") == f"{tmp_path}/a/config:/b/config"
+    assert absolute_paths("") is None and absolute_paths(None) is None
