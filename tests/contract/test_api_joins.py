@@ -368,7 +368,7 @@ def test_the_step_that_joins_writes_the_files_of_a_node_that_its_daemons_read(wo
         ({"node": {"labels": {"a b": "c"}}}, r"node\.labels: 'a b'"),
         ({"node": {"labels": {"a": 1}}}, r"node\.labels"),
         ({"node": {"path": ["r1"] * 9}}, r"node\.path"),
-        ({"node": {"runtimes": ["podman"]}}, "unknown runtime 'podman'; use process or docker"),
+        ({"node": {"runtimes": ["podman"]}}, "unknown runtime 'podman'; use process or docker or kubernetes"),
         ({"node": {"mounts": "/data"}}, r"node\.mounts"),
         ({"password": ""}, "password"),
     ],
