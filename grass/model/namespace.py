@@ -1,8 +1,7 @@
 """What tasks in a namespace of Kubernetes cannot have. Pure; the only list of it.
 
 The planner places such tasks on other nodes, the API warns where there are none, and the agent of a namespace starts
-none. Used by ``master.agent.component_run``, ``master.api.suitability``, ``master.planning.node_table`` and
-``node.agent.starts``.
+none. Used by ``master.agent.component_run``, ``master.api``, ``master.planning.node_table`` and ``node.agent.starts``.
 """
 
 from __future__ import annotations

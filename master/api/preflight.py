@@ -18,7 +18,9 @@ from grass.model import feasibility
 from grass.model.framework import Framework
 from grass.model.image import full_name
 from grass.model.job import Component, Job, runtime_of
+from grass.model.namespace import refusals
 from grass.model.program import first_program
+from grass.model.runtime import RuntimeName
 from grass.store.signed_images import SignedImage
 from grass.wire.node_api import PROGRAMS, ImagePrograms
 from grass.wire.node_record import NodeRecord
@@ -73,10 +75,15 @@ def _missing(component: Component, sources: ProgramSources) -> str:
 
 
 def _is_process(component: Component, nodes: Callable[[], Sequence[NodeRecord]]) -> bool:
-    """Return whether its tasks run as processes: without an image, or on nodes without a container engine."""
+    """Return whether its tasks run as processes: without an image, or on nodes without a container engine.
+
+    Namespaces of Kubernetes do not count if they would not run it and other nodes may."""
     if not runtime_of(component).contained:
         return True  # whatever the nodes offer
-    return not runtime_of(component, [name for node in nodes() for name in node.runtimes]).contained
+    offered = [name for node in nodes() for name in node.runtimes]
+    if refusals(component):
+        offered = [name for name in offered if name != RuntimeName.KUBERNETES] or offered
+    return not runtime_of(component, offered).contained
 
 
 def _missing_here(component: Component, framework: Framework) -> str:

@@ -22,6 +22,7 @@ from grass.model.runtime import RuntimeName, runs_without_image
 from grass.wire.node_record import NodeRecord
 
 _GONE = (NodeState.LEFT, NodeState.LOST)
+_NAMESPACE = RuntimeName.KUBERNETES.value
 MAX_PROBLEMS = 50
 
 
@@ -107,24 +108,30 @@ def _of_component(component: Component, facts: _Facts) -> Iterator[tuple[str, st
 def _runtime(component: Component, facts: _Facts) -> Iterator[tuple[str, str]]:
     """Say what nodes lack to run it: a container engine, processes, an image for tasks without one, or what pods do not
     have."""
-    runtime = runtime_of(component, facts.runtimes)
     wanted = component.runtime
     if wanted in (RuntimeName.PROCESS, RuntimeName.KUBERNETES) and wanted not in facts.runtimes:
         what = "runs processes" if wanted is RuntimeName.PROCESS else "is a Kubernetes namespace"
         yield "runtime", f"no node {what}; its tasks wait until a node does"
         return
-    if runtime_of(component).contained and not (runtime.contained and runtime in facts.runtimes):
-        what = "its tasks run as processes" if wanted is None else "its tasks wait until a node has one"
-        yield "image", f"no node has a container engine; {what}"
-        if wanted is None and (ignored := _of_container(component.container)):
-            yield "container", f"ignored, because its tasks run as processes: {some(ignored)}"
-        return
+    refused = refusals(component)
     able = [runtimes for runtimes, image in facts.kinds if _runs(component, runtimes, image)]
-    if not able:
+    if not able and component.image is None:
         yield "image", "no node runs tasks without an image; its tasks wait until a node does"
-    elif all(RuntimeName.KUBERNETES.value in runtimes for runtimes in able):
-        for key, why in refusals(component):
+    elif able and all(_NAMESPACE in runtimes for runtimes in able):
+        for key, why in refused:
             yield key, f"no node but Kubernetes namespaces could run it, and {why}; its tasks wait for another node"
+    else:
+        yield from _engine(component, [name for name in facts.runtimes if not (refused and name == _NAMESPACE)])
+
+
+def _engine(component: Component, runtimes: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Say that an image is ignored, or waited for. ``runtimes``: those of nodes that could run the component."""
+    runtime = runtime_of(component, runtimes)
+    if runtime_of(component).contained and not (runtime.contained and runtime in runtimes):
+        what = "its tasks run as processes" if component.runtime is None else "its tasks wait until a node has one"
+        yield "image", f"no node has a container engine; {what}"
+        if component.runtime is None and (ignored := _of_container(component.container)):
+            yield "container", f"ignored, because its tasks run as processes: {some(ignored)}"
 
 
 def _runs(component: Component, runtimes: Sequence[str], default_image: str) -> bool:

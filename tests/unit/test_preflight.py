@@ -84,8 +84,10 @@ def nodes_with(runtimes: list[str]) -> Callable[[], list[NodeRecord]]:
 def test_an_image_counts_only_where_a_node_has_a_container_engine(tmp_path: Path) -> None:
     wanted = job("torchrun train.py", tmp_path, image="torch:2", container=Container(entrypoint=()))
     check_here(wanted)
-    with pytest.raises(ManifestError, match="torchrun is not installed"):
-        check_programs([wanted], ProgramSources(NO_IMAGES.get, nodes_with(["process"]), on_client=True))
+    # no framework runs in a namespace of Kubernetes
+    for runtimes in (["process"], ["process", "kubernetes"]):
+        with pytest.raises(ManifestError, match="torchrun is not installed"):
+            check_programs([wanted], ProgramSources(NO_IMAGES.get, nodes_with(runtimes), on_client=True))
 
 
 def test_a_program_that_the_task_would_not_find_is_named(tmp_path: Path) -> None:

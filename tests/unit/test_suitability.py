@@ -157,6 +157,12 @@ def test_what_pods_can_have_is_no_matter(component: str) -> None:
     assert said(f"image: i, runtime: kubernetes, {component}", nodes=[NAMESPACE, *NODES]) == []
 
 
+def test_an_image_is_ignored_if_pods_cannot_run_the_rest_and_no_other_node_has_an_engine() -> None:
+    runs = "no node has a container engine; its tasks run as processes"
+    assert said("image: i, cwd: sub", nodes=[NAMESPACE, NODES[0]]) == [f"components.x.image: {runs}"]
+    assert said("image: i", nodes=[NAMESPACE, NODES[0]]) == []
+
+
 def test_a_component_without_an_image_is_told_that_only_nodes_that_need_one_are_there() -> None:
     says = "components.x.image: no node runs tasks without an image; its tasks wait until a node does"
     assert said("where: {}", nodes=[NAMESPACE]) == [says]
