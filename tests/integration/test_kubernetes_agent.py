@@ -162,16 +162,15 @@ def test_a_namespace_that_is_deleted_ends_its_tasks_uncharged_and_goes(tmp_path:
         agent.start("j-1/slow.0/1")
         agent.wait(lambda: agent.runs("j-1/slow.0/1"))
         server.delete(f"/api/v1/namespaces/{namespace}", ANY)
-        agent.wait(lambda: "its namespace is gone" in agent.trouble())
         agent.start("j-1/slow.1/1")
-        agent.wait(
-            lambda: all(agent.known[key].ended for key in ("j-1/slow.0/1", "j-1/slow.1/1") if key in agent.known)
-        )
+        agent.wait(lambda: "its namespace is being deleted" in agent.trouble())
         agent.wait(lambda: "j-1/slow.1/1" in agent.known)
+        # Kubernetes deletes what is in it at 20 requests a second, of all namespaces together
+        agent.wait(lambda: agent.known["j-1/slow.0/1"].ended, seconds=45.0)
         for each in agent.known.values():
             assert each.reason is not None and each.reason.code is ReasonCode.EVICTED and each.code is None
         agent.runtime.forget(list(agent.known))
-        agent.wait(lambda: not exists(server, f"/api/v1/namespaces/{namespace}"))
+        agent.wait(lambda: server.get(agent.place.path, ANY)["items"] == [])
 
 
 @contextmanager
@@ -218,18 +217,17 @@ def test_a_right_that_is_taken_away_is_named_and_no_task_fails_for_it(tmp_path: 
         agent.start("j-1/slow.0/1")
         agent.wait(lambda: 'cannot create resource "pods"' in agent.trouble())
         assert agent.waiting["j-1/slow.0/1"].code is ReasonCode.RUNTIME
-        server.put(path, without(role, "leases", "update"), ANY)
-        agent.wait(lambda: 'cannot update resource "leases"' in agent.trouble())
         server.put(path, role, ANY)
-        agent.wait(lambda: agent.runs("j-1/slow.0/1"), seconds=40)
+        agent.wait(lambda: agent.runs("j-1/slow.0/1"))
         assert not agent.runtime.trouble()
 
 
 def test_a_missing_secret_is_told_from_the_events_of_a_pod(shared: Namespace, tmp_path: Path) -> None:
     server, namespace = shared
     volume = {"name": "keys", "secret": {"secretName": "wandb"}}
-    container = {"name": "task", "image": IMAGE, "command": ["true"], "imagePullPolicy": "Never"}
-    spec = {"containers": [container], "volumes": [volume]}
+    mount = {"name": "keys", "mountPath": "/keys"}
+    container = {"name": "task", "image": IMAGE, "imagePullPolicy": "Never", "volumeMounts": [mount]}
+    spec = {"containers": [container], "volumes": [volume], "automountServiceAccountToken": False}
     where = place(namespace, tmp_path)
     made = server.post(where.path, {"metadata": {"name": "stuck"}, "spec": spec}, Form(Pod))
     attempt = PodAttempt("j-1/a.0/1", "a", "stuck")

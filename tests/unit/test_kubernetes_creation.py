@@ -92,18 +92,28 @@ def test_a_wrong_field_is_named_with_its_path() -> None:
 @pytest.mark.parametrize(
     "error",
     [
-        refused(404, 'namespaces "n" not found', "NotFound"),
-        refused(
-            403, 'pods "g-1" is forbidden: unable to create new content in namespace n because it is being terminated'
-        ),
         refused(403, 'pods is forbidden: User "u" cannot create resource "pods" in API group "" in the namespace "n"'),
         NotAllowedError("credentials"),
         InputError("no kubeconfig"),
     ],
 )
-def test_without_its_namespace_a_right_or_credentials_nothing_is_judged(error: GrassError) -> None:
+def test_without_a_right_or_credentials_nothing_is_judged(error: GrassError) -> None:
     found = decided(error)
     assert found.step is Step.AWAY and found.reason is not None and found.reason.code is ReasonCode.RUNTIME
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        refused(404, 'namespaces "n" not found', "NotFound"),
+        refused(
+            403, 'pods "g-1" is forbidden: unable to create new content in namespace n because it is being terminated'
+        ),
+    ],
+)
+def test_a_namespace_that_is_deleted_is_gone(error: GrassError) -> None:
+    found = decided(error)
+    assert found.step is Step.GONE and found.reason is not None and "namespace" in found.reason.message
 
 
 def test_an_agent_without_its_lease_tries_again_and_looks_for_nothing() -> None:

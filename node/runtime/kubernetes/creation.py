@@ -30,13 +30,15 @@ QUOTA_PAUSE = 60.0
 class Step(Enum):
     """LOOK: it is not known whether the pod exists; get it. AGAIN: post again later. FAIL: it will never be created.
 
-    AWAY: the namespace is gone, or the agent may not use it any more; the node says so, and nothing is judged.
+    AWAY: the agent may not use the namespace now; the node says so, and nothing is judged. GONE: the namespace is gone,
+    or being deleted, which cannot be stopped.
     """
 
     LOOK = "look"
     AGAIN = "again"
     FAIL = "fail"
     AWAY = "away"
+    GONE = "gone"
 
 
 class Decision(NamedTuple):
@@ -61,7 +63,7 @@ def after_refusal(error: GrassError, name: str) -> Decision:
         case RefusedError(http=403):
             return _forbidden(error, name)
         case RefusedError(http=404):
-            return _away(f"its namespace is gone: {error}")
+            return Decision(Step.GONE, Reason(ReasonCode.RUNTIME, f"its namespace is gone: {error}"))
         case RefusedError():
             return Decision(Step.FAIL, Reason(ReasonCode.CANNOT_START, f"Kubernetes refuses its pod: {_fields(error)}"))
         case NotAllowedError() | InputError():
@@ -97,7 +99,7 @@ def _forbidden(error: RefusedError, name: str) -> Decision:
         message = f"quota {needs[1]} of its namespace wants each pod to say its {needs[2]}"
         return Decision(Step.FAIL, Reason(ReasonCode.CANNOT_START, message))
     if "is being terminated" in said:
-        return _away(f"its namespace is being deleted: {said}")
+        return Decision(Step.GONE, Reason(ReasonCode.RUNTIME, f"its namespace is being deleted: {said}"))
     if _NO_RIGHT.search(said):
         return _away(f"Kubernetes refuses the agent: {said}")
     said = said.removeprefix(f'pods "{name}" is forbidden: ')

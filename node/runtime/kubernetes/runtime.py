@@ -99,6 +99,8 @@ class PodRuntime:
         self._away_since: float | None = None
         self._away = ""
         self._standing = Standing()
+        self._going: Reason | None = None
+        """Why no pod can be created in the namespace any more, before the lease shows it."""
         self._refused: dict[str, Reason] = {}
         """Attempts whose pods the namespace, as it is now, refuses whatever they are; and why."""
         self._reactor = Reactor()
@@ -168,7 +170,7 @@ class PodRuntime:
             if attempt is not None and attempt.ended is not None:
                 del self._attempts[key]
                 if attempt.pod is not None:
-                    self._removal.release(attempt.pod, at_once=self._standing.gone)
+                    self._removal.release(attempt.pod, at_once=self._gone)
 
     def receive(self) -> list[RuntimeEvent]:
         return self._reactor.turn()
@@ -182,11 +184,17 @@ class PodRuntime:
     def trouble(self) -> Reason | None:
         """Return why the namespace takes no tasks: another agent acts for it, it is gone, a right is missing, or the
         server has not answered for a while."""
-        refused = self._standing.trouble or self._removal.trouble or next(iter(self._refused.values()), None)
+        refused = (
+            self._going or self._standing.trouble or self._removal.trouble or next(iter(self._refused.values()), None)
+        )
         since = self._away_since
         if refused is not None or since is None or clock.steady() - since < _AWAY_AFTER:
             return refused
         return Reason(ReasonCode.RUNTIME, self._away)
+
+    @property
+    def _gone(self) -> bool:
+        return self._standing.gone or self._going is not None
 
     def roots(self) -> list[int]:
         return []
@@ -203,6 +211,8 @@ class PodRuntime:
 
     def _on_standing(self, now: Standing) -> None:
         begins = now.held and not self._begun
+        if self._standing.gone and not now.gone:  # there is a new namespace of that name
+            self._going = None
         self._standing = now
         if begins:
             self._begun = True
@@ -343,7 +353,8 @@ class PodRuntime:
             self._finish(attempt, Ended(None, None, None, None, None, begun=False))
         elif made.step is Step.FAIL:
             self._finish(attempt, Ended(None, None, made.reason, None, None, begun=False))
-        elif made.step is Step.AWAY and self._standing.gone:
+        elif made.step is Step.GONE:
+            self._going = made.reason
             reason = Reason(ReasonCode.EVICTED, _GONE)
             self._finish(attempt, Ended(None, None, reason, None, None, begun=False))
         else:
@@ -476,9 +487,9 @@ class PodRuntime:
         """Return the reason of an end: of who stopped it, unless it ended for another one."""
         if not attempt.stopping:
             pod = attempt.pod
-            deleted = self._standing.gone or (pod is not None and pod.metadata.deletion_timestamp)
+            deleted = self._gone or (pod is not None and pod.metadata.deletion_timestamp)
             if deleted and attempt.given_up is None:
-                end = of_deletion(end, _GONE if self._standing.gone else _DELETED)
+                end = of_deletion(end, _GONE if self._gone else _DELETED)
             return end.reason
         ours = end.reason is None or not end.begun or end.reason.code is ReasonCode.EXIT_UNKNOWN
         return attempt.reason if ours else end.reason
