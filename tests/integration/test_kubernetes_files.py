@@ -27,7 +27,7 @@ from tests.support.waiting import wait_until
 PAUSE = "test-pause:1"
 """An image with one program, which never ends, and nothing else."""
 SETTINGS = KubernetesConfig("", pull_policy="Never")
-TASK = Launch([], {}, None, 20.0, runtime="kubernetes", image=IMAGE, cpu=50, memory=32 << 20)
+TASK = Launch([], {}, None, 20.0, runtime="kubernetes", image=IMAGE, cpu=200, memory=32 << 20)
 
 
 class Files(PodRun):

@@ -24,7 +24,9 @@ from node.runtime.kubernetes.processes import signal_first, signal_own_first
 KEEPER = "output"
 """Name of the container."""
 OUTPUT = "/grass/output"
-CPU, MEMORY = "20m", "32Mi"
+CPU, MEMORY = "100m", "32Mi"
+"""Requests, and limits: with other limits, a pod is not of the class Guaranteed. With less, each command in it takes
+seconds: an engine that starts one is counted here."""
 _WAIT = "trap 'kill $!; exit 0' USR1; trap 'kill $!; exit 1' TERM; while :; do sleep 86400 & wait $! || exit 1; done"
 _TAR = """
 if command -v tar >/dev/null; then exec tar -cf - -C "$0" .; fi

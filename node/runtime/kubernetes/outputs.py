@@ -70,6 +70,8 @@ class Outputs:
 
         def fetched(result: str | GrassError) -> None:
             then(str(result))
+            if keeper.is_there(pod) and not self._stopping.is_set():
+                self._workers.ask(functools.partial(self._run, pod, keeper.let_go()), lambda _: None)
 
         self._workers.ask(functools.partial(self._fetch, key, pod), fetched)
 
@@ -100,9 +102,6 @@ class Outputs:
         with suppress(OSError):
             record.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             replace_file(record, why)
-        if keeper.is_there(pod):
-            with suppress(GrassError):
-                self._run(pod, keeper.let_go())
         return why
 
     def _persist(self, key: str, pod: Pod) -> str:
