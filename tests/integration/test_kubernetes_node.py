@@ -25,13 +25,13 @@ from grass.cli.exits import Exit
 from grass.errors import NotAllowedError
 from grass.kubernetes.api import ApiServer
 from grass.model.reasons import ReasonCode
+from grass.supervision.supervisor import Supervisor
 from tests.support import kubernetes
 from tests.support.engine import IMAGE
 from tests.support.local_cluster import LocalCluster
 from tests.support.waiting import wait_until
 
 GRASS = Path(sys.executable).parent / "grass"
-AGENT = "node-agent@pods"
 
 
 @dataclass
@@ -49,6 +49,16 @@ class Node:
     def grass(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         env = {**os.environ, "GRASS_HOME": str(self.cluster.home)}
         return subprocess.run([GRASS, *arguments], env=env, capture_output=True, text=True, timeout=55, check=False)
+
+    def kill_agent(self) -> None:
+        """Kill the agent of the namespace, and wait until supervisord has started it again."""
+        before = self._agent()
+        os.kill(before, signal.SIGKILL)
+        wait_until(lambda: self._agent() not in (0, before), 10, "a new agent")
+
+    def _agent(self) -> int:
+        states = Supervisor(self.cluster.config).daemons()
+        return next((each.pid or 0 for each in states if each.name == "node-agent@pods"), 0)
 
     def add(self, name: str, words: str = "", *more: str, kubeconfig: Path = kubernetes.KUBECONFIG) -> str:
         return self.refused(Exit.OK, name, words, *more, kubeconfig=kubeconfig)
@@ -134,10 +144,10 @@ def test_an_array_loses_and_repeats_nothing_while_its_agent_and_its_master_are_k
     name = f"array-{tasks}"
     client.start(job(name, ORACLE, replicas=tasks))
     wait_until(lambda: any(each.state == "RUNNING" for each in client.tasks(name)), 40, "a task that runs")
-    node.cluster.restart(AGENT)
+    node.kill_agent()
     wait_until(lambda: any(each.ended for each in client.tasks(name)), 40, "a task that has ended")
     node.cluster.restart("master-agent")
-    node.cluster.restart(AGENT)
+    node.kill_agent()
     client.wait(name, 300)
     found = client.tasks(name)
     assert [(each.index, each.exit_code, each.attempt) for each in found] == [(n, n % 3, 1) for n in range(tasks)]
@@ -186,13 +196,6 @@ def waits_for(client: Client, name: str, code: ReasonCode) -> str:
     return found() or ""
 
 
-def test_an_image_that_cannot_be_pulled_is_the_reason_of_a_task_that_waits(node: Node, client: Client) -> None:
-    client.start(job("unknown", "true", image="registry.invalid/none:1"))
-    assert "its image cannot be pulled" in waits_for(client, "unknown", ReasonCode.IMAGE)
-    client.stop("unknown")
-    assert client.wait("unknown", 30).state == "STOPPED"
-
-
 def test_a_full_quota_is_named_and_the_task_runs_when_there_is_room(node: Node, client: Client) -> None:
     hard = {"spec": {"hard": {"pods": "1"}}}
     node.server.post(f"{node.path}/resourcequotas", {"metadata": {"name": "narrow"}, **hard}, kubernetes.ANY)
@@ -213,6 +216,13 @@ def test_a_full_quota_is_named_and_the_task_runs_when_there_is_room(node: Node, 
         assert client.wait("pair", 10).state == "SUCCEEDED"
     finally:
         node.server.delete(f"{node.path}/resourcequotas/narrow", kubernetes.ANY)
+
+
+def test_an_image_that_cannot_be_pulled_is_the_reason_of_a_task_that_waits(node: Node, client: Client) -> None:
+    client.start(job("unknown", "true", image="registry.invalid/none:1"))
+    assert "its image cannot be pulled" in waits_for(client, "unknown", ReasonCode.IMAGE)
+    client.stop("unknown")
+    assert client.wait("unknown", 30).state == "STOPPED"
 
 
 def test_a_task_whose_pod_somebody_deletes_or_evicts_starts_again_uncharged(node: Node, client: Client) -> None:
@@ -293,9 +303,7 @@ def test_neither_a_removed_node_nor_a_deleted_cluster_leaves_a_pod_also_if_its_a
         with node.cluster.client() as client:
             client.start(job(f"left-{end}", "exec sleep 300"))
             wait_until(lambda end=end: client.tasks(f"left-{end}")[0].state == "RUNNING", 40, "a task that runs")
-        killed = node.cluster.pid(AGENT)
-        assert killed is not None
-        os.kill(killed, signal.SIGKILL)
+        node.kill_agent()
         if end == "node":
             settings = Path(node.cluster.config.home) / "nodes" / "pods" / "cluster.json"
             before = settings.read_text()

@@ -83,7 +83,7 @@ class Chaos:
         moments = iter(sorted(self.choose.uniform(0.3, 8.0) for _ in range(6)))
         began, moment = time.monotonic(), next(moments)
         while set(self.ends) != {*self.codes, *self.stops}:
-            assert time.monotonic() < until, (self.ends, self.run.gateway.asked[-30:])
+            assert time.monotonic() < until, self.state()
             self.turn()
             if moment is not None and time.monotonic() - began > moment:
                 self.disturb()
@@ -148,8 +148,13 @@ class Chaos:
     def until(self, condition: Callable[[], object], seconds: float = _SECONDS) -> None:
         until = time.monotonic() + seconds
         while not condition():
-            assert time.monotonic() < until, (self.ends, self.left())
+            assert time.monotonic() < until, self.state()
             self.turn()
+
+    def state(self) -> str:
+        """Return what the runtime knows, the pods that are left, and the last requests, for a person."""
+        known = [vars(each) for each in self.runtime._attempts.values() if each.ended is None]
+        return "\n".join(map(str, [self.ends, *known, self.left(), *self.run.gateway.asked[-60:]]))
 
     def left(self) -> list[str]:
         pods = self.run.server.get(self.run.place.path, kubernetes.ANY)["items"]
