@@ -106,6 +106,7 @@ def place(namespace: str, folder: Path, cluster: str = "c1") -> Place:
     return Place(cluster, "n1", namespace, str(folder))
 
 
+@pytest.mark.nightly
 def test_two_clusters_share_a_namespace_and_two_agents_of_one_node_do_not(shared: Namespace, tmp_path: Path) -> None:
     server, namespace = shared
     with agents(kubernetes.api, Times()) as make:
@@ -130,6 +131,7 @@ def test_two_clusters_share_a_namespace_and_two_agents_of_one_node_do_not(shared
         second.wait(lambda: not second.trouble())
 
 
+@pytest.mark.nightly
 def test_an_agent_that_was_overtaken_while_it_stood_still_changes_nothing_and_ends(
     shared: Namespace, tmp_path: Path
 ) -> None:
@@ -158,6 +160,7 @@ def test_an_agent_that_was_overtaken_while_it_stood_still_changes_nothing_and_en
         assert not has_pod(server, second.place, "j-2/slow.0/1")
 
 
+@pytest.mark.nightly
 def test_a_namespace_that_is_deleted_ends_its_tasks_uncharged_and_goes(tmp_path: Path) -> None:
     with kubernetes.namespace() as (server, namespace), agents(kubernetes.api) as make:
         agent = make(place(namespace, tmp_path))
@@ -204,6 +207,7 @@ def without(role: dict[str, Any], resource: str, verb: str) -> dict[str, Any]:
     return {**role, "rules": rules}
 
 
+@pytest.mark.nightly
 def test_a_right_that_is_taken_away_is_named_and_no_task_fails_for_it(tmp_path: Path) -> None:
     with (
         kubernetes.namespace() as (server, namespace),
@@ -226,6 +230,7 @@ def test_a_right_that_is_taken_away_is_named_and_no_task_fails_for_it(tmp_path: 
         assert not agent.known  # it has not ended meanwhile
 
 
+@pytest.mark.nightly
 def test_a_missing_secret_is_told_from_the_events_of_a_pod(shared: Namespace, tmp_path: Path) -> None:
     server, namespace = shared
     # on a machine that does not exist; the event is one of a real kubelet, which may leave some out when it is busy
@@ -256,6 +261,7 @@ def test_a_missing_secret_is_told_from_the_events_of_a_pod(shared: Namespace, tm
     assert attempt.heard.reason.message.startswith("its pod waits for the Secret wandb, which its namespace")
 
 
+@pytest.mark.nightly
 def test_the_doctor_finds_what_is_wrong_in_a_namespace(tmp_path: Path) -> None:
     with kubernetes.namespace() as (server, namespace):
         settings = KubernetesConfig(namespace, cluster_id="c1", kubeconfig=str(kubernetes.KUBECONFIG))

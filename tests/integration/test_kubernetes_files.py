@@ -105,6 +105,7 @@ def execs(asked: Asked) -> bool:
     return "/exec?" in asked.path and "grass%2Foutput" in asked.path
 
 
+@pytest.mark.nightly
 def test_the_files_of_several_tasks_arrive_in_the_folder_of_their_job(files: Files) -> None:
     one = files.begin("many-1/w.0/1", "mkdir $GRASS_OUTPUT/runs; echo 0 >$GRASS_OUTPUT/runs/0; exit 3")
     two = files.begin("many-1/w.1/1", "cd $GRASS_OUTPUT; mkdir runs; echo 1 >runs/1; busybox ln -s runs/1 latest")
@@ -115,6 +116,7 @@ def test_the_files_of_several_tasks_arrive_in_the_folder_of_their_job(files: Fil
     wait_until(lambda: files.pod(two)["status"]["phase"] == "Succeeded")  # nothing of the quota is held any more
 
 
+@pytest.mark.nightly
 def test_a_stopped_task_ends_by_its_signal_and_what_it_writes_then_is_kept(files: Files) -> None:
     script = "trap 'echo last >$GRASS_OUTPUT/checkpoint; exit 5' TERM; echo up; while :; do sleep 0.1; done"
     key = files.begin("stop-1/w.0/1", script)
@@ -126,6 +128,7 @@ def test_a_stopped_task_ends_by_its_signal_and_what_it_writes_then_is_kept(files
     assert files.output("stop-1") == {"checkpoint": "last\n"}
 
 
+@pytest.mark.nightly
 def test_a_task_that_ignores_term_is_killed_and_its_files_are_kept(files: Files) -> None:
     key = files.begin("deaf-1/w.0/1", "trap '' TERM; echo x >$GRASS_OUTPUT/x; echo up; while :; do sleep 0.1; done")
     files.until(lambda: "up" in files.stdout(key))
@@ -133,6 +136,7 @@ def test_a_task_that_ignores_term_is_killed_and_its_files_are_kept(files: Files)
     assert files.ended(key).signal == 9 and files.output("deaf-1") == {"x": "x\n"}
 
 
+@pytest.mark.nightly
 def test_an_agent_that_was_away_at_the_end_fetches_the_files_and_a_cut_connection_costs_none(files: Files) -> None:
     key = files.begin("away-1/w.0/1", "sleep 1; yes | head -c 3000000 >$GRASS_OUTPUT/large; echo done")
     files.runs(key)
@@ -148,6 +152,7 @@ def test_an_agent_that_was_away_at_the_end_fetches_the_files_and_a_cut_connectio
     assert files.ended(key).code == 0 and not [each for each in files.gateway.asked[before:] if execs(each)]
 
 
+@pytest.mark.nightly
 def test_an_image_without_a_shell_runs_and_its_log_says_that_nothing_was_kept(files: Files) -> None:
     key = files.begin("bare-1/w.0/1", image=PAUSE)
     files.runs(key)
@@ -184,6 +189,7 @@ def result(execution: PodExecution) -> tuple[int, bytes]:
         (["/etc"], 126, b"permission denied"),
     ],
 )
+@pytest.mark.nightly
 def test_a_command_in_a_pod_has_its_words_and_the_exit_code_of_a_shell(
     shared: Files, server: str, argv: list[str], code: int, said: bytes
 ) -> None:
@@ -193,6 +199,7 @@ def test_a_command_in_a_pod_has_its_words_and_the_exit_code_of_a_shell(
     assert found[0] == code and (code > 0 or found[1] == said)
 
 
+@pytest.mark.nightly
 def test_a_command_ends_with_its_connection_and_takes_signals(shared: Files, server: str) -> None:
     def processes(what: str) -> int:
         listed = result(PodExecution(kubernetes.api(), shared.path(server), ["busybox", "ps", "-o", "args"], None))[1]
@@ -208,6 +215,7 @@ def test_a_command_ends_with_its_connection_and_takes_signals(shared: Files, ser
     wait_until(lambda: processes("sleep 2222") == 0)
 
 
+@pytest.mark.nightly
 def test_a_terminal_has_the_size_of_the_users_window(shared: Files, server: str) -> None:
     execution = PodExecution(kubernetes.api(), shared.path(server), ["sh", "-c", "sleep 1; stty size"], (31, 77))
     assert result(execution) == (0, b"31 77\r\n")
@@ -229,6 +237,7 @@ def test_looks_of_readiness_checks_leave_no_thread_and_no_descriptor(shared: Fil
     wait_until(lambda: threading.active_count() <= before[0] and process.num_fds() <= before[1])
 
 
+@pytest.mark.nightly
 def test_a_check_that_is_asked_for_often_looks_less_often(shared: Files, server: str) -> None:
     config = ClusterConfig(
         shared.place.cluster,
