@@ -138,9 +138,11 @@ def test_a_task_that_ignores_term_is_killed_and_its_files_are_kept(files: Files)
 
 @pytest.mark.nightly
 def test_an_agent_that_was_away_at_the_end_fetches_the_files_and_a_cut_connection_costs_none(files: Files) -> None:
-    key = files.begin("away-1/w.0/1", "sleep 1; yes | head -c 3000000 >$GRASS_OUTPUT/large; echo done")
+    wait = "while [ ! -e /grass/scratch/go ]; do sleep 0.1; done"
+    key = files.begin("away-1/w.0/1", f"{wait}; yes | head -c 3000000 >$GRASS_OUTPUT/large; echo done")
     files.runs(key)
     files.runtime.close()
+    assert result(PodExecution(kubernetes.api(), files.path(key), ["touch", "/grass/scratch/go"], None))[0] == 0
     wait_until(lambda: "terminated" in files.pod(key)["status"]["containerStatuses"][1]["state"])
     files.gateway.faults.append(Fault(execs, after_bytes=1_000_000))
     files.reopen()
