@@ -248,10 +248,12 @@ def test_a_check_that_is_asked_for_often_looks_less_often(shared: Files, server:
         "/nowhere",
         node=NodeConfig("n1", kubernetes=KubernetesConfig(shared.place.namespace, str(kubernetes.KUBECONFIG))),
     )
-    counted = "echo . >>/grass/scratch/looks; exit 1"
-    inside, until = PodInside(config, server, ["sh", "-c", counted]), time.monotonic() + 2.0
-    while time.monotonic() < until:
-        inside.failure(9.0, lambda: False)
-        time.sleep(0.02)
-    looks = result(PodExecution(kubernetes.api(), shared.path(server), ["cat", "/grass/scratch/looks"], None))[1]
-    assert 2 <= looks.count(b".") <= 5
+
+    def looks() -> int:
+        path = shared.path(server)
+        return result(PodExecution(kubernetes.api(), path, ["cat", "/grass/scratch/looks"], None))[1].count(b".")
+
+    inside = PodInside(config, server, ["sh", "-c", "echo . >>/grass/scratch/looks; exit 1"])
+    said = {inside.failure(9.0, lambda: False) for _ in range(5)}
+    assert said == {"its check ended with exit code 1"} and looks() == 1
+    wait_until(lambda: inside.failure(9.0, lambda: False) and looks() > 1)
