@@ -64,7 +64,7 @@ class PodLog:
         """Go on where an earlier agent stored that it was; what it wrote beyond is read again."""
         with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
             stored = json.loads(self._state.read_bytes())
-            size = int(stored.pop("size"))
+            size, self.complete = int(stored.pop("size")), bool(stored.pop("complete"))
             self._position, self._size = LogPosition(Copied(**stored)), size
         self.file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with self.file.open("ab") as file:
@@ -113,10 +113,14 @@ class PodLog:
 
     def _store(self) -> None:
         self._stored_at = clock.steady()
-        copied = self._position.copied()
-        if copied.newest:
-            with suppress(OSError):
-                replace_file(self._state, json.dumps({**copied._asdict(), "size": self._size}))
+        state = {**self._position.copied()._asdict(), "size": self._size, "complete": self.complete}
+        with suppress(OSError):
+            replace_file(self._state, json.dumps(state))
+
+    def end(self) -> None:
+        """Note that it is complete, also for a later agent: a pod stays for a while after its log is gone."""
+        self.complete = True
+        self._store()
 
 
 class Logs:
@@ -172,6 +176,12 @@ class Logs:
         if each.complete:
             return
         each.restore()
+        if each.complete or self._copied(each):
+            each.end()
+            self._over(each)
+
+    def _copied(self, each: PodLog) -> bool:
+        """Return whether a log was copied to its end."""
         retry, failures = Backoff(_FIRST_RETRY, _LONGEST_RETRY), 0
         while not self._stopping and not each.gone:
             ended = each.ended.is_set()
@@ -179,24 +189,21 @@ class Logs:
                 each.copy(self._api, _TURN if not self._waiting.empty() else _QUIET, follow=not ended)
                 each.followed, failures = True, 0
                 if ended:
-                    break
+                    return True
             except (RefusedError, NoLogError) as error:
                 failures += 1
                 if ended and (each.followed or failures >= _LAST_TRIES):
                     if not each.followed:
                         log.warning("%s: the rest of its log cannot be read: %s", each.key, error)
                         each.note(LOST)
-                    break
+                    return True
             except UnreachableError:
                 each.followed, failures = False, failures + 1
             if not self._waiting.empty() and not each.ended.is_set():
                 self._waiting.put(each)
-                return
+                return False
             if failures:
                 clock.sleep(retry.next())
             else:
                 each.ended.wait(retry.next())
-        else:
-            return
-        each.complete = True
-        self._over(each)
+        return False
