@@ -67,8 +67,8 @@ class Chaos:
         self.run = run
         self.choose = random.Random(seed)
         self.name = f"chaos-{seed}"
-        self.codes = {f"{self.name}/t{number}.0/1": number for number in range(5)}
-        self.stops = {f"{self.name}/slow.{number}/1" for number in range(3)}
+        self.codes = {f"{self.name}/t{number}.0/1": number for number in range(3)}
+        self.stops = {f"{self.name}/slow.{number}/1" for number in range(2)}
         self.ends: dict[str, set[tuple[int | None, int | None, Reason | None]]] = {}
         self.begun: set[str] = set()
         self.published: list[tuple[int, str]] = []

@@ -12,6 +12,7 @@ from grass.kubernetes.api import ApiServer, RefusedError
 from grass.kubernetes.credentials import Credential
 from grass.kubernetes.names import pod_name
 from node.runtime.attempts import Folders
+from node.runtime.kubernetes.names import pod_name
 from node.runtime.kubernetes.removal import TOMBSTONE
 from node.runtime.kubernetes.runtime import Place, PodRuntime
 from tests.support import kubernetes
@@ -33,8 +34,7 @@ class PodRun:
 
     def open(self, tombstone: float = TOMBSTONE) -> PodRuntime:
         """Return a runtime, as one more agent opens it."""
-        api = ApiServer(Credential(lambda: self.gateway.credentials))
-        return PodRuntime(api, self.place, self.settings, tombstone=tombstone)
+        return PodRuntime(ApiServer(Credential(lambda: self.gateway.credentials)), self.place, SETTINGS, tombstone)
 
     def cut(self) -> None:
         """Disconnect the server."""
