@@ -17,6 +17,7 @@ import msgspec
 
 from grass import clock
 from grass.errors import InputError, UnreachableError
+from grass.lines import lines_of
 from grass.wire.codec import Form
 
 _SECONDS = 60.0
@@ -67,7 +68,7 @@ class Login(msgspec.Struct, frozen=True):
         except subprocess.TimeoutExpired:
             raise UnreachableError(f"{self}: what fetches the credentials did not end in {_SECONDS:g} s") from None
         if done.returncode != 0:
-            lines = done.stderr.decode(errors="replace").strip().splitlines()
+            lines = lines_of(done.stderr.decode(errors="replace").strip())
             raise InputError(f"{self}: {lines[-1] if lines else f'ended with {done.returncode}'}")
         return _CREDENTIALS.decode(done.stdout)
 

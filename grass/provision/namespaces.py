@@ -18,6 +18,7 @@ from grass.kubernetes.capacity import offered
 from grass.kubernetes.credentials import Credential, Login
 from grass.kubernetes.objects import ListOf, ResourceQuota
 from grass.kubernetes.trial import check_rights, check_version, try_pod
+from grass.lines import lines_of
 from grass.model.resources import Resources
 from grass.wire.codec import Form, indented
 
@@ -76,7 +77,7 @@ def _capacity(server: ApiServer, request: NamespaceRequest) -> Resources:
 def plan(request: NamespaceRequest) -> list[str]:
     """Return the lines of the plan: the Role for an administrator, and what would be done."""
     settings = request.settings
-    lines = indented(rights.role(settings.namespace)).splitlines()
+    lines = lines_of(indented(rights.role(settings.namespace)))
     return [
         "# the Role that Grass needs; an administrator creates it and binds it to your user or group",
         *lines,

@@ -20,7 +20,8 @@ def run() -> Iterator[PodRun]:
         yield made
 
 
-@pytest.mark.parametrize("seed", [*SHORT, *(pytest.param(each, marks=pytest.mark.nightly) for each in LONG)])
+@pytest.mark.nightly
+@pytest.mark.parametrize("seed", [*SHORT, *LONG])
 def test_each_attempt_ends_once_as_it_ended_and_its_log_is_whole(run: PodRun, seed: int) -> None:
     chaos = Chaos(run, seed)
     chaos.play()
@@ -38,6 +39,7 @@ def test_each_attempt_ends_once_as_it_ended_and_its_log_is_whole(run: PodRun, se
     chaos.forget()
 
 
+@pytest.mark.nightly
 def test_a_line_is_there_soon_after_the_task_wrote_it_also_if_it_writes_no_more(run: PodRun) -> None:
     chaos = Chaos(run, 0)
     chaos.codes, chaos.stops = {}, {"chaos-0/slow.0/1"}
@@ -48,6 +50,7 @@ def test_a_line_is_there_soon_after_the_task_wrote_it_also_if_it_writes_no_more(
     chaos.forget()
 
 
+@pytest.mark.nightly
 def test_an_attempt_that_is_stopped_while_nobody_knows_whether_its_pod_exists_leaves_none(run: PodRun) -> None:
     chaos = Chaos(run, 100)
     key = "chaos-100/slow.0/1"
@@ -65,6 +68,7 @@ def test_an_attempt_that_is_stopped_while_nobody_knows_whether_its_pod_exists_le
     chaos.forget()
 
 
+@pytest.mark.nightly
 def test_a_task_is_not_given_up_for_the_time_that_it_waited_to_be_created(run: PodRun) -> None:
     chaos = Chaos(run, 101)
     first, second = "chaos-101/t0.0/1", "chaos-101/t0.1/1"

@@ -112,6 +112,7 @@ def test_a_job_runs_in_pods_and_its_output_and_exit_codes_come_back(node: Node, 
     assert texts(client, "first") == [*(f"I am first.t.{n}" for n in range(3)), "oh", "oh", "oh"]
 
 
+@pytest.mark.nightly
 def test_each_user_sees_the_output_of_own_pods_only(node: Node, client: Client, tmp_path: Path) -> None:
     client.start(job("mine", "echo secret"))
     log_in(parse_invitation(client.add_user("ann").invitation), tmp_path / "clusters" / "lab")
@@ -123,6 +124,7 @@ def test_each_user_sees_the_output_of_own_pods_only(node: Node, client: Client, 
             texts(ann, "mine")
 
 
+@pytest.mark.nightly
 def test_a_gang_runs_at_the_same_time(node: Node, client: Client) -> None:
     client.start({**job("gang", "sleep 2", replicas=3), "gang": True})
     assert client.wait("gang", 45).state == "SUCCEEDED"
@@ -162,6 +164,7 @@ def test_an_array_loses_and_repeats_nothing_while_its_agent_and_its_master_are_k
 SERVER = "sleep 3; exec nc -ll -p $GRASS_PORT_WEB -e echo up"
 
 
+@pytest.mark.nightly
 def test_a_running_pod_takes_commands_and_connections_and_is_stopped(node: Node, client: Client) -> None:
     client.start(job("held", SERVER, ports=["web"], ready={"port": "web"}, env={"COLOUR": "green"}))
     wait_until(lambda: client.tasks("held")[0].ready, 45, "its port")
@@ -198,6 +201,7 @@ def waits_for(client: Client, name: str, code: ReasonCode) -> str:
     return found() or ""
 
 
+@pytest.mark.nightly
 def test_a_full_quota_is_named_and_the_task_runs_when_there_is_room(node: Node, client: Client) -> None:
     hard = {"spec": {"hard": {"pods": "1"}}}
     node.server.post(f"{node.path}/resourcequotas", {"metadata": {"name": "narrow"}, **hard}, kubernetes.ANY)
@@ -220,6 +224,7 @@ def test_a_full_quota_is_named_and_the_task_runs_when_there_is_room(node: Node, 
         node.server.delete(f"{node.path}/resourcequotas/narrow", kubernetes.ANY)
 
 
+@pytest.mark.nightly
 def test_an_image_that_cannot_be_pulled_is_the_reason_of_a_task_that_waits(node: Node, client: Client) -> None:
     client.start(job("unknown", "true", image="registry.invalid/none:1"))
     assert "its image cannot be pulled" in waits_for(client, "unknown", ReasonCode.IMAGE)
@@ -227,6 +232,7 @@ def test_an_image_that_cannot_be_pulled_is_the_reason_of_a_task_that_waits(node:
     assert client.wait("unknown", 30).state == "STOPPED"
 
 
+@pytest.mark.nightly
 def test_a_task_whose_pod_somebody_deletes_or_evicts_starts_again_uncharged(node: Node, client: Client) -> None:
     client.start(job("taken", "echo ran $GRASS_ATTEMPT; [ $GRASS_ATTEMPT = 1 ] || exit 0; exec sleep 100", replicas=3))
     wait_until(lambda: all(each.state == "RUNNING" for each in client.tasks("taken")), 45, "three tasks")
@@ -269,6 +275,7 @@ def nobody(node: Node, folder: Path) -> Path:
     return path
 
 
+@pytest.mark.nightly
 def test_what_is_wrong_is_said_and_leaves_nothing_behind(node: Node, client: Client, tmp_path: Path) -> None:
     rights = nobody(node, tmp_path)
     cases = {
@@ -298,6 +305,7 @@ def test_what_is_wrong_is_said_and_leaves_nothing_behind(node: Node, client: Cli
     assert sorted(each.name for each in client.nodes()) == ["local", "pods"]
 
 
+@pytest.mark.nightly
 def test_neither_a_removed_node_nor_a_deleted_cluster_leaves_a_pod_also_if_its_agent_was_killed(
     node: Node, tmp_path: Path
 ) -> None:

@@ -12,7 +12,6 @@ from grass.kubernetes.api import ApiServer, RefusedError
 from grass.kubernetes.credentials import Credential
 from grass.kubernetes.names import pod_name
 from node.runtime.attempts import Folders
-from node.runtime.kubernetes.names import pod_name
 from node.runtime.kubernetes.removal import TOMBSTONE
 from node.runtime.kubernetes.runtime import Place, PodRuntime
 from tests.support import kubernetes
