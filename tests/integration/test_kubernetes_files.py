@@ -223,6 +223,7 @@ def test_a_terminal_has_the_size_of_the_users_window(shared: Files, server: str)
     assert result(execution) == (0, b"31 77\r\n")
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("rounds", [2, pytest.param(10, marks=pytest.mark.nightly)])
 def test_looks_of_readiness_checks_leave_no_thread_and_no_descriptor(shared: Files, server: str, rounds: int) -> None:
     api, path, process = kubernetes.api(), shared.path(server), psutil.Process()

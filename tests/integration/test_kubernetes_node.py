@@ -139,6 +139,7 @@ exit $((GRASS_INDEX % 3))
 """
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("tasks", [12, pytest.param(200, marks=[pytest.mark.nightly, pytest.mark.timeout(600)])])
 def test_an_array_loses_and_repeats_nothing_while_its_agent_and_its_master_are_killed(
     node: Node, client: Client, tasks: int
