@@ -94,7 +94,7 @@ def life(start: Start) -> tuple[float, int]:
     return (0.05, 3) if start.launch not in (SLOW, DEAF) else (1000.0, 0)
 
 
-@pytest.fixture(params=["process", "docker", "pods", "simulated"])
+@pytest.fixture(params=["process", "docker", pytest.param("pods", marks=pytest.mark.nightly), "simulated"])
 def subject(request: pytest.FixtureRequest) -> Iterator[Subject]:
     if request.param == "simulated":
         simulated = SimulatedRuntime(life, obstinate=lambda start: start.launch == DEAF)

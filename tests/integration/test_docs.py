@@ -251,6 +251,7 @@ FILES = {
     "docs/guide/frameworks.md": [],  # test_elastic_torch.py, test_launchers.py and test_mars.py: with the real programs
     "docs/guide/jobs.md": ["FAILED", "SUCCEEDED", "SUCCEEDED", "RUNNING", "SUCCEEDED", "SUCCEEDED", "SUCCEEDED"],
     "docs/guide/joining.md": [],  # a join file
+    "docs/guide/kubernetes.md": [],  # tests/integration/test_kubernetes_node.py runs jobs in a namespace
     "docs/guide/notifications.md": ["", "SUCCEEDED"],  # the first one would call example.org
     "docs/guide/schedules.md": ["SUCCEEDED", "SUCCEEDED"],
     "docs/guide/sharing.md": ["QUEUED: no node matches its constraints", "QUEUED: waits until job prepare succeeds"],

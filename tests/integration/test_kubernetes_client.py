@@ -25,6 +25,7 @@ from tests.support.api_gateway import Asked, Fault, Gateway
 from tests.support.waiting import wait_until
 
 ETCD = "http://127.0.0.1:16444"
+pytestmark = pytest.mark.nightly
 ANY: Form[Any] = Form(object)
 Place = tuple[ApiServer, str]
 """A server as an administrator, and the path of the objects of a namespace."""

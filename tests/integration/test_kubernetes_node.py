@@ -101,6 +101,7 @@ def texts(client: Client, name: str) -> list[str]:
     return sorted(line.text for line in client.logs(name))
 
 
+@pytest.mark.nightly
 def test_a_job_runs_in_pods_and_its_output_and_exit_codes_come_back(node: Node, client: Client) -> None:
     client.start(job("first", "echo I am $GRASS_TASK; echo oh >&2; exit $((GRASS_INDEX * 3))", replicas=3))
     assert client.wait("first", 45).state == "FAILED"

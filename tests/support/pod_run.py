@@ -33,7 +33,8 @@ class PodRun:
 
     def open(self, tombstone: float = TOMBSTONE) -> PodRuntime:
         """Return a runtime, as one more agent opens it."""
-        return PodRuntime(ApiServer(Credential(lambda: self.gateway.credentials)), self.place, SETTINGS, tombstone)
+        api = ApiServer(Credential(lambda: self.gateway.credentials))
+        return PodRuntime(api, self.place, self.settings, tombstone=tombstone)
 
     def cut(self) -> None:
         """Disconnect the server."""
@@ -55,7 +56,10 @@ class PodRun:
 
 @contextmanager
 def pod_run() -> Iterator[PodRun]:
-    with kubernetes.namespace() as (server, name), tempfile.TemporaryDirectory() as folder:
+    with (
+        kubernetes.namespace() as (server, name),
+        tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder,
+    ):
         run = PodRun(server, name, Path(folder))
         try:
             yield run
