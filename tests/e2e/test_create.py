@@ -172,6 +172,7 @@ def test_the_share_is_for_whoever_has_its_password_and_speaks_smb3(standing: Clu
     assert of_table == SHARE and client("-c", "ls")[0] == 0
 
 
+@pytest.mark.nightly
 def test_a_create_that_was_killed_is_finished_by_the_next_left_alone_by_a_third_and_removed_whole(
     cluster: Cluster,
 ) -> None:
