@@ -1,7 +1,8 @@
 """A real Kubernetes for tests: one control plane and one kubelet on this machine, started once and kept.
 
-Its programs and ``cluster.sh`` are in ``$GRASS_TEST_KUBERNETES``, by default beside the checkout. `scripts/test --long`
-starts it with ``python -m tests.support.kubernetes``, so that its start is in no test's time; a test starts it if need be.
+Its programs and ``cluster.sh`` are in ``$GRASS_TEST_KUBERNETES``, by default beside the checkout.
+`scripts/test --long` starts it with ``python -m tests.support.kubernetes``, so that its start is in no
+test's time; a test starts it if need be.
 """
 
 from __future__ import annotations
