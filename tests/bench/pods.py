@@ -82,7 +82,7 @@ class Bench:
     def __init__(self, server: ApiServer, namespace: str, folder: str) -> None:
         self.server = server
         self.login = Login(str(kubernetes.KUBECONFIG)).read()
-        self.place = Place("bench", "n", namespace, folder)
+        self.place = Place("bench", "n", namespace, folder, f"{folder}/jobs")
         self.runtime = PodRuntime(self.api(), self.place, SETTINGS, tombstone=0.0)
         self.runtime.define({"b-1/never": NEVER, "b-1/ends": ENDS})
         self.watch(lambda event: not isinstance(event, (Waiting, Observed)))  # its first list

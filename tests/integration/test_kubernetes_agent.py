@@ -103,7 +103,7 @@ def has_pod(server: ApiServer, where: Place, key: str) -> bool:
 
 
 def place(namespace: str, folder: Path, cluster: str = "c1") -> Place:
-    return Place(cluster, "n1", namespace, str(folder))
+    return Place(cluster, "n1", namespace, str(folder), str(folder / "jobs"))
 
 
 @pytest.mark.nightly

@@ -29,7 +29,7 @@ LAUNCH = Launch(
 def main(server: str, namespace: str, folder: str) -> None:
     threading.excepthook = ThreadFailureHook(30.0)
     api = ApiServer(Credential(lambda: Credentials(server, token="any")))
-    runtime = PodRuntime(api, Place(CLUSTER, "n1", namespace, folder), SETTINGS, TIMES)
+    runtime = PodRuntime(api, Place(CLUSTER, "n1", namespace, folder, f"{folder}/jobs"), SETTINGS, TIMES)
     runtime.define({"slow": LAUNCH})
     while True:
         ready, _, _ = select.select([runtime, 0], [], [], 0.1)
