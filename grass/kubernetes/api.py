@@ -20,7 +20,7 @@ from grass import clock
 from grass.errors import GrassError, NotAllowedError, UndecodableError, UnreachableError
 from grass.kubernetes.connection import Connection, Endpoint, endpoint
 from grass.kubernetes.credentials import Credential, Credentials
-from grass.kubernetes.objects import Status
+from grass.kubernetes.objects import STATUS, Status
 from grass.wire.codec import Form, encode
 
 T = TypeVar("T")
@@ -29,7 +29,6 @@ SECONDS = 30.0
 JSON = "application/json"
 MERGE = "application/strategic-merge-patch+json"
 """A patch that knows which lists are sets. For built-in kinds only."""
-_STATUS: Form[Status] = Form(Status)
 _BUSY = (500, 502, 503, 504)
 _PIECE = 1 << 16
 _SAID = 300
@@ -235,7 +234,7 @@ class ApiServer:
             return Status()
         self._keep(connection, response)
         try:
-            return _STATUS.decode(content)
+            return STATUS.decode(content)
         except UndecodableError:
             return Status(message=" ".join(content[:_SAID].decode(errors="replace").split()))
 

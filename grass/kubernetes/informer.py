@@ -24,7 +24,7 @@ from grass import clock
 from grass.backoff import Backoff
 from grass.errors import GrassError, UndecodableError
 from grass.kubernetes.api import ApiServer, BusyError, RefusedError, Stream
-from grass.kubernetes.objects import Bookmark, ListOf, Object, Status, WatchEvent
+from grass.kubernetes.objects import STATUS, Bookmark, ListOf, Object, WatchEvent
 from grass.wire.codec import Form
 
 PAGE = 500
@@ -41,7 +41,6 @@ _FIRST_RETRY, _LONGEST_RETRY = 0.1, 30.0
 
 _EVENT: Form[WatchEvent] = Form(WatchEvent)
 _BOOKMARK: Form[Bookmark] = Form(Bookmark)
-_STATUS: Form[Status] = Form(Status)
 
 log = logging.getLogger(__name__)
 
@@ -85,7 +84,7 @@ class Copy(Generic[Object]):
         UndecodableError."""
         event = _EVENT.decode(line)
         if event.type == "ERROR":
-            status = _STATUS.decode(event.object)
+            status = STATUS.decode(event.object)
             if status.code == 410 or status.reason in ("Expired", "Gone"):
                 self.version = None
                 raise GoneError

@@ -11,13 +11,12 @@ from grass.config import KubernetesConfig
 from grass.errors import InputError, NotAllowedError, NotFoundError
 from grass.kubernetes import rights
 from grass.kubernetes.api import ApiServer, RefusedError
-from grass.kubernetes.objects import Version
+from grass.kubernetes.objects import ANY, Version
 from grass.kubernetes.pod_rights import container_rights, spec_rights
 from grass.wire.codec import Form
 
 OLDEST = (1, 20)
 _VERSION: Form[Version] = Form(Version)
-_ANY: Form[object] = Form(object)
 
 
 def check_version(server: ApiServer) -> str:
@@ -45,7 +44,7 @@ def try_pod(server: ApiServer, settings: KubernetesConfig) -> None:
     namespace; InputError: it refuses the pod."""
     path = f"/api/v1/namespaces/{settings.namespace}/pods"
     try:
-        server.post(path, _pod(settings), _ANY, {"dryRun": "All"})
+        server.post(path, _pod(settings), ANY, {"dryRun": "All"})
     except RefusedError as error:
         if error.http == 404:
             raise NotFoundError(f"namespace {settings.namespace}: {error}") from error

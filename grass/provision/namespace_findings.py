@@ -11,15 +11,11 @@ from grass.errors import GrassError
 from grass.kubernetes import names, rights
 from grass.kubernetes.api import ApiServer, RefusedError
 from grass.kubernetes.credentials import Credential, Login
-from grass.kubernetes.objects import Lease, ListOf, Pod, ResourceQuota
+from grass.kubernetes.objects import LEASE, PODS, QUOTAS, ResourceQuota
 from grass.kubernetes.quantity import amount
 from grass.kubernetes.trial import check_version, try_pod
 from grass.provision.provisioner import Finding
-from grass.wire.codec import Form
 
-_LEASE: Form[Lease] = Form(Lease)
-_PODS: Form[ListOf[Pod]] = Form(ListOf[Pod])
-_QUOTAS: Form[ListOf[ResourceQuota]] = Form(ListOf[ResourceQuota])
 _LEFT_AFTER = 3600.0
 """Seconds since the last renewal of a lease after which its agent counts as gone. The agent's clock wrote that; it may
 also have been stopped for a moment."""
@@ -69,7 +65,7 @@ def _trial(server: ApiServer, title: str, settings: KubernetesConfig) -> Iterato
 
 def _quotas(server: ApiServer, title: str, settings: KubernetesConfig) -> Iterator[Finding]:
     """A full quota is no fault: tasks wait for it, as they do for a full machine."""
-    for quota in server.get(f"/api/v1/namespaces/{settings.namespace}/resourcequotas", _QUOTAS).items:
+    for quota in server.get(f"/api/v1/namespaces/{settings.namespace}/resourcequotas", QUOTAS).items:
         full = [f"{key} {quota.status.used[key]} of {hard}" for key, hard in _full(quota)]
         if full:
             message = f"quota {quota.metadata.name} is used up: {', '.join(full)}; pods wait until others end"
@@ -87,7 +83,7 @@ def _left(
 ) -> Iterator[Finding]:
     """Find pods that our finalizer keeps, and whose agent is gone for good: nobody will remove them."""
     path = f"/api/v1/namespaces/{settings.namespace}"
-    pods = server.get(f"{path}/pods", _PODS, {"labelSelector": names.CLUSTER}).items
+    pods = server.get(f"{path}/pods", PODS, {"labelSelector": names.CLUSTER}).items
     alive: dict[str, bool] = {}
     left = []
     for pod in pods:
@@ -114,7 +110,7 @@ def _left(
 def _lives(server: ApiServer, namespace: str, lease: str) -> bool:
     path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{lease}"
     try:
-        spec = server.get(path, _LEASE).spec
+        spec = server.get(path, LEASE).spec
     except RefusedError as error:
         return error.http != 404
     now = server.wall()

@@ -16,13 +16,11 @@ from grass.kubernetes import rights
 from grass.kubernetes.api import ApiServer
 from grass.kubernetes.capacity import offered
 from grass.kubernetes.credentials import Credential, Login
-from grass.kubernetes.objects import ListOf, ResourceQuota
+from grass.kubernetes.objects import QUOTAS
 from grass.kubernetes.trial import check_rights, check_version, try_pod
 from grass.lines import lines_of
 from grass.model.resources import Resources
-from grass.wire.codec import Form, indented
-
-_QUOTAS: Form[ListOf[ResourceQuota]] = Form(ListOf[ResourceQuota])
+from grass.wire.codec import indented
 
 
 @dataclass(frozen=True)
@@ -64,7 +62,7 @@ def look(request: NamespaceRequest) -> Resources:
 
 def _capacity(server: ApiServer, request: NamespaceRequest) -> Resources:
     path = f"/api/v1/namespaces/{request.settings.namespace}/resourcequotas"
-    found = offered(server.get(path, _QUOTAS).items, request.most, request.settings.gpu)
+    found = offered(server.get(path, QUOTAS).items, request.most, request.settings.gpu)
     for amount, key in ((found.cpu, "cpu"), (found.memory, "memory")):
         if not amount:
             raise InputError(

@@ -14,11 +14,10 @@ from grass.config import ClusterConfig, KubernetesConfig
 from grass.errors import GrassError
 from grass.kubernetes.api import ApiServer
 from grass.kubernetes.capacity import offered
-from grass.kubernetes.objects import ListOf, ResourceQuota
+from grass.kubernetes.objects import QUOTAS, ResourceQuota
 from grass.kubernetes.trial import check_rights, check_version, try_pod
 from grass.model.reasons import Reason
 from grass.model.resources import DEVICE, Resources
-from grass.wire.codec import Form
 from grass.wire.desired import DesiredAttempt
 from grass.wire.gpu import GpuDevice
 from grass.wire.heartbeat import NodeUsage
@@ -27,7 +26,6 @@ from grass.wire.usage import TaskTotals
 from node.agent.machine import Offer
 from node.runtime.protocol import Observed
 
-_QUOTAS: Form[ListOf[ResourceQuota]] = Form(ListOf[ResourceQuota])
 LABEL = "kubernetes"
 """Label of a node that is a namespace; its value is the namespace."""
 
@@ -111,7 +109,7 @@ class Namespace:
     def _quotas(self) -> tuple[ResourceQuota, ...]:
         path = f"/api/v1/namespaces/{self._settings.namespace}/resourcequotas"
         try:
-            return tuple(self._server.get(path, _QUOTAS).items)
+            return tuple(self._server.get(path, QUOTAS).items)
         except GrassError as error:
             log.warning("the quotas of the namespace cannot be read: %s; the settings alone say how large it is", error)
             return ()

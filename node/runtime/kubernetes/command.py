@@ -9,8 +9,7 @@ from contextlib import suppress
 
 from grass.errors import UndecodableError
 from grass.kubernetes.api import ApiServer
-from grass.kubernetes.objects import Status
-from grass.wire.codec import Form
+from grass.kubernetes.objects import STATUS, Status
 from node.runtime.kubernetes.channels import V4, V5, Channels
 
 _STDOUT, _STDERR, _ERROR = 1, 2, 3
@@ -20,7 +19,6 @@ _MOST_SAID = 2000
 _NOT_RUN = (126, 127, 128)
 _ENGINE = re.compile(r"OCI runtime exec failed|failed to exec in container|unable to start container process")
 _NOT_FOUND = re.compile(r"executable file not found|no such file or directory")
-_STATUS: Form[Status] = Form(Status)
 
 
 class PodCommand:
@@ -73,7 +71,7 @@ class PodCommand:
             self._said = (self._said + data)[:_MOST_SAID]
         elif channel == _ERROR:
             with suppress(UndecodableError):
-                self._status = _STATUS.decode(data)
+                self._status = STATUS.decode(data)
 
 
 def exit_code(status: Status, said: bytes = b"") -> int:

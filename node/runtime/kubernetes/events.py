@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING
 from grass import clock
 from grass.errors import GrassError
 from grass.kubernetes.api import ApiServer
-from grass.kubernetes.objects import Event, ListOf
+from grass.kubernetes.objects import EVENTS, Event
 from grass.model.reasons import Reason, ReasonCode
-from grass.wire.codec import Form
 from node.runtime.kubernetes.attempt import PodAttempt
 from node.runtime.kubernetes.judge import START_PATIENCE, Waits, judge, unschedulable
 from node.runtime.reactor import Reactor
@@ -24,7 +23,6 @@ from node.runtime.reactor import Reactor
 if TYPE_CHECKING:
     from node.runtime.kubernetes.runtime import Place
 
-_EVENTS: Form[ListOf[Event]] = Form(ListOf[Event])
 AFTER, EVERY = 10.0, 30.0
 """Seconds for which a pod has waited before its events are asked for, and until they are asked for again."""
 _MOST = 100
@@ -94,7 +92,7 @@ class EventLooks:
 
     def _read(self, uid: str | None) -> list[Event]:
         query: dict[str, str | int] = {"fieldSelector": f"involvedObject.uid={uid}", "limit": _MOST}
-        return self._api.get(self._path, _EVENTS, query).items
+        return self._api.get(self._path, EVENTS, query).items
 
     def _on_events(self, attempt: PodAttempt, found: list[Event] | GrassError) -> None:
         self._reactor.at(clock.steady() + EVERY, functools.partial(self._look, attempt))

@@ -17,8 +17,7 @@ from signal import Signals
 from grass.entropy import request_id
 from grass.errors import GrassError, UndecodableError, UnreachableError
 from grass.kubernetes.api import ApiServer
-from grass.kubernetes.objects import Status
-from grass.wire.codec import Form
+from grass.kubernetes.objects import STATUS, Status
 from node.runtime.kind import Output, Stream
 from node.runtime.kubernetes.channels import CLOSE, V4, V5, Channels
 from node.runtime.kubernetes.command import LOST, PodCommand, exit_code
@@ -34,7 +33,6 @@ _MOST_WAITING = 1 << 20
 """Bytes of output that wait to be read; then the command waits."""
 _SAID = 1000
 _SIGNAL_SECONDS = 10.0
-_STATUS: Form[Status] = Form(Status)
 
 
 class PodExecution:
@@ -137,7 +135,7 @@ class PodExecution:
         for channel, data in self._channels.receive():
             if channel == _ERROR:
                 with suppress(UndecodableError):
-                    self._status = _STATUS.decode(data)
+                    self._status = STATUS.decode(data)
             elif channel in _NAMES and data:
                 self._first = self._first or data[:_SAID]
                 self._put(_NAMES[channel], data)

@@ -24,16 +24,13 @@ from grass import clock
 from grass.errors import GrassError, InputError, NotAllowedError, UnreachableError
 from grass.kubernetes import names
 from grass.kubernetes.api import ApiServer, RefusedError
-from grass.kubernetes.objects import Lease
+from grass.kubernetes.objects import ANY, LEASE, Lease
 from grass.model.reasons import Reason, ReasonCode
-from grass.wire.codec import Form
 from node.runtime.kubernetes.claim import Claim, Step, Times
 
 if TYPE_CHECKING:
     from node.runtime.kubernetes.runtime import Place
 
-_LEASE: Form[Lease] = Form(Lease)
-_ANY: Form[Any] = Form(object)
 Body = dict[str, Any]  # Any: JSON of the API
 _REQUEST_SECONDS = 5.0
 _REFUSED_PAUSE = 15.0
@@ -185,7 +182,7 @@ class LeaseHolder:
 
     def _get(self) -> Lease | None:
         try:
-            return self._api.get(f"{self._path}/{self._name}", _LEASE)
+            return self._api.get(f"{self._path}/{self._name}", LEASE)
         except RefusedError as error:
             if error.http == 404:
                 return None
@@ -193,7 +190,7 @@ class LeaseHolder:
 
     def _post(self) -> Lease:
         metadata = {"name": self._name, "labels": self._labels}
-        return self._api.post(self._path, self._body(metadata, self._claim.identity, self._times.lasts, 0), _LEASE)
+        return self._api.post(self._path, self._body(metadata, self._claim.identity, self._times.lasts, 0), LEASE)
 
     def _put(self, found: Lease, holder: str, seconds: float | None = None) -> Lease:
         metadata = {
@@ -203,7 +200,7 @@ class LeaseHolder:
         }
         taken = (found.spec.lease_transitions or 0) + (holder not in ("", found.spec.holder_identity))
         body = self._body(metadata, holder, seconds or self._times.lasts, taken)
-        return self._api.put(f"{self._path}/{self._name}", body, _LEASE)
+        return self._api.put(f"{self._path}/{self._name}", body, LEASE)
 
     def _body(self, metadata: Body, holder: str, seconds: float, taken: int) -> Body:
         spec = {
@@ -219,7 +216,7 @@ def delete_lease(api: ApiServer, place: Place) -> None:
     """Remove the lease of a node that is removed."""
     name = names.lease_name(names.node_labels(place.cluster, place.node))
     try:
-        api.delete(f"/apis/coordination.k8s.io/v1/namespaces/{place.namespace}/leases/{name}", _ANY)
+        api.delete(f"/apis/coordination.k8s.io/v1/namespaces/{place.namespace}/leases/{name}", ANY)
     except RefusedError as error:
         if error.http != 404:
             raise

@@ -12,12 +12,10 @@ from contextlib import closing, suppress
 
 from grass.errors import ConflictError, GrassError, NotFoundError, UnreachableError
 from grass.kubernetes.api import ApiServer, RefusedError
-from grass.kubernetes.objects import Pod
-from grass.wire.codec import Form
+from grass.kubernetes.objects import POD, Pod
 from node.runtime.kubernetes.channels import V4, Channels
 from node.runtime.kubernetes.judge import Runs, judge
 
-_POD: Form[Pod] = Form(Pod)
 _DATA, _ERROR = 0, 1
 _PORT_BYTES = 2
 """Each channel begins with the number of its port."""
@@ -33,7 +31,7 @@ _CERTAIN_SECONDS = 1.0
 def running_pod(api: ApiServer, path: str, key: str) -> Pod:
     """Return the pod at ``path`` if its task runs. Raises NotFoundError, ConflictError, UnreachableError."""
     try:
-        found = api.get(path, _POD)
+        found = api.get(path, POD)
     except RefusedError as error:
         if error.http == 404:
             raise NotFoundError(f"no attempt {key} on this node") from error

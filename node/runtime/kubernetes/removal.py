@@ -11,15 +11,14 @@ import functools
 import logging
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from grass import clock
 from grass.errors import GrassError
 from grass.kubernetes.api import ApiServer, RefusedError
 from grass.kubernetes.names import FINALIZER, selector
-from grass.kubernetes.objects import ListOf, Pod
+from grass.kubernetes.objects import ANY, PODS, Pod
 from grass.model.reasons import Reason, ReasonCode
-from grass.wire.codec import Form
 from node.runtime.kubernetes.lease import delete_lease
 from node.runtime.reactor import Reactor
 
@@ -33,8 +32,6 @@ _LEAST_GRACE = 1
 _RETRY = 2.0
 _LOG_PATIENCE = 2.0
 """Seconds that the deletion of a pod waits for its log to be followed."""
-_ANY: Form[Any] = Form(object)
-_PODS: Form[ListOf[Pod]] = Form(ListOf[Pod])
 
 log = logging.getLogger(__name__)
 
@@ -113,7 +110,7 @@ class Removal:
             wait.wait(_LOG_PATIENCE)
         options = {"gracePeriodSeconds": grace, "preconditions": {"uid": uid}}
         try:
-            self._api.delete(f"{self._place.path}/{name}", _ANY, options)
+            self._api.delete(f"{self._place.path}/{name}", ANY, options)
         except RefusedError as error:
             if error.http in (404, 409):  # gone, or another pod has its name
                 return False
@@ -124,7 +121,7 @@ class Removal:
         """Take our finalizer away, by a patch of one value: no other change can conflict with it."""
         body = {"metadata": {"uid": uid, "$deleteFromPrimitiveList/finalizers": [FINALIZER]}}
         try:
-            self._api.patch(f"{self._place.path}/{name}", body, _ANY)
+            self._api.patch(f"{self._place.path}/{name}", body, ANY)
         except RefusedError as error:
             if error.http not in (404, 409):
                 raise
@@ -132,7 +129,7 @@ class Removal:
 
 def sweep(api: ApiServer, place: Place, *, remove: bool) -> None:
     """End all pods of a node. With ``remove`` nothing of it stays; otherwise their ends can still be reported."""
-    page = api.get(place.path, _PODS, {"labelSelector": selector(place.cluster, place.node)})
+    page = api.get(place.path, PODS, {"labelSelector": selector(place.cluster, place.node)})
     for each in page.items:
         path = f"{place.path}/{each.metadata.name}"
         for call in _calls(api, path, each.metadata.uid, remove=remove):
@@ -148,5 +145,5 @@ def sweep(api: ApiServer, place: Place, *, remove: bool) -> None:
 def _calls(api: ApiServer, path: str, uid: str, *, remove: bool) -> list[Callable[[], object]]:
     options = {"preconditions": {"uid": uid}}
     body = {"metadata": {"uid": uid, "$deleteFromPrimitiveList/finalizers": [FINALIZER]}}
-    end: list[Callable[[], object]] = [lambda: api.delete(path, _ANY, options)]
-    return [*end, lambda: api.patch(path, body, _ANY)] if remove else end
+    end: list[Callable[[], object]] = [lambda: api.delete(path, ANY, options)]
+    return [*end, lambda: api.patch(path, body, ANY)] if remove else end

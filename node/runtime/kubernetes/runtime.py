@@ -21,9 +21,8 @@ from grass.errors import GrassError, InputError, NotAllowedError, UnreachableErr
 from grass.kubernetes import names
 from grass.kubernetes.api import ApiServer, RefusedError
 from grass.kubernetes.informer import Change, Informer
-from grass.kubernetes.objects import ListOf, Pod
+from grass.kubernetes.objects import POD, PODS, Pod
 from grass.model.reasons import Reason, ReasonCode
-from grass.wire.codec import Form
 from node.runtime.attempts import Folders
 from node.runtime.kubernetes.attempt import PodAttempt
 from node.runtime.kubernetes.claim import Times
@@ -40,8 +39,6 @@ from node.runtime.parallelism import ParallelismLimits
 from node.runtime.protocol import Launch, Listed, RuntimeEvent, Start, Stop, Waiting
 from node.runtime.reactor import Reactor
 
-_POD: Form[Pod] = Form(Pod)
-_PODS: Form[ListOf[Pod]] = Form(ListOf[Pod])
 _LAST_WORDS = 3.0
 """Seconds that a closing runtime waits for requests in progress."""
 _AWAY_AFTER = 10.0
@@ -118,8 +115,8 @@ class PodRuntime:
         self._informer: Informer[Pod] = Informer(
             api,
             place.path,
-            _PODS,
-            _POD,
+            PODS,
+            POD,
             lambda changes: self._reactor.post(functools.partial(self._on_changes, changes)),
             lambda error: self._reactor.post(functools.partial(self._on_trouble, error)),
             selector=names.selector(place.cluster, place.node),

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 from grass.config import KubernetesConfig
 from grass.errors import GrassError, InputError
 from grass.kubernetes.api import ApiServer, RefusedError
-from grass.kubernetes.objects import Pod
+from grass.kubernetes.objects import POD, Pod
 from grass.model.reasons import Reason, ReasonCode
-from grass.wire.codec import Form
 from node.runtime.kubernetes.attempt import PodAttempt
 from node.runtime.kubernetes.creation import Decision, Found, Step, after_look, after_refusal
 from node.runtime.kubernetes.pods import pod
@@ -20,8 +19,6 @@ from node.runtime.reactor import Reactor
 
 if TYPE_CHECKING:
     from node.runtime.kubernetes.runtime import Place
-
-_POD: Form[Pod] = Form(Pod)
 
 
 class Starts:
@@ -48,7 +45,7 @@ class Starts:
             return self._look(attempt)
         body = pod(self._place.cluster, self._place.node, attempt.start, launch, self._settings)
         try:
-            return self._api.post(self._place.path, body, _POD)
+            return self._api.post(self._place.path, body, POD)
         except GrassError as error:
             decision = after_refusal(error, attempt.name)
         return self._look(attempt) if decision.step is Step.LOOK else decision
@@ -56,7 +53,7 @@ class Starts:
     def _look(self, attempt: PodAttempt) -> Pod | Decision:
         """Return the pod that may exist, or what to do without it."""
         try:
-            found = self._api.get(f"{self._place.path}/{attempt.name}", _POD)
+            found = self._api.get(f"{self._place.path}/{attempt.name}", POD)
         except RefusedError as error:
             if error.http == 404:
                 return Decision(Step.AGAIN)
