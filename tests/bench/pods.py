@@ -39,8 +39,9 @@ from grass.kubernetes.informer import PAGE, Informer  # noqa: E402
 from grass.kubernetes.objects import ListOf, Pod  # noqa: E402
 from grass.wire.codec import Form  # noqa: E402
 from node.runtime.attempts import Folders  # noqa: E402
+from node.runtime.kubernetes.place import Place  # noqa: E402
 from node.runtime.kubernetes.pods import Body, pod  # noqa: E402
-from node.runtime.kubernetes.runtime import Place, PodRuntime  # noqa: E402
+from node.runtime.kubernetes.runtime import PodRuntime  # noqa: E402
 from node.runtime.protocol import Launch, Observed, RuntimeEvent, Start, Waiting  # noqa: E402
 from node.runtime.reactor import STARTERS  # noqa: E402
 from tests.support import kubernetes  # noqa: E402

@@ -25,7 +25,8 @@ from grass.wire.codec import Form
 from node.runtime.kubernetes.attempt import PodAttempt
 from node.runtime.kubernetes.claim import Times
 from node.runtime.kubernetes.events import EventLooks
-from node.runtime.kubernetes.runtime import Place, PodRuntime
+from node.runtime.kubernetes.place import Place
+from node.runtime.kubernetes.runtime import PodRuntime
 from node.runtime.protocol import Listed, Observed, Start, Waiting
 from node.runtime.reactor import Reactor
 from tests.support import kubernetes

@@ -14,7 +14,8 @@ from grass.kubernetes.api import ApiServer
 from grass.kubernetes.credentials import Credential, Credentials
 from node.agent.__main__ import ThreadFailureHook
 from node.runtime.kubernetes.claim import Times
-from node.runtime.kubernetes.runtime import Place, PodRuntime
+from node.runtime.kubernetes.place import Place
+from node.runtime.kubernetes.runtime import PodRuntime
 from node.runtime.protocol import Launch, Listed, Start
 from tests.support.engine import IMAGE
 from tests.support.pod_run import SETTINGS

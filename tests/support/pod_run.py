@@ -12,8 +12,9 @@ from grass.kubernetes.api import ApiServer, RefusedError
 from grass.kubernetes.credentials import Credential
 from grass.kubernetes.names import pod_name
 from node.runtime.attempts import Folders
+from node.runtime.kubernetes.place import Place
 from node.runtime.kubernetes.removal import TOMBSTONE
-from node.runtime.kubernetes.runtime import Place, PodRuntime
+from node.runtime.kubernetes.runtime import PodRuntime
 from tests.support import kubernetes
 
 SETTINGS = KubernetesConfig("", pull_policy="Never", output=False)

@@ -9,7 +9,6 @@ import functools
 import logging
 import re
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
 
 from grass import clock
 from grass.errors import GrassError
@@ -18,10 +17,8 @@ from grass.kubernetes.objects import EVENTS, Event
 from grass.model.reasons import Reason, ReasonCode
 from node.runtime.kubernetes.attempt import PodAttempt
 from node.runtime.kubernetes.judge import START_PATIENCE, Waits, judge, unschedulable
+from node.runtime.kubernetes.place import Place
 from node.runtime.reactor import Reactor
-
-if TYPE_CHECKING:
-    from node.runtime.kubernetes.runtime import Place
 
 AFTER, EVERY = 10.0, 30.0
 """Seconds for which a pod has waited before its events are asked for, and until they are asked for again."""

@@ -19,10 +19,11 @@ from node.runtime.kubernetes.command import PodCommand
 from node.runtime.kubernetes.execution import PodExecution
 from node.runtime.kubernetes.judge import TASK
 from node.runtime.kubernetes.keeper import is_there
+from node.runtime.kubernetes.place import Place
 from node.runtime.kubernetes.processes import listens
 from node.runtime.kubernetes.reach import PodReach, answers, running_pod
 from node.runtime.kubernetes.removal import sweep
-from node.runtime.kubernetes.runtime import Place, PodRuntime
+from node.runtime.kubernetes.runtime import PodRuntime
 from node.runtime.protocol import Launch
 
 _GLANCE, _LOOK_SECONDS = 0.2, 10.0

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from grass import clock
 from grass.errors import GrassError, InputError, NotAllowedError, UnreachableError
@@ -27,9 +27,7 @@ from grass.kubernetes.api import ApiServer, RefusedError
 from grass.kubernetes.objects import ANY, LEASE, Lease
 from grass.model.reasons import Reason, ReasonCode
 from node.runtime.kubernetes.claim import Claim, Step, Times
-
-if TYPE_CHECKING:
-    from node.runtime.kubernetes.runtime import Place
+from node.runtime.kubernetes.place import Place
 
 Body = dict[str, Any]  # Any: JSON of the API
 _REQUEST_SECONDS = 5.0

@@ -16,7 +16,6 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from grass import clock
 from grass.atomic_file import replace_file
@@ -29,12 +28,10 @@ from grass.model.key_text import job_of
 from node.runtime.attempts import Folders
 from node.runtime.kubernetes import keeper
 from node.runtime.kubernetes.command import PodCommand
+from node.runtime.kubernetes.place import Place
 from node.runtime.kubernetes.unpacking import merge, unpack
 from node.runtime.reactor import Reactor
 from node.runtime.workers import Workers
-
-if TYPE_CHECKING:
-    from node.runtime.kubernetes.runtime import Place
 
 AT_ONCE = 6
 """Tasks whose files are fetched at once."""

@@ -11,7 +11,6 @@ import functools
 import logging
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from grass import clock
 from grass.errors import GrassError
@@ -20,10 +19,8 @@ from grass.kubernetes.names import FINALIZER, selector
 from grass.kubernetes.objects import ANY, PODS, Pod
 from grass.model.reasons import Reason, ReasonCode
 from node.runtime.kubernetes.lease import delete_lease
+from node.runtime.kubernetes.place import Place
 from node.runtime.reactor import Reactor
-
-if TYPE_CHECKING:
-    from node.runtime.kubernetes.runtime import Place
 
 TOMBSTONE = 60.0
 """Seconds for which the name of a pod stays taken, from when it was created, or first seen."""

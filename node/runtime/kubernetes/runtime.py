@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from grass import clock
 from grass.config import KubernetesConfig
@@ -33,6 +32,7 @@ from node.runtime.kubernetes.keeper import has_keeper
 from node.runtime.kubernetes.lease import LeaseHolder, Standing
 from node.runtime.kubernetes.logs import Logs, PodLog
 from node.runtime.kubernetes.outputs import Outputs
+from node.runtime.kubernetes.place import Place
 from node.runtime.kubernetes.removal import TOMBSTONE, Removal
 from node.runtime.kubernetes.starts import Starts
 from node.runtime.parallelism import ParallelismLimits
@@ -56,22 +56,6 @@ _AWAY = "waits for the Kubernetes API server of its node, which does not answer"
 
 _GONE = "its Kubernetes namespace was deleted"
 _DELETED = "its pod was deleted by somebody else"
-
-
-class Place(NamedTuple):
-    """Where pods are: the id of the Grass ``cluster``, its ``node``, the namespace, and where what they print
-    (``folder``) and the files that they write (``output``) go on this machine."""
-
-    cluster: str
-    node: str
-    namespace: str
-    folder: str
-    output: str
-
-    @property
-    def path(self) -> str:
-        """The path of the pods in the API."""
-        return f"/api/v1/namespaces/{self.namespace}/pods"
 
 
 class PodRuntime:

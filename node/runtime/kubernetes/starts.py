@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from grass.config import KubernetesConfig
 from grass.errors import GrassError, InputError
@@ -13,12 +12,10 @@ from grass.kubernetes.objects import POD, Pod
 from grass.model.reasons import Reason, ReasonCode
 from node.runtime.kubernetes.attempt import PodAttempt
 from node.runtime.kubernetes.creation import Decision, Found, Step, after_look, after_refusal
+from node.runtime.kubernetes.place import Place
 from node.runtime.kubernetes.pods import pod
 from node.runtime.protocol import Launch
 from node.runtime.reactor import Reactor
-
-if TYPE_CHECKING:
-    from node.runtime.kubernetes.runtime import Place
 
 
 class Starts:
