@@ -10,7 +10,7 @@ from grass.kubernetes.names import ATTEMPT, CLUSTER, NODE, pod_name, short
 from grass.kubernetes.objects import Cause, Pod, Status, StatusDetails
 from grass.model.reasons import ReasonCode
 from grass.wire.codec import Form
-from node.runtime.kubernetes.creation import QUOTA_PAUSE, Decision, Found, Step, after_look, after_refusal
+from node.runtime.kubernetes.creation import QUOTA_PAUSE, Decision, Step, after_refusal, belongs
 from node.runtime.kubernetes.lease import NotHeldError
 
 POD: Form[Pod] = Form(Pod)
@@ -129,10 +129,10 @@ def existing(deleted: bool = False, **changed: str) -> Pod:
 
 
 def test_a_pod_is_adopted_only_if_all_names_agree() -> None:
-    assert after_look(existing(), "c", "n", "j/w.0/1") is Found.ADOPT
-    assert after_look(existing(deleted=True), "c", "n", "j/w.0/1") is Found.RAN
+    assert belongs(existing(), "c", "n", "j/w.0/1")
+    assert belongs(existing(deleted=True), "c", "n", "j/w.0/1")
     for changed in ({"cluster": "x"}, {"node": "x"}, {"key": "j/w.0/2"}):
-        assert after_look(existing(**changed), "c", "n", "j/w.0/1") is Found.FOREIGN
+        assert not belongs(existing(**changed), "c", "n", "j/w.0/1")
 
 
 def test_names_are_dns_labels_and_differ() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from grass import clock
 from grass.kubernetes.objects import Pod
 from grass.model.reasons import Reason
-from node.runtime.kubernetes.judge import TASK, Ended, Waits, wall
+from node.runtime.kubernetes.judge import TASK, Ended, Waits, container_of, wall
 from node.runtime.kubernetes.logs import PodLog
 from node.runtime.protocol import Observed, Start
 
@@ -26,7 +26,6 @@ class PodAttempt:
         """As it was seen last."""
         self.memory = 0
         self.image = ""
-        self.prepared: float | None = None
         self.started: float | None = None
         self.since: float | None = None
         self.asked = clock.steady()
@@ -65,11 +64,6 @@ class PodAttempt:
         self.why: Reason | None = None
         self.sizes: dict[str, int] | None = None
 
-    @property
-    def runs(self) -> bool:
-        """Return whether its container was seen running and its end was not."""
-        return self.since is not None and self.judged is None
-
     def take(self, pod: Pod, now: float | None) -> None:
         """Take over the facts of its pod. ``now``: by the server's clock, which also says when the pod was created.
 
@@ -80,9 +74,9 @@ class PodAttempt:
             self.asked = clock.steady() - max(0.0, now - made)
         self.uid, self.pod = pod.metadata.uid, pod
         self.creating = False
-        for each in pod.status.container_statuses or ():
-            if each.name == TASK and each.image_id:
-                self.image = each.image_id
+        task = container_of(pod, TASK)
+        if task is not None and task.image_id:
+            self.image = task.image_id
 
     def begins(self, started: float | None) -> None:
         """Note that its container runs. ``started``: by the clock of its machine, which is not compared with ours."""
@@ -101,6 +95,5 @@ class PodAttempt:
             self.signal,
             self.why,
             self.sizes,
-            prepared=self.prepared,
             image=self.image or None,
         )

@@ -37,7 +37,6 @@ class Claim:
     def __init__(self, identity: str, times: Times) -> None:
         self.identity = identity
         self._times = times
-        self._held = False
         self._renewed: float | None = None
         self._seen = ""
         self._seen_at = 0.0
@@ -49,7 +48,7 @@ class Claim:
         holder = found.spec.holder_identity
         if holder == self.identity:
             return Step.RENEW
-        if self._held:
+        if self._renewed is not None:
             return Step.ANEW
         if found.metadata.resource_version != self._seen:
             self._seen, self._seen_at = found.metadata.resource_version, now
@@ -58,7 +57,7 @@ class Claim:
 
     def renewed(self, sent: float) -> None:
         """Note that the server took a renewal that was sent then."""
-        self._held, self._renewed = True, sent
+        self._renewed = sent
 
     def left(self, now: float) -> float:
         """Return the seconds that a request may take that changes something; 0: none may begin."""

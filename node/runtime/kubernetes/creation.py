@@ -116,18 +116,8 @@ def _fields(error: RefusedError) -> str:
     return "; ".join(f"{each.field}: {each.message}" for each in causes if each.field) or str(error)
 
 
-class Found(Enum):
-    """ADOPT: it is the attempt's. RAN: it is, and is being deleted: judge it. FOREIGN: somebody else's."""
-
-    ADOPT = "adopt"
-    RAN = "ran"
-    FOREIGN = "foreign"
-
-
-def after_look(pod: Pod, cluster: str, node: str, key: str) -> Found:
-    """Decide about a pod that has the name of attempt ``key``."""
+def belongs(pod: Pod, cluster: str, node: str, key: str) -> bool:
+    """Return whether a pod that has the name of attempt ``key`` is that attempt's, also while it is being deleted."""
     mine = (names.short(cluster), names.short(node), key)
     labels = pod.metadata.labels
-    if mine != (labels.get(names.CLUSTER), labels.get(names.NODE), pod.metadata.annotations.get(names.ATTEMPT)):
-        return Found.FOREIGN
-    return Found.RAN if pod.metadata.deletion_timestamp else Found.ADOPT
+    return mine == (labels.get(names.CLUSTER), labels.get(names.NODE), pod.metadata.annotations.get(names.ATTEMPT))

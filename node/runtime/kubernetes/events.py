@@ -16,14 +16,13 @@ from grass.kubernetes.api import ApiServer
 from grass.kubernetes.objects import EVENTS, Event
 from grass.model.reasons import Reason, ReasonCode
 from node.runtime.kubernetes.attempt import PodAttempt
-from node.runtime.kubernetes.judge import START_PATIENCE, Waits, judge, unschedulable
+from node.runtime.kubernetes.judge import START_PATIENCE, Waits, judge, one_line, shortened, unschedulable
 from node.runtime.kubernetes.place import Place
 from node.runtime.reactor import Reactor
 
 AFTER, EVERY = 10.0, 30.0
 """Seconds for which a pod has waited before its events are asked for, and until they are asked for again."""
 _MOST = 100
-_MOST_SAID = 240
 _MISSING = re.compile(r'\b(secret|configmap|persistentvolumeclaim)s? "([^"]+)" not found', re.IGNORECASE)
 _KINDS = {"secret": "Secret", "configmap": "ConfigMap", "persistentvolumeclaim": "PersistentVolumeClaim"}
 _TROUBLES = {
@@ -54,7 +53,7 @@ def why_waiting(events: Iterable[Event]) -> Waits | None:
             message = f"its pod waits for the {kind} {name}, which its namespace does not have; create it"
             return Waits(Reason(ReasonCode.NOT_STARTED, message), START_PATIENCE)
         if each.reason in _TROUBLES:
-            message = f"{_TROUBLES[each.reason]} ({each.reason}): {_short(each.message)}"
+            message = f"{_TROUBLES[each.reason]} ({each.reason}): {shortened(one_line(each.message))}"
             return Waits(Reason(ReasonCode.NOT_STARTED, message), START_PATIENCE)
     return None
 
@@ -110,8 +109,3 @@ def _waits_quietly(attempt: PodAttempt) -> bool:
 
 def _when(event: Event) -> str:
     return event.last_timestamp or event.event_time or event.metadata.creation_timestamp or ""
-
-
-def _short(message: str) -> str:
-    said = " ".join(message.split())
-    return said if len(said) <= _MOST_SAID else f"{said[:_MOST_SAID].rsplit(' ', 1)[0]} …"

@@ -51,7 +51,7 @@ _CONFIGURATION = frozenset(
 
 
 _MOST_SAID = 240
-"""Characters of kube-scheduler's sentence that are shown."""
+"""Characters of a sentence of Kubernetes that are shown."""
 _HELPS = (
     (re.compile(r"Insufficient (cpu|memory|ephemeral-storage)\b"), "ask for less {}"),
     (re.compile(r"Insufficient ([-\w.]+/[-\w.]+)"), "ask for fewer {}"),
@@ -100,7 +100,7 @@ START_PATIENCE = 5 * 60.0
 
 def judge(pod: Pod, memory: int = 0) -> Judgement:
     """``memory``: the limit of the task, in bytes; 0: none."""
-    container = _container(pod)
+    container = container_of(pod, TASK)
     final = _final(container)
     if container is not None and final is not None:
         return _ended(pod, container, final, memory)
@@ -113,7 +113,7 @@ def judge(pod: Pod, memory: int = 0) -> Judgement:
 
 def lost(pod: Pod) -> Ended:
     """Return the end of a pod that is gone without a final state."""
-    container = _container(pod)
+    container = container_of(pod, TASK)
     running = container.state.running if container is not None else None
     disruption = _disruption(pod)
     if running is None and _final(container) is None:
@@ -125,8 +125,9 @@ def lost(pod: Pod) -> Ended:
     return Ended(None, None, reason, wall(running.started_at) if running else None, None)
 
 
-def _container(pod: Pod) -> ContainerStatus | None:
-    return next((each for each in pod.status.container_statuses or () if each.name == TASK), None)
+def container_of(pod: Pod, name: str) -> ContainerStatus | None:
+    """Return what is known of a container of the pod. None: nothing yet."""
+    return next((each for each in pod.status.container_statuses or () if each.name == name), None)
 
 
 def _final(container: ContainerStatus | None) -> TerminatedState | None:
@@ -145,7 +146,7 @@ def _ended(pod: Pod, container: ContainerStatus, final: TerminatedState, memory:
         reason = Reason(ReasonCode.NODE_REBOOTED, "its Kubernetes node was restarted, and its container with it")
         return Ended(None, None, reason, started, ended)
     if final.reason in _CANNOT_RUN:
-        message = f"cannot start in its image: {' '.join(final.message.split())}"
+        message = f"cannot start in its image: {one_line(final.message)}"
         return Ended(final.exit_code, None, Reason(ReasonCode.CANNOT_START, message), None, ended, begun=False)
     disruption = _disruption(pod)
     if disruption is not None and final.exit_code != 0:
@@ -164,7 +165,7 @@ def _ended(pod: Pod, container: ContainerStatus, final: TerminatedState, memory:
 def _why_never(pod: Pod) -> Reason:
     """Return why a pod ended whose container never began."""
     status = pod.status
-    said = f": {' '.join(status.message.split())}" if status.message else ""
+    said = _colon(status.message)
     if _REFUSED_BY_KUBELET.match(status.reason):
         return Reason(ReasonCode.EVICTED, f"its Kubernetes node refused it ({status.reason}){said}")
     if status.reason == "DeadlineExceeded":
@@ -181,7 +182,7 @@ def _disruption(pod: Pod) -> Reason | None:
         what = _DISRUPTIONS.get(target.reason, f"Kubernetes ended its pod ({target.reason})")
         return Reason(ReasonCode.EVICTED, what)
     if pod.status.reason in ("Evicted", "Shutdown", "Terminated", "NodeShutdown", "NodeLost", "Preempting"):
-        said = f": {' '.join(pod.status.message.split())}" if pod.status.message else ""
+        said = _colon(pod.status.message)
         return Reason(ReasonCode.EVICTED, f"Kubernetes ended its pod ({pod.status.reason}){said}")
     return None
 
@@ -201,7 +202,7 @@ def _waits(pod: Pod, container: ContainerStatus | None) -> Waits:
 
 
 def _troubled(waiting: WaitingState) -> Waits:
-    said = f": {' '.join(waiting.message.split())}" if waiting.message else ""
+    said = _colon(waiting.message)
     if waiting.reason in _BAD_IMAGE_NAMES:
         return Waits(Reason(ReasonCode.IMAGE, f"its image cannot be used ({waiting.reason}){said}"), 0.0)
     if waiting.reason in _IMAGE_TROUBLE:
@@ -216,12 +217,23 @@ def _troubled(waiting: WaitingState) -> Waits:
 def unschedulable(message: str) -> str:
     """Return kube-scheduler's sentence, ``0/3 nodes are available: 3 Insufficient cpu.``, as a reason, with what would
     help."""
-    said = " ".join(message.split()).partition(" preemption: ")[0].rstrip(". ")
+    said = one_line(message).partition(" preemption: ")[0].rstrip(". ")
     if not said:
         return "kube-scheduler finds no machine"
     helps = dict.fromkeys(found[1].format(*found[0]) for found in _helps(said))
-    short = said if len(said) <= _MOST_SAID else f"{said[:_MOST_SAID].rsplit(' ', 1)[0]} …"
-    return f"kube-scheduler finds no machine: {short}{'; ' if helps else ''}{', or '.join(helps)}"
+    return f"kube-scheduler finds no machine: {shortened(said)}{'; ' if helps else ''}{', or '.join(helps)}"
+
+
+def one_line(message: str) -> str:
+    return " ".join(message.split())
+
+
+def shortened(said: str) -> str:
+    return said if len(said) <= _MOST_SAID else f"{said[:_MOST_SAID].rsplit(' ', 1)[0]} …"
+
+
+def _colon(message: str) -> str:
+    return f": {one_line(message)}" if message else ""
 
 
 def _helps(said: str) -> Iterator[tuple[tuple[str, ...], str]]:

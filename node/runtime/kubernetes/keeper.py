@@ -16,9 +16,9 @@ from __future__ import annotations
 from typing import Any
 
 from grass.config import KubernetesConfig
-from grass.kubernetes.objects import ContainerStatus, Pod
+from grass.kubernetes.objects import Pod
 from grass.kubernetes.pod_rights import container_rights
-from node.runtime.kubernetes.judge import TASK
+from node.runtime.kubernetes.judge import TASK, container_of
 from node.runtime.kubernetes.processes import signal_first, signal_own_first
 
 KEEPER = "output"
@@ -63,7 +63,7 @@ def let_go() -> list[str]:
 
 def signals(pod: Pod, name: str) -> list[str] | None:
     """Return the command that sends the signal ``name`` to the task. None: the keeper cannot do that."""
-    task = _status(pod, TASK)
+    task = container_of(pod, TASK)
     container_id = task.container_id.rpartition("/")[2] if task is not None else ""
     if not container_id or not is_there(pod):
         return None
@@ -71,24 +71,24 @@ def signals(pod: Pod, name: str) -> list[str] | None:
 
 
 def has_keeper(pod: Pod) -> bool:
-    return _status(pod, KEEPER) is not None
+    return container_of(pod, KEEPER) is not None
 
 
 def is_there(pod: Pod) -> bool:
     """Return whether it runs, so that there is a shell in the image."""
-    status = _status(pod, KEEPER)
+    status = container_of(pod, KEEPER)
     return status is not None and status.state.running is not None
 
 
 def was_let_go(pod: Pod) -> bool:
     """Return whether an agent was done with the files."""
-    status = _status(pod, KEEPER)
+    status = container_of(pod, KEEPER)
     return status is not None and status.state.terminated is not None and status.state.terminated.exit_code == 0
 
 
 def trouble(pod: Pod) -> str:
     """Return why nothing can be fetched from a pod whose task has ended; empty if it can."""
-    status = _status(pod, KEEPER)
+    status = container_of(pod, KEEPER)
     if pod.metadata.deletion_timestamp is not None:
         return "its pod was deleted"
     if status is None or status.state.running is not None:
@@ -97,7 +97,3 @@ def trouble(pod: Pod) -> str:
     if ended is not None and ended.started_at is not None and not ended.started_at.startswith(("0001", "1970")):
         return f"the container that keeps them ended first (exit code {ended.exit_code})"
     return "its image has no /bin/sh"
-
-
-def _status(pod: Pod, name: str) -> ContainerStatus | None:
-    return next((each for each in pod.status.container_statuses or () if each.name == name), None)

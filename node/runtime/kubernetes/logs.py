@@ -48,8 +48,6 @@ class PodLog:
         self.ended = threading.Event()
         """Set when its container has ended: what the API has then is all."""
         self.complete = False
-        self.gone = False
-        """Whether nobody wants it any more."""
         self.open = threading.Event()
         """Set while it is followed."""
         self.stream: Stream | None = None
@@ -132,14 +130,15 @@ class Logs:
         self._most = followers
         self._waiting: queue.SimpleQueue[PodLog | None] = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []
-        self._idle = threading.Semaphore(0)
         self._stopping = False
-        self._current: set[PodLog] = set()
+        self._incomplete: set[PodLog] = set()
+        """The logs that are being copied or wait for it."""
 
     def add(self, each: PodLog) -> None:
         """Begin to copy a log. For the loop's thread."""
+        self._incomplete.add(each)
         self._waiting.put(each)
-        if not self._idle.acquire(blocking=False) and len(self._threads) < self._most:
+        if len(self._threads) < min(self._most, len(self._incomplete)):
             thread = threading.Thread(target=self._run, name="pod-log", daemon=True)
             self._threads.append(thread)
             thread.start()
@@ -149,7 +148,7 @@ class Logs:
         self._stopping = True
         for _ in self._threads:
             self._waiting.put(None)
-        for each in list(self._current):
+        for each in list(self._incomplete):
             if (stream := each.stream) is not None:
                 stream.abort()
         for thread in self._threads:
@@ -160,30 +159,25 @@ class Logs:
             each = self._waiting.get()
             if each is None:
                 return
-            self._current.add(each)
             try:
                 self._serve(each)
             except OSError as error:  # a full disk
                 log.warning("%s: its output cannot be copied (%s); trying again", each.key, error)
                 clock.sleep(_STORE_EVERY)
                 self._waiting.put(each)
-            finally:
-                self._current.discard(each)
-                self._idle.release()
 
     def _serve(self, each: PodLog) -> None:
         """Copy a log to its end, or give its turn to another one."""
-        if each.complete:
-            return
         each.restore()
         if each.complete or self._copied(each):
             each.end()
+            self._incomplete.discard(each)
             self._over(each)
 
     def _copied(self, each: PodLog) -> bool:
         """Return whether a log was copied to its end."""
         retry, failures = Backoff(_FIRST_RETRY, _LONGEST_RETRY), 0
-        while not self._stopping and not each.gone:
+        while not self._stopping:
             ended = each.ended.is_set()
             try:
                 each.copy(self._api, _TURN if not self._waiting.empty() else _QUIET, follow=not ended)

@@ -86,10 +86,11 @@ class Removal:
 
     def _strip(self, name: str, uid: str) -> None:
         self._reactor.removers.ask(
-            functools.partial(self._patch, name, uid), functools.partial(self._after_strip, name, uid)
+            functools.partial(_strip, self._api, f"{self._place.path}/{name}", uid),
+            functools.partial(self._after_strip, name, uid),
         )
 
-    def _after_strip(self, name: str, uid: str, result: GrassError | None) -> None:
+    def _after_strip(self, name: str, uid: str, result: bool | GrassError) -> None:
         self._note(result)
         if isinstance(result, GrassError):
             log.info("pod %s: its finalizer cannot be removed now: %s; trying again", name, result)
@@ -105,23 +106,7 @@ class Removal:
         """Return whether the pod is still there."""
         if wait is not None:
             wait.wait(_LOG_PATIENCE)
-        options = {"gracePeriodSeconds": grace, "preconditions": {"uid": uid}}
-        try:
-            self._api.delete(f"{self._place.path}/{name}", ANY, options)
-        except RefusedError as error:
-            if error.http in (404, 409):  # gone, or another pod has its name
-                return False
-            raise
-        return True
-
-    def _patch(self, name: str, uid: str) -> None:
-        """Take our finalizer away, by a patch of one value: no other change can conflict with it."""
-        body = {"metadata": {"uid": uid, "$deleteFromPrimitiveList/finalizers": [FINALIZER]}}
-        try:
-            self._api.patch(f"{self._place.path}/{name}", body, ANY)
-        except RefusedError as error:
-            if error.http not in (404, 409):
-                raise
+        return _delete(self._api, f"{self._place.path}/{name}", uid, {"gracePeriodSeconds": grace})
 
 
 def sweep(api: ApiServer, place: Place, *, remove: bool) -> None:
@@ -129,18 +114,30 @@ def sweep(api: ApiServer, place: Place, *, remove: bool) -> None:
     page = api.get(place.path, PODS, {"labelSelector": selector(place.cluster, place.node)})
     for each in page.items:
         path = f"{place.path}/{each.metadata.name}"
-        for call in _calls(api, path, each.metadata.uid, remove=remove):
-            try:
-                call()
-            except RefusedError as error:
-                if error.http not in (404, 409):
-                    raise
+        _delete(api, path, each.metadata.uid, {})
+        if remove:
+            _strip(api, path, each.metadata.uid)
     if remove:
         delete_lease(api, place)
 
 
-def _calls(api: ApiServer, path: str, uid: str, *, remove: bool) -> list[Callable[[], object]]:
-    options = {"preconditions": {"uid": uid}}
+def _delete(api: ApiServer, path: str, uid: str, options: dict[str, object]) -> bool:
+    """Ask for the end of a pod; return whether it is still there."""
+    return _is_there(lambda: api.delete(path, ANY, {**options, "preconditions": {"uid": uid}}))
+
+
+def _strip(api: ApiServer, path: str, uid: str) -> bool:
+    """Take our finalizer away, by a patch of one value: no other change can conflict with it."""
     body = {"metadata": {"uid": uid, "$deleteFromPrimitiveList/finalizers": [FINALIZER]}}
-    end: list[Callable[[], object]] = [lambda: api.delete(path, ANY, options)]
-    return [*end, lambda: api.patch(path, body, ANY)] if remove else end
+    return _is_there(lambda: api.patch(path, body, ANY))
+
+
+def _is_there(request: Callable[[], object]) -> bool:
+    """Make a request for one pod. Return False if it is gone, or another pod has its name."""
+    try:
+        request()
+    except RefusedError as error:
+        if error.http in (404, 409):
+            return False
+        raise
+    return True

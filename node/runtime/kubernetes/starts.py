@@ -11,7 +11,7 @@ from grass.kubernetes.api import ApiServer, RefusedError
 from grass.kubernetes.objects import POD, Pod
 from grass.model.reasons import Reason, ReasonCode
 from node.runtime.kubernetes.attempt import PodAttempt
-from node.runtime.kubernetes.creation import Decision, Found, Step, after_look, after_refusal
+from node.runtime.kubernetes.creation import Decision, Step, after_refusal, belongs
 from node.runtime.kubernetes.place import Place
 from node.runtime.kubernetes.pods import pod
 from node.runtime.protocol import Launch
@@ -57,7 +57,7 @@ class Starts:
             return after_refusal(error, attempt.name)
         except GrassError:  # nobody knows
             return Decision(Step.LOOK, pause=1.0)
-        if after_look(found, self._place.cluster, self._place.node, attempt.key) is Found.FOREIGN:
+        if not belongs(found, self._place.cluster, self._place.node, attempt.key):
             return _failed(InputError(f"the namespace already has a pod {attempt.name} that is not of this cluster"))
         return found
 
