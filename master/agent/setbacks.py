@@ -27,9 +27,12 @@ FIRST_AGAIN, LONGEST_AGAIN = 5.0, 60.0
 def note(step: Step, run: JobRun, component: ComponentRun, node: str, *, began: bool) -> float:
     """Note that a task could not start on a node, or was ended there. Return the seconds until it is placed again."""
     known = component.setbacks.get(node)
-    failures = 1 + (known.failures if known else 0)
     tied = component.spec.name in run.job.gang or component.spec.pack is not None or run.job.together is not None
-    if began or tied or not could_run_elsewhere(step, component, (*component.away_from, node)):
+    elsewhere = not tied and could_run_elsewhere(step, component, (*component.away_from, node))
+    if elsewhere and known is not None and known.until is not None:
+        return 0.0  # its component stays away already
+    failures = 1 + (known.failures if known else 0)
+    if began or not elsewhere:
         component.setbacks = {**component.setbacks, node: Setback(failures)}
         return wait_after(failures, FIRST_AGAIN, LONGEST_AGAIN)
     until = step.now + wait_after(failures, FIRST_AWAY, LONGEST_AWAY)

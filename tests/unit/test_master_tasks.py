@@ -140,6 +140,40 @@ def test_while_the_other_node_is_full_it_waits_and_is_tried_in_the_namespace_aga
     assert there.waits(f"{job_id}/t.0/2")
 
 
+def a_full_node(world: World) -> None:
+    world.add_node("n2", cpu=4)
+    world.submit(Job("full", {"t": Component("t", "x", resources=Resources(cpu=4000))}, ("t",)))
+
+
+def test_tasks_that_do_not_start_together_are_one_failure() -> None:
+    world = World()
+    there = world.add_node("n1", cpu=5, **NAMESPACE)
+    there.stuck = True
+    job_id = world.submit(Job("j", {"t": Component("t", "x", replicas=5)}, ("t",)))
+    a_full_node(world)
+    for index in range(5):
+        ends_without_a_start(world, f"{job_id}/t.{index}/1")
+    world.advance(58.0)
+    assert not any(there.waits(f"{job_id}/t.{index}/2") for index in range(5))
+    world.advance(4.0)
+    assert all(there.waits(f"{job_id}/t.{index}/2") for index in range(5))
+
+
+def test_an_eviction_does_not_bring_a_component_back_to_a_node_that_it_stays_away_from() -> None:
+    world = World()
+    there = world.add_node("n1", cpu=2, **NAMESPACE)
+    job_id = world.submit(Job("j", {"t": Component("t", "x", replicas=2)}, ("t",)))
+    evicted = Reason(ReasonCode.EVICTED, "evicted").to_wire()
+    world.end(f"{job_id}/t.0/1", code=None, reason=evicted)
+    there.stuck = True
+    world.advance(6.0)
+    a_full_node(world)
+    ends_without_a_start(world, f"{job_id}/t.0/2")
+    world.end(f"{job_id}/t.1/1", code=None, reason=evicted)
+    world.advance(30.0)
+    assert not there.waits(f"{job_id}/t.0/3") and not there.waits(f"{job_id}/t.1/2")
+
+
 def test_tasks_of_earlier_nodes_and_of_nodes_with_an_image_need_none() -> None:
     """A node of an earlier version says nothing of a default image: it runs tasks without one if it runs processes."""
     world = World()
