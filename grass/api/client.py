@@ -36,13 +36,12 @@ from grass.wire.codec import Form, builtins
 if TYPE_CHECKING:
     from grass.api.client_views import LogLine
     from grass.api.job import Job
+    from grass.wire.job_details import JobDetails
     from grass.wire.job_views import AttemptView, JobFileView, JobsView, JobView, StartedView, TaskView, WhyView
-    from grass.wire.views import JobDetails, PlanView, ScheduleView
+    from grass.wire.status_views import StatusView
+    from grass.wire.views import PlanView, ScheduleView
 
 T = TypeVar("T")
-
-if TYPE_CHECKING:
-    from grass.wire.status_views import StatusView
 
 __all__ = ["Client", "Document"]
 
@@ -237,7 +236,7 @@ class Client(OperationCalls, ScheduleCalls, EventCalls, NodeCalls, UserCalls, Fi
         NotFoundError.
         """
         if specification:
-            from grass.wire.views import JOB_DETAILS
+            from grass.wire.job_details import JOB_DETAILS
 
             return self._get(path_of("jobs", name), JOB_DETAILS, specification=True)
         from grass.wire.job_views import JOB

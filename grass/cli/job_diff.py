@@ -20,10 +20,8 @@ from grass.wire.codec import builtins, encode
 
 if TYPE_CHECKING:
     from grass.model.reasons import Reason
+    from grass.wire.job_details import JobDetails
     from grass.wire.job_views import TaskView
-    from grass.wire.views import JobDetails
-
-if TYPE_CHECKING:
     from grass.wire.node_views import NodeView
 
 _OF_RUN = frozenset({"base"})

@@ -20,11 +20,11 @@ from grass.wire.codec import builtins
 
 if TYPE_CHECKING:
     from grass.wire.event_views import EventView
+    from grass.wire.job_details import JobDetails
     from grass.wire.job_views import AttemptView, JobFileView, TaskView
     from grass.wire.node_views import NodeView
     from grass.wire.status_views import StatusView
     from grass.wire.usage_views import Curves, JobMetricsView, JobUsageView
-    from grass.wire.views import JobDetails
 
 MOST_TASKS, MOST_BARS, MOST_REPEATED, MOST_TEXT = 10_000, 20_000, 1_000, 120
 MOST_LONG = 100_000

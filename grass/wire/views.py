@@ -1,6 +1,6 @@
 """The replies of the API, as JSON: one type per reply. The OpenAPI document is generated from them.
 
-Here: what a job runs, plans, schedules, images. Other replies are in the modules ``*_views``. Sent by the
+Here: plans, schedules, images. Other replies are in the modules ``*_views``. Sent by the
 API server.
 
 A view is a record without fields that only the master-agent needs, redacted for its reader. A field that does not
@@ -12,12 +12,10 @@ from __future__ import annotations
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from grass.model.job import Job
 from grass.model.lifecycle import JobState
 from grass.model.reasons import Reason
 from grass.model.schedule import ScheduleKind
 from grass.wire.codec import Form
-from grass.wire.job_views import JobView
 from grass.wire.plan_answer import PlannedComponent
 from grass.wire.schedule_record import ScheduleState
 
@@ -35,13 +33,6 @@ class SessionView(msgspec.Struct, frozen=True):
     """What the server speaks."""
     version: str
     """Version of Grass on the server."""
-
-
-class JobDetails(JobView, frozen=True, kw_only=True):
-    """One job with what it runs."""
-
-    specification: Job | UnsetType = UNSET
-    """What its file said. Secrets in environments are redacted. Absent: the job is being deleted."""
 
 
 class PlanEviction(msgspec.Struct, frozen=True):
@@ -101,7 +92,6 @@ class SchedulesView(msgspec.Struct, frozen=True):
     schedules: tuple[ScheduleView, ...]
 
 
-JOB_DETAILS: Form[JobDetails] = Form(JobDetails)
 PLAN: Form[PlanView] = Form(PlanView)
 SCHEDULE: Form[ScheduleView] = Form(ScheduleView)
 SCHEDULES: Form[SchedulesView] = Form(SchedulesView)

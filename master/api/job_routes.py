@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from grass.wire import calls, channel_views, job_views, log_views, views
+from grass.wire import calls, channel_views, job_details, job_views, log_views, views
 from grass.wire.waits import LONGEST_STREAM, LONGEST_WAIT
 from master.api.route import READ, WRITE, Parameter, Route
 
@@ -59,7 +59,7 @@ JOB_ROUTES: tuple[Route, ...] = (
         "GET /v1/jobs/{job}",
         READ,
         "Show one job, by name (its latest run) or id",
-        views.JobDetails,
+        job_details.JobDetails,
         query={"specification": Parameter("boolean", "Include what its file said", default=False)},
     ),
     Route(

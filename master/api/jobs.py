@@ -11,12 +11,12 @@ from grass.errors import ConflictError, NotFoundError
 from grass.model.event_kind import EventKind
 from grass.model.job import Job
 from grass.wire.calls import Stop, Submission
+from grass.wire.job_details import JobDetails
 from grass.wire.job_record import JobRecord
 from grass.wire.job_views import JobView, StartedView, TasksView, WaitedView, WhyView
 from grass.wire.keys import TaskKey
 from grass.wire.task_record import TaskRecord
 from grass.wire.tickets import DeleteJob, StopJob
-from grass.wire.views import JobDetails
 from master.api.call import Call, Pieces, PiecesToEnd, Reply
 from master.api.chosen_ids import check_own, check_unused
 from master.api.feed import PAUSE

@@ -19,8 +19,11 @@ from grass.wire import (
     gpu,
     heartbeat,
     image_views,
+    job_details,
     job_file,
+    job_views,
     join_views,
+    log_views,
     node_views,
     plan_answer,
     status_views,
@@ -40,7 +43,10 @@ _DESCRIBED = (
         event_views,
         channel_views,
         image_views,
+        job_details,
+        job_views,
         join_views,
+        log_views,
         node_views,
         status_views,
         usage_views,
@@ -65,6 +71,11 @@ def schemas() -> dict[str, Schema]:
             if f"{name}.{field}" in texts:
                 part["description"] = texts[f"{name}.{field}"]
     return dict(sorted(found.items()))
+
+
+def described() -> set[str]:
+    """Return the names of the modules whose docstrings are in the schemas."""
+    return {module.__name__ for module in _DESCRIBED}
 
 
 def _types() -> list[type]:

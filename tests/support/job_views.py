@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from grass.model.reasons import Reason, ReasonCode
+from grass.wire.job_details import JOB_DETAILS, JobDetails
 from grass.wire.job_views import ATTEMPTS, JOB, OPERATION, TASKS, AttemptView, JobView, OperationView, TaskView
-from grass.wire.views import JOB_DETAILS, JobDetails
 
 _JOB: dict[str, Any] = {
     "id": "j-1",

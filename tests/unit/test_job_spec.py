@@ -11,10 +11,10 @@ from grass.cli.job_spec import spec_lines
 from grass.manifest import parse_job
 from grass.model.secrets import REDACTED, is_secret, redacted
 from grass.wire.codec import builtins
+from grass.wire.job_details import JobDetails
 from grass.wire.job_record import first_record
 from grass.wire.keys import TaskKey
 from grass.wire.task_record import TaskRecord
-from grass.wire.views import JobDetails
 from master.api.views import specification, task_views, with_values
 from tests.support import sample_views
 from tests.support.job_views import job_details, task_view

@@ -14,7 +14,7 @@ from master.api.handlers import HANDLERS
 from master.api.openapi import document
 from master.api.registry import add_calls
 from master.api.routes import ROUTES
-from master.api.schemas import schemas
+from master.api.schemas import described, schemas
 from tests.support.api_world import ApiWorld, api_world
 
 OPEN = {
@@ -57,6 +57,12 @@ def test_only_what_holds_no_secret_is_open() -> None:
 def test_every_reference_leads_to_a_schema_and_every_schema_is_used() -> None:
     references = set(re.findall(r'"#/components/schemas/(\w+)"', json.dumps(document())))
     assert references == set(schemas())
+
+
+def test_the_docstrings_of_every_reply_are_in_the_document() -> None:
+    shapes = {shape.__module__ for route in ROUTES for shape in (route.request, route.response) if shape is not None}
+    assert shapes <= described()
+    assert schemas()["TaskView"]["properties"]["attempt"]["description"].startswith("Number of the newest attempt")
 
 
 def test_every_path_parameter_is_described() -> None:

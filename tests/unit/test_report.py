@@ -12,7 +12,7 @@ import pytest
 from grass.cli.report_page import Content, page
 from grass.cli.report_svg import CURVE_WIDTH, curve
 from grass.wire.event_views import EventView
-from grass.wire.views import JobDetails
+from grass.wire.job_details import JobDetails
 from tests.support import sample_views
 from tests.support.browser import chromium
 from tests.support.job_views import attempt_view, job_details, task_view
