@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Sequence
 
 from grass.api.channel import LARGEST_INPUT, Channel
@@ -29,6 +30,8 @@ class Execution(Channel[ExecStarted, ExecOutput]):
         super().__init__(transport, path, wanted, _STARTED, EXEC)
         self.node = self.opened.node
         self.code: int | None = None
+        self._sent = 0
+        self._sending = threading.Lock()
 
     def output(self) -> Iterator[tuple[str, bytes]]:
         """Yield ``("stdout" | "stderr", bytes)`` until the command has ended."""
@@ -40,12 +43,15 @@ class Execution(Channel[ExecStarted, ExecOutput]):
 
     def send(self, data: bytes, *, end: bool = False) -> None:
         """Send data to its standard input. ``end``: close the input afterwards."""
-        while True:
-            piece = data[:LARGEST_INPUT]
-            last = end and len(piece) == len(data)
-            data = data[self.give(ExecInput(data=piece, end=last)) :]
-            if not data and (last or not end):
-                return
+        with self._sending:
+            while True:
+                piece = data[:LARGEST_INPUT]
+                last = end and len(piece) == len(data)
+                taken = self.give(ExecInput(data=piece, end=last, at=self._sent))
+                self._sent += taken
+                data = data[taken:]
+                if not data and (last or not end):
+                    return
 
     def resize(self, rows: int, columns: int) -> None:
         self.post("resize", ExecSize(rows=rows, cols=columns))
