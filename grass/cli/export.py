@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import click
+from msgspec import UNSET
 
 from grass.cli.command import Command
 from grass.cli.invocation import Invocation, pass_invocation
@@ -30,13 +31,10 @@ def export(invocation: Invocation, name: str, format: str) -> None:
 
     What that system cannot express is listed on stderr. Secrets in environments are shown as `[REDACTED]`.
     """
-    from grass.wire.specification import SPECIFICATION
-
-    view = invocation.client().job(name)
-    specification = view.specification
-    if specification is None:
+    specification = invocation.client().job(name).specification
+    if specification is UNSET:
         raise NotFoundError(f"job {name}: not found; it is being deleted")
-    exported = FORMATS[format](SPECIFICATION.convert(specification))
+    exported = FORMATS[format](specification)
     for key in exported.missing:
         invocation.output.warn(f"{key}: has no counterpart in {format}")
     for key in exported.needed:

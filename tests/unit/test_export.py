@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import io
 import subprocess
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import yaml
 
-from grass.errors import InputError
+from grass.cli.export import export
+from grass.cli.invocation import Invocation
+from grass.cli.output import Output
+from grass.errors import InputError, NotFoundError
 from grass.manifest import parse_job, read_document
 from grass.manifest.export.formats import FORMATS
 from grass.model.job import Job, Restart, RestartOn
+from tests.support.job_views import job_details
 
 EXAMPLES = Path("examples/foreign")
 
@@ -264,3 +270,10 @@ def test_a_folder_of_the_share_is_no_folder_of_the_host() -> None:
     exported = FORMATS["compose"](job(a={"command": "x", "image": "i", "container": {"mounts": mounts}}))
     assert yaml.safe_load(exported.text)["services"]["a"]["volumes"] == ["/srv:/srv"]
     assert exported.missing == ("components.a.container.mounts",)
+
+
+def test_a_job_that_is_being_deleted_cannot_be_exported() -> None:
+    cluster: Any = SimpleNamespace(job=lambda name: job_details(name=name))
+    invocation = Invocation(Output(io.StringIO(), io.StringIO()), _client=cluster)
+    with pytest.raises(NotFoundError, match="job j: not found; it is being deleted"):
+        export.main(["j"], obj=invocation, standalone_mode=False)
