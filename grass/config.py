@@ -135,6 +135,11 @@ class NodeConfig:
     probe: bool = False
     """Whether the node-agent must prove once that tasks, share and log collector work. Its hello has the result."""
 
+    @property
+    def default_image(self) -> str:
+        """Return the image of tasks that name none; empty: they need a runtime without one."""
+        return (self.kubernetes.image if self.kubernetes is not None else None) or ""
+
 
 @dataclass(frozen=True)
 class SambaConfig:

@@ -10,6 +10,8 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from grass import process_memory
 from grass.api.collector_link import key_for
@@ -39,6 +41,9 @@ from node.agent.this_machine import ThisMachine
 from node.membership.service import Service
 from node.runtime.registry import open_runtimes
 
+if TYPE_CHECKING:
+    from node.agent.namespace import Namespace
+
 PROBE_AGAIN = 30.0
 """Seconds after which an agent whose probe failed ends. It is restarted and probes again."""
 REFUSED_AGAIN = 30.0
@@ -60,15 +65,18 @@ def main(path: str) -> int:
     notifier.ready()
     gpus = gpu.devices() if config.node.kubernetes is None else ()
     sound = [device.id for device in gpus if device.uuid]
-    result = _probe(config, sound, notifier, key) if config.node.probe else None
+    result = None
     keys, inbox = Keys(config.key_prefix), Inbox()
     store = NodeStore(backend, keys, config.node.name)
     runtime = open_runtimes(config, functools.partial(share_is_mounted, config), store.signed_off)
     machine: Machine
     on_output = None
     if config.node.kubernetes is not None:
-        machine = _namespace(config, config.node.kubernetes)
+        machine = namespace = _namespace(config, config.node.kubernetes)
+        result = _probe(namespace.look, notifier)
     else:
+        if config.node.probe:
+            result = _probe(functools.partial(_probe_machine, config, sound, key), notifier)
         machine = this = ThisMachine(
             config,
             inherited(whole_environment()),
@@ -97,7 +105,7 @@ def main(path: str) -> int:
     return 0
 
 
-def _namespace(config: ClusterConfig, settings: KubernetesConfig) -> Machine:
+def _namespace(config: ClusterConfig, settings: KubernetesConfig) -> Namespace:
     from node.agent.namespace import Namespace
     from node.runtime.kubernetes.kind import server_of
 
@@ -112,12 +120,16 @@ def _end_agent(agent: NodeAgent) -> None:
         agent.stop()
 
 
-def _probe(config: ClusterConfig, gpus: list[int], notifier: Notifier, key: str) -> Probe:
-    """Probe in a thread, and send signs of life to the supervisor meanwhile."""
+def _probe_machine(config: ClusterConfig, gpus: list[int], key: str) -> Probe:
     from node.agent.probe import probe
 
+    return probe(config, gpus, key=key)
+
+
+def _probe(look: Callable[[], Probe], notifier: Notifier) -> Probe:
+    """Probe in a thread, and send signs of life to the supervisor meanwhile."""
     found: list[Probe] = []
-    thread = threading.Thread(target=lambda: found.append(probe(config, gpus, key=key)), name="probe", daemon=True)
+    thread = threading.Thread(target=lambda: found.append(look()), name="probe", daemon=True)
     thread.start()
     while thread.is_alive():
         notifier.beat()

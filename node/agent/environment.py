@@ -89,7 +89,7 @@ def launch(
     return plain._replace(
         env={**env, **output_folders(template, data)},
         cwd=_folder(component.cwd, None, data),
-        image=component.image or (config.node.kubernetes.image if config.node.kubernetes else None) or "",
+        image=component.image or config.node.default_image,
         cpu=component.resources.cpu,
         memory=component.resources.memory,
         container=component.container,

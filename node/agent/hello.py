@@ -40,7 +40,7 @@ def hello(
         labels={**has.labels, **node.labels},
         path=tuple(node.path),
         runtimes=tuple(node.runtimes),
-        default_image=(node.kubernetes.image if node.kubernetes is not None else None) or "",
+        default_image=node.default_image,
         probe=has.probe,
         conditions=blocked_by,
         programs=programs,

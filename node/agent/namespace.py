@@ -41,6 +41,13 @@ class Namespace:
         self._config = config
         self._settings = settings
         self._server = server
+        self._offer = Offer(Resources())
+
+    def look(self) -> Probe:
+        """Ask the server how large the namespace is, and try what tasks need, as the probe of a machine does."""
+        found = self._probe()
+        self._offer = self._offered(found)
+        return found
 
     def start(self, desired: Mapping[str, DesiredAttempt]) -> None:
         """Nothing is measured."""
@@ -49,13 +56,17 @@ class Namespace:
         self._server.close()
 
     def offer(self) -> Offer:
+        """Return what ``look`` found."""
+        return self._offer
+
+    def _offered(self, probe: Probe) -> Offer:
         node = self._config.node
         most = Resources(cpu=node.cpu or 0, memory=node.memory or 0, gpu=node.gpu or 0, disk=node.disk or 0)
         found = offered(self._quotas(), most, self._settings.gpu)
         gpus = tuple(
             GpuDevice(number, uuid=f"{self._settings.namespace}/{number}") for number in range(found.gpu // DEVICE)
         )
-        return Offer(found, gpus, {LABEL: self._settings.namespace}, probe=self._probe())
+        return Offer(found, gpus, {LABEL: self._settings.namespace}, probe=probe)
 
     def usage(self) -> NodeUsage:
         return NodeUsage()
@@ -119,6 +130,5 @@ def _check(name: str, test: Callable[[], object]) -> ProbeCheck:
     try:
         said = test()
     except GrassError as error:
-        log.error("probe: %s: %s", name, error)
         return ProbeCheck(name, False, str(error))
     return ProbeCheck(name, True, str(said or "ok"))
