@@ -106,7 +106,7 @@ class UsageSampler:
         self._silent = False
         self._machine: MachineUsage | None = None
         self.node: NodeSample | None = None
-        """The newest sample of the machine. None: it could not be measured yet."""
+        """The newest sample of the machine. None: it cannot be measured, or not yet."""
         self._broken = False
 
     def start(self) -> None:
@@ -166,6 +166,7 @@ class UsageSampler:
             if not self._broken:
                 log.exception("the usage of this node cannot be measured; its tasks go on")
             self._broken = True
+            self.node = None
             return
         self._broken = False
 

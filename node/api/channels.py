@@ -116,10 +116,12 @@ class Channel(ABC, Generic[_Source]):
             while not (self._ending or self.abandoned) and self._move():
                 pass
         finally:
-            self._release()
-            with self._changed:
-                self.over = True
-                self._changed.notify_all()
+            try:
+                self._release()
+            finally:
+                with self._changed:
+                    self.over = True
+                    self._changed.notify_all()
 
 
 class Owner(NamedTuple):

@@ -82,7 +82,8 @@ class Forward(Channel[int]):
             except BlockingIOError:
                 pass  # the task reads no more at the moment
             except OSError:
-                if asked.connection in self._connections:
+                if self._connections.get(asked.connection) is connection:
+                    self._read_rest(asked.connection, connection)
                     self._put(asked.connection, None)
             self._look_again()
             return connection.taken
@@ -168,7 +169,7 @@ class Forward(Channel[int]):
             self._put(number, None)
 
     def _read_rest(self, number: int, connection: _Connection) -> None:
-        """Read the last output of a task that has ended."""
+        """Read the last output of a task that has ended, or that has closed the connection."""
         with contextlib.suppress(OSError):
             while self._waiting < MOST_LAST and (data := connection.socket.recv(_READ)):
                 self._put(number, data)

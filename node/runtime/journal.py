@@ -89,7 +89,7 @@ def _apply(attempt: Attempt, entry: list[Any]) -> None:
         case ["e", _, code, signal, reason, wall, sizes, *spent]:
             attempt.code, attempt.signal, attempt.reason = code, signal, reason
             attempt.ended, attempt.sizes = wall, sizes
-            attempt.spent = Spent(*spent[0]) if spent and spent[0] else None
+            attempt.spent = Spent(*spent[0][: len(Spent._fields)]) if spent and spent[0] else None
 
 
 class Journal:
