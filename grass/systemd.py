@@ -1,6 +1,6 @@
 """Messages of a daemon to its supervisor: READY and signs of life (`sd_notify(3)`). Used by every daemon.
 
-The receiver is systemd on hosts, and ``grass.provision.watchdog`` in the supervisord of a local cluster. Without a
+The receiver is systemd on hosts, and ``grass.supervision.watchdog`` in the supervisord of a local cluster. Without a
 receiver, nothing is sent.
 """
 

@@ -70,13 +70,8 @@ def show_share(free: ResourcesView | None, total: ResourcesView | None, name: st
     """Return ``free/total``, such as ``1.5/2``, or ``-`` for a node without a report. ``name``: of any resource."""
     if total is None:
         return NOTHING
-    left = "?" if free is None else show_quantity(name, _amount(free, name))
-    return f"{left}/{show_quantity(name, _amount(total, name))}"
-
-
-def _amount(resources: ResourcesView, name: str) -> int:
-    own = {"cpu": resources.cpu, "memory": resources.memory, "gpu": resources.gpu, "disk": resources.disk}
-    return own[name] if name in own else resources.custom.get(name, 0)
+    left = "?" if free is None else show_quantity(name, free.amount(name))
+    return f"{left}/{show_quantity(name, total.amount(name))}"
 
 
 def show_reason(reason: Reason | None) -> str:

@@ -5,7 +5,7 @@ Called by ``top``, which alone writes to the terminal.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -20,7 +20,7 @@ from grass.model.lifecycle import NodeState
 
 if TYPE_CHECKING:
     from grass.wire.job_views import JobView
-    from grass.wire.node_views import NodeView, ResourcesView
+    from grass.wire.node_views import NodeView
 
 KEYS = "q quit  Enter details  l logs  e events  s sort  r reverse"
 PAGE_KEYS = "Esc back  up/down scroll  Enter details  l logs  q quit"
@@ -44,13 +44,6 @@ _NODES = (
 )
 _BAD = ("FAILED", "LOST", "QUARANTINED", "SILENT")
 _GOOD = ("RUNNING", "READY", "SUCCEEDED")
-
-
-_AMOUNTS: Mapping[str, Callable[[ResourcesView], int]] = {
-    "cpu": lambda resources: resources.cpu,
-    "memory": lambda resources: resources.memory,
-    "gpu": lambda resources: resources.gpu,
-}
 
 
 class Line(NamedTuple):
@@ -129,9 +122,9 @@ def header(state: State, width: int, sort: str) -> list[Line]:
 def _capacity(state: State) -> str:
     """Return how much of the nodes is allocated."""
     parts = []
-    for name, amount in _AMOUNTS.items():
-        total = sum(amount(node.resources) for node in state.nodes.values() if node.resources)
-        free = sum(amount(node.free) for node in state.nodes.values() if node.free)
+    for name in ("cpu", "memory", "gpu"):
+        total = sum(node.resources.amount(name) for node in state.nodes.values() if node.resources)
+        free = sum(node.free.amount(name) for node in state.nodes.values() if node.free)
         if total:
             parts.append(f"{name} {show_quantity(name, total - free)} of {show_quantity(name, total)}")
     return f"allocated: {', '.join(parts)}" if parts else "no nodes"

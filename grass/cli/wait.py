@@ -43,7 +43,7 @@ def until_any_or_all(
 ) -> list[JobView]:
     """Return the last views of the jobs that were waited for: of one if ``first``, otherwise of all, in their order."""
     until = None if timeout is None else clock.steady() + timeout
-    jobs = [client.job(name).id for name in names]  # later runs of these names are not meant
+    jobs = [client.job(name, specification=False).id for name in names]  # later runs of these names are not meant
     try:
         if first:
             return [client.wait_any(jobs, timeout)]

@@ -24,7 +24,6 @@ KINDS = ("jobs", "tasks", "nodes", "schedules")
 MOST_JOBS = 2_000
 """Jobs that are kept. Finished jobs that ended first are dropped first."""
 MOST_EVENTS = 500
-_SINGLE = ("time", "counts", "store", "link", "me")
 _LASTING = ("link", "me")
 """What a snapshot does not replace: it is said by the mirror."""
 
@@ -90,8 +89,7 @@ class MergedFeed:
         feed.forget()
         feed._things = {kind: dict(things) for kind, things in self._things.items()}
         feed._events.extend(self._events)
-        known = {**self._single, "time": now} if "time" in self._single else self._single
-        feed._single = {name: known[name] for name in _SINGLE if name in known}
+        feed._single = {**self._single, "time": now} if "time" in self._single else dict(self._single)
         return feed
 
     def take(self) -> Message:

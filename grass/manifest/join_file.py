@@ -26,7 +26,7 @@ from grass.manifest.on_premises import (
 from grass.manifest.placement import read_labels, read_topology
 from grass.manifest.values import Wrong, show
 from grass.model.mode import ON_PREMISES
-from grass.model.runtime import RuntimeName
+from grass.model.runtime import OF_MACHINES, RuntimeName
 from grass.network_address import network_address
 
 
@@ -103,7 +103,7 @@ def _offer(fields: Fields) -> Offer:
     node = fields.section("node")
     offer = Offer() if node is None else _node(node)
     if said and not offer.runtimes:  # in MARO's files this key means containers
-        offer = replace(offer, runtimes=(RuntimeName.PROCESS, RuntimeName.DOCKER))
+        offer = replace(offer, runtimes=tuple(map(RuntimeName, OF_MACHINES)))
     return replace(offer, install=said is not False)
 
 

@@ -1,4 +1,4 @@
-"""LocalSettings of a cluster on one machine: Grass's own files, MARO's process mode, and MARO's `grass/local`.
+"""Settings of a cluster on one machine: Grass's own files, MARO's process mode, and MARO's `grass/local`.
 
 Used by ``settings``, ``grass.cli`` and ``grass.provision``.
 """
@@ -58,7 +58,7 @@ class PortSettings:
 
 @dataclass(frozen=True)
 class LocalSettings(ClusterSettings):
-    """LocalSettings of a cluster on one machine.
+    """Settings of a cluster on one machine.
 
     ``labels``, ``topology``, ``runtimes``: of the node. ``mounts``: folders of this machine that containers may mount.
     ``task_redis``: port of a redis for tasks (0: a free one; None: there is none).

@@ -2,7 +2,7 @@
 
 The space belongs to redis' append-only file itself: it is allocated behind the end of the file. A file beside it that
 is removed when the disk is full would not do, because the task that filled the disk would take that space first. Kept
-by ``grass.provision.redis_reserve``, and asked by ``redis_link``.
+by ``grass.supervision.redis_reserve``, and asked by ``redis_link``.
 """
 
 from __future__ import annotations

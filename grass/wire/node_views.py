@@ -24,6 +24,11 @@ class ResourcesView(msgspec.Struct, frozen=True, omit_defaults=True):
     """Bytes of scratch."""
     custom: dict[str, int] = {}
 
+    def amount(self, name: str) -> int:
+        """Return the amount of any resource; 0: the node has none."""
+        own = {"cpu": self.cpu, "memory": self.memory, "gpu": self.gpu, "disk": self.disk}
+        return own[name] if name in own else self.custom.get(name, 0)
+
 
 class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     """One node. None: the caller may not see it, or the node has not reported it yet."""

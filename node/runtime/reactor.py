@@ -1,6 +1,6 @@
-"""The event loop of the docker runtime: descriptors, timers, worker threads, and events for the node-agent.
+"""The event loop of a runtime with a server: descriptors, timers, worker threads, and events for the node-agent.
 
-Driven by ``DockerRuntime.receive`` in the node-agent's thread. It knows nothing of containers.
+Driven by the runtime's ``receive`` in the node-agent's thread. It knows nothing of containers or pods.
 """
 
 from __future__ import annotations

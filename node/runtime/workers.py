@@ -1,6 +1,6 @@
-"""Worker threads for blocking requests to the engine. Their results are handled in the caller's loop.
+"""Worker threads for blocking requests. Their results are handled in the caller's loop.
 
-Used by ``reactor``.
+Used by ``reactor`` and ``kubernetes.outputs``.
 """
 
 from __future__ import annotations

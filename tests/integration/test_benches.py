@@ -134,7 +134,7 @@ def test_a_bench_with_containers_prints_its_figures() -> None:
     check("node_idle", [*ONE_ROUND, "--seconds", "0.3"], idle)
 
 
-@pytest.mark.nightly  # test_kubernetes_node.py runs pods in every run
+@pytest.mark.nightly
 def test_a_bench_with_pods_prints_its_figures() -> None:
     require_kubernetes()
     short = [*ONE_ROUND, "--created", "4", "--pods", "20", "--seconds", "0.3"]

@@ -30,7 +30,6 @@ from grass.model.job import Component, Job
 
 DIALECT = "TFJob"
 VERSIONS = (KUBEFLOW, KUBEDL)
-"""The port that ``TF_CONFIG`` names, in place of the one that the operators open."""
 ROLES = ("Chief", "Master", "Worker", "PS", "Evaluator")
 CHIEFS = ("chief", "master")
 """Roles with which the job succeeds. Without one, it succeeds with the first worker."""

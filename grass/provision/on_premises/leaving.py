@@ -181,7 +181,7 @@ def _group_step() -> Step:
 
 
 def _containers_step(paths: NodePaths) -> Step:
-    """Remove containers and images: those that Grass loaded (``node/agent/images.py`` lists them), and the probe's."""
+    """Remove containers and images: the probe's, and those that ``node.runtime.docker`` loaded."""
     containers = ("sh", "-c", _CONTAINERS, "remove", paths.cluster, PROBE_IMAGE)
     images = ("python3", "-c", _IMAGES, f"{paths.home}/node/images.json")
     return Step("remove its containers, and the images that it loaded", (Run(containers), Run(images)))

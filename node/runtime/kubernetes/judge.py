@@ -56,10 +56,7 @@ _HELPS = (
     (re.compile(r"Insufficient (cpu|memory|ephemeral-storage)\b"), "ask for less {}"),
     (re.compile(r"Insufficient ([-\w.]+/[-\w.]+)"), "ask for fewer {}"),
     (re.compile(r"Too many pods"), "wait until other pods end"),
-    (
-        re.compile(r"had (?:untolerated )?taint"),
-        "let its pods tolerate that taint (`tolerations` of the node's settings)",
-    ),
+    (re.compile(r"had (?:untolerated )?taint"), "let its pods tolerate that taint"),
     (re.compile(r"didn't match (?:Pod's )?node (?:selector|affinity)"), "ask for labels that a machine has"),
     (re.compile(r"PersistentVolumeClaim|persistentvolumeclaim|volume node affinity"), "look at its volume claims"),
 )
