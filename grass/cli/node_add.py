@@ -100,9 +100,9 @@ def _add_namespace(
     given: OfferOptions,
 ) -> int:
     from grass.config import KubernetesConfig
+    from grass.kubernetes.capacity import Most
     from grass.kubernetes.credentials import Login
     from grass.manifest.join_file import Offer
-    from grass.model.resources import Resources
     from grass.provision.namespaces import NamespaceRequest, namespace_of
     from grass.provision.provisioner import CanAddNamespaces, need
 
@@ -114,7 +114,7 @@ def _add_namespace(
     request = NamespaceRequest(
         name or namespace,
         KubernetesConfig(namespace, kubeconfig=kubeconfig, context=context, image=image),
-        Resources(offer.cpu or 0, offer.memory or 0, offer.gpu or 0),
+        Most(offer.cpu, offer.memory, offer.gpu),
         dict(offer.labels),
         (lambda line: output.raw(line + "\n")) if plan else None,
     )

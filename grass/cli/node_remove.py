@@ -66,15 +66,17 @@ def remove(
     if deadline is not None and not drain:
         raise InputError("--deadline needs --drain")
     output = invocation.output
+    provisioner = need(provisioning.of_cluster(invocation), CanRemoveNodes)
     for name in names:
-        invocation.client().node(name)
+        if not provisioner.keeps(name):
+            invocation.client().node(name)
     if not yes and not output.ask(f"Remove {', '.join(names)} from the cluster?"):
         output.note("nothing was changed")
         return 130
     worst, gone = 0, []
     for name in names:
         try:
-            _remove(invocation, name, timeout if drain else None, deadline, force, packages)
+            _remove(invocation, provisioner, name, timeout if drain else None, deadline, force, packages)
             gone.append(name)
         except GrassError as error:
             output.error(f"{name}: {error}", code=error.code)
@@ -86,7 +88,13 @@ def remove(
 
 
 def _remove(
-    invocation: Invocation, name: str, drain: float | None, deadline: float | None, force: bool, packages: bool
+    invocation: Invocation,
+    provisioner: CanRemoveNodes,
+    name: str,
+    drain: float | None,
+    deadline: float | None,
+    force: bool,
+    packages: bool,
 ) -> None:
     """``drain``: for how long to wait for its tasks; None: not at all."""
     from grass.cli.node_wait import until
@@ -98,7 +106,6 @@ def _remove(
             drain_first(invocation, name, deadline, drain)
         until(client, output, name, client.remove_node(name, force), lambda view: view is None, GONE_SECONDS)
 
-    provisioner = need(provisioning.of_cluster(invocation), CanRemoveNodes)
     provisioner.remove_node(name, take_out, force=force, packages=packages)
 
 

@@ -103,7 +103,7 @@ class ApiServer:
     def stream(self, path: str, query: Query, silence: float) -> Stream:
         """Open a reply that goes on, such as a watch or a log. ``silence``: seconds without a byte after which the
         connection counts as broken."""
-        connection, response, _ = self._exchange("GET", path, None, query, JSON, silence)
+        connection, response = self._exchange("GET", path, None, query, JSON, silence)
         return Stream(connection, response, self._name)
 
     def fenced(self, writing: Callable[[], float]) -> ApiServer:
@@ -118,9 +118,9 @@ class ApiServer:
         known = self._date
         return None if known is None else known[0] + clock.steady() - known[1]
 
-    def connection(self) -> Connection:
-        """Return a new connection and its credentials, for another protocol than HTTP."""
-        return Connection(self._to(self._credential.current()))
+    def endpoint(self) -> Endpoint:
+        """Return where the server is, and how to show who we are, for another protocol than HTTP."""
+        return self._to(self._credential.current())
 
     def close(self) -> None:
         """Close the idle connections. Later requests open new ones."""
@@ -139,7 +139,7 @@ class ApiServer:
         content_type: str = JSON,
     ) -> T:
         seconds = SECONDS if method == "GET" else self._writing()
-        connection, response, _ = self._exchange(method, path, body, query, content_type, seconds)
+        connection, response = self._exchange(method, path, body, query, content_type, seconds)
         try:
             content = response.read()
         except (OSError, HTTPException) as error:
@@ -156,7 +156,7 @@ class ApiServer:
 
     def _exchange(
         self, method: str, path: str, body: object, query: Query | None, content_type: str, seconds: float
-    ) -> tuple[Connection, HTTPResponse, Credentials]:
+    ) -> tuple[Connection, HTTPResponse]:
         """Return a reply that is no refusal. With credentials that have just ended, try once more with new ones."""
         target = path if not query else f"{path}?{urlencode({k: _text(v) for k, v in query.items() if v is not None})}"
         content = None if body is None else encode(body).encode()
@@ -175,7 +175,7 @@ class ApiServer:
             if response.status == 429 or response.status in _BUSY:
                 raise BusyError(response.status, refused, _retry_after(response, refused))
             raise RefusedError(response.status, refused)
-        return connection, response, credentials
+        return connection, response
 
     def _send(
         self, method: str, target: str, body: bytes | None, content_type: str, seconds: float, credentials: Credentials
@@ -214,7 +214,7 @@ class ApiServer:
         with suppress(IndexError):
             while True:
                 connection = self._idle.pop()
-                if _same(connection.to, to):
+                if connection.to is to:
                     return connection
                 connection.close()
         return Connection(to)
@@ -240,7 +240,7 @@ class ApiServer:
 
 
 class Stream:
-    """A reply that goes on. For one thread, except ``close``."""
+    """A reply that goes on. For one thread, except ``abort``."""
 
     def __init__(self, connection: Connection, response: HTTPResponse, name: str) -> None:
         self._connection = connection
@@ -278,11 +278,6 @@ class Stream:
     def abort(self) -> None:
         """Let ``lines`` end, from another thread."""
         self._connection.abort()
-
-
-def _same(one: Endpoint, other: Endpoint) -> bool:
-    """Return whether a connection to one serves the other: the token is sent with each request."""
-    return one is other or (one[:4] == other[:4] and one.credentials.certificate == other.credentials.certificate)
 
 
 def _retry_after(response: HTTPResponse, status: Status) -> float:

@@ -9,13 +9,23 @@ of either counts.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
 
 from grass.kubernetes.objects import ResourceQuota
 from grass.kubernetes.quantity import thousandths, whole
 from grass.model.resources import Resources
 
 
-def offered(quotas: Iterable[ResourceQuota], settings: Resources, gpu: str) -> Resources:
+class Most(NamedTuple):
+    """What a namespace may offer at most. None: nobody said."""
+
+    cpu: int | None = None
+    memory: int | None = None
+    gpu: int | None = None
+    disk: int | None = None
+
+
+def offered(quotas: Iterable[ResourceQuota], settings: Most, gpu: str) -> Resources:
     """Return what the namespace offers. ``settings``: what the user says that it has. ``gpu``: the resource of GPUs."""
     hard = [quota.status.hard or quota.spec.hard for quota in quotas if applies(quota)]
     cpu = _least(hard, ("limits.cpu", "requests.cpu", "cpu"), thousandths)
@@ -25,7 +35,7 @@ def offered(quotas: Iterable[ResourceQuota], settings: Resources, gpu: str) -> R
         cpu=_smaller(cpu, settings.cpu),
         memory=_smaller(memory, settings.memory),
         gpu=_smaller(devices, settings.gpu),
-        disk=settings.disk,
+        disk=settings.disk or 0,
     )
 
 
@@ -39,5 +49,5 @@ def _least(hard: Iterable[Mapping[str, str]], names: Iterable[str], read: Callab
     return min(found, default=None)
 
 
-def _smaller(one: int | None, other: int) -> int:
-    return other if one is None else min(one, other)
+def _smaller(one: int | None, other: int | None) -> int:
+    return min((each for each in (one, other) if each is not None), default=0)

@@ -10,7 +10,7 @@ from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnec
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
-from grass.errors import InputError
+from grass.errors import InputError, UnreachableError
 from grass.kubernetes.credentials import Credentials
 
 CONNECT_SECONDS = 10.0
@@ -34,11 +34,16 @@ class Endpoint(NamedTuple):
 
 
 def endpoint(credentials: Credentials) -> Endpoint:
-    """Return where to connect. Raises InputError for an address or a certificate that cannot be used."""
-    url = urlsplit(credentials.server)
+    """Return where to connect. Raises InputError for an address or a certificate that cannot be used,
+    UnreachableError: not now."""
+    wrong = InputError(f"the address of the API server, {credentials.server!r}, is not https://HOST[:PORT]")
+    try:
+        url = urlsplit(credentials.server)
+        port = url.port or (443 if url.scheme == "https" else 80)
+    except ValueError as error:
+        raise wrong from error
     if url.scheme not in ("http", "https") or not url.hostname:
-        raise InputError(f"the address of the API server, {credentials.server!r}, is not https://HOST[:PORT]")
-    port = url.port or (443 if url.scheme == "https" else 80)
+        raise wrong
     tls = _tls(credentials) if url.scheme == "https" else None
     return Endpoint(url.hostname, port, url.path.rstrip("/"), tls, credentials)
 
@@ -56,6 +61,8 @@ def _tls(credentials: Credentials) -> ssl.SSLContext:
                 context.load_cert_chain(pem.name)
     except (ssl.SSLError, ValueError) as error:
         raise InputError(f"the certificates for {credentials.server} cannot be used: {error}") from error
+    except OSError as error:  # a full disk
+        raise UnreachableError(f"the certificates for {credentials.server} cannot be loaded now: {error}") from error
     return context
 
 
@@ -83,12 +90,6 @@ class Connection:
         except HTTPException as error:
             raise BrokenReplyError(str(error) or type(error).__name__) from error
         return self._response
-
-    def socket(self) -> socket.socket:
-        """Return the socket, for who speaks another protocol over it."""
-        if self._http.sock is None:
-            self._connect()
-        return self._http.sock
 
     def close(self) -> None:
         if self._response is not None:

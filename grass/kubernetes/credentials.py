@@ -61,12 +61,14 @@ class Login(msgspec.Struct, frozen=True):
 
     def read(self) -> Credentials:
         """Return the present credentials. Raises InputError: there are none, or a plugin failed; UnreachableError: a
-        plugin did not end."""
+        plugin did not end, or cannot be started now."""
         argv = [sys.executable, "-m", "grass.kubernetes.kubeconfig_program", self.kubeconfig or "", self.context or ""]
         try:
             done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=_SECONDS, check=False)
         except subprocess.TimeoutExpired:
             raise UnreachableError(f"{self}: what fetches the credentials did not end in {_SECONDS:g} s") from None
+        except OSError as error:  # no memory, or too many processes
+            raise UnreachableError(f"{self}: what fetches the credentials cannot be started now: {error}") from error
         if done.returncode != 0:
             lines = lines_of(done.stderr.decode(errors="replace").strip())
             raise InputError(f"{self}: {lines[-1] if lines else f'ended with {done.returncode}'}")

@@ -134,12 +134,9 @@ class PodStatus(Fields, frozen=True, rename="camel"):
     phase: str = ""
     reason: str = ""
     message: str = ""
-    pod_ip: str = msgspec.field(default="", name="podIP")
-    host_ip: str = msgspec.field(default="", name="hostIP")
     start_time: str | None = None
     conditions: list[Condition] = []
     container_statuses: list[ContainerStatus] | None = None
-    init_container_statuses: list[ContainerStatus] | None = None
 
 
 class PodSpec(Fields, frozen=True, rename="camel"):
@@ -152,15 +149,8 @@ class Pod(Fields, frozen=True, rename="camel"):
     status: PodStatus = PodStatus()
 
 
-class Reference(Fields, frozen=True, rename="camel"):
-    kind: str = ""
-    name: str = ""
-    uid: str = ""
-
-
 class Event(Fields, frozen=True, rename="camel"):
     metadata: Metadata
-    involved_object: Reference = Reference()
     reason: str = ""
     message: str = ""
     type: str = ""
@@ -171,7 +161,6 @@ class Event(Fields, frozen=True, rename="camel"):
 class LeaseSpec(Fields, frozen=True, rename="camel"):
     holder_identity: str | None = None
     lease_duration_seconds: int | None = None
-    acquire_time: str | None = None
     renew_time: str | None = None
     lease_transitions: int | None = None
 

@@ -11,12 +11,23 @@ from grass.config import KubernetesConfig
 from grass.errors import InputError, NotAllowedError, NotFoundError
 from grass.kubernetes import rights
 from grass.kubernetes.api import ApiServer, RefusedError
-from grass.kubernetes.objects import ANY, Version
+from grass.kubernetes.credentials import Credential, Login
+from grass.kubernetes.objects import ANY, QUOTAS, ResourceQuota, Version
 from grass.kubernetes.pod_rights import container_rights, spec_rights
 from grass.wire.codec import Form
 
 OLDEST = (1, 20)
 _VERSION: Form[Version] = Form(Version)
+
+
+def server_of(settings: KubernetesConfig) -> ApiServer:
+    """Return the server of a namespace, as the user of its kubeconfig."""
+    return ApiServer(Credential(Login(settings.kubeconfig, settings.context).read))
+
+
+def quotas(server: ApiServer, namespace: str) -> list[ResourceQuota]:
+    """Return the quotas of a namespace."""
+    return server.get(f"/api/v1/namespaces/{namespace}/resourcequotas", QUOTAS).items
 
 
 def check_version(server: ApiServer) -> str:

@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING
 
 from grass import clock
 from grass.api.metrics_tls import load_context
+from grass.atomic_file import replace_file
 from grass.config import ClusterConfig, Secrets
 from grass.environment import cluster_home, clusters, grass_home
 from grass.errors import ConflictError, GrassError, NotFoundError, UnreachableError
 from grass.manifest.local_settings import LocalSettings
 from grass.mode_file import write_mode
 from grass.model.daemons import REDIS, SUPERVISOR, DaemonState
+from grass.model.lifecycle import NodeState
 from grass.model.mode import ON_PREMISES
 from grass.network_address import network_address
 from grass.provision import (
@@ -101,13 +103,21 @@ class LocalProvisioner(CanCreate[LocalSettings], CanStart, CanRepair, CanAddName
 
     def remove_node(self, name: str, take_out: Callable[[], None], *, force: bool, packages: bool) -> None:
         config = _existing(self._session.name, self._session.home)
-        namespaces = [node for node in local_namespaces.nodes(config) if node.node.name == name]
+        namespaces = _namespaces(config, name)
         if not force:
             for node in namespaces:
                 local_namespaces.check_reachable(node)
-        take_out()
-        for node in namespaces:
-            _remove_namespace(config, node, self._session.progress)
+        try:
+            take_out()
+        except NotFoundError:  # an earlier removal was interrupted after that
+            if not namespaces:
+                raise
+        with cluster_lock(self._session.home, config.name):
+            for node in namespaces:
+                _remove_namespace(config, node, self._session.progress)
+
+    def keeps(self, name: str) -> bool:
+        return bool(_namespaces(_existing(self._session.name, self._session.home), name))
 
     def add_namespace(self, request: NamespaceRequest, client: Client) -> NodeView | None:
         if request.plan is not None:
@@ -115,10 +125,27 @@ class LocalProvisioner(CanCreate[LocalSettings], CanStart, CanRepair, CanAddName
                 request.plan(line)
             return None
         config = _existing(self._session.name, self._session.home)
-        local_namespaces.make(config, request, client)
-        _write_supervision(config, Secrets.load(config.home))
-        Supervisor(config).reload()
+        with cluster_lock(self._session.home, config.name):
+            if not self._is_made(config, request.name, client):
+                local_namespaces.make(config, request, client)
+            _write_supervision(config, Secrets.load(config.home))
+            Supervisor(config).reload()
         return local_namespaces.wait_ready(request.name, client)
+
+    def _is_made(self, config: ClusterConfig, name: str, client: Client) -> bool:
+        """Return whether only the start of the node's daemons is missing. Remove what an interrupted removal left.
+
+        Raises ConflictError: nothing was interrupted.
+        """
+        left = _namespaces(config, name)
+        own = {local_namespaces.program_name(daemon, name) for daemon in local_namespaces.DAEMONS}
+        if left and any(node.name == name and node.state is not NodeState.LEFT for node in client.nodes()):
+            if any(state.name in own for state in Supervisor(config).daemons()):
+                raise ConflictError(f"node {name}: exists already; `grass node show {name}` shows it")
+            return True
+        for node in left:
+            _remove_namespace(config, node, self._session.progress)
+        return False
 
     def refusal(self, capability: object) -> str:
         if capability is CanPlan:
@@ -245,12 +272,16 @@ def _write_conf(config: ClusterConfig, redis: list[str]) -> None:
     umask = os.umask(0o077)
     os.umask(umask)
     conf = Path(config.home) / "supervisord.conf"
-    conf.write_text(daemons.supervisord_conf(config, redis, umask))
+    replace_file(conf, daemons.supervisord_conf(config, redis, umask))
 
 
 def _write_supervision(config: ClusterConfig, secrets: Secrets) -> None:
     """Write supervisord's configuration of a running cluster anew."""
     _write_conf(config, layout.make_redis(config, secrets) if config.redis.embedded else [])
+
+
+def _namespaces(config: ClusterConfig, name: str) -> list[ClusterConfig]:
+    return [node for node in local_namespaces.nodes(config) if node.node.name == name]
 
 
 def _remove_namespace(config: ClusterConfig, node: ClusterConfig, progress: Progress) -> None:
@@ -259,7 +290,7 @@ def _remove_namespace(config: ClusterConfig, node: ClusterConfig, progress: Prog
     local_namespaces.end_daemons(config, name)
     stopping.end_containers(node, forever=True)
     progress(f"removing the files of node {name}")
-    local_namespaces.remove_files(node)
+    _remove_files(node)
     _write_supervision(config, Secrets.load(config.home))
     Supervisor(config).reload()
 

@@ -19,10 +19,8 @@ from grass.api.invitation import parse_token
 from grass.api.join_client import open_join_client
 from grass.config import ClusterConfig, NodeConfig, Secrets
 from grass.entropy import password, request_id
-from grass.errors import ConflictError, GrassError, UnreachableError
-from grass.kubernetes.api import ApiServer
-from grass.kubernetes.credentials import Credential, Login
-from grass.kubernetes.trial import check_version
+from grass.errors import GrassError, UnreachableError
+from grass.kubernetes.trial import check_version, server_of
 from grass.model.daemons import NODE_AGENT, NODE_API, Daemon
 from grass.model.lifecycle import NodeState
 from grass.model.runtime import RuntimeName
@@ -30,7 +28,6 @@ from grass.provision import ports, runtime_folder
 from grass.provision.namespaces import NamespaceRequest, look
 from grass.supervision import processes
 from grass.supervision.supervisor import Supervisor
-from grass.tree_removal import remove_tree
 from grass.wire.calls import Join, JoinFacts, OfferedNode
 from grass.wire.codec import builtins
 from grass.wire.node_views import NodeView
@@ -64,12 +61,10 @@ def command(daemon: Daemon, node: ClusterConfig) -> tuple[str, ...]:
     return tuple(own_program.command(daemon.module, str(node.path)))
 
 
-def make(config: ClusterConfig, request: NamespaceRequest, client: Client) -> ClusterConfig:
+def make(config: ClusterConfig, request: NamespaceRequest, client: Client) -> None:
     """Register the node, and write the files of its daemons. May be repeated. Raises what ``look`` raises, and
-    ConflictError."""
+    ConflictError: a node has this name."""
     folder = folder_of(config, request.name)
-    if (folder / "cluster.json").exists():
-        raise ConflictError(f"node {request.name}: exists already; `grass node show {request.name}` shows it")
     found = look(request)
     others = list(nodes(config))
     node = NodeConfig(
@@ -82,7 +77,7 @@ def make(config: ClusterConfig, request: NamespaceRequest, client: Client) -> Cl
         runtimes=(RuntimeName.KUBERNETES.value,),
         kubernetes=replace(request.settings, cluster_id=_cluster_id(others)),
     )
-    runtime_dir = Path(config.runtime_dir) / f"node-{request.name}"
+    runtime_dir = Path(config.runtime_dir) / f"n{node.api_port}"  # short: paths of sockets have a limit
     own = replace(
         config,
         home=str(folder),
@@ -91,13 +86,21 @@ def make(config: ClusterConfig, request: NamespaceRequest, client: Client) -> Cl
         node=node,
         master=replace(config.master, nodes_on_client=False),
     )
-    secrets = _join(own, client)
     for each in (folder, folder / "log", folder / "node" / "attempts"):
         each.mkdir(mode=0o700, parents=True, exist_ok=True)
     make_runtime_folder(config, own)
-    secrets.save(folder)
+    secret = _password(folder)
+    Secrets({"node": secret}, _join(own, secret, client)).save(folder)
     own.save()
-    return own
+
+
+def _password(folder: Path) -> str:
+    """Return the node's password. It is kept before the node joins: who is interrupted then comes again with it."""
+    with suppress(FileNotFoundError):
+        return Secrets.load(folder).redis["node"]
+    secret = password()
+    Secrets({"node": secret}, "").save(folder)
+    return secret
 
 
 def _cluster_id(others: list[ClusterConfig]) -> str:
@@ -115,9 +118,9 @@ def make_runtime_folder(config: ClusterConfig, node: ClusterConfig) -> None:
         link.symlink_to(config.socket("collector"))
 
 
-def _join(own: ClusterConfig, client: Client) -> Secrets:
-    """Let the cluster make the node, as if a machine joined. Return its secrets."""
-    node, secret = own.node, password()
+def _join(own: ClusterConfig, secret: str, client: Client) -> str:
+    """Let the cluster make the node, as if a machine joined. Return the token of its API."""
+    node = own.node
     invitation = parse_token(client.join_token(node.name).token)
     body = Join(
         secret=invitation.secret,
@@ -133,7 +136,7 @@ def _join(own: ClusterConfig, client: Client) -> Secrets:
     finally:
         joining.close()
     assert joined.secrets, "the reply to a join has them"
-    return Secrets({"node": secret}, joined.secrets.node_token)
+    return joined.secrets.node_token
 
 
 def wait_ready(name: str, client: Client) -> NodeView:
@@ -161,16 +164,10 @@ def check_reachable(node: ClusterConfig) -> None:
     settings = node.node.kubernetes
     assert settings is not None, "the node is a namespace"
     try:
-        with closing(ApiServer(Credential(Login(settings.kubeconfig, settings.context).read))) as server:
+        with closing(server_of(settings)) as server:
             check_version(server)
     except GrassError as error:
         raise UnreachableError(
             f"its pods in the namespace {settings.namespace} cannot be removed now: {error}; nothing was changed; "
             "`--force` leaves them behind"
         ) from error
-
-
-def remove_files(node: ClusterConfig) -> None:
-    with suppress(FileNotFoundError):
-        remove_tree(Path(node.runtime_dir))
-    remove_tree(Path(node.home))

@@ -10,10 +10,9 @@ from grass.config import KubernetesConfig, NodeConfig
 from grass.errors import GrassError
 from grass.kubernetes import names, rights
 from grass.kubernetes.api import ApiServer, RefusedError
-from grass.kubernetes.credentials import Credential, Login
-from grass.kubernetes.objects import LEASE, PODS, QUOTAS, ResourceQuota
+from grass.kubernetes.objects import LEASE, PODS, ResourceQuota
 from grass.kubernetes.quantity import amount
-from grass.kubernetes.trial import check_version, try_pod
+from grass.kubernetes.trial import check_version, quotas, server_of, try_pod
 from grass.provision.provisioner import Finding
 
 _LEFT_AFTER = 3600.0
@@ -30,7 +29,7 @@ def namespace_findings(nodes: Iterable[NodeConfig]) -> Iterator[Finding]:
     for name, settings in ours.items():
         title = f"node {name} (namespace {settings.namespace})"
         try:
-            with closing(ApiServer(Credential(Login(settings.kubeconfig, settings.context).read))) as server:
+            with closing(server_of(settings)) as server:
                 yield from _namespace(server, title, settings, labels)
         except GrassError as error:
             fix = "try `kubectl get pods` with the same kubeconfig and context; tasks there wait meanwhile"
@@ -65,7 +64,7 @@ def _trial(server: ApiServer, title: str, settings: KubernetesConfig) -> Iterato
 
 def _quotas(server: ApiServer, title: str, settings: KubernetesConfig) -> Iterator[Finding]:
     """A full quota is no fault: tasks wait for it, as they do for a full machine."""
-    for quota in server.get(f"/api/v1/namespaces/{settings.namespace}/resourcequotas", QUOTAS).items:
+    for quota in quotas(server, settings.namespace):
         full = [f"{key} {quota.status.used[key]} of {hard}" for key, hard in _full(quota)]
         if full:
             message = f"quota {quota.metadata.name} is used up: {', '.join(full)}; pods wait until others end"

@@ -14,10 +14,8 @@ from grass.config import KubernetesConfig
 from grass.errors import InputError
 from grass.kubernetes import rights
 from grass.kubernetes.api import ApiServer
-from grass.kubernetes.capacity import offered
-from grass.kubernetes.credentials import Credential, Login
-from grass.kubernetes.objects import QUOTAS
-from grass.kubernetes.trial import check_rights, check_version, try_pod
+from grass.kubernetes.capacity import Most, offered
+from grass.kubernetes.trial import check_rights, check_version, quotas, server_of, try_pod
 from grass.lines import lines_of
 from grass.model.resources import Resources
 from grass.wire.codec import indented
@@ -27,13 +25,13 @@ from grass.wire.codec import indented
 class NamespaceRequest:
     """A namespace that is to become the node ``name``.
 
-    ``most``: what it may offer; amounts of 0 are not given. ``plan`` takes the lines of the plan; if it is set, nothing
+    ``plan`` takes the lines of the plan; if it is set, nothing
     is changed.
     """
 
     name: str
     settings: KubernetesConfig
-    most: Resources
+    most: Most
     labels: dict[str, str] = field(default_factory=dict)
     plan: Callable[[str], None] | None = None
 
@@ -52,8 +50,7 @@ def look(request: NamespaceRequest) -> Resources:
     Raises InputError, NotFoundError, NotAllowedError (names each missing right), UnreachableError.
     """
     settings = request.settings
-    login = Login(settings.kubeconfig, settings.context)
-    with closing(ApiServer(Credential(login.read))) as server:
+    with closing(server_of(settings)) as server:
         check_version(server)
         check_rights(server, settings.namespace)
         try_pod(server, settings)
@@ -61,8 +58,7 @@ def look(request: NamespaceRequest) -> Resources:
 
 
 def _capacity(server: ApiServer, request: NamespaceRequest) -> Resources:
-    path = f"/api/v1/namespaces/{request.settings.namespace}/resourcequotas"
-    found = offered(server.get(path, QUOTAS).items, request.most, request.settings.gpu)
+    found = offered(quotas(server, request.settings.namespace), request.most, request.settings.gpu)
     for amount, key in ((found.cpu, "cpu"), (found.memory, "memory")):
         if not amount:
             raise InputError(

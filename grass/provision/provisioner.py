@@ -192,6 +192,10 @@ class CanRemoveNodes(Protocol):
     def remove_node(self, name: str, take_out: Callable[[], None], *, force: bool, packages: bool) -> None:
         """Reach the node's machine, call ``take_out`` (removes the node from the cluster), then clean the machine."""
 
+    def keeps(self, name: str) -> bool:
+        """Return whether ``remove_node`` finds something of the node here, also if the cluster has it no more."""
+        return False
+
 
 @runtime_checkable
 class CanLogIn(Protocol):

@@ -57,12 +57,15 @@ class Supervisor:
         self._tell("stopProcess", name, False)
 
     def reload(self) -> None:
-        """Start the daemons that are new in its configuration, and end those that are gone from it."""
-        added, changed, removed = self._ask("reloadConfig")[0]
-        for name in [*removed, *changed]:
+        """Start the daemons that are new in its configuration, and end those that are gone from it.
+
+        What is written otherwise, such as the path of another Python, holds from the next start: tasks run meanwhile.
+        """
+        added, _, removed = self._ask("reloadConfig")[0]
+        for name in removed:
             self._tell("stopProcessGroup", name)
             self._tell("removeProcessGroup", name)
-        for name in [*added, *changed]:
+        for name in added:
             self._tell("addProcessGroup", name)
 
     def start(self) -> None:

@@ -106,10 +106,10 @@ def main(path: str) -> int:
 
 
 def _namespace(config: ClusterConfig, settings: KubernetesConfig) -> Namespace:
+    from grass.kubernetes.trial import server_of
     from node.agent.namespace import Namespace
-    from node.runtime.kubernetes.kind import server_of
 
-    return Namespace(config, settings, server_of(config))
+    return Namespace(config, settings, server_of(settings))
 
 
 def _end_agent(agent: NodeAgent) -> None:

@@ -13,9 +13,9 @@ import grass
 from grass.config import ClusterConfig, KubernetesConfig
 from grass.errors import GrassError
 from grass.kubernetes.api import ApiServer
-from grass.kubernetes.capacity import offered
-from grass.kubernetes.objects import QUOTAS, ResourceQuota
-from grass.kubernetes.trial import check_rights, check_version, try_pod
+from grass.kubernetes.capacity import Most, offered
+from grass.kubernetes.objects import ResourceQuota
+from grass.kubernetes.trial import check_rights, check_version, quotas, try_pod
 from grass.model.reasons import Reason
 from grass.model.resources import DEVICE, Resources
 from grass.wire.desired import DesiredAttempt
@@ -61,7 +61,7 @@ class Namespace:
 
     def _offered(self, probe: Probe) -> Offer:
         node = self._config.node
-        most = Resources(cpu=node.cpu or 0, memory=node.memory or 0, gpu=node.gpu or 0, disk=node.disk or 0)
+        most = Most(node.cpu, node.memory, node.gpu, node.disk)
         found = offered(self._quotas(), most, self._settings.gpu)
         gpus = tuple(
             GpuDevice(number, uuid=f"{self._settings.namespace}/{number}") for number in range(found.gpu // DEVICE)
@@ -117,13 +117,12 @@ class Namespace:
         checks = tuple(_check(name, test) for name, test in tries.items())
         return Probe(all(each.ok for each in checks), checks)
 
-    def _quotas(self) -> tuple[ResourceQuota, ...]:
-        path = f"/api/v1/namespaces/{self._settings.namespace}/resourcequotas"
+    def _quotas(self) -> list[ResourceQuota]:
         try:
-            return tuple(self._server.get(path, QUOTAS).items)
+            return quotas(self._server, self._settings.namespace)
         except GrassError as error:
             log.warning("the quotas of the namespace cannot be read: %s; the settings alone say how large it is", error)
-            return ()
+            return []
 
 
 def _check(name: str, test: Callable[[], object]) -> ProbeCheck:

@@ -18,6 +18,7 @@ import websocket
 from grass.errors import ConflictError, GrassError, NotAllowedError, NotFoundError, UnreachableError
 from grass.kubernetes.api import ApiServer
 from grass.kubernetes.connection import CONNECT_SECONDS, Endpoint
+from grass.network_address import network_address
 
 V5 = "v5.channel.k8s.io"
 V4 = "v4.channel.k8s.io"
@@ -40,9 +41,9 @@ class Channels:
     ) -> None:
         """``silence``: seconds without a message after which ``receive`` ends. Raises NotFoundError, ConflictError,
         NotAllowedError or UnreachableError."""
-        to = api.connection().to
+        to = api.endpoint()
         scheme = "wss" if to.tls is not None else "ws"
-        url = f"{scheme}://{to.host}:{to.port}{to.path}{path}?{urlencode(query)}"
+        url = f"{scheme}://{network_address(to.host, to.port)}{to.path}{path}?{urlencode(query)}"
         token = to.credentials.token
         header = [f"Authorization: Bearer {token}"] if token else []
         try:

@@ -11,9 +11,8 @@ from grass import clock
 from grass.backoff import Backoff
 from grass.config import ClusterConfig, KubernetesConfig
 from grass.errors import GrassError, InputError, UnreachableError
-from grass.kubernetes.api import ApiServer
-from grass.kubernetes.credentials import Credential, Login
 from grass.kubernetes.names import FINALIZER, pod_name, selector
+from grass.kubernetes.trial import server_of
 from node.runtime.kind import Execution, SignedOff, Trial
 from node.runtime.kubernetes.command import PodCommand
 from node.runtime.kubernetes.execution import PodExecution
@@ -46,26 +45,21 @@ def place_of(config: ClusterConfig) -> Place:
     return Place(settings.cluster_id, config.node.name, settings.namespace, folder, str(config.data_dir / "jobs"))
 
 
-def server_of(config: ClusterConfig) -> ApiServer:
-    settings = settings_of(config)
-    return ApiServer(Credential(Login(settings.kubeconfig, settings.context).read))
-
-
 class KubernetesKind:
     def version(self) -> str:
         return ""
 
     def open(self, config: ClusterConfig, share_is_mounted: Callable[[], bool], signed_off: SignedOff) -> PodRuntime:
-        return PodRuntime(server_of(config), place_of(config), settings_of(config))
+        return PodRuntime(server_of(settings_of(config)), place_of(config), settings_of(config))
 
     def execute(self, config: ClusterConfig, key: str, argv: list[str], size: tuple[int, int] | None) -> Execution:
-        server, path = server_of(config), _path(config, key)
+        server, path = server_of(settings_of(config)), _path(config, key)
         with closing(server):
             found = running_pod(server, path, key)
             return PodExecution(server, path, argv, size, shell=is_there(found))
 
     def reach(self, config: ClusterConfig, key: str) -> PodReach:
-        return PodReach(server_of(config), _path(config, key), key)
+        return PodReach(server_of(settings_of(config)), _path(config, key), key)
 
     def programs(self, config: ClusterConfig, image: str, wanted: Sequence[str]) -> tuple[str, ...] | None:
         return None
@@ -76,7 +70,7 @@ class KubernetesKind:
     def sweep(self, config: ClusterConfig, *, remove: bool) -> None:
         place = place_of(config)
         try:
-            with closing(server_of(config)) as server:
+            with closing(server_of(settings_of(config))) as server:
                 sweep(server, place, remove=remove)
         except GrassError as error:
             labels = selector(place.cluster, place.node)
@@ -94,7 +88,7 @@ class PodInside:
     the pod, so after each one the result stays for a while: the longer, the more there were."""
 
     def __init__(self, config: ClusterConfig, key: str, argv: list[str]) -> None:
-        self._server, self._path, self._key = server_of(config), _path(config, key), key
+        self._server, self._path, self._key = server_of(settings_of(config)), _path(config, key), key
         self._argv = argv
         self._shell: bool | None = None
         self._pause = Backoff(FIRST_PAUSE, LONGEST_PAUSE, 1.5)
