@@ -1,4 +1,8 @@
-"""The reply of the API about one job with what it runs: a module of its own, so that `job show` loads no more."""
+"""The reply of the API about one job with what it runs.
+
+Apart from ``job_views``, so that a client that lists jobs need not load the types of their specifications. Sent by the
+API server.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """The replies of the API about jobs, tasks, attempts and operations. The rules of ``views`` apply.
 
-Apart from ``views``, so that a client that lists jobs need not load the types of their specifications. Sent by the API
-server.
+Apart from ``views``, so that a client of jobs loads no more than these. Sent by the API server.
 """
 
 from __future__ import annotations
