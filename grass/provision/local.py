@@ -16,12 +16,13 @@ from grass.api.metrics_tls import load_context
 from grass.atomic_file import replace_file
 from grass.config import ClusterConfig, Secrets
 from grass.environment import cluster_home, clusters, grass_home
-from grass.errors import ConflictError, GrassError, NotFoundError, UnreachableError
+from grass.errors import ConflictError, GrassError, InputError, NotFoundError, UnreachableError
 from grass.manifest.local_settings import LocalSettings
 from grass.mode_file import write_mode
 from grass.model.daemons import REDIS, SUPERVISOR, DaemonState
 from grass.model.lifecycle import NodeState
 from grass.model.mode import ON_PREMISES
+from grass.model.names import MAX_NAME, NAME_RULE, is_name
 from grass.network_address import network_address
 from grass.provision import (
     daemons,
@@ -124,6 +125,8 @@ class LocalProvisioner(CanCreate[LocalSettings], CanStart, CanRepair, CanAddName
             for line in plan(request):
                 request.plan(line)
             return None
+        if not is_name(request.name):
+            raise InputError(f"--name {request.name!r}: must be at most {MAX_NAME} {NAME_RULE}")
         config = _existing(self._session.name, self._session.home)
         with cluster_lock(self._session.home, config.name):
             if not self._is_made(config, request.name, client):
@@ -139,10 +142,12 @@ class LocalProvisioner(CanCreate[LocalSettings], CanStart, CanRepair, CanAddName
         """
         left = _namespaces(config, name)
         own = {local_namespaces.program_name(daemon, name) for daemon in local_namespaces.DAEMONS}
-        if left and any(node.name == name and node.state is not NodeState.LEFT for node in client.nodes()):
-            if any(state.name in own for state in Supervisor(config).daemons()):
+        if any(node.name == name and node.state is not NodeState.LEFT for node in client.nodes()):
+            runs = any(state.name in own for state in Supervisor(config).daemons())
+            if runs or not local_namespaces.folder_of(config, name).exists():
                 raise ConflictError(f"node {name}: exists already; `grass node show {name}` shows it")
-            return True
+            if left:
+                return True
         for node in left:
             _remove_namespace(config, node, self._session.progress)
         return False

@@ -52,7 +52,9 @@ class Node:
 
     def kill_agent(self) -> None:
         """Kill the agent of the namespace, and wait until supervisord has started it again."""
+        wait_until(self._agent, 20, "an agent that runs")  # 0 would mean the tests' own process group
         before = self._agent()
+        assert before
         os.kill(before, signal.SIGKILL)
         wait_until(lambda: self._agent() not in (0, before), 10, "a new agent")
 
@@ -152,7 +154,7 @@ def test_an_array_loses_and_repeats_nothing_while_its_agent_and_its_master_are_k
     wait_until(lambda: any(each.ended for each in client.tasks(name)), 40, "a task that has ended")
     node.cluster.restart("master-agent")
     node.kill_agent()
-    client.wait(name, 300)
+    client.wait(name, 60 + 2.4 * tasks)  # the engine of the tests' cluster starts a pod in about 1.8 s
     found = client.tasks(name)
     assert [(each.index, each.exit_code, each.attempt) for each in found] == [(n, n % 3, 1) for n in range(tasks)]
     lines: dict[int, list[str]] = {}
@@ -313,7 +315,7 @@ def test_neither_a_removed_node_nor_a_deleted_cluster_leaves_a_pod_also_if_its_a
 ) -> None:
     for end in ("node", "cluster"):
         with node.cluster.client() as client:
-            client.start(job(f"left-{end}", "exec sleep 300"))
+            client.start(job(f"left-{end}", "trap exit TERM; sleep 300 & wait"))
             wait_until(lambda end=end: client.tasks(f"left-{end}")[0].state == "RUNNING", 40, "a task that runs")
         node.kill_agent()
         if end == "node":

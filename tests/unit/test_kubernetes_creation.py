@@ -10,7 +10,7 @@ from grass.kubernetes.names import ATTEMPT, CLUSTER, NODE, pod_name, short
 from grass.kubernetes.objects import Cause, Pod, Status, StatusDetails
 from grass.model.reasons import ReasonCode
 from grass.wire.codec import Form
-from node.runtime.kubernetes.creation import QUOTA_PAUSE, Decision, Step, after_refusal, belongs
+from node.runtime.kubernetes.creation import Decision, Step, after_refusal, belongs
 from node.runtime.kubernetes.lease import NotHeldError
 
 POD: Form[Pod] = Form(Pod)
@@ -55,7 +55,7 @@ def test_a_full_quota_is_named_with_what_it_has() -> None:
     amounts = "requested: limits.cpu=2, used: limits.cpu=3, limited: limits.cpu=4"
     said = f'pods "g-1" is forbidden: exceeded quota: team-a, {amounts}'
     found = decided(refused(403, said, "Forbidden"))
-    assert found.step is Step.AGAIN and found.quota and found.pause == QUOTA_PAUSE and found.reason is not None
+    assert found.step is Step.AGAIN and found.quota and found.reason is not None
     assert found.reason.code is ReasonCode.NAMESPACE_QUOTA
     assert found.reason.message == (
         "quota team-a of its namespace is used up: it asks for limits.cpu=2; used limits.cpu=3 of limits.cpu=4"

@@ -23,8 +23,6 @@ _QUOTA_NEEDS = re.compile(r"failed quota: ([^:]+): must specify (.+)$")
 _NO_RIGHT = re.compile(r"cannot \w+ resource ")
 _BUSY_PAUSE = 1.0
 _AWAY_PAUSE = 5.0
-QUOTA_PAUSE = 60.0
-"""Seconds until a pod is tried again that exceeded a quota. It is also tried when an own pod has ended."""
 
 
 class Step(Enum):
@@ -42,8 +40,7 @@ class Step(Enum):
 
 
 class Decision(NamedTuple):
-    """What to do next. ``pause``: seconds before AGAIN. ``quota``: it waits for a quota, and may try when one of our
-    pods ends."""
+    """What to do next. ``pause``: seconds before AGAIN. ``quota``: it waits for a quota, in ``quota_queue``."""
 
     step: Step
     reason: Reason | None = None
@@ -93,7 +90,7 @@ def _forbidden(error: RefusedError, name: str) -> Decision:
     if exceeded:
         quota, requested, used, limited = exceeded.groups()
         message = f"quota {quota} of its namespace is used up: it asks for {requested}; used {used} of {limited}"
-        return Decision(Step.AGAIN, Reason(ReasonCode.NAMESPACE_QUOTA, message), QUOTA_PAUSE, quota=True)
+        return Decision(Step.AGAIN, Reason(ReasonCode.NAMESPACE_QUOTA, message), quota=True)
     needs = _QUOTA_NEEDS.search(said)
     if needs:
         message = f"quota {needs[1]} of its namespace wants each pod to say its {needs[2]}"

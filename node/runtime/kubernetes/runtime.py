@@ -25,7 +25,7 @@ from grass.model.reasons import Reason, ReasonCode
 from node.runtime.attempts import Folders
 from node.runtime.kubernetes.attempt import PodAttempt
 from node.runtime.kubernetes.claim import Times
-from node.runtime.kubernetes.creation import QUOTA_PAUSE, Decision, Step
+from node.runtime.kubernetes.creation import Decision, Step
 from node.runtime.kubernetes.events import EventLooks
 from node.runtime.kubernetes.judge import Ended, Runs, Waits, judge, lost, of_deletion
 from node.runtime.kubernetes.keeper import has_keeper
@@ -33,6 +33,7 @@ from node.runtime.kubernetes.lease import LeaseHolder, Standing
 from node.runtime.kubernetes.logs import Logs, PodLog
 from node.runtime.kubernetes.outputs import Outputs
 from node.runtime.kubernetes.place import Place
+from node.runtime.kubernetes.quota_queue import QuotaQueue
 from node.runtime.kubernetes.removal import TOMBSTONE, Removal
 from node.runtime.kubernetes.starts import Starts
 from node.runtime.parallelism import ParallelismLimits
@@ -94,8 +95,7 @@ class PodRuntime:
         self._removal = Removal(api, place, self._reactor, tombstone)
         self._logs = Logs(api, self._on_log_read)
         self._outputs = Outputs(api, place, self._reactor)
-        self._for_quota: dict[str, PodAttempt] = {}
-        """Attempts that wait for a quota of the namespace."""
+        self._quota = QuotaQueue(self._reactor.after, self._try_again)
         self._informer: Informer[Pod] = Informer(
             api,
             place.path,
@@ -324,7 +324,7 @@ class PodRuntime:
         if self._attempts.get(attempt.key) is not attempt or attempt.ended is not None:
             return
         if isinstance(made, Pod):
-            self._for_quota.pop(attempt.key, None)
+            self._quota.admitted(attempt.key)
             if attempt.uid is None:
                 attempt.take(made, self._api.wall())
                 self._look(attempt, made)
@@ -348,9 +348,17 @@ class PodRuntime:
         if made.step is Step.AWAY and made.reason is not None:
             self._refused[attempt.key] = made.reason
         if made.quota:
-            self._for_quota[attempt.key] = attempt
-        pause = made.pause or (QUOTA_PAUSE if made.quota else 1.0)
-        self._reactor.after(pause, functools.partial(self._begin_again, attempt))
+            self._quota.refused(attempt.key)
+        else:
+            self._quota.leave(attempt.key)
+            self._reactor.after(made.pause or 1.0, functools.partial(self._begin_again, attempt))
+
+    def _try_again(self, key: str) -> None:
+        attempt = self._attempts.get(key)
+        if attempt is None:
+            self._quota.leave(key)
+        else:
+            self._begin_again(attempt)
 
     def _begin_again(self, attempt: PodAttempt) -> None:
         waits = attempt.uid is None and not attempt.creating and attempt.ended is None
@@ -455,14 +463,13 @@ class PodRuntime:
         attempt.why = attempt.given_up or self._reason(attempt, end)
         attempt.ended = end.ended or clock.wall()
         attempt.sizes = attempt.log.sizes() if attempt.log is not None else {"stdout": 0, "stderr": 0}
-        self._for_quota.pop(attempt.key, None)
+        self._quota.leave(attempt.key)
         self._refused.pop(attempt.key, None)
         self._reactor.publish(attempt.observed())
         self._begin(self._limits.leave(attempt.launch, attempt.key))
         if attempt.launch not in self._launches:
             self._limits.drop(attempt.launch)
-        for each in list(self._for_quota.values()):
-            self._begin_again(each)
+        self._quota.room()
 
     def _reason(self, attempt: PodAttempt, end: Ended) -> Reason | None:
         """Return the reason of an end: of who stopped it, unless it ended for another one."""
