@@ -9,18 +9,18 @@ from setuptools import setup
 from setuptools.command.build_py import build_py
 
 HERE = Path(__file__).parent
-SHARED = ("deploy", "examples")
+ASSETS = ("deploy", "examples")
 
 
-class BuildWithShared(build_py):
-    """`grass.share.shared` finds these in the package; in a checkout (and so in an editable install) at its top."""
+class BuildWithAssets(build_py):
+    """`grass.assets.asset` finds these in the package; in a checkout (and so in an editable install) at its top."""
 
     def run(self) -> None:
         super().run()
         if not self.editable_mode:
-            for name in SHARED:
-                target = Path(self.build_lib) / "grass" / "share" / name
+            for name in ASSETS:
+                target = Path(self.build_lib) / "grass" / "assets" / name
                 shutil.copytree(HERE / name, target, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
 
 
-setup(cmdclass={"build_py": BuildWithShared})
+setup(cmdclass={"build_py": BuildWithAssets})

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from grass.api.client_views import LogLine
     from grass.api.executor import Executor
     from grass.api.job import Job
-    from grass.own_figures import report
-    from grass.peer_file import Peer, peers
+    from grass.task.own_figures import report
+    from grass.task.peer_file import Peer, peers
     from grass.wire.event_views import EventView
     from grass.wire.job_views import AttemptView, JobView, OperationView, TaskView
     from grass.wire.node_views import NodeView
@@ -50,11 +50,11 @@ _HOMES = {
     "LogLine": "grass.api.client_views",
     "NodeView": "grass.wire.node_views",
     "OperationView": "grass.wire.job_views",
-    "Peer": "grass.peer_file",
+    "Peer": "grass.task.peer_file",
     "ScheduleView": "grass.wire.views",
     "TaskView": "grass.wire.job_views",
-    "peers": "grass.peer_file",
-    "report": "grass.own_figures",
+    "peers": "grass.task.peer_file",
+    "report": "grass.task.own_figures",
 }
 
 

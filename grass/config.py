@@ -11,13 +11,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
 
-from grass.atomic_file import replace_file
 from grass.errors import UndecodableError
 from grass.model.isolation import ContainerRights, UidRange
 from grass.model.policy import ClusterPolicy
 from grass.model.runtime import PROCESSES_ONLY
 from grass.network_address import network_address
-from grass.private_file import write_private
+from grass.system.atomic_file import replace_file
+from grass.system.private_file import write_private
 from grass.tls_files import TlsFiles
 
 _T = TypeVar("_T")

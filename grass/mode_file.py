@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from grass.atomic_file import replace_file
 from grass.model.mode import LOCAL
+from grass.system.atomic_file import replace_file
 
 _FILE = "mode"
 

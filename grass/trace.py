@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 
-from grass import clock, environment
+from grass.system import clock, environment
 
 
 def _opened(path: str) -> int | None:

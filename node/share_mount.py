@@ -29,9 +29,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from grass import clock
-from grass.entropy import request_id
-from grass.systemd import Notifier
+from grass.system import clock
+from grass.system.entropy import request_id
+from grass.system.systemd import Notifier
 from node.mounts import detach, mount_point, mounts, stack
 from node.unsent_files import UnsentFiles
 

@@ -23,7 +23,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from grass import clock
+from grass.system import clock
 from node.mounts import detach, device, lines_at, newest, number, read_only, root
 from node.runtime.isolation.processes import enter_mounts, is_of_this_system
 from node.runtime.isolation.share_folder import NO_ANSWER

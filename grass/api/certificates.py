@@ -16,9 +16,9 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from grass.atomic_file import replace_file
 from grass.errors import CertificateError, InputError
-from grass.private_file import write_private
+from grass.system.atomic_file import replace_file
+from grass.system.private_file import write_private
 from grass.tls_files import BACKDATED, TlsFiles
 
 AUTHORITY_DAYS = 7300

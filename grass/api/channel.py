@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
-from grass import clock
 from grass.api.transport import Transport, with_query
+from grass.system import clock
 from grass.wire.calls import Call, ExecInput, ForwardInput
 from grass.wire.channel_views import ExecOutput, ExecStarted, ForwardOutput, ForwardStarted
 from grass.wire.codec import Form, builtins

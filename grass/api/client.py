@@ -11,7 +11,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
-from grass import clock, environment
 from grass.api.event_calls import EventCalls
 from grass.api.figure_calls import FigureCalls
 from grass.api.file_calls import FileCalls
@@ -25,12 +24,13 @@ from grass.api.streams import wait_for_job
 from grass.api.task_calls import TaskCalls
 from grass.api.transport import Transport, View
 from grass.api.user_calls import UserCalls
-from grass.entropy import run_id
 from grass.errors import ChangeInterrupted, InputError, ManifestError, NotFoundError, SubmissionInterrupted
 from grass.mode_file import is_on_this_machine
 from grass.model.key_text import task_parts
 from grass.model.lifecycle import TaskState
 from grass.model.names import is_name
+from grass.system import clock, environment
+from grass.system.entropy import run_id
 from grass.wire.codec import Form, builtins
 
 if TYPE_CHECKING:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from grass import environment
 from grass.errors import InputError, ManifestError
 from grass.manifest.document import Document
+from grass.system import environment
 
 
 def with_data(document: Mapping[str, object], env: Mapping[str, str] | None, folder: str, source: str) -> Document:

@@ -12,14 +12,14 @@ from queue import Empty, SimpleQueue
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from grass import clock
 from grass.api import call_packing, driver_path, executor_end
 from grass.api.call_job import COMPONENT, CallJob, fail
 from grass.api.call_packing import Call, PackedTask
 from grass.api.call_program import program
-from grass.entropy import password, run_id
 from grass.errors import ConflictError, GrassError, InputError, NotFoundError, SubmissionInterrupted
 from grass.model.lifecycle import NodeState
+from grass.system import clock
+from grass.system.entropy import password, run_id
 
 if TYPE_CHECKING:
     from grass.api.client import Client

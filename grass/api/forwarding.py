@@ -12,10 +12,10 @@ import socket
 import threading
 from dataclasses import dataclass, field
 
-from grass import clock
 from grass.api.channel import LARGEST_INPUT, OUTPUT_SECONDS, Channel
 from grass.api.transport import Transport
 from grass.errors import GrassError
+from grass.system import clock
 from grass.wire.calls import Forward, ForwardInput
 from grass.wire.channel_views import ForwardStarted
 from grass.wire.codec import Form

@@ -19,15 +19,15 @@ from urllib.parse import quote, urlsplit
 from joserfc.errors import JoseError
 from joserfc.jwk import RSAKey
 
-from grass import clock
 from grass.api.envelope import KEY_BYTES
 from grass.api.invitation import Invitation
 from grass.api.keyring import ClientKeys, Jwk, Profile
 from grass.api.sealing import ReplyKey
 from grass.api.signing import seal_unsigned_request
 from grass.api.transport import Sealed, Transport, View, with_query
-from grass.entropy import request_id
 from grass.errors import GrassError, NotAllowedError, UnreachableError
+from grass.system import clock
+from grass.system.entropy import request_id
 from grass.wire.join_views import CERTIFICATE, JOINED, CertificateView, JoinedView
 from grass.wire.node_views import NODE_REACHED, NODE_WAITED, NodeReached, NodeWaited
 from grass.wire.user_views import OWN_KEY, OwnKeyView

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from grass.errors import InputError, NotFoundError
-from grass.private_file import write_private
+from grass.system.private_file import write_private
 
 if TYPE_CHECKING:
     from joserfc.jwk import RSAKey

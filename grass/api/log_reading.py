@@ -13,12 +13,12 @@ from dataclasses import dataclass, replace
 
 from msgspec import UNSET, structs
 
-from grass import clock
 from grass.api.client_views import LogLine
 from grass.api.plain import plain_scalar
 from grass.api.transport import StreamCutError, Transport
 from grass.errors import InputError
 from grass.model.amounts import show_memory
+from grass.system import clock
 from grass.wire.log_views import LOG_PIECE, LogLines, LogPiece
 
 _SEARCH = 40.0

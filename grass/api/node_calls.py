@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from grass import clock
 from grass.api.requests import Requests, path_of, quoted
 from grass.api.transport import View, with_query
+from grass.system import clock
 from grass.wire.waits import LONGEST_WAIT
 
 if TYPE_CHECKING:

@@ -11,11 +11,12 @@ from collections.abc import Callable
 from http.client import HTTPConnection, HTTPException, HTTPResponse
 from typing import NamedTuple
 
-from grass import clock, tls
+from grass import tls
 from grass.api.error_reply import error_of
 from grass.config import ClusterConfig
 from grass.errors import CertificateError, GrassError, UndecodableError
 from grass.model.amounts import show_memory
+from grass.system import clock
 from grass.tls_files import node_identity
 from grass.wire.membership_api import REFUSAL
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from grass import clock
 from grass.api.requests import Requests, path_of, quoted
 from grass.api.transport import View, with_query
-from grass.entropy import operation_id, run_id
 from grass.errors import ChangeInterrupted, InputError, SubmissionInterrupted, WaitTimeoutError
+from grass.system import clock
+from grass.system.entropy import operation_id, run_id
 from grass.wire.waits import LONGEST_WAIT
 
 if TYPE_CHECKING:

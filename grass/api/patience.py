@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from grass import clock
 from grass.backoff import Backoff
 from grass.errors import NodeUnreachableError, UnreachableError
+from grass.system import clock
 
 TIMEOUT = 5.0
 """Seconds for which a request is retried before the cluster counts as unreachable."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from grass.api.requests import Requests, path_of
-from grass.entropy import operation_id
 from grass.errors import NotFoundError
+from grass.system.entropy import operation_id
 
 if TYPE_CHECKING:
     from grass.wire.views import ScheduleView

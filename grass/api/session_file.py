@@ -13,8 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from grass.api.sealing import Session, decode_key, encode_key
-from grass.atomic_file import replace_file
 from grass.model.names import is_session_id
+from grass.system.atomic_file import replace_file
 
 _NAME = "session.json"
 

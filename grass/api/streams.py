@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import UNSET
 
-from grass import clock
 from grass.api.plain import plain_scalar
 from grass.api.transport import StreamCutError, Transport, with_query
 from grass.errors import InputError, WaitTimeoutError
+from grass.system import clock
 from grass.wire.waits import LONGEST_STREAM
 
 if TYPE_CHECKING:

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 from urllib.parse import urlencode, urlsplit
 
 import grass
-from grass import clock
 from grass.api.envelope import KEY_BYTES, EnvelopeError
 from grass.api.error_reply import error_of
 from grass.api.http_connection import Connection, Reply
@@ -25,7 +24,6 @@ from grass.api.patience import TIMEOUT, Patience
 from grass.api.plain import plain_scalar
 from grass.api.sealing import MAX_REQUEST, ReplyKey, Session, SessionCall, decode_key
 from grass.api.session_file import forget_session, load_session, save_session
-from grass.entropy import request_id
 from grass.errors import (
     CertificateError,
     ChangeInterrupted,
@@ -37,6 +35,8 @@ from grass.errors import (
     TooManyCallsError,
     UnreachableError,
 )
+from grass.system import clock
+from grass.system.entropy import request_id
 from grass.wire.version import PROTOCOL
 
 if TYPE_CHECKING:

@@ -56,9 +56,9 @@ class Tunnel:
         return ours
 
     def _ssh(self) -> SshHost:
-        from grass.environment import ssh_password
         from grass.hosts import Secret
         from grass.hosts.ssh import SshAccess, SshHost
+        from grass.system.environment import ssh_password
 
         with self._lock:
             if self._host is None:

@@ -21,11 +21,11 @@ from msgspec.structs import replace
 from grass.api.keyring import Jwk, Role, public_key
 from grass.config import ClusterConfig
 from grass.errors import ConflictError, InputError, NotAllowedError, NotFoundError, UndecodableError
-from grass.exclusive import exclusive
 from grass.files.key import accept, check_files_key, fingerprint
 from grass.files.rights import SHARED
 from grass.model.names import is_user_name
-from grass.private_file import write_private
+from grass.system.exclusive import exclusive
+from grass.system.private_file import write_private
 from grass.wire.codec import Form, indented
 
 if TYPE_CHECKING:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from grass import clock, environment
 from grass.cli import cluster_views, provisioning
 from grass.cli.command import Command
 from grass.cli.exits import Exit
@@ -21,6 +20,7 @@ from grass.cli.output import Result
 from grass.cli.values import CLUSTER
 from grass.errors import ConflictError, NotFoundError, UnreachableError
 from grass.provision.provisioner import CanCreate, CanPlan, CanRepair, CanStart, need
+from grass.system import clock, environment
 from grass.wire.codec import builtins
 
 if TYPE_CHECKING:

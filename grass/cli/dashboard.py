@@ -9,12 +9,12 @@ from contextlib import suppress
 
 import click
 
-from grass import clock
 from grass.cli.command import Command
 from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.output import Result
 from grass.cli.values import DURATION, Whole
 from grass.errors import InputError
+from grass.system import clock
 
 _SHARED_FOR = 12 * 3600.0
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import click
 
-from grass import clock
 from grass.cli import transfer
 from grass.cli.command import Group
 from grass.cli.invocation import Invocation, pass_invocation
@@ -17,6 +16,7 @@ from grass.cli.table import Column, table
 from grass.files import paths, transfers
 from grass.files.operations import FileEntry, FileType, ListFiles, RemoveFiles
 from grass.model.amounts import show_memory
+from grass.system import clock
 from grass.wire.codec import builtins
 
 _LIST = (Column("NAME"), Column("SIZE", right=True), Column("MODIFIED (UTC)", drop=1))

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from grass import environment
 from grass.cli.command import Command
 from grass.cli.exits import Exit
 from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.output import Result
 from grass.cli.table import paragraph
+from grass.system import environment
 
 if TYPE_CHECKING:
     from grass.provision.provisioner import Finding

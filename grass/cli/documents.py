@@ -11,10 +11,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from grass import entropy
 from grass.cli.environment_options import environment_of
 from grass.errors import GrassError, InputError, ManifestError, Problem
 from grass.model.script_faults import NO_INTERPRETER, first_line_fault
+from grass.system import entropy
 
 STANDARD_INPUT = "-"
 

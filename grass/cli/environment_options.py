@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 
 import click
 
-from grass import environment
 from grass.errors import InputError
+from grass.system import environment
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 

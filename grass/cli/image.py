@@ -11,7 +11,6 @@ from pathlib import Path
 
 import click
 
-from grass import environment
 from grass.cli import transfer
 from grass.cli.command import Group
 from grass.cli.invocation import Invocation, pass_invocation
@@ -22,6 +21,7 @@ from grass.files import transfers
 from grass.files.operations import ImageEntry, Index, ListImages, RemoveImage
 from grass.model.amounts import show_memory
 from grass.model.image import full_name, is_path
+from grass.system import environment
 from grass.wire.codec import builtins
 
 _LIST = (Column("NAME"), Column("ID"), Column("SIZE", right=True), Column("PUSHED (UTC)", drop=1))

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from grass import environment
 from grass.cli.output import Output
 from grass.errors import NotFoundError
+from grass.system import environment
 
 if TYPE_CHECKING:
     from grass.api.client import Client

@@ -9,12 +9,12 @@ from pathlib import Path
 import click
 from msgspec import UNSET, structs
 
-from grass import clock
 from grass.cli.command import Group
 from grass.cli.exits import Exit
 from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.output import Result
 from grass.cli.values import DURATION, JOB, TASKS_SHOWN, count_or_all
+from grass.system import clock
 from grass.wire.codec import builtins
 
 _NAMED = 50

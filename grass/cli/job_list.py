@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from grass import clock
 from grass.cli import job_columns
 from grass.cli.command import Command
 from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.output import Format, Result
 from grass.cli.values import SINCE, count_or_all
 from grass.model.lifecycle import JobState
+from grass.system import clock
 
 if TYPE_CHECKING:
     from grass.api.client import Client

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import click
 from msgspec import UNSET
 
-from grass import clock
 from grass.cli import operation_views
 from grass.cli.command import Command
 from grass.cli.exits import Exit
@@ -18,6 +17,7 @@ from grass.cli.output import Result
 from grass.cli.values import DURATION_OR_ZERO, JOB, PART, ParamType, Part, job_and_task
 from grass.errors import ConflictError
 from grass.model.key_text import task_parts
+from grass.system import clock
 from grass.wire.operation_record import OperationState, Outcome
 
 if TYPE_CHECKING:

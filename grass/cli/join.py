@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from grass import clock
 from grass.cli.command import Command
 from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.node_views import node_page
 from grass.cli.offer import OfferOptions, offer_options, offered
 from grass.cli.output import Result
 from grass.errors import InputError
+from grass.system import clock
 
 if TYPE_CHECKING:
     from grass.hosts import Host
@@ -96,10 +96,10 @@ def _url(where: str) -> str:
 
 
 def own_machine(rootless: bool) -> Host:
-    from grass.environment import become_password
     from grass.hosts import Become, LocalHost, Secret
     from grass.hosts.host import prompt
     from grass.provision.on_premises.own_host import OwnHost
+    from grass.system.environment import become_password
 
     if rootless:
         return OwnHost(os.uname().nodename)

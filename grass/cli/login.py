@@ -6,7 +6,6 @@ import sys
 
 import click
 
-from grass import environment
 from grass.cli.command import Command
 from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.output import Result
@@ -14,6 +13,7 @@ from grass.cli.values import CLUSTER
 from grass.errors import InputError
 from grass.model.mode import SIGNED_IN
 from grass.model.names import MAX_NAME, NAME_RULE, is_name
+from grass.system import environment
 from grass.wire.codec import builtins
 
 

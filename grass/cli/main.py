@@ -13,13 +13,14 @@ from typing import NoReturn, TextIO
 
 import click
 
-from grass import __version__, clock, environment
+from grass import __version__
 from grass.cli.command import Group
 from grass.cli.exits import Exit
 from grass.cli.invocation import Invocation
 from grass.cli.output import Format, Output, OutputClosedError
 from grass.errors import ChangeInterrupted, GrassError, ManifestError
 from grass.model.names import is_name
+from grass.system import clock, environment
 
 _COMMANDS = {
     "create": "grass.cli.cluster:create",

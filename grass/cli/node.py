@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from grass import clock
 from grass.cli.command import Group
 from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.node_views import node_list, node_page
 from grass.cli.output import Result
 from grass.cli.values import DURATION, DURATION_OR_ZERO, NODE
 from grass.model.lifecycle import NodeState
+from grass.system import clock
 from grass.wire.codec import builtins
 
 if TYPE_CHECKING:

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from grass import clock
 from grass.cli import provisioning
 from grass.cli.command import Command
 from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.node_views import node_list
 from grass.cli.offer import OfferOptions, offer_options, offered
 from grass.cli.output import Output, Result
-from grass.environment import variables
 from grass.errors import InputError
+from grass.system import clock
+from grass.system.environment import variables
 
 if TYPE_CHECKING:
     from grass.provision.provisioner import AddedNode

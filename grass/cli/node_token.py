@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from grass import clock
 from grass.cli.amounts import NOTHING, show_instant
 from grass.cli.command import Command
 from grass.cli.invocation import Invocation, pass_invocation
@@ -17,6 +16,7 @@ from grass.cli.table import Column, table
 from grass.cli.values import DURATION, Whole
 from grass.errors import InputError
 from grass.model.amounts import show_span
+from grass.system import clock
 
 if TYPE_CHECKING:
     from grass.wire.join_views import JoinTokenRow

@@ -20,10 +20,10 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, TextIO
 
-from grass import environment
 from grass.cli import cells, serial
 from grass.lines import lines_of
 from grass.model.exhaustive import assert_never
+from grass.system import environment
 
 Lines = Callable[[int | None], list[str]]
 """A renderer with its views bound: takes the width (None: no limit), returns the lines."""

@@ -6,11 +6,11 @@ import sys
 import threading
 from typing import TYPE_CHECKING, TypeVar
 
-from grass import environment
 from grass.cli.invocation import Invocation
 from grass.errors import InputError
 from grass.provision import registry
 from grass.provision.provisioner import CanCreate, Provisioner, Session
+from grass.system import environment
 
 if TYPE_CHECKING:
     from grass.hosts import Ask

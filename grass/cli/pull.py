@@ -9,12 +9,12 @@ from pathlib import Path
 
 import click
 
-from grass import clock
 from grass.cli import transfer
 from grass.cli.command import Command
 from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.values import JOB
 from grass.files import paths, transfers
+from grass.system import clock
 
 
 @click.command(cls=Command)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from grass import clock
 from grass.api.run_events import events_of_run
 from grass.cli import report_page
 from grass.cli.command import Command
@@ -16,6 +15,7 @@ from grass.cli.job_curves import read_histories
 from grass.cli.output import Result
 from grass.cli.values import JOB
 from grass.errors import InputError
+from grass.system import clock
 
 if TYPE_CHECKING:
     from grass.api.client import Client

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from grass import entropy
 from grass.cli import logs
 from grass.cli.command import Command
 from grass.cli.environment_options import environment_of, environment_options
@@ -32,6 +31,7 @@ from grass.cli.run_options import JobOptions, as_options, document_of, run_optio
 from grass.cli.wait import until_started
 from grass.errors import GrassError, InputError, ManifestError
 from grass.model.lifecycle import JobState
+from grass.system import entropy
 
 if TYPE_CHECKING:
     from grass.api.client import Client

@@ -26,4 +26,4 @@ def text(name: str) -> str:
 
 
 def _folder() -> Any:
-    return resources.files("grass.share").joinpath("templates")
+    return resources.files("grass.assets").joinpath("templates")

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from grass import clock
 from grass.cli import cells, top_view
 from grass.cli.command import Command
 from grass.cli.events import event_lines
@@ -26,6 +25,7 @@ from grass.cli.top_actions import Action, offered, question
 from grass.cli.top_pages import Asked, Disks, Page, Pages, Said
 from grass.cli.top_state import SORTS, State
 from grass.errors import GrassError, InputError
+from grass.system import clock
 
 if TYPE_CHECKING:
     from grass.api.client import Client

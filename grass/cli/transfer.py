@@ -10,15 +10,15 @@ from contextlib import contextmanager
 
 import click
 
-from grass import clock
 from grass.cli.invocation import Invocation
 from grass.cli.output import Output, Result
-from grass.environment import cluster_home
 from grass.errors import ChangeInterrupted
 from grass.files.access import ShareAccess, access_to
 from grass.files.pulled import FOLDER, Pulled
 from grass.files.rsync import Progress
 from grass.model.amounts import show_memory
+from grass.system import clock
+from grass.system.environment import cluster_home
 
 _EVERY = 0.2
 _EVERY_IN_A_PIPE = 5.0

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from grass import clock
 from grass.cli.amounts import NOTHING, show_instant
 from grass.cli.command import Group
 from grass.cli.invocation import Invocation, pass_invocation
@@ -16,6 +15,7 @@ from grass.cli.output import Result
 from grass.cli.table import Column, table
 from grass.cli.values import DURATION, USER
 from grass.model.amounts import show_span
+from grass.system import clock
 
 if TYPE_CHECKING:
     from grass.wire.user_views import UserInvitation, UserView

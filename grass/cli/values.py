@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from grass import clock, environment
 from grass.cli.invocation import Invocation
 from grass.errors import GrassError, InputError
 from grass.model.key_text import task_parts
+from grass.system import clock, environment
 
 if TYPE_CHECKING:
     ParamType = click.ParamType[Any]

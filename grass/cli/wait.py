@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from grass import clock
 from grass.cli.exits import Exit
 from grass.cli.job_views import job_line, job_reason
 from grass.cli.output import Output
 from grass.errors import WaitTimeoutError
 from grass.model.lifecycle import JobState
+from grass.system import clock
 
 if TYPE_CHECKING:
     from grass.api.client import Client

@@ -23,7 +23,6 @@ from flask import Flask, Response, jsonify, request
 from werkzeug.exceptions import BadRequestKeyError, HTTPException
 
 import grass
-from grass import clock
 from grass.api.client import Client
 from grass.dashboard.access import LOOPBACK, OPEN, PageAccess, RefusedError
 from grass.dashboard.actions import ACTIONS, Body, JobFiles, starting, text_of
@@ -34,6 +33,7 @@ from grass.dashboard.mirror import Mirrors
 from grass.dashboard.questions import QUESTIONS
 from grass.dashboard.web_pages import WebPages
 from grass.errors import GrassError, InputError, NotAllowedError, UnreachableError
+from grass.system import clock
 from grass.wire.codec import builtins
 
 PAGE = files("grass.dashboard") / "page"

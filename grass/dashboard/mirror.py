@@ -13,10 +13,10 @@ from contextlib import closing, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
-from grass import clock
 from grass.api.client import Client
 from grass.dashboard.merged_feed import MergedFeed, Message
 from grass.errors import GrassError, NotFoundError
+from grass.system import clock
 
 if TYPE_CHECKING:
     from grass.wire.status_views import StatusView

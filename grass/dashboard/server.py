@@ -11,15 +11,15 @@ from contextlib import suppress
 
 from werkzeug.serving import make_server
 
-from grass import clock
 from grass.api.client import Client
 from grass.dashboard.access import LOOPBACK, PageAccess
 from grass.dashboard.actions import JobFiles
 from grass.dashboard.app import Pages, create_app
 from grass.dashboard.files import Files
-from grass.entropy import password
 from grass.errors import InputError
 from grass.network_address import network_address
+from grass.system import clock
+from grass.system.entropy import password
 
 
 class DashboardServer:

@@ -18,9 +18,7 @@ from typing import IO, Protocol, cast
 
 import msgspec
 
-from grass.atomic_file import replace_file
 from grass.config import ClusterConfig
-from grass.environment import cluster_home
 from grass.errors import (
     ConflictError,
     GrassError,
@@ -35,6 +33,8 @@ from grass.files.operations import REPLY, A, AnyOperation, Operation, ReadFile
 from grass.lines import lines_of
 from grass.model.names import is_job_id
 from grass.network_address import network_address
+from grass.system.atomic_file import replace_file
+from grass.system.environment import cluster_home
 from grass.wire.codec import Form, encode, indented
 
 PROFILE = "files.json"

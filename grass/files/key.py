@@ -14,10 +14,10 @@ import struct
 from collections.abc import Iterable
 from pathlib import Path
 
-from grass.atomic_file import replace_file
 from grass.errors import InputError
-from grass.exclusive import exclusive
 from grass.lines import lines_of
+from grass.system.atomic_file import replace_file
+from grass.system.exclusive import exclusive
 
 FILES_KEY = "files_key"
 """File in the cluster's ``client/`` folder."""

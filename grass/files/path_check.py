@@ -21,9 +21,9 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from grass.environment import whole_environment
 from grass.errors import InputError
 from grass.files import paths, rights
+from grass.system.environment import whole_environment
 
 _CLEAR = re.compile(r"--[a-z0-9-]+=.*|-(?=\w)[^\WBTMfe_]*(e[.\w]+)?", re.DOTALL)
 """Options that carry their value, and letters that have none. ``e`` may follow, with what the client is able to do."""

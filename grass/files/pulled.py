@@ -15,8 +15,8 @@ from urllib.parse import quote_from_bytes
 
 import msgspec
 
-from grass.atomic_file import replace_file
 from grass.errors import UndecodableError
+from grass.system.atomic_file import replace_file
 from grass.wire.codec import Form, encode
 
 FOLDER = "pulled"

@@ -15,10 +15,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import IO, cast
 
-from grass import clock
 from grass.errors import ConflictError, GrassError, InputError, NotAllowedError, UnreachableError
 from grass.files.rights import NOT_ALLOWED
 from grass.lines import lines_of
+from grass.system import clock
 
 PARTIAL = ".grass-partial"
 _PIPE = 1 << 20

@@ -18,10 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-from grass.atomic_file import replace_file
-from grass.bounded_file import UnfitFileError, read_at_most
 from grass.errors import ConflictError, GrassError, InputError, NotFoundError, UndecodableError
-from grass.exclusive import exclusive
 from grass.files import paths
 from grass.files.operations import (
     INDEX,
@@ -43,7 +40,10 @@ from grass.files.operations import (
 from grass.model.exhaustive import assert_never
 from grass.model.image import MOST_INDEX
 from grass.model.names import is_digest, is_image_name
-from grass.tree_removal import remove_tree
+from grass.system.atomic_file import replace_file
+from grass.system.bounded_file import UnfitFileError, read_at_most
+from grass.system.exclusive import exclusive
+from grass.system.tree_removal import remove_tree
 from grass.wire.codec import indented
 
 _TYPES = {stat.S_IFLNK: FileType.LINK, stat.S_IFDIR: FileType.FOLDER}

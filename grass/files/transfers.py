@@ -16,7 +16,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import IO, cast
 
-from grass import clock
 from grass.errors import ConflictError, InputError, NotFoundError
 from grass.files import links, paths, rsync
 from grass.files.access import ShareAccess, rsync_program
@@ -26,6 +25,7 @@ from grass.files.pulled import Pulled, stamp_of
 from grass.lines import lines_of
 from grass.model.amounts import show_memory
 from grass.model.image import full_name
+from grass.system import clock
 
 OnProgress = Callable[[rsync.Progress], object]
 _NAMED = 10

@@ -20,7 +20,7 @@ NODE_TIMEOUT = 20
 """Seconds after which a supervisor gives up a silent worker. Mars's own default, 120, fails jobs for two minutes."""
 CONFIG = "mars.yml"
 FALLBACK = "grass_mars"
-"""Module of ``grass/share/task`` that bounds the cache where the task's Python has no plasma store."""
+"""Module of ``grass/task/library`` that bounds the cache where the task's Python has no plasma store."""
 _SUPERVISORS = {False: ("supervisor",), True: ("scheduler",)}
 """Whether Mars is old (0.6 or earlier) → its supervising components, unless option ``supervisors`` names others."""
 

@@ -69,8 +69,8 @@ class Rendered(NamedTuple):
 
     ``env`` is fixed when the attempt starts; the job's own variables of the same name win. ``files``: name → text, in
     ``files_folder``; written before the start and again with each new membership. A file that begins with ``#!`` is
-    executable. ``arguments`` are appended to the command. ``programs``: those of ``grass/share/task/bin`` that the task
-    finds before its own.
+    executable. ``arguments`` are appended to the command. ``programs``: those of ``grass/task/library/bin`` that the
+    task finds before its own.
     """
 
     env: Mapping[str, str] = {}
@@ -85,7 +85,7 @@ def files_folder(folder: str, component: str) -> str:
 
 
 def library_folder(folder: str) -> str:
-    """Return where the files of ``grass/share/task`` are: Python modules, and the ``ssh`` shim."""
+    """Return where the files of ``grass/task/library`` are: Python modules, and the ``ssh`` shim."""
     return f"{folder}/library"
 
 

@@ -1,6 +1,6 @@
 """The ``ssh`` shim for launchers: ``ssh HOST COMMAND`` executes in the task that HOST names, through its node.
 
-Shared by all frameworks that reach their hosts with ssh. The program is ``grass/share/task/bin/ssh``.
+Shared by all frameworks that reach their hosts with ssh. The program is ``grass/task/library/bin/ssh``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """``torchrun``: stock torchrun, configured by ``PET_*`` alone, with the rendezvous ``grass``.
 
-The rendezvous is a plugin for the entry point group ``torchrun.handlers`` (``grass/share/task/python``), which tasks
+The rendezvous is a plugin for the entry point group ``torchrun.handlers`` (``grass/task/library/python``), which tasks
 find on PYTHONPATH. torch >= 2.5 reads that group. Used by ``registry``.
 """
 

@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from grass import clock
 from grass.hosts.command_line import Secret, command_line, shown
 from grass.hosts.errors import AccessRefusedError, CommandTimeoutError, HostKeyError, HostUnreachableError
 from grass.hosts.host import Ask, Become, Done, Host, Stdin
 from grass.hosts.local import CHUNK, send
 from grass.network_address import network_address
+from grass.system import clock
 
 if TYPE_CHECKING:
     import paramiko

@@ -16,11 +16,11 @@ from http.client import HTTPException, HTTPResponse
 from typing import ClassVar, TypeVar
 from urllib.parse import urlencode
 
-from grass import clock
 from grass.errors import GrassError, NotAllowedError, UndecodableError, UnreachableError
 from grass.kubernetes.connection import Connection, Endpoint, endpoint
 from grass.kubernetes.credentials import Credential, Credentials
 from grass.kubernetes.objects import STATUS, Status
+from grass.system import clock
 from grass.wire.codec import Form, encode
 
 T = TypeVar("T")

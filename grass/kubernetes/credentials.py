@@ -15,9 +15,9 @@ from pathlib import Path
 
 import msgspec
 
-from grass import clock
 from grass.errors import InputError, UnreachableError
 from grass.lines import lines_of
+from grass.system import clock
 from grass.wire.codec import Form
 
 _SECONDS = 60.0

@@ -20,11 +20,11 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import Generic, NamedTuple
 
-from grass import clock
 from grass.backoff import Backoff
 from grass.errors import GrassError, UndecodableError
 from grass.kubernetes.api import ApiServer, BusyError, RefusedError, Stream
 from grass.kubernetes.objects import STATUS, Bookmark, ListOf, Object, WatchEvent
+from grass.system import clock
 from grass.wire.codec import Form
 
 PAGE = 500

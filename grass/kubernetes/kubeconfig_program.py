@@ -11,8 +11,8 @@ import os
 import sys
 from pathlib import Path
 
-from grass import environment
 from grass.kubernetes.credentials import Credentials
+from grass.system import environment
 from grass.wire.codec import encode
 
 try:

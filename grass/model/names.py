@@ -64,7 +64,7 @@ def is_image_name(text: str) -> bool:
 
 
 def is_short_id(text: str) -> bool:
-    """Check the id of an operation, or the end of a job id: 8 hexadecimal digits, as `grass.entropy` makes them."""
+    """Check the id of an operation, or the end of a job id: 8 hexadecimal digits, as ``entropy`` makes them."""
     return _SHORT_ID.fullmatch(text) is not None
 
 

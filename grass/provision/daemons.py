@@ -11,11 +11,11 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from grass import own_program
 from grass.config import ClusterConfig
 from grass.errors import InputError
 from grass.model.daemons import DAEMONS, REDIS, TASK_REDIS
 from grass.provision import local_namespaces
+from grass.system import own_program
 
 _STOP_SECONDS = {REDIS: 10, TASK_REDIS: 5}
 """Seconds until KILL. Redis writes its log."""

@@ -14,8 +14,6 @@ from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
 
-from grass import clock
-from grass.environment import clusters, grass_home
 from grass.errors import GrassError, InputError
 from grass.model.amounts import show_memory
 from grass.model.resources import DEVICE
@@ -23,6 +21,8 @@ from grass.provision import machine, ports, registry, runtime_folder
 from grass.provision.provisioner import Finding, Session
 from grass.store import embedded
 from grass.supervision import processes
+from grass.system import clock
+from grass.system.environment import clusters, grass_home
 
 _LEAST_DISK = 1 << 30
 _EARLIEST = datetime(2025, 1, 1, tzinfo=timezone.utc).timestamp()

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from grass import clock
 from grass.errors import ConflictError, InputError
+from grass.system import clock
 
 PATIENCE = 60.0
 

@@ -22,11 +22,9 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from msgspec import structs
 
-from grass import clock
 from grass.api.keyring import Role
 from grass.api.user_files import UserRecord, files_record
 from grass.config import ClusterConfig
-from grass.environment import ssh_original_command
 from grass.errors import GrassError, InputError, NotAllowedError, NotFoundError
 from grass.files import landlock, paths, rights, serve, share
 from grass.files.key import fingerprint
@@ -46,6 +44,8 @@ from grass.files.rsync import OVER_QUOTA
 from grass.model.exhaustive import assert_never
 from grass.model.names import is_job_id
 from grass.provision.space_left import SpaceLeft, limited
+from grass.system import clock
+from grass.system.environment import ssh_original_command
 from grass.wire.codec import encode
 
 if TYPE_CHECKING:

@@ -17,11 +17,11 @@ from pathlib import Path
 
 import msgspec
 
-from grass import clock
 from grass.api import certificates
 from grass.config import ClusterConfig, Secrets
 from grass.errors import CertificateError, GrassError, UndecodableError
-from grass.private_file import write_private
+from grass.system import clock
+from grass.system.private_file import write_private
 from grass.tls_files import TlsFiles
 from grass.wire.codec import Form, encode
 from grass.wire.join_views import CertificateView

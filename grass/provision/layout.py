@@ -14,13 +14,13 @@ from pathlib import Path
 
 from grass.api import keyring, user_files
 from grass.config import ClusterConfig, MasterConfig, NodeConfig, RedisConfig, Secrets
-from grass.entropy import password
 from grass.errors import ConflictError, InputError, NotFoundError, UndecodableError
 from grass.manifest.local_settings import LocalSettings, RedisSettings
 from grass.model.amounts import show_cpu, show_memory
 from grass.model.resources import Resources
 from grass.provision import machine, ports, runtime_folder
 from grass.store import embedded
+from grass.system.entropy import password
 
 REDIS_USERS = ("admin", "agent", "api", "node")
 SHARE_FOLDERS = ("data", "data/jobs")

@@ -11,11 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from grass import clock
 from grass.api.metrics_tls import load_context
-from grass.atomic_file import replace_file
 from grass.config import ClusterConfig, Secrets
-from grass.environment import cluster_home, clusters, grass_home
 from grass.errors import ConflictError, GrassError, InputError, NotFoundError, UnreachableError
 from grass.manifest.local_settings import LocalSettings
 from grass.mode_file import write_mode
@@ -59,7 +56,10 @@ from grass.store.keys import Keys
 from grass.store.redis_backend import RedisBackend
 from grass.supervision import processes
 from grass.supervision.supervisor import CannotSuperviseError, Supervisor
-from grass.tree_removal import remove_tree
+from grass.system import clock
+from grass.system.atomic_file import replace_file
+from grass.system.environment import cluster_home, clusters, grass_home
+from grass.system.tree_removal import remove_tree
 from grass.wire.node_views import NodeView
 
 if TYPE_CHECKING:

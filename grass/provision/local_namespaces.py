@@ -14,11 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import grass
-from grass import clock, own_program
 from grass.api.invitation import parse_token
 from grass.api.join_client import open_join_client
 from grass.config import ClusterConfig, NodeConfig, Secrets
-from grass.entropy import password, request_id
 from grass.errors import GrassError, UnreachableError
 from grass.kubernetes.trial import check_version, server_of
 from grass.model.daemons import NODE_AGENT, NODE_API, Daemon
@@ -28,6 +26,8 @@ from grass.provision import ports, runtime_folder
 from grass.provision.namespaces import NamespaceRequest, look
 from grass.supervision import processes
 from grass.supervision.supervisor import Supervisor
+from grass.system import clock, own_program
+from grass.system.entropy import password, request_id
 from grass.wire.calls import Join, JoinFacts, OfferedNode
 from grass.wire.codec import builtins
 from grass.wire.node_views import NodeView

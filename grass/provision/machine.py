@@ -14,7 +14,7 @@ import psutil
 from grass.errors import InputError
 from grass.manifest.local_settings import OfferedResources
 from grass.model.resources import DEVICE, Resources
-from grass.usable_resources import usable_cpu, usable_memory
+from grass.system.usable_resources import usable_cpu, usable_memory
 
 _DRIVER = 10.0
 """Seconds for the driver to count its devices. One that was asleep takes some."""

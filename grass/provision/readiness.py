@@ -8,7 +8,6 @@ import os
 import select
 from collections.abc import Callable
 
-from grass import clock
 from grass.config import ClusterConfig, Secrets
 from grass.errors import GrassError, UnreachableError
 from grass.model.lifecycle import NodeState
@@ -17,6 +16,7 @@ from grass.store.backend import Backend
 from grass.store.connect import open_backend
 from grass.store.keys import Keys
 from grass.supervision.supervisor import Supervisor
+from grass.system import clock
 
 PATIENCE = 30.0
 _STEP = 0.02

@@ -16,11 +16,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from grass import clock
 from grass.config import ClusterConfig, Secrets
 from grass.errors import GrassError
 from grass.store import embedded
 from grass.store.connect import open_backend
+from grass.system import clock
 
 _ANALYZED = re.compile(r"^AOF analyzed: (?:filename=(?P<name>.+), )?size=(?P<size>\d+), ok_up_to=(?P<good>\d+),", re.M)
 PATIENCE = 60.0

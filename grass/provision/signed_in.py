@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from grass.api.keyring import load_profile
 from grass.provision.provisioner import CanCreate, ClusterStatus, Finding, Provisioner, Session
-from grass.tree_removal import remove_tree
+from grass.system.tree_removal import remove_tree
 
 
 class SignedInProvisioner(Provisioner):

@@ -9,7 +9,6 @@ import signal
 import subprocess
 from collections.abc import Iterable
 
-from grass import own_program
 from grass.config import ClusterConfig
 from grass.errors import GrassError
 from grass.model.daemons import REDIS, SUPERVISOR
@@ -18,6 +17,7 @@ from grass.provision import local_namespaces
 from grass.supervision import processes
 from grass.supervision.processes import Process
 from grass.supervision.supervisor import Supervisor
+from grass.system import own_program
 
 TASKS_SECONDS = 20.0
 """Seconds for tasks and daemons to end. The shepherd gives tasks up to 10 s of grace, then kills them."""

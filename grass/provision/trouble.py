@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from grass import disk
 from grass.config import ClusterConfig
 from grass.model.amounts import show_memory
 from grass.model.daemons import SUPERVISOR, DaemonState
 from grass.provision import redis_log
 from grass.supervision import processes
+from grass.system import disk
 
 
 def look(config: ClusterConfig, daemons: Sequence[DaemonState]) -> list[str]:

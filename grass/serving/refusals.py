@@ -6,7 +6,7 @@ import logging
 import threading
 from collections.abc import Callable
 
-from grass.clock import steady
+from grass.system.clock import steady
 
 log = logging.getLogger("grass.serving")
 

@@ -20,11 +20,11 @@ from gunicorn.http.parser import RequestParser
 from gunicorn.http.wsgi import create
 from gunicorn.workers.base import Worker as BaseWorker
 
-from grass import process_memory
 from grass.serving.front import Answered, Front, Limits, refusal
 from grass.serving.outbox import LONGEST_UNSENT, Outbox
 from grass.serving.refusals import RefusalLog
-from grass.systemd import Notifier
+from grass.system import process_memory
+from grass.system.systemd import Notifier
 from grass.tls import ServerContext, TlsSocket
 
 PEER = "grass.peer"

@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 import msgspec
 
-from grass.clock import steady
 from grass.errors import StaleLeaseError, UndecodableError
 from grass.model.job import Job
 from grass.model.lifecycle import JobState, TaskState
@@ -21,6 +20,7 @@ from grass.store.backend import Backend, Entry, Guard, Op
 from grass.store.decoding import decoded_all
 from grass.store.keys import WAKEUPS_KEPT, Keys
 from grass.store.node_store import change_number
+from grass.system.clock import steady
 from grass.wire.codec import Form
 from grass.wire.envelope import Undecodable, undecodable
 from grass.wire.job_record import JOB_RECORD, JobRecord

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from grass.clock import steady, wall
 from grass.errors import ConflictError, ReplayedError
 from grass.model.event_kind import EventKind
 from grass.model.job import Job
@@ -22,6 +21,7 @@ from grass.store.keys import Keys
 from grass.store.records import Records
 from grass.store.sessions import Sessions, Sighting
 from grass.store.tickets import Tickets
+from grass.system.clock import steady, wall
 from grass.wire.codec import encode
 from grass.wire.event_record import EventRecord
 from grass.wire.job_file import JobFile

@@ -16,13 +16,13 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
+from grass.assets import asset
 from grass.errors import GrassError
 from grass.lines import lines_of
-from grass.private_file import write_private
-from grass.share import shared
 from grass.store.keys import Keys
+from grass.system.private_file import write_private
+from grass.system.usable_resources import usable_memory
 from grass.tls_files import TlsFiles
-from grass.usable_resources import usable_memory
 
 OLDEST = (6, 2)
 """The oldest version with ACL users, key patterns and the fields of `XINFO` that the store uses."""
@@ -158,7 +158,7 @@ def conf_text(
     """Return the server's configuration. ``memory``: bytes that the programs of this machine may use."""
     port = _port_text(*tcp, tls) if tcp else "port 0"
     listen = f"{port}\nunixsocket {_quoted(socket)}\nunixsocketperm 700"
-    template = shared("deploy/redis/redis.conf").read_text()
+    template = asset("deploy/redis/redis.conf").read_text()
     clients = f"maxmemory-clients {min(_MOST_CLIENT_MEMORY, memory // 4)}" if version >= _CLIENT_MEMORY else ""
     words = {"{listen}": listen, "{folder}": _quoted(folder), "{acl_file}": _quoted(acl_file)}
     words |= {"{clients}": clients, "{memory}": str(memory * 3 // 4)}
@@ -192,7 +192,7 @@ def write_task_redis(
 ) -> None:
     """Write the configuration of the redis for tasks on several hosts. ``passwords``: of ``TASKS_USER``, with which
     nodes log in, and of ``admin``. ``tls``: as for ``write_files``."""
-    template = shared("deploy/redis/task-redis.conf").read_text()
+    template = asset("deploy/redis/task-redis.conf").read_text()
     words = {"listen": _port_text(address, port, tls), "digest": _digest(passwords[TASKS_USER])}
     words["admin"] = _digest(passwords["admin"])
     write_private(folder / TASK_REDIS_CONF, re.sub(r"\{(\w+)\}", lambda word: words[word[1]], template))

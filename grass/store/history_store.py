@@ -9,11 +9,11 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from grass import clock
 from grass.errors import UndecodableError
 from grass.store.backend import Backend, Entry, Op
 from grass.store.decoding import sound
 from grass.store.keys import Keys
+from grass.system import clock
 from grass.wire.usage import USAGE_SAMPLE, UsageSample
 from grass.wire.usage_history import JOB_HISTORY, Chunk, JobHistory, Level, field, numbers, unpack
 

@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 import msgspec
 from msgspec import structs
 
-from grass import clock
 from grass.store.backend import Backend, Entry, Op
 from grass.store.decoding import decoded_all
 from grass.store.keys import USAGE_KEPT, WAKEUPS_KEPT, Keys
 from grass.store.signed_images import SIGNED_IMAGE
+from grass.system import clock
 from grass.wire.codec import encode
 from grass.wire.desired import DESIRED_ATTEMPT, DESIRED_CHANGE, DesiredAttempt, DesiredChange
 from grass.wire.heartbeat import Heartbeat

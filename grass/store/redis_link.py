@@ -24,10 +24,10 @@ from redis.exceptions import (
 )
 from redis.retry import Retry
 
-from grass import disk
 from grass.errors import NotAllowedError, StoreFullError, StoreRefusesError, UnreachableError
 from grass.model.amounts import show_memory
 from grass.store import reserve
+from grass.system import disk
 from grass.tls import wrap
 from grass.tls_files import TlsFiles
 

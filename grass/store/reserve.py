@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from grass import disk
+from grass.system import disk
 
 MOST = 64 << 20
 SHARE = 16

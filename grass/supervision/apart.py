@@ -9,8 +9,8 @@ import os
 import subprocess
 from pathlib import Path
 
-from grass import own_program
 from grass.config import ClusterConfig
+from grass.system import own_program
 
 
 def request_shutdown(config: ClusterConfig) -> None:

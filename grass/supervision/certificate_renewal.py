@@ -10,8 +10,8 @@ import logging
 import subprocess
 import threading
 
-from grass import own_program
 from grass.config import ClusterConfig
+from grass.system import own_program
 
 AGAIN = 900.0
 """Seconds between two looks. A machine that slept longer than its certificate was valid waits for this once."""

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from grass.atomic_file import replace_file
 from grass.errors import UndecodableError
+from grass.system.atomic_file import replace_file
 from grass.wire.codec import encode
 from grass.wire.daemon_end import DAEMON_END, DaemonEnd
 

@@ -10,10 +10,10 @@ import os
 import threading
 from pathlib import Path
 
-from grass import clock
 from grass.config import ClusterConfig
 from grass.supervision import processes
 from grass.supervision.apart import run_apart
+from grass.system import clock
 
 log = logging.getLogger("grass.removed")
 

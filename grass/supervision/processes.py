@@ -15,9 +15,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from grass import clock
 from grass.config import ClusterConfig
 from grass.model.daemons import DAEMONS, REDIS, SUPERVISOR
+from grass.system import clock
 
 _PROC = Path("/proc")
 _BEGINNING = 1.0

@@ -11,12 +11,12 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from grass import clock, disk
 from grass.config import ClusterConfig, Secrets
 from grass.errors import GrassError
 from grass.store import reserve
 from grass.store.connect import open_backend
 from grass.store.redis_server import RedisServer
+from grass.system import clock, disk
 
 LOOK = 1.0
 """Seconds between two looks."""

@@ -1,8 +1,8 @@
 """Watcher that kills a redis that accepts connections but does not answer; its supervisor restarts redis.
 
 The watcher is a thread of the master-agent, the same under supervisord and systemd. Redis needs it because redis gives
-no sign of life by itself, unlike the other daemons (``grass.systemd``). Only the cluster's own redis on this machine is
-watched. Used by ``master.agent.__main__``.
+no sign of life by itself, unlike the other daemons (``grass.system.systemd``). Only the cluster's own redis on this
+machine is watched. Used by ``master.agent.__main__``.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import socket
 import struct
 import threading
 
-from grass import clock
 from grass.config import ClusterConfig
+from grass.system import clock
 
 LOOK = 5.0
 """Seconds between two checks."""

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 from xml.parsers.expat import ExpatError
 
-from grass import own_program
 from grass.config import ClusterConfig
-from grass.environment import inherited_environment
 from grass.errors import GrassError
 from grass.model.daemons import DaemonState
-from grass.systemd import SILENCE
+from grass.system import own_program
+from grass.system.environment import inherited_environment
+from grass.system.systemd import SILENCE
 
 _PATIENCE = 5.0
 

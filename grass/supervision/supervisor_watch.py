@@ -13,12 +13,12 @@ import os
 import select
 import threading
 
-from grass import clock
 from grass.config import ClusterConfig
-from grass.environment import supervised_by
 from grass.supervision import processes
 from grass.supervision.apart import request_revival
 from grass.supervision.supervisor import Supervisor
+from grass.system import clock
+from grass.system.environment import supervised_by
 
 LOOK = 10.0
 """Seconds between two checks whether supervisord hangs."""

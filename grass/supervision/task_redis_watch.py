@@ -9,12 +9,12 @@ from __future__ import annotations
 import logging
 import threading
 
-from grass import clock
 from grass.config import ClusterConfig, Secrets
 from grass.errors import GrassError
 from grass.store.accounts import to_close
 from grass.store.connect import open_task_redis
 from grass.store.redis_server import RedisServer
+from grass.system import clock
 
 LOOK = 2.0
 """Seconds between two looks."""

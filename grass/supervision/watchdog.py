@@ -1,6 +1,6 @@
 """Watchdog inside supervisord: kills a daemon that gives no sign of life; supervisord then restarts the daemon.
 
-Daemons report to the watchdog as to systemd (`sd_notify(3)`, ``grass.systemd.Notifier``). supervisord's environment
+Daemons report to the watchdog as to systemd (`sd_notify(3)`, ``grass.system.systemd.Notifier``). Its environment
 names a socket and a period. Each daemon's own loop sends ``WATCHDOG=1`` and the daemon's name. The same few lines of a
 daemon therefore serve both kinds of clusters. A daemon joins by calling ``Notifier.beat``; this module has no list of
 daemons. Loaded by supervisord, as its configuration says (``daemons``).
@@ -24,9 +24,9 @@ from typing import Any, Protocol
 
 from supervisor import events
 
-from grass import clock
-from grass.environment import service_manager
-from grass.systemd import DAEMON, SILENCE
+from grass.system import clock
+from grass.system.environment import service_manager
+from grass.system.systemd import DAEMON, SILENCE
 
 TICK = 5.0
 """Seconds between two checks."""

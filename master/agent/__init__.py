@@ -4,6 +4,6 @@
 collect effects in a ``Step``. An import contract names the few modules that do input or output, or read a clock.
 """
 
-from grass.environment import compute_in_one_thread
+from grass.system.environment import compute_in_one_thread
 
 compute_in_one_thread()  # before the planner imports numpy

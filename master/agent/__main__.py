@@ -8,7 +8,6 @@ import signal
 import sys
 from pathlib import Path
 
-from grass import process_memory
 from grass.api.daemon_log import start_master_log
 from grass.config import ClusterConfig, Secrets
 from grass.errors import StaleLeaseError
@@ -23,7 +22,8 @@ from grass.supervision.redis_reserve import keep_reserve
 from grass.supervision.redis_watch import watch_redis
 from grass.supervision.supervisor_watch import watch_supervisor
 from grass.supervision.task_redis_watch import watch_task_redis
-from grass.systemd import Notifier
+from grass.system import process_memory
+from grass.system.systemd import Notifier
 from master.agent.courier import Courier
 from master.agent.loop import MasterAgent
 

@@ -21,7 +21,6 @@ from urllib.parse import urlsplit
 from msgspec.structs import replace as changed
 
 from grass.backoff import wait_after
-from grass.clock import wall
 from grass.errors import UndecodableError, UnreachableError
 from grass.model.event_kind import EventKind
 from grass.model.notify import Notify
@@ -29,6 +28,7 @@ from grass.store.backend import Backend
 from grass.store.decoding import sound
 from grass.store.event_log import logged
 from grass.store.keys import Keys
+from grass.system.clock import wall
 from grass.wire.codec import encode
 from grass.wire.event_record import EventRecord
 from grass.wire.notification import NOTIFICATION, Body, Notification

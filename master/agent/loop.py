@@ -15,15 +15,16 @@ import random
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from grass import __version__, process_memory, trace
+from grass import __version__, trace
 from grass.api.task_token import job_secret, shared_space
-from grass.clock import boot_id, sleep, steady, wall
 from grass.config import ClusterConfig
 from grass.errors import UnreachableError
 from grass.model.event_kind import EventKind
 from grass.store.accounts import Accounts
 from grass.store.agent_store import AgentStore, Message
 from grass.store.backend import Op
+from grass.system import process_memory
+from grass.system.clock import boot_id, sleep, steady, wall
 from grass.wire.heartbeat import Heartbeat
 from grass.wire.hello import Hello
 from grass.wire.notification import Notification

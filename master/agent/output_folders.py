@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from grass.config import ClusterConfig
-from grass.entropy import request_id
+from grass.system.entropy import request_id
 
 log = logging.getLogger("grass.master-agent")
 

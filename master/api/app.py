@@ -11,9 +11,9 @@ from functools import cache
 
 from flask import Flask, Response, jsonify
 
-from grass import clock
 from grass.config import ClusterConfig
 from grass.store.api_store import ApiStore
+from grass.system import clock
 from master.api import join_downloads, metrics
 from master.api.authentication import Authenticator
 from master.api.call import Api, WaitLimits

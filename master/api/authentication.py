@@ -19,11 +19,11 @@ from grass.api.keyring import load_master_key
 from grass.api.sealing import ReplyKey, open_call, session_of
 from grass.api.signing import Claims, OpenedRequest, open_request, open_unsigned_request
 from grass.api.user_files import User, load_users
-from grass.clock import steady
-from grass.clock import wall as read_wall
 from grass.errors import InputError, NotAllowedError
 from grass.store.api_store import ApiStore
 from grass.store.sessions import Sighting
+from grass.system.clock import steady
+from grass.system.clock import wall as read_wall
 from master.api.freshness import Freshness
 from master.api.open_sessions import OpenSessions
 

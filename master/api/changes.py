@@ -11,9 +11,9 @@ from contextlib import suppress
 
 from msgspec import UNSET, UnsetType, structs
 
-from grass import clock
 from grass.store.change_feed import Changed, Cursor
 from grass.store.job_index import BEGUN, ENDED, WAITING
+from grass.system import clock
 from grass.wire.change_views import ChangePiece, Removed
 from grass.wire.job_record import JobRecord
 from grass.wire.job_views import JobView, TaskView

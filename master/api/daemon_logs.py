@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from grass.clock import steady
 from grass.errors import InputError, NotFoundError, UndecodableError
 from grass.lines import lines_of
+from grass.system.clock import steady
 from grass.wire.daemon_line import DAEMON_LINE, DaemonLine
 from grass.wire.event_views import DaemonLogPiece
 from master.api.call import HEARTBEAT, Call, Pieces

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable
 
 from grass.api.signing import FRESH_SECONDS
-from grass.clock import steady
+from grass.system.clock import steady
 from master.api.recent_ids import RecentIds
 
 AHEAD_SECONDS = 10.0

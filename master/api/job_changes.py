@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 
-from grass.clock import steady
-from grass.entropy import run_id
 from grass.errors import ConflictError, InputError, NotFoundError, UndecodableError
 from grass.model.event_kind import EventKind
 from grass.model.job import MAX_PRIORITY, Job
 from grass.model.lifecycle import JobState
+from grass.system.clock import steady
+from grass.system.entropy import run_id
 from grass.wire.calls import JobChange, Rerun
 from grass.wire.job_file import JobFile
 from grass.wire.job_record import JobRecord

@@ -5,11 +5,11 @@ from __future__ import annotations
 from msgspec import UNSET, structs
 
 from grass import trace
-from grass.clock import steady
-from grass.entropy import run_id
 from grass.errors import ConflictError, NotFoundError
 from grass.model.event_kind import EventKind
 from grass.model.job import Job
+from grass.system.clock import steady
+from grass.system.entropy import run_id
 from grass.wire.calls import Stop, Submission
 from grass.wire.job_details import JobDetails
 from grass.wire.job_record import JobRecord

@@ -14,8 +14,8 @@ from pathlib import Path
 from flask import Flask, Response, jsonify
 from werkzeug.exceptions import NotFound, ServiceUnavailable
 
-from grass.clock import steady
-from grass.share import shared
+from grass.assets import asset
+from grass.system.clock import steady
 from master.api.bundle import find_bundle
 from master.api.call import Api
 
@@ -42,7 +42,7 @@ def _key(api: Api) -> Response:
 
 
 def _script() -> Response:
-    return Response(shared("on_premises/join.py").read_text(), mimetype="text/x-python")
+    return Response(asset("on_premises/join.py").read_text(), mimetype="text/x-python")
 
 
 def _join_token(api: Api, digest: str) -> Response:

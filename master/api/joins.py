@@ -14,14 +14,14 @@ from grass.api.certificates import load_authority
 from grass.api.invitation import Invitation, secret_digest
 from grass.api.master_certificate import sign_for_node
 from grass.api.node_token import is_node_token
-from grass.clock import steady
 from grass.config import Secrets
-from grass.entropy import password
 from grass.errors import ConflictError, InputError, NotAllowedError, NotFoundError, UnreachableError
 from grass.model.event_kind import EventKind
 from grass.model.lifecycle import NodeState
 from grass.model.names import MAX_NAME, NAME_RULE, is_name
 from grass.store.join_tokens import JoinToken, token_id
+from grass.system.clock import steady
+from grass.system.entropy import password
 from grass.wire.calls import CertificateRequest, Join, JoinQuestion, JoinTokenRequest, NodeProof
 from grass.wire.join_views import (
     CertificateView,

@@ -13,10 +13,10 @@ from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
-from grass.clock import steady
 from grass.config import ClusterConfig
 from grass.model.amounts import show_memory
 from grass.model.names import is_job_id
+from grass.system.clock import steady
 
 NAMED = 3
 LEAST = 1 << 20

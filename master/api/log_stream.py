@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 
 from msgspec import structs
 
-from grass.clock import steady
 from grass.errors import NotFoundError
+from grass.system.clock import steady
 from grass.wire import calls
 from grass.wire.job_record import JobRecord
 from grass.wire.keys import TaskKey

@@ -17,11 +17,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from grass import clock
 from grass.api.metrics_tls import load_context
 from grass.errors import InputError
 from grass.model.metrics import MetricsListen
 from grass.network_address import host_and_port
+from grass.system import clock
 
 AT_ONCE = 8
 """Connections; more are closed."""

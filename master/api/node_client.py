@@ -13,10 +13,10 @@ from contextlib import suppress
 
 from grass.api.node_link import FAILURES, NodeLink, refusal
 from grass.api.node_token import node_token
-from grass.clock import steady
 from grass.config import ClusterConfig, Secrets
 from grass.errors import NodeUnreachableError, UndecodableError
 from grass.network_address import network_address
+from grass.system.clock import steady
 from grass.wire.calls import NoContent
 from grass.wire.codec import encode
 from grass.wire.node_api import STATUS, Answered, Asked, NodeCall

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from zlib import crc32
 
-from grass.clock import steady
+from grass.system.clock import steady
 from grass.wire.codec import encode
 from grass.wire.node_record import NodeRecord
 from grass.wire.node_views import NodeWaited

@@ -13,10 +13,10 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 
 from grass.api.sealing import KEY_BYTES, Session, decode_key, encode_key
-from grass.clock import boot_id
 from grass.errors import ConflictError
 from grass.store.keys import SESSION_SECONDS
 from grass.store.sessions import Sessions, Sighting
+from grass.system.clock import boot_id
 
 MOST_CALLS = 10_000
 """Calls of one session, at most, because the id of each is remembered."""

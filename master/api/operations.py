@@ -6,13 +6,13 @@ Used by ``handlers``.
 
 from __future__ import annotations
 
-from grass.clock import steady
-from grass.entropy import operation_id
 from grass.errors import ConflictError, InputError, NotFoundError, UndecodableError
 from grass.model.exhaustive import assert_never
 from grass.model.job import Component, Job
 from grass.model.lifecycle import JobState
 from grass.model.sizes import SizeError, check_removal, scaling_warning, target_size
+from grass.system.clock import steady
+from grass.system.entropy import operation_id
 from grass.wire.calls import OperationRequest
 from grass.wire.job_record import JobRecord
 from grass.wire.job_views import OperationsView, OperationView, OperationWaited

@@ -5,9 +5,9 @@ Used by ``handlers``, ``job_changes``, ``jobs`` and ``schedules``.
 
 from __future__ import annotations
 
-from grass.entropy import run_id
 from grass.errors import ManifestError, MasterAwayError, Problem
 from grass.model.job import Job
+from grass.system.entropy import run_id
 from grass.wire.calls import Preview, Submission
 from grass.wire.views import PlanEviction, PlanView
 from master.api.call import Call

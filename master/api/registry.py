@@ -12,7 +12,7 @@ from flask import Flask, Response
 from flask import request as flask_request
 from werkzeug.wrappers import Request
 
-from grass.clock import steady
+from grass.system.clock import steady
 from master.api.call import Api, Handler, serve
 from master.api.handlers import HANDLERS
 from master.api.route import Route

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from grass.clock import steady
 from grass.errors import ConflictError, NotFoundError
 from grass.model.schedule import Overlap, ScheduleKind
+from grass.system.clock import steady
 from grass.wire.calls import ScheduleRequest, ScheduleSubmission
 from grass.wire.schedule_record import ScheduleRecord, ScheduleState, first_record
 from grass.wire.tickets import (

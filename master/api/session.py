@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import grass
 from grass.api.sealing import encode_key
-from grass.clock import steady
 from grass.errors import InputError
 from grass.store.keys import SESSION_SECONDS
+from grass.system.clock import steady
 from grass.wire.calls import SessionRequest
 from grass.wire.version import PROTOCOL, mismatch
 from grass.wire.views import SessionView

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from grass import clock
 from grass.errors import UndecodableError, UnreachableError
 from grass.model.lifecycle import JobState, NodeState
 from grass.model.policy import FILES, SPACE, ClusterPolicy
 from grass.store.job_index import BEGUN, EVERYBODY, WAITING
+from grass.system import clock
 from grass.wire.api_figures import KEPT_ANSWER, KeptQuestion
 from grass.wire.codec import encode
 from grass.wire.job_record import ComponentRecord, JobRecord

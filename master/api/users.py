@@ -14,10 +14,10 @@ from grass.api.invitation import secret_digest
 from grass.api.keyring import Role
 from grass.api.login_invitation import LoginInvitation
 from grass.api.user_files import LoginOffer, UserRecord
-from grass.entropy import password
 from grass.errors import InputError
 from grass.model.event_kind import EventKind
 from grass.store.job_index import BEGUN, WAITING
+from grass.system.entropy import password
 from grass.wire.calls import Login, UserEnd, UserKey, UserRequest, UserRole, UserRotation
 from grass.wire.codec import builtins
 from grass.wire.schedule_record import ScheduleState

@@ -22,7 +22,7 @@ from grass.config import ClusterConfig, Secrets
 from grass.network_address import host_and_port
 from grass.store.keys import Keys
 from grass.supervision.supervisor_watch import watch_supervisor
-from grass.systemd import Notifier
+from grass.system.systemd import Notifier
 from grass.tls import ServerContext
 from grass.wire.handshake import collector_key
 from master.collector.journal import Journal, OwnLog, folder_of

@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from grass.api.daemon_entry import entry_of
-from grass.clock import steady
 from grass.config import ClusterConfig
 from grass.errors import UndecodableError
 from grass.model.daemons import SENDING_LOGS
 from grass.model.names import is_name
+from grass.system.clock import steady
 from grass.wire.codec import encode
 from grass.wire.daemon_line import DAEMON_ENTRY, LONGEST, MASTER, TAG, DaemonEntry, DaemonLine
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections import Counter, OrderedDict
 from enum import Enum
 
-from grass.clock import steady
 from grass.errors import UndecodableError
 from grass.model.lifecycle import NodeState
 from grass.store.backend import Backend
 from grass.store.keys import Keys
+from grass.system.clock import steady
 from grass.wire.attempt_record import ATTEMPT_RECORD, field_of
 from grass.wire.codec import encode
 from grass.wire.keys import TaskKey

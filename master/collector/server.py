@@ -16,8 +16,8 @@ from typing import cast
 
 import msgpack
 
-from grass.entropy import request_id
 from grass.errors import UnreachableError
+from grass.system.entropy import request_id
 from grass.tls import peer_of
 from grass.tls_files import node_identity
 from grass.wire import handshake

@@ -19,9 +19,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from grass import disk
 from grass.model.job import LEAST_OUTPUT_LIMIT
 from grass.model.names import COMPONENT, JOB_ID, MAX_JOB_ID, MAX_NAME
+from grass.system import disk
 from grass.wire.keys import TaskKey
 from grass.wire.log_block import DELETED
 from master.collector.blocks import Block, Key

@@ -11,7 +11,6 @@ import sys
 import threading
 from collections.abc import Callable
 
-from grass import clock, process_memory
 from grass.api.daemon_log import start_master_log
 from grass.config import ClusterConfig, Secrets
 from grass.errors import UnreachableError
@@ -20,7 +19,8 @@ from grass.store.history_store import HistoryStore
 from grass.store.keys import Keys
 from grass.store.records import Records
 from grass.store.tickets import Tickets
-from grass.systemd import Notifier
+from grass.system import clock, process_memory
+from grass.system.systemd import Notifier
 from grass.wire.api_figures import ApiFigures
 from master.monitor.kept_files import KeptFilesWatch
 from master.monitor.monitor import EVERY, Monitor

@@ -18,7 +18,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import IO
 
-from grass import clock, own_program
 from grass.api.user_files import records
 from grass.config import ClusterConfig
 from grass.errors import GrassError, InputError, UndecodableError
@@ -30,6 +29,7 @@ from grass.model.policy import FILES, SPACE, exceeded
 from grass.store.job_index import BEGUN, ENDED
 from grass.store.records import Records
 from grass.store.tickets import Tickets
+from grass.system import clock, own_program
 from grass.wire.api_figures import KeptAnswer
 from grass.wire.codec import encode
 from grass.wire.tickets import KeptFiles

@@ -11,12 +11,12 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from functools import lru_cache
 
-from grass import clock
 from grass.errors import UndecodableError, UnreachableError
 from grass.store.backend import Op
 from grass.store.history_store import HistoryStore, Sampled
 from grass.store.keys import HISTORY_CHUNKS_KEPT, HISTORY_JOBS_KEPT
 from grass.store.records import Records
+from grass.system import clock
 from grass.wire.codec import encode
 from grass.wire.keys import AttemptKey
 from grass.wire.node_record import NodeRecord

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import msgspec
 
-from grass import clock
 from grass.config import ClusterConfig
 from grass.model.lifecycle import JobState, TaskState
 from grass.network_address import host_and_port
@@ -23,6 +22,7 @@ from grass.store.job_index import BEGUN
 from grass.store.keys import Keys
 from grass.store.records import Records
 from grass.store.redis_backend import RedisBackend
+from grass.system import clock
 from grass.wire.api_figures import ApiFigures
 from grass.wire.node_record import NodeRecord
 from grass.wire.usage import TaskSample

@@ -13,11 +13,9 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from grass import process_memory
 from grass.api.collector_link import key_for
 from grass.api.daemon_log import start_node_log
 from grass.config import ClusterConfig, KubernetesConfig, Secrets
-from grass.environment import whole_environment
 from grass.errors import NotAllowedError
 from grass.store.connect import open_backend
 from grass.store.embedded import TASKS_USER
@@ -25,7 +23,9 @@ from grass.store.keys import Keys
 from grass.store.node_store import NodeStore
 from grass.store.shared_store import SharedStore
 from grass.supervision.certificate_renewal import start_renewal
-from grass.systemd import Notifier
+from grass.system import process_memory
+from grass.system.environment import whole_environment
+from grass.system.systemd import Notifier
 from grass.tls_files import MASTER, identity
 from grass.wire.hello import Probe
 from node.agent import gpu

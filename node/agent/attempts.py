@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from grass import clock
 from grass.config import ClusterConfig
 from grass.model.job import DEFAULT_GRACE, Ready
 from grass.model.reasons import Reason, ReasonCode
+from grass.system import clock
 from grass.wire.desired import DesiredAttempt
 from grass.wire.launch import LaunchTemplate
 from grass.wire.task_events import Ended

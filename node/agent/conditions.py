@@ -16,12 +16,12 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from grass import clock
 from grass.config import ClusterConfig
-from grass.entropy import request_id
 from grass.model.amounts import show_memory
 from grass.model.program import SYSTEM_PATH
 from grass.model.reasons import Reason, ReasonCode
+from grass.system import clock
+from grass.system.entropy import request_id
 from node.agent.share_absences import ShareAbsences
 from node.mounts import mount_point
 from node.runtime.isolation.view import PACKAGE

@@ -10,10 +10,10 @@ from pathlib import PurePosixPath
 from types import MappingProxyType
 
 from grass.config import ClusterConfig
-from grass.environment import is_shared
 from grass.model.job import Component, runtime_of
 from grass.model.matrix import environment as matrix_environment
 from grass.model.process_settings import with_settings
+from grass.system.environment import is_shared
 from grass.wire.desired import DesiredAttempt
 from grass.wire.keys import AttemptKey
 from grass.wire.launch import LaunchTemplate

@@ -14,10 +14,10 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from grass.atomic_file import replace_file
 from grass.config import ClusterConfig
-from grass.entropy import request_id
 from grass.errors import UnreachableError
+from grass.system.atomic_file import replace_file
+from grass.system.entropy import request_id
 from node.agent.environment import addresses_path
 from node.runtime.attempts import Folders
 from node.runtime.process.client import ask

@@ -18,10 +18,10 @@ from contextlib import suppress
 
 import msgpack
 
-from grass import clock
 from grass.api.collector_link import Address, connect
 from grass.backoff import Backoff
 from grass.errors import CertificateError
+from grass.system import clock
 from grass.wire.codec import builtins
 from grass.wire.log_block import LogBlock
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import psutil
 
-from grass import clock
+from grass.system import clock
 from grass.wire.gpu import GpuDevice, GpuProcess, GpuSample
 from grass.wire.usage import GpuUsage
 from node.agent.gpu_usage import GpuReading, Meter

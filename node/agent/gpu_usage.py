@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
-from grass import clock
+from grass.system import clock
 from grass.wire.gpu import GpuDevice, GpuSample
 from grass.wire.usage import GpuUsage
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from grass import __version__, clock
+from grass import __version__
 from grass.config import NodeConfig
 from grass.model.reasons import Reason
 from grass.model.resources import DEVICE, Resources
+from grass.system import clock
 from grass.wire.hello import Hello
 from grass.wire.version import PROTOCOL
 from node.agent.machine import Offer

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 
-from grass import clock
 from grass.model.program import first_program
+from grass.system import clock
 from grass.wire.keys import AttemptKey
 from grass.wire.launch import LaunchTemplate
 from node.runtime.timers import Timers

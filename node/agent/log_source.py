@@ -12,9 +12,9 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-from grass import disk
-from grass.atomic_file import replace_file
 from grass.model.job import DEFAULT_OUTPUT_LIMIT
+from grass.system import disk
+from grass.system.atomic_file import replace_file
 from grass.wire.keys import AttemptKey
 from grass.wire.log_block import Stream as StreamName
 from node.agent.log_blocks import block_end

@@ -13,11 +13,12 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 
-from grass import clock, trace
+from grass import trace
 from grass.config import ClusterConfig
 from grass.model.exhaustive import assert_never
 from grass.model.reasons import Reason, ReasonCode
 from grass.store.node_store import Desired, NodeStore, Revoked
+from grass.system import clock
 from grass.wire.desired import DesiredChange
 from grass.wire.heartbeat import Heartbeat
 from grass.wire.hello import Hello

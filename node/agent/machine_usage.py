@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 import psutil
 
-from grass import clock
+from grass.system import clock
 from grass.wire.usage import GpuUsage, NodeSample, RdmaUsage
 from node.runtime import proc
 

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Iterator
 
 from grass.lines import lines_of
-from grass.own_figures import FIGURE_NAME
+from grass.task.own_figures import FIGURE_NAME
 from grass.wire.usage import OwnPoint
 
 MARK = "GRASS_METRIC "

@@ -12,13 +12,13 @@ import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from grass import clock
 from grass.api.collector_link import collector_address
 from grass.config import ClusterConfig
-from grass.entropy import request_id
 from grass.errors import GrassError
 from grass.model.resources import DEVICE
 from grass.network_address import network_address
+from grass.system import clock
+from grass.system.entropy import request_id
 from grass.wire.hello import Probe, ProbeCheck
 from grass.wire.log_block import PROBE_JOB, LogBlock
 from node.agent.forward import Link, Signal

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import msgspec
 
-from grass.atomic_file import replace_file
 from grass.config import ClusterConfig
 from grass.errors import UndecodableError
+from grass.system.atomic_file import replace_file
 from grass.wire.codec import Form, encode
 from grass.wire.hello import Probe
 from node.mounts import mount_point

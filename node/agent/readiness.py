@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable
 from enum import Enum
 
-from grass import clock
+from grass.system import clock
 from node.agent.check import Check
 from node.agent.child_programs import ChildPrograms
 

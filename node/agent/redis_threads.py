@@ -12,11 +12,11 @@ from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
-from grass import clock
 from grass.backoff import Backoff
 from grass.errors import NotAllowedError, UndecodableError, UnreachableError
 from grass.store.node_store import ChangesGapError, Desired, NodeStore, Revoked
 from grass.supervision.daemon_ends import noted_by_systemd
+from grass.system import clock
 from grass.wire.daemon_end import DaemonEnds
 from grass.wire.desired import DesiredChange
 from grass.wire.heartbeat import Heartbeat

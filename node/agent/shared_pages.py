@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from grass import clock
 from grass.lines import lines_of
+from grass.system import clock
 from node.runtime import proc
 
 ALLOWED = 0.005

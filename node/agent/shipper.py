@@ -16,9 +16,9 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from grass import clock
 from grass.api.collector_link import collector_address
 from grass.config import ClusterConfig
+from grass.system import clock
 from grass.wire.log_block import LogBlock
 from node.agent.forward import Link, Signal
 from node.agent.log_blocks import BLOCK

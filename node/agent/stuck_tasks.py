@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from grass import clock
 from grass.model.reasons import Reason, ReasonCode
+from grass.system import clock
 from node.runtime import proc
 
 AFTER_KILL = 5.0

@@ -13,11 +13,11 @@ from itertools import chain
 from pathlib import Path
 
 import grass
-from grass import clock
 from grass.config import ClusterConfig
 from grass.model.reasons import Reason
 from grass.model.resources import DEVICE, Resources
-from grass.usable_resources import machine_memory, usable_cpu
+from grass.system import clock
+from grass.system.usable_resources import machine_memory, usable_cpu
 from grass.wire.desired import DesiredAttempt
 from grass.wire.gpu import GpuDevice
 from grass.wire.heartbeat import Network, NodeUsage

@@ -20,9 +20,9 @@ from typing import NamedTuple
 import msgspec
 from msgspec import structs
 
-from grass import clock
-from grass.atomic_file import replace_file
 from grass.errors import GrassError, UndecodableError
+from grass.system import clock
+from grass.system.atomic_file import replace_file
 from grass.wire.codec import Form, encode
 from grass.wire.gpu import GpuSample
 from grass.wire.usage import NodeSample, TaskSample, TaskTotals, UsageSample

@@ -14,11 +14,12 @@ import hmac
 from flask import Flask, Response, request
 from werkzeug.exceptions import HTTPException
 
-from grass import __version__, clock
+from grass import __version__
 from grass.config import ClusterConfig
 from grass.errors import GrassError, InputError, NotAllowedError, NotFoundError, UnreachableError
 from grass.frameworks.programs import KNOWN
 from grass.serving.worker import PEER, PEER_SINCE
+from grass.system import clock
 from grass.tls_files import MASTER, identity
 from grass.wire.calls import NoContent
 from grass.wire.codec import encode

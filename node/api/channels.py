@@ -13,9 +13,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
-from grass import clock
-from grass.entropy import request_id
 from grass.errors import ConflictError, NotFoundError
+from grass.system import clock
+from grass.system.entropy import request_id
 
 MOST_WAITING = 1 << 20
 """Most bytes of output that are kept; the task is blocked until some are fetched."""

@@ -17,8 +17,8 @@ from flask import Flask, request
 
 from grass.api.task_token import bearer, check
 from grass.config import ClusterConfig
-from grass.entropy import request_id
 from grass.errors import ConflictError, InputError, NotAllowedError
+from grass.system.entropy import request_id
 from grass.wire.calls import NoContent
 from grass.wire.keys import AttemptKey
 from grass.wire.membership_api import check_arguments

@@ -12,13 +12,13 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from grass.atomic_file import replace_file
 from grass.config import ClusterConfig
 from grass.errors import InputError
 from grass.frameworks.registry import render
 from grass.frameworks.seat import files_folder, library_folder
 from grass.lines import lines_of
-from grass.share import shared
+from grass.system.atomic_file import replace_file
+from grass.task import LIBRARY
 from grass.wire.codec import indented
 from grass.wire.desired import DesiredAttempt
 from grass.wire.keys import AttemptKey
@@ -63,7 +63,7 @@ def write_library(config: ClusterConfig, job_id: str) -> None:
     _open_folder(target.parent, config)
     draft = target.with_name(target.name + ".new")
     shutil.rmtree(draft, ignore_errors=True)
-    shutil.copytree(shared("task"), draft, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(LIBRARY, draft, ignore=shutil.ignore_patterns("__pycache__"))
     for path in (draft, *draft.rglob("*")):
         path.chmod(0o755 if path.is_dir() or path.parent.name == "bin" else 0o644)
     draft.rename(target)

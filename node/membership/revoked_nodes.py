@@ -9,10 +9,10 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
-from grass import clock
 from grass.config import ClusterConfig
 from grass.errors import UndecodableError
-from grass.private_file import write_private
+from grass.system import clock
+from grass.system.private_file import write_private
 from grass.tls_files import node_identity
 from grass.wire.codec import Form, encode
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 
-from grass import clock
 from grass.api.task_token import shared_space
-from grass.entropy import request_id
 from grass.errors import ConflictError, InputError, NotFoundError
 from grass.store.shared_store import ABSENT, SharedStore
+from grass.system import clock
+from grass.system.entropy import request_id
 from grass.wire.keys import AttemptKey
 from grass.wire.membership_api import LONGEST_TTL, MOST_VALUE, BarrierState, KeyChange, KeyState, SharedValue, World
 from node.membership.memberships import Memberships

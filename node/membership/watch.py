@@ -12,11 +12,11 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from grass import clock
 from grass.backoff import Backoff
 from grass.errors import GrassError
 from grass.store.backend import Listener
 from grass.store.shared_store import SharedStore
+from grass.system import clock
 
 _LISTEN_SECONDS = 10.0
 """Seconds without a message after which the connection is tried."""

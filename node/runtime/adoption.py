@@ -10,9 +10,9 @@ from __future__ import annotations
 import os
 from enum import Enum
 
-from grass import clock
 from grass.model.exhaustive import assert_never
 from grass.model.reasons import Reason, ReasonCode
+from grass.system import clock
 from node.runtime import proc
 from node.runtime.attempts import Attempt, Folders
 from node.runtime.guard import Keeper

@@ -9,9 +9,9 @@ from __future__ import annotations
 import select
 from collections.abc import Iterable, Mapping
 
-from grass import clock
 from grass.model.exhaustive import assert_never
 from grass.model.reasons import Reason
+from grass.system import clock
 from node.runtime.protocol import Launch, Listed, Observed, Runtime, RuntimeEvent, Start, Stop, Waiting
 
 PATIENCE = 5.0

@@ -9,8 +9,8 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
-from grass.atomic_file import replace_file
 from grass.lines import lines_of
+from grass.system.atomic_file import replace_file
 from node.runtime import proc
 
 ROOT = "/sys/fs/cgroup"

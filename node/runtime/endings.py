@@ -13,8 +13,8 @@ import selectors
 import signal
 from collections.abc import Callable
 
-from grass import clock
 from grass.model.reasons import Reason, ReasonCode
+from grass.system import clock
 from node.runtime import proc
 from node.runtime.adoption import MARK
 from node.runtime.attempts import Attempt, Folders

@@ -19,7 +19,7 @@ import signal
 import socket
 from collections.abc import Callable
 
-from grass import clock
+from grass.system import clock
 from node.runtime import proc
 
 _PR_SET_CHILD_SUBREAPER = 36

@@ -24,7 +24,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from grass import disk
+from grass.system import disk
 from node.runtime.attempts import Attempt
 from node.runtime.frames import pack
 from node.runtime.shepherd_messages import Spent

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 
-from grass import clock
+from grass.system import clock
 from node.runtime.protocol import RuntimeEvent
 from node.runtime.timers import Timers
 from node.runtime.workers import Workers

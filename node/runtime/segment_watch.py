@@ -10,7 +10,7 @@ import os
 import selectors
 from collections.abc import Callable
 
-from grass import clock
+from grass.system import clock
 from node.runtime.timers import Timers
 
 FOLDER = b"/dev/shm"

@@ -18,9 +18,10 @@ import signal
 import sys
 from collections import deque
 
-from grass import clock, process_memory, trace
+from grass import trace
 from grass.config import ClusterConfig
 from grass.model.reasons import Reason, ReasonCode
+from grass.system import clock, process_memory
 from node.runtime import control_groups, guard
 from node.runtime.adoption import MARK, adopt
 from node.runtime.attempts import Attempt, Folders

@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from grass.atomic_file import replace_file
+from grass.system.atomic_file import replace_file
 
 _FILE = "shutdown.json"
 

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import msgspec
 
-from grass.atomic_file import replace_file
 from grass.config import ClusterConfig
 from grass.errors import UndecodableError
+from grass.system.atomic_file import replace_file
 from grass.wire.codec import Form, encode
 from node.runtime import proc
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from grass import clock
+from grass.system import clock
 from node.runtime import proc
 from node.runtime.adoption import MARK
 from node.runtime.attempts import Attempt, Folders

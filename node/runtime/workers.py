@@ -12,8 +12,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from grass import clock
 from grass.errors import GrassError
+from grass.system import clock
 
 T = TypeVar("T")
 

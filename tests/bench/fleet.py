@@ -20,7 +20,6 @@ from fleet_nodes import Fleet
 from fleet_tickets import Waits
 
 from grass.config import ClusterConfig, MasterConfig, NodeConfig, RedisConfig, Secrets
-from grass.entropy import password
 from grass.model.job import Component, Job
 from grass.model.lifecycle import NodeState
 from grass.model.resources import Resources
@@ -28,6 +27,7 @@ from grass.store import embedded
 from grass.store.api_store import ApiStore
 from grass.store.keys import Keys
 from grass.store.redis_backend import RedisBackend
+from grass.system.entropy import password
 from grass.wire.tickets import JoinNode
 from tests.support.sessions import sighting
 

@@ -11,13 +11,14 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from grass import __version__, clock
+from grass import __version__
 from grass.errors import UnreachableError
 from grass.model.resources import Resources
 from grass.store.backend import Entry, Guard, Op
 from grass.store.keys import Keys
 from grass.store.node_store import NodeStore
 from grass.store.redis_backend import RedisBackend
+from grass.system import clock
 from grass.wire.desired import DESIRED_CHANGE, DesiredChange
 from grass.wire.heartbeat import Heartbeat, Network, NodeUsage
 from grass.wire.hello import Hello, Probe

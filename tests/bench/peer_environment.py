@@ -16,7 +16,7 @@ from typing import Any
 
 import figures
 
-from grass.exclusive import exclusive
+from grass.system.exclusive import exclusive
 
 
 def interpreter(name: str, *packages: str) -> Path:

@@ -13,13 +13,13 @@ import pytest
 from joserfc.jwk import RSAKey
 
 import grass
-from grass import clock
 from grass.api import sealing, signing, user_files
 from grass.api.envelope import encode
 from grass.api.sealing import ReplyKey, Session, SessionCall
 from grass.api.signing import Claims
-from grass.entropy import request_id
 from grass.errors import ConflictError, NotAllowedError, NotFoundError
+from grass.system import clock
+from grass.system.entropy import request_id
 from grass.wire.version import PROTOCOL
 from master.api.route import Access
 from master.api.routes import ROUTES

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from grass.api.run_events import events_of_run
-from grass.clock import wall
+from grass.system.clock import wall
 from grass.wire.codec import encode
 from grass.wire.event_record import EventRecord
 from grass.wire.event_views import EventView

@@ -23,7 +23,6 @@ from msgspec import structs
 from werkzeug.serving import make_server
 
 import grass
-from grass import clock
 from grass.api import certificates, master_certificate
 from grass.api.invitation import Invitation, parse_token, secret_digest
 from grass.api.join_client import JoinClient, open_join_client
@@ -48,6 +47,7 @@ from grass.provision.on_premises.node_design import NodeDesign
 from grass.provision.on_premises.own_host import OwnHost
 from grass.provision.on_premises.record import Made
 from grass.provision.on_premises.steps import Call
+from grass.system import clock
 from grass.tls_files import TlsFiles
 from grass.wire import join_views, node_views
 from grass.wire.codec import builtins
@@ -405,7 +405,7 @@ def test_a_wish_for_a_token_is_checked(world: ApiWorld, wrong: dict[str, Any]) -
 
 
 def test_a_machine_with_a_wrong_clock_is_understood(world: ApiWorld) -> None:
-    from grass import clock
+    from grass.system import clock
 
     token = world.client("root").join_token().token
     late = open_join_client(parse_token(token), wall=lambda: clock.wall() - 7200)

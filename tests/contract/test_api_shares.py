@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from grass import clock
 from grass.cli.shares import share_lines
 from grass.model.lifecycle import NodeState
 from grass.model.resources import Resources
+from grass.system import clock
 from grass.wire.api_figures import KeptAnswer
 from grass.wire.codec import encode as pack
 from grass.wire.usage_record import UsageRecord

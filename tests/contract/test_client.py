@@ -19,7 +19,6 @@ import psutil
 import pytest
 
 from grass.api.client import Client
-from grass.clock import steady
 from grass.errors import (
     ConflictError,
     GrassError,
@@ -34,6 +33,7 @@ from grass.model.event_kind import EventKind
 from grass.model.lifecycle import JobState
 from grass.store.backend import Entry
 from grass.store.job_index import moved
+from grass.system.clock import steady
 from grass.wire.codec import builtins
 from grass.wire.codec import encode as pack
 from grass.wire.job_views import JobView

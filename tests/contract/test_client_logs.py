@@ -16,8 +16,8 @@ from msgspec import structs
 
 from grass.api.client_views import LogLine
 from grass.api.transport import Body, StreamCutError, Transport, View
-from grass.clock import wall
 from grass.errors import InputError, NotAllowedError, NotFoundError
+from grass.system.clock import wall
 from grass.wire import codec
 from grass.wire.codec import encode as pack
 from grass.wire.task_record import TaskRecord

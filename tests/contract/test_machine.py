@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from grass import clock
 from grass.model.reasons import Reason, ReasonCode
+from grass.system import clock
 from grass.wire.desired import DesiredAttempt
 from node.agent.machine import Machine
 from node.agent.this_machine import ThisMachine

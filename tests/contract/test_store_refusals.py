@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 import redis
 
-from grass import disk
 from grass.errors import StoreFullError, StoreRefusesError, UnreachableError
 from grass.store import reserve
 from grass.store.embedded import find_server
@@ -18,6 +17,7 @@ from grass.store.keys import Keys
 from grass.store.node_store import NodeStore
 from grass.store.redis_backend import RedisBackend
 from grass.supervision.redis_reserve import Keeper
+from grass.system import disk
 from tests.contract.test_embedded_redis import servers
 from tests.support.redis_server import RedisServer
 from tests.support.said import HELLO, report

@@ -7,8 +7,8 @@ import os
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 
-from grass import clock
 from grass.model.reasons import Reason
+from grass.system import clock
 from node.runtime.parallelism import ParallelismLimits
 from node.runtime.protocol import Launch, Listed, Observed, RuntimeEvent, Start, Stop
 

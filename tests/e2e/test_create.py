@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from grass.assets import asset
 from grass.model.daemons import MASTER_DAEMONS
 from grass.provision.on_premises import facts
-from grass.share import shared
 from tests.support.lab import SessionLab
 from tests.support.on_premises import Cluster, holds, settings
 from tests.support.stolen_node import DONE, SHARE
@@ -101,7 +101,7 @@ def test_all_daemons_of_a_new_cluster_run(standing: Cluster) -> None:
 def test_an_engine_that_starts_on_demand_is_found_and_not_started(standing: Cluster) -> None:
     host = standing.lab.hosts["n3"]
     assert host.attempt("systemctl", "is-active", "docker.service").stdout == "inactive\n"
-    said = host.run("sh", "-s", "stands", text_in=shared("on_premises/facts.sh").read_text()).stdout
+    said = host.run("sh", "-s", "stands", text_in=asset("on_premises/facts.sh").read_text()).stdout
     assert host.attempt("systemctl", "is-active", "docker.service").stdout == "inactive\n"
     version = host.run("docker", "version", "--format", "{{.Server.Version}}").stdout.strip()
     assert version and facts.parse(said).docker == version

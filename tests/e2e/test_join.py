@@ -21,8 +21,8 @@ import yaml
 
 from grass.api.client import Client
 from grass.api.invitation import parse_token
-from grass.entropy import request_id
 from grass.model.lifecycle import TaskState
+from grass.system.entropy import request_id
 from tests.support.bench_run import figures
 from tests.support.capture import captured
 from tests.support.lab import SessionLab

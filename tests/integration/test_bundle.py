@@ -51,7 +51,7 @@ def test_an_installed_wheel_makes_the_same_wheel_again(tmp_path: Path) -> None:
         "grass/py.typed",
         "master/agent/__main__.py",
         "node/agent/__main__.py",
-        "grass/share/deploy/redis/redis.conf",
+        "grass/assets/deploy/redis/redis.conf",
     ):
         assert (site / part).is_file()
     env = {**os.environ, "PYTHONPATH": str(site)}

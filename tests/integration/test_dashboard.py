@@ -30,12 +30,12 @@ from grass.api.client import Client
 from grass.api.user_files import register_user
 from grass.cli.dashboard_start import JobFiles
 from grass.cli.main import grass as grass_commands
-from grass.clock import steady
 from grass.dashboard.server import DashboardServer
 from grass.errors import NotFoundError
 from grass.files.access import access_to
 from grass.files.browse import SharedFiles
 from grass.manifest.local_settings import LocalSettings, OfferedResources
+from grass.system.clock import steady
 from tests.support.browser import chromium, opened, run_script, tab, tabs
 from tests.support.local_cluster import LocalCluster
 from tests.support.nvml import StubDriver

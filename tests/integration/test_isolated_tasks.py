@@ -18,10 +18,10 @@ from typing import Any
 
 import pytest
 
-from grass import clock
 from grass.model.isolation import ContainerRights, ContainerUser, UidRange
 from grass.provision.on_premises import node_accounts
 from grass.provision.on_premises.steps import Run
+from grass.system import clock
 from node.agent.folders import Removal
 from node.agent.probe import trial_task
 from node.runtime import proc

@@ -14,8 +14,8 @@ from typing import Any
 import psutil
 import pytest
 
-from grass import clock
 from grass.store.embedded import NoRedisError, find_server
+from grass.system import clock
 from grass.wire.task_events import Ended, Ready, Started, Waiting
 from grass.wire.version import PROTOCOL
 from node.runtime.process.client import ask

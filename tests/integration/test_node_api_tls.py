@@ -17,11 +17,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from grass import clock, tls
+from grass import tls
 from grass.api.node_token import node_token
 from grass.config import ClusterConfig, NodeConfig, Secrets
 from grass.errors import NodeUnreachableError, NotAllowedError
 from grass.model.lifecycle import NodeState
+from grass.system import clock
 from grass.tls_files import TlsFiles, node_identity
 from grass.wire.membership import Member, Membership
 from grass.wire.node_api import NOTHING, STATUS

@@ -13,8 +13,8 @@ from typing import Any
 import docker
 import pytest
 
-from grass.entropy import run_id
 from grass.errors import InputError, NotFoundError
+from grass.system.entropy import run_id
 from node.runtime.docker.engine import Engine
 from node.runtime.docker.images import Images
 from node.runtime.protocol import Stop

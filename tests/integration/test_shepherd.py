@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from grass import clock
 from grass.model.reasons import Reason, ReasonCode
+from grass.system import clock
 from node.runtime import proc, system_v
 from node.runtime.process.beside import Child
 from node.runtime.process.client import ask

@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 import redis
 
-from grass import disk
 from grass.config import Secrets
-from grass.environment import whole_environment
 from grass.errors import ConflictError
 from grass.model.daemons import SUPERVISOR
 from grass.provision import daemons, redis_log
+from grass.system import disk
+from grass.system.environment import whole_environment
 from tests.support.local_cluster import LocalCluster
 from tests.support.waiting import wait_until
 

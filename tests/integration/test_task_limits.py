@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from grass import clock
 from grass.model.isolation import UidRange
 from grass.model.reasons import ReasonCode
+from grass.system import clock
 from node.runtime import proc
 from node.runtime.frames import pack
 from node.runtime.isolation import groups

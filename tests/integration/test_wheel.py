@@ -52,8 +52,8 @@ def run(site: Path, *arguments: str) -> str:
 def test_it_has_the_units_the_templates_the_examples_and_the_licence(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     tracked = [path for top in ("deploy", "examples") for path in (CHECKOUT / top).rglob("*") if path.is_file()]
-    expected = {f"grass/share/{path.relative_to(CHECKOUT)}" for path in tracked if "__pycache__" not in path.parts}
-    expected |= {f"grass/share/templates/{path.name}" for path in (CHECKOUT / "grass/share/templates").iterdir()}
+    expected = {f"grass/assets/{path.relative_to(CHECKOUT)}" for path in tracked if "__pycache__" not in path.parts}
+    expected |= {f"grass/assets/templates/{path.name}" for path in (CHECKOUT / "grass/assets/templates").iterdir()}
     assert expected <= names
     assert any(name.endswith("/LICENSE") for name in names)
     assert "grass/py.typed" in names
@@ -61,7 +61,7 @@ def test_it_has_the_units_the_templates_the_examples_and_the_licence(wheel: Path
 
 
 def test_an_installed_grass_finds_its_files_without_the_checkout(site: Path) -> None:
-    ask = "import grass, grass.share as s; print(grass.__file__, s.shared('deploy/redis'), s.shared('examples'))"
+    ask = "import grass, grass.assets as s; print(grass.__file__, s.asset('deploy/redis'), s.asset('examples'))"
     module, *found = run(site, "-c", ask).split()
     assert module.startswith(str(site))
     assert all(path.startswith(str(site)) and Path(path).exists() for path in found)
@@ -70,5 +70,5 @@ def test_an_installed_grass_finds_its_files_without_the_checkout(site: Path) -> 
 def test_an_installed_grass_prints_its_templates(site: Path) -> None:
     assert (
         run(site, str(site / "bin" / "grass"), "template", "job")
-        == (CHECKOUT / "grass" / "share" / "templates" / "job.yml").read_text()
+        == (CHECKOUT / "grass" / "assets" / "templates" / "job.yml").read_text()
     )

@@ -13,7 +13,6 @@ from typing import Any
 
 from werkzeug.serving import make_server
 
-from grass import clock
 from grass.api import keyring, user_files
 from grass.api.client import Client
 from grass.api.patience import TIMEOUT
@@ -23,6 +22,7 @@ from grass.model.lifecycle import JobState
 from grass.store.api_store import ApiStore
 from grass.store.job_index import moved
 from grass.store.keys import Keys
+from grass.system import clock
 from grass.wire.codec import builtins
 from grass.wire.codec import encode as pack
 from grass.wire.operation_record import OperationRecord

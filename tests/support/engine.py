@@ -19,8 +19,8 @@ import docker
 import psutil
 import pytest
 
-from grass.entropy import run_id
 from grass.errors import GrassError
+from grass.system.entropy import run_id
 from node.runtime.docker.engine import SOCKET, Engine
 from node.runtime.docker.streams import EngineStream
 from tests.support.needs import missing, require, require_root

@@ -15,7 +15,7 @@ from grass.api.user_files import UserRecord
 from grass.config import ClusterConfig, FilesConfig, RedisConfig, Secrets
 from grass.files.access import FilesAccess, SshShare
 from grass.files.key import FILES_KEY, files_key
-from grass.private_file import write_private
+from grass.system.private_file import write_private
 from grass.wire.codec import indented
 from tests.support.sshd import SshServer, ssh_server
 

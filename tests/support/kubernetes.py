@@ -18,10 +18,10 @@ from typing import Any
 
 import pytest
 
-from grass.entropy import run_id
 from grass.errors import GrassError
 from grass.kubernetes.api import ApiServer, RefusedError
 from grass.kubernetes.credentials import Credential, Login
+from grass.system.entropy import run_id
 from grass.wire.codec import Form
 from tests.support.api_gateway import Gateway
 from tests.support.engine import IMAGE, image_files

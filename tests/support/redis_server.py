@@ -12,10 +12,10 @@ from pathlib import Path
 
 import psutil
 
-from grass.entropy import password
 from grass.errors import UnreachableError
 from grass.store.embedded import Files, Server, node_user, write_files
 from grass.store.redis_backend import RedisBackend
+from grass.system.entropy import password
 from tests.support.processes import ended
 from tests.support.waiting import wait_until
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from grass.entropy import request_id as new_id
 from grass.store.api_store import ApiStore
 from grass.store.sessions import Sighting
+from grass.system.entropy import request_id as new_id
 
 _SESSION, _RECORD = "0" * 32, "{}"
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from grass.atomic_file import replace_file
+from grass.system.atomic_file import replace_file
 
 
 @pytest.mark.parametrize("several_writers", [False, True])

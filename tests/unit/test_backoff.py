@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from grass.atomic_file import replace_file
 from grass.backoff import Backoff, wait_after
 from grass.network_address import host_and_port, network_address
+from grass.system.atomic_file import replace_file
 
 
 def test_waits_double_up_to_the_longest_and_begin_again_after_a_success() -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from grass.bounded_file import UnfitFileError, read_at_most
 from grass.errors import ConflictError
 from grass.files.share import read_index
+from grass.system.bounded_file import UnfitFileError, read_at_most
 
 
 def test_a_file_is_read_up_to_its_limit(tmp_path: Path) -> None:

@@ -14,7 +14,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from grass import clock
 from grass.api.sealing import Session
 from grass.api.session_file import save_session
 from grass.cli.cluster import deselect_cluster, select_cluster
@@ -22,8 +21,9 @@ from grass.files.access import FILES_ACCESS, PROFILE, FilesAccess
 from grass.files.operations import ListFiles, RemoveFiles
 from grass.files.share import carry_out
 from grass.provision import layout, local
+from grass.system import clock
+from grass.system.tree_removal import remove_tree
 from grass.tls_files import node_identity
-from grass.tree_removal import remove_tree
 from grass.wire.codec import encode
 from node.membership import revoked_nodes
 from node.runtime import task_commands

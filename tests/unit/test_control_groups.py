@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from grass import clock
+from grass.system import clock
 from node.runtime import control_groups, proc
 from node.runtime.fork_bombs import MOST_REFUSED, ForkBombs
 from node.runtime.isolation import groups

@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from grass import clock
 from grass.api.client_views import LogLine
 from grass.dashboard.access import PageAccess, RefusedError
 from grass.dashboard.actions import ACTIONS
@@ -26,6 +25,7 @@ from grass.dashboard.merged_feed import MOST_JOBS, MergedFeed, Message
 from grass.dashboard.mirror import Mirror, Mirrors
 from grass.dashboard.server import DashboardServer
 from grass.errors import InputError, UnreachableError
+from grass.system import clock
 from grass.wire.change_views import ChangePiece
 from grass.wire.event_views import EventView
 from grass.wire.job_views import JobView

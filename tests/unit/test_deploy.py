@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
+from grass.assets import asset
 from grass.model.daemons import DAEMONS, REDIS, TASK_REDIS
-from grass.share import shared
 from grass.supervision.daemon_ends import noted_by_systemd
-from grass.systemd import SILENCE
+from grass.system.systemd import SILENCE
 from grass.wire.daemon_end import sentence
 from tests.support.needs import require
 
 MODULES = {daemon.name: daemon.module for daemon in DAEMONS}
-UNITS = shared("deploy/systemd")
+UNITS = asset("deploy/systemd")
 SECURITY = Path(__file__).parents[2] / "docs" / "security.md"
 
 

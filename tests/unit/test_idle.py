@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from grass.clock import steady
 from grass.config import ClusterConfig
 from grass.store.accounts import MemoryAccounts
 from grass.store.agent_store import AgentStore
 from grass.store.api_store import ApiStore
 from grass.store.keys import Keys
+from grass.system.clock import steady
 from grass.wire.tickets import StopJob
 from master.agent.loop import MasterAgent
 from tests.doubles.memory_backend import MemoryBackend

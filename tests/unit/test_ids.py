@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from grass import entropy
 from grass.model.key_text import opened_name, opened_parts
 from grass.model.names import is_request_id, is_run_of, is_session_id, is_short_id
+from grass.system import entropy
 
 
 def test_ids_that_grass_makes_pass_their_own_checks() -> None:

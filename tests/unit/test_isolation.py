@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from grass import __version__
-from grass.clock import steady, wall
 from grass.config import ClusterConfig
 from grass.model.job import Component, Job
 from grass.model.lifecycle import JobState, NodeState
@@ -21,6 +20,7 @@ from grass.store.agent_store import AgentStore
 from grass.store.api_store import ApiStore
 from grass.store.keys import Keys
 from grass.store.node_store import NodeStore
+from grass.system.clock import steady, wall
 from grass.wire import codec
 from grass.wire.job_record import JobRecord
 from grass.wire.schedule_record import ScheduleRecord, ScheduleState

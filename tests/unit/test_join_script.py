@@ -16,15 +16,15 @@ from typing import Any
 import pytest
 
 from grass.api.invitation import parse_token
+from grass.assets import asset
 from grass.config import Secrets
-from grass.share import shared
 from tests.support.api_world import api_world
 from tests.support.waiting import wait_until
 
 
 @pytest.fixture
 def script() -> Any:
-    spec = importlib.util.spec_from_file_location("join_script", str(shared("on_premises/join.py")))
+    spec = importlib.util.spec_from_file_location("join_script", str(asset("on_premises/join.py")))
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

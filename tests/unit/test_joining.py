@@ -11,6 +11,7 @@ import pytest
 
 from grass import __version__
 from grass.api.invitation import Invitation, parse_token
+from grass.assets import asset
 from grass.cli.offer import OfferOptions, offered
 from grass.config import ClusterConfig
 from grass.errors import ConflictError, InputError, ManifestError
@@ -24,7 +25,6 @@ from grass.provision.on_premises.node_upgrade import out_of_reach
 from grass.provision.on_premises.record import Made
 from grass.provision.on_premises.steps import Put, Run
 from grass.provision.provisioner import AddedNode
-from grass.share import shared
 from grass.wire.join_views import ShareServer
 from tests.support import sample_views
 
@@ -210,7 +210,7 @@ def test_what_a_master_made_there_is_shared_with_its_node() -> None:
 
 def test_a_users_units_say_nothing_that_needs_root() -> None:
     for name in NODE_DAEMONS:
-        text = node_units.user_unit(shared(f"deploy/systemd/grass-{name}@.service").read_text())
+        text = node_units.user_unit(asset(f"deploy/systemd/grass-{name}@.service").read_text())
         assert not {"User", "Group", "ProtectSystem"} & {line.partition("=")[0] for line in text.splitlines()}
         assert "WantedBy=default.target" in text
         assert "ExecStart=" in text and "EnvironmentFile=%h/.grass/nodes/%i/env" in text

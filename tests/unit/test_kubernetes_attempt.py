@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from grass import clock
 from grass.kubernetes.objects import Metadata, Pod
+from grass.system import clock
 from node.runtime.kubernetes.attempt import PodAttempt
 from node.runtime.kubernetes.judge import wall
 

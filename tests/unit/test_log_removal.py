@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from grass.clock import steady
+from grass.system.clock import steady
 from master.agent import log_removal
 from master.agent.log_removal import LogRemoval
 from master.collector.blocks import Block

@@ -14,7 +14,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("grass", "master", "node")
-COPIED = "grass/share/"
+COPIED = ("grass/assets/", "grass/task/library/")
 """Programs that hosts and tasks get as they are; no module imports them."""
 USER = re.compile(
     r"\b(?:asked|called|chosen|driven|handled|imported|loaded|made|opened|read|run|sent|served|shared|started|taken|used"
@@ -55,7 +55,7 @@ def modules() -> Mapping[str, ast.Module]:
     return {
         name.removesuffix(".py").removesuffix("/__init__").replace("/", "."): ast.parse(path.read_text())
         for path, name in names.items()
-        if not name.startswith(COPIED) or name == f"{COPIED}__init__.py"
+        if not name.startswith(COPIED) or name == "grass/assets/__init__.py"
     }
 
 

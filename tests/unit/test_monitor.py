@@ -19,7 +19,7 @@ from grass.model.resources import Resources
 from grass.store.history_store import HistoryStore, Sampled
 from grass.store.keys import Keys
 from grass.store.records import Records
-from grass.systemd import Notifier
+from grass.system.systemd import Notifier
 from grass.wire.api_figures import LATENCIES, ApiFigures, Operation
 from grass.wire.codec import encode
 from grass.wire.job_record import first_record

@@ -13,7 +13,7 @@ import pytest
 
 from grass.config import ClusterConfig, KubernetesConfig, NodeConfig
 from grass.model.resources import Resources
-from grass.usable_resources import machine_memory
+from grass.system.usable_resources import machine_memory
 from grass.wire.gpu import GpuDevice
 from grass.wire.hello import Hello
 from node.agent.hello import hello

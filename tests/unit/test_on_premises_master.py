@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from grass.assets import asset
 from grass.config import ClusterConfig
 from grass.errors import CertificateError, ConflictError, InputError
 from grass.hosts import LocalHost
@@ -32,7 +33,6 @@ from grass.provision.on_premises.record import Made
 from grass.provision.on_premises.removal import removal_steps
 from grass.provision.on_premises.requirements import Target, meant
 from grass.provision.on_premises.steps import Call, Put, Run, plan_lines
-from grass.share import shared
 from grass.store.embedded import find_server
 from grass.wire.codec import encode
 from tests.support.needs import require, require_root
@@ -288,7 +288,7 @@ def test_fluentd_runs_as_a_container_with_the_same_configuration_and_is_pulled_w
     assert isinstance(env, bytes)
     for line in (f"FLUENTD_IMAGE={IMAGE}", "FLUENTD_CONTAINER=grass-fluentd-lab", "GRASS_COLLECTOR_BIND=10.0.0.10"):
         assert line in env.decode().splitlines()
-    assert files["/etc/grass/lab.fluent.conf"] == shared("deploy/fluentd/fluent.conf").read_bytes()
+    assert files["/etc/grass/lab.fluent.conf"] == asset("deploy/fluentd/fluent.conf").read_bytes()
     assert "/etc/systemd/system/grass-fluentd-container@.service" in files
     steps = [step.name for step in master_steps(found, facts, bundle, Admin("ann", {}, ""), None)]
     assert (f"pull the image {IMAGE}" in steps) is (state == "registry")

@@ -18,7 +18,6 @@ import pytest
 from supervisor.options import ServerOptions
 
 from grass.config import ClusterConfig, RedisConfig
-from grass.environment import inherited_environment
 from grass.errors import ConflictError, InputError, NotFoundError
 from grass.manifest.local_settings import LocalSettings, OfferedResources, PortSettings, RedisSettings
 from grass.model.daemons import DAEMONS, REDIS
@@ -27,6 +26,7 @@ from grass.provision.doctor import doctor
 from grass.provision.filelock import cluster_lock
 from grass.supervision import processes
 from grass.supervision.supervisor_watch import wait_until_gone
+from grass.system.environment import inherited_environment
 from tests.support.local_cluster import daemon_states
 from tests.support.needs import require_root
 

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from grass import environment
 from grass.errors import ConflictError, InputError
 from grass.manifest.join_file import Offer
 from grass.manifest.on_premises import HostSettings, Login
@@ -31,6 +30,7 @@ from grass.provision.provisioner import (
     Session,
     need,
 )
+from grass.system import environment
 from tests.support.api_world import ApiWorld, api_world, write_client
 
 LAB = {"mode": "grass/on-premises", "name": "lab", "master": {"address": "m1"}}

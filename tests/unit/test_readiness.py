@@ -15,8 +15,8 @@ from typing import Any
 import psutil
 import pytest
 
-from grass import clock
 from grass.model.job import Ready
+from grass.system import clock
 from node.agent import check as checks
 from node.agent.check import Check
 from node.agent.readiness import WORKERS, Readiness

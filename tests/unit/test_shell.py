@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from grass.config import ClusterConfig, MasterConfig
-from grass.environment import is_shared
 from grass.errors import InputError, ManifestError
 from grass.manifest import Wrong, parse_job
 from grass.manifest.shell import assignments, left_out, passable, read_file, with_shell
+from grass.system.environment import is_shared
 from grass.wire.calls import Submission
 from master.api.submission import accept_job
 from node.agent.environment import launch

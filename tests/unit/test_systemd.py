@@ -12,7 +12,7 @@ from grass.hosts import LocalHost
 from grass.model.daemons import DaemonState
 from grass.provision.on_premises.log_damage import log_damage, may_be_damaged
 from grass.provision.on_premises.status import parse
-from grass.systemd import Notifier
+from grass.system.systemd import Notifier
 from tests.support.needs import require_root
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from grass import disk
 from grass.model.daemons import DaemonState
 from grass.provision.trouble import trouble
+from grass.system import disk
 
 HOME = Path("/home/ann/.grass/clusters/lab")
 

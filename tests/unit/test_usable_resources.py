@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from grass.usable_resources import machine_memory, usable_cpu, usable_memory
+from grass.system.usable_resources import machine_memory, usable_cpu, usable_memory
 
 MIB = 1 << 20
 MACHINE = usable_memory(Path("/nowhere"), Path("/nowhere"))

@@ -7,7 +7,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from grass import clock
+from grass.system import clock
 from grass.wire.desired import DesiredAttempt
 from grass.wire.usage import UsageSample
 from node.agent.this_machine import ThisMachine

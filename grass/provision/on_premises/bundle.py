@@ -24,14 +24,15 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
-from grass import __version__, own_program
+from grass import __version__
+from grass.assets import asset
 from grass.errors import InputError, UnreachableError
 from grass.lines import lines_of
 from grass.provision.filelock import file_lock
 from grass.provision.on_premises import bytecode, requirements
 from grass.provision.on_premises.own_wheel import write_wheel
 from grass.provision.on_premises.requirements import Target
-from grass.share import shared
+from grass.system import own_program
 
 FORMAT = 2
 PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
@@ -220,7 +221,7 @@ def _pack(master: Target, own: Path, sets: dict[str, Path], cache: Path) -> tupl
         draft = work / "bundle.tar"
         with tarfile.open(draft, mode="w", format=tarfile.PAX_FORMAT) as tar:
             _add(tar, CONTENTS, (json.dumps(contents, indent=1) + "\n").encode())
-            _add(tar, INSTALLER, shared(f"on_premises/{INSTALLER}").read_bytes())
+            _add(tar, INSTALLER, asset(f"on_premises/{INSTALLER}").read_bytes())
             for name, path in sorted((wheels | compiled).items()):
                 _add(tar, name, path.read_bytes())
         digest = hashlib.sha256(draft.read_bytes()).hexdigest()

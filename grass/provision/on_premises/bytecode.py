@@ -20,9 +20,9 @@ import zipfile
 from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 
-from grass import own_program
-from grass.atomic_file import replace_file
 from grass.errors import UnreachableError
+from grass.system import own_program
+from grass.system.atomic_file import replace_file
 
 PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
 TAG = sys.implementation.cache_tag or ""

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from grass import clock
 from grass.api import keyring
 from grass.config import ClusterConfig
 from grass.errors import ConflictError, GrassError, UnreachableError
@@ -36,6 +35,7 @@ from grass.provision.on_premises.node_upgrade import lacked_by_nodes, upgrade_of
 from grass.provision.on_premises.services import why_not
 from grass.provision.on_premises.steps import Step, plan_lines, run_steps
 from grass.provision.provisioner import Created, Session
+from grass.system import clock
 
 _CLOCKS_APART = 60.0
 

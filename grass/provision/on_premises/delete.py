@@ -10,7 +10,6 @@ from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
-from grass import clock
 from grass.api.client import Client
 from grass.errors import GrassError, UnreachableError
 from grass.manifest.on_premises import HostSettings
@@ -24,7 +23,8 @@ from grass.provision.on_premises.node_add import remember
 from grass.provision.on_premises.removal import removal_steps
 from grass.provision.on_premises.steps import run_steps
 from grass.provision.provisioner import Deleted, Session
-from grass.tree_removal import remove_tree
+from grass.system import clock
+from grass.system.tree_removal import remove_tree
 
 AT_ONCE = 5
 _GONE_SECONDS = 10.0

@@ -10,13 +10,13 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from grass.assets import asset
 from grass.config import ClusterConfig
 from grass.errors import UndecodableError
 from grass.hosts import Host
 from grass.lines import lines_of
 from grass.network_address import WILDCARDS
 from grass.provision.on_premises.record import Made
-from grass.share import shared
 
 OLDEST_PYTHON = (3, 10)
 THERE, REGISTRY = "there", "registry"
@@ -138,7 +138,7 @@ class Facts:
 
 def gather(host: Host, cluster: str) -> Facts:
     """Gather the facts in one round trip, as root. Raises the errors of ``Host.run``."""
-    script = shared("on_premises/facts.sh").read_bytes()
+    script = asset("on_premises/facts.sh").read_bytes()
     return parse(host.run(["sh", "-s", cluster], stdin=script, sudo=True, timeout=60).check().out)
 
 

@@ -10,13 +10,13 @@ from dataclasses import replace
 import msgspec
 
 from grass.api.invitation import Invitation
-from grass.entropy import password, request_id
 from grass.hosts import Host
 from grass.manifest.join_file import Offer
 from grass.provision.on_premises import node_steps, record
 from grass.provision.on_premises.facts import Facts
 from grass.provision.on_premises.node_paths import NodePaths
 from grass.provision.on_premises.record import Made
+from grass.system.entropy import password, request_id
 from grass.wire.codec import Form
 from grass.wire.join_views import ShareServer
 

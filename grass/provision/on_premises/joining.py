@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from grass import clock
 from grass.api.invitation import Invitation
 from grass.api.join_client import JoinClient
 from grass.errors import ConflictError, GrassError, InputError, NotAllowedError, UnreachableError
@@ -36,6 +35,7 @@ from grass.provision.on_premises.join_steps import (
 from grass.provision.on_premises.node_design import NodeDesign
 from grass.provision.on_premises.node_paths import NodePaths
 from grass.provision.on_premises.steps import Progress, plan_lines, run_steps
+from grass.system import clock
 from grass.wire.calls import Join
 from grass.wire.codec import builtins
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from grass import clock
 from grass.api.join_client import JoinClient, open_join_client
 from grass.errors import GrassError, InputError, NotAllowedError, NotFoundError, UnreachableError, WaitTimeoutError
 from grass.hosts import Host
@@ -20,6 +19,7 @@ from grass.provision.on_premises.node_paths import NodePaths
 from grass.provision.on_premises.record import Made
 from grass.provision.on_premises.removal import removal_steps
 from grass.provision.on_premises.steps import Progress, Run, Step, run_steps
+from grass.system import clock
 
 _SLICE = 10.0
 

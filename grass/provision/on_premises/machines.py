@@ -9,13 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from grass.environment import become_password, cluster_home, ssh_password
 from grass.hosts import Ask, Become, Secret
 from grass.hosts.ssh import KNOWN_HOSTS, SshAccess, SshHost, host_id
 from grass.lines import whole_lines_of
 from grass.manifest.on_premises import HostSettings
-from grass.private_file import write_private
 from grass.provision.layout import user_name
+from grass.system.environment import become_password, cluster_home, ssh_password
+from grass.system.private_file import write_private
 from grass.wire.codec import Form, indented
 
 MACHINES = "machines.json"

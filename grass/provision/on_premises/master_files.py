@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import re
 
+from grass.assets import asset
 from grass.config import ClusterConfig
 from grass.lines import lines_of
 from grass.network_address import host_and_port
 from grass.provision.on_premises.design import ETC, STATE, UNIT_FOLDER, VENV, MasterDesign
 from grass.provision.on_premises.steps import Put
-from grass.share import shared
 from grass.store.embedded import TASK_REDIS_CONF
 
 
@@ -22,7 +22,7 @@ def samba_folder(name: str) -> str:
 
 def unit_files(design: MasterDesign) -> list[Put]:
     names = sorted({re.sub("@[^.]*", "@", unit) for unit in design.units} | {"grass@.target"})
-    puts = [Put(f"{UNIT_FOLDER}/{name}", shared(f"deploy/systemd/{name}").read_bytes()) for name in names]
+    puts = [Put(f"{UNIT_FOLDER}/{name}", asset(f"deploy/systemd/{name}").read_bytes()) for name in names]
     if design.config.samba is None:  # the units' sandbox includes only /srv/grass
         text = f"[Service]\nReadWritePaths={design.config.share}\n".encode()
         puts += [Put(f"{UNIT_FOLDER}/{unit}.d/share.conf", text) for unit in design.units if "redis" not in unit]
@@ -54,7 +54,7 @@ def config_files(design: MasterDesign) -> list[Put]:
             "GRASS_COLLECTOR_PORT": str(port),
             "GRASS_TLS": str(config.tls_files.folder),
         }
-        puts.append(Put(f"{ETC}/{name}.fluent.conf", shared("deploy/fluentd/fluent.conf").read_bytes()))
+        puts.append(Put(f"{ETC}/{name}.fluent.conf", asset("deploy/fluentd/fluent.conf").read_bytes()))
     text = "".join(f"{key}={value}\n" for key, value in env.items())
     return [Put(f"{ETC}/{name}.env", text.encode(), 0o640, "root:grass"), *puts]
 
@@ -77,6 +77,6 @@ def smb_conf(config: ClusterConfig) -> str:
         "group": "grass",
         "links": "no" if config.node.isolate else "yes",
     }
-    template = shared("deploy/samba/smb.conf").read_text()
+    template = asset("deploy/samba/smb.conf").read_text()
     lines = (line for line in lines_of(template) if line.strip() and not line.strip().startswith("#"))
     return "".join(re.sub(r"\{(\w+)\}", lambda word: words[word[1]], line) + "\n" for line in lines)

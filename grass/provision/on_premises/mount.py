@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from grass.assets import asset
 from grass.errors import InputError
 from grass.provision.on_premises.facts import Facts
 from grass.provision.on_premises.node_paths import NodePaths
 from grass.provision.on_premises.steps import Put, Run, Step
-from grass.share import shared
 from grass.wire.join_views import ShareServer
 
 CIFS, FUSE = "cifs", "fuse"
@@ -56,7 +56,7 @@ def share_steps(paths: NodePaths, mount: ShareMount, server: ShareServer) -> lis
     """Return the steps that mount the share. The password is passed on standard input."""
     unit = mount.unit(paths.cluster)
     files = (
-        Put(f"{paths.units}/{mount.unit_file}", shared(f"deploy/systemd/{mount.unit_file}").read_bytes()),
+        Put(f"{paths.units}/{mount.unit_file}", asset(f"deploy/systemd/{mount.unit_file}").read_bytes()),
         Put(paths.share_env, _environment(paths, server)),
     )
     return [

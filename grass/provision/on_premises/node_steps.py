@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from grass.assets import asset
 from grass.model.daemons import NODE_DAEMONS
 from grass.model.runtime import RuntimeName
 from grass.provision.on_premises import install, node_units, packages, record
@@ -12,7 +13,6 @@ from grass.provision.on_premises.node_design import NodeDesign, unit_names
 from grass.provision.on_premises.node_paths import NodePaths
 from grass.provision.on_premises.record import Made
 from grass.provision.on_premises.steps import Put, Run, Step
-from grass.share import shared
 
 ROLE = "node"
 DOCKER_GROUP = "docker"
@@ -71,7 +71,7 @@ def bundle_step(python: str, paths: NodePaths, urls: Sequence[str], digest: str)
     check = f'[ "$(cat {paths.venv}/bundle 2>/dev/null)" = "$1" ] && {paths.python} -c "import grass, node"'
     return Step(
         f"install Grass in {paths.venv}",
-        (Run(tuple(words), stdin=shared("on_premises/join.py").read_bytes()),),
+        (Run(tuple(words), stdin=asset("on_premises/join.py").read_bytes()),),
         Run(("sh", "-c", check, "check", digest)),
         hint=f"the machine has to reach the master's API at {urls[0]}",
     )

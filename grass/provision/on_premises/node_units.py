@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
+from grass.assets import asset
 from grass.lines import lines_of
 from grass.model.daemons import NODE_DAEMONS
 from grass.provision.on_premises.node_paths import NodePaths
 from grass.provision.on_premises.steps import Put
-from grass.share import shared
 
 _OF_A_USER = frozenset(
     {"Description", "Documentation", "StartLimitIntervalSec", "Type", "NotifyAccess", "WatchdogSec", "TimeoutStartSec"}
@@ -36,14 +36,14 @@ ISOLATED = "grass-shepherd-isolated.conf"
 def unit_puts(paths: NodePaths, *, isolated: bool = False) -> Iterator[Put]:
     for name in NODE_DAEMONS:
         file = f"grass-{name}@.service"
-        text = shared(f"deploy/systemd/{file}").read_text()
+        text = asset(f"deploy/systemd/{file}").read_text()
         if paths.rootless:
             text = user_unit(text)
         yield Put(f"{paths.units}/{file}", text.encode(), owner=paths.owner if paths.rootless else "root:root")
     if isolated:
-        yield Put(f"{drop_in(paths)}/isolated.conf", shared(f"deploy/systemd/{ISOLATED}").read_bytes())
+        yield Put(f"{drop_in(paths)}/isolated.conf", asset(f"deploy/systemd/{ISOLATED}").read_bytes())
     if not paths.rootless:
-        yield Put(f"{paths.units}/grass@.target", shared("deploy/systemd/grass@.target").read_bytes())
+        yield Put(f"{paths.units}/grass@.target", asset("deploy/systemd/grass@.target").read_bytes())
 
 
 def drop_in(paths: NodePaths) -> str:

@@ -14,15 +14,15 @@ from pathlib import Path
 
 import msgspec
 
-from grass import clock
 from grass.api import keyring, master_certificate, user_files
-from grass.atomic_file import replace_file
 from grass.config import ClusterConfig, Secrets
-from grass.entropy import password
 from grass.files.rights import OF_ALL
 from grass.network_address import host_and_port
 from grass.provision import layout
 from grass.store import embedded
+from grass.system import clock
+from grass.system.atomic_file import replace_file
+from grass.system.entropy import password
 from grass.wire.codec import Form
 
 FOLDERS = ("master", "redis", "log", "fluentd")

@@ -11,11 +11,11 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from grass import __version__
+from grass.assets import asset
 from grass.provision.on_premises import requirements
-from grass.share import shared
 
 _PACKAGES = ("grass", "master", "node")
-_SHARED = ("deploy", "examples")
+_ASSETS = ("deploy", "examples")
 _NAME = "grass_cluster"
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
@@ -43,8 +43,8 @@ def _files() -> Iterator[tuple[str, bytes]]:
         spec = find_spec(package)
         assert spec is not None and spec.origin is not None, f"{package} is not installed beside grass"
         yield from _tree(Path(spec.origin).parent, package)
-    for folder in _SHARED:  # an installed Grass has them in the package already, with equal names and bytes
-        yield from _tree(shared(folder), f"grass/share/{folder}")
+    for folder in _ASSETS:  # an installed Grass has them in the package already, with equal names and bytes
+        yield from _tree(asset(folder), f"grass/assets/{folder}")
 
 
 def _tree(folder: Path, inside: str) -> Iterator[tuple[str, bytes]]:

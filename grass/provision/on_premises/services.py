@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from grass import clock
 from grass.hosts import CommandFailedError, Host
 from grass.lines import lines_of
 from grass.network_address import WILDCARDS, host_and_port, network_address
@@ -13,6 +12,7 @@ from grass.provision.on_premises.facts import Listener, parse_listeners
 from grass.provision.on_premises.log_damage import log_damage
 from grass.provision.on_premises.on_host import STARTED
 from grass.provision.on_premises.steps import Call, Put, Run, Step
+from grass.system import clock
 
 _SHOWN_JOURNAL = 15
 _PATIENCE = 20.0

@@ -5,8 +5,8 @@ Used by ``ends``, ``output``, ``runtime`` and ``starts``.
 
 from __future__ import annotations
 
-from grass import clock
 from grass.model.reasons import Reason
+from grass.system import clock
 from node.runtime import control_groups
 from node.runtime.docker import plan
 from node.runtime.docker.engine_json import Answer

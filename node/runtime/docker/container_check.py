@@ -6,9 +6,9 @@ from collections.abc import Callable
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from grass import clock
 from grass.backoff import Backoff
 from grass.errors import GrassError
+from grass.system import clock
 from node.runtime.reach import answers
 
 if TYPE_CHECKING:

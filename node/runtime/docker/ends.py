@@ -12,10 +12,10 @@ import os
 import signal
 from collections.abc import Callable, Mapping
 
-from grass import clock
 from grass.config import ClusterConfig
 from grass.errors import GrassError, NotFoundError
 from grass.model.reasons import Reason, ReasonCode
+from grass.system import clock
 from node.runtime import proc, shutdown_note
 from node.runtime.attempts import Folders
 from node.runtime.docker import plan

@@ -15,8 +15,8 @@ from contextlib import contextmanager
 import docker
 from docker import errors
 
-from grass import clock
 from grass.errors import ConflictError, InputError, NotFoundError, UnreachableError
+from grass.system import clock
 from node.runtime.docker.engine_json import Answer, Request
 from node.runtime.docker.streams import EngineStream
 

@@ -9,8 +9,8 @@ import json
 import logging
 from collections.abc import Callable
 
-from grass import clock
 from grass.backoff import Backoff
+from grass.system import clock
 from node.runtime.docker.engine import Engine
 from node.runtime.docker.streams import EngineStream
 from node.runtime.reactor import Reactor

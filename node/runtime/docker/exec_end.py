@@ -9,9 +9,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from grass import clock
 from grass.errors import GrassError
 from grass.lines import lines_of
+from grass.system import clock
 
 if TYPE_CHECKING:
     from node.runtime.docker.engine import Engine

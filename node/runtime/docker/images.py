@@ -23,12 +23,12 @@ from typing import NamedTuple
 
 import msgspec
 
-from grass import clock
-from grass.atomic_file import replace_file
-from grass.bounded_file import UnfitFileError, read_at_most
 from grass.errors import ConflictError, InputError, NotFoundError, UndecodableError, UnreachableError
 from grass.model.image import MOST_INDEX, full_name
 from grass.model.names import is_digest
+from grass.system import clock
+from grass.system.atomic_file import replace_file
+from grass.system.bounded_file import UnfitFileError, read_at_most
 from grass.wire.codec import Form, encode
 from node.runtime.docker.engine import Engine
 

@@ -11,12 +11,12 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from grass import clock
 from grass.config import ClusterConfig
 from grass.errors import InputError
 from grass.model.isolation import ContainerUser, account_name
 from grass.model.job import Mount
 from grass.model.key_text import job_of
+from grass.system import clock
 from grass.wire.keys import AttemptKey
 from node.mounts import mount_of
 from node.runtime.docker import share

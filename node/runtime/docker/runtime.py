@@ -15,10 +15,10 @@ import functools
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from grass import clock
 from grass.config import ClusterConfig
 from grass.errors import GrassError, UnreachableError
 from grass.model.reasons import Reason, ReasonCode
+from grass.system import clock
 from node.runtime.attempts import Folders
 from node.runtime.docker import plan
 from node.runtime.docker.container import Container

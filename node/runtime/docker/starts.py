@@ -11,12 +11,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import NoReturn, Protocol
 
-from grass import clock
 from grass.config import ClusterConfig
 from grass.errors import ConflictError, GrassError, InputError, NotFoundError, UnreachableError
 from grass.model.isolation import ContainerUser
 from grass.model.key_text import job_of
 from grass.model.reasons import Reason, ReasonCode
+from grass.system import clock
 from node.runtime.attempts import Folders
 from node.runtime.docker import plan, share
 from node.runtime.docker.container import Container

@@ -9,7 +9,7 @@ import json
 import logging
 import os
 
-from grass import clock
+from grass.system import clock
 from node.runtime import proc
 from node.runtime.isolation import processes
 from node.runtime.isolation.views import Views

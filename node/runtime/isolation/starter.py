@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import NamedTuple, NoReturn
 
-from grass import clock
+from grass.system import clock
 from node.runtime.isolation import system_call_filter
 from node.runtime.isolation.system_call_filter import Filter
 from node.runtime.keyrings import leave_session_keyring

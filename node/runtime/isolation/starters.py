@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from grass import clock, environment, own_program
+from grass.system import clock, environment, own_program
 from node.runtime import proc
 from node.runtime.adoption import MARK
 from node.runtime.isolation import processes, system_call_filter

@@ -10,11 +10,11 @@ import termios
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from selectors import BaseSelector
 
-from grass import clock
 from grass.config import ClusterConfig
 from grass.model.key_text import job_of
 from grass.model.names import is_job_id
 from grass.model.program import SYSTEM_PATH
+from grass.system import clock
 from node.runtime import proc
 from node.runtime.attempts import Attempt, Folders
 from node.runtime.fork_bombs import why_killed

@@ -18,11 +18,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from grass import clock
 from grass.config import ClusterConfig
 from grass.files.rights import DATA
 from grass.model.program import SYSTEM_PATH
 from grass.model.reasons import ReasonCode
+from grass.system import clock
 from node.mounts import Changes, device, lines_at, newest
 from node.runtime.isolation import processes, view
 from node.runtime.isolation.privilege import become_root, raised

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from grass import clock
 from grass.kubernetes.objects import Pod
 from grass.model.reasons import Reason
+from grass.system import clock
 from node.runtime.kubernetes.judge import TASK, Ended, Waits, container_of, wall
 from node.runtime.kubernetes.logs import PodLog
 from node.runtime.protocol import Observed, Start

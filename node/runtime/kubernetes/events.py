@@ -10,11 +10,11 @@ import logging
 import re
 from collections.abc import Callable, Iterable
 
-from grass import clock
 from grass.errors import GrassError
 from grass.kubernetes.api import ApiServer
 from grass.kubernetes.objects import EVENTS, Event
 from grass.model.reasons import Reason, ReasonCode
+from grass.system import clock
 from node.runtime.kubernetes.attempt import PodAttempt
 from node.runtime.kubernetes.judge import START_PATIENCE, Waits, judge, one_line, shortened, unschedulable
 from node.runtime.kubernetes.place import Place

@@ -14,10 +14,10 @@ from collections import deque
 from contextlib import closing, suppress
 from signal import Signals
 
-from grass.entropy import request_id
 from grass.errors import GrassError, UndecodableError, UnreachableError
 from grass.kubernetes.api import ApiServer
 from grass.kubernetes.objects import STATUS, Status
+from grass.system.entropy import request_id
 from node.runtime.kind import Output, Stream
 from node.runtime.kubernetes.channels import CLOSE, V4, V5, Channels
 from node.runtime.kubernetes.command import LOST, PodCommand, exit_code

@@ -7,12 +7,12 @@ import select
 from collections.abc import Callable, Sequence
 from contextlib import closing
 
-from grass import clock
 from grass.backoff import Backoff
 from grass.config import ClusterConfig, KubernetesConfig
 from grass.errors import GrassError, InputError, UnreachableError
 from grass.kubernetes.names import FINALIZER, pod_name, selector
 from grass.kubernetes.trial import server_of
+from grass.system import clock
 from node.runtime.kind import Execution, SignedOff, Trial
 from node.runtime.kubernetes.command import PodCommand
 from node.runtime.kubernetes.execution import PodExecution

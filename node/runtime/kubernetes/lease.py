@@ -20,12 +20,12 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from grass import clock
 from grass.errors import GrassError, InputError, NotAllowedError, UnreachableError
 from grass.kubernetes import names
 from grass.kubernetes.api import ApiServer, RefusedError
 from grass.kubernetes.objects import ANY, LEASE, Lease
 from grass.model.reasons import Reason, ReasonCode
+from grass.system import clock
 from node.runtime.kubernetes.claim import Claim, Step, Times
 from node.runtime.kubernetes.place import Place
 

@@ -16,11 +16,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from grass import clock
-from grass.atomic_file import replace_file
 from grass.backoff import Backoff
 from grass.errors import UnreachableError
 from grass.kubernetes.api import ApiServer, RefusedError, Stream
+from grass.system import clock
+from grass.system.atomic_file import replace_file
 from node.runtime.kubernetes.judge import TASK
 from node.runtime.kubernetes.log_position import Copied, LogPosition, NoLogError
 

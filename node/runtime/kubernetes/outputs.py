@@ -17,14 +17,14 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
-from grass import clock
-from grass.atomic_file import replace_file
 from grass.backoff import Backoff
 from grass.errors import ConflictError, GrassError, InputError, NotAllowedError, NotFoundError, UnreachableError
 from grass.kubernetes import names
 from grass.kubernetes.api import ApiServer
 from grass.kubernetes.objects import Pod
 from grass.model.key_text import job_of
+from grass.system import clock
+from grass.system.atomic_file import replace_file
 from node.runtime.attempts import Folders
 from node.runtime.kubernetes import keeper
 from node.runtime.kubernetes.command import PodCommand

@@ -12,12 +12,12 @@ import logging
 import threading
 from collections.abc import Callable
 
-from grass import clock
 from grass.errors import GrassError
 from grass.kubernetes.api import ApiServer, RefusedError
 from grass.kubernetes.names import FINALIZER, selector
 from grass.kubernetes.objects import ANY, PODS, Pod
 from grass.model.reasons import Reason, ReasonCode
+from grass.system import clock
 from node.runtime.kubernetes.lease import delete_lease
 from node.runtime.kubernetes.place import Place
 from node.runtime.reactor import Reactor

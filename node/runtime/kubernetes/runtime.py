@@ -14,7 +14,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable
 
-from grass import clock
 from grass.config import KubernetesConfig
 from grass.errors import GrassError, InputError, NotAllowedError, UnreachableError
 from grass.kubernetes import names
@@ -22,6 +21,7 @@ from grass.kubernetes.api import ApiServer, RefusedError
 from grass.kubernetes.informer import Change, Informer
 from grass.kubernetes.objects import POD, PODS, Pod
 from grass.model.reasons import Reason, ReasonCode
+from grass.system import clock
 from node.runtime.attempts import Folders
 from node.runtime.kubernetes.attempt import PodAttempt
 from node.runtime.kubernetes.claim import Times

@@ -15,10 +15,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from grass import clock
 from grass.backoff import Backoff
 from grass.errors import UnreachableError
 from grass.model.reasons import Reason, ReasonCode
+from grass.system import clock
 from node.runtime.frames import READ, Lines, Outbox
 from node.runtime.process.hung_shepherd import continue_guard, guard_of, kill_hung_shepherd, peer_pid
 from node.runtime.process.silence import Silence

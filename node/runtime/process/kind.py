@@ -8,9 +8,9 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from grass import clock
 from grass.config import ClusterConfig
 from grass.errors import ConflictError, GrassError, NotFoundError
+from grass.system import clock
 from node.runtime.isolation.view import PROBE_USER
 from node.runtime.kind import Execution, RuntimeKind, SignedOff, Trial
 from node.runtime.process.beside import Child, OfShepherd

@@ -9,8 +9,8 @@ from __future__ import annotations
 import socket
 from contextlib import suppress
 
-from grass import clock
-from grass.environment import service_manager, supervised_by
+from grass.system import clock
+from grass.system.environment import service_manager, supervised_by
 
 _SHARE_OF_PATIENCE = 3
 """Signs of life per watchdog period."""

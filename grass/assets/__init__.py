@@ -10,7 +10,7 @@ from pathlib import Path
 _PACKAGE = Path(__file__).parent
 
 
-def shared(relative: str) -> Path:
+def asset(relative: str) -> Path:
     """Return the path of a data file or folder, such as ``deploy/redis/redis.conf``, installed or in a checkout."""
     installed = _PACKAGE / relative
     return installed if installed.exists() else _PACKAGE.parents[1] / relative

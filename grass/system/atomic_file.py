@@ -22,7 +22,7 @@ def replace_file(
     """
     suffix, begin = "new", os.O_TRUNC
     if several_writers:
-        from grass.entropy import request_id  # loads OpenSSL, which the shepherd can do without
+        from grass.system.entropy import request_id  # loads OpenSSL, which the shepherd can do without
 
         suffix, begin = request_id(), os.O_EXCL
     draft = path.with_name(f"{path.name}.{suffix}")

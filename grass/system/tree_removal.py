@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 
-from grass import clock
+from grass.system import clock
 
 _PATIENCE = 10.0
 """Seconds for which another process may go on to make files."""

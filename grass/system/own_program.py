@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from grass.environment import whole_environment
+from grass.system.environment import whole_environment
 
 
 def command(module: str, *arguments: str) -> list[str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from grass.atomic_file import replace_file
+from grass.system.atomic_file import replace_file
 
 
 def write_private(path: Path, text: str) -> None:
