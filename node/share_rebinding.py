@@ -64,7 +64,7 @@ class Place(NamedTuple):
     """Number of the ended mount there."""
 
 
-def ended(table: str, devices: Collection[str]) -> list[Place]:
+def lost_places(table: str, devices: Collection[str]) -> list[Place]:
     """Return the places whose newest mount is one of these devices, which have ended; those above first."""
     found = [(target, line) for target, line in newest(table).items() if device(line) in devices]
     return [Place(root(line), target, read_only(line), number(line)) for target, line in sorted(found)]
@@ -81,7 +81,7 @@ def rebind(share: str, devices: Collection[str]) -> bool:
     there: the share may be away."""
     whole = True
     for namespace, table in _namespaces():
-        if places := ended(table, devices):
+        if places := lost_places(table, devices):
             try:
                 whole = _rebind_in(namespace, share, places) and whole
             except OSError as error:

@@ -57,7 +57,7 @@ def show_logs(
             pass
     jobs = [client.job(word, specification=False) for word in dict.fromkeys(words)]
     for job in jobs:
-        style = logs.Style.of(job, component, timestamps=timestamps)
+        style = logs.Style.for_job(job, component, timestamps=timestamps)
         if len(jobs) > 1:
             style = replace(style, job=f"{job.name}:", name_width=max(1, style.name_width))
         queued = job.state == JobState.QUEUED

@@ -28,7 +28,7 @@ class Style:
     job: str = ""
 
     @classmethod
-    def of(cls, job: JobView, part: Part | None, *, timestamps: bool) -> Style:
+    def for_job(cls, job: JobView, part: Part | None, *, timestamps: bool) -> Style:
         """Return the style for a job. Names appear only if several tasks may write; all are padded to the longest."""
         replicas = {
             name: component.replicas
@@ -47,7 +47,7 @@ class LogText:
         self._style = style
         self._unfinished: tuple[str, int, str] | None = None
 
-    def of(self, record: LogLine) -> str:
+    def render(self, record: LogLine) -> str:
         source = (record.task, record.attempt, record.stream)
         gap = f"{self._head(record)}{gap_note(record.lost)}\n" if record.lost else ""
         interrupts = self._unfinished is not None and (bool(gap) or self._unfinished != source)
@@ -82,7 +82,7 @@ def show(output: Output, records: Iterable[LogLine], style: Style, *, split: boo
         if output.format in _RECORDS:
             output.record(Result(record, lambda _: []))
         else:
-            output.raw(texts.of(record), stderr=split and record.stream == "stderr")
+            output.raw(texts.render(record), stderr=split and record.stream == "stderr")
     return any_shown
 
 

@@ -145,7 +145,7 @@ def follow(client: Client, output: Output, job_id: str) -> int:
     """Print the job's log until the job has ended. Return the exit code for `grass run`."""
     until_started(client, output, job_id)
     job = client.job(job_id, specification=False)
-    style = logs.Style.of(job, None, timestamps=False)
+    style = logs.Style.for_job(job, None, timestamps=False)
     lines = client.logs(job_id, follow=True, joined=logs.joined(output), late=logs.late(output, job.name))
     logs.show(output, lines, style, split=True)
     ended = client.wait(job_id)

@@ -151,7 +151,7 @@ class Pages:
         yield {"me": asdict(self._offered())}
         with self.mirrors.open(job) as mailbox:
             while not mailbox.closed and not self._access.expired(self._steady()):
-                piece = mailbox.take(SILENCE)
+                piece = mailbox.wait_for_news(SILENCE)
                 yield {"quiet": mailbox.quiet()} if piece is None else piece
 
     def ask(self, name: str) -> Response:

@@ -92,7 +92,7 @@ class MergedFeed:
         feed._single = {**self._single, "time": now} if "time" in self._single else dict(self._single)
         return feed
 
-    def take(self) -> Message:
+    def drain(self) -> Message:
         """Return what was merged since the last call."""
         message = dict(self._single)
         for kind, things in self._things.items():

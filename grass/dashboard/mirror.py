@@ -36,11 +36,11 @@ class Mailbox:
         """Returns for how many seconds the cluster has said nothing, not even the time."""
         self.closed = False
 
-    def take(self, seconds: float) -> Message | None:
+    def wait_for_news(self, seconds: float) -> Message | None:
         """Wait for news and return all of it; None if there was none."""
         with self._changed:
             self._changed.wait_for(lambda: bool(self._news) or self.closed, seconds)
-            return self._news.take() if self._news else None
+            return self._news.drain() if self._news else None
 
 
 class Mirror:

@@ -79,7 +79,7 @@ class Copy(Generic[Object]):
         self.objects, self.version = listed, version
         return changes
 
-    def take(self, line: bytes) -> Change[Object] | None:
+    def apply_line(self, line: bytes) -> Change[Object] | None:
         """Take one line of a watch. Raises GoneError, RefusedError (the server ended the watch with an error),
         UndecodableError."""
         event = _EVENT.decode(line)
@@ -210,7 +210,7 @@ class Informer(Generic[Object]):
             if not line:
                 continue
             try:
-                change = self._copy.take(line)
+                change = self._copy.apply_line(line)
             except UndecodableError as error:
                 log.warning("%s: a change cannot be read (%s); listing again", self._path, error)
                 raise GoneError from error

@@ -30,7 +30,7 @@ def shown_text(text: str) -> str | None:
         reader = _Reader()
         try:
             for kind, event in yaml_text.events(text):
-                reader.take(kind, event)
+                reader.handle_event(kind, event)
         except DocumentFault:
             return None
         for start, end in sorted(reader.secrets(), reverse=True):
@@ -93,7 +93,7 @@ class _Reader:
             yield from self._values[max(first, done) : last]
             done = max(done, last)
 
-    def take(self, kind: str, event: Any) -> None:
+    def handle_event(self, kind: str, event: Any) -> None:
         match kind:
             case "DocumentStartEvent":
                 self._anchors.clear()

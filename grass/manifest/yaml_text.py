@@ -29,7 +29,7 @@ def parse_all(text: str) -> list[Any]:
 def _build(text: str, *, several: bool) -> _Builder:
     builder = _Builder(several)
     for kind, event in events(text):
-        builder.take(kind, event)
+        builder.handle_event(kind, event)
     return builder
 
 
@@ -90,7 +90,7 @@ class _Builder:
         self._stack: list[_Open] = []
         self._anchors: dict[str, _Value] = {}
 
-    def take(self, kind: str, event: Any) -> None:
+    def handle_event(self, kind: str, event: Any) -> None:
         match kind:
             case "ScalarEvent":
                 self._scalar(event)

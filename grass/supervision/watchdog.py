@@ -80,7 +80,7 @@ class Watchdog:
         self._socket.bind(path)
         supervisord.options.get_socket_map()[self._socket.fileno()] = self
         events.subscribe(events.Tick5Event, self.look)
-        events.subscribe(events.ProcessStateExitedEvent, self.ended)
+        events.subscribe(events.ProcessStateExitedEvent, self.note_end)
         self._reap, supervisord.options.waitpid = supervisord.options.waitpid, self.reap
 
     def readable(self) -> bool:
@@ -119,7 +119,7 @@ class Watchdog:
             self._statuses = {pid: status}
         return pid, status
 
-    def ended(self, event: Any) -> None:
+    def note_end(self, event: Any) -> None:
         """Note a daemon that ended without a request. Any: supervisor has no types."""
         from grass.supervision.daemon_ends import note
         from grass.wire.daemon_end import DaemonEnd

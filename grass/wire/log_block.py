@@ -46,7 +46,7 @@ class LogBlock(msgspec.Struct, frozen=True, omit_defaults=True):
     """Bytes that the log file of the task may take. Sent to the collector only."""
 
     @classmethod
-    def of(
+    def of_data(
         cls, attempt: int, stream: Stream, offset: int, time: float, data: bytes, limit: int = DEFAULT_OUTPUT_LIMIT
     ) -> LogBlock:
         try:

@@ -111,7 +111,7 @@ class Courier:
     def _send_due(self, now: float) -> float | None:
         """Begin what is due. Return the seconds until the next one is; None: nothing waits for its time."""
         with self._lock:
-            while (item := self._deliveries.take(now)) is not None:
+            while (item := self._deliveries.next_delivery(now)) is not None:
                 # a daemon, because the process must not wait for a receiver that hangs
                 threading.Thread(target=self._deliver, args=(item,), name="sender", daemon=True).start()
             due = self._deliveries.next_due(now)
@@ -135,7 +135,7 @@ class Courier:
             with self._lock:
                 if delivered:
                     self._deliveries.remove(item)
-                self._deliveries.ended(item)
+                self._deliveries.finish(item)
             self._woken.set()
 
     def _try(self, item: Waiting, each: Notification, stored: str) -> bool:

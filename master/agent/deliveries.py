@@ -51,7 +51,7 @@ class _Lane:
     busy: set[str] = field(default_factory=set)
     served: int = 0
 
-    def take(self, now: float) -> Waiting | None:
+    def next_due(self, now: float) -> Waiting | None:
         while self.due and self.due[0].due <= now:
             entry = heappop(self.due)
             if entry.receiver in self.busy:
@@ -101,20 +101,20 @@ class Deliveries:
         fullest = max(self._lanes.values(), key=lambda each: len(each.items))
         return fullest.items.pop(next(iter(fullest.items)))
 
-    def take(self, now: float) -> Waiting | None:
-        """Return what is to be delivered now; None: nothing. ``ended`` must be called after it."""
+    def next_delivery(self, now: float) -> Waiting | None:
+        """Return what is to be delivered now; None: nothing. ``finish`` must be called after it."""
         under_way = sum(len(lane.busy) for user, lane in self._lanes.items() if user != OWN)
         for user, lane in sorted(self._lanes.items(), key=lambda pair: (len(pair[1].busy), pair[1].served)):
             if user != OWN and (under_way >= self._senders or 2 * len(lane.busy) >= self._senders):
                 continue
-            item = lane.take(now)
+            item = lane.next_due(now)
             if item is not None:
                 self._number += 1
                 lane.served = self._number
                 return item
         return None
 
-    def ended(self, item: Waiting) -> None:
+    def finish(self, item: Waiting) -> None:
         """The delivery is over, however it went: its receiver is free."""
         lane = self._lanes[item.user]
         lane.busy.discard(item.receiver)
@@ -123,7 +123,7 @@ class Deliveries:
             del self._lanes[item.user]
 
     def remove(self, item: Waiting) -> None:
-        """It was delivered, or given up. Call it before ``ended``."""
+        """It was delivered, or given up. Call it before ``finish``."""
         self._lanes[item.user].items.pop(item.id, None)
 
     def next_due(self, now: float) -> float | None:

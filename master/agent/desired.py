@@ -32,7 +32,7 @@ class NodeChange:
         self.remove.pop(key, None)
         self.set[key] = attempt
 
-    def take(self, key: str) -> None:
+    def remove_attempt(self, key: str) -> None:
         """Remove a desired attempt."""
         self.set.pop(key, None)
         self.remove[key] = None

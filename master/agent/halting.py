@@ -211,7 +211,7 @@ def _withdrawn(run: JobRun, operation: OperationRecord) -> Iterator[tuple[Compon
 def _give_up(step: Step, run: JobRun, component: ComponentRun, index: int, task: TaskRecord) -> None:
     """Release a LOST attempt, so that it cannot come back with its node. Its task waits already."""
     if task.node in step.cluster.nodes:
-        step.changes.of_node(task.node).take(run.attempt(component, index, task))
+        step.changes.of_node(task.node).remove_attempt(run.attempt(component, index, task))
         release(step, run, component, index, task)
     component.move(task, TaskState.PENDING)
     step.changes.tasks[run.id, component.spec.name, index] = task

@@ -15,12 +15,7 @@ from master.agent.step import Step
 def admitted(step: Step, run: JobRun) -> None:
     """Register a new job with the jobs it waits for, and mark the jobs that wait for it."""
     follow(step.cluster, run)
-    _mark_followers(step, run)
-
-
-def ended(step: Step, other: JobRun) -> None:
-    """Mark the jobs that wait for an ended job, so that the round settles them (``note_met``)."""
-    _mark_followers(step, other)
+    mark_followers(step, run)
 
 
 def follow(cluster: Cluster, run: JobRun) -> None:
@@ -58,7 +53,8 @@ def followers(step: Step, other: JobRun) -> list[JobRun]:
     return found
 
 
-def _mark_followers(step: Step, other: JobRun) -> None:
+def mark_followers(step: Step, other: JobRun) -> None:
+    """Mark the jobs that wait for a job, so that the round settles them (``note_met``)."""
     for run in followers(step, other):
         step.changes.plan = True
         step.touch_job(run)

@@ -174,7 +174,7 @@ def _cancel_pending(step: Step, run: JobRun, component: ComponentRun) -> None:
             if task.state is TaskState.PENDING:
                 pending -= 1
             elif task.node in step.cluster.nodes:
-                step.changes.of_node(task.node).take(run.attempt(component, index, task))
+                step.changes.of_node(task.node).remove_attempt(run.attempt(component, index, task))
                 release(step, run, component, index, task)
             component.move(task, TaskState.STOPPED)
             task.reason = Reason(ReasonCode.JOB_ENDED, "the job ended before it could start again")
@@ -218,7 +218,7 @@ def _end(step: Step, run: JobRun) -> None:
     step.cluster.live.pop(run.name, None)
     step.changes.names_free.append(run.name)
     step.changes.plan = True
-    job_dependencies.ended(step, run)
+    job_dependencies.mark_followers(step, run)
     text = f"job {run.name}: {state.value.lower()}" + (f"; {reason.message}" if reason else "")
     kind = EventKind(f"job-{state.value.lower()}")
     step.event(kind, text, job=run.name, run=run.id)

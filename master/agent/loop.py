@@ -39,7 +39,7 @@ from master.agent.isolation import check_later, isolate
 from master.agent.log_removal import LogRemoval
 from master.agent.members import send_memberships
 from master.agent.output_folders import OutputFolders, output_mode
-from master.agent.reactor import answer, decide, react, take
+from master.agent.reactor import answer, apply_messages, decide, react
 from master.agent.recover import rebuild
 from master.agent.schedules import arm
 from master.agent.set_aside import Work
@@ -290,7 +290,7 @@ class MasterAgent:
         """Commit the messages without deciding anything. Refuse a message that fails, and take all others."""
         step = self._step()
         try:
-            take(step, messages)
+            apply_messages(step, messages)
             send_addresses(step)
             send_memberships(step)
             ops = store_operations(step.changes, self._cluster, self._store.keys)

@@ -228,7 +228,7 @@ def _assign_one(
 def _replace(step: Step, run: JobRun, component: ComponentRun, index: int, task: TaskRecord) -> None:
     """Give up the lost attempt of a task that is about to be assigned again. If its node comes back, it ends there."""
     if task.node in step.cluster.nodes:
-        step.changes.of_node(task.node).take(run.attempt(component, index, task))
+        step.changes.of_node(task.node).remove_attempt(run.attempt(component, index, task))
         release(step, run, component, index, task)
     component.move(task, TaskState.PENDING)
 

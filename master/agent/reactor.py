@@ -1,7 +1,7 @@
 """One round of decisions: tickets, reports and timers in; a changed memory and a list of changes out. No I/O, no clock.
 
 ``react`` is one round: take all messages, run due timers, end jobs, and place tasks. The loop calls it. After a round
-that failed, the loop calls its parts (``take``, ``decide``, ``answer``) separately. Used by ``loop``.
+that failed, the loop calls its parts (``apply_messages``, ``decide``, ``answer``) separately. Used by ``loop``.
 """
 
 from __future__ import annotations
@@ -82,13 +82,13 @@ from master.agent.step import Step
 
 def react(step: Step, messages: list[Message], due: list[Item]) -> None:
     """Run one round."""
-    take(step, messages)
+    apply_messages(step, messages)
     run_due(step, due)
     decide(step)
     answer(step, messages)
 
 
-def take(step: Step, messages: Iterable[Message]) -> None:
+def apply_messages(step: Step, messages: Iterable[Message]) -> None:
     """Apply the messages to the memory. Nothing is decided here, so no job can make a message of another job fail."""
     for message in messages:
         match message.body:
@@ -169,7 +169,7 @@ def _settle_one(step: Step, run: JobRun) -> None:
     if run.outcome is not None or run.state.ended:
         operations.settle(step, run)
     if run.schedule and run.state.ended:
-        schedules.ended(step, run.schedule)
+        schedules.after_run(step, run.schedule)
     step.work = None
 
 

@@ -52,7 +52,7 @@ class _Now:
     boot: str
     reasons: _Reasons = field(default_factory=_Reasons)
 
-    def of(self, moment: Moment, otherwise: float) -> float:
+    def steady_at(self, moment: Moment, otherwise: float) -> float:
         """Return the moment in steady seconds of this boot, or ``otherwise``."""
         return moment.at if moment.boot == self.boot else otherwise
 
@@ -145,7 +145,7 @@ def _node(cluster: Cluster, record: NodeRecord, agenda: Agenda, now: _Now, chang
     if record.drain is not None:
         user, deadline, remove, address = record.drain
         if deadline is not None:
-            deadline = Moment(now.of(deadline, now.at), now.boot)
+            deadline = Moment(now.steady_at(deadline, now.at), now.boot)
             agenda.add(deadline.at, "drain", node.name)
         node.drain = Drain(user, deadline, remove, address)
         cluster.leaving.add(node.name)
@@ -169,7 +169,7 @@ def _job(cluster: Cluster, loaded: LoadedJob, agenda: Agenda, now: _Now) -> JobR
         run.nodes.clear()  # it has left all nodes, which its tasks still name
     run.reason, run.outcome = now.reasons.shared(run.reason), record.outcome
     if record.deadline is not None:
-        run.deadline = Moment(now.of(record.deadline, now.at + (run.job.timeout or 0.0)), now.boot)
+        run.deadline = Moment(now.steady_at(record.deadline, now.at + (run.job.timeout or 0.0)), now.boot)
         agenda.add(run.deadline.at, "deadline", run.id)
     _job_times(run, record, agenda, now)
     _operations(run, loaded, agenda, now)
@@ -198,18 +198,18 @@ def _timed(operation: OperationRecord, now: _Now) -> OperationRecord:
     drains = operation.state is OperationState.DRAINING
     default = scaling.DRAIN_SECONDS if drains else scaling.JOIN_SECONDS
     seconds = default if operation.patience is None else operation.patience
-    deadline = Moment(now.of(operation.deadline, now.at + seconds), now.boot)
-    until = operation.until and Moment(now.of(operation.until, now.at + seconds), now.boot)
+    deadline = Moment(now.steady_at(operation.deadline, now.at + seconds), now.boot)
+    until = operation.until and Moment(now.steady_at(operation.until, now.at + seconds), now.boot)
     return structs.replace(operation, deadline=deadline, until=until)
 
 
 def _job_times(run: JobRun, record: JobRecord, agenda: Agenda, now: _Now) -> None:
     if record.last_deadline is not None:
         later = now.at + (run.job.ending.deadline or 0.0)
-        run.last_deadline = Moment(now.of(record.last_deadline, later), now.boot)
+        run.last_deadline = Moment(now.steady_at(record.last_deadline, later), now.boot)
         agenda.add(run.last_deadline.at, "deadline", run.id)
     if record.not_before is not None:
-        run.not_before = Moment(now.of(record.not_before, now.at), now.boot)
+        run.not_before = Moment(now.steady_at(record.not_before, now.at), now.boot)
         agenda.add(run.not_before.at, "again", run.id)
 
 
@@ -259,7 +259,7 @@ def _task(
         heapq.heappush(component.requeued, index)
     elif task.state is TaskState.PENDING and task.not_before is not None:
         component.backoff += 1
-        agenda.add(now.of(task.not_before, now.at), "restart", run.id, component.spec.name, index)
+        agenda.add(now.steady_at(task.not_before, now.at), "restart", run.id, component.spec.name, index)
 
 
 def _carry_no_more(component: ComponentRun, index: int) -> None:

@@ -140,7 +140,7 @@ def remove(step: Step, run: JobRun, component: ComponentRun, indexes: Sequence[i
         task = component.tasks.get(index)
         if task is not None and task.state is TaskState.LOST:
             if task.node in step.cluster.nodes:
-                step.changes.of_node(task.node).take(run.attempt(component, index, task))
+                step.changes.of_node(task.node).remove_attempt(run.attempt(component, index, task))
                 release(step, run, component, index, task)
             component.move(task, TaskState.PENDING)
         on_node = sizing.retire(component, index)

@@ -119,7 +119,7 @@ def due(step: Step, name: str) -> None:
     arm(step, record)
 
 
-def ended(step: Step, schedule_name: str) -> None:
+def after_run(step: Step, schedule_name: str) -> None:
     """Handle the end of a schedule's run: start the postponed run, or complete the batch."""
     record = step.cluster.schedules.get(schedule_name)
     if record is None or not record.goes_on:

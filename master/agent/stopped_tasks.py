@@ -80,7 +80,7 @@ def _stop_one(
         task.reason = reason
     elif task.state is TaskState.LOST:
         assert task.node is not None
-        step.changes.of_node(task.node).take(run.attempt(component, index, task))
+        step.changes.of_node(task.node).remove_attempt(run.attempt(component, index, task))
         release(step, run, component, index, task)
         component.take_back(index)
         component.move(task, TaskState.STOPPED)

@@ -69,7 +69,7 @@ def on_events(step: Step, node: NodeRun, events: tuple[TaskEvent, ...]) -> list[
         component = run.components.get(key.component) if run else None
         task = component.tasks.get(key.index) if component else None
         if run is None or component is None or task is None or task.attempt != key.attempt or task.node != node.name:
-            step.changes.of_node(node.name).take(event.key)
+            step.changes.of_node(node.name).remove_attempt(event.key)
             continue
         match event:
             case Started():
@@ -180,7 +180,7 @@ def _count_ready(component: ComponentRun, task: TaskRecord) -> None:
 def _ended(
     step: Step, node: NodeRun, run: JobRun, component: ComponentRun, index: int, task: TaskRecord, event: Ended
 ) -> None:
-    step.changes.of_node(node.name).take(event.key)
+    step.changes.of_node(node.name).remove_attempt(event.key)
     if task.state is TaskState.LOST and run.outcome is None:
         # it ended while its node was LOST, and was not replaced yet
         component.move(task, TaskState.RUNNING)
@@ -315,7 +315,7 @@ def _lose_one(step: Step, run: JobRun, component: ComponentRun, index: int, task
     task.reason = task.preempted if stopped else reason
     step.changes.tasks[run.id, component.spec.name, index] = task
     if run.outcome is not None or stopped:
-        step.changes.of_node(task.node).take(run.attempt(component, index, task))
+        step.changes.of_node(task.node).remove_attempt(run.attempt(component, index, task))
         release(step, run, component, index, task)
         component.move(task, TaskState.STOPPED)
         return
@@ -326,7 +326,7 @@ def _lose_one(step: Step, run: JobRun, component: ComponentRun, index: int, task
 def _lose_leaving(step: Step, run: JobRun, component: ComponentRun, index: int, task: TaskRecord) -> None:
     """Give up an attempt that was to leave anyway: nobody waits for its node to come back with it."""
     assert task.node is not None
-    step.changes.of_node(task.node).take(run.attempt(component, index, task))
+    step.changes.of_node(task.node).remove_attempt(run.attempt(component, index, task))
     release(step, run, component, index, task)
     step.changes.tasks[run.id, component.spec.name, index] = task
     if task.released:

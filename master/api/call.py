@@ -143,7 +143,7 @@ class Call:
     @contextmanager
     def waiting(self) -> Iterator[bool]:
         """Yield whether the request may wait. If not, answer with what is known now; the client asks again."""
-        with self.api.waiting_slots.take(self.user) as granted, self.outside() if granted else nullcontext():
+        with self.api.waiting_slots.slot(self.user) as granted, self.outside() if granted else nullcontext():
             yield granted
 
     @contextmanager
@@ -220,7 +220,7 @@ def serve(api: Api, route: Route, handler: Handler, path: dict[str, str], reques
     reply_key = caller.reply
     try:
         api.authenticator.admit(caller, reads=route.reads, takes_id=route.takes_id)
-        with api.turns.take(caller.user.name) if caller.user else nullcontext():
+        with api.turns.turn(caller.user.name) if caller.user else nullcontext():
             call = _call(api, route, caller, request)
             try:
                 result = handler(call, **path)

@@ -100,7 +100,7 @@ class _Cluster:
             jobs=self._jobs(chosen),
             nodes=tuple(nodes[:AT_ONCE]),
             schedules=self._schedules(store.schedules()),
-            events=tuple(event_view(event) for event in self._events.of(events)),
+            events=tuple(event_view(event) for event in self._events.matching(events)),
             counts=store.job_index.counts(call.scope),
             store=self._store_trouble(),
         )
@@ -126,7 +126,7 @@ class _Cluster:
             jobs=jobs,
             nodes=tuple(nodes.values()),
             schedules=schedules,
-            events=tuple(event_view(event) for event in self._events.of(events)),
+            events=tuple(event_view(event) for event in self._events.matching(events)),
             removed=Removed(
                 tuple(gone),
                 tuple(sorted(changed.nodes - nodes.keys())),

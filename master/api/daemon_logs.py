@@ -38,7 +38,7 @@ class Wanted:
     since: float
 
     @classmethod
-    def of(cls, query: Query) -> Wanted:
+    def from_query(cls, query: Query) -> Wanted:
         return cls(query["daemon"], query["node"], query["since"] or 0.0)
 
     def of_lines(self, data: bytes) -> list[DaemonLine]:
@@ -62,7 +62,7 @@ def _decoded(line: bytes) -> DaemonLine | None:
 
 def stream_logs(call: Call) -> Pieces:
     """Stream ``{"lines": [...], "after": position, "open": bool}``. ``open`` in the last piece: ask again for more."""
-    folder, wanted, follow = folder_of(call.api.config), Wanted.of(call.query), call.query["follow"]
+    folder, wanted, follow = folder_of(call.api.config), Wanted.from_query(call.query), call.query["follow"]
     after = call.query["after"]
     if after is not None and not _POSITION.fullmatch(after):
         raise InputError(f"query parameter after: {after!r} is not a position in the log")

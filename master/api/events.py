@@ -36,7 +36,7 @@ MOST_READ = 20_000
 
 def list_events(call: Call) -> Pieces:
     """Stream ``{"events": [...], "after": id, "open": bool}``. ``open`` in the last piece: ask again for more."""
-    chosen = EventFilter(call, call.query["job"], Wanted.of(call.query))
+    chosen = EventFilter(call, call.query["job"], Wanted.from_query(call.query))
     after, before, follow = (call.query[name] for name in ("after", "before", "follow"))
     for name in ("after", "before"):
         _check_id(name, call.query[name])
@@ -86,7 +86,7 @@ def _backwards(
         newest = events[0].id if not read else newest
         before = events[-1].id
         read += len(events)
-        kept += chosen.of(events)
+        kept += chosen.matching(events)
         if len(kept) >= limit or (most is not None and read >= most):
             break
         if not chosen.reaches(events[-1].record.time):
@@ -105,7 +105,7 @@ def _read(call: Call, chosen: EventFilter, after: str) -> Iterator[EventPiece]:
     """Yield all events that there are now."""
     while events := call.api.store.events(after, AT_ONCE):
         after = events[-1].id
-        yield _piece(chosen.of(events), after, is_open=False)
+        yield _piece(chosen.matching(events), after, is_open=False)
 
 
 def _all(call: Call, chosen: EventFilter, after: str) -> Pieces:
@@ -143,7 +143,7 @@ class Wanted:
     """Lower case. Each is in the message or in a name."""
 
     @classmethod
-    def of(cls, query: Query) -> Wanted:
+    def from_query(cls, query: Query) -> Wanted:
         """Read a query. Raises InputError for too many kinds."""
         kinds = tuple(kind for kind in (query["kind"] or "").split(",") if kind)
         if len(kinds) > MOST_KINDS:
@@ -183,7 +183,7 @@ class EventFilter:
             call.check_owner(record.user, f"job {record.name}")
         self._job = record.name if record is not None else job
 
-    def of(self, events: list[Event]) -> list[Event]:
+    def matching(self, events: list[Event]) -> list[Event]:
         """Return those events, without the names of jobs that the caller may not see."""
         self._owners.clear()  # a stream lives long, and the next job of this name may be another user's
         self._schedule_owners.clear()

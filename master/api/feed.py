@@ -73,7 +73,7 @@ class Feed:
         same, has missed none."""
         return self._ends.last
 
-    def ended(self, job_id: str) -> JobRecord | None:
+    def ended_job(self, job_id: str) -> JobRecord | None:
         """Return the record of a job that ended recently, if it is in memory."""
         return self._ended.get(job_id)
 

@@ -127,7 +127,7 @@ def wait_for_job(call: Call, job: str) -> PiecesToEnd:
 
 
 def _same_run(call: Call, first: JobRecord) -> JobRecord:
-    record = call.api.feed.ended(first.id)
+    record = call.api.feed.ended_job(first.id)
     if record is None or record.submitted != first.submitted:  # the id may have been used by an earlier job
         record = call.api.store.run(first.id)
     if record is None:

@@ -45,7 +45,7 @@ class LogQuery:
     before: float
 
     @classmethod
-    def of(cls, asked: calls.LogQuery) -> LogQuery:
+    def from_call(cls, asked: calls.LogQuery) -> LogQuery:
         # a client without cursor and ``before`` has received nothing yet, so it still wants the tail
         tail = None if asked.cursor or asked.before is not None else asked.tail
         return cls(asked.component, asked.index, tail, asked.since, asked.follow, asked.cursor, asked.before or 0.0)
@@ -53,7 +53,7 @@ class LogQuery:
 
 def stream_logs(call: Call, record: JobRecord) -> Pieces:
     """Stream the log. The first piece of a followed tail also has ``before``."""
-    query = LogQuery.of(call.read(calls.LogQuery))
+    query = LogQuery.from_call(call.read(calls.LogQuery))
     _check_part(call, record, query)
     over = record.state.ended
     if over and query.tail is not None:
@@ -101,7 +101,7 @@ def _settled_tail(call: Call, record: JobRecord, query: LogQuery) -> Pieces:
     everything = replace(query, tail=None)
     envelope = _Envelope(record.id, query)
     for _ in _Following(call, record, everything, _follower(call, record, everything)).pieces():
-        yield envelope.of([])  # shows the client that the server is working
+        yield envelope.piece_of([])  # shows the client that the server is working
     yield from _whole(call, record, query, _follower(call, record, query))
 
 
@@ -109,11 +109,11 @@ def _whole(call: Call, record: JobRecord, query: LogQuery, follower: Follower) -
     envelope = _Envelope(record.id, query)
     yield KeepAlive()  # shows the client that the server is working: reading a whole log may take long
     if query.tail is not None:
-        yield envelope.of(follower.drain(), live=True, is_open=False)
+        yield envelope.piece_of(follower.drain(), live=True, is_open=False)
         return
     for lines in _batches(filter(envelope.is_new, follower.drain()), call.api.waits.log_piece):
-        yield envelope.of(lines)
-    yield envelope.of([], live=True, is_open=False)
+        yield envelope.piece_of(lines)
+    yield envelope.piece_of([], live=True, is_open=False)
 
 
 class _Following:
@@ -142,14 +142,14 @@ class _Following:
                         yield piece
                         sent_at = steady()
                 if over and ((complete := self._complete()) or steady() - self._moved > api.waits.log_late):
-                    last = self._envelope.of(self._follower.finish(), live=True, is_open=False)
+                    last = self._envelope.piece_of(self._follower.finish(), live=True, is_open=False)
                     yield last if complete else structs.replace(last, late=True)
                     return
                 if not granted or api.feed.closed:
-                    yield structs.replace(self._envelope.of([], live=True), pause=0.0 if granted else PAUSE)
+                    yield structs.replace(self._envelope.piece_of([], live=True), pause=0.0 if granted else PAUSE)
                     return
                 if not live or steady() - sent_at > HEARTBEAT:
-                    yield self._envelope.of([], live=True)
+                    yield self._envelope.piece_of([], live=True)
                     sent_at, live = steady(), True
                 changed.wait(min(_LONGEST, max(_SHORTEST, 10 * (steady() - begun))))
 
@@ -160,16 +160,16 @@ class _Following:
         if last := self._last_words(settled=0.0):
             lines = sorted([*lines, *last], key=lambda line: line.time)
         kept = newest(lines, self._query.tail)
-        piece = self._envelope.of(kept)
+        piece = self._envelope.piece_of(kept)
         latest = max((line.time for line in kept), default=0.0)
         return structs.replace(piece, cursor=self._follower.positions(), before=latest)
 
     def _new(self) -> Iterator[LogPiece]:
         while (lines := self._follower.poll()) or self._follower.behind:
             self._moved = steady()
-            yield self._envelope.of(lines)
+            yield self._envelope.piece_of(lines)
         if lines := self._last_words():
-            yield self._envelope.of(lines)
+            yield self._envelope.piece_of(lines)
 
     def _last_words(self, settled: float = SETTLED) -> list[LogLine]:
         """Return last lines without newline, of ended attempts whose log is complete.
@@ -218,7 +218,7 @@ class _Envelope:
         self._had = query.cursor or {}
         self._before = query.before
 
-    def of(self, lines: Iterable[LogLine], *, live: bool = False, is_open: bool = True) -> LogPiece:
+    def piece_of(self, lines: Iterable[LogLine], *, live: bool = False, is_open: bool = True) -> LogPiece:
         runs, cursor = [], Cursor()
         for run in _runs(map(self._rest, filter(self.is_new, lines))):
             first, last = run[0], run[-1]

@@ -25,7 +25,7 @@ class Turns:
         self._taken: Counter[str] = Counter()
 
     @contextmanager
-    def take(self, user: str) -> Iterator[None]:
+    def turn(self, user: str) -> Iterator[None]:
         """Raise TooManyCallsError for a user who has all of their turns. The client repeats the request."""
         with self._lock:
             if self._taken[user] >= self._each:
@@ -71,7 +71,7 @@ class WaitingSlots:
             return self._taken.total()
 
     @contextmanager
-    def take(self, user: str) -> Iterator[bool]:
+    def slot(self, user: str) -> Iterator[bool]:
         """Yield whether a slot was free. Without one, answer with what is known now; the client asks again."""
         with self._lock:
             granted = self._taken.total() < self._count and self._taken[user] < self._each

@@ -55,7 +55,7 @@ class Block:
         return replace(self, offset=offset, data=self.data[offset - self.offset :])
 
     def to_line(self) -> bytes:
-        block = LogBlock.of(self.attempt, self.stream, self.offset, self.time, self.data)
+        block = LogBlock.of_data(self.attempt, self.stream, self.offset, self.time, self.data)
         return encode(block).encode() + b"\n"
 
 

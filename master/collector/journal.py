@@ -81,7 +81,7 @@ class Journal:
         """Characters that a node may log now, at a steady time."""
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
-    def take(self, source: Source, records: Iterable[object]) -> int:
+    def append(self, source: Source, records: Iterable[object]) -> int:
         """Append the entries; return how many were dropped: malformed, or more than a node may log. Raises OSError."""
         dropped, lines = 0, []
         for record in records:
@@ -136,4 +136,4 @@ class OwnLog(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         with suppress(OSError):  # its standard error has it, too
-            self._journal.take(Source(None, "collector"), [entry_of(record)])
+            self._journal.append(Source(None, "collector"), [entry_of(record)])

@@ -146,7 +146,7 @@ class Connection(asyncio.Protocol):
         elif self._node is not None and source.node != self._node:
             self._dropped.add("not a daemon of this node", f"{self._node}: {message.tag!r}")
         else:
-            for _ in range(self._daemons.take(source, message.records)):
+            for _ in range(self._daemons.append(source, message.records)):
                 self._dropped.add("malformed entry of a daemon, or too many", repr(message.tag))
 
     def pause_writing(self) -> None:

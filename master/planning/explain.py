@@ -189,7 +189,7 @@ class Explainer:
         return Reason(ReasonCode.GANG, message, {"capacity": capacity, "count": demand.count})
 
     def _quota(self, job: QueuedJob, demand: Demand) -> Reason:
-        quota, used = self._decided.quotas.of(job.user), self._decided.shares.allocated(job.user)
+        quota, used = self._decided.quotas.quota_of(job.user), self._decided.shares.allocated(job.user)
         if not job.begun and (name := self._decided.quotas.too_many_files(job.user)):
             kept = self._decided.quotas.kept(job.user)[name]
             message = (

@@ -112,7 +112,7 @@ class Finder:
         return chosen
 
     def book(self, job: QueuedJob, demand: Demand, need: Need, index: int, times: int) -> None:
-        devices = self.ledger.take(need, index, times, job.seconds)
+        devices = self.ledger.allocate(need, index, times, job.seconds)
         node = self.table.nodes[index].name
         self.placements.append(Placement(job.id, demand.component, node, times, devices))
         self._booked.append((job, demand, index))

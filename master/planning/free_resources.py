@@ -63,7 +63,7 @@ class FreeResources:
             return ((min(able, key=lambda device: self.devices[device]), need.share),)
         return ()
 
-    def take(self, need: Need, times: int) -> None:
+    def allocate(self, need: Need, times: int) -> None:
         for column, amount in need.amounts:
             self.row[column] -= amount * times
 
@@ -74,7 +74,7 @@ class FreeResources:
 
     def reserve(self, need: Need, usable: tuple[int, ...], times: int) -> None:
         """Take the amounts and devices of ``times`` tasks, which must fit."""
-        self.take(need, times)
+        self.allocate(need, times)
         if need.whole or need.share:
             for _ in range(times):
                 self.move(self.choose(need, usable), -1)

@@ -89,7 +89,7 @@ class Futures:
     def release(self, free: FreeResources, index: int, allocation: Allocation, count: int, first: int = 0) -> None:
         """Add to ``free`` the use of ``count`` tasks of the allocation, from its task ``first`` on."""
         need = self.table.need(allocation.shape)
-        free.take(need, -count)
+        free.allocate(need, -count)
         if allocation.devices and free.devices:
             ids = self._devices(index)
             for shares in allocation.devices[first : first + count]:

@@ -54,7 +54,7 @@ class Ledger:
     def count(self, need: Need, index: int, seconds: float | None) -> int:
         return self.offer(index, seconds).count(need, self.table.usable(need, index))
 
-    def take(self, need: Need, index: int, times: int, seconds: float | None) -> tuple[DeviceShares, ...]:
+    def allocate(self, need: Need, index: int, times: int, seconds: float | None) -> tuple[DeviceShares, ...]:
         """Allocate ``times`` tasks, which must fit in the offer. Return the devices of each task that uses GPUs."""
         reservations = self.reservations.get(index, ())
         changed = [self.free_on(index), *(each.free for each in reservations if each.limits(seconds))]
@@ -69,7 +69,7 @@ class Ledger:
                     free.move(shares, -1)
                 given.append(tuple((ids[device].id, share) for device, share in shares))
         for free in changed:
-            free.take(need, times)
+            free.allocate(need, times)
         self.busy[index] = max(self.busy[index], NEVER if seconds is None else seconds)
         self.touch(index)
         return tuple(given)

@@ -85,7 +85,7 @@ class Preemption:
         left = count
         for index in sorted({*self._futures.stopping, *self._ledger.reservations, *attempt.free}):
             if left and eligible[index]:
-                left -= attempt.take(need, index, left)
+                left -= attempt.allocate_most(need, index, left)
         if self._lowest is None or self._lowest >= job.priority:
             return count - left
         offers = {
@@ -100,7 +100,7 @@ class Preemption:
             touched = attempt.evict(victims)
             for each in sorted({index, *touched}):
                 if eligible[each] and left:
-                    left -= attempt.take(need, each, left)
+                    left -= attempt.allocate_most(need, each, left)
             for each in {index, *touched} & set(offers):
                 offers[each] = self._cheapest(attempt, need, each, job.priority)
         return count - left
@@ -190,7 +190,7 @@ class Attempt:
             self.free[index] = self._futures.free_soon(index)
         return self.free[index]
 
-    def take(self, need: Need, index: int, most: int) -> int:
+    def allocate_most(self, need: Need, index: int, most: int) -> int:
         free = self.free_on(index)
         times = min(most, self._futures.count(free, need, index))
         if times:

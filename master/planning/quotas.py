@@ -25,19 +25,19 @@ class Quotas:
         self._shares = shares
         self._reserved: defaultdict[str, Counter[str]] = defaultdict(Counter)
 
-    def of(self, user: str) -> Mapping[str, int]:
+    def quota_of(self, user: str) -> Mapping[str, int]:
         return self._view.quotas.get(user, self._view.default_quota)
 
     def too_many_files(self, user: str) -> str:
         """Return which limit on the share the user exceeds; empty: none."""
-        return exceeded(self.of(user), self.kept(user))
+        return exceeded(self.quota_of(user), self.kept(user))
 
     def kept(self, user: str) -> Mapping[str, int]:
         return self._view.kept_files.get(user, _NOTHING)
 
     def remaining(self, user: str, shape: Shape) -> int:
         """Return how many more tasks of a shape the user may run besides running tasks and reservations."""
-        quota = self.of(user)
+        quota = self.quota_of(user)
         most = UNLIMITED
         if quota:
             allocated, reserved = self._shares.allocated(user), self._reserved[user]
@@ -47,13 +47,13 @@ class Quotas:
 
     def allows(self, user: str, demands: Sequence[Demand]) -> bool:
         """Return whether the user may run all demands now, besides running tasks and reservations."""
-        allocated, reserved, quota = self._shares.allocated(user), self._reserved[user], self.of(user)
+        allocated, reserved, quota = self._shares.allocated(user), self._reserved[user], self.quota_of(user)
         needs = self._needs(user, demands)
         return all(allocated[name] + reserved[name] + need <= quota[name] for name, need in needs.items())
 
     def could(self, user: str, demands: Sequence[Demand]) -> bool:
         """Return whether all demands are within the quota when the user runs nothing else."""
-        quota = self.of(user)
+        quota = self.quota_of(user)
         return all(need <= quota[name] for name, need in self._needs(user, demands).items())
 
     def reserve(self, user: str, demands: Sequence[Demand]) -> None:
@@ -71,7 +71,7 @@ class Quotas:
     def _needs(self, user: str, demands: Sequence[Demand]) -> Counter[str]:
         needs: Counter[str] = Counter()
         for demand in demands:
-            for name, need in limited_amounts(self.of(user), demand.shape):
+            for name, need in limited_amounts(self.quota_of(user), demand.shape):
                 needs[name] += need * demand.count
         return needs
 

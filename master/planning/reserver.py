@@ -173,7 +173,7 @@ class Reserver:
         for index in order:
             empty = self._futures.free_when_empty(index)
             for other, times in self._wanted.get(index, ()):
-                empty.take(other, times)
+                empty.allocate(other, times)
             times = min(left, self._futures.count(empty, need, index))
             if not times:
                 continue

@@ -85,7 +85,7 @@ class Round:
     def __init__(self, view: View) -> None:
         self.view = view
         self.shares = Shares(view)
-        self._lanes = Lanes(view.queue, self.shares.of)
+        self._lanes = Lanes(view.queue, self.shares.fair_share)
         self.table = NodeTable(view.nodes, self._lanes.custom())
         self.ledger = Ledger(self.table, view.allocations, view.now)
         self.free_table = FreeTable(self.ledger)

@@ -28,7 +28,7 @@ class Shares:
         self._counted = False
         self._placed: list[tuple[str, Resources, int]] = []
 
-    def of(self, user: str) -> float:
+    def fair_share(self, user: str) -> float:
         """Return what fair share compares: the sum of both fractions."""
         return (self._view.usage.get(user, 0.0) / self._past if self._past > 0 else 0.0) + self.dominant(user)
 

@@ -99,7 +99,7 @@ class Attempts:
     def runs(self, key: str) -> bool:
         return key in self._alive
 
-    def ended(self, attempt: Observed) -> dict[str, int]:
+    def end_streams(self, attempt: Observed) -> dict[str, int]:
         """Return where its streams will end for readers of its log."""
         self._alive.pop(attempt.key, None)
         self._ready.discard(attempt.key)
@@ -157,7 +157,7 @@ class Attempts:
     def _log_ended(self, key: str, sizes: dict[str, int]) -> dict[str, int]:
         if any(sizes.values()):
             self._follow(key)
-        return self._shipper.ended(key, sizes) if key in self._followed else sizes
+        return self._shipper.ship_to_end(key, sizes) if key in self._followed else sizes
 
     def _over(self, key: str, message: str) -> None:
         if key in self._alive:

@@ -66,7 +66,7 @@ class Inbox:
     def checked(self, verdict: Verdict, key: str, failure: str) -> None:
         self._add(Checked(verdict, key, failure))
 
-    def take(self) -> Iterator[News]:
+    def drain(self) -> Iterator[News]:
         """Yield what has arrived, in the order of its arrival."""
         while self._news:
             yield self._news.popleft()

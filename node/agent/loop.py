@@ -211,7 +211,7 @@ class NodeAgent:
                     case _:
                         assert_never(happened)
             self._events_of_runtime.clear()
-        for news in self._inbox.take():
+        for news in self._inbox.drain():
             match news:
                 case Shipped(key):
                     self._attempts.shipped(key)
@@ -274,9 +274,9 @@ class NodeAgent:
         key = attempt.key
         entry = self._reconciliation.entries.get(key)
         if attempt.ended is not None:
-            used = self._machine.ended(attempt)
-            sizes = self._attempts.ended(attempt)
-            self._reconciliation.ended(key)
+            used = self._machine.totals_at_end(attempt)
+            sizes = self._attempts.end_streams(attempt)
+            self._reconciliation.note_end(key)
             if entry is not None:
                 if attempt.code == 0 and attempt.reason is None and attempt.since is not None:
                     ended = clock.steady() - max(0.0, clock.wall() - attempt.ended)
@@ -380,7 +380,7 @@ class NodeAgent:
 
     def _refuse(self, key: str, reason: Reason) -> None:
         self._events.append(not_started_event(key, reason))
-        self._reconciliation.ended(key)
+        self._reconciliation.note_end(key)
         self._inbox.wake()  # another attempt may start instead
 
     def _stop_one(self, stop: Stop) -> None:

@@ -87,7 +87,7 @@ class Machine(Protocol):
         """Look which attempts have not ended after KILL. They are also among the ``conditions`` until the next look.
         Return those whose reason is new."""
 
-    def ended(self, attempt: Observed) -> TaskTotals | None:
+    def totals_at_end(self, attempt: Observed) -> TaskTotals | None:
         """Note that an attempt has ended. Return what it used in all; None: that is not known, or it is not desired."""
 
     def forget(self, keys: list[str]) -> None:

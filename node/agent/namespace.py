@@ -100,7 +100,7 @@ class Namespace:
     def cannot_end(self) -> Mapping[str, Reason]:
         return {}
 
-    def ended(self, attempt: Observed) -> TaskTotals | None:
+    def totals_at_end(self, attempt: Observed) -> TaskTotals | None:
         return None
 
     def forget(self, keys: list[str]) -> None:

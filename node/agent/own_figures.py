@@ -62,7 +62,7 @@ class OwnFigures:
                 if line.startswith(MARK):
                     self._note(key, line, at)
 
-    def take(self) -> tuple[OwnPoint, ...]:
+    def drain(self) -> tuple[OwnPoint, ...]:
         """Return the points since the last call."""
         with self._lock:
             points, self._points = self._points, {}

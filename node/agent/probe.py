@@ -137,7 +137,7 @@ def _collector(config: ClusterConfig, seconds: float, key: str) -> ProbeCheck:
     address = collector_address(config)
     link = Link(address, stop.descriptor, config.node.name, key)
     tag = f"grass.{JOB}.{_component(config)}.0"
-    block = LogBlock.of(1, "stdout", 0, clock.wall(), b"a node joins\n")
+    block = LogBlock.of_data(1, "stdout", 0, clock.wall(), b"a node joins\n")
     deadline = clock.steady() + seconds
     try:
         while clock.steady() < deadline:

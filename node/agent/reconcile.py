@@ -167,7 +167,7 @@ class Reconciliation:
         if not stopping and (entry is None or entry.stop_grace is not None):
             self._stop(key)
 
-    def ended(self, key: str) -> None:
+    def note_end(self, key: str) -> None:
         """Note that an attempt has ended, or could not start."""
         phase = self._phases.get(key)
         if phase is Phase.ENDED:

@@ -53,7 +53,7 @@ class Batch:
             blocks = stream.read(STREAM_SHARE, now)
             begin = offset = stream.offset  # reading may have gone on behind output that was dropped
             for data in blocks:
-                block = LogBlock.of(followed.attempt, stream.name, offset, wall, data, followed.output_limit)
+                block = LogBlock.of_data(followed.attempt, stream.name, offset, wall, data, followed.output_limit)
                 records.append(block)
                 offset += len(data)
             if blocks:
@@ -134,7 +134,7 @@ class Shipper:
         if followed is not None:
             followed.output_limit, followed.searched = limit, searched
 
-    def ended(self, key: str, sizes: dict[str, int]) -> dict[str, int]:
+    def ship_to_end(self, key: str, sizes: dict[str, int]) -> dict[str, int]:
         """Note that the attempt has ended: ship up to exactly these sizes. An attempt that is not followed ships
         nothing.
 

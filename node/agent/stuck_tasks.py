@@ -29,7 +29,7 @@ class StuckTasks:
         due = clock.steady() + grace + AFTER_KILL
         self._due[key] = min(self._due.get(key, due), due)
 
-    def ended(self, key: str) -> None:
+    def forget(self, key: str) -> None:
         self._due.pop(key, None)
 
     def look(self, pids: Mapping[str, int]) -> dict[str, Reason]:

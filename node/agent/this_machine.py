@@ -150,11 +150,15 @@ class ThisMachine:
         self._cannot_end = self._stuck.look({key: first.pid for key, first in self._first.items()})
         return {key: reason for key, reason in self._cannot_end.items() if before.get(key) != reason}
 
-    def ended(self, attempt: Observed) -> TaskTotals | None:
+    def totals_at_end(self, attempt: Observed) -> TaskTotals | None:
         self._first.pop(attempt.key, None)
-        self._stuck.ended(attempt.key)
+        self._stuck.forget(attempt.key)
         entry = self._desired.get(attempt.key)
-        return None if entry is None else self._sampler.ended(attempt.key, attempt.spent, entry.gpus, attempt.since)
+        return (
+            None
+            if entry is None
+            else self._sampler.totals_at_end(attempt.key, attempt.spent, entry.gpus, attempt.since)
+        )
 
     def forget(self, keys: list[str]) -> None:
         self._sampler.forget(keys)

@@ -125,7 +125,7 @@ class UsageSampler:
         with self._lock:
             self._ledger.keep_only(keys)
 
-    def ended(
+    def totals_at_end(
         self, key: str, spent: Spent | None, gpus: tuple[tuple[int, int], ...] = (), since: float | None = None
     ) -> TaskTotals | None:
         """Return what an attempt used that has ended. ``gpus``: as in ``Running``. ``since``: steady time of its start;
@@ -187,7 +187,7 @@ class UsageSampler:
                     tasks.append(self._ledger.add(key, used[key], interval, devices))
             totals = self._ledger.totals()
         self._store(totals)
-        self._write(UsageSample(round(clock.wall(), 3), node, tuple(tasks), self._own.take()))
+        self._write(UsageSample(round(clock.wall(), 3), node, tuple(tasks), self._own.drain()))
 
     def _measure(self, running: Mapping[str, Running]) -> dict[str, Used]:
         commands = {pid: key for key, attempt in running.items() for pid in attempt.commands}

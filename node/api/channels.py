@@ -55,7 +55,7 @@ class Channel(ABC, Generic[_Source]):
         """Return whether nobody has asked for output for long."""
         return clock.steady() - self._asked > self._patience
 
-    def take(self, after: int) -> tuple[list[tuple[_Source, bytes | None]], int, bool]:
+    def read_after(self, after: int) -> tuple[list[tuple[_Source, bytes | None]], int, bool]:
         """Wait for output from position ``after`` on, or for the end. What came before was received, and is dropped.
 
         Return the pieces, the position after them, and whether none will follow."""

@@ -52,7 +52,7 @@ class Command(Channel[Stream]):
         self._thread.start()
 
     def output(self, after: int) -> ExecOutput:
-        pieces, following, over = self.take(after)
+        pieces, following, over = self.read_after(after)
         chunks = tuple((stream, data or b"") for stream, data in pieces)
         return ExecOutput(chunks, following, self._code if over else None, 0.0)
 

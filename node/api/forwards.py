@@ -57,7 +57,7 @@ class Forward(Channel[int]):
         self._thread.start()
 
     def output(self, after: int) -> ForwardOutput:
-        chunks, following, over = self.take(after)
+        chunks, following, over = self.read_after(after)
         return ForwardOutput(tuple(chunks), following, over, 0.0)
 
     def give(self, asked: ForwardInput) -> int:

@@ -130,7 +130,7 @@ class FleetNode:
     def _event(self, seen: Observed) -> TaskEvent:
         if seen.ended is None:
             return Started(seen.key, seen.started or clock.wall(), seen.pid)
-        self._reconciliation.ended(seen.key)
+        self._reconciliation.note_end(seen.key)
         return Ended(
             key=seen.key,
             at=seen.ended,

@@ -12,7 +12,7 @@ from tests.support.api_world import ApiWorld
 
 def journal_with(world: ApiWorld, *texts: str) -> Journal:
     journal = Journal(folder_of(world.config))
-    journal.take(Source("n1", "node-agent"), [{"time": 1.0, "level": "INFO", "text": text} for text in texts])
+    journal.append(Source("n1", "node-agent"), [{"time": 1.0, "level": "INFO", "text": text} for text in texts])
     return journal
 
 
@@ -30,12 +30,12 @@ def test_an_administrator_gets_the_newest_and_follows(world: ApiWorld) -> None:
     assert list(client.daemon_logs("monitor")) == list(client.daemon_logs(node="n2")) == []
     following = client.daemon_logs(follow=True, tail=1)
     assert next(following).text == "three"
-    journal.take(Source(None, "monitor"), [{"time": 2.0, "level": "ERROR", "text": "four"}])
+    journal.append(Source(None, "monitor"), [{"time": 2.0, "level": "ERROR", "text": "four"}])
     four = next(following)
     assert four == DaemonLine(time=2.0, node=None, daemon="monitor", level="ERROR", text="four")
     world.stop()
     world.serve()
-    journal.take(Source(None, "monitor"), [{"time": 3.0, "level": "INFO", "text": "after a restart of the API"}])
+    journal.append(Source(None, "monitor"), [{"time": 3.0, "level": "INFO", "text": "after a restart of the API"}])
     assert next(following).text == "after a restart of the API"
 
 

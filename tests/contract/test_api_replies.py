@@ -242,7 +242,7 @@ def test_changes_of_jobs_users_and_images_keep_to_the_document(
         assert cancelling.result(10).outcome == "CANCELLED"
     assert client.wait_for_operation("j", waits.id).state == "ENDED"
     journal = Journal(folder_of(world.config))
-    journal.take(Source(None, "monitor"), [{"time": 1.0, "level": "INFO", "text": "ready"}])
+    journal.append(Source(None, "monitor"), [{"time": 1.0, "level": "INFO", "text": "ready"}])
     assert [line.text for line in client.daemon_logs()] == ["ready"]
     client.sign_off_image("trainer:1", "0" * 64), client.forget_image("trainer:1")
     assert client.add_user("vera").user == "vera"

@@ -38,19 +38,19 @@ def test_calls_that_are_too_many_are_repeated_by_the_client_until_each_is_answer
 
 def test_a_waiting_request_gives_its_turn_back_while_it_waits() -> None:
     turns = Turns(1)
-    with turns.take("ann"):
-        with turns.left("ann"), turns.take("ann"):
+    with turns.turn("ann"):
+        with turns.left("ann"), turns.turn("ann"):
             pass
-        with pytest.raises(TooManyCallsError), turns.take("ann"):
+        with pytest.raises(TooManyCallsError), turns.turn("ann"):
             pass
-        with turns.take("bob"):
+        with turns.turn("bob"):
             pass
 
 
 def test_the_slots_for_waiting_are_limited_together_and_for_each_user() -> None:
     slots = WaitingSlots(3, 2)
-    with slots.take("ann") as first, slots.take("ann") as second, slots.take("ann") as third:
+    with slots.slot("ann") as first, slots.slot("ann") as second, slots.slot("ann") as third:
         assert (first, second, third, slots.taken) == (True, True, False, 2)
-        with slots.take("bob") as fourth, slots.take("eve") as fifth:
+        with slots.slot("bob") as fourth, slots.slot("eve") as fifth:
             assert (fourth, fifth, slots.taken) == (True, False, 3)
     assert slots.taken == 0

@@ -98,19 +98,19 @@ def test_what_a_desired_attempt_used_is_said_at_its_end_and_said_again(subject: 
     machine = subject.machine
     machine.started(RUNS)
     machine.started(RUNS)
-    totals = machine.ended(ENDED)
+    totals = machine.totals_at_end(ENDED)
     assert totals is not None and totals.cpu == 1.0
     machine.listed([ONE])
-    assert machine.ended(ENDED) == totals
+    assert machine.totals_at_end(ENDED) == totals
     machine.forget([ONE])
 
 
 def test_it_says_nothing_of_attempts_that_are_not_desired(subject: Subject) -> None:
     subject.machine.started(RUNS._replace(key=TWO))
-    assert subject.machine.ended(ENDED._replace(key=TWO)) is None
+    assert subject.machine.totals_at_end(ENDED._replace(key=TWO)) is None
     subject.machine.started(RUNS)
     del subject.desired[ONE]
-    assert subject.machine.ended(ENDED) is None
+    assert subject.machine.totals_at_end(ENDED) is None
 
 
 def test_an_attempt_without_a_process_here_is_one_like_the_others(subject: Subject) -> None:
@@ -119,7 +119,7 @@ def test_an_attempt_without_a_process_here_is_one_like_the_others(subject: Subje
     machine.stopping(ONE, 0.0)
     assert machine.cannot_end() == {} and machine.conditions() == ()
     assert machine.software(elsewhere)["grass"]
-    assert machine.ended(ENDED._replace(pid=None)) is not None
+    assert machine.totals_at_end(ENDED._replace(pid=None)) is not None
     assert machine.loss(clock.steady(), clock.steady()) is None
 
 

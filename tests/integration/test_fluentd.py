@@ -70,7 +70,7 @@ class Run:
     def ended(self, index: int, folder: Path) -> None:
         """All of it has been acknowledged when this returns."""
         sizes = {stream: (folder / stream).stat().st_size for stream in ("stdout", "stderr")}
-        self.shipper.ended(self.key(index), sizes)
+        self.shipper.ship_to_end(self.key(index), sizes)
         with self._changed:
             assert self._changed.wait_for(lambda: self.key(index) in self._completed, 60), self.fluentd.log.read_text()
 

@@ -744,9 +744,9 @@ def test_an_account_that_somebody_removed_is_given_to_no_other_user() -> None:
     uids = UidRange(57_985, 57_986)
     accounts = Accounts("removed", uids, 65_534)
     try:
-        first = accounts.of("ann")
+        first = accounts.account_of("ann")
         subprocess.run(["userdel", first.name], check=True)
-        assert accounts.of("carl").uid != first.uid == accounts.of("ann").uid
+        assert accounts.account_of("carl").uid != first.uid == accounts.account_of("ann").uid
     finally:
         for entry in pwd.getpwall():
             if uids.first <= entry.pw_uid <= uids.last:
@@ -772,7 +772,7 @@ def test_a_task_with_a_user_namespace_of_its_own_uncovers_nothing(shepherd: Shep
 def test_leaving_removes_the_accounts_of_this_cluster_and_ends_their_processes() -> None:
     require_root()
     uids = UidRange(57_980, 57_981)
-    left, stays = (Accounts(cluster, uids, 65_534).of("ann") for cluster in ("left", "stays"))
+    left, stays = (Accounts(cluster, uids, 65_534).account_of("ann") for cluster in ("left", "stays"))
     try:
         with subprocess.Popen(["sleep", "60"], user=left.uid) as process:
             threading.Thread(target=process.wait).start()  # reaps it, as init would

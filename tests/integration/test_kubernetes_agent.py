@@ -252,7 +252,7 @@ def test_a_missing_secret_is_told_from_the_events_of_a_pod(shared: Namespace, tm
     }
     server.post(f"/api/v1/namespaces/{namespace}/events", event, ANY)
     attempt = PodAttempt("j-1/a.0/1", "a", "stuck")
-    attempt.take(made, server.wall())
+    attempt.update(made, server.wall())
     heard: list[PodAttempt] = []
     with closing(Reactor()) as reactor:
         EventLooks(server, where, reactor, heard.append, after=0.0).watch(attempt)

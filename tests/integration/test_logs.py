@@ -87,7 +87,7 @@ class Cluster:
         (folder / "stdout").write_bytes(stdout)
         (folder / "stderr").write_bytes(stderr)
         self.shipper.follow(key, folder)
-        self.shipper.ended(key, {"stdout": len(stdout), "stderr": len(stderr)})
+        self.shipper.ship_to_end(key, {"stdout": len(stdout), "stderr": len(stderr)})
 
     def lines(self, **choice: object) -> list[LogLine]:
         return list(Follower(self.config.logs_dir, JOB, **choice).drain())  # type: ignore[arg-type]
@@ -174,7 +174,7 @@ def test_only_what_lies_within_the_final_sizes_is_shipped(cluster: Cluster):
     folder = cluster.folder(attempt())
     (folder / "stdout").write_bytes(b"mine\nof a process that got away\n")
     cluster.shipper.follow(attempt(), folder)
-    cluster.shipper.ended(attempt(), {"stdout": 5, "stderr": 1000})
+    cluster.shipper.ship_to_end(attempt(), {"stdout": 5, "stderr": 1000})
     cluster.wait_complete(attempt())
     assert cluster.shipper.complete(attempt())
     cluster.shipper.forget(attempt())
@@ -201,7 +201,7 @@ def test_what_a_task_prints_after_it_truncated_its_output_is_neither_torn_nor_wa
     until(lambda: told(cluster)[6:] == [LOST, "d and less"], "so is one of the same length")
     (folder / "stdout").write_text("end")
     (folder / "stderr").touch()
-    sizes = cluster.shipper.ended(attempt(), {"stdout": 3, "stderr": 0})
+    sizes = cluster.shipper.ship_to_end(attempt(), {"stdout": 3, "stderr": 0})
     cluster.wait_complete(attempt())
     assert told(cluster)[8:] == [LOST, "end"]
     follower = Follower(cluster.config.logs_dir, JOB)
@@ -217,7 +217,7 @@ def test_a_line_that_was_shipped_half_is_ended_before_what_follows_a_truncation(
     (folder / "stdout").write_text("50 %")
     until(lambda: told(cluster) == ["50 %"], "half a line appears")
     (folder / "stdout").write_text("")
-    cluster.shipper.ended(attempt(), {"stdout": 0, "stderr": 0})
+    cluster.shipper.ship_to_end(attempt(), {"stdout": 0, "stderr": 0})
     cluster.wait_complete(attempt())
     assert told(cluster) == ["50 %", LOST]
 
@@ -240,7 +240,7 @@ def test_a_shipper_after_one_that_saw_a_truncation_goes_on_in_the_right_place(cl
     until(lambda: told(cluster)[5:] == ["five"], "the next line appears")
     (folder / "stdout").write_text("six and all that\n")
     until(lambda: told(cluster)[6:] == [LOST, "six and all that"], "what came after the next truncation appears")
-    cluster.shipper.ended(attempt(), {"stdout": len("six and all that\n"), "stderr": 0})
+    cluster.shipper.ship_to_end(attempt(), {"stdout": len("six and all that\n"), "stderr": 0})
     cluster.wait_complete(attempt())
     assert told(cluster) == ["one", "two", "three", LOST, "four", "five", LOST, "six and all that"]
 
@@ -271,7 +271,7 @@ def test_killing_the_collector_again_and_again_neither_loses_nor_repeats(cluster
         cluster.start_collector()
     stop.set()
     writer.join()
-    cluster.shipper.ended(attempt(), {"stdout": len(result[0]), "stderr": 0})
+    cluster.shipper.ship_to_end(attempt(), {"stdout": len(result[0]), "stderr": 0})
     cluster.wait_complete(attempt())
     assert cluster.printed() == result[0]
 
@@ -302,7 +302,7 @@ def test_another_shipper_goes_on_where_the_first_stopped(cluster: Cluster):
         cluster.start_shipper().follow(attempt(), folder)
     stop.set()
     writer.join()
-    cluster.shipper.ended(attempt(), {"stdout": len(result[0]), "stderr": 0})
+    cluster.shipper.ship_to_end(attempt(), {"stdout": len(result[0]), "stderr": 0})
     cluster.wait_complete(attempt())
     assert cluster.printed() == result[0]
 
@@ -319,7 +319,7 @@ def test_a_shipper_that_remembers_nothing_sends_all_again_and_the_collector_drop
     cluster.start_collector()
     cluster.completed.clear()
     cluster.start_shipper().follow(attempt(), folder)
-    cluster.shipper.ended(attempt(), {"stdout": len(output), "stderr": 8})
+    cluster.shipper.ship_to_end(attempt(), {"stdout": len(output), "stderr": 8})
     cluster.wait_complete(attempt())
     assert (cluster.config.logs_dir / JOB / "worker.0.jsonl").stat().st_size == stored
 
@@ -348,7 +348,7 @@ def test_a_hundred_megabytes_neither_stall_nor_eat_the_memory(cluster: Cluster):
     own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     start = time.monotonic()
     cluster.shipper.follow(attempt(), folder)
-    cluster.shipper.ended(attempt(), {"stdout": size, "stderr": 0})
+    cluster.shipper.ship_to_end(attempt(), {"stdout": size, "stderr": 0})
     cluster.ship(attempt(1), b"a quiet neighbour\n")
     cluster.wait_complete(attempt(1))
     neighbour = time.monotonic() - start
@@ -379,7 +379,7 @@ def test_two_thousand_tasks_with_a_line_each(cluster: Cluster):
         cluster.shipper.follow(key, folder)
     start, cpu = time.monotonic(), time.process_time()
     for key in keys:
-        cluster.shipper.ended(key, {"stdout": len(key) + 1, "stderr": 0})
+        cluster.shipper.ship_to_end(key, {"stdout": len(key) + 1, "stderr": 0})
     cluster.wait_complete(*keys)
     print(
         f"2,000 tasks shipped {time.monotonic() - start:.2f} s after their end, cpu {time.process_time() - cpu:.2f} s"

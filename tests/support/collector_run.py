@@ -119,4 +119,4 @@ def send(
 
 
 def block(attempt: int, text: str, offset: int = 0) -> LogBlock:
-    return LogBlock.of(attempt, "stdout", offset, 1.0, text.encode())
+    return LogBlock.of_data(attempt, "stdout", offset, 1.0, text.encode())

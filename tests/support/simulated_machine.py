@@ -84,7 +84,7 @@ class SimulatedMachine:
         self._cannot_end.update(new)
         return new
 
-    def ended(self, attempt: Observed) -> TaskTotals | None:
+    def totals_at_end(self, attempt: Observed) -> TaskTotals | None:
         self._stopping.discard(attempt.key)
         return TaskTotals(cpu=1.0) if attempt.key in self._desired else None
 

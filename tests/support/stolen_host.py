@@ -116,7 +116,7 @@ def of_collector(config: ClusterConfig, token: str, job: str) -> str:
     """Send; whether the line is in the log is for the caller to see."""
     stop = Signal()
     link = Link(collector_address(config), stop.descriptor, config.node.name, collector_key(token))
-    forged = [(f"grass.{job}.t.0", [LogBlock.of(1, "stdout", 10**15, 1.0, b"FORGED\n")])]
+    forged = [(f"grass.{job}.t.0", [LogBlock.of_data(1, "stdout", 10**15, 1.0, b"FORGED\n")])]
     try:
         return "sent" if link.connected() and link.exchange(forged) else REFUSED
     finally:

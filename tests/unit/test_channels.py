@@ -125,7 +125,7 @@ def test_output_that_was_received_is_dropped_and_the_rest_comes_again(
 ) -> None:
     channel = kind()
     for _ in range(2):
-        assert channel.take(after) == (pieces, following, False)
+        assert channel.read_after(after) == (pieces, following, False)
     assert channel._waiting == sum(len(data or b"") for _, data in pieces)
     channel._put("b", b"gh")
-    assert channel.take(following)[0] == [("b", b"gh")]
+    assert channel.read_after(following)[0] == [("b", b"gh")]

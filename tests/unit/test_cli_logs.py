@@ -38,7 +38,7 @@ def test_a_job_without_output_says_why_unless_a_task_started() -> None:
 
 def text_of(style: Style, *records: LogLine) -> str:
     texts = LogText(style)
-    return "".join(texts.of(one) for one in records)
+    return "".join(texts.render(one) for one in records)
 
 
 def test_lines_of_several_tasks_are_named_and_aligned() -> None:
@@ -81,11 +81,11 @@ def test_names_stand_only_where_more_than_one_task_can_speak() -> None:
     single, twelve = ({"replicas": count, "counts": {}} for count in (1, 12))
     one = job_view(components={"main": single})
     many = job_view(components={"server": single, "worker": twelve})
-    assert Style.of(one, None, timestamps=False).name_width == 0
-    assert Style.of(many, None, timestamps=False).name_width == len("worker.11")
-    assert Style.of(many, Part("worker", 3), timestamps=False).name_width == 0
-    assert Style.of(many, Part("server", None), timestamps=False).name_width == 0
-    assert Style.of(many, Part("worker", None), timestamps=False).name_width == len("worker.11")
+    assert Style.for_job(one, None, timestamps=False).name_width == 0
+    assert Style.for_job(many, None, timestamps=False).name_width == len("worker.11")
+    assert Style.for_job(many, Part("worker", 3), timestamps=False).name_width == 0
+    assert Style.for_job(many, Part("server", None), timestamps=False).name_width == 0
+    assert Style.for_job(many, Part("worker", None), timestamps=False).name_width == len("worker.11")
 
 
 def test_output_that_is_missing_is_a_line_of_its_own() -> None:

@@ -109,7 +109,7 @@ def test_an_argument_that_cannot_be_shown_does_not_reach_the_daemon(
 def test_the_journal_keeps_the_newest_segments(tmp_path: Path) -> None:
     journal = Journal(tmp_path, segment=1000, segments=3)
     for number in range(100):
-        assert journal.take(MASTER, [entry(f"{number:0100d}")]) == 0
+        assert journal.append(MASTER, [entry(f"{number:0100d}")]) == 0
     assert len(segments(tmp_path)) == 3
     assert sum(path.stat().st_size for path in segments(tmp_path)) < 4000
     kept = [int(line.text) for line in tail(tmp_path, ALL, 1000)[0]]
@@ -118,11 +118,11 @@ def test_the_journal_keeps_the_newest_segments(tmp_path: Path) -> None:
 
 def test_a_reader_continues_behind_what_it_has_across_segments(tmp_path: Path) -> None:
     journal = Journal(tmp_path, segment=300, segments=100)
-    journal.take(MASTER, [entry("first")])
+    journal.append(MASTER, [entry("first")])
     lines, after = tail(tmp_path, ALL, 0)
     assert lines == []
     for number in range(10):
-        journal.take(MASTER, [entry(str(number))])
+        journal.append(MASTER, [entry(str(number))])
     found: list[DaemonLine] = []
     for lines, end in _new(tmp_path, ALL, after):
         found += lines
@@ -133,17 +133,17 @@ def test_a_reader_continues_behind_what_it_has_across_segments(tmp_path: Path) -
 
 def test_an_incomplete_line_costs_only_itself(tmp_path: Path) -> None:
     journal = Journal(tmp_path)
-    journal.take(MASTER, [entry("before")])
+    journal.append(MASTER, [entry("before")])
     with segments(tmp_path)[0].open("ab") as file:
         file.write(b'{"time": 1.0, "no')
-    journal.take(MASTER, [entry("after")])
+    journal.append(MASTER, [entry("after")])
     assert [line.text for line in tail(tmp_path, ALL, 9)[0]] == ["before", "after"]
 
 
 def test_entries_are_selected_by_daemon_node_and_time(tmp_path: Path) -> None:
     journal = Journal(tmp_path)
-    journal.take(MASTER, [entry("m", time=5.0)])
-    journal.take(Source("n1", "node-agent"), [entry("old", time=1.0), entry("new", time=9.0)])
+    journal.append(MASTER, [entry("m", time=5.0)])
+    journal.append(Source("n1", "node-agent"), [entry("old", time=1.0), entry("new", time=9.0)])
     chosen = [("node-agent", None, 0.0), (None, "n1", 2.0), (None, None, 4.0), (None, "n2", 0.0)]
     found = [[line.text for line in tail(tmp_path, Wanted(*each), 9)[0]] for each in chosen]
     assert found == [["old", "new"], ["new"], ["m", "new"], []]
@@ -152,7 +152,7 @@ def test_entries_are_selected_by_daemon_node_and_time(tmp_path: Path) -> None:
 def test_malformed_entries_are_counted_and_not_kept(tmp_path: Path) -> None:
     journal = Journal(tmp_path)
     bad = [None, 5, {}, entry("x", level="\x1b[31m"), entry("x", time=float("nan")), {**entry("x"), "text": 5}]
-    assert journal.take(MASTER, bad) == len(bad)
+    assert journal.append(MASTER, bad) == len(bad)
     assert segments(tmp_path) == []
 
 
@@ -160,11 +160,11 @@ def test_a_node_cannot_soon_push_out_what_others_logged(tmp_path: Path) -> None:
     now = 0.0
     journal, node = Journal(tmp_path, now=lambda: now), Source("n1", "node-agent")
     flood = [entry("x" * 9_900)] * 1000
-    dropped = journal.take(node, flood)
+    dropped = journal.append(node, flood)
     assert dropped == 1000 - BURST // 10_000
-    assert journal.take(Source("n2", "node-agent"), [entry("of another node")]) == 0
+    assert journal.append(Source("n2", "node-agent"), [entry("of another node")]) == 0
     now = 10.0
-    assert journal.take(node, flood) == 1000 - 33  # 10 s of the rate, and what was left
+    assert journal.append(node, flood) == 1000 - 33  # 10 s of the rate, and what was left
 
 
 @pytest.mark.parametrize(

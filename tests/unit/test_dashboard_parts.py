@@ -93,13 +93,13 @@ def test_a_pile_has_the_newest_version_of_each_thing() -> None:
     assert not feed, "the time alone is no news"
     feed.add(piece(jobs=[job("a"), job("b")], events=[event("1")], time=2.0))
     feed.add(piece(jobs=[job("a", "FAILED", 3.0)], removed={"jobs": ["b"]}, events=[event("2")], time=3.0))
-    assert feed.take() == {
+    assert feed.drain() == {
         "time": 3.0,
         "jobs": [job("a", "FAILED", 3.0)],
         "removed": {"jobs": ["b"]},
         "events": [event("1"), event("2")],
     }
-    assert not feed and feed.take() == {}
+    assert not feed and feed.drain() == {}
 
 
 def test_a_snapshot_replaces_all_that_was_known_but_the_link() -> None:
@@ -109,14 +109,14 @@ def test_a_snapshot_replaces_all_that_was_known_but_the_link() -> None:
     feed.add(piece(snapshot=True, complete=False, jobs=[job("new")]))
     feed.add(piece(nodes=[node("n")]))
     known = {"jobs": [job("new")], "nodes": [node("n")], "link": {"up": True}}
-    assert feed.opened(7.0).take() == {"snapshot": True, "time": 7.0, **known}
-    assert feed.take()["snapshot"] is True
+    assert feed.opened(7.0).drain() == {"snapshot": True, "time": 7.0, **known}
+    assert feed.drain()["snapshot"] is True
 
 
 def test_a_pile_drops_the_jobs_that_ended_first() -> None:
     feed = MergedFeed()
     feed.add(piece(jobs=[job("active"), *(job(f"e{at}", "SUCCEEDED", float(at)) for at in range(MOST_JOBS + 9))]))
-    names = ids(feed.take())
+    names = ids(feed.drain())
     assert len(names) == MOST_JOBS and "active" in names and "e9" not in names and f"e{MOST_JOBS + 8}" in names
 
 
@@ -124,12 +124,12 @@ def test_the_state_does_not_grow_with_what_is_gone() -> None:
     state = MergedFeed()
     state.add(piece(snapshot=True, jobs=[job("a", "FAILED", 1.0), job("b", "RUNNING")]))
     tab = state.opened(1.0)
-    tab.take()
+    tab.drain()
     for feed in (state, tab):
         feed.add(piece(removed={"jobs": ["a"]}))
-    message = state.opened(1.0).take()
+    message = state.opened(1.0).drain()
     assert "removed" not in message and ids(message) == ["b"]
-    assert tab.take() == {"time": 1.0, "removed": {"jobs": ["a"]}}
+    assert tab.drain() == {"time": 1.0, "removed": {"jobs": ["a"]}}
 
 
 def test_a_file_of_the_page_has_one_edition_in_its_address() -> None:
@@ -203,7 +203,7 @@ def test_a_mirror_with_a_defect_says_so_and_reads_the_state_again(caplog: pytest
             links: list[str] = []
             jobs: list[str] = []
             while "j2" not in jobs:
-                message = tab.take(10.0)
+                message = tab.wait_for_news(10.0)
                 assert message is not None, links
                 links += [str(message["link"])] if "link" in message else []
                 jobs += ids(message)
@@ -238,7 +238,7 @@ def test_a_lost_connection_is_told_with_the_time_of_the_master() -> None:
         with mirror.open() as tab:
             link: Any = {}
             while link.get("message") != "the cluster is away":
-                message = tab.take(10.0)
+                message = tab.wait_for_news(10.0)
                 assert message is not None, link
                 link = message.get("link", link)
         assert link["since"] == pytest.approx(clock.wall() + 3600, abs=60)

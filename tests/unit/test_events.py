@@ -65,6 +65,6 @@ def test_a_long_stream_hides_the_next_job_of_a_name_if_it_is_another_users() -> 
     store = SimpleNamespace(job=lambda _: owner)
     chosen = EventFilter(cast(Any, SimpleNamespace(api=SimpleNamespace(store=store), sees="ann".__eq__)), None)
     event = Event("1-0", EventRecord(1.0, "job-failed", "m", job="train"))
-    assert chosen.of([event]) == [event]
+    assert chosen.matching([event]) == [event]
     owner.user = "bob"
-    assert chosen.of([event]) == []
+    assert chosen.matching([event]) == []

@@ -73,7 +73,7 @@ def test_who_waits_for_an_end_is_woken_by_that_alone_and_nobody_reads_the_events
         assert other.wait(20) and not woken.is_set()
         backend.end("j")
         assert woken.wait(20)
-        assert feed.ended("j-1") == RECORD
+        assert feed.ended_job("j-1") == RECORD
     assert set(backend.followed) == {KEYS.ends}
 
 

@@ -75,9 +75,9 @@ def test_a_forward_ends_with_the_attempt_and_still_hands_out_the_last_words(task
     assert not forward.over
     task.end()
     wait_until(lambda: forward.over)
-    chunks, following, over = forward.take(0)
+    chunks, following, over = forward.read_after(0)
     assert over and b"".join(data or b"" for _, data in chunks) == b"bye"
-    assert forward.take(following) == ([], following, True)
+    assert forward.read_after(following) == ([], following, True)
     forward.close(1)
     forward.end()
 

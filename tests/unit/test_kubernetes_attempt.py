@@ -17,13 +17,13 @@ def test_patience_counts_from_the_creation_of_the_pod_by_the_server_s_clock(age:
     made = wall(MADE)
     assert made is not None
     adopted = PodAttempt("j-1/a.0/1", "a", "g-a")
-    adopted.take(Pod(Metadata(uid="u", creation_timestamp=MADE)), made + age)
+    adopted.update(Pod(Metadata(uid="u", creation_timestamp=MADE)), made + age)
     assert clock.steady() - adopted.asked == pytest.approx(expected, abs=5.0)
-    adopted.take(Pod(Metadata(uid="u", creation_timestamp=MADE)), made + 9000.0)
+    adopted.update(Pod(Metadata(uid="u", creation_timestamp=MADE)), made + 9000.0)
     assert clock.steady() - adopted.asked == pytest.approx(expected, abs=5.0)
 
 
 def test_without_the_server_s_clock_patience_counts_from_now() -> None:
     adopted = PodAttempt("j-1/a.0/1", "a", "g-a")
-    adopted.take(Pod(Metadata(uid="u", creation_timestamp=MADE)), None)
+    adopted.update(Pod(Metadata(uid="u", creation_timestamp=MADE)), None)
     assert clock.steady() - adopted.asked < 5.0

@@ -39,31 +39,33 @@ def copy() -> Copy[Pod]:
 
 
 def test_an_event_changes_the_object_and_the_version(copy: Copy[Pod]) -> None:
-    assert copy.take(event("MODIFIED", raw("a", "1", "13", "Failed"))) == Change("1", pod("a", "1", "13", "Failed"))
+    assert copy.apply_line(event("MODIFIED", raw("a", "1", "13", "Failed"))) == Change(
+        "1", pod("a", "1", "13", "Failed")
+    )
     assert copy.objects["1"].status.phase == "Failed" and copy.version == "13"
 
 
 def test_a_bookmark_changes_only_the_version(copy: Copy[Pod]) -> None:
     before = dict(copy.objects)
-    assert copy.take(event("BOOKMARK", {"kind": "Pod", "metadata": {"resourceVersion": "99"}})) is None
+    assert copy.apply_line(event("BOOKMARK", {"kind": "Pod", "metadata": {"resourceVersion": "99"}})) is None
     assert copy.version == "99" and copy.objects == before
 
 
 def test_a_deletion_carries_the_last_state(copy: Copy[Pod]) -> None:
     last = pod("a", "1", "14", "Succeeded")
-    assert copy.take(event("DELETED", raw("a", "1", "14", "Succeeded"))) == Change("1", None, last, seen=True)
+    assert copy.apply_line(event("DELETED", raw("a", "1", "14", "Succeeded"))) == Change("1", None, last, seen=True)
     assert set(copy.objects) == {"2"}
 
 
 def test_a_name_that_is_used_again_is_another_object(copy: Copy[Pod]) -> None:
-    copy.take(event("DELETED", raw("a", "1", "14")))
-    assert copy.take(event("ADDED", raw("a", "9", "15"))) == Change("9", pod("a", "9", "15"))
+    copy.apply_line(event("DELETED", raw("a", "1", "14")))
+    assert copy.apply_line(event("ADDED", raw("a", "9", "15"))) == Change("9", pod("a", "9", "15"))
     assert set(copy.objects) == {"2", "9"}
 
 
 def test_a_version_that_was_forgotten_leads_to_a_list_and_its_differences(copy: Copy[Pod]) -> None:
     with pytest.raises(GoneError):
-        copy.take(event("ERROR", {"kind": "Status", "code": 410, "reason": "Expired"}))
+        copy.apply_line(event("ERROR", {"kind": "Status", "code": 410, "reason": "Expired"}))
     assert copy.version is None
     assert copy.replace([pod("b", "2", "11"), pod("a", "9", "20")], "21") == [
         Change("1", None, pod("a", "1", "10"), seen=False),
@@ -73,11 +75,11 @@ def test_a_version_that_was_forgotten_leads_to_a_list_and_its_differences(copy: 
 
 def test_another_error_of_a_watch_is_raised_and_keeps_the_version(copy: Copy[Pod]) -> None:
     with pytest.raises(RefusedError, match="etcd") as refused:
-        copy.take(event("ERROR", {"kind": "Status", "code": 500, "message": "etcd is away"}))
+        copy.apply_line(event("ERROR", {"kind": "Status", "code": 500, "message": "etcd is away"}))
     assert refused.value.http == 500 and copy.version == "12"
 
 
 def test_a_line_that_is_cut_changes_nothing(copy: Copy[Pod]) -> None:
     with pytest.raises(UndecodableError):
-        copy.take(event("MODIFIED", raw("a", "1", "13", "Failed"))[:-5])
+        copy.apply_line(event("MODIFIED", raw("a", "1", "13", "Failed"))[:-5])
     assert copy.version == "12" and copy.objects["1"].status.phase == "Running"

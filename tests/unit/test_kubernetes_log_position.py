@@ -18,7 +18,7 @@ def line(second: int, nano: int, text: str) -> bytes:
 def copied(position: LogPosition, lines: list[bytes]) -> tuple[list[bytes], bool]:
     """Take one answer. Return the new texts, and whether lines may be missing."""
     position.since()
-    taken = [position.take(each) for each in lines]
+    taken = [position.read_line(each) for each in lines]
     return [text for text, _ in taken if text is not None], any(lost for _, lost in taken)
 
 
@@ -112,4 +112,4 @@ def test_parts_of_long_lines_are_joined() -> None:
 
 def test_a_sentence_of_the_kubelet_is_no_line() -> None:
     with pytest.raises(NoLogError, match="unable to retrieve"):
-        LogPosition().take(b"unable to retrieve container logs for docker://3473")
+        LogPosition().read_line(b"unable to retrieve container logs for docker://3473")

@@ -55,12 +55,12 @@ def test_text_stays_text_however_long(case):
     cuts = pieces(data)
     assert b"".join(cuts) == data
     assert all(len(block) <= BLOCK for block in cuts)
-    assert all(LogBlock.of(1, "stdout", 0, 0.0, block).text is not None for block in cuts)
+    assert all(LogBlock.of_data(1, "stdout", 0, 0.0, block).text is not None for block in cuts)
 
 
 @given(st.binary(max_size=3000))
 def test_any_bytes_survive_being_a_record_and_a_line(data):
-    record = builtins(LogBlock.of(3, "stderr", 17, 1234.5, data))
+    record = builtins(LogBlock.of_data(3, "stderr", 17, 1234.5, data))
     block = block_from_record(json.loads(json.dumps(record)))
     assert block is not None
     assert (block.attempt, block.stream, block.offset, block.time, block.data) == (3, "stderr", 17, 1234.5, data)

@@ -60,7 +60,7 @@ def test_of_an_ended_mount_those_folders_are_shown_again_that_nothing_newer_cove
 74 73 0:51 /data/ann /data rw - fuse.rclone grass:grass rw
 75 70 0:49 /data/shared /srv/lab/data/shared ro - fuse.rclone other:grass rw
 """
-    assert share_rebinding.ended(table, {"0:50"}) == [
+    assert share_rebinding.lost_places(table, {"0:50"}) == [
         share_rebinding.Place("/jobs/j 1", "/srv/lab/jobs/j 1", read_only=False, mount=71),
         share_rebinding.Place("/sets", "/srv/lab/sets", read_only=True, mount=72),
     ]

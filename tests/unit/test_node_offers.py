@@ -74,7 +74,7 @@ def test_gpus_are_counted_by_whatever_shows_most_of_them() -> None:
 def recorded(offer: Offer) -> Offer:
     """As a later run finds it."""
     text = encode({"details": Own(offer=offer)})
-    found = Own.of(Facts(records={"lab+node": Made.parse(text)}), PATHS).offer
+    found = Own.from_facts(Facts(records={"lab+node": Made.parse(text)}), PATHS).offer
     assert found is not None
     return found
 

@@ -182,7 +182,7 @@ def test_news_wakes_the_loop_at_once() -> None:
     assert select.select([inbox], [], [], 0)[0] == [inbox]
     inbox.rest()
     assert select.select([inbox], [], [], 0)[0] == []
-    assert [*inbox.take()] == [Shipped("j-1/c.0/1")] and [*inbox.take()] == []
+    assert [*inbox.drain()] == [Shipped("j-1/c.0/1")] and [*inbox.drain()] == []
 
 
 def test_it_decides_which_ports_are_taken_and_which_attempts_cannot_end(node: Node) -> None:

@@ -320,22 +320,22 @@ def test_the_next_delivery_is_for_the_user_with_the_fewest_under_way() -> None:
     waits = Deliveries(senders=4)
     for number in range(5):
         waits.add(Waiting(f"a{number}", "ann", f"host{number}"))
-    assert waits.take(0.0) == ("a0", "ann", "host0", 0.0)
-    assert waits.take(0.0) == ("a1", "ann", "host1", 0.0)
+    assert waits.next_delivery(0.0) == ("a0", "ann", "host0", 0.0)
+    assert waits.next_delivery(0.0) == ("a1", "ann", "host1", 0.0)
     waits.add(Waiting("b0", "bob", "host0"))
     waits.add(Waiting("c0", "cid", "host0"))
-    taken = waits.take(0.0)
+    taken = waits.next_delivery(0.0)
     assert taken is not None and taken.id == "b0"
-    assert waits.take(0.0) == Waiting("c0", "cid", "host0")
+    assert waits.next_delivery(0.0) == Waiting("c0", "cid", "host0")
     waits.add(Waiting("d0", "dan", "host0"))
-    assert waits.take(0.0) is None  # four are under way
+    assert waits.next_delivery(0.0) is None  # four are under way
     waits.add(Waiting("own", OWN, OWN))
-    assert waits.take(0.0) == Waiting("own", OWN, OWN)  # it waits for no user
+    assert waits.next_delivery(0.0) == Waiting("own", OWN, OWN)  # it waits for no user
     waits.remove(taken)
-    waits.ended(taken)
-    assert waits.take(0.0) == Waiting("d0", "dan", "host0")
-    waits.ended(Waiting("c0", "cid", "host0"))
-    assert waits.take(0.0) is None  # a user has at most half of them
+    waits.finish(taken)
+    assert waits.next_delivery(0.0) == Waiting("d0", "dan", "host0")
+    waits.finish(Waiting("c0", "cid", "host0"))
+    assert waits.next_delivery(0.0) is None  # a user has at most half of them
 
 
 def test_a_user_has_one_delivery_at_a_time_to_a_receiver_and_each_gets_its_turn() -> None:
@@ -343,11 +343,11 @@ def test_a_user_has_one_delivery_at_a_time_to_a_receiver_and_each_gets_its_turn(
     for number in range(4):
         waits.add(Waiting(f"{number}", "ann", "host"))
     order = []
-    while (taken := waits.take(0.0)) is not None:
-        assert waits.take(0.0) is None
+    while (taken := waits.next_delivery(0.0)) is not None:
+        assert waits.next_delivery(0.0) is None
         order.append(taken.id)
         waits.remove(taken)
-        waits.ended(taken)
+        waits.finish(taken)
     assert order == ["0", "1", "2", "3"] and waits.next_due(0.0) is None
 
 
@@ -356,14 +356,14 @@ def test_what_failed_waits_for_its_time_and_delays_no_later_one() -> None:
     first, second = Waiting("1", "ann", "host"), Waiting("2", "ann", "host")
     waits.add(first)
     waits.add(second)
-    assert waits.take(0.0) == first and waits.take(0.0) is None
+    assert waits.next_delivery(0.0) == first and waits.next_delivery(0.0) is None
     waits.add(first._replace(due=8.0))
-    waits.ended(first)
-    assert waits.take(0.0) == second
+    waits.finish(first)
+    assert waits.next_delivery(0.0) == second
     waits.remove(second)
-    waits.ended(second)
-    assert waits.take(7.9) is None and waits.next_due(7.9) == 8.0
-    assert waits.take(8.0) == first._replace(due=8.0)
+    waits.finish(second)
+    assert waits.next_delivery(7.9) is None and waits.next_due(7.9) == 8.0
+    assert waits.next_delivery(8.0) == first._replace(due=8.0)
 
 
 def test_too_many_notifications_of_one_user_push_out_none_of_others() -> None:
@@ -373,10 +373,10 @@ def test_too_many_notifications_of_one_user_push_out_none_of_others() -> None:
     assert [each.id for each in given_up if each is not None] == [str(number) for number in range(11)]
     assert Waiting("b", "bob", "host") in waits and Waiting("0", "ann", "host0") not in waits
     seen = set()
-    while (taken := waits.take(0.0)) is not None:
+    while (taken := waits.next_delivery(0.0)) is not None:
         seen.add(taken.id)
         waits.remove(taken)
-        waits.ended(taken)
+        waits.finish(taken)
     assert seen == {"b", *(str(number) for number in range(11, 20))}
 
 

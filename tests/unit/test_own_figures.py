@@ -20,7 +20,7 @@ KEY = "train-00000001/learner.0/1"
 def found(*lines: str) -> list[tuple[str, float, float]]:
     figures = OwnFigures()
     figures.found(KEY, "".join(line + "\n" for line in lines), 5.0)
-    return [(point.name, point.step, point.value) for point in figures.take()]
+    return [(point.name, point.step, point.value) for point in figures.drain()]
 
 
 def test_a_line_names_figures_and_their_step() -> None:
@@ -67,7 +67,7 @@ def test_an_attempt_has_a_bounded_number_of_figures() -> None:
 def test_points_are_taken_once() -> None:
     figures = OwnFigures()
     figures.found(KEY, "GRASS_METRIC loss=1\n", 5.0)
-    assert len(figures.take()) == 1 and figures.take() == ()
+    assert len(figures.drain()) == 1 and figures.drain() == ()
 
 
 def test_what_a_task_reports_is_found(capfd: pytest.CaptureFixture[str]) -> None:
@@ -84,4 +84,4 @@ def test_a_report_that_says_nothing_is_refused(figures: dict[str, Any]) -> None:
 def test_reporting_loads_nothing_else_of_grass() -> None:
     program = "import sys; before = set(sys.modules); import grass; grass.report; print(set(sys.modules) - before)"
     said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
-    assert {name for name in ast.literal_eval(said) if name.startswith("grass")} == {"grass", "grass.task.own_figures"}
+    assert {name for name in ast.literal_eval(said) if name.startswith("grass")} == {"grass", "grass.task", "grass.task.own_figures"}

@@ -64,8 +64,8 @@ def test_an_entry_waits_for_its_template() -> None:
 def test_an_array_is_handed_over_a_little_beyond_its_width_and_then_one_by_one() -> None:
     state = of_one_job(200, width=2)
     assert state.next_actions().start == [key(index) for index in range(2 + AHEAD)]
-    state.ended(key(1))
-    state.ended(key(0))
+    state.note_end(key(1))
+    state.note_end(key(0))
     assert state.next_actions().start == [key(2 + AHEAD), key(3 + AHEAD)]
 
 
@@ -93,7 +93,7 @@ def test_what_is_stopped_before_it_started_never_starts_wherever_it_waits() -> N
     state.apply(DesiredChange(set={key(98): entry(98, grace=1.0)}))
     assert state.next_actions().not_started == [key(98)]
     for index in range(98):
-        state.ended(key(index))
+        state.note_end(key(index))
     assert key(98) not in state.next_actions().start
     state.apply(DesiredChange(remove=(key(98),)))
     assert state.next_actions().forget == [key(98)]
@@ -102,7 +102,7 @@ def test_what_is_stopped_before_it_started_never_starts_wherever_it_waits() -> N
 def test_an_end_is_kept_until_it_is_removed() -> None:
     state = of_one_job(1)
     state.next_actions()
-    state.ended(key(0))
+    state.note_end(key(0))
     assert state.next_actions() == Actions()
     state.apply(DesiredChange(remove=(key(0),)))
     assert state.next_actions().forget == [key(0)]
@@ -120,7 +120,7 @@ def test_what_is_removed_while_it_runs_is_stopped_and_then_forgotten() -> None:
     state.next_actions()
     state.apply(DesiredChange(remove=(key(0),)))
     assert state.next_actions().stop == {key(0): 7.0}
-    state.ended(key(0))
+    state.note_end(key(0))
     assert state.next_actions().forget == [key(0)]
 
 
@@ -129,7 +129,7 @@ def test_what_is_removed_while_it_waits_leaves_no_trace() -> None:
     state.next_actions()
     state.apply(DesiredChange(remove=(key(99),)))
     for index in range(98):
-        state.ended(key(index))
+        state.note_end(key(index))
     actions = state.next_actions()
     assert key(99) not in actions.start
     assert actions.forget == actions.not_started == []
@@ -147,7 +147,7 @@ def test_after_a_restart_what_runs_goes_on_what_nobody_wants_is_stopped_and_the_
 def test_a_command_that_was_lost_with_the_runtime_is_repeated() -> None:
     state = of_one_job(3)
     assert state.next_actions().start == [key(0), key(1), key(2)]
-    state.ended(key(2))
+    state.note_end(key(2))
     state.apply(DesiredChange(set={key(1): entry(1, grace=1.0)}))
     assert state.next_actions().stop == {key(1): 1.0}
     state.listed([(key(1), False, False), (key(2), True, False)])
@@ -157,7 +157,7 @@ def test_a_command_that_was_lost_with_the_runtime_is_repeated() -> None:
 def test_an_end_that_was_reported_without_the_runtime_is_not_undone_by_its_list() -> None:
     state = of_one_job(1)
     state.next_actions()
-    state.ended(key(0))  # could not be started: its port is taken
+    state.note_end(key(0))  # could not be started: its port is taken
     state.listed([])
     assert state.next_actions() == Actions()
 
@@ -195,7 +195,7 @@ class History:
     def end_one(self) -> None:
         for each in self.running()[:1]:
             self.runtime[each] = True
-            self.state.ended(each)
+            self.state.note_end(each)
 
     def remove_one(self) -> None:
         for each in [each for each, ended in self.runtime.items() if ended and each in self.desired][:1]:

@@ -325,7 +325,7 @@ def test_facts_list_accounts_and_subordinate_ids() -> None:
 @pytest.mark.parametrize("user", ["", "a b", "a:b", "a,b", "a\nb"])
 def test_a_user_whose_name_cannot_be_told_apart_gets_no_account(user: str) -> None:
     with pytest.raises(CannotStartError, match=f"^{re.escape(repr(user))} cannot have an account"):
-        Accounts("lab", UidRange(2_000_000, 2_000_001), 0).of(user)
+        Accounts("lab", UidRange(2_000_000, 2_000_001), 0).account_of(user)
 
 
 def test_no_account_is_made_outside_of_a_sound_range() -> None:

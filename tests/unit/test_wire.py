@@ -234,7 +234,7 @@ def test_bytes_to_and_from_a_task_are_base64_and_the_path_of_a_call_names_whose_
 
 @pytest.mark.parametrize("data", [b"a line\n", "gr\u00fc\u00df".encode(), b"\xff\x00", b""])
 def test_a_log_block_carries_any_bytes_and_begins_with_what_readers_look_for(data: bytes) -> None:
-    line = codec.encode(LogBlock.of(2, "stderr", 10, 1.5, data))
+    line = codec.encode(LogBlock.of_data(2, "stderr", 10, 1.5, data))
     assert line.startswith('{"attempt":2,"stream":"stderr","offset":10,"time":1.5,')
     assert LOG_BLOCK.decode(line).data() == data
 

@@ -35,7 +35,7 @@ class Own(msgspec.Struct, kw_only=True):
     """The offer. Includes the detected address if no address was chosen."""
 
     @classmethod
-    def of(cls, facts: Facts, paths: NodePaths) -> Own:
+    def from_facts(cls, facts: Facts, paths: NodePaths) -> Own:
         return _OWN.convert(facts.records.get(f"{paths.cluster}+{node_steps.ROLE}", Made()).details)
 
     def invitation(self, cluster: str) -> Invitation:

@@ -161,7 +161,7 @@ def _checked(
     facts, since = gather(host, invitation.cluster), clock.steady()
     paths = paths or node_paths.of_root(invitation.cluster, facts.config)
     facts = with_record(host, facts, paths)
-    own = Own.of(facts, paths)
+    own = Own.from_facts(facts, paths)
     chosen = offer or own.offer or Offer()
     offer = _complete(host, facts, chosen, invitation, own)
     label = offer.name or facts.hostname

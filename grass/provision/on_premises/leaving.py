@@ -48,7 +48,7 @@ def leave(
     paths = paths or node_paths.of_root(cluster, gather(host, cluster).config)
     if f"{cluster}+{node_steps.ROLE}" not in facts.records:
         raise NotFoundError(f"{facts.hostname} is not a node of cluster {cluster}; {_known(facts)}")
-    own = Own.of(facts, paths)
+    own = Own.from_facts(facts, paths)
     name = own.name or facts.hostname
     if not may_go(name):
         raise InputError("nothing was changed")

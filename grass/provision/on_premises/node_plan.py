@@ -66,7 +66,7 @@ def _lines(session: Session, host: SshHost, label: str, master: PlannedMaster, o
     facts = gather(host, session.name)
     own_config = master.config if host.access.address == master.settings.address else None
     paths = node_paths.of_root(session.name, facts.config or own_config)
-    own = Own.of(facts, paths)
+    own = Own.from_facts(facts, paths)
     if offer is None and not own.node_token:
         return
     yield f"{label} ({host.access}): {facts.os_name}, {facts.machine}"

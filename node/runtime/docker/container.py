@@ -88,7 +88,7 @@ class Container:
         """Return whether its container was started and its end is not known."""
         return self.id is not None and self.ended is None
 
-    def take(self, inspected: Answer) -> None:
+    def update(self, inspected: Answer) -> None:
         """Take over the facts of its started container."""
         labels, state = inspected["Config"]["Labels"], inspected["State"]
         self.id, self.image = inspected["Id"], inspected["Image"]

@@ -199,7 +199,7 @@ class DockerRuntime:
                 return
             launch = inspected["Config"]["Labels"].get(plan.LAUNCH, "")
             attempt = self._attempts[key] = Container(key, launch)
-            attempt.take(inspected)
+            attempt.update(inspected)
             self._limits.add_running(launch, key)
         if attempt.runs:
             self._go_on(attempt)
@@ -245,7 +245,7 @@ class DockerRuntime:
         elif isinstance(made, GrassError):
             self._ends.cannot_start(attempt, *why_not(made))
         else:
-            attempt.take(made)
+            attempt.update(made)
             self._reactor.publish(attempt.observed())
             self._go_on(attempt)
 

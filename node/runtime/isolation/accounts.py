@@ -45,7 +45,7 @@ class Accounts:
         self._group = group
         self._known: dict[str, Account] = {}
 
-    def of(self, user: str) -> Account:
+    def account_of(self, user: str) -> Account:
         """Return the account of a Grass user; make it if it is missing. Raises CannotStartError."""
         if user not in self._known:
             self._known[user] = self._found(user) or self._made(user)

@@ -88,7 +88,7 @@ class Groups:
             for folder, file, value in self.limits(memory, cpu):
                 _write(f"{folder}/{group}/{file}", value)
 
-    def of(self, pid: int) -> str:
+    def group_of(self, pid: int) -> str:
         """Return the name of the group of a process; empty: it is in none of these."""
         found = control_groups.of_process(pid)
         for controller, root in self._folders.items():

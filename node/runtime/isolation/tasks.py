@@ -73,7 +73,7 @@ class IsolatedTasks:
                 here[attempt.key] = attempt.memory
             if attempt.pid is not None and attempt.main_ended is None and attempt.ended is None:
                 running.setdefault(job_of(attempt.key), []).append(attempt.pid)
-                attempt.group = attempt.group or limits.of(attempt.pid)
+                attempt.group = attempt.group or limits.group_of(attempt.pid)
                 if attempt.group:  # otherwise there are none, or it ended before it was in one
                     limits.set(attempt.group, attempt.memory, attempt.cpu)
                     self._grouped[attempt.key] = attempt
@@ -103,13 +103,13 @@ class IsolatedTasks:
         if not launch.argv:
             raise CannotStartError(127, "cannot start: the command is empty")
         try:
-            account = self._accounts.of(launch.user)
+            account = self._accounts.account_of(launch.user)
         except CannotStartError as error:
             raise CannotStartError(error.code, f"cannot start: {error}") from error
         job_id = job_of(key)
         if not is_job_id(job_id):
             raise CannotStartError(NOT_EXECUTABLE, f"cannot start: {job_id!r} is not the id of a job")
-        namespaces = self._views.of(job_id, launch)
+        namespaces = self._views.namespaces_of(job_id, launch)
         _give(scratch, account.uid)
         own = {"HOME": scratch, "USER": account.name, "LOGNAME": account.name, "SHELL": "/bin/sh", **env}
         streams = [os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)]
@@ -138,7 +138,7 @@ class IsolatedTasks:
 
         Raises CannotStartError.
         """
-        account = self._accounts.of(user)
+        account = self._accounts.account_of(user)
         try:
             scratch = self._folders.make(key)
         except OSError as error:
@@ -165,7 +165,7 @@ class IsolatedTasks:
                     NOT_EXECUTABLE, f"cannot start {argv[0]}: its task runs under no account of Grass"
                 )
             found = dict(entry.split("=", 1) for entry in proc.environ(pid) if "=" in entry)
-            group = self._groups.of(pid)
+            group = self._groups.group_of(pid)
             return processes.fork(self._program(namespaces, uid, argv, {**env, **found}, cwd, group, streams, tty=tty))
         finally:
             namespaces.close()

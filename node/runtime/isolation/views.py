@@ -169,7 +169,7 @@ class Views:
         self._spare_from = 0.0
         """Steady time from which a spare one may be made."""
 
-    def of(self, job_id: str, launch: ProcessLaunch) -> Namespaces:
+    def namespaces_of(self, job_id: str, launch: ProcessLaunch) -> Namespaces:
         """Return the namespace of a job, which shows what it should. Raises CannotStartError."""
         own, read = f"{self._attempts}/{job_id}", f"{self._config.node_dir}/jobs/{job_id}"
         try:

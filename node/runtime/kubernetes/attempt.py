@@ -64,7 +64,7 @@ class PodAttempt:
         self.why: Reason | None = None
         self.sizes: dict[str, int] | None = None
 
-    def take(self, pod: Pod, now: float | None) -> None:
+    def update(self, pod: Pod, now: float | None) -> None:
         """Take over the facts of its pod. ``now``: by the server's clock, which also says when the pod was created.
 
         An agent that adopts the pod counts its patience from there, too, and needs no mark of its own for that.

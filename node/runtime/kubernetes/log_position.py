@@ -56,7 +56,7 @@ class LogPosition:
         self._again, self._previous = sum(self._counts.values()), ""
         return f"{_second_before(self._newest)}Z" if self._newest else None
 
-    def take(self, line: bytes) -> tuple[bytes | None, bool]:
+    def read_line(self, line: bytes) -> tuple[bytes | None, bool]:
         """Return the text of a line without its timestamp, or None for a line that was copied before; and whether lines
         may be missing in front of it. ``line``: without its newline. Raises NoLogError for what is no line of a log."""
         match = _LINE.match(line)

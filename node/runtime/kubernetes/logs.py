@@ -88,7 +88,7 @@ class PodLog:
     def _take(self, stream: Stream, file: BinaryIO) -> None:
         for batch in stream.batches():
             for line in batch:
-                text, lost = self._position.take(line)
+                text, lost = self._position.read_line(line)
                 if lost:
                     self._write(file, LOST)
                 if text is not None:

@@ -236,10 +236,10 @@ class PodRuntime:
             return
         if attempt.ended is not None:
             if attempt.uid is None and change.now is not None:  # a request that was late
-                attempt.take(pod, self._api.wall())
+                attempt.update(pod, self._api.wall())
                 self._delete(attempt)
             return
-        attempt.take(pod, self._api.wall())
+        attempt.update(pod, self._api.wall())
         if attempt.stopping and not attempt.deleting:
             self._end(attempt)
         if change.now is None:
@@ -326,7 +326,7 @@ class PodRuntime:
         if isinstance(made, Pod):
             self._quota.admitted(attempt.key)
             if attempt.uid is None:
-                attempt.take(made, self._api.wall())
+                attempt.update(made, self._api.wall())
                 self._look(attempt, made)
             if attempt.stopping and not attempt.deleting:
                 self._end(attempt)

@@ -55,7 +55,7 @@ class Running(Protocol):
         """Return a descriptor that is readable once the command has ended."""
         ...
 
-    def ended(self) -> bool: ...
+    def has_ended(self) -> bool: ...
 
     def code(self) -> int:
         """Wait for the end; return the exit code, negative for a signal."""
@@ -97,18 +97,18 @@ class Child:
     def fileno(self) -> int:
         return self._pidfd
 
-    def ended(self) -> bool:
+    def has_ended(self) -> bool:
         return self._process.poll() is not None
 
     def code(self) -> int:
         return self._process.wait()
 
     def signal(self, number: int) -> None:
-        if not self.ended():
+        if not self.has_ended():
             proc.signal_group(self.pid, number)
 
     def kill(self) -> None:
-        if self.ended():
+        if self.has_ended():
             return
         proc.kill_session(self.pid)
         self._process.wait()
@@ -167,7 +167,7 @@ class OfShepherd:
     def fileno(self) -> int:
         return self._connection.fileno()
 
-    def ended(self) -> bool:
+    def has_ended(self) -> bool:
         if self._status is None:
             with suppress(BlockingIOError):
                 self._receive(socket.MSG_DONTWAIT)
@@ -192,12 +192,12 @@ class OfShepherd:
             self._status = -1  # the shepherd was killed; the command ends with its attempt
 
     def signal(self, number: int) -> None:
-        if not self.ended():
+        if not self.has_ended():
             with suppress(OSError):
                 self._connection.sendall(pack(SignalBeside(number)))
 
     def kill(self) -> None:
-        if not self.ended():
+        if not self.has_ended():
             with suppress(OSError):
                 self._connection.sendall(pack(KillBeside()))
 

@@ -83,7 +83,7 @@ class ProcessExecution:
             self._command.kill()
             return []
         if descriptor == self._command.fileno():
-            if not self._command.ended():
+            if not self._command.has_ended():
                 return []
             output = [piece for each in list(self._outputs) for piece in self._drain(each)]
             self._outputs.clear()

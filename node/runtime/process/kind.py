@@ -53,7 +53,7 @@ class IsolatedInside:
             os.close(nothing)
         try:
             until = clock.steady() + seconds
-            while not command.ended():
+            while not command.has_ended():
                 if cancelled() or clock.steady() >= until:
                     return f"its check did not end within {seconds:g} s"
                 select.select([command], [], [], min(_GLANCE, max(0.0, until - clock.steady())))
