@@ -22,7 +22,7 @@ from grass.api.requests import after_ctrl_c, path_of
 from grass.api.schedule_calls import ScheduleCalls
 from grass.api.streams import wait_for_job
 from grass.api.task_calls import TaskCalls
-from grass.api.transport import Transport, View
+from grass.api.transport import PlainData, Transport
 from grass.api.user_calls import UserCalls
 from grass.errors import ChangeInterrupted, InputError, ManifestError, NotFoundError, SubmissionInterrupted
 from grass.mode_file import is_on_this_machine
@@ -419,7 +419,7 @@ class Client(OperationCalls, ScheduleCalls, EventCalls, NodeCalls, UserCalls, Fi
 
         return {"process": present()}
 
-    def _submit(self, path: str, body: View | Callable[[int], View], source: str, form: Form[T]) -> T:
+    def _submit(self, path: str, body: PlainData | Callable[[int], PlainData], source: str, form: Form[T]) -> T:
         try:
             return form.convert(self._transport.call("POST", path, body))
         except ManifestError as error:
@@ -453,7 +453,7 @@ def _task(text: str) -> tuple[str, int | None]:
 
 def _load(
     document: Document, cwd: str | Path | None, env: Mapping[str, str] | None = None
-) -> tuple[View, str, str, str | None]:
+) -> tuple[PlainData, str, str, str | None]:
     """Return the content, the folder that its tasks run in, its name for error messages, and the text of its file."""
     from grass.api.document_data import with_data  # imported here: most calls load nothing
     from grass.api.plain import plain_mapping
@@ -472,7 +472,7 @@ def _load(
     return with_data(content, env, _absolute(path.parent), str(document)), folder, str(document), text
 
 
-def _new_id(document: View, source: str) -> str:
+def _new_id(document: PlainData, source: str) -> str:
     """Return an id for the job. The client chooses it, so that it can repeat a submission whose reply was lost."""
     from grass.manifest.job import is_native
 

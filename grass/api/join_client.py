@@ -24,7 +24,7 @@ from grass.api.invitation import Invitation
 from grass.api.keyring import ClientKeys, Jwk, Profile
 from grass.api.sealing import ReplyKey
 from grass.api.signing import seal_unsigned_request
-from grass.api.transport import Sealed, Transport, View, with_query
+from grass.api.transport import PlainData, Sealed, Transport, with_query
 from grass.errors import GrassError, NotAllowedError, UnreachableError
 from grass.system import clock
 from grass.system.entropy import request_id
@@ -53,11 +53,11 @@ class JoinClient:
     def close(self) -> None:
         self._transport.close()
 
-    def join(self, body: View) -> JoinedView:
+    def join(self, body: PlainData) -> JoinedView:
         """Join, or check whether joining is possible (``master/api/joins.py``). May repeat a ``join_id``."""
         return JOINED.convert(self._transport.call("POST", "/v1/join", body, wait=_NODE_SECONDS))
 
-    def log_in(self, body: View) -> OwnKeyView:
+    def log_in(self, body: PlainData) -> OwnKeyView:
         """Register a user's key with an invitation. May be repeated with the same key."""
         return OWN_KEY.convert(self._transport.call("POST", "/v1/login", body))
 
@@ -80,7 +80,13 @@ class JoinClient:
         return NODE_WAITED.convert(self._ask("DELETE", node, {"timeout": "0"}, {"token": token, "force": force}))
 
     def _ask(
-        self, method: str, node: str, query: Mapping[str, str | None], body: View, more: str = "", wait: float = 0.0
+        self,
+        method: str,
+        node: str,
+        query: Mapping[str, str | None],
+        body: PlainData,
+        more: str = "",
+        wait: float = 0.0,
     ) -> object:
         target = with_query(f"/v1/join/{quote(node, safe='')}{more}", query)
         return self._transport.call(method, target, body, wait=wait)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from grass.api.requests import Requests, path_of, quoted
-from grass.api.transport import View, with_query
+from grass.api.transport import PlainData, with_query
 from grass.system import clock
 from grass.wire.waits import LONGEST_WAIT
 
@@ -88,7 +88,7 @@ class NodeCalls(Requests):
 
         return self._get("/v1/join-terms", JOIN_TERMS)
 
-    def join_check(self, body: View) -> JoinedView:
+    def join_check(self, body: PlainData) -> JoinedView:
         """Check whether a machine could join: the answer of a join with ``check``, without a token.
 
         Raises ConflictError or InputError with the reason if it could not.

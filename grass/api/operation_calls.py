@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from grass.api.requests import Requests, path_of, quoted
-from grass.api.transport import View, with_query
+from grass.api.transport import PlainData, with_query
 from grass.errors import ChangeInterrupted, InputError, SubmissionInterrupted, WaitTimeoutError
 from grass.system import clock
 from grass.system.entropy import operation_id, run_id
@@ -134,7 +134,7 @@ class OperationCalls(Requests):
                 raise WaitTimeoutError(f"operation {operation}: still {found.state.value} after {timeout:g} s")
             clock.sleep(answer.pause)
 
-    def _operate(self, name: str, kind: str, body: View) -> OperationView:
+    def _operate(self, name: str, kind: str, body: PlainData) -> OperationView:
         from grass.wire.job_views import OPERATION
 
         new_id = operation_id()

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import TypeVar
 from urllib.parse import quote, unquote
 
-from grass.api.transport import Transport, View, with_query
+from grass.api.transport import PlainData, Transport, with_query
 from grass.errors import ChangeInterrupted, InputError, NotFoundError
 from grass.wire.codec import Form
 
@@ -28,7 +28,7 @@ class Requests:
     def _get(self, path: str, form: Form[T], **query: str | bool | float | None) -> T:
         return form.convert(self._transport.call("GET", with_query(path, query)))
 
-    def _post(self, path: str, body: View, form: Form[T], *, interrupted: ChangeInterrupted | None = None) -> T:
+    def _post(self, path: str, body: PlainData, form: Form[T], *, interrupted: ChangeInterrupted | None = None) -> T:
         """``interrupted``: raised after Ctrl-C if the change may still be made. Default: says which change of what."""
         with after_ctrl_c(interrupted or _interrupted(path)):
             return form.convert(self._transport.call("POST", path, body))

@@ -57,7 +57,7 @@ _COMPLETE = (NodeUnreachableError, StoreRefusesError, TooManyCallsError)
 Body = Mapping[str, Any] | Callable[[int], Mapping[str, Any]] | None  # Any: JSON, of types of grass.wire.calls
 """Body of a request; or a function of the number of the attempt, from 0."""
 
-View = dict[str, Any]  # Any: plain data for users' programs; the types are in grass.wire.views
+PlainData = dict[str, Any]  # Any: plain data for users' programs; the types are in grass.wire.views
 _T = TypeVar("_T")
 
 
@@ -139,7 +139,7 @@ class Transport:
 
     def stream(
         self, method: str, target: str, body: Body = None, *, silence: float = 0.0, resumed: bool = False
-    ) -> Generator[View, None, None]:
+    ) -> Generator[PlainData, None, None]:
         """Yield the objects of a stream, without empty ones. Raises StreamCutError when it breaks off.
 
         ``silence``: seconds that the server may take between two objects, if longer than the timeout.
@@ -357,7 +357,7 @@ def _unsealed(reply: ReplyKey, text: bytes, status: int, number: int = 0) -> tup
         raise UnreachableError("another server answers instead of this cluster") from error
 
 
-def _pieces(sent: _Sent, release: Callable[[Connection, Reply], None]) -> Generator[View, None, None]:
+def _pieces(sent: _Sent, release: Callable[[Connection, Reply], None]) -> Generator[PlainData, None, None]:
     connection, response, reply = sent.connection, sent.response, sent.sealed.reply
     number, last = 0, False
     try:

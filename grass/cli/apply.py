@@ -16,7 +16,7 @@ from grass.cli import apply_scale
 from grass.cli.command import Command
 from grass.cli.documents import Source, sources_of
 from grass.cli.invocation import Invocation, pass_invocation
-from grass.cli.operation_views import operation_line
+from grass.cli.operation_text import operation_line
 from grass.cli.output import Result
 from grass.errors import ConflictError, ManifestError, NotFoundError, Problem
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from grass.cli import cluster_views, provisioning
+from grass.cli import cluster_text, provisioning
 from grass.cli.command import Command
 from grass.cli.exits import Exit
 from grass.cli.invocation import Invocation, pass_invocation
@@ -126,7 +126,7 @@ def status(invocation: Invocation) -> Exit:
 
     name = invocation.existing_cluster()
     found = provisioning.of_cluster(invocation, name).status()
-    view = cluster_views.Overview(name, found.url, found.daemons)
+    view = cluster_text.Overview(name, found.url, found.daemons)
     code = Exit.OK
     try:
         client = invocation.client()
@@ -138,7 +138,7 @@ def status(invocation: Invocation) -> Exit:
         view, code = replace(view, error=str(error)), Exit(error.exit_code)
     if view.store is not None:
         code = Exit(error_of(builtins(view.store)).exit_code)
-    invocation.output.show(Result(view, partial(cluster_views.status_page, view, clock.wall()), [name]))
+    invocation.output.show(Result(view, partial(cluster_text.status_page, view, clock.wall()), [name]))
     for message in found.problems:
         invocation.output.warn(message)
     return code

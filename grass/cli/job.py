@@ -83,7 +83,7 @@ def show(invocation: Invocation, name: str, tasks_shown: str, as_file: bool) -> 
     if as_file:
         _show_file(invocation, name)
         return
-    from grass.cli import attempt_views, job_spec, job_views
+    from grass.cli import attempt_text, job_spec, job_text
     from grass.cli.foreign_phase import foreign_phase
 
     most = count_or_all(tasks_shown, "--tasks")
@@ -104,8 +104,8 @@ def show(invocation: Invocation, name: str, tasks_shown: str, as_file: bool) -> 
     data = {**builtins(view), "phase": phase, "tasks": shown, "attempts": attempts}
 
     def lines(width: int | None) -> list[str]:
-        page = job_views.job_page(view, shown, count, now, width, phase=phase)
-        page += attempt_views.earlier(attempts, width)
+        page = job_text.job_page(view, shown, count, now, width, phase=phase)
+        page += attempt_text.earlier(attempts, width)
         return page if view.specification is UNSET else page + job_spec.spec_lines(view.specification, width)
 
     invocation.output.show(Result(data, lines, [task.task for task in shown]))
@@ -146,7 +146,7 @@ def wait_for(
     invocation: Invocation, names: Sequence[str], tag: tuple[str, ...], first: bool, timeout: float | None
 ) -> Exit:
     """Wait until jobs have ended. Exit code 0 if they SUCCEEDED, 1 if one failed or was stopped."""
-    from grass.cli import job_views, wait
+    from grass.cli import job_text, wait
     from grass.cli.selection import selected
 
     client, output = invocation.client(), invocation.output
@@ -157,5 +157,5 @@ def wait_for(
         ended = wait.until_any_or_all(client, output, names, timeout, first=first)
     data = ended[0] if len(names) == 1 or first else ended
     ids = [] if len(names) == 1 else [view.id for view in ended]
-    output.show(Result(data, lambda _: [job_views.job_line(view) for view in ended], ids))
+    output.show(Result(data, lambda _: [job_text.job_line(view) for view in ended], ids))
     return max(wait.exit_of(view) for view in ended)

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from grass.cli.amounts import NOTHING, show_age, show_instant, show_progress
-from grass.cli.job_views import job_reason, ran_for
+from grass.cli.job_text import job_reason, ran_for
 from grass.cli.table import Column, paragraph, table
-from grass.cli.usage_views import measured, show_cpu, show_energy
+from grass.cli.usage_text import measured, show_cpu, show_energy
 from grass.model.amounts import show_memory, show_span
 
 if TYPE_CHECKING:

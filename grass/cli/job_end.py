@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 from msgspec import UNSET
 
-from grass.cli import job_views
+from grass.cli import job_text
 from grass.cli.command import Command
 from grass.cli.exits import Exit
 from grass.cli.invocation import Invocation, pass_invocation
@@ -57,7 +57,7 @@ def _stopped(client: Client, name: str, grace: float | None) -> Done:
     state = view.state
     if state.ended and state is not JobState.STOPPED:
         raise ConflictError(f"job {view.name}: already {state.value}; nothing to stop")
-    waits = job_views.stop_waits(client.why(view.id)) if state is JobState.STOPPING else []
+    waits = job_text.stop_waits(client.why(view.id)) if state is JobState.STOPPING else []
     return view, [_line(view, "stopped before" if state.ended else "stops"), *waits]
 
 

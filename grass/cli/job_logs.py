@@ -10,7 +10,7 @@ import click
 from grass.cli import logs
 from grass.cli.command import Command
 from grass.cli.invocation import Invocation, pass_invocation
-from grass.cli.job_views import job_reason
+from grass.cli.job_text import job_reason
 from grass.cli.log_silence import why_silent
 from grass.cli.selection import Parts, jobs_or_parts
 from grass.cli.values import JOB, PART, PART_OR_JOB, PATTERN, SINCE, Part, Whole, part_of

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from msgspec import UNSET
 
-from grass.cli import operation_views
+from grass.cli import operation_text
 from grass.cli.command import Command
 from grass.cli.exits import Exit
 from grass.cli.invocation import Invocation, pass_invocation
@@ -167,7 +167,7 @@ def operations(invocation: Invocation, name: str, cancel: str | None) -> None:
         _show(invocation, client.cancel_operation(name, cancel))
         return
     found = client.operations(name)
-    lines = partial(operation_views.operation_list, found, clock.wall())
+    lines = partial(operation_text.operation_list, found, clock.wall())
     invocation.output.show(Result(found, lines, [each.id for each in found]))
 
 
@@ -184,5 +184,5 @@ def _shown(invocation: Invocation, operation: OperationView, wait: bool) -> Exit
 
 
 def _show(invocation: Invocation, operation: OperationView) -> None:
-    line = operation_views.operation_line(operation)
+    line = operation_text.operation_line(operation)
     invocation.output.show(Result(operation, lambda _: [line], [operation.id]))

@@ -9,7 +9,7 @@ import click
 from grass.cli.command import Command
 from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.output import Result
-from grass.cli.usage_views import usage_page
+from grass.cli.usage_text import usage_page
 from grass.cli.values import JOB, TASKS_SHOWN, count_or_all
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from grass.cli.amounts import show_reason
-from grass.cli.job_views import job_reason
+from grass.cli.job_text import job_reason
 from grass.cli.values import Part
 from grass.model.lifecycle import JobState, TaskState
 

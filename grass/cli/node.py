@@ -12,7 +12,7 @@ import click
 
 from grass.cli.command import Group
 from grass.cli.invocation import Invocation, pass_invocation
-from grass.cli.node_views import node_list, node_page
+from grass.cli.node_text import node_list, node_page
 from grass.cli.output import Result
 from grass.cli.values import DURATION, DURATION_OR_ZERO, NODE
 from grass.model.lifecycle import NodeState

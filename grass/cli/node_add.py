@@ -14,7 +14,7 @@ import click
 from grass.cli import provisioning
 from grass.cli.command import Command
 from grass.cli.invocation import Invocation, pass_invocation
-from grass.cli.node_views import node_list
+from grass.cli.node_text import node_list
 from grass.cli.offer import OfferOptions, offer_options, offered
 from grass.cli.output import Output, Result
 from grass.errors import InputError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from grass.cli.node_views import show_state
+from grass.cli.node_text import show_state
 from grass.cli.output import Output
 from grass.errors import WaitTimeoutError
 from grass.system import clock

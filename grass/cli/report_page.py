@@ -13,7 +13,7 @@ from msgspec import UNSET
 from grass.cli import cells
 from grass.cli.amounts import NOTHING, show_counts, show_instant, show_reason
 from grass.cli.report_svg import Bar, curve, curves_of, timeline
-from grass.cli.usage_views import show_used
+from grass.cli.usage_text import show_used
 from grass.lines import lines_of
 from grass.model.amounts import show_span
 from grass.wire.codec import builtins

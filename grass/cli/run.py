@@ -25,7 +25,7 @@ from grass.cli.command import Command
 from grass.cli.environment_options import environment_of, environment_options
 from grass.cli.exits import SIGNAL_BASE, Exit
 from grass.cli.invocation import Invocation, pass_invocation
-from grass.cli.job_views import job_line
+from grass.cli.job_text import job_line
 from grass.cli.output import Format, Output, OutputClosedError, Result
 from grass.cli.run_options import JobOptions, as_options, document_of, run_options
 from grass.cli.wait import until_started

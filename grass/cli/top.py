@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from grass.cli import cells, top_view
+from grass.cli import cells, top_screen
 from grass.cli.command import Command
 from grass.cli.events import event_lines
 from grass.cli.invocation import Invocation, pass_invocation
@@ -60,7 +60,7 @@ def top(invocation: Invocation, once: bool, sort: str) -> None:
                 break
         jobs = state.sorted_jobs(sort)
         data = {"time": state.time, "counts": state.counts, "nodes": list(state.nodes.values()), "jobs": jobs}
-        lines = partial(top_view.everything, state, sort=sort)
+        lines = partial(top_screen.everything, state, sort=sort)
         invocation.output.show(Result(data, lambda width: lines(width), [job.id for job in jobs]))
         return
     if not (os.isatty(0) and os.isatty(1)):
@@ -117,7 +117,7 @@ class Top:
                 self._colours[style] = curses.color_pair(number)
         self._screen.timeout(KEY_MS)
         threading.Thread(target=_follow, args=(self._client, self._news), name="feed", daemon=True).start()
-        drawn: list[top_view.Line] = []
+        drawn: list[top_screen.Line] = []
         going_on = True
         while going_on:
             while not self._news.empty():
@@ -159,14 +159,14 @@ class Top:
     def _offered(self) -> list[Action]:
         return offered(self._state.jobs.get(self._selected or ""), self._user, self._role)
 
-    def _lines(self) -> list[top_view.Line]:
+    def _lines(self) -> list[top_screen.Line]:
         height, width = self._screen.getmaxyx()
         foot = self._foot()
         if clock.steady() - self._disks_at >= DISKS:
             self._disks_at = clock.steady()
             self._pages.look_at_disks()
         if self._shown == "overview":
-            return top_view.overview(self._state, width, height, self._selected, self._sort, self._reverse, foot)
+            return top_screen.overview(self._state, width, height, self._selected, self._sort, self._reverse, foot)
         if self._shown == "events":
             at_end = self._top >= len(self._content) - (height - 2)
             self._content = [line for event in self._state.events for line in event_lines(event, None)]
@@ -175,16 +175,16 @@ class Top:
             self._ask(width)
         self._top = max(0, min(self._top, len(self._content) - (height - 2)))
         title = f"{self._shown} of {self._selected}" if self._shown != "events" else "events"
-        return top_view.page(title, self._content, width, height, self._top, foot)
+        return top_screen.page(title, self._content, width, height, self._top, foot)
 
-    def _foot(self) -> top_view.Line:
+    def _foot(self) -> top_screen.Line:
         if self._confirming is not None:
-            return top_view.Line(cells.clean(question(*self._confirming)), "selected")
+            return top_screen.Line(cells.clean(question(*self._confirming)), "selected")
         if self._said:
-            return top_view.Line(cells.clean(self._said), "selected")
-        keys = top_view.KEYS if self._shown == "overview" else top_view.PAGE_KEYS
+            return top_screen.Line(cells.clean(self._said), "selected")
+        keys = top_screen.KEYS if self._shown == "overview" else top_screen.PAGE_KEYS
         actions = (f"{action.key} {action.verb}" for action in self._offered())
-        return top_view.Line("  ".join([keys, *actions]), "dim")
+        return top_screen.Line("  ".join([keys, *actions]), "dim")
 
     def _ask(self, width: int) -> None:
         """Have the page read again, if it is old and not being read."""
@@ -199,7 +199,7 @@ class Top:
             self._top = len(lines)
         self._content, self._asked, self._read_at = lines, None, clock.steady()
 
-    def _draw(self, lines: Sequence[top_view.Line]) -> None:
+    def _draw(self, lines: Sequence[top_screen.Line]) -> None:
         self._screen.erase()
         width = self._screen.getmaxyx()[1]
         for row, line in enumerate(lines):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from msgspec import structs
 
 from grass.cli.job_curves import read_histories
-from grass.cli.job_views import job_page
+from grass.cli.job_text import job_page
 from grass.cli.sparkline import curve_lines
 from grass.cli.top_actions import Action
 from grass.errors import GrassError

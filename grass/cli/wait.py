@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from grass.cli.exits import Exit
-from grass.cli.job_views import job_line, job_reason
+from grass.cli.job_text import job_line, job_reason
 from grass.cli.output import Output
 from grass.errors import WaitTimeoutError
 from grass.model.lifecycle import JobState

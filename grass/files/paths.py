@@ -1,8 +1,8 @@
 """Checks of the paths of the share that a user may name. Pure.
 
 The share holds ``logs/`` and ``images/``, which belong to Grass, ``jobs/<job id>/`` with the output of each job, and
-the files of users. ``GRASS_DATA`` names it in tasks; ``node.runtime.isolation.view`` says what an isolated one sees.
-Used by ``grass`` and ``master``.
+the files of users. ``GRASS_DATA`` names it in tasks; ``node.runtime.isolation.visible_files`` says what an isolated one
+sees. Used by ``grass`` and ``master``.
 """
 
 from __future__ import annotations

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from grass.wire.task_record import TaskRecord
 from master.agent.component_run import ComponentRun
-from master.agent.node_run import DeviceRun, Launch, NodeRun
+from master.agent.node_run import ComponentOnNode, DeviceRun, NodeRun
 from master.agent.state import JobRun
 from master.agent.step import Step
 
 
-def allocate_slots(step: Step, run: JobRun, component: ComponentRun, node: NodeRun, count: int) -> Launch:
+def allocate_slots(step: Step, run: JobRun, component: ComponentRun, node: NodeRun, count: int) -> ComponentOnNode:
     """Let ``count`` more tasks of the component run at once on the node. Call ``allocate_task`` for each of them."""
     key = run.launch(component)
     launch = node.launches.get(key)
     if launch is None:
-        launch = node.launches[key] = Launch(component.spec.resources, 0)
+        launch = node.launches[key] = ComponentOnNode(component.spec.resources, 0)
     launch.width += count
     component.slots += count
     node.allocated += launch.shape * count
@@ -27,7 +27,7 @@ def allocate_slots(step: Step, run: JobRun, component: ComponentRun, node: NodeR
     return launch
 
 
-def allocate_task(node: NodeRun, launch: Launch, index: int, task: TaskRecord) -> None:
+def allocate_task(node: NodeRun, launch: ComponentOnNode, index: int, task: TaskRecord) -> None:
     """Record that the task's attempt, with its devices and ports, is on the node."""
     launch.tasks[index] = task
     node.ports.update(task.ports.values())

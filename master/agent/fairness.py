@@ -6,10 +6,10 @@ Sampled every ``INTERVAL`` seconds by a timer of the reactor, so a shorter task 
 
 from __future__ import annotations
 
-from master.agent.planner_view import refresh
+from master.agent.planner_snapshot import refresh
 from master.agent.state import Cluster
 from master.agent.step import Step
-from master.planning.model import View
+from master.planning.model import Snapshot
 from master.planning.shares import Shares
 
 INTERVAL = 5.0
@@ -37,5 +37,5 @@ def tick(step: Step) -> None:
 def _dominant_shares(cluster: Cluster) -> dict[str, float]:
     """Return the dominant share of each user that has allocations."""
     allocations = [one for group in cluster.cache.allocations.values() for one, _ in group]
-    shares = Shares(View(list(cluster.cache.nodes.values()), (), allocations))
+    shares = Shares(Snapshot(list(cluster.cache.nodes.values()), (), allocations))
     return {user: shares.dominant(user) for user in {each.user for each in allocations}}

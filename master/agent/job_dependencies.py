@@ -1,6 +1,6 @@
 """Dependencies of jobs on other jobs (``after``). A condition that was met stays met. Pure.
 
-Called by ``jobs``, ``planner_view``, ``preview`` and ``recover``.
+Called by ``jobs``, ``planner_snapshot``, ``preview`` and ``recover``.
 """
 
 from __future__ import annotations

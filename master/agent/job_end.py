@@ -1,6 +1,6 @@
 """When a job has its result, and what its ``Ending`` asks for around the end. Pure.
 
-Called by ``jobs``, ``tasks``, ``planner_view`` and ``reactor``. The restart of a whole job is in ``job_restart``.
+Called by ``jobs``, ``tasks``, ``planner_snapshot`` and ``reactor``. The restart of a whole job is in ``job_restart``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Starting a whole job again after it failed (``restart`` of the job). Pure.
 
-Called by ``jobs`` at the end of a job, by the reactor when the wait is over, by ``planner_view`` and ``recover``.
+Called by ``jobs`` at the end of a job, by the reactor when the wait is over, by ``planner_snapshot`` and ``recover``.
 The numbers of attempts continue, so the logs of earlier attempts stay, and no attempt key is used twice.
 """
 

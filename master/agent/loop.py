@@ -34,8 +34,8 @@ from master.agent import nodes
 from master.agent.addresses import send_addresses
 from master.agent.agenda import Agenda
 from master.agent.changes import Changes, store_operations
+from master.agent.fault_isolation import check_later, isolate
 from master.agent.floods import Floods
-from master.agent.isolation import check_later, isolate
 from master.agent.log_removal import LogRemoval
 from master.agent.members import send_memberships
 from master.agent.output_folders import OutputFolders, output_mode
@@ -46,7 +46,7 @@ from master.agent.set_aside import Work
 from master.agent.state import Cluster
 from master.agent.step import Limits, Step
 from master.planning.decide import decide as planner
-from master.planning.model import Plan, View
+from master.planning.model import Plan, Snapshot
 
 _T = TypeVar("_T")
 log = logging.getLogger("grass.master-agent")
@@ -81,7 +81,7 @@ class MasterAgent:
         idle: Callable[[], None],
         alive: Callable[[], None] = lambda: None,
         notified: Callable[[Iterable[Notification]], None] = lambda _: None,
-        decide: Callable[[View], Plan] = planner,
+        decide: Callable[[Snapshot], Plan] = planner,
         secret: str = "",
         steady: Callable[[], float] = steady,
         sleep: Callable[[float], None] = sleep,

@@ -19,7 +19,7 @@ NO_USAGE = NodeUsage()
 
 
 @dataclass(slots=True)
-class Launch:
+class ComponentOnNode:
     """The tasks of one component on one node. At most ``width`` of them run at once; the others wait there.
 
     ``width`` is never above ``live``. ``width * shape`` is what is allocated to them on the node.
@@ -88,7 +88,7 @@ class NodeRun:
     seen_wall: float | None = None
     """The same in wall-clock seconds, for people."""
     boot: str = ""
-    launches: dict[LaunchKey, Launch] = field(default_factory=dict)
+    launches: dict[LaunchKey, ComponentOnNode] = field(default_factory=dict)
     allocated: Resources = NOTHING
     """The sum over ``launches``."""
     devices: dict[int, DeviceRun] = field(default_factory=dict)

@@ -16,9 +16,9 @@ from master.agent.addresses import publish_addresses
 from master.agent.allocation import allocate_slots, allocate_task, release
 from master.agent.component_run import ComponentRun
 from master.agent.desired import desired_attempt, launch_template
-from master.agent.isolation import isolate
-from master.agent.node_run import Launch, NodeRun
-from master.agent.planner_view import current_view, idle_reason, set_reason, view_of
+from master.agent.fault_isolation import isolate
+from master.agent.node_run import ComponentOnNode, NodeRun
+from master.agent.planner_snapshot import current_snapshot, idle_reason, set_reason, snapshot_of
 from master.agent.ports import PORTS, free_ports
 from master.agent.set_aside import Work
 from master.agent.state import JobRun
@@ -56,14 +56,14 @@ def place(step: Step) -> None:
 def _decide(step: Step) -> Plan | None:
     """Return the plan, without jobs on which the planner fails. None: nothing waits, or the next round plans again."""
     for _ in range(MOST_SET_ASIDE):
-        view = current_view(step)
-        if view is None:
+        snapshot = current_snapshot(step)
+        if snapshot is None:
             return None
         try:
-            return step.decide(view)
+            return step.decide(snapshot)
         except Exception as error:  # noqa: BLE001 (a defect of the planner may raise anything; the loop logs it)
             step.errors.append(error)
-            isolate(step, Work("plan", _failing_job(step, view.queue).id), error)
+            isolate(step, Work("plan", _failing_job(step, snapshot.queue).id), error)
     step.cluster.cache.postpone()
     step.agenda.add(step.now + 1.0, "plan")
     return None
@@ -75,7 +75,7 @@ def _failing_job(step: Step, queue: Sequence[QueuedJob]) -> QueuedJob:
     while fails - fine > 1:
         middle = (fine + fails) // 2
         try:
-            step.decide(view_of(step, list(queue[:middle])))
+            step.decide(snapshot_of(step, list(queue[:middle])))
             fine = middle
         except Exception:  # noqa: BLE001 (as above; the first failure is the one that is reported)
             fails = middle
@@ -136,7 +136,7 @@ def _refill_node(step: Step, node: NodeRun) -> None:
             step.work = None
 
 
-def _refill_launch(step: Step, node: NodeRun, run: JobRun, component: ComponentRun, launch: Launch) -> None:
+def _refill_launch(step: Step, node: NodeRun, run: JobRun, component: ComponentRun, launch: ComponentOnNode) -> None:
     wanted = launch.width + depth(launch.width, component.mean) - launch.live
     count = min(wanted, component.startable, _ports_for(node, component))
     if count > step.assignable:
@@ -201,7 +201,7 @@ def _ports_for(node: NodeRun, component: ComponentRun) -> int:
 
 
 def _assign_one(
-    step: Step, run: JobRun, component: ComponentRun, node: NodeRun, launch: Launch, devices: DeviceShares
+    step: Step, run: JobRun, component: ComponentRun, node: NodeRun, launch: ComponentOnNode, devices: DeviceShares
 ) -> None:
     step.assignable -= 1
     index = component.take_next()
@@ -233,7 +233,7 @@ def _replace(step: Step, run: JobRun, component: ComponentRun, index: int, task:
     component.move(task, TaskState.PENDING)
 
 
-def _send_width(step: Step, run: JobRun, component: ComponentRun, node: NodeRun, launch: Launch) -> None:
+def _send_width(step: Step, run: JobRun, component: ComponentRun, node: NodeRun, launch: ComponentOnNode) -> None:
     """Send the node the launch width, in the same change as the attempts that rely on it."""
     if launch.sent_width != launch.width:
         launch.sent_width = launch.width

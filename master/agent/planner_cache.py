@@ -1,7 +1,7 @@
 """The planner's input, kept from round to round, so that a round costs what changed and not what exists.
 
 Only the methods here write to it. Code that changes the memory marks what is stale; ``planner_view.py`` refreshes it.
-Used by ``planner_view`` and ``state``.
+Used by ``planner_snapshot`` and ``state``.
 """
 
 from __future__ import annotations

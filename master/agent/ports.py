@@ -1,4 +1,4 @@
-"""The port numbers from which named ports of tasks are drawn. Used by ``placement`` and ``planner_view``."""
+"""The port numbers from which named ports of tasks are drawn. Used by ``placement`` and ``planner_snapshot``."""
 
 from __future__ import annotations
 

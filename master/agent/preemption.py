@@ -2,7 +2,7 @@
 
 A preempted attempt is stopped with its component's grace. It stays RUNNING, with the reason, until it has ended; then
 its task is placed again. That does not count as a restart, and the job keeps its queue position. Used by
-``membership``, ``placement`` and ``planner_view``.
+``node_tickets``, ``placement`` and ``planner_snapshot``.
 """
 
 from __future__ import annotations

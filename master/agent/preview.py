@@ -15,7 +15,7 @@ from grass.model.reasons import Reason, ReasonCode
 from grass.wire.job_record import first_record
 from grass.wire.plan_answer import PlanAnswer, PlannedComponent, PlannedNode, PlannedPreemption
 from grass.wire.tickets import PlanJob
-from master.agent import job_dependencies, planner_view
+from master.agent import job_dependencies, planner_snapshot
 from master.agent.state import JobRun
 from master.agent.step import Step
 from master.planning.model import Placement, Plan, QueuedJob
@@ -26,7 +26,7 @@ ASKED = "?"
 
 def answer(step: Step, asked: PlanJob) -> None:
     """Answer one question. An error while planning becomes the answer: a question must not disturb the round."""
-    planner_view.refresh(step)
+    planner_snapshot.refresh(step)
     try:
         step.changes.plans[asked.question] = _answer(step, asked)
     except Exception as error:  # noqa: BLE001 (a defect of the planner may raise anything; the loop logs it)
@@ -38,8 +38,8 @@ def answer(step: Step, asked: PlanJob) -> None:
 def _answer(step: Step, asked: PlanJob) -> PlanAnswer:
     run = _imagined(step, asked.job, asked.user)
     starting = [run.components[name] for name in run.components if not _later(run.job, name)]
-    demands = tuple(demand for component in starting for demand in planner_view.demands_of(run, component))
-    queued = replace(planner_view.queued(run, demands), id=ASKED)
+    demands = tuple(demand for component in starting for demand in planner_snapshot.demands_of(run, component))
+    queued = replace(planner_snapshot.queued(run, demands), id=ASKED)
     plan = _decide(step, queued)
     components = {name: _component(run, name, plan) for name in run.components}
     return PlanAnswer(components, _preemptions(step, plan), _after(step, run))
@@ -53,8 +53,8 @@ def _imagined(step: Step, job: Job, user: str) -> JobRun:
 
 
 def _decide(step: Step, queued: QueuedJob) -> Plan:
-    view = planner_view.view_of(step, [*step.cluster.cache.queue.values(), queued])
-    return step.decide(view) if queued.demands else Plan()
+    snapshot = planner_snapshot.snapshot_of(step, [*step.cluster.cache.queue.values(), queued])
+    return step.decide(snapshot) if queued.demands else Plan()
 
 
 def _later(job: Job, name: str) -> bool:

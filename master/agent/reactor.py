@@ -57,7 +57,7 @@ from master.agent import (
     job_end,
     job_restart,
     jobs,
-    membership,
+    node_tickets,
     nodes,
     operations,
     preview,
@@ -70,7 +70,7 @@ from master.agent import (
 )
 from master.agent.addresses import send_addresses
 from master.agent.agenda import Item
-from master.agent.isolation import retry_isolated
+from master.agent.fault_isolation import retry_isolated
 from master.agent.members import send_memberships
 from master.agent.node_run import NodeRun
 from master.agent.node_time import on_master_clock
@@ -130,7 +130,7 @@ def decide(step: Step) -> None:
         _settle(step)
     else:
         refill(step)
-    if step.cluster.leaving and membership.settle(step):
+    if step.cluster.leaving and node_tickets.settle(step):
         _settle(step)  # jobs that had tasks on a node that left
     if step.changes.plan:
         step.agenda.add(step.now, "plan")
@@ -195,7 +195,7 @@ def _take_ticket(step: Step, entry_id: str, ticket: Ticket) -> None:
         case StartSchedule() | StopSchedule() | PauseSchedule() | ResumeSchedule() | RunSchedule() | DeleteSchedule():
             _schedule_ticket(step, entry_id, ticket)
         case JoinNode():
-            membership.join(step, ticket)
+            node_tickets.join(step, ticket)
         case CordonNode() | UncordonNode() | DrainNode() | RemoveNode() | SuspectNode():
             _node_ticket(step, ticket)
         case KeptFiles(users):
@@ -251,13 +251,13 @@ def _node_ticket(step: Step, ticket: NodeTicket) -> None:
         return
     match ticket:
         case CordonNode():
-            membership.cordon(step, node, user)
+            node_tickets.cordon(step, node, user)
         case UncordonNode():
-            membership.uncordon(step, node, user)
+            node_tickets.uncordon(step, node, user)
         case DrainNode(deadline=deadline):
-            membership.drain(step, node, user, deadline)
+            node_tickets.drain(step, node, user, deadline)
         case RemoveNode(force=force):
-            membership.remove(step, node, user, force)
+            node_tickets.remove(step, node, user, force)
         case SuspectNode(problem=problem):
             nodes.cut_off(step, node, problem)
         case _:
@@ -297,7 +297,7 @@ def _due(step: Step, item: Item) -> None:
         case "schedule":
             schedules.due(step, name)
         case "drain":
-            membership.deadline(step, name)
+            node_tickets.deadline(step, name)
         case "plan" | "reword":
             if kind == "reword":
                 step.cluster.cache.reword(False)

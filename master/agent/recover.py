@@ -27,7 +27,7 @@ from master.agent.agenda import Agenda
 from master.agent.allocation import allocate_task
 from master.agent.component_run import ComponentRun
 from master.agent.members import members_of
-from master.agent.node_run import Drain, Launch, NodeRun
+from master.agent.node_run import ComponentOnNode, Drain, NodeRun
 from master.agent.state import Cluster, JobRun
 
 
@@ -250,7 +250,7 @@ def _task(
     if node is not None:
         run.nodes[node.name] = None
     if node is not None and (task.state.on_node or task.state is TaskState.LOST):
-        launch = node.launches.setdefault(run.launch(component), Launch(component.spec.resources, 0))
+        launch = node.launches.setdefault(run.launch(component), ComponentOnNode(component.spec.resources, 0))
         allocate_task(node, launch, index, task)
         launch.preempted += task.preempted is not None
         if component.spec.timeout is not None:

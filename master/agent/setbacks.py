@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from grass.backoff import wait_after
 from master.agent.component_run import ComponentRun, Setback
-from master.agent.planner_view import node_of
+from master.agent.planner_snapshot import node_of
 from master.agent.state import JobRun
 from master.agent.step import Step
 from master.planning.node_table import NodeTable

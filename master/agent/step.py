@@ -23,7 +23,7 @@ from master.agent.node_run import NodeRun
 from master.agent.set_aside import Work
 from master.agent.state import Cluster, JobRun
 from master.planning.decide import decide
-from master.planning.model import Plan, View
+from master.planning.model import Plan, Snapshot
 
 ASSIGNED_AT_ONCE = 500
 """Tasks that one round may assign. The limit bounds how long a ticket waits for the current round."""
@@ -55,7 +55,7 @@ class Step:
     now: float
     wall: float
     boot: str
-    decide: Callable[[View], Plan] = decide
+    decide: Callable[[Snapshot], Plan] = decide
     epoch: int = 0
     """The fence of this master-agent."""
     changes: Changes = field(default_factory=Changes)

@@ -1,6 +1,6 @@
 """The life of a task: what nodes report about its attempts, and what follows from that. Pure.
 
-Used by ``membership``, ``nodes`` and ``reactor``.
+Used by ``node_tickets``, ``nodes`` and ``reactor``.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 
 from grass.model.reasons import Reason
-from master.agent.planner_view import set_reason
+from master.agent.planner_snapshot import set_reason
 from master.agent.set_aside import Work
 from master.agent.step import Step
 from master.planning.model import Waiting

@@ -14,7 +14,7 @@ from werkzeug.exceptions import HTTPException, InternalServerError
 from werkzeug.wrappers import Request
 
 from grass.errors import UnreachableError
-from master.api.registry import SealedView
+from master.api.registry import SealedRoute
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
@@ -38,14 +38,14 @@ class Application(Flask):
             return super().wsgi_app(environ, start_response)
         return _answer(view, Request(environ), path)(environ, start_response)
 
-    def _find(self, environ: WSGIEnvironment) -> tuple[SealedView | None, dict[str, Any]]:  # Any: parts of the path
+    def _find(self, environ: WSGIEnvironment) -> tuple[SealedRoute | None, dict[str, Any]]:  # Any: parts of the path
         asked = environ["PATH_INFO"].encode("latin-1").decode(errors="replace")  # as PEP 3333 has it
         try:
             endpoint, path = self._urls.match(asked, environ["REQUEST_METHOD"])
         except HTTPException:
             return None, {}
         view = self.view_functions[endpoint]
-        return (view if isinstance(view, SealedView) else None), dict(path)
+        return (view if isinstance(view, SealedRoute) else None), dict(path)
 
 
 def unknown(error: HTTPException) -> Response:
@@ -58,7 +58,7 @@ def away(_: Exception) -> Response:
     return Response("the store does not answer\n", 503, mimetype="text/plain")
 
 
-def _answer(view: SealedView, request: Request, path: dict[str, Any]) -> Response:  # Any: as above
+def _answer(view: SealedRoute, request: Request, path: dict[str, Any]) -> Response:  # Any: as above
     try:
         return view.answer(request, path)
     except HTTPException as error:

@@ -24,12 +24,12 @@ def add_calls(app: Flask, api: Api, handlers: Mapping[str, Handler] = HANDLERS) 
     if extra := set(handlers) - {route.operation for route in ROUTES}:
         raise ValueError(f"no route for {', '.join(sorted(extra))}")
     for route in ROUTES:
-        view = SealedView(api, route, handlers[route.operation])
+        view = SealedRoute(api, route, handlers[route.operation])
         rule = re.sub(r"{(\w+)}", r"<\1>", route.path)
         app.add_url_rule(rule, route.operation, view, methods=[route.method], provide_automatic_options=False)
 
 
-class SealedView:
+class SealedRoute:
     """Answers the requests of one route."""
 
     def __init__(self, api: Api, route: Route, handler: Handler) -> None:

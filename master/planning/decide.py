@@ -1,4 +1,4 @@
-"""Turns a view into a plan: where waiting tasks go, and why the other tasks wait.
+"""Turns a snapshot into a plan: where waiting tasks go, and why the other tasks wait.
 
 The planner's one entry point, for ``master.agent``. Everything in this package is pure: no I/O, no clock. Used by
 ``master.agent.loop`` and ``master.agent.step``.
@@ -7,13 +7,13 @@ The planner's one entry point, for ``master.agent``. Everything in this package 
 from __future__ import annotations
 
 from master.planning.explain import Explainer
-from master.planning.model import Plan, View
+from master.planning.model import Plan, Snapshot
 from master.planning.round import Round
 
 
-def decide(view: View) -> Plan:
-    """Return the plan for a view. The plan depends only on the view, and not on the order of anything in the view."""
-    decided = Round(view)
+def decide(snapshot: Snapshot) -> Plan:
+    """Return the plan for a snapshot. It depends only on the snapshot, and not on the order of anything in it."""
+    decided = Round(snapshot)
     decided.run()
-    waiting = Explainer(view, decided).waiting()
+    waiting = Explainer(snapshot, decided).waiting()
     return Plan(decided.placements(), decided.evictions(), waiting, decided.reserved())

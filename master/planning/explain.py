@@ -10,7 +10,7 @@ from grass.model import feasibility
 from grass.model.amounts import BUILT_IN, show_amount
 from grass.model.exhaustive import assert_never
 from grass.model.reasons import Details, Reason, ReasonCode
-from master.planning.model import Demand, QueuedJob, Shape, View, Waiting
+from master.planning.model import Demand, QueuedJob, Shape, Snapshot, Waiting
 from master.planning.quotas import limited_amounts
 from master.planning.round import Left, Round
 from master.planning.survey import Survey, reduced
@@ -19,8 +19,8 @@ from master.planning.survey import Survey, reduced
 class Explainer:
     """Explains the tasks that one ``Round`` did not place."""
 
-    def __init__(self, view: View, decided: Round) -> None:
-        self._view = view
+    def __init__(self, snapshot: Snapshot, decided: Round) -> None:
+        self._snapshot = snapshot
         self._decided = decided
         self._table = decided.table
         self._surveys: dict[str, Survey] = {}
@@ -53,7 +53,7 @@ class Explainer:
         return reason
 
     def _job_limit(self) -> Reason:
-        limit = self._view.job_limit
+        limit = self._snapshot.job_limit
         message = f"waits for its turn; the cluster runs at most {limit} jobs at once (parallel_level)"
         return Reason(ReasonCode.JOB_LIMIT, message, {"parallel_level": limit})
 
@@ -124,7 +124,7 @@ class Explainer:
         return self._never[shape.key]
 
     def _find_never(self, shape: Shape) -> Reason | None:
-        if not self._view.nodes:
+        if not self._snapshot.nodes:
             return Reason(ReasonCode.NO_NODES, feasibility.NO_NODES)
         survey = self._survey(shape)
         if survey.ready.any():

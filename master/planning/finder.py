@@ -79,7 +79,7 @@ class Finder:
         return len(indexes)
 
     def _placed_now(self, job: QueuedJob, component: str) -> list[tuple[int, int]]:
-        """Return (node index, number) of the component's tasks that were placed since the view was taken.
+        """Return (node index, number) of the component's tasks that were placed since the snapshot was taken.
 
         A component with ``min`` has two demands: the tasks that start together, and the others. The demands of a job
         are placed one after another.

@@ -28,7 +28,7 @@ class FreeTable:
 
     @cached_property
     def amounts(self) -> Ints:
-        """Free amounts, nodes × columns. ``sync`` writes to a copy of the view's own array."""
+        """Free amounts, nodes × columns. ``sync`` writes to a copy of the snapshot's own array."""
         amounts: Ints = self.table.free.copy(order="F")
         return amounts
 

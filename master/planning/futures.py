@@ -17,7 +17,7 @@ from master.planning.reservation import Reservation
 class Futures:
     """Future states of nodes.
 
-    ``allocations``: node index → its allocations, in an order independent of the view's order. ``stopping``: the nodes
+    ``allocations``: node index → its allocations, in an order independent of the snapshot's. ``stopping``: the nodes
     with an allocation that was told to stop.
     """
 
@@ -121,7 +121,7 @@ _JOB = attrgetter("job", "component")
 
 
 def _fixed(allocation: Allocation) -> tuple[object, ...]:
-    """A sort key that does not depend on the order of the view: allocations with equal keys are equal."""
+    """A sort key that does not depend on the order of the snapshot: allocations with equal keys are equal."""
     each = allocation
     ends = -1.0 if each.ends is None else each.ends
     return each.job, each.component, each.count, each.devices, each.priority, each.stopping, ends, each.shape.key

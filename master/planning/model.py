@@ -1,6 +1,6 @@
 """The planner's input and output: frozen values, no I/O, no clock. Made by ``master.agent``.
 
-Amounts are those of ``grass.model.resources``; durations are seconds from the time of the view.
+Amounts are those of ``grass.model.resources``; durations are seconds from the time of the snapshot.
 """
 
 from __future__ import annotations
@@ -222,7 +222,7 @@ class Allocation:
     """``count`` tasks of one component that are allocated on one node.
 
     ``devices``: of each task that uses GPUs. ``ends``: when the tasks must have ended (their time limit), on the clock
-    of ``View.now``; None: unknown. ``stopping``: the tasks were told to stop, so their resources are free soon.
+    of ``Snapshot.now``; None: unknown. ``stopping``: the tasks were told to stop, so their resources are free soon.
     ``gang``: some component of the job is a gang, so eviction takes the whole job.
     """
 
@@ -241,13 +241,13 @@ class Allocation:
 
 
 @dataclass(frozen=True)
-class View:
+class Snapshot:
     """The cluster at one time.
 
     ``usage``: user → decayed use of the dominant resource, in any unit; a missing user has used nothing. ``quotas``:
     user → the most that all running tasks of the user may use; a resource without an entry is not limited.
     ``job_limit``: most jobs at once (None: no limit). ``running``: jobs that have begun and not ended. ``now``: the
-    time of the view, on any clock, so that the next view can reuse an allocation. ``kept_files``: user → space and
+    time of the snapshot, on any clock, so that the next one can reuse an allocation. ``kept_files``: user → space and
     files in the share.
     """
 
@@ -317,7 +317,7 @@ class Waiting(Mapping[tuple[str, str], Reason]):
 class Plan:
     """The result of a plan. ``waiting``: (job, component) → the reason, for each demand with an unplaced task.
 
-    ``reserved``: jobs whose reservation the next view must carry on (``QueuedJob.reservation_rank``). Emptying a node
+    ``reserved``: jobs whose reservation the next plan must carry on (``QueuedJob.reservation_rank``). Emptying a node
     leaves resources idle meanwhile, so a job keeps its reservation until the job starts.
 
     ``Reason.details`` may have ``nodes`` (``grass.model.feasibility.NodeGroup``), ``fits`` (the resources with which

@@ -1,6 +1,6 @@
-"""The nodes of a view: their facts that do not change during a plan. ``Ledger`` and ``FreeTable`` have allocations.
+"""The nodes of a snapshot: facts that do not change during a plan. ``Ledger`` and ``FreeTable`` have allocations.
 
-Nodes are in the order of their names, so that no answer depends on the order in the view. A node is identified by its
+Nodes are in the order of their names, so that no answer depends on their order there. A node is identified by its
 index in that order. Arrays are made on first use, because a plan for a few nodes needs no arrays. Used by this package
 and ``master.agent``.
 """
@@ -36,7 +36,7 @@ _WITHOUT_IMAGE = attrgetter("without_image")
 
 
 class NodeTable:
-    """Nodes of one view. ``columns``: name of an amount → its column. ``custom``: custom resources of queued tasks."""
+    """Nodes of a snapshot. ``columns``: name of an amount → its column. ``custom``: resources of queued tasks."""
 
     def __init__(self, nodes: Iterable[Node], custom: Sequence[str]) -> None:
         self.nodes = sorted(nodes, key=lambda node: node.name)
@@ -60,7 +60,7 @@ class NodeTable:
     # one node
 
     def row(self, index: int) -> list[int]:
-        """Return the free amounts of a node by column, as in the view."""
+        """Return the free amounts of a node by column, as in the snapshot."""
         node = self.nodes[index]
         free = node.free
         row = [free.cpu, free.memory, free.gpu, free.disk, node.ports]
@@ -100,7 +100,7 @@ class NodeTable:
 
     @cached_property
     def free(self) -> Ints:
-        """Free amounts, nodes × columns, as in the view."""
+        """Free amounts, nodes × columns, as in the snapshot."""
         return np.array(np.hstack((self._packed[:, :5], self._customs(lambda node: node.free.custom))), order="F")
 
     @cached_property
@@ -150,7 +150,7 @@ class NodeTable:
 
     @cached_property
     def devices(self) -> Ints:
-        """Free thousandths of each device (nodes × most devices of a node), as in the view."""
+        """Free thousandths of each device (nodes × most devices of a node), as in the snapshot."""
         width = max((len(node.devices) for node in self.nodes), default=0)
         packed = b"".join([node.packed_devices.ljust(width * 8, b"\0") for node in self.nodes])
         return np.frombuffer(packed, np.int64).reshape(len(self.nodes), width)

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from grass.model.policy import exceeded
 from master.planning.free_resources import UNLIMITED
-from master.planning.model import Demand, Shape, View
+from master.planning.model import Demand, Shape, Snapshot
 from master.planning.shares import Shares
 
 _NOTHING: Mapping[str, int] = {}
@@ -20,20 +20,20 @@ _NOTHING: Mapping[str, int] = {}
 class Quotas:
     """What is left of the quotas of all users while a plan is made."""
 
-    def __init__(self, view: View, shares: Shares) -> None:
-        self._view = view
+    def __init__(self, snapshot: Snapshot, shares: Shares) -> None:
+        self._snapshot = snapshot
         self._shares = shares
         self._reserved: defaultdict[str, Counter[str]] = defaultdict(Counter)
 
     def quota_of(self, user: str) -> Mapping[str, int]:
-        return self._view.quotas.get(user, self._view.default_quota)
+        return self._snapshot.quotas.get(user, self._snapshot.default_quota)
 
     def too_many_files(self, user: str) -> str:
         """Return which limit on the share the user exceeds; empty: none."""
         return exceeded(self.quota_of(user), self.kept(user))
 
     def kept(self, user: str) -> Mapping[str, int]:
-        return self._view.kept_files.get(user, _NOTHING)
+        return self._snapshot.kept_files.get(user, _NOTHING)
 
     def remaining(self, user: str, shape: Shape) -> int:
         """Return how many more tasks of a shape the user may run besides running tasks and reservations."""

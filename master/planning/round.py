@@ -17,7 +17,7 @@ from master.planning.free_table import FreeTable
 from master.planning.futures import Futures
 from master.planning.lanes import Lane, Lanes
 from master.planning.ledger import Ledger
-from master.planning.model import Demand, Eviction, Placement, QueuedJob, View
+from master.planning.model import Demand, Eviction, Placement, QueuedJob, Snapshot
 from master.planning.node_table import Mask, NodeTable
 from master.planning.preemption import Preemption
 from master.planning.quotas import Quotas
@@ -82,22 +82,22 @@ class Round:
     ``starts``: id of each job with a reservation → seconds until the job starts at the latest (None: unknown).
     """
 
-    def __init__(self, view: View) -> None:
-        self.view = view
-        self.shares = Shares(view)
-        self._lanes = Lanes(view.queue, self.shares.fair_share)
-        self.table = NodeTable(view.nodes, self._lanes.custom())
-        self.ledger = Ledger(self.table, view.allocations, view.now)
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.snapshot = snapshot
+        self.shares = Shares(snapshot)
+        self._lanes = Lanes(snapshot.queue, self.shares.fair_share)
+        self.table = NodeTable(snapshot.nodes, self._lanes.custom())
+        self.ledger = Ledger(self.table, snapshot.allocations, snapshot.now)
         self.free_table = FreeTable(self.ledger)
-        self.quotas = Quotas(view, self.shares)
-        self.topology = Topology(self.free_table, view.allocations)
+        self.quotas = Quotas(snapshot, self.shares)
+        self.topology = Topology(self.free_table, snapshot.allocations)
         self.finder = Finder(self.free_table, self.topology)
         self.left: list[Left] = []
         self.head: QueuedJob | None = None
         self._head_has_turn = False
         self.starts: dict[str, float | None] = {}
         self._reserved: list[str] = []
-        self._running = view.running
+        self._running = snapshot.running
         self._futures: Futures | None = None
         self._preemption: Preemption | None = None
 
@@ -140,13 +140,13 @@ class Round:
 
         A job that may still run at the head's start must leave the head a turn.
         """
-        if self.view.job_limit is None:
+        if self.snapshot.job_limit is None:
             return True
         running = self._running
         if self.head is not None and not self._head_has_turn:
             starts = self.starts[self.head.id]
             running += starts is None or job.seconds is None or job.seconds > starts
-        return running < self.view.job_limit
+        return running < self.snapshot.job_limit
 
     def _place(self, job: QueuedJob, within: Mask | None) -> tuple[int, list[Rest]]:
         left: list[Rest] = []
@@ -271,7 +271,7 @@ class Round:
 
     def _future(self) -> Futures:
         if self._futures is None:
-            self._futures = Futures(self.free_table, self.view.allocations, self.view.now)
+            self._futures = Futures(self.free_table, self.snapshot.allocations, self.snapshot.now)
         self._futures.add(self.finder.news())
         return self._futures
 

@@ -10,19 +10,19 @@ from collections.abc import Mapping
 from math import fsum
 
 from grass.model.resources import Resources
-from master.planning.model import View
+from master.planning.model import Snapshot
 
 
 class Shares:
     """The allocations of each user, including this plan's placements.
 
-    Fair share compares the sum of two fractions: the user's part of all past use (``View.usage``; its unit does not
+    Fair share compares the sum of two fractions: the user's part of all past use (``Snapshot.usage``; its unit does not
     matter), and the user's dominant share now: the largest fraction of any one resource of the whole cluster.
     """
 
-    def __init__(self, view: View) -> None:
-        self._view = view
-        self._past = fsum(view.usage.values())  # exact, so that the order of the mapping does not matter
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._past = fsum(snapshot.usage.values())  # exact, so that the order of the mapping does not matter
         self._whole: Counter[str] | None = None
         self._allocated: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self._counted = False
@@ -30,7 +30,7 @@ class Shares:
 
     def fair_share(self, user: str) -> float:
         """Return what fair share compares: the sum of both fractions."""
-        return (self._view.usage.get(user, 0.0) / self._past if self._past > 0 else 0.0) + self.dominant(user)
+        return (self._snapshot.usage.get(user, 0.0) / self._past if self._past > 0 else 0.0) + self.dominant(user)
 
     def dominant(self, user: str) -> float:
         """Return the user's dominant share now."""
@@ -47,7 +47,7 @@ class Shares:
         """Return amounts by name. Counted on first use: a queue of one user without a quota never needs them."""
         if not self._counted:
             self._counted = True
-            for each in self._view.allocations:
+            for each in self._snapshot.allocations:
                 allocated = self._allocated[each.user]
                 for name, amount in each.shape.amounts:
                     allocated[name] += amount * each.count
@@ -68,7 +68,7 @@ class Shares:
 
     def _totals(self) -> Mapping[str, int]:
         if self._whole is None:
-            totals = [node.total for node in self._view.nodes]
+            totals = [node.total for node in self._snapshot.nodes]
             whole: Counter[str] = Counter()
             whole["cpu"], whole["memory"] = sum([t.cpu for t in totals]), sum([t.memory for t in totals])
             whole["gpu"], whole["disk"] = sum([t.gpu for t in totals]), sum([t.disk for t in totals])

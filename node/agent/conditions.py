@@ -24,8 +24,8 @@ from grass.system import clock
 from grass.system.entropy import request_id
 from node.agent.share_absences import ShareAbsences
 from node.mounts import mount_point
-from node.runtime.isolation.view import PACKAGE
-from node.runtime.isolation.view import PROGRAM as SANDBOX
+from node.runtime.isolation.visible_files import PACKAGE
+from node.runtime.isolation.visible_files import PROGRAM as SANDBOX
 
 EVERY = 2.0
 """Seconds between checks."""

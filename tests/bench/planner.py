@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from grass.model.job import GpuNeed
 from grass.model.resources import DEVICE, Resources
 from master.planning.decide import decide
-from master.planning.model import Allocation, Demand, Device, Node, Plan, QueuedJob, Shape, View
+from master.planning.model import Allocation, Demand, Device, Node, Plan, QueuedJob, Shape, Snapshot
 from tests.bench.figures import Figure, arguments, progress, report
 
 GIB = 1 << 30
@@ -67,7 +67,7 @@ def rate(nodes: Sequence[Node], queue: Sequence[QueuedJob], rounds: int) -> list
     found = []
     for _ in range(rounds):
         begun = time.perf_counter()
-        plan = decide(View(nodes, queue))
+        plan = decide(Snapshot(nodes, queue))
         found.append(sum(placement.count for placement in plan.placements) / (time.perf_counter() - begun))
     return found
 
@@ -164,11 +164,16 @@ def memory(more_tasks: int, more_nodes: int) -> list[Figure]:
     for title, few, many, step in (
         (
             "memory per task",
-            lambda: View(machines(10), tasks(10, 5)),
-            lambda: View(machines(10), tasks(10 + more_tasks, 5)),
+            lambda: Snapshot(machines(10), tasks(10, 5)),
+            lambda: Snapshot(machines(10), tasks(10 + more_tasks, 5)),
             more_tasks,
         ),
-        ("memory per node", lambda: View(machines(10), ()), lambda: View(machines(10 + more_nodes), ()), more_nodes),
+        (
+            "memory per node",
+            lambda: Snapshot(machines(10), ()),
+            lambda: Snapshot(machines(10 + more_nodes), ()),
+            more_nodes,
+        ),
     ):
         tracemalloc.start()
         sizes = []
@@ -198,11 +203,13 @@ def main(options: argparse.Namespace) -> None:
     nodes = machines(middle)
     one = tasks(1, 1)
     figures.append(
-        Figure(f"one task, {middle} nodes", milliseconds(lambda: decide(View(nodes, one)), rounds * 10), "ms")
+        Figure(f"one task, {middle} nodes", milliseconds(lambda: decide(Snapshot(nodes, one)), rounds * 10), "ms")
     )
     alone = machines(1)
-    figures.append(Figure("one task, 1 node", milliseconds(lambda: decide(View(alone, one)), rounds * 10), "ms"))
-    figures.append(Figure("one task, 1 node, after a rest", rested(lambda: decide(View(alone, one)), rounds * 4), "ms"))
+    figures.append(Figure("one task, 1 node", milliseconds(lambda: decide(Snapshot(alone, one)), rounds * 10), "ms"))
+    figures.append(
+        Figure("one task, 1 node, after a rest", rested(lambda: decide(Snapshot(alone, one)), rounds * 4), "ms")
+    )
     for title, limits in (
         (f"{options.waiting:,} wait, no limits", False),
         (f"{options.waiting:,} wait, time limits", True),
@@ -210,7 +217,7 @@ def main(options: argparse.Namespace) -> None:
         progress(title)
         queue = tasks(options.waiting, 40)
         nodes, held = full(middle, limits)
-        view = View(nodes, queue, held)
+        view = Snapshot(nodes, queue, held)
         first = milliseconds(lambda view=view: decide(view), 1)
         figures.append(Figure(f"{title}: new", first, "ms"))  # each job's kind is told once
         figures.append(Figure(title, milliseconds(lambda view=view: decide(view), rounds), "ms"))
@@ -218,7 +225,7 @@ def main(options: argparse.Namespace) -> None:
         figures.append(Figure(f"{title}: CPU", spent, "ms"))
     wide = options.waiting // 20
     arrays = [QueuedJob(f"array{n}", "ann", n, (Demand("worker", wide, s),)) for n, s in enumerate(shapes(20))]
-    view = View(nodes, arrays, held)
+    view = Snapshot(nodes, arrays, held)
     figures.append(Figure("the same as 20 arrays", milliseconds(lambda: decide(view), rounds), "ms"))
     progress("scans")
     figures += compared(sizes, options.tasks, rounds) + memory(options.tasks, options.tasks // 10)

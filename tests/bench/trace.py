@@ -40,7 +40,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from grass.model.resources import DEVICE, Resources
 from master.planning.decide import decide
-from master.planning.model import Allocation, Demand, Device, DeviceShares, Node, QueuedJob, Shape, View
+from master.planning.model import Allocation, Demand, Device, DeviceShares, Node, QueuedJob, Shape, Snapshot
 from tests.bench.figures import machine, quantile
 
 GRID = 30.0
@@ -240,7 +240,7 @@ class Grass:
         held = []
         for mine in self.held.values():
             held += mine
-        view = View(self.nodes, [self._queued(job) for job in queue], held, self.usage, now=now)
+        view = Snapshot(self.nodes, [self._queued(job) for job in queue], held, self.usage, now=now)
         begun = time.perf_counter()
         plan = decide(view)
         self.spent.append(time.perf_counter() - begun)

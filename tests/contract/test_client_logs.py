@@ -15,7 +15,7 @@ import pytest
 from msgspec import structs
 
 from grass.api.client_views import LogLine
-from grass.api.transport import Body, StreamCutError, Transport, View
+from grass.api.transport import Body, PlainData, StreamCutError, Transport
 from grass.errors import InputError, NotAllowedError, NotFoundError
 from grass.system.clock import wall
 from grass.wire import codec
@@ -262,12 +262,14 @@ def test_the_last_words_of_an_attempt_do_not_wait_for_the_first_of_the_next(worl
 
 
 def cut_where(
-    before: Callable[[View], bool] = lambda _: False, after: Callable[[View], bool] = lambda _: False
+    before: Callable[[PlainData], bool] = lambda _: False, after: Callable[[PlainData], bool] = lambda _: False
 ) -> type[Transport]:
     """Return a transport whose streams break off before or after a piece."""
 
     class CutTransport(Transport):
-        def stream(self, method: str, target: str, body: Body = None, **options: Any) -> Generator[View, None, None]:
+        def stream(
+            self, method: str, target: str, body: Body = None, **options: Any
+        ) -> Generator[PlainData, None, None]:
             for piece in super().stream(method, target, body, **options):
                 if before(piece):
                     raise StreamCutError("cut")

@@ -29,7 +29,7 @@ from node.runtime.attempts import Folders
 from node.runtime.isolation import privilege, processes
 from node.runtime.isolation.accounts import Accounts
 from node.runtime.isolation.starters import KEPT
-from node.runtime.isolation.view import PROBE_USER, folders_of
+from node.runtime.isolation.visible_files import PROBE_USER, folders_of
 from node.runtime.process.beside import OfShepherd
 from node.runtime.process.client import ask, ask_account
 from node.runtime.process.execution import ProcessExecution

@@ -16,7 +16,7 @@ import pytest
 
 from grass.model.isolation import UidRange
 from node.runtime import proc
-from node.runtime.isolation.view import QUEUES, folders_of
+from node.runtime.isolation.visible_files import QUEUES, folders_of
 from node.runtime.process.beside import OfShepherd
 from node.runtime.protocol import Stop
 from tests.support import kernel_objects, mpi_rank, own_group, python_image

@@ -13,7 +13,7 @@ from collections import Counter
 
 from master.planning import candidates
 from master.planning.decide import decide
-from master.planning.model import Plan, View
+from master.planning.model import Plan, Snapshot
 from tests.support.planner_oracle import judge
 from tests.support.planner_worlds import random_view, shuffled
 
@@ -35,7 +35,7 @@ def judge_seed(seed: int) -> Plan:
     return plan
 
 
-def _by_arrays(view: View) -> Plan:
+def _by_arrays(view: Snapshot) -> Plan:
     """Decided as on a cluster of many nodes, where the lists of nodes come from arrays and begin with the best few."""
     before = candidates.FEW, candidates.SOME
     candidates.FEW, candidates.SOME = 0, 1

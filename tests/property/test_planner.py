@@ -11,7 +11,7 @@ import pytest
 from grass.model.job import NODE_LEVEL
 from grass.model.resources import Resources
 from master.planning.decide import decide
-from master.planning.model import Allocation, Demand, Node, QueuedJob, Shape, View
+from master.planning.model import Allocation, Demand, Node, QueuedJob, Shape, Snapshot
 from tests.property.planner_long import judge_seed
 from tests.support.planner_worlds import random_view
 
@@ -43,7 +43,7 @@ def test_tasks_beyond_the_least_number_are_spread_and_packed_with_those_that_sta
         first, more = dice.randint(1, 3), dice.randint(1, 4)
         how: dict[str, Any] = dice.choice([{"spread": NODE_LEVEL}, {"spread": 1}, {"pack": 1}])
         demands = (Demand("w", first, shape, gang=True, **how), Demand("w", more, shape, **how))
-        plan = decide(View(nodes, [QueuedJob("j1", "ann", 1, demands, begun=bool(held))], held))
+        plan = decide(Snapshot(nodes, [QueuedJob("j1", "ann", 1, demands, begun=bool(held))], held))
         new = Counter({each: 0 for each in range(len(nodes))})
         for placement in plan.placements:
             new[int(placement.node[1:])] += placement.count

@@ -10,7 +10,7 @@ from grass.model.resources import DEVICE, Resources
 from grass.wire.keys import LaunchKey
 from master.agent.component_run import ComponentRun
 from master.agent.node_run import NodeRun
-from master.agent.planner_view import node_of
+from master.agent.planner_snapshot import node_of
 from master.agent.state import Cluster
 from master.agent.step import Step
 

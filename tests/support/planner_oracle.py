@@ -13,7 +13,7 @@ from typing import Any
 from grass.model.job import NODE_LEVEL
 from grass.model.reasons import ReasonCode
 from grass.model.resources import Resources
-from master.planning.model import Allocation, Demand, Eviction, Node, Plan, QueuedJob, Shape, View
+from master.planning.model import Allocation, Demand, Eviction, Node, Plan, QueuedJob, Shape, Snapshot
 
 NEVER = float("inf")
 
@@ -103,31 +103,33 @@ class Place:
         return placed
 
 
-def places(view: View) -> dict[str, Place]:
-    return {node.name: Place(node) for node in view.nodes}
+def places(snapshot: Snapshot) -> dict[str, Place]:
+    return {node.name: Place(node) for node in snapshot.nodes}
 
 
-def demand_of(view: View, job: str, component: str) -> tuple[QueuedJob, Demand]:
-    found = next(each for each in view.queue if each.id == job and any(d.component == component for d in each.demands))
+def demand_of(snapshot: Snapshot, job: str, component: str) -> tuple[QueuedJob, Demand]:
+    found = next(
+        each for each in snapshot.queue if each.id == job and any(d.component == component for d in each.demands)
+    )
     return found, next(demand for demand in found.demands if demand.component == component)
 
 
-def judge(view: View, plan: Plan) -> None:
-    after = capacity(view, plan)
-    left = everything_is_answered(view, plan)
-    gangs(view, left)
-    topology(view, plan)
-    limits(view, plan)
-    evictions(view, plan)
-    reasons(view, plan, after, left)
-    order(view, plan, left)
+def judge(snapshot: Snapshot, plan: Plan) -> None:
+    after = capacity(snapshot, plan)
+    left = everything_is_answered(snapshot, plan)
+    gangs(snapshot, left)
+    topology(snapshot, plan)
+    limits(snapshot, plan)
+    evictions(snapshot, plan)
+    reasons(snapshot, plan, after, left)
+    order(snapshot, plan, left)
 
 
-def capacity(view: View, plan: Plan) -> dict[str, Place]:
+def capacity(snapshot: Snapshot, plan: Plan) -> dict[str, Place]:
     """Check that nothing is allocated twice, and only to matching tasks. Return the remaining resources."""
-    after = places(view)
+    after = places(snapshot)
     for placement in plan.placements:
-        _, demand = demand_of(view, placement.job, placement.component)
+        _, demand = demand_of(snapshot, placement.job, placement.component)
         place, shape = after[placement.node], demand.shape
         assert placement.count > 0
         assert not place.node.closed, "a closed node took a task"
@@ -143,12 +145,12 @@ def capacity(view: View, plan: Plan) -> dict[str, Place]:
     return after
 
 
-def everything_is_answered(view: View, plan: Plan) -> dict[tuple[str, str], int]:
+def everything_is_answered(snapshot: Snapshot, plan: Plan) -> dict[tuple[str, str], int]:
     placed: Counter[tuple[str, str]] = Counter()
     for placement in plan.placements:
         placed[placement.job, placement.component] += placement.count
     left = {}
-    for job in view.queue:
+    for job in snapshot.queue:
         for demand in job.demands:
             key = job.id, demand.component
             assert placed[key] <= demand.count
@@ -158,8 +160,8 @@ def everything_is_answered(view: View, plan: Plan) -> dict[tuple[str, str], int]
     return left
 
 
-def gangs(view: View, left: dict[tuple[str, str], int]) -> None:
-    for job in view.queue:
+def gangs(snapshot: Snapshot, left: dict[tuple[str, str], int]) -> None:
+    for job in snapshot.queue:
         gang = [demand for demand in job.demands if demand.gang]
         whole = [left.get((job.id, demand.component), 0) == 0 for demand in gang]
         none = [left.get((job.id, demand.component), 0) == demand.count for demand in gang]
@@ -170,11 +172,11 @@ def domain(node: Node, level: int) -> object:
     return node.name if level == NODE_LEVEL else node.path[:level]
 
 
-def topology(view: View, plan: Plan) -> None:
-    nodes = {node.name: node for node in view.nodes}
-    for job in view.queue:
+def topology(snapshot: Snapshot, plan: Plan) -> None:
+    nodes = {node.name: node for node in snapshot.nodes}
+    for job in snapshot.queue:
         mine = [p for p in plan.placements if p.job == job.id]
-        before = [held for held in view.allocations if held.job == job.id] if job.begun else []
+        before = [held for held in snapshot.allocations if held.job == job.id] if job.begun else []
         if job.together is not None and mine:
             level = job.together
             new = {domain(nodes[p.node], level) for p in mine}
@@ -187,14 +189,16 @@ def topology(view: View, plan: Plan) -> None:
                 assert len({domain(nodes[p.node], demand.pack) for p in own}) == 1, "not packed"
 
 
-def limits(view: View, plan: Plan) -> None:
-    started = {p.job for p in plan.placements if not demand_of(view, p.job, p.component)[0].begun}
-    assert view.job_limit is None or not started or view.running + len(started) <= view.job_limit, "over the job limit"
-    for user in {job.user for job in view.queue}:
-        quota = view.quotas.get(user, view.default_quota)
-        held = holdings(view, user)
+def limits(snapshot: Snapshot, plan: Plan) -> None:
+    started = {p.job for p in plan.placements if not demand_of(snapshot, p.job, p.component)[0].begun}
+    assert snapshot.job_limit is None or not started or snapshot.running + len(started) <= snapshot.job_limit, (
+        "over the job limit"
+    )
+    for user in {job.user for job in snapshot.queue}:
+        quota = snapshot.quotas.get(user, snapshot.default_quota)
+        held = holdings(snapshot, user)
         for placement in plan.placements:
-            job, demand = demand_of(view, placement.job, placement.component)
+            job, demand = demand_of(snapshot, placement.job, placement.component)
             if job.user == user:
                 amounts = (demand.shape.resources * placement.count).amounts()
                 held.update(amounts)
@@ -202,25 +206,25 @@ def limits(view: View, plan: Plan) -> None:
                     assert not amounts.get(name) or held[name] <= limit, f"{user} is over the quota of {name}"
 
 
-def holdings(view: View, user: str) -> Counter[str]:
+def holdings(snapshot: Snapshot, user: str) -> Counter[str]:
     held: Counter[str] = Counter()
-    for each in view.allocations:
+    for each in snapshot.allocations:
         if each.user == user:
             held.update((each.shape.resources * each.count).amounts())
     return held
 
 
-def evictions(view: View, plan: Plan) -> None:
-    jobs = {job.id: job for job in view.queue}
+def evictions(snapshot: Snapshot, plan: Plan) -> None:
+    jobs = {job.id: job for job in snapshot.queue}
     taken: Counter[tuple[str, str, str]] = Counter()
     for eviction in plan.evictions:
-        victims = _held(view, eviction.job, eviction.component, eviction.node)
+        victims = _held(snapshot, eviction.job, eviction.component, eviction.node)
         taken[eviction.job, eviction.component, eviction.node] += eviction.count
         for held in victims:
             assert held.preemptible and held.priority < jobs[eviction.beneficiary].priority, "not to be evicted"
         assert taken[eviction.job, eviction.component, eviction.node] <= sum(held.count for held in victims)
     for job in {eviction.job for eviction in plan.evictions}:
-        mine = [held for held in view.allocations if held.job == job and not held.stopping]
+        mine = [held for held in snapshot.allocations if held.job == job and not held.stopping]
         if any(held.gang for held in mine):
             evicted = sum(eviction.count for eviction in plan.evictions if eviction.job == job)
             assert evicted == sum(held.count for held in mine), "a gang evicted in part"
@@ -228,20 +232,20 @@ def evictions(view: View, plan: Plan) -> None:
     if len(served) == 1:
         (job,) = served
         if len(jobs[job].demands) == 1 and not jobs[job].demands[0].pack and jobs[job].together is None:
-            _worth_it(view, plan, jobs[job])
+            _worth_it(snapshot, plan, jobs[job])
 
 
-def _held(view: View, job: str, component: str, node: str) -> list[Allocation]:
+def _held(snapshot: Snapshot, job: str, component: str, node: str) -> list[Allocation]:
     return [
         held
-        for held in view.allocations
+        for held in snapshot.allocations
         if (held.job, held.component, held.node) == (job, component, node) and not held.stopping
     ]
 
 
-def _victims(view: View, eviction: Eviction) -> list[Allocation] | None:
+def _victims(snapshot: Snapshot, eviction: Eviction) -> list[Allocation] | None:
     """Return the victims; None: any of several different tasks, which cannot be told apart from outside."""
-    mine = _held(view, eviction.job, eviction.component, eviction.node)
+    mine = _held(snapshot, eviction.job, eviction.component, eviction.node)
     if not eviction.devices:
         return mine[: eviction.count] if eviction.count >= len(mine) else None
     if not all(held.devices for held in mine):
@@ -253,19 +257,19 @@ def _victims(view: View, eviction: Eviction) -> list[Allocation] | None:
     return mine[: eviction.count]
 
 
-def _worth_it(view: View, plan: Plan, job: QueuedJob) -> None:
+def _worth_it(snapshot: Snapshot, plan: Plan, job: QueuedJob) -> None:
     """Check that the beneficiary fits once the victims have ended; and for one task alone, that no fewer suffice."""
     demand = job.demands[0]
     if plan.waiting.get((job.id, demand.component)) is None:
         raise AssertionError("evicted for a job that waits for nothing")
     reason = plan.waiting[job.id, demand.component]
-    found = [_victims(view, eviction) for eviction in plan.evictions]
+    found = [_victims(snapshot, eviction) for eviction in plan.evictions]
     victims = [held for each in found for held in each or ()]
     if None in found:
         return
     assert len(victims) == sum(eviction.count for eviction in plan.evictions)
     placed = sum(p.count for p in plan.placements if p.job == job.id)
-    room = _room_without(view, plan, victims, demand, before=None)
+    room = _room_without(snapshot, plan, victims, demand, before=None)
     if demand.gang:
         assert room >= demand.count, "evicted for a gang that then does not fit"
     elif reason.code is ReasonCode.PREEMPTING:
@@ -273,44 +277,48 @@ def _worth_it(view: View, plan: Plan, job: QueuedJob) -> None:
     else:
         assert room >= 1, "evicted for nothing"
     gang = any(held.gang for held in victims)
-    if demand.count == 1 and len(victims) > 1 and not gang and job is first_in_order(view):
+    if demand.count == 1 and len(victims) > 1 and not gang and job is first_in_order(snapshot):
         able = [
-            h for h in view.allocations if h.preemptible and not h.stopping and h.priority < job.priority and not h.gang
+            h
+            for h in snapshot.allocations
+            if h.preemptible and not h.stopping and h.priority < job.priority and not h.gang
         ]
         for few in combinations(able, len(victims) - 1):
-            assert not _room_without(view, plan, list(few), demand, before=job), "fewer victims would have done"
+            assert not _room_without(snapshot, plan, list(few), demand, before=job), "fewer victims would have done"
 
 
-def first_in_order(view: View) -> QueuedJob | None:
-    return in_order(view, Plan())[0] if view.queue else None
+def first_in_order(snapshot: Snapshot) -> QueuedJob | None:
+    return in_order(snapshot, Plan())[0] if snapshot.queue else None
 
 
-def _room_without(view: View, plan: Plan, victims: list[Allocation], demand: Demand, before: QueuedJob | None) -> int:
+def _room_without(
+    snapshot: Snapshot, plan: Plan, victims: list[Allocation], demand: Demand, before: QueuedJob | None
+) -> int:
     """Return how many tasks fit when the victims and all stopping tasks have ended.
 
     The count is beside the placements of the plan, or beside none of the placements.
     """
-    then = places(view) if before is not None else capacity(view, plan)
-    for held in [*victims, *(held for held in view.allocations if held.stopping)]:
+    then = places(snapshot) if before is not None else capacity(snapshot, plan)
+    for held in [*victims, *(held for held in snapshot.allocations if held.stopping)]:
         if held.node in then:
             for number in range(held.count):
                 then[held.node].free(held.shape, held.devices[number] if held.devices else ())
     return sum(place.fill(demand.shape, demand.count) for place in then.values())
 
 
-def waits_for_room(view: View, plan: Plan, job_id: str) -> bool:
+def waits_for_room(snapshot: Snapshot, plan: Plan, job_id: str) -> bool:
     """Whether a job that has not begun waits, but not for its turn: a turn may be kept for it."""
     return any(
-        key[0] == job_id and not demand_of(view, *key)[0].begun and reason.code is not ReasonCode.JOB_LIMIT
+        key[0] == job_id and not demand_of(snapshot, *key)[0].begun and reason.code is not ReasonCode.JOB_LIMIT
         for key, reason in plan.waiting.items()
     )
 
 
 def reasons(  # noqa: C901 — one case for each reason
-    view: View, plan: Plan, after: dict[str, Place], left: dict[tuple[str, str], int]
+    snapshot: Snapshot, plan: Plan, after: dict[str, Place], left: dict[tuple[str, str], int]
 ) -> None:
     for key in left:
-        job, demand = demand_of(view, *key)
+        job, demand = demand_of(snapshot, *key)
         reason = plan.waiting[key]
         shape = demand.shape
         room = [name for name, place in after.items() if place.fits(shape)]
@@ -321,9 +329,9 @@ def reasons(  # noqa: C901 — one case for each reason
         apart = demand.pack is not None or job.together is not None
         match reason.code:
             case ReasonCode.NO_NODES:
-                assert not ready and (large or not view.nodes), where
+                assert not ready and (large or not snapshot.nodes), where
             case ReasonCode.CONSTRAINTS:
-                assert view.nodes and not suited, where
+                assert snapshot.nodes and not suited, where
             case ReasonCode.TOO_LARGE:
                 assert suited and (not large or demand.gang), where
             case ReasonCode.NO_FREE_RESOURCES:
@@ -340,15 +348,15 @@ def reasons(  # noqa: C901 — one case for each reason
                     fits = sum(_copy(place).fill(shape, demand.count) for place in after.values())
                     assert fits < demand.count or len(left) > 1, where
             case ReasonCode.QUOTA:
-                _quota(view, plan, job, demand, where)
+                _quota(snapshot, plan, job, demand, where)
             case ReasonCode.JOB_LIMIT:
-                begun = {p.job for p in plan.placements if not demand_of(view, p.job, p.component)[0].begun}
-                assert view.job_limit is not None and not job.begun, where
-                kept = sum(waits_for_room(view, plan, other) for other in {key[0] for key in left} - begun)
-                assert view.running + len(begun) + kept >= view.job_limit, where
+                begun = {p.job for p in plan.placements if not demand_of(snapshot, p.job, p.component)[0].begun}
+                assert snapshot.job_limit is not None and not job.begun, where
+                kept = sum(waits_for_room(snapshot, plan, other) for other in {key[0] for key in left} - begun)
+                assert snapshot.running + len(begun) + kept >= snapshot.job_limit, where
             case ReasonCode.PREEMPTING:
                 mine = any(eviction.beneficiary == job.id for eviction in plan.evictions)
-                assert mine or any(h.stopping for h in view.allocations) or plan.evictions, where
+                assert mine or any(h.stopping for h in snapshot.allocations) or plan.evictions, where
             case _:
                 raise AssertionError(f"an odd reason: {where}")
         _details(reason.details, shape, after, where)
@@ -399,11 +407,11 @@ def _if_well(place: Place, shape: Shape) -> bool:
     return bool(withheld) and bool(shape.resources.gpu) and other.devices_for(shape) is not None
 
 
-def _quota(view: View, plan: Plan, job: QueuedJob, demand: Demand, where: str) -> None:
-    quota = view.quotas.get(job.user, view.default_quota)
-    held = holdings(view, job.user)
+def _quota(snapshot: Snapshot, plan: Plan, job: QueuedJob, demand: Demand, where: str) -> None:
+    quota = snapshot.quotas.get(job.user, snapshot.default_quota)
+    held = holdings(snapshot, job.user)
     for placement in plan.placements:
-        other, wanted = demand_of(view, placement.job, placement.component)
+        other, wanted = demand_of(snapshot, placement.job, placement.component)
         if other.user == job.user:
             held.update((wanted.shape.resources * placement.count).amounts())
     needs: Counter[str] = Counter()
@@ -413,7 +421,7 @@ def _quota(view: View, plan: Plan, job: QueuedJob, demand: Demand, where: str) -
     over = any(needs[name] and held[name] + needs[name] > limit for name, limit in quota.items())
     earlier = any(
         o.user == job.user and o.id != job.id
-        for o in view.queue
+        for o in snapshot.queue
         for d in o.demands
         if (o.id, d.component) in plan.waiting
     )
@@ -421,24 +429,24 @@ def _quota(view: View, plan: Plan, job: QueuedJob, demand: Demand, where: str) -
     assert over or earlier or mine, where
 
 
-def in_order(view: View, plan: Plan) -> list[QueuedJob]:
+def in_order(snapshot: Snapshot, plan: Plan) -> list[QueuedJob]:
     """Return the queue by priority, then kept reservations, then the user with the least use.
 
     Use is past use and the dominant share of allocated and placed resources.
     """
     whole: Counter[str] = Counter()
-    for node in view.nodes:
+    for node in snapshot.nodes:
         whole.update(node.total.amounts())
-    held = {job.user: holdings(view, job.user) for job in view.queue}
-    past = sum(view.usage.values())
-    rest = list(view.queue)
+    held = {job.user: holdings(snapshot, job.user) for job in snapshot.queue}
+    past = sum(snapshot.usage.values())
+    rest = list(snapshot.queue)
     found = []
     while rest:
         highest = max(job.priority for job in rest)
 
         def turn(job: QueuedJob) -> tuple[bool, int, float, int, str]:
             now = max((a / whole[n] for n, a in held[job.user].items() if whole[n]), default=0.0)
-            share = (view.usage.get(job.user, 0.0) / past if past else 0.0) + now
+            share = (snapshot.usage.get(job.user, 0.0) / past if past else 0.0) + now
             return job.reservation_rank is None, job.reservation_rank or 0, share, job.position, job.id
 
         job = min((job for job in rest if job.priority == highest), key=turn)
@@ -446,21 +454,21 @@ def in_order(view: View, plan: Plan) -> list[QueuedJob]:
         found.append(job)
         for placement in plan.placements:
             if placement.job == job.id and any(d.component == placement.component for d in job.demands):
-                _, demand = demand_of(view, job.id, placement.component)
+                _, demand = demand_of(snapshot, job.id, placement.component)
                 held[job.user].update((demand.shape.resources * placement.count).amounts())
     return found
 
 
-def order(view: View, plan: Plan, left: dict[tuple[str, str], int]) -> None:
+def order(snapshot: Snapshot, plan: Plan, left: dict[tuple[str, str], int]) -> None:
     """Check that nobody takes what earlier jobs could have had, and that nobody delays the first unplaced job."""
-    jobs = in_order(view, plan)
-    now = places(view)
+    jobs = in_order(snapshot, plan)
+    now = places(snapshot)
     placed = defaultdict(list)
     for placement in plan.placements:
         placed[placement.job].append(placement)
     for number, job in enumerate(jobs):
         for placement in placed[job.id]:
-            _, demand = demand_of(view, job.id, placement.component)
+            _, demand = demand_of(snapshot, job.id, placement.component)
             for at in range(placement.count):
                 now[placement.node].book(demand.shape, placement.devices[at] if placement.devices else ())
         missing = [d for d in job.demands if (job.id, d.component) in left]
@@ -480,40 +488,47 @@ def order(view: View, plan: Plan, left: dict[tuple[str, str], int]) -> None:
             assert not any(p.fits(demand.shape) for p in now.values()), f"{job.id}.{demand.component} was passed over"
         plain = missing[0].pack is None and job.together is None
         if len(missing) == 1 and plain and ReasonCode.PREEMPTING not in codes:
-            _not_delayed(view, plan, jobs[: number + 1], job, missing[0], left[job.id, missing[0].component])
+            _not_delayed(snapshot, plan, jobs[: number + 1], job, missing[0], left[job.id, missing[0].component])
         return
 
 
-def _not_delayed(view: View, plan: Plan, before: list[QueuedJob], job: QueuedJob, demand: Demand, count: int) -> None:
-    lower = [p for p in plan.placements if demand_of(view, p.job, p.component)[0] not in before]
-    if plan.evictions or any(held.stopping for held in view.allocations):
+def _not_delayed(
+    snapshot: Snapshot, plan: Plan, before: list[QueuedJob], job: QueuedJob, demand: Demand, count: int
+) -> None:
+    lower = [p for p in plan.placements if demand_of(snapshot, p.job, p.component)[0] not in before]
+    if plan.evictions or any(held.stopping for held in snapshot.allocations):
         return
-    if all(held.ends is not None for held in view.allocations) and all(o.seconds is not None for o in view.queue):
-        alone, beside = _starts(view, plan, before, demand, count), _starts(view, plan, view.queue, demand, count)
+    if all(held.ends is not None for held in snapshot.allocations) and all(
+        o.seconds is not None for o in snapshot.queue
+    ):
+        alone, beside = (
+            _starts(snapshot, plan, before, demand, count),
+            _starts(snapshot, plan, snapshot.queue, demand, count),
+        )
         if demand.gang:
             alone, beside = [max(alone)], [max(beside)]
         assert all(b <= a for a, b in zip(alone, beside, strict=True)), f"{job.id} is delayed: {alone} → {beside}"
     elif (
         count == 1
-        and all(o.seconds is None for o in view.queue)
-        and all(h.ends is None for h in view.allocations)
+        and all(o.seconds is None for o in snapshot.queue)
+        and all(h.ends is None for h in snapshot.allocations)
         and lower
     ):
-        kept = [name for name in places(view) if _kept(view, plan, before, demand.shape, name)]
-        assert kept or not _some_day(view, plan, before, demand.shape), f"{job.id}: no node is kept for it"
+        kept = [name for name in places(snapshot) if _kept(snapshot, plan, before, demand.shape, name)]
+        assert kept or not _some_day(snapshot, plan, before, demand.shape), f"{job.id}: no node is kept for it"
 
 
 def _running(
-    view: View, plan: Plan, jobs: list[QueuedJob]
+    snapshot: Snapshot, plan: Plan, jobs: list[QueuedJob]
 ) -> list[tuple[float, str, Shape, tuple[tuple[int, int], ...]]]:
     """Return (ends, node, shape, devices) of every task on a node once the plan is carried out for these jobs."""
     running = []
-    for held in view.allocations:
+    for held in snapshot.allocations:
         for at in range(held.count):
             ends = NEVER if held.ends is None else held.ends
             running.append((ends, held.node, held.shape, held.devices[at] if held.devices else ()))
     for placement in plan.placements:
-        job, demand = demand_of(view, placement.job, placement.component)
+        job, demand = demand_of(snapshot, placement.job, placement.component)
         if job in jobs:
             for at in range(placement.count):
                 ends = NEVER if job.seconds is None else job.seconds
@@ -521,16 +536,16 @@ def _running(
     return running
 
 
-def _starts(view: View, plan: Plan, jobs: list[QueuedJob], demand: Demand, count: int) -> list[float]:
+def _starts(snapshot: Snapshot, plan: Plan, jobs: list[QueuedJob], demand: Demand, count: int) -> list[float]:
     """Return when each waiting task starts if every task runs to its limit and nothing else arrives."""
-    now = places(view)
+    now = places(snapshot)
     for placement in plan.placements:
-        job, other = demand_of(view, placement.job, placement.component)
+        job, other = demand_of(snapshot, placement.job, placement.component)
         if job in jobs:
             for at in range(placement.count):
                 now[placement.node].book(other.shape, placement.devices[at] if placement.devices else ())
     starts: list[float] = []
-    events = sorted(_running(view, plan, jobs), key=lambda event: event[0])
+    events = sorted(_running(snapshot, plan, jobs), key=lambda event: event[0])
     for number, (ends, node, shape, devices) in enumerate(events):
         now[node].free(shape, devices)
         if number + 1 < len(events) and events[number + 1][0] == ends:
@@ -545,25 +560,25 @@ def _starts(view: View, plan: Plan, jobs: list[QueuedJob], demand: Demand, count
     return starts + [NEVER] * (count - len(starts))
 
 
-def _some_day(view: View, plan: Plan, before: list[QueuedJob], shape: Shape) -> bool:
+def _some_day(snapshot: Snapshot, plan: Plan, before: list[QueuedJob], shape: Shape) -> bool:
     """Return whether a task would fit somewhere if all tasks had ended."""
-    now = places(view)
+    now = places(snapshot)
     for placement in plan.placements:
-        job, other = demand_of(view, placement.job, placement.component)
+        job, other = demand_of(snapshot, placement.job, placement.component)
         if job in before:
             for at in range(placement.count):
                 now[placement.node].book(other.shape, placement.devices[at] if placement.devices else ())
-    for _, node, ending, devices in _running(view, plan, before):
+    for _, node, ending, devices in _running(snapshot, plan, before):
         now[node].free(ending, devices)
     return any(place.fits(shape) for place in now.values())
 
 
-def _kept(view: View, plan: Plan, before: list[QueuedJob], shape: Shape, name: str) -> bool:
+def _kept(snapshot: Snapshot, plan: Plan, before: list[QueuedJob], shape: Shape, name: str) -> bool:
     """Whether, whichever tasks end on a node, the waiting one fits there as soon as it would without the lower jobs."""
-    node = next(node for node in view.nodes if node.name == name)
-    here = [task for task in _running(view, plan, before) if task[1] == name]
-    everything = [task for task in _running(view, plan, list(view.queue)) if task[1] == name]
-    mine = here[sum(held.count for held in view.allocations if held.node == name) :]
+    node = next(node for node in snapshot.nodes if node.name == name)
+    here = [task for task in _running(snapshot, plan, before) if task[1] == name]
+    everything = [task for task in _running(snapshot, plan, list(snapshot.queue)) if task[1] == name]
+    mine = here[sum(held.count for held in snapshot.allocations if held.node == name) :]
     lower = everything[len(here) - len(mine) :]
     for task in mine:
         lower.remove(task)

@@ -1,4 +1,4 @@
-"""Random clusters for the planner, each from one seed: small, crowded, and with every feature of a view."""
+"""Random clusters for the planner, each from one seed: small, crowded, and with every feature of a snapshot."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import replace
 from grass.model.job import NODE_LEVEL, GpuNeed, Policy
 from grass.model.resources import DEVICE, Resources
 from grass.model.runtime import RuntimeName
-from master.planning.model import Allocation, Demand, Device, DeviceShares, Node, QueuedJob, Shape, View
+from master.planning.model import Allocation, Demand, Device, DeviceShares, Node, QueuedJob, Shape, Snapshot
 
 USERS = ("ann", "bob", "cy")
 
 
-def random_view(seed: int) -> View:
+def random_view(seed: int) -> Snapshot:
     dice = random.Random(seed)
     plain = dice.random() < 0.4  # no constraints and no topology: the oracle can check most in these cases
     nodes = [_node(dice, number, plain) for number in range(dice.choice([0, 1, 1, 2, 2, 3, 3, 4, 5, 6]))]
@@ -27,7 +27,7 @@ def random_view(seed: int) -> View:
         queue = [replace(job, demands=job.demands[:1]) for job in queue]
     quota = {"cpu": dice.choice([1000, 2000, 4000]), "gpu": dice.choice([0, 1000, 2000])}
     begun = {each.job for each in held}
-    return View(
+    return Snapshot(
         nodes,
         queue,
         held,
@@ -64,7 +64,7 @@ def _promised(dice: random.Random, queue: list[QueuedJob]) -> list[QueuedJob]:
     return [replace(job, reservation_rank=numbers.get(index)) for index, job in enumerate(queue)]
 
 
-def shuffled(view: View, seed: int) -> View:
+def shuffled(snapshot: Snapshot, seed: int) -> Snapshot:
     """Return the same cluster in another order."""
     dice = random.Random(seed)
 
@@ -74,15 +74,15 @@ def shuffled(view: View, seed: int) -> View:
         return items
 
     nodes = [
-        replace(n, devices=tuple(mixed(n.devices)), labels=dict(mixed(n.labels.items()))) for n in mixed(view.nodes)
+        replace(n, devices=tuple(mixed(n.devices)), labels=dict(mixed(n.labels.items()))) for n in mixed(snapshot.nodes)
     ]
     return replace(
-        view,
+        snapshot,
         nodes=nodes,
-        queue=mixed(view.queue),
-        allocations=mixed(view.allocations),
-        usage=dict(mixed(view.usage.items())),
-        quotas={user: dict(mixed(quota.items())) for user, quota in mixed(view.quotas.items())},
+        queue=mixed(snapshot.queue),
+        allocations=mixed(snapshot.allocations),
+        usage=dict(mixed(snapshot.usage.items())),
+        quotas={user: dict(mixed(quota.items())) for user, quota in mixed(snapshot.quotas.items())},
     )
 
 

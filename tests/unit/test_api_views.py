@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from grass.cli.operation_views import what
+from grass.cli.operation_text import what
 from grass.manifest import parse_job
 from grass.model.lifecycle import NodeState, TaskState
 from grass.model.reasons import Reason, ReasonCode

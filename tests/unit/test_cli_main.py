@@ -280,7 +280,7 @@ def test_listing_jobs_imports_nothing_heavy(tmp_path: Path) -> None:
         "supervisor",
         "asyncio",
         "grass.manifest",
-        "grass.cli.attempt_views",
+        "grass.cli.attempt_text",
         "grass.cli.colours",
         "grass.cli.foreign_phase",
         "grass.cli.wait",

@@ -7,7 +7,7 @@ from pathlib import Path
 from grass.model.job import NODE_LEVEL, Policy
 from grass.model.resources import Resources
 from master.planning.decide import decide
-from master.planning.model import Demand, Node, QueuedJob, Shape, View
+from master.planning.model import Demand, Node, QueuedJob, Shape, Snapshot
 
 PAGE = Path(__file__).parents[2] / "docs" / "guide" / "sharing.md"
 
@@ -22,7 +22,7 @@ NODES = [
 def drawn(policy: Policy = Policy.BEST_FIT, spread: int | None = None, pack: int | None = None) -> list[str]:
     """Six tasks of one core and 1 GiB, a mark for each."""
     demand = Demand("x", 6, Shape(Resources(1000, 1 << 30)), spread, pack)
-    plan = decide(View(NODES, [QueuedJob("job", "ann", 1, (demand,), policy=policy)]))
+    plan = decide(Snapshot(NODES, [QueuedJob("job", "ann", 1, (demand,), policy=policy)]))
     counts = {node.name: 0 for node in NODES}
     for placement in plan.placements:
         counts[placement.node] += placement.count

@@ -40,7 +40,7 @@ from tests.support.templates import changed, template
 from tests.support.waiting import wait_until
 
 SECRET = job_secret("master", "j-1")
-TASK_LIBRARY = Path(__file__).parents[2] / "grass" / "share" / "task" / "python"
+TASK_LIBRARY = Path(__file__).parents[2] / "grass" / "task" / "library" / "python"
 KEYS = [f"j-1/w.{index}/1" for index in range(3)]
 
 

@@ -12,7 +12,7 @@ from grass.model.resources import DEVICE, Resources
 from grass.model.runtime import RuntimeName
 from master.planning.backlog import HORIZON, MOST, depth
 from master.planning.decide import decide
-from master.planning.model import Allocation, Demand, Device, Node, QueuedJob, Shape, View
+from master.planning.model import Allocation, Demand, Device, Node, QueuedJob, Shape, Snapshot
 
 GIB = 1 << 30
 
@@ -42,7 +42,7 @@ def runs(name: str, on: str, cpu: float, count: int = 1, **more: object) -> Allo
 
 
 def where(nodes: list[Node], *queue: QueuedJob, held: tuple[Allocation, ...] = (), **more: object) -> dict[str, int]:
-    placements = decide(View(nodes, queue, held, **more)).placements  # type: ignore[arg-type]
+    placements = decide(Snapshot(nodes, queue, held, **more)).placements  # type: ignore[arg-type]
     found: dict[str, int] = {}
     for placement in placements:
         key = f"{placement.job}@{placement.node}"
@@ -55,7 +55,7 @@ def why(
 ) -> tuple[ReasonCode, str]:
     """Of the last job in the queue."""
     last = queue[-1]
-    view = View(nodes, queue, held, **more)  # type: ignore[arg-type]
+    view = Snapshot(nodes, queue, held, **more)  # type: ignore[arg-type]
     reason = decide(view).waiting[last.id, last.demands[0].component]
     return reason.code, reason.message
 
@@ -93,7 +93,7 @@ def test_the_policies_do_different_things_with_the_same_job() -> None:
 
 def test_every_task_gets_its_own_devices_and_shares_are_packed() -> None:
     queue = job(1, tasks(3, gpu=0.5)), job(2, tasks(1, gpu=1)), job(3, tasks(1, gpu=0.25))
-    plan = decide(View([node("n1", 16, gpu=3)], queue))
+    plan = decide(Snapshot([node("n1", 16, gpu=3)], queue))
     devices = [shares for placement in plan.placements for shares in placement.devices]
     assert devices == [((0, 500),), ((0, 500),), ((1, 500),), ((2, 1000),), ((1, 250),)]
 
@@ -102,7 +102,7 @@ def test_a_device_that_others_use_takes_nothing_and_kinds_are_told_apart() -> No
     free = Device(1, "Tesla V100", 32 * GIB), Device(2, "NVIDIA A100", 40 * GIB)
     devices = (Device(0, "NVIDIA A100", 80 * GIB, busy="eve"), *free)
     nodes = [node("n1", 16, gpu=3, devices=devices)]
-    plan = decide(View(nodes, [job(1, tasks(2, gpu=1, kind=GpuNeed("a100")))]))
+    plan = decide(Snapshot(nodes, [job(1, tasks(2, gpu=1, kind=GpuNeed("a100")))]))
     assert [placement.devices for placement in plan.placements] == [(((2, 1000),),)]
     code, _ = why(nodes, job(1, tasks(gpu=1, kind=GpuNeed("H100"))))
     assert code is ReasonCode.CONSTRAINTS
@@ -269,9 +269,9 @@ def test_what_is_being_emptied_for_a_job_is_promised_to_it_and_goes_to_no_user_w
     half = [node("n1", 4, used=2)]
     held = (runs("run", "n1", 2, ends=60.0),)
     large, small = job(1, tasks(cpu=4)), job(2, tasks(cpu=2), user="cy")
-    kept = decide(View(half, [large], held)).reserved
+    kept = decide(Snapshot(half, [large], held)).reserved
     assert kept == ("j1",)
-    before = View(half, [large, small], held, {"ann": 5.0})
+    before = Snapshot(half, [large, small], held, {"ann": 5.0})
     assert [placement.job for placement in decide(before).placements] == ["j2"]
     promised = replace(large, reservation_rank=1)
     after = decide(replace(before, queue=[promised, small]))
@@ -282,12 +282,12 @@ def test_what_is_being_emptied_for_a_job_is_promised_to_it_and_goes_to_no_user_w
 
 def test_nothing_is_promised_where_nothing_is_free_yet_so_the_turn_may_change() -> None:
     nodes, held = [node("n1", 4, used=4)], (runs("run", "n1", 4, ends=60.0),)
-    assert decide(View(nodes, [job(1, tasks(cpu=4))], held)).reserved == ()
+    assert decide(Snapshot(nodes, [job(1, tasks(cpu=4))], held)).reserved == ()
 
 
 def test_nothing_is_promised_when_nobody_knows_when_it_will_be_free() -> None:
     held = (runs("run", "n1", 2),)
-    assert decide(View([node("n1", 4, used=2)], [job(1, tasks(cpu=4))], held)).reserved == ()
+    assert decide(Snapshot([node("n1", 4, used=2)], [job(1, tasks(cpu=4))], held)).reserved == ()
 
 
 def test_without_time_limits_the_nearest_node_is_kept_for_a_large_job() -> None:
@@ -307,18 +307,18 @@ def test_what_runs_on_forever_is_not_counted_on_by_a_plan_that_places_it() -> No
 def test_the_fewest_tasks_of_the_lowest_priority_are_stopped_and_only_if_that_helps() -> None:
     nodes = [node("n1", used=4), node("n2", used=4)]
     small, large = runs("small", "n1", 1, 4, preemptible=True), runs("large", "n2", 4, preemptible=True)
-    plan = decide(View(nodes, [job(1, tasks(1, 3), priority=5)], (small, large)))
+    plan = decide(Snapshot(nodes, [job(1, tasks(1, 3), priority=5)], (small, large)))
     assert [(each.job, each.count, each.beneficiary) for each in plan.evictions] == [("large", 1, "j1")]
     assert plan.waiting["j1", "t"].code is ReasonCode.PREEMPTING
-    assert not decide(View(nodes, [job(1, tasks(1, 3))], (small, large))).evictions
+    assert not decide(Snapshot(nodes, [job(1, tasks(1, 3))], (small, large))).evictions
     fixed = runs("large", "n2", 4), runs("small", "n1", 1, 2, preemptible=True), runs("other", "n1", 1, 2)
-    assert not decide(View(nodes, [job(1, tasks(1, 3), priority=5)], fixed)).evictions
+    assert not decide(Snapshot(nodes, [job(1, tasks(1, 3), priority=5)], fixed)).evictions
 
 
 def test_what_is_being_stopped_is_not_stopped_again_nor_given_to_others() -> None:
     nodes = [node("n1", used=3)]
     held = runs("low", "n1", 1, 3, preemptible=True, stopping=True), runs("low2", "n1", 0, 1, preemptible=True)
-    plan = decide(View(nodes, [job(1, tasks(1, 4), priority=5), job(2, tasks())], held))
+    plan = decide(Snapshot(nodes, [job(1, tasks(1, 4), priority=5), job(2, tasks())], held))
     assert not plan.evictions and not plan.placements
     assert plan.waiting["j1", "t"].code is ReasonCode.PREEMPTING
 
@@ -334,7 +334,7 @@ def test_a_gang_finds_its_places_also_when_its_small_tasks_need_what_only_one_no
 def test_a_gang_is_stopped_whole() -> None:
     nodes = [node("n1", used=4), node("n2", used=4)]
     gang = [runs("g", name, 4, preemptible=True, gang=True) for name in ("n1", "n2")]
-    plan = decide(View(nodes, [job(1, tasks(), priority=1)], gang))
+    plan = decide(Snapshot(nodes, [job(1, tasks(), priority=1)], gang))
     assert [(each.node, each.count) for each in plan.evictions] == [("n1", 1), ("n2", 1)]
 
 

@@ -23,7 +23,7 @@ from grass.wire.tickets import JoinNode, StartSchedule, StopJob, SuspectNode
 from master.agent import floods, loop
 from master.agent.step import ASSIGNED_AT_ONCE, Step
 from master.planning.decide import decide as planner
-from master.planning.model import Plan, View
+from master.planning.model import Plan, Snapshot
 from tests.doubles.memory_backend import MemoryBackend
 from tests.support.said import report, ticket
 from tests.support.sessions import sighting
@@ -219,7 +219,7 @@ def test_a_name_that_the_api_gives_away_while_the_master_agent_decides_is_given_
     name = "a" if submitter == "a schedule" else "j-on-end"
     deciding: list[str] = []
 
-    def meanwhile(view: View) -> Plan:
+    def meanwhile(view: Snapshot) -> Plan:
         """The API accepts a job after the round took its messages, and before it commits."""
         if deciding == ["armed"]:
             deciding.append("done")

@@ -28,7 +28,7 @@ from node.agent.conditions import without_isolation
 from node.agent.environment import launch
 from node.runtime.isolation.accounts import Accounts, comment
 from node.runtime.isolation.share_folder import beside, make_of_user, make_writable
-from node.runtime.isolation.view import (
+from node.runtime.isolation.visible_files import (
     HIDDEN,
     PROBE_USER,
     QUEUES,

@@ -7,8 +7,8 @@ import pytest
 from grass.cli import cells
 from grass.cli.sparkline import curve_lines, sparkline
 from grass.cli.top_actions import offered, question
+from grass.cli.top_screen import everything, overview, page
 from grass.cli.top_state import State
-from grass.cli.top_view import everything, overview, page
 from grass.wire.job_views import JobView
 from grass.wire.node_views import NodeView
 from grass.wire.status_views import DiskView

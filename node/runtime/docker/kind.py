@@ -16,7 +16,7 @@ from grass.files.rights import own_folders
 from grass.model.runtime import RuntimeName
 from node.runtime.docker.container_check import ContainerCheck
 from node.runtime.docker.execution import ContainerExecution, running_container
-from node.runtime.isolation.view import PROBE_USER
+from node.runtime.isolation.visible_files import PROBE_USER
 from node.runtime.kind import Execution, RuntimeKind, SignedOff, Trial
 from node.runtime.protocol import Launch
 from node.runtime.reach import HostReach

@@ -1,7 +1,7 @@
 """The mounts by which a container sees the share. It looks up mounts and folders, so it may wait for the share.
 
-Where users are isolated, a container sees of the share what a process does (``node.runtime.isolation.view``): no files
-of other users in ``data/`` but those in ``data/shared/``, which it reads, its own job's folder, and those of the jobs
+Where users are isolated, a container sees of the share what a process does (``isolation.visible_files``): no files of
+other users in ``data/`` but those in ``data/shared/``, which it reads, its own job's folder, and those of the jobs
 that its job waited for. It reads what is beside them. Each of these is mounted into an empty folder in memory, so what
 the kernel detaches is missing, and shows nothing else. No later mount of the host reaches it. Used by ``plan`` and
 ``starts``, in the threads that start containers.
@@ -20,7 +20,7 @@ from grass.model.job import Mount
 from node.mounts import mount_of
 from node.runtime.docker.engine_json import Request
 from node.runtime.isolation.share_folder import NO_ANSWER, beside, make_of_user, make_writable, names
-from node.runtime.isolation.view import COVERED, OF_GRASS, folders_of
+from node.runtime.isolation.visible_files import COVERED, OF_GRASS, folders_of
 from node.runtime.protocol import Launch
 
 _SEALED = ("images", "logs")

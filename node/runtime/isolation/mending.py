@@ -12,7 +12,7 @@ import os
 from grass.system import clock
 from node.runtime import proc
 from node.runtime.isolation import processes
-from node.runtime.isolation.views import Views
+from node.runtime.isolation.mount_namespaces import MountNamespaces
 
 _AGAIN = 2.0
 """Seconds after which views are mended again if that failed, as it does until the share is back."""
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 class Mending:
     """At most one process at a time. ``lock``: descriptor of the shepherd's lock, which the process must not hold."""
 
-    def __init__(self, views: Views, lock: int) -> None:
+    def __init__(self, views: MountNamespaces, lock: int) -> None:
         self._views = views
         self._lock = lock
         self._pid: int | None = None

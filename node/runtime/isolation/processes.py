@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from node.mounts import Changes, detach, lines_at
-from node.runtime.isolation.view import Shown
+from node.runtime.isolation.visible_files import Shown
 from node.runtime.spawn import DEFAULTS, NOT_EXECUTABLE, CannotStartError, cannot_start
 from node.runtime.system_calls import MOVE_MOUNT, OPEN_TREE, checked
 

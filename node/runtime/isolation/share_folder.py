@@ -1,6 +1,6 @@
 """Folders of the share that tasks see, and in which they may write.
 
-Used by ``views`` and ``node.runtime.docker.share``.
+Used by ``mount_namespaces`` and ``node.runtime.docker.share``.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 from grass.files.rights import OF_ALL
-from node.runtime.isolation.view import COVERED
+from node.runtime.isolation.visible_files import COVERED
 
 _MODE = 0o775  # the group is that of all accounts
 _READ_BY_ALL = 0o755
@@ -37,7 +37,7 @@ def make_writable(folder: str, mode: int = _MODE) -> None:
 def make_of_user(share: str, folders: Iterable[str]) -> None:
     """Make the folder that all users read, in which no task may write, and a user's ``folders`` in ``data/``.
 
-    ``folders`` are those of ``view.folders_of``. Raises OSError.
+    ``folders`` are those of ``visible_files.folders_of``. Raises OSError.
     """
     make_writable(f"{share}/{OF_ALL}", _READ_BY_ALL)
     for folder in folders:

@@ -14,10 +14,10 @@ from contextlib import suppress
 
 from grass.model.key_text import job_of
 from node.runtime import system_v
-from node.runtime.isolation import processes, view
+from node.runtime.isolation import processes, visible_files
+from node.runtime.isolation.mount_namespaces import MountNamespaces
 from node.runtime.isolation.privilege import raised
 from node.runtime.isolation.processes import Namespaces
-from node.runtime.isolation.views import Views
 from node.runtime.spawn import NOT_EXECUTABLE, CannotStartError
 
 FILES = "/dev/shm"
@@ -28,7 +28,7 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 class SharedObjects:
     """Limits and removes them. ``views``: those of the node's jobs. ``most``: memory of a task that asks for none."""
 
-    def __init__(self, views: Views, most: int) -> None:
+    def __init__(self, views: MountNamespaces, most: int) -> None:
         self._views = views
         self._most = most
         self._running: dict[str, dict[str, int]] = {}
@@ -85,7 +85,7 @@ def _limit(size: int) -> None:
 
 def _is_any_left(namespaces: Namespaces) -> bool:
     with processes.inside(namespaces):
-        return system_v.any_left() or any(_has_files(folder) for folder in (FILES, view.QUEUES))
+        return system_v.any_left() or any(_has_files(folder) for folder in (FILES, visible_files.QUEUES))
 
 
 def _has_files(folder: str) -> bool:

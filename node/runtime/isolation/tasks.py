@@ -22,12 +22,12 @@ from node.runtime.isolation import groups, processes, system_call_filter
 from node.runtime.isolation.accounts import Accounts
 from node.runtime.isolation.groups import Groups
 from node.runtime.isolation.mending import Mending
+from node.runtime.isolation.mount_namespaces import MountNamespaces
 from node.runtime.isolation.privilege import become_root, raised
 from node.runtime.isolation.processes import Namespaces
 from node.runtime.isolation.shared_objects import SharedObjects
 from node.runtime.isolation.starter import StartRequest
 from node.runtime.isolation.starters import Starters
-from node.runtime.isolation.views import Views
 from node.runtime.keyrings import leave_session_keyring
 from node.runtime.out_of_memory import out_of_memory
 from node.runtime.shepherd_messages import LaunchLimits, ProcessLaunch
@@ -77,7 +77,7 @@ class IsolatedTasks:
                 if attempt.group:  # otherwise there are none, or it ended before it was in one
                     limits.set(attempt.group, attempt.memory, attempt.cpu)
                     self._grouped[attempt.key] = attempt
-        self._views = Views(config, folders.root, selector, running)
+        self._views = MountNamespaces(config, folders.root, selector, running)
         self._shared = SharedObjects(self._views, limits.memory(0))
         for key, memory in here.items():
             self._shared.add(key, memory)

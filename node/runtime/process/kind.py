@@ -11,7 +11,7 @@ from functools import partial
 from grass.config import ClusterConfig
 from grass.errors import ConflictError, GrassError, NotFoundError
 from grass.system import clock
-from node.runtime.isolation.view import PROBE_USER
+from node.runtime.isolation.visible_files import PROBE_USER
 from node.runtime.kind import Execution, RuntimeKind, SignedOff, Trial
 from node.runtime.process.beside import Child, OfShepherd
 from node.runtime.process.client import ProcessRuntime, ask

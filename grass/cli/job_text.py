@@ -17,7 +17,7 @@ from grass.cli.amounts import (
     show_reason,
 )
 from grass.cli.table import Column, pairs, paragraph, table
-from grass.cli.usage_views import measured, show_cpu, show_used
+from grass.cli.usage_text import measured, show_cpu, show_used
 from grass.model.amounts import show_memory, show_span
 
 if TYPE_CHECKING:

@@ -26,11 +26,11 @@ from grass.wire.job_record import JobRecord
 from grass.wire.schedule_record import ScheduleRecord, ScheduleState
 from grass.wire.tickets import PlanJob, StartSchedule, StopJob
 from grass.wire.version import PROTOCOL
-from master.agent.isolation import isolate, retry_isolated
+from master.agent.fault_isolation import isolate, retry_isolated
 from master.agent.loop import MasterAgent
 from master.agent.set_aside import SetAsideWork, Work
 from master.planning.decide import decide
-from master.planning.model import Placement, Plan, View
+from master.planning.model import Placement, Plan, Snapshot
 from tests.doubles.memory_backend import MemoryBackend
 from tests.support.said import report
 from tests.support.sessions import sighting
@@ -47,7 +47,7 @@ class DefectError(Exception):
 class Life:
     """A master-agent, one node with room for 16 tasks, and a planner that fails as long as ``broken`` says so."""
 
-    def __init__(self, folder: Path, planner: Callable[[View], Plan] | None = None) -> None:
+    def __init__(self, folder: Path, planner: Callable[[Snapshot], Plan] | None = None) -> None:
         config = ClusterConfig("test", "local", str(folder), str(folder))
         config = replace(config, master=replace(config.master, own_node="n1", check_interval=CHECK))
         backend, keys = MemoryBackend(), Keys("grass:test:")
@@ -73,7 +73,7 @@ class Life:
         self.node.hello()
         self.agent.start("test")
 
-    def _fail_on_broken(self, view: View) -> Plan:
+    def _fail_on_broken(self, view: Snapshot) -> Plan:
         self.calls += 1
         if any("*" in self.broken or queued.id.rpartition("-")[0] in self.broken for queued in view.queue):
             raise DefectError("the planner met what it does not know")
@@ -197,7 +197,7 @@ def test_ends_and_stops_are_obeyed_while_the_planner_fails_on_everything(life: L
 
 
 def test_a_plan_that_cannot_be_carried_out_sets_its_job_aside_and_leaves_no_trace(tmp_path: Path) -> None:
-    def planner(view: View) -> Plan:
+    def planner(view: Snapshot) -> Plan:
         plan = decide(view)
         for queued in view.queue:
             if queued.id == "bad-1":

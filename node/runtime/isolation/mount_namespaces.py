@@ -24,11 +24,11 @@ from grass.model.program import SYSTEM_PATH
 from grass.model.reasons import ReasonCode
 from grass.system import clock
 from node.mounts import Changes, device, lines_at, newest
-from node.runtime.isolation import processes, view
+from node.runtime.isolation import processes, visible_files
 from node.runtime.isolation.privilege import become_root, raised
 from node.runtime.isolation.processes import Namespaces
 from node.runtime.isolation.share_folder import NO_ANSWER, beside, make_of_user, make_writable
-from node.runtime.isolation.view import Shown
+from node.runtime.isolation.visible_files import PACKAGE, PROGRAM, Shown
 from node.runtime.shepherd_messages import ProcessLaunch
 from node.runtime.spawn import NOT_EXECUTABLE, NOT_FOUND, CannotStartError, find_program
 
@@ -77,7 +77,7 @@ class _Kept:
             self._share = None
         if self._share == share:
             return []
-        lost = view.torn(self.shown, self._table.table(), _device(share))
+        lost = visible_files.torn(self.shown, self._table.table(), _device(share))
         if not lost:
             self._share = share
         return lost
@@ -114,7 +114,7 @@ class _Making:
             self.close()
             if error.code != NOT_FOUND:
                 raise
-            message = f"cannot start: {view.PROGRAM} is missing on this node; install the package {view.PACKAGE}"
+            message = f"cannot start: {PROGRAM} is missing on this node; install the package {PACKAGE}"
             raise CannotStartError(NOT_EXECUTABLE, message) from error
         finally:
             os.close(tell)
@@ -138,7 +138,7 @@ class _Making:
         os.close(self._release)
 
 
-class Views:
+class MountNamespaces:
     """The views of all jobs of this node.
 
     ``attempts``: folder of the folders of jobs with their attempts. ``running``: job → pids of its tasks that an
@@ -157,9 +157,9 @@ class Views:
         self._attempts = attempts
         self._selector = selector
         self._share = str(config.data_dir)
-        hidden = tuple(path for path in view.HIDDEN if os.path.isdir(path))  # noqa: PTH112
-        queues = os.path.isdir(view.QUEUES)  # noqa: PTH112
-        self._node = view.Node(self._share, config.home, config.runtime_dir, hidden, queues)
+        hidden = tuple(path for path in visible_files.HIDDEN if os.path.isdir(path))  # noqa: PTH112
+        queues = os.path.isdir(visible_files.QUEUES)  # noqa: PTH112
+        self._node = visible_files.Node(self._share, config.home, config.runtime_dir, hidden, queues)
         self._changes = Changes()
         self._mounts: tuple[str, ...] | None = None
         """The mounts of the share as they were last read."""
@@ -211,7 +211,7 @@ class Views:
     def _made(self, job_id: str, launch: ProcessLaunch, made_of: tuple[object, ...]) -> _Kept:
         namespace = self._empty()
         try:
-            folders = view.of_job(self._node, self._job(job_id))
+            folders = visible_files.of_job(self._node, self._job(job_id))
             in_share = self._in_share(job_id, launch)
             with raised():
                 shown, table = processes.show(namespace.mounts, [*folders, *in_share], self._share)
@@ -257,7 +257,7 @@ class Views:
                 root, table = f"/proc/{pid}/root", os.fsdecode(Path(f"/proc/{pid}/mountinfo").read_bytes())
                 if any(_identity(root + path) != _identity(path) for path in local):
                     continue
-                if not view.is_closed(self._share, table):
+                if not visible_files.is_closed(self._share, table):
                     continue  # an earlier version of Grass made it, which covered parts of the share
                 shown = [each for each in self._in_share(job_id, launch) if self._is_shown(each, table)]
                 namespace = processes.namespaces_of(f"/proc/{pid}")
@@ -306,7 +306,7 @@ class Views:
             return
         self._spare_from = clock.steady() + _RETRY
         with suppress(CannotStartError, OSError):  # the start that needs it says why
-            self._making = _Making(view.arguments(self._node), self._share)
+            self._making = _Making(visible_files.arguments(self._node), self._share)
             self._selector.register(self._making.ready, selectors.EVENT_READ, lambda _: self._take_spare())
 
     def _share_mounts(self) -> tuple[str, ...]:
@@ -325,15 +325,15 @@ class Views:
     def _empty(self) -> Namespaces:
         """Return a namespace that shows nothing of any job, nor of the share."""
         spare, self._spare = self._spare, None
-        return _Making(view.arguments(self._node), self._share).namespace() if spare is None else spare
+        return _Making(visible_files.arguments(self._node), self._share).namespace() if spare is None else spare
 
-    def _job(self, job_id: str) -> view.Job:
+    def _job(self, job_id: str) -> visible_files.Job:
         tmp, var_tmp = (f"{self.tmp(job_id)}/{name}" for name in ("tmp", "var_tmp"))
         for path in (tmp, var_tmp):
             os.makedirs(path, exist_ok=True)  # noqa: PTH103
             if stat.S_IMODE(os.stat(path).st_mode) != 0o1777:  # noqa: PTH116
                 os.chmod(path, 0o1777)  # noqa: PTH101, S103 (as /tmp is; seen by one job)
-        return view.Job(f"{self._attempts}/{job_id}", f"{self._config.node_dir}/jobs/{job_id}", tmp, var_tmp)
+        return visible_files.Job(f"{self._attempts}/{job_id}", f"{self._config.node_dir}/jobs/{job_id}", tmp, var_tmp)
 
     def _in_share(self, job_id: str, launch: ProcessLaunch) -> list[Shown]:
         """Return what a job sees of the share, after making what it may write. May wait for the share.
@@ -344,13 +344,13 @@ class Views:
         if output:
             make_writable(output)
             try:
-                make_of_user(self._share, view.folders_of(self._share, launch.user))
+                make_of_user(self._share, visible_files.folders_of(self._share, launch.user))
             except OSError as error:
                 if error.errno in NO_ANSWER:
                     raise  # without them, the task would start and not find its files
-        data = view.of_user(self._share, launch.user, f"{self._share}/{DATA}", read_only=launch.read_only_data)
+        data = visible_files.of_user(self._share, launch.user, f"{self._share}/{DATA}", read_only=launch.read_only_data)
         awaited = _paths(f"{self._share}/jobs", launch.awaited)
-        return view.of_share(self._share, view.InShare(beside(self._share), output, awaited, data))
+        return visible_files.of_share(self._share, visible_files.InShare(beside(self._share), output, awaited, data))
 
 
 def _paths(folder: str, names: Sequence[str]) -> tuple[str, ...]:

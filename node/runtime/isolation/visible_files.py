@@ -4,7 +4,7 @@ A task sees the machine's programs and devices, and of Grass its own job only. E
 bubblewrap, so programs of the machine give a task no rights of another user. In place of the share there is an empty
 folder in memory, into which only what the task may see is mounted. Nothing of the share is ever covered: the kernel
 detaches what is mounted on a name of a FUSE file system as soon as a look-up of that name fails, and would show
-what was below. Used by ``processes``, ``views``, ``node.agent.conditions``, ``node.runtime.docker`` and
+what was below. Used by ``processes``, ``mount_namespaces``, ``node.agent.conditions``, ``node.runtime.docker`` and
 ``node.runtime.process.kind``.
 """
 

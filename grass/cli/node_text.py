@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from grass.cli.amounts import NOTHING, show_age, show_reason, show_share
 from grass.cli.table import Column, pairs, table
-from grass.cli.usage_views import figures
+from grass.cli.usage_text import figures
 from grass.model.amounts import show_memory
 
 if TYPE_CHECKING:

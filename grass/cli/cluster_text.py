@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from grass.cli.amounts import NOTHING, show_instant
-from grass.cli.node_views import node_list
+from grass.cli.node_text import node_list
 from grass.cli.table import Column, pairs, table
 from grass.model.isolation import Isolation
 from grass.model.lifecycle import JobState

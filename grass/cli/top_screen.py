@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from grass.cli import cells
 from grass.cli.amounts import NOTHING, show_age, show_progress
-from grass.cli.job_views import job_reason
-from grass.cli.node_views import show_state
+from grass.cli.job_text import job_reason
+from grass.cli.node_text import show_state
 from grass.cli.table import Column, table
 from grass.cli.top_state import State
 from grass.model.amounts import show_quantity

@@ -16,7 +16,7 @@ from grass.model.runtime import runs_without_image
 from grass.wire.keys import LaunchKey
 from master.agent import job_dependencies, job_end, job_restart, jobs
 from master.agent.component_run import ComponentRun
-from master.agent.node_run import Launch, NodeRun
+from master.agent.node_run import ComponentOnNode, NodeRun
 from master.agent.planner_cache import Limited
 from master.agent.ports import free_ports
 from master.agent.preemption import unfinished_preemptions
@@ -24,20 +24,20 @@ from master.agent.queued_jobs import held_reason
 from master.agent.set_aside import Work
 from master.agent.state import JobRun
 from master.agent.step import Step
-from master.planning.model import Allocation, Demand, Device, DeviceShares, Node, QueuedJob, Shape, View
+from master.planning.model import Allocation, Demand, Device, DeviceShares, Node, QueuedJob, Shape, Snapshot
 
 _NOT_RUNNING = (JobState.QUEUED, JobState.SUSPENDED)
 _HIDDEN = (NodeState.JOINING, NodeState.LEFT, NodeState.LOST)
 
 
-def current_view(step: Step) -> View | None:
+def current_snapshot(step: Step) -> Snapshot | None:
     """Return the planner's input, or None if nothing waits for free resources."""
     refresh(step)
     queue = step.cluster.cache.queue
-    return view_of(step, list(queue.values())) if queue else None
+    return snapshot_of(step, list(queue.values())) if queue else None
 
 
-def view_of(step: Step, queue: list[QueuedJob]) -> View:
+def snapshot_of(step: Step, queue: list[QueuedJob]) -> Snapshot:
     """Return the cluster as it is, with these jobs waiting. Call ``refresh`` before."""
     cluster, cache, limits = step.cluster, step.cluster.cache, step.limits
     allocations = [
@@ -45,7 +45,7 @@ def view_of(step: Step, queue: list[QueuedJob]) -> View:
         for group in cache.allocations.values()
         for one, until in group
     ]
-    return View(
+    return Snapshot(
         list(cache.nodes.values()),
         queue,
         allocations,
@@ -225,7 +225,7 @@ def _refresh_launch(step: Step, name: str, key: LaunchKey) -> None:
     cluster.cache.show_launch(name, key, _allocations(run, run.components[key.component], node, launch))
 
 
-def _allocations(run: JobRun, component: ComponentRun, node: NodeRun, launch: Launch) -> list[Limited]:
+def _allocations(run: JobRun, component: ComponentRun, node: NodeRun, launch: ComponentOnNode) -> list[Limited]:
     until = _until(run, component, launch)
     stopping = launch.width if run.outcome is not None else min(launch.preempted, launch.width)
     running, ending = _devices(launch) if component.spec.resources.gpu else ((), ())
@@ -251,13 +251,13 @@ def _allocations(run: JobRun, component: ComponentRun, node: NodeRun, launch: La
     return groups
 
 
-def _devices(launch: Launch) -> tuple[tuple[DeviceShares, ...], tuple[DeviceShares, ...]]:
+def _devices(launch: ComponentOnNode) -> tuple[tuple[DeviceShares, ...], tuple[DeviceShares, ...]]:
     """Return the devices of tasks that go on, and those of preempted tasks."""
     going_on = tuple(task.gpus for task in launch.tasks.values() if task.preempted is None)
     return going_on, tuple(task.gpus for task in launch.tasks.values() if task.preempted is not None)
 
 
-def _until(run: JobRun, component: ComponentRun, launch: Launch) -> float | None:
+def _until(run: JobRun, component: ComponentRun, launch: ComponentOnNode) -> float | None:
     """Return the steady time at which time limits end the launch's tasks, or None."""
     limits = job_end.must_end_by(run)
     if component.spec.timeout is not None:

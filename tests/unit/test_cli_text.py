@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from grass.cli import amounts, job_plan, why
-from grass.cli.attempt_views import earlier
-from grass.cli.cluster_views import Overview, status_page
+from grass.cli.attempt_text import earlier
+from grass.cli.cluster_text import Overview, status_page
 from grass.cli.events import event_lines
 from grass.cli.job_columns import DEFAULT, no_jobs, ordered, rows, table_of
-from grass.cli.job_views import job_line, job_page
-from grass.cli.node_views import node_list, node_page
+from grass.cli.job_text import job_line, job_page
+from grass.cli.node_text import node_list, node_page
 from grass.cli.schedule import schedule_list, schedule_page
 from grass.model.amounts import show_span
 from grass.model.daemons import DaemonState
