@@ -6,6 +6,7 @@ import base64
 import socket
 import ssl
 import tempfile
+from contextlib import suppress
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
@@ -74,6 +75,8 @@ class Connection:
         self.used = False
         """Whether an exchange has succeeded: the server may have closed it since."""
         self._http = _opened(to)
+        self._sock: socket.socket | None = None
+        """Its socket, also of a reply that ends with the connection: ``http.client`` forgets it then."""
         self._response: HTTPResponse | None = None
 
     def request(
@@ -98,15 +101,13 @@ class Connection:
 
     def abort(self) -> None:
         """Let a read that waits in another thread fail now."""
-        sock = self._http.sock
-        if sock is not None:
-            try:
-                sock.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                return
+        if self._sock is not None:
+            with suppress(OSError):
+                self._sock.shutdown(socket.SHUT_RDWR)
 
     def _connect(self) -> None:
         self._http.connect()
+        self._sock = self._http.sock
         assert self._http.sock is not None
         self._http.sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         for option, value in (

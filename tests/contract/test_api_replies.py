@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from grass.api.transport import Body, Snapshot, Transport
+from grass.api.transport import Body, PlainData, Transport
 from grass.errors import ConflictError, GrassError, InputError
 from grass.manifest import parse_job
 from grass.model.lifecycle import TaskState
@@ -74,7 +74,7 @@ class Checked:
 
             def stream(
                 self, method: str, target: str, body: Body = None, **options: Any
-            ) -> Generator[Snapshot, None, None]:
+            ) -> Generator[PlainData, None, None]:
                 checked.asked(method, target, body)
                 for piece in super().stream(method, target, body, **options):
                     checked.answered(method, target, piece)

@@ -45,7 +45,9 @@ class Subject:
         self.stdout = stdout
         self.gone = gone
         self.tells_signals = True
-        """Whether it knows how an attempt ended that it stopped itself: kubelets before 1.22 do not."""
+        """Whether it always knows how an attempt ended that it stopped itself: kubelets before 1.22 do not."""
+        self.out_of_order = 0
+        """By how many places an attempt may begin too early: its pods are made in order, and begin as they can."""
         self.known: dict[str, Observed] = {}
         self.lists = 0
         self.history: list[Observed] = []
@@ -70,6 +72,9 @@ class Subject:
     def runs(self, key: str) -> Observed:
         self.wait(lambda: key in self.known and self.known[key].since is not None)
         return self.known[key]
+
+    def tells(self, ended: Observed, signal: int) -> bool:
+        return ended.signal == signal or (ended.signal is None and not self.tells_signals)
 
     def relist(self) -> None:
         before = self.lists
@@ -107,7 +112,7 @@ def subject(request: pytest.FixtureRequest) -> Iterator[Subject]:
             pods = Subject(
                 run_of_pods.runtime, run_of_pods.cut, plain, stdout=run_of_pods.stdout, gone=run_of_pods.gone
             )
-            pods.tells_signals = False
+            pods.tells_signals, pods.out_of_order = False, 1
             yield pods
             return
     if request.param == "docker":
@@ -153,7 +158,7 @@ def test_stopping_ends_by_term_and_carries_its_reason(subject: Subject) -> None:
     subject.runtime.stop([Stop("j-1/slow.0/1", 20.0, reason), Stop("j-1/unknown.0/1", 1.0)])
     [ended] = subject.ended("j-1/slow.0/1")
     assert (ended.code, ended.reason, ended.stopping) == (None, reason, True)
-    assert ended.signal == (signal.SIGTERM if subject.tells_signals else None)
+    assert subject.tells(ended, signal.SIGTERM)
 
 
 def test_who_ignores_term_is_killed_after_the_grace(subject: Subject) -> None:
@@ -162,7 +167,7 @@ def test_who_ignores_term_is_killed_after_the_grace(subject: Subject) -> None:
     subject.wait(lambda: "up" in subject.stdout("j-1/deaf.0/1"))
     subject.runtime.stop([Stop("j-1/deaf.0/1", 0.2)])
     [ended] = subject.ended("j-1/deaf.0/1")
-    assert ended.signal == (signal.SIGKILL if subject.tells_signals else None)
+    assert subject.tells(ended, signal.SIGKILL)
 
 
 def test_no_more_than_the_width_run_at_once_and_the_others_follow_in_order(subject: Subject) -> None:
@@ -171,7 +176,7 @@ def test_no_more_than_the_width_run_at_once_and_the_others_follow_in_order(subje
     subject.start("j-1/array", *keys)
     subject.ended(*keys)
     begun = sorted((subject.known[key].since or 0.0, key) for key in keys)
-    assert [key for _, key in begun] == keys
+    assert all(abs(keys.index(key) - place) <= subject.out_of_order for place, (_, key) in enumerate(begun))
     moments = [(seen.started or 0.0, 1) for seen in subject.known.values()]
     moments += [(seen.ended or 0.0, -1) for seen in subject.known.values()]
     running = most = 0
@@ -218,4 +223,4 @@ def test_after_it_was_away_everything_is_listed_running_and_ended(subject: Subje
     assert subject.known["j-1/slow.0/1"] == running
     subject.runtime.stop([Stop("j-1/slow.0/1", 5.0)])
     [stopped] = subject.ended("j-1/slow.0/1")
-    assert stopped.stopping and stopped.signal == (signal.SIGTERM if subject.tells_signals else None)
+    assert stopped.stopping and subject.tells(stopped, signal.SIGTERM)

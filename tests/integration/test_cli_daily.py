@@ -170,11 +170,11 @@ def test_a_watched_list_follows_changes_and_colours_follow_the_terminal(grass: G
 
 
 def in_colour(grass: Grass, *arguments: str) -> str:
-    grass.system.environment["NO_COLOR"] = ""
+    grass.environment["NO_COLOR"] = ""
     try:
         return grass.on_terminal(120, *arguments)
     finally:
-        del grass.system.environment["NO_COLOR"]
+        del grass.environment["NO_COLOR"]
 
 
 def test_logs_of_streams_failed_tasks_and_several_jobs(grass: Grass, folder: Path) -> None:

@@ -211,7 +211,7 @@ def run_page(name: str, page: Page, folder: Path, environment: dict[str, str]) -
 @pytest.mark.parametrize("name", [*PAGES, *(pytest.param(name, marks=pytest.mark.nightly) for name in LONGER)])
 def test_the_commands_of_a_page_run_as_written(grass: Grass, tmp_path: Path, name: str) -> None:
     try:
-        run_page(name, {**PAGES, **LONGER}[name], tmp_path, grass.system.environment)
+        run_page(name, {**PAGES, **LONGER}[name], tmp_path, grass.environment)
     finally:
         for job in grass.json("job", "list"):
             grass("job", "stop", job["id"])

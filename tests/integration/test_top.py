@@ -83,7 +83,7 @@ class Terminal:
 def terminal(grass: Grass, columns: int, rows: int, *arguments: str) -> Iterator[Terminal]:
     ours, theirs = pty.openpty()
     ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-    environment = {key: value for key, value in grass.system.environment.items() if key not in ("COLUMNS", "LINES")}
+    environment = {key: value for key, value in grass.environment.items() if key not in ("COLUMNS", "LINES")}
     environment["TERM"] = "linux"  # what pyte is; it does not know the repetition of characters of xterm
     command = [*PROGRAM, "top", *arguments]
     process = subprocess.Popen(command, env=environment, stdin=theirs, stdout=theirs, stderr=theirs)

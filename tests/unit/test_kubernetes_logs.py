@@ -1,10 +1,17 @@
-"""What is kept of a pod's log beside its copy."""
+"""Copies of the logs of pods: what is kept beside them, and how they end when the server does not end them."""
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from node.runtime.kubernetes.logs import PodLog
+from grass.kubernetes.api import ApiServer
+from grass.kubernetes.credentials import Credential, Credentials
+from node.runtime.kubernetes.logs import UNREAD, Logs, PodLog
+from tests.support.waiting import wait_until
 
 
 def test_a_log_that_is_complete_is_so_for_the_next_agent(tmp_path: Path) -> None:
@@ -16,3 +23,94 @@ def test_a_log_that_is_complete_is_so_for_the_next_agent(tmp_path: Path) -> None
     second = PodLog("j/c.0/1", "/log", file)
     second.restore()
     assert second.complete
+
+
+LINES = [f"2026-11-27T08:00:0{number}.000000001Z line {number}\n".encode() for number in range(4)]
+
+
+class Server(ThreadingHTTPServer):
+    """Answers requests for a log. ``follow`` and ``read`` write a reply: to who follows it, and to who reads it."""
+
+    def __init__(self, follow: Callable[[Handler], None], read: Callable[[Handler], None]) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.follow = follow
+        self.read = read
+        self.over = threading.Event()
+
+    @property
+    def api(self) -> ApiServer:
+        return ApiServer(Credential(lambda: Credentials(f"http://127.0.0.1:{self.server_port}")))
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Server
+
+    def do_GET(self) -> None:
+        (self.server.follow if "follow=true" in self.path else self.server.read)(self)
+
+    def log_message(self, *_: object) -> None: ...
+
+    def lines(self, lines: list[bytes]) -> None:
+        self.send_response(200)
+        self.end_headers()
+        for each in lines:
+            self.wfile.write(each)
+        self.wfile.flush()
+
+    def refuse(self) -> None:
+        self.send_response(502)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+
+@contextmanager
+def copied(
+    folder: Path, follow: Callable[[Handler], None], read: Callable[[Handler], None], reachable: bool = True
+) -> Iterator[tuple[PodLog, Server, threading.Event]]:
+    """Copy a log from such a server. Yields it, and what is set when it is over."""
+    with Server(follow, read) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        over = threading.Event()
+        each = PodLog("j/c.0/1", "/log", str(folder / "c.0.stdout"))
+        logs = Logs(server.api, lambda _: over.set(), lambda: reachable, rest=0.5)
+        logs.add(each)
+        try:
+            yield each, server, over
+        finally:
+            logs.stop()
+            server.over.set()
+            server.shutdown()
+
+
+def text(each: PodLog) -> str:
+    return each.file.read_text() if each.file.exists() else ""
+
+
+def test_a_reply_that_does_not_end_with_its_task_is_given_up_and_the_rest_is_read(tmp_path: Path) -> None:
+    def follow(handler: Handler) -> None:
+        handler.lines(LINES[:2])
+        handler.server.over.wait(30)
+
+    with copied(tmp_path, follow, lambda handler: handler.lines(LINES)) as (each, _, over):
+        wait_until(lambda: "line 1" in text(each))
+        each.ended.set()
+        assert not over.wait(0.5)
+        each.follow_no_more()
+        assert over.wait(10)
+        assert text(each) == "line 0\nline 1\nline 2\nline 3\n"
+
+
+def test_the_rest_of_a_log_is_given_up_and_said_to_be_missing_when_its_machine_is_gone(tmp_path: Path) -> None:
+    with copied(tmp_path, Handler.refuse, Handler.refuse) as (each, _, over):
+        each.ended.set()
+        assert over.wait(10)
+        assert text(each).encode() == UNREAD
+
+
+def test_no_log_is_given_up_while_the_api_server_is_away(tmp_path: Path) -> None:
+    with copied(tmp_path, Handler.refuse, Handler.refuse, reachable=False) as (each, server, over):
+        each.ended.set()
+        assert not over.wait(1.5)
+        server.read = lambda handler: handler.lines(LINES)
+        assert over.wait(10)
+        assert text(each) == "line 0\nline 1\nline 2\nline 3\n"

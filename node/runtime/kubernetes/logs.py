@@ -33,6 +33,11 @@ _TURN = 5.0
 _STORE_EVERY = 1.0
 _FIRST_RETRY, _LONGEST_RETRY = 0.2, 10.0
 _LAST_TRIES = 3
+_REST = 60.0
+"""Seconds for which the rest of a log is asked for, while the server answers and cannot reach the pod's machine."""
+_ANSWER = 30.0
+"""Seconds without a byte of that rest after which it is asked for again."""
+UNREAD = b"[grass] the end of this log may be missing: it could not be read any more\n"
 LOST = b"[grass] lines of this log are missing: Kubernetes removed them before they were read\n"
 
 log = logging.getLogger(__name__)
@@ -71,7 +76,8 @@ class PodLog:
             file.truncate(self._size)
 
     def copy(self, api: ApiServer, silence: float, *, follow: bool) -> None:
-        """Copy what is new. ``follow``: until the container ends, or ``silence`` seconds without a line."""
+        """Copy what is new. ``follow``: until the container ends. Raises UnreachableError after ``silence`` seconds
+        without a line."""
         query: dict[str, str | bool | None] = {"timestamps": True, "follow": follow or None}
         query |= {"container": TASK, "sinceTime": self._position.since()}
         stream = self.stream = api.stream(self.path, query, silence)
@@ -115,6 +121,11 @@ class PodLog:
         with suppress(OSError):
             replace_file(self._state, json.dumps(state))
 
+    def follow_no_more(self) -> None:
+        """End a reply that does not end by itself, as that of a machine which is gone. For another thread."""
+        if self.open.is_set() and (stream := self.stream) is not None:
+            stream.abort()
+
     def end(self) -> None:
         """Note that it is complete, also for a later agent: a pod stays for a while after its log is gone."""
         self.complete = True
@@ -122,12 +133,25 @@ class PodLog:
 
 
 class Logs:
-    """Copies logs in threads. ``over`` is called in a thread when the log of an ended container is complete."""
+    """Copies logs in threads. ``over`` is called in a thread when the log of an ended container is complete.
 
-    def __init__(self, api: ApiServer, over: Callable[[PodLog], None], followers: int = FOLLOWERS) -> None:
+    ``reachable`` says whether the API server answers at present. What it cannot read then is given up after ``rest``
+    seconds: the machine of the pod is gone. While the server is away, nothing is given up.
+    """
+
+    def __init__(
+        self,
+        api: ApiServer,
+        over: Callable[[PodLog], None],
+        reachable: Callable[[], bool],
+        followers: int = FOLLOWERS,
+        rest: float = _REST,
+    ) -> None:
         self._api = api
         self._over = over
+        self._reachable = reachable
         self._most = followers
+        self._rest = rest
         self._waiting: queue.SimpleQueue[PodLog | None] = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []
         self._stopping = False
@@ -176,23 +200,23 @@ class Logs:
 
     def _copied(self, each: PodLog) -> bool:
         """Return whether a log was copied to its end."""
-        retry, failures = Backoff(_FIRST_RETRY, _LONGEST_RETRY), 0
+        retry, failures, unread = Backoff(_FIRST_RETRY, _LONGEST_RETRY), 0, 0.0
         while not self._stopping:
             ended = each.ended.is_set()
             try:
-                each.copy(self._api, _TURN if not self._waiting.empty() else _QUIET, follow=not ended)
+                each.copy(self._api, _ANSWER if ended else self._turn(), follow=not ended)
                 each.followed, failures = True, 0
                 if ended:
                     return True
             except (RefusedError, NoLogError) as error:
                 failures += 1
                 if ended and (each.followed or failures >= _LAST_TRIES):
-                    if not each.followed:
-                        log.warning("%s: the rest of its log cannot be read: %s", each.key, error)
-                        each.note(LOST)
-                    return True
-            except UnreachableError:
+                    return self._end_unread(each, error)
+            except UnreachableError as error:
                 each.followed, failures = False, failures + 1
+                unread = (unread or clock.steady()) if ended and self._reachable() else 0.0
+                if unread and clock.steady() - unread > self._rest:
+                    return self._end_unread(each, error)
             if not self._waiting.empty() and not each.ended.is_set():
                 self._waiting.put(each)
                 return False
@@ -201,3 +225,13 @@ class Logs:
             else:
                 each.ended.wait(retry.next())
         return False
+
+    def _turn(self) -> float:
+        return _QUIET if self._waiting.empty() else _TURN
+
+    def _end_unread(self, each: PodLog, error: Exception) -> bool:
+        """Give up the rest of a log, and say so in it, unless it was followed to the end of what there was."""
+        if not each.followed:
+            log.warning("%s: the rest of its log cannot be read: %s", each.key, error)
+            each.note(UNREAD)
+        return True

@@ -48,6 +48,8 @@ _STUCK = 30.0
 """Seconds beyond its grace after which a deleted pod that does not end counts as lost."""
 _NEVER_BEGUN = 5.0
 """The same for a pod whose container had not begun."""
+_LOG_ENDS = 10.0
+"""Seconds after the end of a task in which the server is to end the reply with its log."""
 _SIGNAL_RETRY, _SIGNAL_TRIES = 1.0, 5
 """Seconds between two tries to signal a task, and how many are made before its pod is deleted instead."""
 _KILLED = 5.0
@@ -93,7 +95,7 @@ class PodRuntime:
         self._events = EventLooks(api, place, self._reactor, self._heard)
         self._starts = Starts(api, place, settings, self._reactor)
         self._removal = Removal(api, place, self._reactor, tombstone)
-        self._logs = Logs(api, self._on_log_read)
+        self._logs = Logs(api, self._on_log_read, lambda: self._away_since is None)
         self._outputs = Outputs(api, place, self._reactor)
         self._quota = QuotaQueue(self._reactor.after, self._try_again)
         self._informer: Informer[Pod] = Informer(
@@ -271,7 +273,8 @@ class PodRuntime:
         if pod.metadata.deletion_timestamp and attempt.judged is None:
             patience = _NEVER_BEGUN if attempt.since is None else _STUCK
             grace = pod.metadata.deletion_grace_period_seconds or 0
-            self._reactor.after(grace + patience, functools.partial(self._count_as_lost, attempt))
+            begun = attempt.since is not None
+            self._reactor.after(grace + patience, functools.partial(self._count_as_lost, attempt, begun))
 
     def _on_waits(self, attempt: PodAttempt, found: Waits) -> None:
         if found.quiet:
@@ -296,11 +299,15 @@ class PodRuntime:
             attempt.grace = 0.0
             self._delete(attempt)
 
-    def _count_as_lost(self, attempt: PodAttempt) -> None:
-        """End an attempt whose machine does not say that its deleted pod has ended. It may still run there."""
+    def _count_as_lost(self, attempt: PodAttempt, begun: bool) -> None:
+        """End an attempt whose machine does not say that its deleted pod has ended. It may still run there.
+
+        ``begun``: whether it had begun when this was planned. One that began since has more time."""
         if attempt.judged is not None or attempt.ended is not None or attempt.pod is None:
             return
-        if attempt.since is None:  # kubelets before 1.22 say nothing more of a container that they never began
+        if (attempt.since is not None) != begun:
+            return
+        if not begun:  # kubelets before 1.22 say nothing more of a container that they never began
             self._on_end(attempt, lost(attempt.pod))
         else:
             reason = Reason(ReasonCode.EVICTED, f"its Kubernetes node {attempt.pod.spec.node_name} does not answer")
@@ -428,6 +435,7 @@ class PodRuntime:
             self._finish(attempt, end)
         else:
             attempt.log.ended.set()
+            self._reactor.after(_LOG_ENDS, attempt.log.follow_no_more)
 
     def _fetch(self, attempt: PodAttempt) -> None:
         if attempt.pod is not None and has_keeper(attempt.pod):
