@@ -22,12 +22,12 @@ import psutil
 import pytest
 
 from grass.api.client import Client
-from grass.assets import asset
 from grass.cli.foreign_phase import foreign_phase
 from grass.frameworks.registry import render
 from grass.frameworks.seat import Seat, files_folder, library_folder
 from grass.manifest.local_settings import LocalSettings, OfferedResources
 from grass.model.framework import Framework, FrameworkName, Option
+from grass.task import LIBRARY
 from grass.wire.membership import Member, Membership
 from tests.support.frameworks import mars_folder
 from tests.support.local_cluster import LocalCluster
@@ -180,7 +180,7 @@ def worker(web: str, mars: Path, folder: Path, name: str, memory: int) -> Iterat
         memory=memory,
     )
     made = render(seat)
-    shutil.copytree(asset("task"), library_folder(seat.folder))
+    shutil.copytree(LIBRARY, library_folder(seat.folder))
     for file, text in made.files.items():
         path = Path(files_folder(seat.folder, seat.component)) / file
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -87,6 +87,7 @@ class ExampleRun:
                 "GRASS_REPLICAS": str(replicas),
                 "GRASS_ADDRESSES": str(self.addresses),
                 "PYTHONUNBUFFERED": "1",
+                "OMP_NUM_THREADS": "1",  # threads of numpy wait for each other: beside other tests that takes minutes
                 "PYTHONDONTWRITEBYTECODE": "1",
                 **env,
             },
