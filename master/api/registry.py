@@ -24,9 +24,9 @@ def add_calls(app: Flask, api: Api, handlers: Mapping[str, Handler] = HANDLERS) 
     if extra := set(handlers) - {route.operation for route in ROUTES}:
         raise ValueError(f"no route for {', '.join(sorted(extra))}")
     for route in ROUTES:
-        view = SealedRoute(api, route, handlers[route.operation])
+        sealed = SealedRoute(api, route, handlers[route.operation])
         rule = re.sub(r"{(\w+)}", r"<\1>", route.path)
-        app.add_url_rule(rule, route.operation, view, methods=[route.method], provide_automatic_options=False)
+        app.add_url_rule(rule, route.operation, sealed, methods=[route.method], provide_automatic_options=False)
 
 
 class SealedRoute:

@@ -154,11 +154,9 @@ class ThisMachine:
         self._first.pop(attempt.key, None)
         self._stuck.forget(attempt.key)
         entry = self._desired.get(attempt.key)
-        return (
-            None
-            if entry is None
-            else self._sampler.totals_at_end(attempt.key, attempt.spent, entry.gpus, attempt.since)
-        )
+        if entry is None:
+            return None
+        return self._sampler.totals_at_end(attempt.key, attempt.spent, entry.gpus, attempt.since)
 
     def forget(self, keys: list[str]) -> None:
         self._sampler.forget(keys)

@@ -12,13 +12,13 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
+import grass.task
 from grass.config import ClusterConfig
 from grass.errors import InputError
 from grass.frameworks.registry import render
 from grass.frameworks.seat import files_folder, library_folder
 from grass.lines import lines_of
 from grass.system.atomic_file import replace_file
-from grass.task import LIBRARY
 from grass.wire.codec import indented
 from grass.wire.desired import DesiredAttempt
 from grass.wire.keys import AttemptKey
@@ -27,6 +27,8 @@ from grass.wire.membership import Membership
 from node.membership.paths import job_folder, membership_file, secret_file, secrets_folder
 from node.membership.rendering import seat
 
+LIBRARY = Path(grass.task.__file__).parent / "library"
+"""The programs of Grass for tasks."""
 LISTED = "listed"
 """Beside a membership: the attempts that were members once, one ``task attempt`` a line."""
 

@@ -27,8 +27,8 @@ from grass.frameworks.registry import render
 from grass.frameworks.seat import Seat, files_folder, library_folder
 from grass.manifest.local_settings import LocalSettings, OfferedResources
 from grass.model.framework import Framework, FrameworkName, Option
-from grass.task import LIBRARY
 from grass.wire.membership import Member, Membership
+from node.membership.files import LIBRARY
 from tests.support.frameworks import mars_folder
 from tests.support.local_cluster import LocalCluster
 from tests.support.waiting import wait_until

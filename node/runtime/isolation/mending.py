@@ -25,8 +25,8 @@ log = logging.getLogger(__name__)
 class Mending:
     """At most one process at a time. ``lock``: descriptor of the shepherd's lock, which the process must not hold."""
 
-    def __init__(self, views: MountNamespaces, lock: int) -> None:
-        self._views = views
+    def __init__(self, namespaces: MountNamespaces, lock: int) -> None:
+        self._namespaces = namespaces
         self._lock = lock
         self._pid: int | None = None
         self._said = -1
@@ -43,7 +43,7 @@ class Mending:
             return
         if now < self._since + _AGAIN:
             return
-        torn = self._views.torn()
+        torn = self._namespaces.torn()
         if torn and torn != self._torn:
             log.warning("views of these jobs have lost the share, and are mended: %s", ", ".join(torn))
         self._torn = torn
@@ -57,7 +57,7 @@ class Mending:
             os.close(self._said)
 
     def _work(self) -> None:
-        gone = self._views.mend(self._torn)
+        gone = self._namespaces.mend(self._torn)
         os.write(self._said, json.dumps(gone).encode())
 
     def reaped(self, pid: int, status: int) -> None:
@@ -68,4 +68,4 @@ class Mending:
         said = os.pread(self._said, os.fstat(self._said).st_size, 0)
         os.close(self._said)
         if status == 0:
-            self._views.give_up(json.loads(said))
+            self._namespaces.give_up(json.loads(said))

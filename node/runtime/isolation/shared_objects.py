@@ -26,10 +26,10 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 class SharedObjects:
-    """Limits and removes them. ``views``: those of the node's jobs. ``most``: memory of a task that asks for none."""
+    """Limits and removes them. ``namespaces``: of the node's jobs. ``most``: memory of a task that asks for none."""
 
-    def __init__(self, views: MountNamespaces, most: int) -> None:
-        self._views = views
+    def __init__(self, namespaces: MountNamespaces, most: int) -> None:
+        self._namespaces = namespaces
         self._most = most
         self._running: dict[str, dict[str, int]] = {}
         """Job → its attempts here that have not ended → their limits of memory."""
@@ -62,7 +62,7 @@ class SharedObjects:
         if not others:
             self._running.pop(job_id, None)
             self._limited.pop(job_id, None)
-        namespaces = self._views.kept(job_id)
+        namespaces = self._namespaces.kept(job_id)
         if namespaces is None:
             return
         with suppress(OSError), raised():
@@ -70,7 +70,7 @@ class SharedObjects:
                 with processes.inside(namespaces):
                     _remove(pids)
             elif _is_any_left(namespaces):
-                self._views.forget(job_id)  # no process is in it, so it goes with all that is in it
+                self._namespaces.forget(job_id)  # no process is in it, so it goes with all that is in it
 
 
 def _limit(size: int) -> None:

@@ -77,11 +77,11 @@ class IsolatedTasks:
                 if attempt.group:  # otherwise there are none, or it ended before it was in one
                     limits.set(attempt.group, attempt.memory, attempt.cpu)
                     self._grouped[attempt.key] = attempt
-        self._views = MountNamespaces(config, folders.root, selector, running)
-        self._shared = SharedObjects(self._views, limits.memory(0))
+        self._namespaces = MountNamespaces(config, folders.root, selector, running)
+        self._shared = SharedObjects(self._namespaces, limits.memory(0))
         for key, memory in here.items():
             self._shared.add(key, memory)
-        self.mending = Mending(self._views, lock)
+        self.mending = Mending(self._namespaces, lock)
         self._groups = limits
         self._starters = Starters(lock, limits.roots, self.end_bombs)
         processes.forbid_new_rights()
@@ -90,7 +90,7 @@ class IsolatedTasks:
     def prepare(self) -> None:
         """Get ready for the next start and the next job. To be called when there is time."""
         self._starters.prepare()
-        self._views.make_spare()
+        self._namespaces.make_spare()
 
     def start(
         self, attempt: Attempt, launch: ProcessLaunch, bounds: LaunchLimits, env: dict[str, str], scratch: str
@@ -109,7 +109,7 @@ class IsolatedTasks:
         job_id = job_of(key)
         if not is_job_id(job_id):
             raise CannotStartError(NOT_EXECUTABLE, f"cannot start: {job_id!r} is not the id of a job")
-        namespaces = self._views.namespaces_of(job_id, launch)
+        namespaces = self._namespaces.namespaces_of(job_id, launch)
         _give(scratch, account.uid)
         own = {"HOME": scratch, "USER": account.name, "LOGNAME": account.name, "SHELL": "/bin/sh", **env}
         streams = [os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)]
@@ -203,9 +203,9 @@ class IsolatedTasks:
     def remove_jobs(self, job_ids: Sequence[str]) -> None:
         """Forget the views of jobs, and remove their temporary files. A job that is back meanwhile gets new ones."""
         for job_id in filter(is_job_id, job_ids):
-            self._views.forget(job_id)
-            self._views.put_aside(job_id)
-        if paths := self._views.aside():
+            self._namespaces.forget(job_id)
+            self._namespaces.put_aside(job_id)
+        if paths := self._namespaces.aside():
             self.remove(paths)
 
     def _program(

@@ -62,6 +62,6 @@ class QuotaQueue:
         if turn != self._turn:
             return  # an earlier try was scheduled since
         self._scheduled = False
-        for key in self._keys:
+        key = next(iter(self._keys), None)
+        if key is not None:
             self._begin(key)
-            return
