@@ -66,7 +66,8 @@ class KubernetesConfig:
     ``image``: of tasks that name none; None: they cannot run there. ``gpu``: the resource of GPUs. ``user``: id of user
     and group of tasks; None: that of the image. ``restricted``: whether pods meet the restricted level of PodSecurity.
     ``lost_after``: seconds for which a pod waits for its machine to answer. ``output``: whether what tasks write to
-    ``GRASS_OUTPUT`` is kept (``node.runtime.kubernetes.keeper``).
+    ``GRASS_OUTPUT`` is kept (``node.runtime.kubernetes.keeper``). ``claim``: a PersistentVolumeClaim of the namespace
+    that is the share of its pods (``node.runtime.kubernetes.share``); None: they have none.
     """
 
     namespace: str
@@ -79,6 +80,7 @@ class KubernetesConfig:
     restricted: bool = True
     lost_after: int = 300
     output: bool = True
+    claim: str | None = None
     pull_policy: str | None = None
     pull_secrets: tuple[str, ...] = ()
     service_account: str | None = None
@@ -139,6 +141,11 @@ class NodeConfig:
     def default_image(self) -> str:
         """Return the image of tasks that name none; empty: they need a runtime without one."""
         return (self.kubernetes.image if self.kubernetes is not None else None) or ""
+
+    @property
+    def claim(self) -> str:
+        """The claim that is the share of its pods; empty: it has no pods, or they have no share."""
+        return (self.kubernetes.claim if self.kubernetes is not None else None) or ""
 
 
 @dataclass(frozen=True)

@@ -187,6 +187,20 @@ class ResourceQuota(Fields, frozen=True, rename="camel"):
     status: QuotaStatus = QuotaStatus()
 
 
+class ClaimSpec(Fields, frozen=True, rename="camel"):
+    access_modes: list[str] = []
+
+
+class ClaimStatus(Fields, frozen=True, rename="camel"):
+    phase: str = ""
+
+
+class PersistentVolumeClaim(Fields, frozen=True, rename="camel"):
+    metadata: Metadata
+    spec: ClaimSpec = ClaimSpec()
+    status: ClaimStatus = ClaimStatus()
+
+
 class AccessStatus(Fields, frozen=True, rename="camel"):
     allowed: bool = False
     reason: str = ""
@@ -210,6 +224,7 @@ POD: Form[Pod] = Form(Pod)
 PODS: Form[ListOf[Pod]] = Form(ListOf[Pod])
 EVENTS: Form[ListOf[Event]] = Form(ListOf[Event])
 QUOTAS: Form[ListOf[ResourceQuota]] = Form(ListOf[ResourceQuota])
+CLAIM: Form[PersistentVolumeClaim] = Form(PersistentVolumeClaim)
 LEASE: Form[Lease] = Form(Lease)
 STATUS: Form[Status] = Form(Status)
 ANY: Form[object] = Form(object)

@@ -8,21 +8,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from grass.config import KubernetesConfig
 from grass.kubernetes.api import ApiServer
 from grass.kubernetes.objects import AccessReview
 from grass.wire.codec import Form
 
 _REVIEW: Form[AccessReview] = Form(AccessReview)
 _REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+_AUTHORIZATION = "rbac.authorization.k8s.io"
 
 
 class Rule(NamedTuple):
-    """``resource`` may have a subresource, ``pods/log``. ``why``: what does not work without it."""
+    """``resource`` may have a subresource, ``pods/log``. ``why``: what does not work without it. ``name``: of the one
+    object for which the right is needed; empty: all."""
 
     group: str
     resource: str
     verbs: tuple[str, ...]
     why: str
+    name: str = ""
 
 
 RULES = (
@@ -33,10 +37,18 @@ RULES = (
     Rule("", "pods/portforward", ("get", "create"), "job open, ports"),
     Rule("", "events", ("list",), "why a pod does not start"),
     Rule("", "resourcequotas", ("list",), "the size of the namespace"),
-    Rule("", "limitranges", ("list",), "the largest task"),
-    Rule("", "secrets", ("create", "get", "delete"), "images of a private registry"),
     Rule("coordination.k8s.io", "leases", ("create", "get", "update", "delete"), "that only one agent acts"),
 )
+"""What every namespace needs."""
+
+
+def rules(settings: KubernetesConfig) -> tuple[Rule, ...]:
+    """Return what a namespace with these settings needs."""
+    found = [*RULES]
+    if settings.claim is not None:
+        found.append(Rule("", "persistentvolumeclaims", ("get",), "the claim that is its share", settings.claim))
+    found += (Rule("", "secrets", ("get",), "images of a private registry", name) for name in settings.pull_secrets)
+    return tuple(found)
 
 
 class Missing(NamedTuple):
@@ -45,16 +57,17 @@ class Missing(NamedTuple):
 
     def __str__(self) -> str:
         group = f" in {self.rule.group}" if self.rule.group else ""
-        return f"{self.verb} {self.rule.resource}{group} (for {self.rule.why})"
+        name = f" {self.rule.name}" if self.rule.name else ""
+        return f"{self.verb} {self.rule.resource}{name}{group} (for {self.rule.why})"
 
 
-def missing(api: ApiServer, namespace: str) -> list[Missing]:
+def missing(api: ApiServer, settings: KubernetesConfig) -> list[Missing]:
     """Ask the server, for each verb and resource. Return what this user may not do."""
-    return [each for each in _all() if not _allowed(api, namespace, each)]
+    return [each for each in _all(settings) if not _allowed(api, settings.namespace, each)]
 
 
-def _all() -> Iterator[Missing]:
-    for rule in RULES:
+def _all(settings: KubernetesConfig) -> Iterator[Missing]:
+    for rule in rules(settings):
         for verb in rule.verbs:
             yield Missing(verb, rule)
 
@@ -67,6 +80,7 @@ def _allowed(api: ApiServer, namespace: str, asked: Missing) -> bool:
         "group": asked.rule.group,
         "resource": resource,
         **({"subresource": subresource} if subresource else {}),
+        **({"name": asked.rule.name} if asked.rule.name else {}),
     }
     review = {
         "apiVersion": "authorization.k8s.io/v1",
@@ -76,12 +90,21 @@ def _allowed(api: ApiServer, namespace: str, asked: Missing) -> bool:
     return api.post(_REVIEWS, review, _REVIEW).status.allowed
 
 
-def role(namespace: str, name: str = "grass") -> dict[str, object]:
-    """Return the Role that an administrator gives to who runs Grass."""
-    rules = [{"apiGroups": [rule.group], "resources": [rule.resource], "verbs": list(rule.verbs)} for rule in RULES]
-    return {
-        "apiVersion": "rbac.authorization.k8s.io/v1",
-        "kind": "Role",
-        "metadata": {"name": name, "namespace": namespace},
-        "rules": rules,
-    }
+def objects(settings: KubernetesConfig, name: str = "grass", user: str = "USER") -> list[dict[str, object]]:
+    """Return what an administrator creates for who runs Grass: a Role, and a RoleBinding for ``user``."""
+    metadata = {"name": name, "namespace": settings.namespace}
+    role = {"apiVersion": f"{_AUTHORIZATION}/v1", "kind": "Role", "metadata": metadata}
+    binding = {"apiVersion": f"{_AUTHORIZATION}/v1", "kind": "RoleBinding", "metadata": metadata}
+    return [
+        {**role, "rules": [_in_role(rule) for rule in rules(settings)]},
+        {
+            **binding,
+            "subjects": [{"kind": "User", "name": user, "apiGroup": _AUTHORIZATION}],
+            "roleRef": {"kind": "Role", "name": name, "apiGroup": _AUTHORIZATION},
+        },
+    ]
+
+
+def _in_role(rule: Rule) -> dict[str, object]:
+    named: dict[str, object] = {"resourceNames": [rule.name]} if rule.name else {}
+    return {"apiGroups": [rule.group], "resources": [rule.resource], **named, "verbs": [*rule.verbs]}

@@ -39,13 +39,13 @@ def check_version(server: ApiServer) -> str:
     return found.git_version
 
 
-def check_rights(server: ApiServer, namespace: str) -> None:
+def check_rights(server: ApiServer, settings: KubernetesConfig) -> None:
     """Raises NotAllowedError, which names each right that is missing."""
-    missing = rights.missing(server, namespace)
+    missing = rights.missing(server, settings)
     if missing:
         names = "\n  ".join(map(str, missing))
         raise NotAllowedError(
-            f"namespace {namespace}: these rights are missing:\n  {names}\n"
+            f"namespace {settings.namespace}: these rights are missing:\n  {names}\n"
             "`grass node add --kubernetes … --plan` prints the Role for an administrator"
         )
 

@@ -40,7 +40,7 @@ def _namespace(
     server: ApiServer, title: str, settings: KubernetesConfig, ours: Collection[dict[str, str]]
 ) -> Iterator[Finding]:
     yield Finding(title, True, f"Kubernetes {check_version(server)} answers")
-    missing = rights.missing(server, settings.namespace)
+    missing = rights.missing(server, settings)
     for each in missing:
         fix = "send an administrator the Role that `grass node add --kubernetes … --plan` prints"
         yield Finding(title, False, f"a right is missing: {each}", fix)

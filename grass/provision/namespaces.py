@@ -52,7 +52,7 @@ def look(request: NamespaceRequest) -> Resources:
     settings = request.settings
     with closing(server_of(settings)) as server:
         check_version(server)
-        check_rights(server, settings.namespace)
+        check_rights(server, settings)
         try_pod(server, settings)
         return _capacity(server, request)
 
@@ -71,10 +71,12 @@ def _capacity(server: ApiServer, request: NamespaceRequest) -> Resources:
 def plan(request: NamespaceRequest) -> list[str]:
     """Return the lines of the plan: the Role for an administrator, and what would be done."""
     settings = request.settings
-    lines = lines_of(indented(rights.role(settings.namespace)))
+    role, binding = (lines_of(indented(each)) for each in rights.objects(settings))
     return [
-        "# the Role that Grass needs; an administrator creates it and binds it to your user or group",
-        *lines,
+        "# the Role that Grass needs. An administrator creates it, and binds it to you: USER is the name of your user",
+        *role,
+        "---",
+        *binding,
         f"# then: node {request.name} of the cluster is the namespace {settings.namespace}; an agent beside the master",
         "# creates, watches and deletes pods there; nothing else is created in the namespace",
     ]

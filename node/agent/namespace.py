@@ -111,7 +111,7 @@ class Namespace:
         settings, server = self._settings, self._server
         tries: dict[str, Callable[[], object]] = {
             "server": lambda: check_version(server),
-            "rights": lambda: check_rights(server, settings.namespace),
+            "rights": lambda: check_rights(server, settings),
             "pod": lambda: try_pod(server, settings),
         }
         checks = tuple(_check(name, test) for name, test in tries.items())

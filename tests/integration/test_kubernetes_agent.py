@@ -188,7 +188,7 @@ def user(server: ApiServer, namespace: str) -> Iterator[Callable[[], ApiServer]]
     token = server.post(f"{account}/lab/token", {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest"}, ANY)
     admin = Login(str(kubernetes.KUBECONFIG)).read()
     mine = Credentials(admin.server, ca=admin.ca, token=token["status"]["token"])
-    server.post(f"{RBAC}/{namespace}/roles", rights.role(namespace), ANY)
+    server.post(f"{RBAC}/{namespace}/roles", rights.objects(KubernetesConfig(namespace))[0], ANY)
     binding = {
         "metadata": {"name": "grass"},
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "grass"},
@@ -196,7 +196,7 @@ def user(server: ApiServer, namespace: str) -> Iterator[Callable[[], ApiServer]]
     }
     server.post(f"{RBAC}/{namespace}/rolebindings", binding, ANY)
     with closing(ApiServer(Credential(lambda: mine))) as api:
-        wait_until(lambda: rights.missing(api, namespace) == [])
+        wait_until(lambda: rights.missing(api, KubernetesConfig(namespace)) == [])
     yield lambda: ApiServer(Credential(lambda: mine))
 
 
@@ -217,11 +217,11 @@ def test_a_right_that_is_taken_away_is_named_and_no_task_fails_for_it(tmp_path: 
     ):
         agent = make(place(namespace, tmp_path))
         agent.wait(lambda: agent.listed)
-        role = rights.role(namespace)
+        role = rights.objects(KubernetesConfig(namespace))[0]
         path = f"{RBAC}/{namespace}/roles/grass"
         server.put(path, without(role, "pods", "create"), ANY)
         with closing(api()) as mine:
-            wait_until(lambda: rights.missing(mine, namespace))
+            wait_until(lambda: rights.missing(mine, KubernetesConfig(namespace)))
         agent.start("j-1/slow.0/1")
         agent.wait(lambda: 'cannot create resource "pods"' in agent.trouble())
         assert agent.waiting["j-1/slow.0/1"].code is ReasonCode.RUNTIME

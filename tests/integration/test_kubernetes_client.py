@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from grass.config import KubernetesConfig
 from grass.errors import GrassError, InputError, NotAllowedError, UnreachableError
 from grass.kubernetes import rights
 from grass.kubernetes.api import ApiServer, BusyError, RefusedError
@@ -247,18 +248,18 @@ def test_a_user_without_rights_learns_each_one_that_is_missing(place: Place) -> 
     admin = Login(str(kubernetes.KUBECONFIG)).read()
     mine = Credentials(admin.server, ca=admin.ca, token=token["status"]["token"])
     with closing(ApiServer(Credential(lambda: mine))) as api:
-        found = [str(each) for each in rights.missing(api, namespace)]
+        found = [str(each) for each in rights.missing(api, KubernetesConfig(namespace))]
         assert len(found) == sum(len(rule.verbs) for rule in rights.RULES)
         assert "create pods (for tasks)" in found and "get pods/log (for the output of tasks)" in found
         base = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}"
-        server.post(f"{base}/roles", rights.role(namespace), ANY)
+        server.post(f"{base}/roles", rights.objects(KubernetesConfig(namespace))[0], ANY)
         binding = {
             "metadata": {"name": "grass"},
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "grass"},
             "subjects": [{"kind": "ServiceAccount", "name": "lab", "namespace": namespace}],
         }
         server.post(f"{base}/rolebindings", binding, ANY)
-        wait_until(lambda: rights.missing(api, namespace) == [])
+        wait_until(lambda: rights.missing(api, KubernetesConfig(namespace)) == [])
         with pytest.raises(RefusedError, match="forbidden"):
             api.get("/api/v1/nodes", ANY)
 

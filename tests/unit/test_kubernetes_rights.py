@@ -1,0 +1,43 @@
+"""The rights in a namespace: what the plan prints, what an administrator is sent, and what is asked about are one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from grass.config import KubernetesConfig
+from grass.kubernetes.capacity import Most
+from grass.kubernetes.rights import RULES, Missing, objects, rules
+from grass.provision.namespaces import NamespaceRequest, plan
+
+EXAMPLE = Path(__file__).parents[2] / "deploy" / "kubernetes" / "role.yaml"
+
+
+def printed(settings: KubernetesConfig) -> list[Any]:
+    lines = plan(NamespaceRequest("n1", settings, Most()))
+    return list(yaml.safe_load_all("\n".join(lines)))
+
+
+def test_the_plan_is_yaml_that_can_be_applied_and_equals_the_file_for_administrators() -> None:
+    settings = KubernetesConfig("lab")
+    assert printed(settings) == list(yaml.safe_load_all(EXAMPLE.read_text())) == objects(settings)
+
+
+def test_nothing_is_asked_for_that_is_not_used() -> None:
+    resources = {rule.resource for rule in rules(KubernetesConfig("lab"))}
+    assert resources.isdisjoint({"secrets", "limitranges", "configmaps", "services", "persistentvolumeclaims", "nodes"})
+    assert rules(KubernetesConfig("lab")) == RULES
+
+
+def test_a_secret_is_asked_for_by_its_name_only() -> None:
+    role, _ = objects(KubernetesConfig("lab", pull_secrets=("team-registry",)))
+    assert role["rules"][-1] == {
+        "apiGroups": [""],
+        "resources": ["secrets"],
+        "resourceNames": ["team-registry"],
+        "verbs": ["get"],
+    }
+    [*_, last] = rules(KubernetesConfig("lab", pull_secrets=("team-registry",)))
+    assert str(Missing("get", last)) == "get secrets team-registry (for images of a private registry)"
