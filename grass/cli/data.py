@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from grass.cli import transfer
+from grass.cli import namespace_transfer, transfer
 from grass.cli.command import Group
 from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.output import Result
@@ -27,12 +27,18 @@ def data() -> None:
     """Send, fetch, list and remove files in the share. Tasks see the share under GRASS_DATA."""
 
 
+_of_node = click.option(
+    "--node", metavar="NAME", help="Use the claim that is the share of this namespace of Kubernetes."
+)
+
+
 @data.command()
 @click.argument("local", type=click.Path(path_type=Path))
 @click.argument("remote")
 @click.option("-L", "--copy-links", is_flag=True, help="Send the content of what symbolic links point to.")
+@_of_node
 @pass_invocation
-def push(invocation: Invocation, local: Path, remote: str, copy_links: bool) -> None:
+def push(invocation: Invocation, local: Path, remote: str, copy_links: bool, node: str | None) -> None:
     """Send LOCAL to the share, as REMOTE.
 
     The content of a folder goes into the folder REMOTE; a file becomes REMOTE, or goes into it when it ends in a slash.
@@ -42,7 +48,10 @@ def push(invocation: Invocation, local: Path, remote: str, copy_links: bool) -> 
     begun = clock.steady()
     progress = transfer.shown(invocation.output)
     with transfer.interrupted(f"{remote}: interrupted; files that were sent are there; the same command continues"):
-        size = transfers.push(transfer.access(invocation), local, remote, progress, copy_links=copy_links)
+        if node is not None:
+            size = namespace_transfer.push(invocation, node, local, remote, copy_links=copy_links)
+        else:
+            size = transfers.push(transfer.access(invocation), local, remote, progress, copy_links=copy_links)
     transfer.done(invocation.output, f"{local} → {remote}", size, clock.steady() - begun, remote)
 
 
@@ -50,15 +59,19 @@ def push(invocation: Invocation, local: Path, remote: str, copy_links: bool) -> 
 @click.argument("remote")
 @click.argument("local", type=click.Path(path_type=Path), default=".")
 @transfer.force
+@_of_node
 @pass_invocation
-def pull(invocation: Invocation, remote: str, local: Path, force: bool) -> None:
+def pull(invocation: Invocation, remote: str, local: Path, force: bool, node: str | None) -> None:
     """Fetch REMOTE from the share to LOCAL (default: here).
 
     A repeated pull fetches what is new. It refuses to overwrite files that were edited here, without --force.
     """
     begun = clock.steady()
-    progress, pulled = transfer.shown(invocation.output), transfer.pulled(invocation)
-    size = transfers.pull(transfer.access(invocation), remote, local, progress, pulled, force=force)
+    if node is not None:
+        size = namespace_transfer.pull(invocation, node, remote, local, force=force)
+    else:
+        progress, pulled = transfer.shown(invocation.output), transfer.pulled(invocation)
+        size = transfers.pull(transfer.access(invocation), remote, local, progress, pulled, force=force)
     transfer.done(invocation.output, f"{remote} → {local}", size, clock.steady() - begun, str(local))
 
 

@@ -33,6 +33,7 @@ _FOR_MACHINES = ("address", "api_port", "topology", "runtime", "mount", "share",
 @click.option("--kubernetes", metavar="[CONTEXT/]NAMESPACE", help="Add a namespace of Kubernetes instead of machines.")
 @click.option("--kubeconfig", type=click.Path(exists=True, dir_okay=False), help="Its kubeconfig. [default: kubectl's]")
 @click.option("--image", metavar="IMAGE", help="Image of its tasks that name none.")
+@click.option("--claim", metavar="NAME", help="PersistentVolumeClaim (ReadWriteMany) that is the share of its pods.")
 @click.option("--name", metavar="NAME", help="Name of the node, if only one is added. [default: the host name]")
 @click.option("--key", type=click.Path(exists=True, dir_okay=False), help="Private key for SSH.")
 @click.option("--become", type=click.Choice(["none", "sudo"]), help="How to become root. [default: as on the master]")
@@ -45,6 +46,7 @@ def add(
     kubernetes: str | None,
     kubeconfig: str | None,
     image: str | None,
+    claim: str | None,
     name: str | None,
     key: str | None,
     become: str | None,
@@ -65,10 +67,11 @@ def add(
             raise InputError("give machines or --kubernetes, not both")
         for_machines = {"key": key, "become": become, **{each: given[each] for each in _FOR_MACHINES}}
         _refuse(for_machines, "only for machines; leave it out with --kubernetes")
-        return _add_namespace(invocation, kubernetes, kubeconfig, image, name, plan, OfferOptions(**given))
+        settings = {"kubeconfig": kubeconfig, "image": image, "claim": claim}
+        return _add_namespace(invocation, kubernetes, settings, name, plan, OfferOptions(**given))
     if not hosts:
         raise InputError("name a machine, [USER@]HOST[:PORT], or a namespace with --kubernetes")
-    _refuse({"kubeconfig": kubeconfig, "image": image}, "only with --kubernetes")
+    _refuse({"kubeconfig": kubeconfig, "image": image, "claim": claim}, "only with --kubernetes")
     if name is not None and len(hosts) > 1:
         raise InputError("--name needs exactly one machine")
     offer = replace(offered(Offer(), OfferOptions(**given)), name=name)
@@ -93,8 +96,7 @@ def absolute_paths(paths: str | None) -> str | None:
 def _add_namespace(
     invocation: Invocation,
     words: str,
-    kubeconfig: str | None,
-    image: str | None,
+    settings: Mapping[str, str | None],
     name: str | None,
     plan: bool,
     given: OfferOptions,
@@ -107,13 +109,13 @@ def _add_namespace(
     from grass.provision.provisioner import CanAddNamespaces, need
 
     context, namespace = namespace_of(words)
-    kubeconfig = absolute_paths(kubeconfig or variables().get("KUBECONFIG"))
+    kubeconfig = absolute_paths(settings["kubeconfig"] or variables().get("KUBECONFIG"))
     if context is None and not plan:  # which one is current may change, and the agent must stay in its cluster
         context = Login(kubeconfig).read().context
     offer, output = offered(Offer(), given), invocation.output
     request = NamespaceRequest(
         name or namespace,
-        KubernetesConfig(namespace, kubeconfig=kubeconfig, context=context, image=image),
+        KubernetesConfig(namespace, context=context, **{**settings, "kubeconfig": kubeconfig}),
         Most(offer.cpu, offer.memory, offer.gpu),
         dict(offer.labels),
         (lambda line: output.raw(line + "\n")) if plan else None,

@@ -1,4 +1,4 @@
-"""Whether pods of Grass can run in a namespace: version, rights, and a pod that the server only checks.
+"""Whether pods of Grass can run in a namespace: version, rights, claim, and a pod that the server only checks.
 
 Changes nothing. Used by ``grass.provision.namespaces`` and ``node.agent.namespace``.
 """
@@ -12,12 +12,13 @@ from grass.errors import InputError, NotAllowedError, NotFoundError
 from grass.kubernetes import rights
 from grass.kubernetes.api import ApiServer, RefusedError
 from grass.kubernetes.credentials import Credential, Login
-from grass.kubernetes.objects import ANY, QUOTAS, ResourceQuota, Version
+from grass.kubernetes.objects import ANY, CLAIM, QUOTAS, ResourceQuota, Version
 from grass.kubernetes.pod_rights import container_rights, spec_rights
 from grass.wire.codec import Form
 
 OLDEST = (1, 20)
 _VERSION: Form[Version] = Form(Version)
+_SHARED = "ReadWriteMany"
 
 
 def server_of(settings: KubernetesConfig) -> ApiServer:
@@ -47,6 +48,33 @@ def check_rights(server: ApiServer, settings: KubernetesConfig) -> None:
         raise NotAllowedError(
             f"namespace {settings.namespace}: these rights are missing:\n  {names}\n"
             "`grass node add --kubernetes … --plan` prints the Role for an administrator"
+        )
+
+
+def check_claim(server: ApiServer, settings: KubernetesConfig) -> None:
+    """Look at the claim that is the share, if there is one. Raises InputError: pods cannot have it."""
+    if settings.claim is None:
+        return
+    title = f"claim {settings.claim} in namespace {settings.namespace}"
+    try:
+        found = server.get(f"/api/v1/namespaces/{settings.namespace}/persistentvolumeclaims/{settings.claim}", CLAIM)
+    except RefusedError as error:
+        if error.http != 404:
+            raise
+        raise InputError(
+            f"{title}: not found; create a PersistentVolumeClaim with accessModes [{_SHARED}], or name another one "
+            "with --claim"
+        ) from error
+    if _SHARED not in found.spec.access_modes:
+        modes = ", ".join(found.spec.access_modes) or "none"
+        raise InputError(
+            f"{title}: its access modes are {modes}; pods on several machines need one with {_SHARED}: create it with "
+            "a storage class that has this mode (NFS, CephFS, Lustre, a file service of a cloud)"
+        )
+    if found.status.phase != "Bound":
+        raise InputError(
+            f"{title}: it has no volume ({found.status.phase or 'no phase'}); `kubectl describe pvc {settings.claim}` "
+            "says why; try again when it is Bound"
         )
 
 

@@ -1,19 +1,28 @@
 """What tasks in a namespace of Kubernetes cannot have. Pure; the only list of it.
 
+A namespace may have a claim (PersistentVolumeClaim) that is the share of its pods; its node has a label ``share`` then.
+
 The planner places such tasks on other nodes, the API warns where there are none, and the agent of a namespace starts
 none. Used by ``master.agent.component_run``, ``master.api``, ``master.planning.node_table`` and ``node.agent.starts``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from grass.model.framework import FrameworkName
-from grass.model.job import PLAIN_CONTAINER, Component
+from grass.model.job import PLAIN_CONTAINER, Component, Container
 from grass.model.resources import DEVICE
+from grass.model.runtime import RuntimeName
 
 NEEDS_IMAGE = "needs an image there"
 """Why a component without an image does not go to a node that runs no processes and has no default image."""
+
+
+_NO_SHARE = "which pods there do not have"
+SHARE_LABEL = "share"
+"""Label of a node whose tasks see a share that has a mount of its own; of a namespace: the name of its claim."""
 
 
 class Refusal(NamedTuple):
@@ -23,13 +32,25 @@ class Refusal(NamedTuple):
     why: str
 
 
-def refusals(component: Component) -> tuple[Refusal, ...]:
-    """Return what of a component pods cannot have. A missing image is another matter: a namespace may have one."""
+def is_namespace(runtimes: Collection[str]) -> bool:
+    return RuntimeName.KUBERNETES.value in runtimes
+
+
+def has_share(labels: Mapping[str, str]) -> bool:
+    """Return whether pods of a namespace have a share. ``labels``: of its node."""
+    return SHARE_LABEL in labels
+
+
+def refusals(component: Component, *, share: bool) -> tuple[Refusal, ...]:
+    """Return what of a component pods cannot have. A missing image is another matter: a namespace may have one.
+
+    ``share``: whether the namespace has one.
+    """
     found: list[Refusal] = []
-    if component.cwd is not None and not component.cwd.startswith("/"):
-        found.append(Refusal("cwd", "a relative `cwd` is in the share, which pods do not have"))
+    if component.cwd is not None and not component.cwd.startswith("/") and not share:
+        found.append(Refusal("cwd", f"a relative `cwd` is in the share, {_NO_SHARE}"))
     if component.container is not PLAIN_CONTAINER:
-        found += _of_container(component)
+        found += _of_container(component.container, share)
     if component.resources.gpu % DEVICE:
         found.append(Refusal("resources.gpu", "pods have whole GPUs only"))
     framework = component.framework
@@ -41,17 +62,22 @@ def refusals(component: Component) -> tuple[Refusal, ...]:
     return tuple(found)
 
 
-def refused(component: Component) -> str:
+def refused(component: Component, *, share: bool) -> str:
     """Return why a component cannot run in a namespace, in words; empty: it can."""
-    return ", and ".join(each.why for each in refusals(component))
+    return ", and ".join(each.why for each in refusals(component, share=share))
 
 
-def _of_container(component: Component) -> list[Refusal]:
-    container = component.container
+def _of_container(container: Container, share: bool) -> list[Refusal]:
+    of_machines = any(not mount.shared for mount in container.mounts)
     wanted = (
         (container.user is not None, "user", "the settings of a namespace say which user pods have"),
         (bool(container.ulimits), "ulimits", "pods have the limits of their machine"),
-        (bool(container.mounts), "mounts", "pods mount no folders of machines or of the share"),
-        (container.data is not None, "data", "pods have no share"),
+        (of_machines, "mounts", "pods mount no folders of machines"),
+        (
+            bool(container.mounts) and not of_machines and not share,
+            "mounts",
+            f"its mounts are of the share, {_NO_SHARE}",
+        ),
+        (container.data is not None and not share, "data", f"it names the share, {_NO_SHARE}"),
     )
     return [Refusal(f"container.{key}", f"{why} (`container.{key}`)") for has, key, why in wanted if has]

@@ -152,6 +152,12 @@ class LocalProvisioner(CanCreate[LocalSettings], CanStart, CanRepair, CanAddName
             _remove_namespace(config, node, self._session.progress)
         return False
 
+    def namespace(self, name: str) -> ClusterConfig:
+        found = _namespaces(_existing(self._session.name, self._session.home), name)
+        if not found:
+            raise NotFoundError(f"node {name}: is no namespace of Kubernetes of cluster {self._session.name}")
+        return found[0]
+
     def refusal(self, capability: object) -> str:
         if capability is CanPlan:
             return "--plan is for clusters on several hosts (`mode: grass/on-premises`)"

@@ -12,7 +12,7 @@ from grass.kubernetes import names, rights
 from grass.kubernetes.api import ApiServer, RefusedError
 from grass.kubernetes.objects import LEASE, PODS, ResourceQuota
 from grass.kubernetes.quantity import amount
-from grass.kubernetes.trial import check_version, quotas, server_of, try_pod
+from grass.kubernetes.trial import check_claim, check_version, quotas, server_of, try_pod
 from grass.provision.provisioner import Finding
 
 _LEFT_AFTER = 3600.0
@@ -46,7 +46,8 @@ def _namespace(
         yield Finding(title, False, f"a right is missing: {each}", fix)
     may = {(each.verb, each.rule.resource) for each in missing}
     checks: tuple[tuple[tuple[str, str], Callable[[], Iterator[Finding]]], ...] = (
-        (("create", "pods"), lambda: _trial(server, title, settings)),
+        (("get", "persistentvolumeclaims"), lambda: _tried(title, lambda: check_claim(server, settings))),
+        (("create", "pods"), lambda: _tried(title, lambda: try_pod(server, settings))),
         (("list", "resourcequotas"), lambda: _quotas(server, title, settings)),
         (("list", "pods"), lambda: _left(server, title, settings, ours)),
     )
@@ -55,9 +56,9 @@ def _namespace(
             yield from check()
 
 
-def _trial(server: ApiServer, title: str, settings: KubernetesConfig) -> Iterator[Finding]:
+def _tried(title: str, test: Callable[[], object]) -> Iterator[Finding]:
     try:
-        try_pod(server, settings)
+        test()
     except GrassError as error:
         yield Finding(title, False, str(error), "tasks cannot start there until that is mended")
 

@@ -15,7 +15,7 @@ from grass.errors import InputError
 from grass.kubernetes import rights
 from grass.kubernetes.api import ApiServer
 from grass.kubernetes.capacity import Most, offered
-from grass.kubernetes.trial import check_rights, check_version, quotas, server_of, try_pod
+from grass.kubernetes.trial import check_claim, check_rights, check_version, quotas, server_of, try_pod
 from grass.lines import lines_of
 from grass.model.resources import Resources
 from grass.wire.codec import indented
@@ -53,6 +53,7 @@ def look(request: NamespaceRequest) -> Resources:
     with closing(server_of(settings)) as server:
         check_version(server)
         check_rights(server, settings)
+        check_claim(server, settings)
         try_pod(server, settings)
         return _capacity(server, request)
 

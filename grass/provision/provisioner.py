@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from grass.api.client import Client
+    from grass.config import ClusterConfig
     from grass.manifest.join_file import Offer
     from grass.model.daemons import DaemonState
     from grass.provision.namespaces import NamespaceRequest
@@ -185,6 +186,12 @@ class CanAddNodes(Protocol):
 class CanAddNamespaces(Protocol):
     def add_namespace(self, request: NamespaceRequest, client: Client) -> NodeView | None:
         """Make a namespace of Kubernetes a node. Return its view; None: only the plan was wanted."""
+
+
+@runtime_checkable
+class CanReachShares(Protocol):
+    def namespace(self, name: str) -> ClusterConfig:
+        """Return the configuration of a node that is a namespace. Raises NotFoundError."""
 
 
 @runtime_checkable

@@ -69,9 +69,11 @@ def _shape(
     framework: str,
     has_image: bool,
     not_in_pods: str,
+    share_helps: bool,
 ) -> Shape:
     """Shared by equal components, because a queue of thousands has few kinds of them."""
-    return Shape(resources, gpu, ports, where, avoid, runtime, programs, framework, has_image, not_in_pods)
+    pods = has_image, not_in_pods, share_helps
+    return Shape(resources, gpu, ports, where, avoid, runtime, programs, framework, *pods)
 
 
 @dataclass(slots=True)
@@ -141,10 +143,11 @@ class ComponentRun:
         framework = spec.framework.name.value if spec.framework and programs else ""
         ports = len(spec.ports)
         has_image = spec.image is not None or spec.runtime is RuntimeName.PROCESS
-        not_in_pods = refused(spec) if spec.runtime in (None, RuntimeName.KUBERNETES) else ""
+        not_in_pods = refused(spec, share=False) if spec.runtime in (None, RuntimeName.KUBERNETES) else ""
+        share_helps = bool(not_in_pods) and not refused(spec, share=True)
         self.shape = _shape(
             *(spec.resources, spec.gpu, ports, where, spec.avoid, spec.runtime, programs, framework),
-            *(has_image, not_in_pods),
+            *(has_image, not_in_pods, share_helps),
         )
 
     @property

@@ -18,7 +18,7 @@ from grass.model import feasibility
 from grass.model.framework import Framework
 from grass.model.image import full_name
 from grass.model.job import Component, Job, runtime_of
-from grass.model.namespace import refusals
+from grass.model.namespace import has_share, is_namespace, refusals
 from grass.model.program import first_program
 from grass.model.runtime import RuntimeName
 from grass.store.signed_images import SignedImage
@@ -80,8 +80,9 @@ def _is_process(component: Component, nodes: Callable[[], Sequence[NodeRecord]])
     Namespaces of Kubernetes do not count if they would not run it and other nodes may."""
     if not runtime_of(component).contained:
         return True  # whatever the nodes offer
-    offered = [name for node in nodes() for name in node.runtimes]
-    if refusals(component):
+    found = nodes()
+    offered = [name for node in found for name in node.runtimes]
+    if refusals(component, share=any(is_namespace(node.runtimes) and has_share(node.labels) for node in found)):
         offered = [name for name in offered if name != RuntimeName.KUBERNETES] or offered
     return not runtime_of(component, offered).contained
 

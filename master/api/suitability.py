@@ -16,7 +16,7 @@ from grass.model.amounts import show_memory
 from grass.model.feasibility import some
 from grass.model.job import NODE_LEVEL, PLAIN_CONTAINER, Component, Container, GpuNeed, Job, runtime_of
 from grass.model.lifecycle import NodeState
-from grass.model.namespace import refusals
+from grass.model.namespace import has_share, is_namespace, refusals
 from grass.model.resources import Resources
 from grass.model.runtime import RuntimeName, runs_without_image
 from grass.wire.node_record import NodeRecord
@@ -38,7 +38,7 @@ def _special(component: Component) -> bool:
         constrained
         or component.image
         or component.runtime is not None
-        or refusals(component)
+        or refusals(component, share=False)
         or resources.gpu
         or resources.disk
         or resources.custom
@@ -77,6 +77,7 @@ class _Facts:
         self.programs = None if None in known else set().union(*(each for each in known if each))
         self.runtimes = list(dict.fromkeys(name for node in nodes for name in node.runtimes))
         self.kinds = list(dict.fromkeys((node.runtimes, node.default_image) for node in nodes))
+        self.pods_have_share = any(is_namespace(node.runtimes) and has_share(node.labels) for node in nodes)
         self.devices = sorted({(gpu.name, gpu.memory) for node in nodes for gpu in node.gpus})
         self.labels: dict[str, dict[str, int]] = {}
         for number, node in enumerate(nodes):
@@ -113,11 +114,11 @@ def _runtime(component: Component, facts: _Facts) -> Iterator[tuple[str, str]]:
         what = "runs processes" if wanted is RuntimeName.PROCESS else "is a Kubernetes namespace"
         yield "runtime", f"no node {what}; its tasks wait until a node does"
         return
-    refused = refusals(component)
+    refused = refusals(component, share=facts.pods_have_share)
     able = [runtimes for runtimes, image in facts.kinds if _runs(component, runtimes, image)]
     if not able and component.image is None:
         yield "image", "no node runs tasks without an image; its tasks wait until a node does"
-    elif able and all(_NAMESPACE in runtimes for runtimes in able):
+    elif able and all(is_namespace(runtimes) for runtimes in able):
         for key, why in refused:
             yield key, f"no node but Kubernetes namespaces could run it, and {why}; its tasks wait for another node"
     else:

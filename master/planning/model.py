@@ -122,8 +122,8 @@ class Shape:
 
     ``where``: label → values; the node must have one of the values. ``runtime`` None: any. ``programs``: those of its
     ``framework`` that the node must not be known to lack. ``has_image`` False: the node must run tasks without one.
-    ``not_in_pods``: why the node must be no namespace of Kubernetes; empty: it may be one. ``away_from``: nodes that
-    could not start such a task a short time ago.
+    ``not_in_pods``: why the node must be no namespace of Kubernetes, except with ``share_helps`` one whose pods have a
+    share; empty: it may be one. ``away_from``: nodes that could not start such a task a short time ago.
     """
 
     resources: Resources
@@ -136,6 +136,7 @@ class Shape:
     framework: str = ""
     has_image: bool = True
     not_in_pods: str = ""
+    share_helps: bool = False
     away_from: tuple[str, ...] = ()
 
     @cached_property
@@ -153,7 +154,7 @@ class Shape:
         if self.programs:
             key += f",{self.programs},{self.framework}"
         if not self.has_image or self.not_in_pods or self.away_from:
-            key += f",{self.has_image},{self.not_in_pods},{self.away_from}"
+            key += f",{self.has_image},{self.not_in_pods},{self.share_helps},{self.away_from}"
         return key
 
 

@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 
 from grass.model import feasibility
 from grass.model.job import NODE_LEVEL, GpuNeed
-from grass.model.namespace import NEEDS_IMAGE
+from grass.model.namespace import NEEDS_IMAGE, has_share, is_namespace
 from grass.model.resources import DEVICE
-from grass.model.runtime import RuntimeName
 from master.planning.free_resources import UNLIMITED
 from master.planning.model import Node, Shape
 from master.planning.need import COLUMNS, PORTS, Need, matches
@@ -253,12 +252,17 @@ def _runtime_tests(shape: Shape) -> list[Constraint]:
     if not shape.has_image:
         parts.append((NEEDS_IMAGE, "without image", _WITHOUT_IMAGE))
     if shape.not_in_pods:
-        parts.append((shape.not_in_pods, "not in pods", _is_no_namespace))
+        test = _has_share if shape.share_helps else _is_no_namespace
+        parts.append((shape.not_in_pods, ("not in pods", shape.share_helps), test))
     return parts
 
 
 def _is_no_namespace(node: Node) -> bool:
-    return RuntimeName.KUBERNETES.value not in node.runtimes
+    return not is_namespace(node.runtimes)
+
+
+def _has_share(node: Node) -> bool:
+    return _is_no_namespace(node) or has_share(node.labels)
 
 
 def _program_test(program: str) -> Callable[[Node], bool]:

@@ -18,6 +18,7 @@ from grass.wire.desired import DesiredAttempt
 from grass.wire.keys import AttemptKey
 from grass.wire.launch import LaunchTemplate
 from node.membership.rendering import NOTHING, Additions, command, launch_environment
+from node.runtime.kubernetes import share
 from node.runtime.protocol import Launch, Start
 
 NO_SETTINGS: Mapping[str, int] = MappingProxyType({})
@@ -48,7 +49,8 @@ def launch(
     """Return what all attempts of one component on this node share. ``base``: the result of ``inherited``. ``own``:
     umask and limits of this process, which processes of tasks inherit.
 
-    A container has its image's environment instead, and none of the host's.
+    A container has its image's environment instead, and none of the host's. Pods with a share see of it what isolated
+    tasks of a machine see.
     """
     component, job_id = template.component, template.job_id
     runtime = runtime_of(component, config.node.runtimes)
@@ -78,14 +80,14 @@ def launch(
     }
     cwd = _folder(component.cwd, component.base, str(config.data_dir))
     plain = Launch(argv(command(template)), env, cwd, component.grace, template.width, runtime)
-    if config.node.isolate is not None:
+    if config.node.isolate is not None or config.node.claim:
         read_only = template.read_only_data or config.node.read_only_data
         awaited = tuple(template.awaited.values())
         plain = plain._replace(user=template.user, awaited=awaited, read_only_data=read_only)
         plain = plain._replace(cpu=component.resources.cpu, memory=component.resources.memory)
     if not runtime.contained:
         return plain._replace(argv=with_settings(plain.argv, dict(component.process), own))
-    data = component.container.data or str(config.data_dir)
+    data = component.container.data or (share.TARGET if config.node.claim else str(config.data_dir))
     return plain._replace(
         env={**env, **output_folders(template, data)},
         cwd=_folder(component.cwd, None, data),

@@ -15,7 +15,8 @@ from grass.errors import GrassError
 from grass.kubernetes.api import ApiServer
 from grass.kubernetes.capacity import Most, offered
 from grass.kubernetes.objects import ResourceQuota
-from grass.kubernetes.trial import check_rights, check_version, quotas, try_pod
+from grass.kubernetes.trial import check_claim, check_rights, check_version, quotas, try_pod
+from grass.model.namespace import SHARE_LABEL
 from grass.model.reasons import Reason
 from grass.model.resources import DEVICE, Resources
 from grass.wire.desired import DesiredAttempt
@@ -66,7 +67,11 @@ class Namespace:
         gpus = tuple(
             GpuDevice(number, uuid=f"{self._settings.namespace}/{number}") for number in range(found.gpu // DEVICE)
         )
-        return Offer(found, gpus, {LABEL: self._settings.namespace}, probe=probe)
+        return Offer(found, gpus, self._labels(), probe=probe)
+
+    def _labels(self) -> dict[str, str]:
+        labels = {LABEL: self._settings.namespace}
+        return {**labels, SHARE_LABEL: self._settings.claim} if self._settings.claim is not None else labels
 
     def usage(self) -> NodeUsage:
         return NodeUsage()
@@ -112,6 +117,7 @@ class Namespace:
         tries: dict[str, Callable[[], object]] = {
             "server": lambda: check_version(server),
             "rights": lambda: check_rights(server, settings),
+            "claim": lambda: check_claim(server, settings),
             "pod": lambda: try_pod(server, settings),
         }
         checks = tuple(_check(name, test) for name, test in tries.items())

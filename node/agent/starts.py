@@ -98,7 +98,8 @@ class Starts:
             if runtime not in self._config.node.runtimes:
                 message = f"cannot start: node {self._config.node.name} does not offer the runtime {runtime.value}"
                 return Reason(ReasonCode.CANNOT_START, message)
-            if runtime is RuntimeName.KUBERNETES and (why := refused(template.component)):
+            in_pods, share = runtime is RuntimeName.KUBERNETES, bool(self._config.node.claim)
+            if in_pods and (why := refused(template.component, share=share)):
                 return Reason(ReasonCode.CANNOT_START, f"cannot start in a Kubernetes namespace: {why}")
             if self._defined.get(name) is not template:
                 self.define(name, template)

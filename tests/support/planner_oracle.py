@@ -31,7 +31,10 @@ class Place:
         node = self.node
         if node.name in (*shape.avoid, *shape.away_from) or (shape.runtime and shape.runtime not in node.runtimes):
             return False
-        if not (shape.has_image or node.without_image) or (shape.not_in_pods and "kubernetes" in node.runtimes):
+        if not (shape.has_image or node.without_image):
+            return False
+        helped = shape.share_helps and "share" in node.labels
+        if shape.not_in_pods and "kubernetes" in node.runtimes and not helped:
             return False
         if any(node.labels.get(label) not in values for label, values in shape.where):
             return False

@@ -46,12 +46,20 @@ def _with_namespaces(
     kinds = (frozenset({"kubernetes"}), False), (frozenset({"kubernetes"}), True)
     chosen = [dice.choice((None, None, *kinds)) for _ in nodes]
     nodes = [
-        node if kind is None else replace(node, runtimes=kind[0], without_image=kind[1])
+        node
+        if kind is None
+        else replace(
+            node,
+            runtimes=kind[0],
+            without_image=kind[1],
+            labels={**node.labels, **dice.choice(({}, {"share": "claim"}))},
+        )
         for node, kind in zip(nodes, chosen, strict=True)
     ]
     found = []
     for job in queue:
-        what = dice.choice([{}, {}, {"has_image": False}, {"not_in_pods": "no share"}, {"away_from": ("n1",)}])
+        of_share = {"not_in_pods": "no share", "share_helps": dice.random() < 0.5}
+        what = dice.choice([{}, {}, {"has_image": False}, of_share, {"away_from": ("n1",)}])
         demands = tuple(replace(each, shape=replace(each.shape, **what)) for each in job.demands)
         found.append(replace(job, demands=demands))
     return nodes, found

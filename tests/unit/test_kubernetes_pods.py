@@ -225,7 +225,7 @@ def test_what_lies_on_the_machine_of_the_agent_is_not_named_in_a_pod() -> None:
         "GRASS_CLUSTER": "home",
     }
     start = START._replace(env={"GRASS_TOKEN": "t", "GRASS_PORT_WEB": "20001"})
-    assert environment(start, LAUNCH._replace(env=of_machine)) == {
+    assert environment(start, LAUNCH._replace(env=of_machine), SETTINGS) == {
         "HOME": "/grass/scratch",
         "GRASS_OUTPUT": "/grass/output",
         "GRASS_SCRATCH": "/grass/scratch",
@@ -237,7 +237,7 @@ def test_what_lies_on_the_machine_of_the_agent_is_not_named_in_a_pod() -> None:
 
 
 def test_a_home_that_the_job_names_stays() -> None:
-    assert environment(START, LAUNCH._replace(env={"HOME": "/home/app"}))["HOME"] == "/home/app"
+    assert environment(START, LAUNCH._replace(env={"HOME": "/home/app"}), SETTINGS)["HOME"] == "/home/app"
 
 
 def test_a_pod_has_at_least_a_second_to_end() -> None:

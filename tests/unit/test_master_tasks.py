@@ -201,7 +201,7 @@ def test_a_task_that_pods_cannot_run_goes_elsewhere() -> None:
     world.add_node("n1", cpu=64, **NAMESPACE)
     world.submit(Job("j", {"t": Component("t", "x", image="i", cwd="sub")}, ("t",)))
     message = world.job("j")["reason"]["message"]
-    assert message.endswith("n1: a relative `cwd` is in the share, which pods do not have")
+    assert message.endswith("n1: a relative `cwd` is in the share, which pods there do not have")
     machine = world.add_node("n2")
     assert list(machine.running) == ["j-1/t.0/1"]
 

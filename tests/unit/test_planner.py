@@ -23,7 +23,7 @@ def node(name: str, cpu: float = 4, memory: int = 8, gpu: int = 0, used: float =
     return Node(name, total, total - Resources(int(used * 1000)), devices, **more)  # type: ignore[arg-type]
 
 
-_OF_SHAPE = ("where", "avoid", "runtime", "ports", "has_image", "not_in_pods")
+_OF_SHAPE = ("where", "avoid", "runtime", "ports", "has_image", "not_in_pods", "share_helps")
 
 
 def tasks(count: int = 1, cpu: float = 1, memory: float = 0, gpu: float = 0, name: str = "t", **more: object) -> Demand:
@@ -165,6 +165,13 @@ def test_what_pods_cannot_have_keeps_a_task_off_namespaces() -> None:
     picky = job(1, tasks(2, not_in_pods="pods have no share"))
     assert where([namespace(), node("n1", 8)], picky) == {"j1@n1": 2}
     assert "ns: pods have no share" in why([namespace()], picky)[1]
+
+
+def test_what_needs_a_share_goes_to_a_namespace_that_has_one() -> None:
+    of_share = job(1, tasks(2, not_in_pods="pods have no share", share_helps=True))
+    with_share = replace(namespace(), labels={"share": "team-data"})
+    assert where([namespace()], of_share) == {} and where([with_share], of_share) == {"j1@ns": 2}
+    assert where([with_share], job(1, tasks(2, not_in_pods="pods have whole GPUs only"))) == {}
 
 
 @pytest.mark.parametrize(("runtime", "place"), [(RuntimeName.PROCESS, "n1"), (RuntimeName.KUBERNETES, "ns")])

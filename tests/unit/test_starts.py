@@ -36,7 +36,7 @@ def test_a_namespace_starts_nothing_that_pods_cannot_run(tmp_path: Path) -> None
     picky = replace(plain, cwd="sub", container=Container(user="1"))
     assert refused(tmp_path, "kubernetes", plain) == refused(tmp_path, "docker", picky) == ""
     assert refused(tmp_path, "kubernetes", picky) == (
-        "cannot start in a Kubernetes namespace: a relative `cwd` is in the share, which pods do not have, and "
+        "cannot start in a Kubernetes namespace: a relative `cwd` is in the share, which pods there do not have, and "
         "the settings of a namespace say which user pods have (`container.user`)"
     )
 

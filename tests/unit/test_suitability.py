@@ -127,11 +127,11 @@ WAITS = "its tasks wait for another node"
 @pytest.mark.parametrize(
     ("component", "key", "why"),
     [
-        ("cwd: sub", "cwd", "a relative `cwd` is in the share, which pods do not have"),
+        ("cwd: sub", "cwd", "a relative `cwd` is in the share, which pods there do not have"),
         ("container: {user: '1'}", "container.user", "the settings of a namespace say which user pods have"),
         ("container: {ulimits: {nofile: 9}}", "container.ulimits", "pods have the limits of their machine"),
-        ("container: {mounts: ['/a:/a']}", "container.mounts", "pods mount no folders of machines or of the share"),
-        ("container: {data: /data}", "container.data", "pods have no share"),
+        ("container: {mounts: ['/a:/a']}", "container.mounts", "pods mount no folders of machines"),
+        ("container: {data: /data}", "container.data", "it names the share, which pods there do not have"),
         ("resources: {gpu: 0.5}", "resources.gpu", "pods have whole GPUs only"),
         ("framework: torchrun", "framework", "pods do not find each other yet (framework torchrun)"),
         ("min: 1", "min", "pods do not see how an elastic component changes"),
@@ -146,6 +146,8 @@ def test_what_pods_cannot_have_is_named_if_only_namespaces_could_run_it(componen
     assert found.endswith(WAITS)
     engine = {**NODES[0], "runtimes": ["process", "docker"]}
     assert said(asked, nodes=[NAMESPACE, engine]) == []
+    with_share = said(asked, nodes=[{**NAMESPACE, "labels": {"share": "team-data"}}])
+    assert bool(with_share) is ("which pods there do not have" not in why)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,5 @@
-"""A command in a container of a pod, without input, whose output is read like a file. Used by ``outputs`` and
-``execution``."""
+"""A command in a container of a pod, whose output is read like a file. Used by ``outputs``, ``execution``, ``kind`` and
+``transfer``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from grass.kubernetes.api import ApiServer
 from grass.kubernetes.objects import STATUS, Status
 from node.runtime.kubernetes.channels import V4, V5, Channels
 
-_STDOUT, _STDERR, _ERROR = 1, 2, 3
+_STDIN, _STDOUT, _STDERR, _ERROR = range(4)
 LOST = 255
 """The exit code of a command whose end was not heard of."""
 _MOST_SAID = 2000
@@ -24,11 +24,15 @@ _NOT_FOUND = re.compile(r"executable file not found|no such file or directory")
 class PodCommand:
     """A command in a container of a pod. For one thread, except ``close``, which ends ``read``."""
 
-    def __init__(self, api: ApiServer, pod_path: str, container: str, argv: list[str], seconds: float) -> None:
-        """``seconds``: after which it is disconnected. Raises NotFoundError, ConflictError, NotAllowedError or
-        UnreachableError."""
+    def __init__(
+        self, api: ApiServer, pod_path: str, container: str, argv: list[str], seconds: float, *, given: bool = False
+    ) -> None:
+        """``seconds``: after which it is disconnected. ``given``: it gets what is written to it as input. Raises
+        NotFoundError, ConflictError, NotAllowedError or UnreachableError."""
         words = [("command", word) for word in argv]
         query = [("container", container), *words, ("stdout", "true"), ("stderr", "true")]
+        if given:
+            query.append(("stdin", "true"))
         self._channels = Channels(api, f"{pod_path}/exec", query, [V5, V4])
         self._messages = self._channels.receive()
         self._rest = b""
@@ -53,6 +57,11 @@ class PodCommand:
         data = self._rest if size < 0 else self._rest[:size]
         self._rest = self._rest[len(data) :]
         return data
+
+    def write(self, data: bytes, /) -> int:
+        """Give it input. Raises UnreachableError: the connection is lost, or it has ended."""
+        self._channels.send(_STDIN, data)
+        return len(data)
 
     def code(self) -> int | None:
         """Read to its end; return its exit code. None: the connection was lost before."""

@@ -8,7 +8,8 @@ without deleting the pod, which would end both containers at once.
 It costs ``CPU`` and ``MEMORY`` of the namespace for each pod, and needs ``/bin/sh``, ``sleep`` and ``tar`` (or
 ``busybox``) in the image. Where they are missing, the task runs all the same, and one line of its log says that its
 files were not kept. So it is when somebody else than Grass ends the pod (an eviction, ``kubectl delete``). With
-``output: false`` in the settings of the node there is no such container, and nothing is kept.
+``output: false`` in the settings of the node there is no such container, and nothing is kept. Where a claim is the
+share of the namespace, files are kept there, and the container only lets Grass end the task.
 """
 
 from __future__ import annotations
@@ -43,9 +44,10 @@ def container(image: str, settings: KubernetesConfig) -> dict[str, Any]:  # Any:
         "command": ["/bin/sh", "-c", _WAIT],
         "workingDir": "/",
         "resources": {"requests": resources, "limits": resources},
-        "volumeMounts": [{"name": "output", "mountPath": OUTPUT, "readOnly": True}],
         **container_rights(settings),
     }
+    if settings.claim is None:
+        made["volumeMounts"] = [{"name": "output", "mountPath": OUTPUT, "readOnly": True}]
     if settings.pull_policy:
         made["imagePullPolicy"] = settings.pull_policy
     return made

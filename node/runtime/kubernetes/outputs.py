@@ -49,8 +49,10 @@ log = logging.getLogger(__name__)
 class Outputs:
     """``fetch`` and ``signal`` return at once; their results come in the loop."""
 
-    def __init__(self, api: ApiServer, place: Place, reactor: Reactor) -> None:
+    def __init__(self, api: ApiServer, place: Place, reactor: Reactor, *, in_share: bool = False) -> None:
+        """``in_share``: tasks write into the share of the namespace, so that nothing is fetched."""
         self._api = api
+        self._in_share = in_share
         self._place = place
         self._folders = Folders(place.folder)
         self._parent = Path(place.output)
@@ -88,6 +90,8 @@ class Outputs:
         self._workers.close(clock.steady() + seconds)
 
     def _fetch(self, key: str, pod: Pod) -> str:
+        if self._in_share:
+            return ""
         record = Path(self._folders.path(key, "output"))
         with suppress(OSError):
             return record.read_text()

@@ -16,7 +16,7 @@ from grass.errors import InputError
 from grass.kubernetes import names
 from grass.kubernetes.pod_rights import container_rights, spec_rights
 from grass.model.key_text import job_of
-from node.runtime.kubernetes import keeper
+from node.runtime.kubernetes import keeper, share
 from node.runtime.kubernetes.judge import TASK
 from node.runtime.kubernetes.keeper import OUTPUT
 from node.runtime.protocol import Launch, Start
@@ -29,9 +29,10 @@ _DEADLINE_MARGIN = 300
 """Seconds beyond the time limit after which Kubernetes ends a task by itself, because Grass is away."""
 _UNREACHABLE = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 
-_OF_MACHINES = re.compile(r"GRASS_(API|TOKEN|MEMBERSHIP|ADDRESSES|DATA|LIBRARY|AFTER_\w+_OUTPUT)")
+_OF_MACHINES = re.compile(r"GRASS_(API|TOKEN|MEMBERSHIP|ADDRESSES|LIBRARY)")
 """Variables that name files and sockets of a machine, which a pod does not see, and the token for such a socket:
 whoever may read the namespace reads the variables of its pods."""
+_OF_SHARE = re.compile(r"GRASS_(DATA|OUTPUT|AFTER_\w+_OUTPUT)")
 
 Body = dict[str, Any]  # Any: JSON of the API
 
@@ -48,7 +49,7 @@ def pod(cluster: str, node: str, start: Start, launch: Launch, settings: Kuberne
         "containers": _containers(start, launch, settings),
         "volumes": [
             {"name": "scratch", "emptyDir": {}},
-            {"name": "output", "emptyDir": {}},
+            {"name": "output", "emptyDir": {}} if settings.claim is None else share.volume(settings.claim),
             {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": str(launch.container.shm or _LEAST_SHM)}},
         ],
     }
@@ -77,15 +78,16 @@ def pod(cluster: str, node: str, start: Start, launch: Launch, settings: Kuberne
     }
 
 
-def environment(start: Start, launch: Launch) -> dict[str, str]:
+def environment(start: Start, launch: Launch, settings: KubernetesConfig) -> dict[str, str]:
     """Return the variables of the container. Its devices are numbered from 0, and without GPUs it sees none, even if
     its image asks for all. Its user may have no home in the image."""
     given = {"HOME": SCRATCH, **launch.defaults, **launch.env, **start.env}
-    env = {
-        **{name: value for name, value in given.items() if not _OF_MACHINES.fullmatch(name)},
-        "GRASS_SCRATCH": SCRATCH,
-        "GRASS_OUTPUT": OUTPUT,
-    }
+    env = {name: value for name, value in given.items() if not _OF_MACHINES.fullmatch(name)}
+    if settings.claim is None:
+        env = {name: value for name, value in env.items() if not _OF_SHARE.fullmatch(name)}
+        env |= {"GRASS_SCRATCH": SCRATCH, "GRASS_OUTPUT": OUTPUT}
+    else:
+        env |= {"GRASS_SCRATCH": SCRATCH, "GRASS_DATA": share.target(launch)}
     env["CUDA_VISIBLE_DEVICES"] = ",".join(str(number) for number in range(len(start.gpus)))
     if not start.gpus:
         env["NVIDIA_VISIBLE_DEVICES"] = "void"
@@ -109,12 +111,14 @@ def _container(start: Start, launch: Launch, settings: KubernetesConfig) -> Body
     container: Body = {
         "name": TASK,
         "image": launch.image,
-        "env": [{"name": name, "value": _escaped(value)} for name, value in environment(start, launch).items()],
+        "env": [
+            {"name": name, "value": _escaped(value)} for name, value in environment(start, launch, settings).items()
+        ],
         "resources": {"requests": resources, "limits": resources},
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": [
             {"name": "scratch", "mountPath": SCRATCH},
-            {"name": "output", "mountPath": OUTPUT},
+            *_files(start, launch, settings),
             {"name": "shm", "mountPath": SHM},
         ],
     }
@@ -133,6 +137,13 @@ def _container(start: Start, launch: Launch, settings: KubernetesConfig) -> Body
     if settings.pull_policy:
         container["imagePullPolicy"] = settings.pull_policy
     return {**container, **container_rights(settings)}
+
+
+def _files(start: Start, launch: Launch, settings: KubernetesConfig) -> list[Body]:
+    """Return the mounts of what the task sees of the share, or of the folder for its output without a share."""
+    if settings.claim is None:
+        return [{"name": "output", "mountPath": OUTPUT}]
+    return share.mounts(launch, job_of(start.key))
 
 
 def _escaped(text: str) -> str:

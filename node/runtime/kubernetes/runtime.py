@@ -96,7 +96,7 @@ class PodRuntime:
         self._starts = Starts(api, place, settings, self._reactor)
         self._removal = Removal(api, place, self._reactor, tombstone)
         self._logs = Logs(api, self._on_log_read, lambda: self._away_since is None)
-        self._outputs = Outputs(api, place, self._reactor)
+        self._outputs = Outputs(api, place, self._reactor, in_share=settings.claim is not None)
         self._quota = QuotaQueue(self._reactor.after, self._try_again)
         self._informer: Informer[Pod] = Informer(
             api,
