@@ -22,6 +22,7 @@ from grass.system import clock
 from grass.system.environment import variables
 
 if TYPE_CHECKING:
+    from grass.config import KubernetesConfig
     from grass.provision.provisioner import AddedNode
 
 _FOR_MACHINES = ("address", "api_port", "topology", "runtime", "mount", "share", "no_install")
@@ -34,6 +35,13 @@ _FOR_MACHINES = ("address", "api_port", "topology", "runtime", "mount", "share",
 @click.option("--kubeconfig", type=click.Path(exists=True, dir_okay=False), help="Its kubeconfig. [default: kubectl's]")
 @click.option("--image", metavar="IMAGE", help="Image of its tasks that name none.")
 @click.option("--claim", metavar="NAME", help="PersistentVolumeClaim (ReadWriteMany) that is the share of its pods.")
+@click.option(
+    "--pull-secret",
+    "pull_secrets",
+    multiple=True,
+    metavar="NAME",
+    help="Secret of the namespace with which images are pulled; may be repeated.",
+)
 @click.option("--name", metavar="NAME", help="Name of the node, if only one is added. [default: the host name]")
 @click.option("--key", type=click.Path(exists=True, dir_okay=False), help="Private key for SSH.")
 @click.option("--become", type=click.Choice(["none", "sudo"]), help="How to become root. [default: as on the master]")
@@ -47,6 +55,7 @@ def add(
     kubeconfig: str | None,
     image: str | None,
     claim: str | None,
+    pull_secrets: Sequence[str],
     name: str | None,
     key: str | None,
     become: str | None,
@@ -58,6 +67,7 @@ def add(
     After an interruption, run the same command again to continue. Passwords are asked for, or taken from
     GRASS_SSH_PASSWORD and GRASS_BECOME_PASSWORD.
     """
+    from grass.config import KubernetesConfig
     from grass.manifest.join_file import Offer
     from grass.provision.provisioner import CanAddNodes, NodeRequest, need
 
@@ -67,11 +77,14 @@ def add(
             raise InputError("give machines or --kubernetes, not both")
         for_machines = {"key": key, "become": become, **{each: given[each] for each in _FOR_MACHINES}}
         _refuse(for_machines, "only for machines; leave it out with --kubernetes")
-        settings = {"kubeconfig": kubeconfig, "image": image, "claim": claim}
+        settings = KubernetesConfig(
+            "", kubeconfig=kubeconfig, image=image, claim=claim, pull_secrets=tuple(dict.fromkeys(pull_secrets))
+        )
         return _add_namespace(invocation, kubernetes, settings, name, plan, OfferOptions(**given))
     if not hosts:
         raise InputError("name a machine, [USER@]HOST[:PORT], or a namespace with --kubernetes")
-    _refuse({"kubeconfig": kubeconfig, "image": image, "claim": claim}, "only with --kubernetes")
+    of_namespaces = {"kubeconfig": kubeconfig, "image": image, "claim": claim, "pull-secret": pull_secrets}
+    _refuse(of_namespaces, "only with --kubernetes")
     if name is not None and len(hosts) > 1:
         raise InputError("--name needs exactly one machine")
     offer = replace(offered(Offer(), OfferOptions(**given)), name=name)
@@ -96,26 +109,26 @@ def absolute_paths(paths: str | None) -> str | None:
 def _add_namespace(
     invocation: Invocation,
     words: str,
-    settings: Mapping[str, str | None],
+    settings: KubernetesConfig,
     name: str | None,
     plan: bool,
     given: OfferOptions,
 ) -> int:
-    from grass.config import KubernetesConfig
     from grass.kubernetes.capacity import Most
     from grass.kubernetes.credentials import Login
     from grass.manifest.join_file import Offer
-    from grass.provision.namespaces import NamespaceRequest, namespace_of
+    from grass.provision.namespaces import NamespaceRequest, check_names, namespace_of
     from grass.provision.provisioner import CanAddNamespaces, need
 
     context, namespace = namespace_of(words)
-    kubeconfig = absolute_paths(settings["kubeconfig"] or variables().get("KUBECONFIG"))
+    check_names(settings)
+    kubeconfig = absolute_paths(settings.kubeconfig or variables().get("KUBECONFIG"))
     if context is None and not plan:  # which one is current may change, and the agent must stay in its cluster
         context = Login(kubeconfig).read().context
     offer, output = offered(Offer(), given), invocation.output
     request = NamespaceRequest(
         name or namespace,
-        KubernetesConfig(namespace, context=context, **{**settings, "kubeconfig": kubeconfig}),
+        replace(settings, namespace=namespace, context=context, kubeconfig=kubeconfig),
         Most(offer.cpu, offer.memory, offer.gpu),
         dict(offer.labels),
         (lambda line: output.raw(line + "\n")) if plan else None,

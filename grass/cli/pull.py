@@ -6,6 +6,7 @@ Loaded by ``job``.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,8 +14,13 @@ from grass.cli import transfer
 from grass.cli.command import Command
 from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.values import JOB
+from grass.errors import NotFoundError
 from grass.files import paths, transfers
+from grass.model.namespace import has_share, is_namespace
 from grass.system import clock
+
+if TYPE_CHECKING:
+    from grass.api.client import Client
 
 
 @click.command(cls=Command)
@@ -34,5 +40,20 @@ def pull(invocation: Invocation, name: str, path: str, local: Path | None, force
     begun = clock.steady()
     pulled = transfer.pulled(invocation)
     progress = transfer.shown(invocation.output)
-    size = transfers.pull(transfer.access(invocation), remote, target, progress, pulled, force=force)
+    try:
+        size = transfers.pull(transfer.access(invocation), remote, target, progress, pulled, force=force)
+    except NotFoundError as error:
+        node = _with_claim(invocation.client(), view.id)
+        if node is None:
+            raise
+        raise NotFoundError(
+            f"{error}; its files are in the claim of node {node}: `grass data pull {remote} {target} --node {node}`"
+        ) from error
     transfer.done(invocation.output, f"{remote} → {target}", size, clock.steady() - begun, str(target))
+
+
+def _with_claim(client: Client, job: str) -> str | None:
+    """Return a node that the job ran on whose pods write their files into a claim."""
+    used = {task.node for task in client.tasks(job)}
+    namespaces = (node for node in client.nodes() if node.name in used and is_namespace(node.runtimes or ()))
+    return next((node.name for node in namespaces if has_share(node.labels or {})), None)

@@ -201,6 +201,13 @@ class PersistentVolumeClaim(Fields, frozen=True, rename="camel"):
     status: ClaimStatus = ClaimStatus()
 
 
+class Secret(Fields, frozen=True, rename="camel"):
+    """Its content is not read."""
+
+    metadata: Metadata
+    type: str = ""
+
+
 class AccessStatus(Fields, frozen=True, rename="camel"):
     allowed: bool = False
     reason: str = ""
@@ -225,6 +232,7 @@ PODS: Form[ListOf[Pod]] = Form(ListOf[Pod])
 EVENTS: Form[ListOf[Event]] = Form(ListOf[Event])
 QUOTAS: Form[ListOf[ResourceQuota]] = Form(ListOf[ResourceQuota])
 CLAIM: Form[PersistentVolumeClaim] = Form(PersistentVolumeClaim)
+SECRET: Form[Secret] = Form(Secret)
 LEASE: Form[Lease] = Form(Lease)
 STATUS: Form[Status] = Form(Status)
 ANY: Form[object] = Form(object)

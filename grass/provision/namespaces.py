@@ -15,10 +15,21 @@ from grass.errors import InputError
 from grass.kubernetes import rights
 from grass.kubernetes.api import ApiServer
 from grass.kubernetes.capacity import Most, offered
-from grass.kubernetes.trial import check_claim, check_rights, check_version, quotas, server_of, try_pod
+from grass.kubernetes.trial import (
+    check_claim,
+    check_pull_secrets,
+    check_rights,
+    check_version,
+    quotas,
+    server_of,
+    try_pod,
+)
 from grass.lines import lines_of
 from grass.model.resources import Resources
 from grass.wire.codec import indented
+
+_OBJECT = re.compile(r"[a-z0-9]([-.a-z0-9]*[a-z0-9])?")
+_LONGEST_NAME = 253
 
 
 @dataclass(frozen=True)
@@ -44,6 +55,14 @@ def namespace_of(text: str) -> tuple[str | None, str]:
     return context or None, namespace
 
 
+def check_names(settings: KubernetesConfig) -> None:
+    """Check the names of objects of the namespace: they become parts of paths. Raises InputError."""
+    named = [("--claim", settings.claim), *(("--pull-secret", each) for each in settings.pull_secrets)]
+    for option, name in named:
+        if name is not None and (len(name) > _LONGEST_NAME or not _OBJECT.fullmatch(name)):
+            raise InputError(f"{option} {name!r}: is not the name of an object of Kubernetes")
+
+
 def look(request: NamespaceRequest) -> Resources:
     """Check that pods of Grass can run in a namespace. Changes nothing. Return what it offers.
 
@@ -54,6 +73,7 @@ def look(request: NamespaceRequest) -> Resources:
         check_version(server)
         check_rights(server, settings)
         check_claim(server, settings)
+        check_pull_secrets(server, settings)
         try_pod(server, settings)
         return _capacity(server, request)
 

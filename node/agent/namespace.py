@@ -15,7 +15,7 @@ from grass.errors import GrassError
 from grass.kubernetes.api import ApiServer
 from grass.kubernetes.capacity import Most, offered
 from grass.kubernetes.objects import ResourceQuota
-from grass.kubernetes.trial import check_claim, check_rights, check_version, quotas, try_pod
+from grass.kubernetes.trial import check_claim, check_pull_secrets, check_rights, check_version, quotas, try_pod
 from grass.model.namespace import SHARE_LABEL
 from grass.model.reasons import Reason
 from grass.model.resources import DEVICE, Resources
@@ -118,6 +118,7 @@ class Namespace:
             "server": lambda: check_version(server),
             "rights": lambda: check_rights(server, settings),
             "claim": lambda: check_claim(server, settings),
+            "pull secret": lambda: check_pull_secrets(server, settings),
             "pod": lambda: try_pod(server, settings),
         }
         checks = tuple(_check(name, test) for name, test in tries.items())

@@ -105,6 +105,29 @@ def namespace() -> Iterator[tuple[ApiServer, str]]:
         server.close()
 
 
+@contextmanager
+def claim(server: ApiServer, namespace: str, name: str, folder: Path, mode: str = "ReadWriteMany") -> Iterator[None]:
+    """A claim that is bound to a volume, which is a folder of this machine."""
+    folder.mkdir()
+    folder.chmod(0o777)
+    volume = f"{namespace}-{name}"
+    size = {"storage": "1Gi"}
+    spec = {"accessModes": [mode], "storageClassName": ""}
+    source = {"capacity": size, "hostPath": {"path": str(folder)}, "persistentVolumeReclaimPolicy": "Retain"}
+    server.post("/api/v1/persistentvolumes", {"metadata": {"name": volume}, "spec": {**spec, **source}}, ANY)
+    path = f"/api/v1/namespaces/{namespace}/persistentvolumeclaims"
+    try:
+        wanted = {**spec, "volumeName": volume, "resources": {"requests": size}}
+        server.post(path, {"metadata": {"name": name}, "spec": wanted}, ANY)
+        wait_until(lambda: server.get(f"{path}/{name}", ANY)["status"].get("phase") == "Bound", 30, "a volume")
+        yield
+    finally:
+        for each in (f"{path}/{name}", f"/api/v1/persistentvolumes/{volume}"):
+            with suppress(RefusedError):
+                server.patch(each, {"metadata": {"finalizers": None}}, ANY)
+                server.delete(each, ANY)
+
+
 def strip_all(server: ApiServer, name: str) -> None:
     """Take the finalizers from all pods of a namespace, and delete them."""
     path = f"/api/v1/namespaces/{name}/pods"

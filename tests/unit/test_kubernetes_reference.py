@@ -54,10 +54,8 @@ def test_every_framework_is_named() -> None:
 
 
 def test_every_right_is_named_with_its_verbs() -> None:
-    rows = dict(
-        re.findall(r"^\| `([\w/]+)`[^|]* \| ([a-z, ]+) \|", section(REFERENCE, "## Rights"), re.MULTILINE)
-    )
-    most = rules(KubernetesConfig("lab", claim="c"))
+    rows = dict(re.findall(r"^\| `([\w/]+)`[^|]* \| ([a-z, ]+) \|", section(REFERENCE, "## Rights"), re.MULTILINE))
+    most = rules(KubernetesConfig("lab", claim="c", pull_secrets=("s",)))
     assert rows.keys() == {rule.resource for rule in most}
     for rule in most:
         assert set(rule.verbs) <= set(rows[rule.resource].split(", ")), rule.resource

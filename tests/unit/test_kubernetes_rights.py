@@ -5,12 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from grass.config import KubernetesConfig
+from grass.errors import InputError
 from grass.kubernetes.capacity import Most
 from grass.kubernetes.rights import RULES, Missing, objects, rules
-from grass.provision.namespaces import NamespaceRequest, plan
+from grass.provision.namespaces import NamespaceRequest, check_names, plan
 
 EXAMPLE = Path(__file__).parents[2] / "deploy" / "kubernetes" / "role.yaml"
 
@@ -29,6 +31,18 @@ def test_nothing_is_asked_for_that_is_not_used() -> None:
     resources = {rule.resource for rule in rules(KubernetesConfig("lab"))}
     assert resources.isdisjoint({"secrets", "limitranges", "configmaps", "services", "persistentvolumeclaims", "nodes"})
     assert rules(KubernetesConfig("lab")) == RULES
+
+
+def test_a_claim_is_asked_for_by_its_name_only() -> None:
+    [*_, last] = rules(KubernetesConfig("lab", claim="team-data"))
+    assert (last.resource, last.verbs, last.name) == ("persistentvolumeclaims", ("get",), "team-data")
+
+
+@pytest.mark.parametrize("name", ["", "../pods", "a/b", "A", "-a", "a.", "x" * 254, "a?b", "a\n"])
+def test_what_is_no_name_of_an_object_never_becomes_a_path(name: str) -> None:
+    for settings in (KubernetesConfig("lab", claim=name), KubernetesConfig("lab", pull_secrets=(name,))):
+        with pytest.raises(InputError, match="is not the name of an object"):
+            check_names(settings)
 
 
 def test_a_secret_is_asked_for_by_its_name_only() -> None:
