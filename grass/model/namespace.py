@@ -1,9 +1,10 @@
-"""What tasks in a namespace of Kubernetes cannot have. Pure; the only list of it.
+"""What tasks in a namespace of Kubernetes cannot have, and what their pods cost. Pure; the only list of it.
 
 A namespace may have a claim (PersistentVolumeClaim) that is the share of its pods; its node has a label ``share`` then.
 
 The planner places such tasks on other nodes, the API warns where there are none, and the agent of a namespace starts
-none. Used by ``master.agent.component_run``, ``master.api``, ``master.planning.node_table`` and ``node.agent.starts``.
+none. Used by ``master.agent``, ``master.api``, ``master.planning``, ``node.agent``, ``node.runtime.kubernetes.keeper``
+and ``grass.cli.pull``.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import NamedTuple
 
 from grass.model.framework import FrameworkName
 from grass.model.job import PLAIN_CONTAINER, Component, Container
-from grass.model.resources import DEVICE
+from grass.model.resources import DEVICE, Resources
 from grass.model.runtime import RuntimeName
 
 NEEDS_IMAGE = "needs an image there"
@@ -23,6 +24,9 @@ NEEDS_IMAGE = "needs an image there"
 _NO_SHARE = "which pods there do not have"
 SHARE_LABEL = "share"
 """Label of a node whose tasks see a share that has a mount of its own; of a namespace: the name of its claim."""
+
+POD_COST = Resources(cpu=100, memory=32 << 20)
+"""What a pod takes beside its task: a container of Grass, which stops the task and keeps its files."""
 
 
 class Refusal(NamedTuple):
@@ -34,6 +38,11 @@ class Refusal(NamedTuple):
 
 def is_namespace(runtimes: Collection[str]) -> bool:
     return RuntimeName.KUBERNETES.value in runtimes
+
+
+def taken(resources: Resources, runtimes: Collection[str]) -> Resources:
+    """Return what a task takes of a node that asks for ``resources``. ``runtimes``: of the node."""
+    return resources + POD_COST if is_namespace(runtimes) else resources
 
 
 def has_share(labels: Mapping[str, str]) -> bool:

@@ -1,4 +1,4 @@
-"""Copies files to and from the claim that is the share of a namespace of Kubernetes. Used by ``local``.
+"""Copies files to and from the claim that is the share of a namespace of Kubernetes. Used by ``grass.cli``.
 
 The work is done by a program of the node (``node.runtime.kubernetes.transfer``), which uses the user's own kubeconfig.
 """

@@ -6,6 +6,7 @@ A LOST task stays allocated, because its node may come back with it; only its re
 
 from __future__ import annotations
 
+from grass.model.namespace import taken
 from grass.wire.task_record import TaskRecord
 from master.agent.component_run import ComponentRun
 from master.agent.node_run import ComponentOnNode, DeviceRun, NodeRun
@@ -18,7 +19,7 @@ def allocate_slots(step: Step, run: JobRun, component: ComponentRun, node: NodeR
     key = run.launch(component)
     launch = node.launches.get(key)
     if launch is None:
-        launch = node.launches[key] = ComponentOnNode(component.spec.resources, 0)
+        launch = node.launches[key] = ComponentOnNode(taken(component.spec.resources, node.runtimes), 0)
     launch.width += count
     component.slots += count
     node.allocated += launch.shape * count

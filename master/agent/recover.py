@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from msgspec import structs
 
 from grass.model.lifecycle import JobState, TaskState
+from grass.model.namespace import taken
 from grass.model.reasons import Reason, ReasonCode
 from grass.store.agent_store import Loaded, LoadedJob
 from grass.wire.job_record import JobRecord
@@ -250,7 +251,9 @@ def _task(
     if node is not None:
         run.nodes[node.name] = None
     if node is not None and (task.state.on_node or task.state is TaskState.LOST):
-        launch = node.launches.setdefault(run.launch(component), ComponentOnNode(component.spec.resources, 0))
+        launch = node.launches.setdefault(
+            run.launch(component), ComponentOnNode(taken(component.spec.resources, node.runtimes), 0)
+        )
         allocate_task(node, launch, index, task)
         launch.preempted += task.preempted is not None
         if component.spec.timeout is not None:

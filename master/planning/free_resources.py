@@ -16,22 +16,23 @@ class FreeResources:
     """Free resources of a node. ``row``: amounts by column (``need.COLUMNS``, then custom ones).
 
     ``devices``: free thousandths, by order of ids. A device that accepts no tasks (because a program other than Grass's
-    runs on the device) has none free.
+    runs on the device) has none free. ``pods``: whether the node is a namespace of Kubernetes.
     """
 
-    __slots__ = ("devices", "row")
+    __slots__ = ("devices", "pods", "row")
 
-    def __init__(self, row: list[int], devices: list[int]) -> None:
+    def __init__(self, row: list[int], devices: list[int], *, pods: bool = False) -> None:
         self.row = row
         self.devices = devices
+        self.pods = pods
 
     def copy(self) -> FreeResources:
-        return FreeResources(self.row[:], self.devices[:])
+        return FreeResources(self.row[:], self.devices[:], pods=self.pods)
 
     def minimum(self, other: FreeResources) -> FreeResources:
         """Return the resources that are free in both."""
         devices = [min(pair) for pair in zip(self.devices, other.devices, strict=True)]
-        return FreeResources([min(pair) for pair in zip(self.row, other.row, strict=True)], devices)
+        return FreeResources([min(pair) for pair in zip(self.row, other.row, strict=True)], devices, pods=self.pods)
 
     def count(self, need: Need, usable: tuple[int, ...]) -> int:
         """Return how many such tasks fit side by side.
@@ -39,7 +40,7 @@ class FreeResources:
         ``usable``: indexes of the matching devices (``Need.usable``).
         """
         most = UNLIMITED
-        for column, amount in need.amounts:
+        for column, amount in need.on(self.pods):
             times = self.row[column] // amount
             if times < most:
                 most = times
@@ -64,7 +65,7 @@ class FreeResources:
         return ()
 
     def allocate(self, need: Need, times: int) -> None:
-        for column, amount in need.amounts:
+        for column, amount in need.on(self.pods):
             self.row[column] -= amount * times
 
     def move(self, shares: Shares, sign: int) -> None:

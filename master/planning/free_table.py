@@ -14,7 +14,7 @@ from grass.model.resources import DEVICE
 from master.planning.free_resources import UNLIMITED
 from master.planning.ledger import Ledger
 from master.planning.need import Need
-from master.planning.node_table import Floats, Ints, Mask
+from master.planning.node_table import Floats, Ints, Mask, shortage, times
 
 
 class FreeTable:
@@ -61,8 +61,8 @@ class FreeTable:
         """Return the eligible nodes on which at least one such task fits now, ignoring reservations."""
         self.sync()
         mask = eligible
-        for column, amount in need.amounts:
-            mask = mask & (self.amounts[:, column] >= amount)
+        for column, amount in self.table.wanted(need):
+            mask = mask & (shortage(self.amounts[:, column], amount) <= 0)
         if need.whole or need.share:
             indexes, mask = np.flatnonzero(mask), mask.copy()
             usable = self.devices[indexes] >= (need.share or DEVICE)
@@ -74,8 +74,8 @@ class FreeTable:
         """Return how many such tasks fit on each node now, ignoring reservations."""
         self.sync()
         most = np.where(self.table.eligible(need.shape), UNLIMITED, 0)
-        for column, amount in need.amounts:
-            most = np.minimum(most, self.amounts[:, column] // amount)
+        for column, amount in self.table.wanted(need):
+            most = np.minimum(most, times(self.amounts[:, column], amount))
         if need.whole:
             most = np.minimum(most, self._whole(need).sum(axis=1) // need.whole)
         elif need.share:
@@ -86,8 +86,8 @@ class FreeTable:
         """Return how much must become free on each node for one task, as a sum of shares of the task's need."""
         self.sync()
         shortages: Floats = np.zeros(len(self.table))
-        for column, amount in need.amounts:
-            shortages += np.maximum(amount - self.amounts[:, column], 0) / amount
+        for column, amount in self.table.wanted(need):
+            shortages += np.maximum(shortage(self.amounts[:, column], amount), 0) / np.maximum(amount, 1)
         if need.whole:
             shortages += np.maximum(need.whole - self._whole(need).sum(axis=1), 0) / need.whole
         return shortages

@@ -40,7 +40,7 @@ class Ledger:
         free = self._free.get(index)
         if free is None:
             devices = [device.offered for device in self.table.nodes[index].by_id]
-            free = self._free[index] = FreeResources(self.table.row(index), devices)
+            free = self._free[index] = FreeResources(self.table.row(index), devices, pods=self.table.nodes[index].pods)
         return free
 
     def offer(self, index: int, seconds: float | None) -> FreeResources:

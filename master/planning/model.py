@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from grass.model.job import GpuNeed, Policy
+from grass.model.namespace import is_namespace
 from grass.model.reasons import Reason
 from grass.model.resources import DEVICE, Resources
 from grass.model.runtime import PROCESSES_ONLY, RuntimeName
@@ -52,7 +53,7 @@ class Device:
         return self.free if self.usable else 0
 
 
-_ROW = struct.Struct("11q")
+_ROW = struct.Struct("12q")
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,11 @@ class Node:
     ports: int = 10_000
 
     @cached_property
+    def pods(self) -> bool:
+        """Return whether its tasks are pods, which cost more than they ask for (``POD_COST``)."""
+        return is_namespace(self.runtimes)
+
+    @cached_property
     def packed(self) -> bytes:
         """Free and total amounts as machine integers, made once per Node."""
         free, total = self.free, self.total
@@ -93,6 +99,7 @@ class Node:
             total.disk,
             max(self.ports, 10_000),
             not self.closed,
+            self.pods,
         )
 
     @cached_property

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from grass.model.job import GpuNeed
-from grass.model.resources import DEVICE
+from grass.model.namespace import POD_COST
+from grass.model.resources import DEVICE, Resources
 from master.planning.model import Shape
 
 CPU, MEMORY, GPU, DISK, PORTS = range(5)
@@ -13,14 +14,15 @@ COLUMNS = ("cpu", "memory", "gpu", "disk", "ports")
 
 class Need:
     """The need of one task. ``amounts``: (column, amount); ``whole`` devices, or a ``share`` of one, in thousandths.
+    ``in_pod``: the amounts in a namespace of Kubernetes, with the cost of a pod.
 
     A custom resource without a column is a resource that no queued task needs.
     """
 
     def __init__(self, shape: Shape, columns: dict[str, int]) -> None:
-        wanted = {**shape.resources.amounts(), "ports": shape.ports}
         self.shape = shape
-        self.amounts = [(columns[name], amount) for name, amount in wanted.items() if amount > 0 and name in columns]
+        self.amounts = _amounts(shape.resources, shape.ports, columns)
+        self.in_pod = _amounts(shape.resources + POD_COST, shape.ports, columns)
         gpu = shape.resources.gpu
         self.whole = -(-gpu // DEVICE) if gpu >= DEVICE else 0
         self.share = gpu if 0 < gpu < DEVICE else 0
@@ -34,6 +36,15 @@ class Need:
             able = [index for index, kind in enumerate(kinds) if matches(gpu, kind)]
             found = self._usable[kinds] = tuple(sorted(able, key=lambda index: kinds[index][1]))
         return found
+
+    def on(self, pods: bool) -> list[tuple[int, int]]:
+        """Return the amounts on a node. ``pods``: whether it is a namespace."""
+        return self.in_pod if pods else self.amounts
+
+
+def _amounts(resources: Resources, ports: int, columns: dict[str, int]) -> list[tuple[int, int]]:
+    wanted = {**resources.amounts(), "ports": ports}
+    return [(columns[name], amount) for name, amount in wanted.items() if amount > 0 and name in columns]
 
 
 def matches(gpu: GpuNeed, kind: tuple[str, int]) -> bool:

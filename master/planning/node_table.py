@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from grass.model import feasibility
 from grass.model.job import NODE_LEVEL, GpuNeed
-from grass.model.namespace import NEEDS_IMAGE, has_share, is_namespace
+from grass.model.namespace import NEEDS_IMAGE, has_share
 from grass.model.resources import DEVICE
 from master.planning.free_resources import UNLIMITED
 from master.planning.model import Node, Shape
@@ -95,7 +95,7 @@ class NodeTable:
     @cached_property
     def _packed(self) -> Ints:
         packed: Ints = np.frombuffer(b"".join([node.packed for node in self.nodes]), np.int64)
-        return packed.reshape(len(self.nodes), 11)
+        return packed.reshape(len(self.nodes), 12)
 
     @cached_property
     def free(self) -> Ints:
@@ -111,6 +111,20 @@ class NodeTable:
     def open(self) -> Mask:
         mask: Mask = self._packed[:, 10] == 1
         return mask
+
+    @cached_property
+    def _pods(self) -> Mask | None:
+        """The nodes whose tasks are pods. None: there are none."""
+        mask: Mask = self._packed[:, 11] == 1
+        return mask if mask.any() else None
+
+    def wanted(self, need: Need) -> list[tuple[int, int | Ints]]:
+        """Return (column, amount) of what one task takes. The amounts of all nodes, where they are not the same."""
+        pods = self._pods
+        if pods is None:
+            return [*need.amounts]
+        plain = dict(need.amounts)
+        return [(column, np.where(pods, amount, plain.get(column, 0))) for column, amount in need.in_pod]
 
     @cached_property
     def weights(self) -> Floats:
@@ -139,9 +153,9 @@ class NodeTable:
     def capacities(self, need: Need, nodes: Mask | None = None) -> Ints:
         """Return how many such tasks each of the nodes runs when empty. ``nodes``: None for the eligible nodes."""
         most = np.where(self.eligible(need.shape) if nodes is None else nodes, UNLIMITED, 0)
-        for column, amount in need.amounts:
+        for column, amount in self.wanted(need):
             if column != PORTS:
-                most = np.minimum(most, self.total[:, column] // amount)
+                most = np.minimum(most, times(self.total[:, column], amount))
         if need.whole or need.share:
             devices = self.usable_devices(need).sum(axis=1)
             most = np.minimum(most, devices // need.whole if need.whole else devices * (DEVICE // need.share))
@@ -210,6 +224,18 @@ class NodeTable:
         return np.array(rows, np.int64).reshape(len(self.nodes), len(self.custom))
 
 
+def shortage(free: Ints, amount: int | Ints) -> Ints:
+    """Return how much is missing; 0 or less: enough is free, or none is wanted."""
+    short: Ints = np.where(np.equal(amount, 0), 0, amount - free)
+    return short
+
+
+def times(free: Ints, amount: int | Ints) -> Ints:
+    """Return how often an amount fits; where it is 0, without a limit."""
+    found: Ints = np.where(np.equal(amount, 0), UNLIMITED, free // np.maximum(amount, 1))
+    return found
+
+
 def _tests(shape: Shape) -> list[Constraint]:
     """Return each constraint of a shape."""
     parts: list[Constraint] = []
@@ -258,7 +284,7 @@ def _runtime_tests(shape: Shape) -> list[Constraint]:
 
 
 def _is_no_namespace(node: Node) -> bool:
-    return not is_namespace(node.runtimes)
+    return not node.pods
 
 
 def _has_share(node: Node) -> bool:

@@ -85,7 +85,7 @@ class Reserver:
     def _note_idle(self, need: Need, index: int) -> None:
         if not self.idle:
             free = self._ledger.free_on(index)
-            half = all(2 * free.row[column] >= amount for column, amount in need.amounts)
+            half = all(2 * free.row[column] >= amount for column, amount in need.on(free.pods))
             devices = [d for d in self._table.usable(need, index) if free.devices[d] >= (need.share or DEVICE)]
             self.idle = half and 2 * len(devices) >= need.whole
 
@@ -196,7 +196,7 @@ class Reserver:
         devices: set[int] = set()
         for need, times in self._wanted[index]:
             usable = self._table.usable(need, index)
-            for column, amount in need.amounts:
+            for column, amount in need.on(left.pods):
                 wanted[column] += amount * times
             if usable and left.count_devices(need, usable) >= times:
                 for _ in range(times):
@@ -219,7 +219,7 @@ class Reserver:
         """
         divisor = 0
         for allocation in self._futures.allocations[index]:
-            for other, amount in self._table.need(allocation.shape).amounts:
+            for other, amount in self._table.need(allocation.shape).on(self._table.nodes[index].pods):
                 if other == column:
                     divisor = gcd(divisor, amount)
         return min(over % divisor, max(0, self._ledger.free_on(index).row[column])) if divisor else 0

@@ -12,7 +12,7 @@ from grass.model.resources import DEVICE, Resources
 from master.planning.free_table import FreeTable
 from master.planning.model import Node, Shape
 from master.planning.need import CPU, DISK, GPU, MEMORY, PORTS, Need
-from master.planning.node_table import Ints, Mask, NodeTable
+from master.planning.node_table import Ints, Mask, NodeTable, shortage
 
 _GRAIN = {"cpu": 100, "memory": 1 << 20, "disk": 1 << 20}
 """Grain of the amounts that are suggested to a user: amounts are rounded to it."""
@@ -116,8 +116,8 @@ class Survey:
 def _large(table: NodeTable, need: Need) -> Mask:
     """Return the nodes that could run one such task when empty, ignoring constraints."""
     mask: Mask = np.ones(len(table), np.bool_)
-    for column, amount in need.amounts:
-        mask = mask & (table.total[:, column] >= amount)
+    for column, amount in table.wanted(need):
+        mask = mask & (shortage(table.total[:, column], amount) <= 0)
     if need.whole or need.share:
         mask = mask & (table.usable_devices(need).sum(axis=1) >= max(1, need.whole))
     return mask
@@ -127,11 +127,11 @@ def _shortages(free_table: FreeTable, need: Need) -> list[tuple[str, Ints]]:
     """Return each needed resource with the shortage of each node; 0 or less: the node has enough."""
     table = free_table.table
     names = {column: name for name, column in table.columns.items()}
-    amounts = dict(need.amounts)
+    amounts = dict(table.wanted(need))
     order = [column for column in (GPU, MEMORY, CPU, DISK, *range(PORTS + 1, len(names)), PORTS) if column in amounts]
     found: list[tuple[str, Ints]] = []
     for column in order:
-        short: Ints = amounts[column] - free_table.amounts[:, column]
+        short = shortage(free_table.amounts[:, column], amounts[column])
         if column == GPU:
             usable = free_table.devices * table.usable_devices(need)
             if need.whole:

@@ -18,6 +18,12 @@ from master.planning.model import Allocation, Demand, Eviction, Node, Plan, Queu
 NEVER = float("inf")
 
 
+def taken_by(shape: Shape, node: Node) -> dict[str, int]:
+    """Return what a task takes of a node; a pod takes what Grass adds to it, too."""
+    in_pod = Resources(cpu=100, memory=32 << 20) if "kubernetes" in node.runtimes else Resources()
+    return {**(shape.resources + in_pod).amounts(), "ports": shape.ports}
+
+
 class Place:
     """Bookkeeping of one node in the oracle: a dict of amounts and a dict of devices."""
 
@@ -53,7 +59,7 @@ class Place:
         total = self.node.total.amounts()
         able = [each for each in self.known if self.will_do(each, shape)]
         enough = len(able) >= max(1, shape.resources.gpu // 1000) or not shape.resources.gpu
-        return enough and all(total.get(n, 0) >= a for n, a in shape.resources.amounts().items() if a)
+        return enough and all(total.get(n, 0) >= a for n, a in taken_by(shape, self.node).items() if a and n != "ports")
 
     def devices_for(self, shape: Shape) -> tuple[tuple[int, int], ...] | None:
         gpu = shape.resources.gpu
@@ -66,7 +72,7 @@ class Place:
         return tuple((d, 1000) for d in able[: gpu // 1000]) if len(able) >= gpu // 1000 else None
 
     def lacks(self, shape: Shape) -> dict[str, int]:
-        wanted = {**shape.resources.amounts(), "ports": shape.ports}
+        wanted = taken_by(shape, self.node)
         return {n: a - self.amounts.get(n, 0) for n, a in wanted.items() if a and a > self.amounts.get(n, 0)}
 
     def fits(self, shape: Shape) -> bool:
@@ -75,7 +81,7 @@ class Place:
         return open_ and self.suits(shape) and not self.lacks(shape) and self.devices_for(shape) is not None
 
     def book(self, shape: Shape, devices: tuple[tuple[int, int], ...]) -> None:
-        for name, amount in {**shape.resources.amounts(), "ports": shape.ports}.items():
+        for name, amount in taken_by(shape, self.node).items():
             if amount:
                 self.amounts[name] = self.amounts.get(name, 0) - amount
                 assert self.amounts[name] >= 0, f"{self.node.name} is over its {name}"
@@ -84,7 +90,7 @@ class Place:
             assert self.devices[device] >= 0, f"device {device} of {self.node.name} is given twice"
 
     def free(self, shape: Shape, devices: tuple[tuple[int, int], ...]) -> None:
-        for name, amount in {**shape.resources.amounts(), "ports": shape.ports}.items():
+        for name, amount in taken_by(shape, self.node).items():
             self.amounts[name] = self.amounts.get(name, 0) + amount
         for device, share in devices:
             if device in self.devices and not (self.known[device].busy or self.known[device].quarantine):
@@ -92,7 +98,7 @@ class Place:
 
     def squeeze(self, shape: Shape, devices: tuple[tuple[int, int], ...]) -> None:
         """Take the amounts and devices, even if they are not free."""
-        for name, amount in {**shape.resources.amounts(), "ports": shape.ports}.items():
+        for name, amount in taken_by(shape, self.node).items():
             self.amounts[name] = self.amounts.get(name, 0) - amount
         for device, share in devices:
             self.devices[device] -= share

@@ -39,6 +39,9 @@ def random_view(seed: int) -> Snapshot:
     )
 
 
+_IN_POD = {"runtime": RuntimeName.KUBERNETES}
+
+
 def _with_namespaces(
     dice: random.Random, nodes: list[Node], queue: list[QueuedJob]
 ) -> tuple[list[Node], list[QueuedJob]]:
@@ -59,7 +62,7 @@ def _with_namespaces(
     found = []
     for job in queue:
         of_share = {"not_in_pods": "no share", "share_helps": dice.random() < 0.5}
-        what = dice.choice([{}, {}, {"has_image": False}, of_share, {"away_from": ("n1",)}])
+        what = dice.choice([{}, {}, {"has_image": False}, of_share, _IN_POD, {"away_from": ("n1",)}])
         demands = tuple(replace(each, shape=replace(each.shape, **what)) for each in job.demands)
         found.append(replace(job, demands=demands))
     return nodes, found

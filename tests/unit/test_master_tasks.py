@@ -109,7 +109,7 @@ def test_a_task_that_does_not_start_in_a_namespace_goes_to_another_node_that_fit
 
 def test_a_gang_may_still_use_a_node_that_did_not_start_one_of_its_tasks() -> None:
     world = World()
-    there = world.add_node("n1", cpu=2, **NAMESPACE)
+    there = world.add_node("n1", cpu=2.2, **NAMESPACE)
     there.stuck = True
     job_id = world.submit(Job("j", {"t": Component("t", "x", replicas=2)}, ("t",), gang=("t",)))
     world.add_node("n2", cpu=1)
@@ -147,7 +147,7 @@ def a_full_node(world: World) -> None:
 
 def test_tasks_that_do_not_start_together_are_one_failure() -> None:
     world = World()
-    there = world.add_node("n1", cpu=5, **NAMESPACE)
+    there = world.add_node("n1", cpu=5.5, **NAMESPACE)
     there.stuck = True
     job_id = world.submit(Job("j", {"t": Component("t", "x", replicas=5)}, ("t",)))
     a_full_node(world)
@@ -161,7 +161,7 @@ def test_tasks_that_do_not_start_together_are_one_failure() -> None:
 
 def test_an_eviction_does_not_bring_a_component_back_to_a_node_that_it_stays_away_from() -> None:
     world = World()
-    there = world.add_node("n1", cpu=2, **NAMESPACE)
+    there = world.add_node("n1", cpu=2.2, **NAMESPACE)
     job_id = world.submit(Job("j", {"t": Component("t", "x", replicas=2)}, ("t",)))
     evicted = Reason(ReasonCode.EVICTED, "evicted").to_wire()
     world.end(f"{job_id}/t.0/1", code=None, reason=evicted)
@@ -177,7 +177,7 @@ def test_an_eviction_does_not_bring_a_component_back_to_a_node_that_it_stays_awa
 def test_tasks_of_earlier_nodes_and_of_nodes_with_an_image_need_none() -> None:
     """A node of an earlier version says nothing of a default image: it runs tasks without one if it runs processes."""
     world = World()
-    world.add_node("n1", runtimes=["kubernetes"])
+    world.add_node("n1", cpu=2.2, runtimes=["kubernetes"])
     world.submit(Job("j", {"t": Component("t", "x")}, ("t",)))
     assert not world.running()
     reason = world.job("j")["reason"]
@@ -194,6 +194,18 @@ def test_tasks_of_earlier_nodes_and_of_nodes_with_an_image_need_none() -> None:
     world.takeover()
     world.submit(Job("k", {"t": Component("t", "x")}, ("t",)))
     assert world.running() == ["j-1/t.0/1", "k-1/t.0/1"]
+
+
+def test_what_grass_adds_to_a_pod_is_allocated_with_its_task_and_released_also_after_a_restart() -> None:
+    world = World()
+    world.add_node("n1", cpu=2, **NAMESPACE)
+    world.submit(Job("j", {"t": Component("t", "x", image="i", resources=Resources(cpu=1000, memory=1 << 20))}, ("t",)))
+    pod = Resources(cpu=1100, memory=(1 << 20) + (32 << 20))
+    assert world.cluster.nodes["n1"].allocated == pod
+    world.takeover()
+    assert world.cluster.nodes["n1"].allocated == pod
+    world.end("j-1/t.0/1")
+    assert world.cluster.nodes["n1"].allocated == Resources()
 
 
 def test_a_task_that_pods_cannot_run_goes_elsewhere() -> None:

@@ -161,6 +161,22 @@ def test_a_task_without_an_image_goes_to_a_namespace_only_if_that_has_one_for_it
     assert message == "waits for free resources: n1: 1 cpu short; ns: needs an image there"
 
 
+def test_what_grass_adds_to_a_pod_counts_so_that_no_more_are_placed_than_a_namespace_has() -> None:
+    def sized(cpu: int, memory: int = 8 * GIB) -> Node:
+        return replace(namespace(image=True), total=Resources(cpu, memory), free=Resources(cpu, memory))
+
+    many, gang = job(1, tasks(8, cpu=1)), job(1, tasks(4, cpu=1, gang=True))
+    assert where([sized(4000)], many) == {"j1@ns": 3}  # each takes 1.1 cores
+    assert where([sized(4400)], many) == where([sized(4400)], gang) == {"j1@ns": 4}
+    assert where([sized(4000)], gang) == {} and where([sized(4000), node("n1", 1)], gang) == {"j1@ns": 3, "j1@n1": 1}
+    assert where([sized(4000, GIB)], job(1, tasks(8, cpu=0))) == {"j1@ns": 8}
+    mixed = [*(replace(sized(4000), name=f"ns{n}") for n in range(10)), *(node(f"n{n}", 4, used=4) for n in range(10))]
+    assert sum(where(mixed, job(1, tasks(100, cpu=1))).values()) == 30
+    assert sum(where(mixed, job(1, tasks(400, cpu=0, memory=0.1, runtime=RuntimeName.KUBERNETES))).values()) == 400
+    message = "no single node has everything that one task needs; starts now with 3.9 cpu"
+    assert why([sized(4000)], job(1, tasks(cpu=4)))[1] == message
+
+
 def test_what_pods_cannot_have_keeps_a_task_off_namespaces() -> None:
     picky = job(1, tasks(2, not_in_pods="pods have no share"))
     assert where([namespace(), node("n1", 8)], picky) == {"j1@n1": 2}

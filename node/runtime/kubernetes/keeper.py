@@ -5,7 +5,7 @@ container that has ended. So each pod has a second container, of the same image,
 Grass runs ``tar`` in it, stores the files in the cluster's share, and lets it go. It also lets Grass end the task
 without deleting the pod, which would end both containers at once.
 
-It costs ``CPU`` and ``MEMORY`` of the namespace for each pod, and needs ``/bin/sh``, ``sleep`` and ``tar`` (or
+It costs ``AMOUNTS`` of the namespace for each pod, and needs ``/bin/sh``, ``sleep`` and ``tar`` (or
 ``busybox``) in the image. Where they are missing, the task runs all the same, and one line of its log says that its
 files were not kept. So it is when somebody else than Grass ends the pod (an eviction, ``kubectl delete``). With
 ``output: false`` in the settings of the node there is no such container, and nothing is kept. Where a claim is the
@@ -19,15 +19,16 @@ from typing import Any
 from grass.config import KubernetesConfig
 from grass.kubernetes.objects import Pod
 from grass.kubernetes.pod_rights import container_rights
+from grass.model.namespace import POD_COST
 from node.runtime.kubernetes.judge import TASK, container_of
 from node.runtime.kubernetes.processes import signal_first, signal_own_first
 
 KEEPER = "output"
 """Name of the container."""
 OUTPUT = "/grass/output"
-CPU, MEMORY = "100m", "32Mi"
+AMOUNTS = {"cpu": f"{POD_COST.cpu}m", "memory": str(POD_COST.memory)}
 """Requests, and limits: with other limits, a pod is not of the class Guaranteed. With less, each command in it takes
-seconds: an engine that starts one is counted here."""
+seconds: an engine that starts one is counted here. The master counts them, too."""
 _WAIT = "trap 'kill $!; exit 0' USR1; trap 'kill $!; exit 1' TERM; while :; do sleep 86400 & wait $! || exit 1; done"
 _TAR = """
 if command -v tar >/dev/null; then exec tar -cf - -C "$0" .; fi
@@ -37,13 +38,12 @@ echo 'its image has no tar' >&2; exit 127
 
 
 def container(image: str, settings: KubernetesConfig) -> dict[str, Any]:  # Any: JSON of the API
-    resources = {"cpu": CPU, "memory": MEMORY}
     made: dict[str, object] = {
         "name": KEEPER,
         "image": image,
         "command": ["/bin/sh", "-c", _WAIT],
         "workingDir": "/",
-        "resources": {"requests": resources, "limits": resources},
+        "resources": {"requests": AMOUNTS, "limits": AMOUNTS},
         **container_rights(settings),
     }
     if settings.claim is None:
