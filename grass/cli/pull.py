@@ -14,7 +14,6 @@ from grass.cli import transfer
 from grass.cli.command import Command
 from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.values import JOB
-from grass.errors import NotFoundError
 from grass.files import paths, transfers
 from grass.model.namespace import has_share, is_namespace
 from grass.system import clock
@@ -40,16 +39,14 @@ def pull(invocation: Invocation, name: str, path: str, local: Path | None, force
     begun = clock.steady()
     pulled = transfer.pulled(invocation)
     progress = transfer.shown(invocation.output)
-    try:
-        size = transfers.pull(transfer.access(invocation), remote, target, progress, pulled, force=force)
-    except NotFoundError as error:
-        node = _with_claim(invocation.client(), view.id)
-        if node is None:
-            raise
-        raise NotFoundError(
-            f"{error}; its files are in the claim of node {node}: `grass data pull {remote} {target} --node {node}`"
-        ) from error
+    size = transfers.pull(transfer.access(invocation), remote, target, progress, pulled, force=force)
     transfer.done(invocation.output, f"{remote} → {target}", size, clock.steady() - begun, str(target))
+    node = None if size else _with_claim(invocation.client(), view.id)
+    if node is not None:
+        invocation.output.note(
+            f"job {view.name}: its files are in the claim of node {node}; "
+            f"`grass data pull {remote} {target} --node {node}` fetches them"
+        )
 
 
 def _with_claim(client: Client, job: str) -> str | None:
