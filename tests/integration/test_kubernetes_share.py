@@ -216,6 +216,9 @@ def test_what_cannot_be_copied_is_said_and_no_pod_stays(node: Node, tmp_path: Pa
         assert done.returncode == Exit.BAD_INPUT and why in done.stderr, (arguments, done.stderr)
     done = node.grass("data", "pull", "x", "--node", "local")
     assert done.returncode == Exit.BAD_INPUT and "is no namespace" in done.stderr
+    os.mkfifo(node.folder / "pipe")
+    done = node.grass("data", "pull", "pipe", str(tmp_path / "x"), "--node", "pods")
+    assert done.returncode == Exit.BAD_INPUT and "neither a file nor a folder" in done.stderr, done.stderr
     (node.folder / "shut").mkdir(mode=0o755)
     done = node.grass("data", "push", str(tmp_path / "f"), "shut/f", "--node", "pods")
     assert done.returncode == Exit.BAD_INPUT and "ermission denied" in done.stderr, done.stderr

@@ -98,6 +98,8 @@ class Transfer:
             size = size_of(Path(draft))
             if folder:
                 move(Path(draft), local, what, force=force)
+            elif left_out:
+                raise InputError(f"{what}: is neither a file nor a folder")
             else:
                 move(Path(draft) / name, local / name if local.is_dir() else local, what, force=force)
         return size, left_out
