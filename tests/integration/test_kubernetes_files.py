@@ -227,7 +227,7 @@ def test_a_terminal_has_the_size_of_the_users_window(shared: Files, server: str)
 @pytest.mark.parametrize("rounds", [2, pytest.param(10, marks=pytest.mark.nightly)])
 def test_looks_of_readiness_checks_leave_no_thread_and_no_descriptor(shared: Files, server: str, rounds: int) -> None:
     api, path, process = kubernetes.api(), shared.path(server), psutil.Process()
-    of_node = KubernetesConfig(shared.place.namespace, kubeconfig=str(kubernetes.KUBECONFIG))
+    of_node = KubernetesConfig(shared.place.namespace, "c1", str(kubernetes.KUBECONFIG))
     node = NodeConfig("n1", kubernetes=of_node)
     config = ClusterConfig(shared.place.cluster, "local", "/nowhere", "/nowhere", node=node)
     wait_until(lambda: answers(api, path, 8000))
@@ -247,9 +247,7 @@ def test_a_check_that_is_asked_for_often_looks_less_often(shared: Files, server:
         "local",
         "/nowhere",
         "/nowhere",
-        node=NodeConfig(
-            "n1", kubernetes=KubernetesConfig(shared.place.namespace, kubeconfig=str(kubernetes.KUBECONFIG))
-        ),
+        node=NodeConfig("n1", kubernetes=KubernetesConfig(shared.place.namespace, "c1", str(kubernetes.KUBECONFIG))),
     )
 
     def looks() -> int:
