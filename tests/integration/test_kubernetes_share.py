@@ -8,16 +8,20 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from grass.api.client import Client
 from grass.api.login import log_in
 from grass.api.login_invitation import parse_invitation
 from grass.cli.exits import Exit
+from grass.config import KubernetesConfig
+from grass.kubernetes import rights
 from grass.kubernetes.api import ApiServer
 from tests.support import kubernetes
 from tests.support.engine import IMAGE
@@ -44,8 +48,8 @@ class Node:
             [GRASS, *arguments], env=env, capture_output=True, text=True, timeout=55, check=False, **more
         )
 
-    def add(self, name: str, claim: str) -> subprocess.CompletedProcess[str]:
-        place = ["--kubernetes", self.namespace, "--kubeconfig", str(kubernetes.KUBECONFIG)]
+    def add(self, name: str, claim: str, kubeconfig: Path = kubernetes.KUBECONFIG) -> subprocess.CompletedProcess[str]:
+        place = ["--kubernetes", self.namespace, "--kubeconfig", str(kubeconfig)]
         size = ["--cpu", "2", "--memory", "2GiB"]
         return self.grass("node", "add", *place, "--name", name, *size, "--claim", claim, "--image", TAR_IMAGE)
 
@@ -204,24 +208,23 @@ def test_files_go_to_the_claim_and_come_back(node: Node, ann: Client, tmp_path: 
 @pytest.mark.nightly
 def test_what_cannot_be_copied_is_said_and_no_pod_stays(node: Node, tmp_path: Path) -> None:
     (tmp_path / "f").touch()
-    cases = {
-        ("pull", "nothing/here", str(tmp_path / "x")): "not found, in the share of node pods",
-        ("push", str(tmp_path / "none"), "data/ann/x"): "not found on this machine",
-        ("push", str(tmp_path / "f"), "jobs/x"): "is written by Grass itself",
-        ("push", str(tmp_path / "f"), "../x"): "leaves the share",
-        ("push", str(tmp_path), "data"): "name one, such as data/ann",
-    }
-    for arguments, why in cases.items():
-        done = node.grass("data", *arguments, "--node", "pods")
-        assert done.returncode == Exit.BAD_INPUT and why in done.stderr, (arguments, done.stderr)
-    done = node.grass("data", "pull", "x", "--node", "local")
-    assert done.returncode == Exit.BAD_INPUT and "is no namespace" in done.stderr
     os.mkfifo(node.folder / "pipe")
-    done = node.grass("data", "pull", "pipe", str(tmp_path / "x"), "--node", "pods")
-    assert done.returncode == Exit.BAD_INPUT and "neither a file nor a folder" in done.stderr, done.stderr
     (node.folder / "shut").mkdir(mode=0o755)
-    done = node.grass("data", "push", str(tmp_path / "f"), "shut/f", "--node", "pods")
-    assert done.returncode == Exit.BAD_INPUT and "ermission denied" in done.stderr, done.stderr
+    here, file = str(tmp_path / "x"), str(tmp_path / "f")
+    cases = {
+        ("pull", "nothing/here", here, "--node", "pods"): "not found, in the share of node pods",
+        ("pull", "pipe", here, "--node", "pods"): "neither a file nor a folder",
+        ("pull", "x", "--node", "local"): "is no namespace",
+        ("push", file, "shut/f", "--node", "pods"): "ermission denied",
+        ("push", str(tmp_path / "none"), "data/ann/x", "--node", "pods"): "not found on this machine",
+        ("push", file, "jobs/x", "--node", "pods"): "is written by Grass itself",
+        ("push", file, "../x", "--node", "pods"): "leaves the share",
+        ("push", str(tmp_path), "data", "--node", "pods"): "name one, such as data/ann",
+    }
+    with ThreadPoolExecutor(4) as threads:
+        done = list(threads.map(lambda arguments: node.grass("data", *arguments), cases))
+    for each, why in zip(done, cases.values(), strict=True):
+        assert each.returncode == Exit.BAD_INPUT and why in each.stderr, (each.args, each.stderr)
     assert node.helpers() == [] and not (node.folder / "nothing").exists()
 
 
@@ -270,3 +273,38 @@ def test_a_claim_that_pods_cannot_share_is_refused_and_one_that_is_gone_is_found
     done = node.grass("doctor")
     settings.write_text(before)
     assert "claim pending" in done.stdout + done.stderr, (done.stdout, done.stderr)
+
+
+def user(node: Node, folder: Path) -> Path:
+    """Return the kubeconfig of a user who has the Role of a plan, and no other right."""
+    path = f"/api/v1/namespaces/{node.namespace}/serviceaccounts"
+    node.server.post(path, {"metadata": {"name": "lab"}}, kubernetes.ANY)
+    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest"}
+    token = node.server.post(f"{path}/lab/token", request, kubernetes.ANY)["status"]["token"]
+    role, binding = rights.objects(KubernetesConfig(node.namespace, claim="team"))
+    binding["subjects"] = [{"kind": "ServiceAccount", "name": "lab", "namespace": node.namespace}]
+    base = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{node.namespace}"
+    node.server.post(f"{base}/roles", role, kubernetes.ANY)
+    node.server.post(f"{base}/rolebindings", binding, kubernetes.ANY)
+    found = yaml.safe_load(kubernetes.KUBECONFIG.read_text())
+    found["users"][0]["user"] = {"token": token}
+    kubeconfig = folder / "lab.kubeconfig"
+    kubeconfig.write_text(yaml.safe_dump(found))
+    return kubeconfig
+
+
+@pytest.mark.nightly
+def test_the_role_of_the_plan_is_enough_for_tasks_and_files_and_for_no_other_claim(
+    node: Node, client: Client, tmp_path: Path
+) -> None:
+    kubeconfig = user(node, tmp_path)
+    done = node.add("bad", "none", kubeconfig)
+    assert done.returncode == Exit.NOT_ALLOWED and "get persistentvolumeclaims none" in done.stderr, done.stderr
+    done = node.add("few-rights", "team", kubeconfig)
+    assert done.returncode == 0, done.stderr
+    (tmp_path / "f").write_text("few\n")
+    done = node.grass("data", "push", str(tmp_path / "f"), "sets/few", "--node", "few-rights")
+    assert done.returncode == 0, done.stderr
+    mounts = [{"source": "/sets", "target": "/sets", "shared": True}]
+    client.start(job("few", "cat /sets/few", avoid=["pods"], container={"mounts": mounts}))
+    assert said(client, "few") == ["few"] and client.tasks("few")[0].node == "few-rights"
