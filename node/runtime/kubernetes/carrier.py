@@ -7,7 +7,7 @@ folder of another user. When files are fetched, it sees all of the claim, and ch
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from grass.config import KubernetesConfig
 from grass.errors import InputError
@@ -59,10 +59,10 @@ def to_send(folder: str) -> Mounted:
     return Mounted("/".join(parts[:depth]), "/".join(parts[depth:]))
 
 
-def pod(cluster: str, node: str, name: str, settings: KubernetesConfig, mounted: Mounted | None) -> dict[str, Any]:
+def pod(cluster: str, node: str, name: str, settings: KubernetesConfig, mounted: Mounted | None) -> share.Body:
     """Return the body of the POST. ``mounted`` None: it reads all of the claim."""
     resources = {"cpu": "100m", "memory": "64Mi"}
-    mount: dict[str, Any] = {"name": share.VOLUME, "mountPath": share.TARGET}
+    mount: share.Body = {"name": share.VOLUME, "mountPath": share.TARGET}
     if mounted is None:
         mount["readOnly"] = True
     elif mounted.folder:
