@@ -14,7 +14,7 @@ from grass.errors import InputError
 from grass.files.paths import JOBS
 from grass.files.rights import DATA, OF_ALL, SHARED
 from grass.kubernetes import names
-from grass.kubernetes.pod_rights import container_rights, spec_rights
+from grass.kubernetes.pod_rights import Part, container_rights, spec_rights
 from node.runtime.kubernetes import share
 from node.runtime.kubernetes.judge import TASK
 
@@ -59,10 +59,10 @@ def to_send(folder: str) -> Mounted:
     return Mounted("/".join(parts[:depth]), "/".join(parts[depth:]))
 
 
-def pod(cluster: str, node: str, name: str, settings: KubernetesConfig, mounted: Mounted | None) -> share.Body:
+def pod(cluster: str, node: str, name: str, settings: KubernetesConfig, mounted: Mounted | None) -> Part:
     """Return the body of the POST. ``mounted`` None: it reads all of the claim."""
     resources = {"cpu": "100m", "memory": "64Mi"}
-    mount: share.Body = {"name": share.VOLUME, "mountPath": share.TARGET}
+    mount: Part = {"name": share.VOLUME, "mountPath": share.TARGET}
     if mounted is None:
         mount["readOnly"] = True
     elif mounted.folder:

@@ -15,11 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import PurePosixPath
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from grass.errors import InputError
 from grass.files.paths import JOBS
 from grass.files.rights import DATA, OF_ALL, SHARED, own_folders
+from grass.kubernetes.pod_rights import Part
 from grass.model.job import Mount
 from grass.model.names import is_user_name
 from node.runtime.isolation.visible_files import COVERED, OF_GRASS
@@ -30,8 +31,6 @@ TARGET = "/grass/share"
 VOLUME = "share"
 """Name of the volume in the pod."""
 
-Body = dict[str, Any]  # Any: JSON of the API
-
 
 class Seen(NamedTuple):
     """A folder of the claim, and where a pod sees it."""
@@ -40,12 +39,12 @@ class Seen(NamedTuple):
     target: str
     read_only: bool = False
 
-    def mount(self) -> Body:
-        found: Body = {"name": VOLUME, "mountPath": self.target, "subPath": self.folder}
+    def mount(self) -> Part:
+        found: Part = {"name": VOLUME, "mountPath": self.target, "subPath": self.folder}
         return {**found, "readOnly": True} if self.read_only else found
 
 
-def volume(claim: str) -> Body:
+def volume(claim: str) -> Part:
     return {"name": VOLUME, "persistentVolumeClaim": {"claimName": claim}}
 
 
@@ -54,7 +53,7 @@ def target(launch: Launch) -> str:
     return launch.container.data or TARGET
 
 
-def mounts(launch: Launch, job_id: str) -> list[Body]:
+def mounts(launch: Launch, job_id: str) -> list[Part]:
     """Return what a task sees of the share. Raises InputError: its job names a folder that it may not have."""
     seen = [*_view(launch, job_id, target(launch), launch.read_only_data), *_of_cwd(launch)]
     for mount in launch.container.mounts:
