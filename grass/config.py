@@ -63,6 +63,7 @@ class KubernetesConfig:
 
     ``cluster_id``: of the Grass cluster, made when the node is added. Clusters of several users may have one name and
     share a namespace; their pods are told apart by this. ``kubeconfig`` and ``context`` None: as kubectl finds them.
+    ``credentials``: path of a file with ``Credentials``, which are used instead of a kubeconfig.
     ``image``: of tasks that name none; None: they cannot run there. ``gpu``: the resource of GPUs. ``user``: id of user
     and group of tasks; None: that of the image. ``restricted``: whether pods meet the restricted level of PodSecurity.
     ``lost_after``: seconds for which a pod waits for its machine to answer. ``output``: whether what tasks write to
@@ -74,6 +75,7 @@ class KubernetesConfig:
     cluster_id: str = ""
     kubeconfig: str | None = None
     context: str | None = None
+    credentials: str | None = None
     image: str | None = None
     gpu: str = "nvidia.com/gpu"
     user: int | None = 1000

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from grass.errors import InputError, UnreachableError
+from grass.errors import InputError, UndecodableError, UnreachableError
 from grass.lines import lines_of
 from grass.system import clock
 from grass.wire.codec import Form
@@ -45,9 +45,21 @@ class Credentials(msgspec.Struct, frozen=True):
     token_file: str | None = None
     """Where a newer token will be."""
     proxy: str | None = None
+    fetched_by: str | None = None
+    """What fetches them anew, in words; None: they are in the kubeconfig."""
 
 
-_CREDENTIALS: Form[Credentials] = Form(Credentials)
+CREDENTIALS: Form[Credentials] = Form(Credentials)
+
+
+def stored(path: Path) -> Credentials:
+    """Read credentials from a file of Grass. Raises InputError: it cannot be read."""
+    try:
+        return CREDENTIALS.decode(path.read_bytes())
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}") from error
+    except UndecodableError as error:
+        raise InputError(f"{path}: {error}") from error
 
 
 class Login(msgspec.Struct, frozen=True):
@@ -72,7 +84,19 @@ class Login(msgspec.Struct, frozen=True):
         if done.returncode != 0:
             lines = lines_of(done.stderr.decode(errors="replace").strip())
             raise InputError(f"{self}: {lines[-1] if lines else f'ended with {done.returncode}'}")
-        return _CREDENTIALS.decode(done.stdout)
+        return CREDENTIALS.decode(done.stdout)
+
+    def read_to_keep(self) -> Credentials:
+        """Return credentials that are also of use on another machine. Raises InputError also if they are not: something
+        on this machine fetches them anew."""
+        found = self.read()
+        by = found.fetched_by or (f"the file {found.token_file}" if found.token_file else None)
+        if by is not None:
+            raise InputError(
+                f"{self}: its credentials come from {by}, which works on this machine only; use a kubeconfig that has "
+                "a token or a certificate in it, such as that of a service account"
+            )
+        return found
 
     def __str__(self) -> str:
         return f"context {self.context} of {self._file}" if self.context else self._file

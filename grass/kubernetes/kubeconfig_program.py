@@ -46,11 +46,20 @@ def _found(kubeconfig: str, context: str) -> Credentials:
     name = context or str(merged["current-context"])
     chosen = merged["contexts"].get_with_name(name).value["context"]
     user = merged["users"].get_with_name(chosen["user"]).value["user"] if chosen.get("user") else None
-    return _credentials(configuration, name, chosen.get("namespace"), (user or {}).get("tokenFile"))
+    given, fetched_by = user or {}, None
+    if given.get("exec"):
+        fetched_by = f"the program {given['exec']['command']}"
+    elif given.get("auth-provider"):
+        fetched_by = f"the provider {given['auth-provider']['name']}"
+    return _credentials(configuration, name, chosen.get("namespace"), given.get("tokenFile"), fetched_by)
 
 
 def _credentials(
-    configuration: Configuration, context: str | None, namespace: str | None, token_file: str | None
+    configuration: Configuration,
+    context: str | None,
+    namespace: str | None,
+    token_file: str | None,
+    fetched_by: str | None = None,
 ) -> Credentials:
     found = Credentials(
         server=configuration.host,
@@ -64,6 +73,7 @@ def _credentials(
         token=_token(configuration),
         token_file=token_file,
         proxy=configuration.proxy,
+        fetched_by=fetched_by,
     )
     if not found.token and not found.certificate:
         raise ConfigException("it has neither a token nor a certificate for this user, or its plugin failed")

@@ -6,12 +6,14 @@ Changes nothing. Used by ``grass.provision.namespaces`` and ``node.agent.namespa
 from __future__ import annotations
 
 import re
+from functools import partial
+from pathlib import Path
 
 from grass.config import KubernetesConfig
 from grass.errors import InputError, NotAllowedError, NotFoundError
 from grass.kubernetes import rights
 from grass.kubernetes.api import ApiServer, RefusedError
-from grass.kubernetes.credentials import Credential, Login
+from grass.kubernetes.credentials import Credential, Login, stored
 from grass.kubernetes.objects import ANY, CLAIM, QUOTAS, SECRET, ResourceQuota, Version
 from grass.kubernetes.pod_rights import container_rights, spec_rights
 from grass.wire.codec import Form
@@ -24,6 +26,8 @@ _LOGIN = "kubernetes.io/dockerconfigjson"
 
 def server_of(settings: KubernetesConfig) -> ApiServer:
     """Return the server of a namespace, as the user of its kubeconfig."""
+    if settings.credentials is not None:
+        return ApiServer(Credential(partial(stored, Path(settings.credentials))))
     return ApiServer(Credential(Login(settings.kubeconfig, settings.context).read))
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from grass.config import ClusterConfig
 from grass.errors import InputError
 from grass.model.daemons import DAEMONS, REDIS, TASK_REDIS
-from grass.provision import local_namespaces
+from grass.provision import local_namespaces, namespaces
 from grass.system import own_program
 
 _STOP_SECONDS = {REDIS: 10, TASK_REDIS: 5}
@@ -24,7 +24,8 @@ _MOST_FILES = 65536
 
 def names(config: ClusterConfig) -> list[str]:
     own = [REDIS] if config.redis.embedded else []
-    return own + ([TASK_REDIS] if config.task_redis else []) + [daemon.name for daemon in DAEMONS]
+    own += ([TASK_REDIS] if config.task_redis else []) + [daemon.name for daemon in DAEMONS]
+    return own + local_namespaces.program_names(config)
 
 
 def task_redis(config: ClusterConfig, server: str) -> tuple[str, ...]:
@@ -51,7 +52,7 @@ def supervisord_conf(config: ClusterConfig, redis: list[str], umask: int) -> str
         command = own_program.command(daemon.module, str(config.path))
         sections.append(_program(config, daemon.name, command, daemon.stop_seconds))
     for node in local_namespaces.nodes(config):
-        for daemon in local_namespaces.DAEMONS:
+        for daemon in namespaces.DAEMONS:
             name = local_namespaces.program_name(daemon, node.node.name)
             sections.append(_program(config, name, local_namespaces.command(daemon, node), daemon.stop_seconds))
     return "\n".join(sections)

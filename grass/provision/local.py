@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING
 
 from grass.api.metrics_tls import load_context
 from grass.config import ClusterConfig, Secrets
-from grass.errors import ConflictError, GrassError, InputError, NotFoundError, UnreachableError
+from grass.errors import ConflictError, GrassError, NotFoundError, UnreachableError
 from grass.manifest.local_settings import LocalSettings
 from grass.mode_file import write_mode
 from grass.model.daemons import REDIS, SUPERVISOR, DaemonState
 from grass.model.lifecycle import NodeState
 from grass.model.mode import ON_PREMISES
-from grass.model.names import MAX_NAME, NAME_RULE, is_name
 from grass.network_address import network_address
 from grass.provision import (
     daemons,
@@ -34,7 +33,7 @@ from grass.provision import (
 )
 from grass.provision.filelock import cluster_lock
 from grass.provision.local_findings import local_findings
-from grass.provision.namespaces import NamespaceRequest, plan
+from grass.provision.namespaces import DAEMONS, NamespaceRequest, check_name, plan, wait_ready
 from grass.provision.provisioner import (
     CanAddNamespaces,
     CanAddNodes,
@@ -125,15 +124,14 @@ class LocalProvisioner(CanCreate[LocalSettings], CanStart, CanRepair, CanAddName
             for line in plan(request):
                 request.plan(line)
             return None
-        if not is_name(request.name):
-            raise InputError(f"--name {request.name!r}: must be at most {MAX_NAME} {NAME_RULE}")
+        check_name(request.name)
         config = _existing(self._session.name, self._session.home)
         with cluster_lock(self._session.home, config.name):
             if not self._is_made(config, request.name, client):
                 local_namespaces.make(config, request, client)
             _write_supervision(config, Secrets.load(config.home))
             Supervisor(config).reload()
-        return local_namespaces.wait_ready(request.name, client)
+        return wait_ready(request.name, client)
 
     def _is_made(self, config: ClusterConfig, name: str, client: Client) -> bool:
         """Return whether only the start of the node's daemons is missing. Remove what an interrupted removal left.
@@ -141,7 +139,7 @@ class LocalProvisioner(CanCreate[LocalSettings], CanStart, CanRepair, CanAddName
         Raises ConflictError: nothing was interrupted.
         """
         left = _namespaces(config, name)
-        own = {local_namespaces.program_name(daemon, name) for daemon in local_namespaces.DAEMONS}
+        own = {local_namespaces.program_name(daemon, name) for daemon in DAEMONS}
         if any(node.name == name and node.state is not NodeState.LEFT for node in client.nodes()):
             runs = any(state.name in own for state in Supervisor(config).daemons())
             if runs or not local_namespaces.folder_of(config, name).exists():

@@ -13,31 +13,31 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import grass
 from grass.api.invitation import parse_token
 from grass.api.join_client import open_join_client
 from grass.config import ClusterConfig, NodeConfig, Secrets
-from grass.errors import GrassError, UnreachableError
+from grass.errors import GrassError
 from grass.kubernetes.trial import check_version, server_of
-from grass.model.daemons import NODE_AGENT, NODE_API, Daemon
-from grass.model.lifecycle import NodeState
-from grass.model.runtime import RuntimeName
+from grass.model.daemons import Daemon
 from grass.provision import ports, runtime_folder
-from grass.provision.namespaces import NamespaceRequest, look
+from grass.provision.namespaces import (
+    DAEMONS,
+    NamespaceRequest,
+    join_request,
+    look,
+    node_config,
+    of_cluster,
+    pods_stay,
+)
 from grass.supervision import processes
 from grass.supervision.supervisor import Supervisor
-from grass.system import clock, own_program
+from grass.system import own_program
 from grass.system.entropy import password, request_id
-from grass.wire.calls import Join, JoinFacts, OfferedNode
 from grass.wire.codec import builtins
-from grass.wire.node_views import NodeView
 
 if TYPE_CHECKING:
     from grass.api.client import Client
 
-DAEMONS = (NODE_AGENT, NODE_API)
-"""Those of a namespace."""
-_READY_SECONDS = 60.0
 _END_SECONDS = 15.0
 
 
@@ -47,14 +47,22 @@ def folder_of(config: ClusterConfig, name: str) -> Path:
 
 def nodes(config: ClusterConfig) -> Iterator[ClusterConfig]:
     """Yield the configurations of the cluster's namespaces, in the order of their names."""
-    folder = Path(config.home) / "nodes"
-    for path in sorted(folder.glob("*/cluster.json")):
+    for path in _files(config):
         yield ClusterConfig.load(path)
+
+
+def _files(config: ClusterConfig) -> list[Path]:
+    return sorted((Path(config.home) / "nodes").glob("*/cluster.json"))
 
 
 def program_name(daemon: Daemon, node: str) -> str:
     """Return the name of a namespace's daemon in supervisord."""
     return f"{daemon.name}@{node}"
+
+
+def program_names(config: ClusterConfig) -> list[str]:
+    """Return the names of the daemons of all namespaces."""
+    return [program_name(daemon, path.parent.name) for path in _files(config) for daemon in DAEMONS]
 
 
 def command(daemon: Daemon, node: ClusterConfig) -> tuple[str, ...]:
@@ -67,16 +75,9 @@ def make(config: ClusterConfig, request: NamespaceRequest, client: Client) -> No
     folder = folder_of(config, request.name)
     found = look(request)
     others = list(nodes(config))
-    node = NodeConfig(
-        name=request.name,
-        api_port=ports.free("127.0.0.1", Path(config.home), {each.node.api_port for each in others}),
-        cpu=found.cpu,
-        memory=found.memory,
-        gpu=found.gpu,
-        labels=request.labels,
-        runtimes=(RuntimeName.KUBERNETES.value,),
-        kubernetes=replace(request.settings, cluster_id=_cluster_id(others)),
-    )
+    settings = of_cluster(request.settings, (each.node.kubernetes for each in others))
+    port = ports.free("127.0.0.1", Path(config.home), {each.node.api_port for each in others})
+    node = node_config(request, found, settings, address=NodeConfig.address, api_port=port)
     runtime_dir = Path(config.runtime_dir) / f"n{node.api_port}"  # short: paths of sockets have a limit
     own = replace(
         config,
@@ -103,12 +104,6 @@ def _password(folder: Path) -> str:
     return secret
 
 
-def _cluster_id(others: list[ClusterConfig]) -> str:
-    """Return the id by which the cluster knows its pods: that of its other namespaces, or a new one."""
-    known = (each.node.kubernetes.cluster_id for each in others if each.node.kubernetes is not None)
-    return next(known, None) or request_id()
-
-
 def make_runtime_folder(config: ClusterConfig, node: ClusterConfig) -> None:
     """Make the folder of a namespace's sockets, in which the cluster's collector is found, too."""
     folder = Path(node.runtime_dir)
@@ -120,16 +115,8 @@ def make_runtime_folder(config: ClusterConfig, node: ClusterConfig) -> None:
 
 def _join(own: ClusterConfig, secret: str, client: Client) -> str:
     """Let the cluster make the node, as if a machine joined. Return the token of its API."""
-    node = own.node
-    invitation = parse_token(client.join_token(node.name).token)
-    body = Join(
-        secret=invitation.secret,
-        join_id=request_id(),
-        password=secret,
-        name=node.name,
-        facts=JoinFacts(address=node.address, api_port=node.api_port, version=grass.__version__),
-        node=OfferedNode(cpu=node.cpu, memory=node.memory, gpu=node.gpu, labels=node.labels, runtimes=node.runtimes),
-    )
+    invitation = parse_token(client.join_token(own.node.name).token)
+    body = join_request(own.node, invitation.secret, secret, request_id())
     joining = open_join_client(invitation)
     try:
         joined = joining.join(builtins(body))
@@ -137,17 +124,6 @@ def _join(own: ClusterConfig, secret: str, client: Client) -> str:
         joining.close()
     assert joined.secrets, "the reply to a join has them"
     return joined.secrets.node_token
-
-
-def wait_ready(name: str, client: Client) -> NodeView:
-    """Wait until the node is READY. Raises UnreachableError: it is not, after a minute."""
-    seen, until = None, clock.steady() + _READY_SECONDS
-    while clock.steady() < until:
-        waited = client.watch_node(name, seen, until - clock.steady())
-        seen = waited.mark
-        if waited.node is not None and waited.node.state == NodeState.READY:
-            return waited.node
-    raise UnreachableError(f"node {name}: was added, but its agent does not report; see `grass node show {name}`")
 
 
 def end_daemons(config: ClusterConfig, name: str) -> None:
@@ -167,7 +143,4 @@ def check_reachable(node: ClusterConfig) -> None:
         with closing(server_of(settings)) as server:
             check_version(server)
     except GrassError as error:
-        raise UnreachableError(
-            f"its pods in the namespace {settings.namespace} cannot be removed now: {error}; nothing was changed; "
-            "`--force` leaves them behind"
-        ) from error
+        raise pods_stay(settings.namespace, error) from error

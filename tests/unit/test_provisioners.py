@@ -106,9 +106,14 @@ def test_a_cluster_of_hosts_says_where_its_log_is_repaired(tmp_path: Path) -> No
         need(registry.for_cluster(cluster_of_hosts(tmp_path)), CanRepair)
 
 
-def test_a_cluster_of_hosts_says_that_namespaces_are_not_for_it_yet(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="several hosts; so far, only a cluster on one machine can have a namespace"):
-        need(registry.for_cluster(cluster_of_hosts(tmp_path)), CanAddNamespaces)
+def test_a_cluster_of_hosts_knows_which_of_its_nodes_are_namespaces_also_when_it_is_created_again(
+    tmp_path: Path,
+) -> None:
+    opened = cluster_of_hosts(tmp_path)
+    Machines(HostSettings("10.0.0.1", login=Login()), namespaces=("pods",)).save(opened.client_dir)
+    lab = need(registry.for_cluster(opened), CanRemoveNodes)
+    assert need(lab, CanAddNamespaces) is lab  # type: ignore[arg-type, comparison-overlap]
+    assert (lab.keeps("pods"), lab.keeps("n1")) == (True, False)
 
 
 def test_a_cluster_that_is_elsewhere_is_changed_where_it_was_created(tmp_path: Path) -> None:

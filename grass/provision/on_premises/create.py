@@ -63,17 +63,18 @@ def create(settings: OnPremisesSettings, session: Session) -> Created:
             admin = _admin(settings, client)
             touch()
             write_mode(session.folder, settings.mode)
-            Machines(settings.master, _nodes_before(session)).save(client)
+            before = load_machines(session.name, session.home) or Machines(settings.master)
+            replace(before, master=settings.master).save(client)
             steps = master_steps(known.design, known.facts, known.bundle, admin, settings.samba_password)
             outcome = run_steps(host, steps, session.progress, _label(host))
             url = _remember(host, settings, known.design.config, admin, client)
             _call_api(host, known.design, session, settings, url)
-        before = known.facts.config
+        was = known.facts.config
         config = known.design.config
-        for line in lacked_by_nodes(before, config):
+        for line in lacked_by_nodes(was, config):
             session.progress(f"{session.name}: {line}")
-        plain_before = before is not None and not before.tls
-        upgrade = upgrade_of(before, config)
+        plain_before = was is not None and not was.tls
+        upgrade = upgrade_of(was, config)
         join_nodes(session, settings, str(config.share), known.bundle.digest, upgrade=upgrade, again=plain_before)
     return Created(session.name, settings.mode, str(session.folder), url, outcome.done, outcome.unchanged)
 

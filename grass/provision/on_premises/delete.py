@@ -15,7 +15,8 @@ from grass.errors import GrassError, UnreachableError
 from grass.manifest.on_premises import HostSettings
 from grass.model.lifecycle import NodeState
 from grass.provision.filelock import cluster_lock
-from grass.provision.on_premises import node_paths
+from grass.provision.namespaces import is_namespace
+from grass.provision.on_premises import namespace_nodes, node_paths
 from grass.provision.on_premises.facts import gather
 from grass.provision.on_premises.leaving import clean
 from grass.provision.on_premises.machines import Machines, load_machines, open_host
@@ -81,7 +82,10 @@ def _self_joined(session: Session, machines: Machines) -> dict[str, str]:
     return {
         node.name: "it joined by itself: run `grass leave` on that machine first"
         for node in nodes
-        if node.name not in machines.nodes and node.address not in ours and node.state != NodeState.LEFT
+        if node.name not in machines.nodes
+        and node.address not in ours
+        and node.state != NodeState.LEFT
+        and not is_namespace(node)
     }
 
 
@@ -143,7 +147,9 @@ def _clean(session: Session, role: str, settings: HostSettings, packages: bool) 
         elif role:
             clean(host, facts, node_paths.of_root(name, facts.config), progress, label=host.name, packages=packages)
         else:
-            run_steps(host, removal_steps(name, facts.records, packages=packages), progress, host.name)
+            namespace_nodes.remove_all(host, facts, name, progress)
+            records = gather(host, name).records
+            run_steps(host, removal_steps(name, records, packages=packages), progress, host.name)
 
 
 def _text(name: str, left: dict[str, str], done: str) -> str:

@@ -1,6 +1,6 @@
 """Steps that masters and nodes share: the user `grass`, the bundle, Grass in its own environment. Pure.
 
-Used by ``join_steps``, ``master`` and ``node_steps``.
+Used by ``join_steps``, ``master``, ``namespace_nodes``, ``namespace_steps`` and ``node_steps``.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from grass.provision.on_premises.steps import Put, Run, Step
 BUNDLE = "/opt/grass/bundle"
 FOLDERS = (VENV, "/opt/grass/venvs", BUNDLE)
 """What Grass makes in /opt/grass. That folder itself may be another program's, and is removed only when it is empty."""
+AS_GRASS = ("runuser", "-u", "grass", "--")
+"""Before a command that the user `grass` runs."""
 COMMAND = "/usr/local/bin/grass"
 """Path of a link, so that every user of the machine has the command `grass`."""
 

@@ -23,14 +23,17 @@ MACHINES = "machines.json"
 
 @dataclass(frozen=True)
 class Machines:
-    """The master, the nodes that were added from here by name, and the address of the local end of the API's tunnel."""
+    """The master, the nodes that were added from here by name, and those of them that are namespaces of Kubernetes."""
 
     master: HostSettings
     nodes: dict[str, HostSettings] = field(default_factory=dict)
+    namespaces: tuple[str, ...] = ()
+    """Names of nodes whose agent runs on the master."""
 
     def save(self, client_dir: Path) -> None:
         """Save the machines, without passwords."""
-        kept = Machines(_kept(self.master), {name: _kept(host) for name, host in self.nodes.items()})
+        nodes = {name: _kept(host) for name, host in self.nodes.items()}
+        kept = replace(self, master=_kept(self.master), nodes=nodes)
         write_private(client_dir / MACHINES, indented(kept))
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from grass.api.keyring import Jwk
 from grass.config import ClusterConfig
 from grass.files.key import marker
-from grass.provision.on_premises import install, on_host, packages, record
+from grass.provision.on_premises import install, namespace_steps, on_host, packages, record
 from grass.provision.on_premises.bundle import Bundle
 from grass.provision.on_premises.design import AUTHORIZED_KEYS, ETC, STATE, UNIT_FOLDER, VENV, MasterDesign
 from grass.provision.on_premises.facts import Facts
@@ -17,8 +17,6 @@ from grass.provision.on_premises.record import Made
 from grass.provision.on_premises.services import listening_step, start_step
 from grass.provision.on_premises.steps import Put, Run, Step
 from grass.wire.codec import encode
-
-_AS_GRASS = ("runuser", "-u", "grass", "--")
 
 
 @dataclass(frozen=True)
@@ -54,6 +52,7 @@ def master_steps(
     if config.samba:
         steps.append(_samba_step(config))
     steps += [start_step(design, _reads(design, bundle, setup)), listening_step(design)]
+    steps += namespace_steps.upgrade_steps(facts, config, bundle.digest)
     return [*steps, install.old_versions_step()]
 
 
@@ -144,7 +143,7 @@ def _share_step(config: ClusterConfig) -> Step:
     make = '[ -d "$2" ] || { echo "$2 is not there; mount it on every machine first" >&2; exit 1; }; '
     make += 'mkdir -p -- "$1" && { chown grass:grass -- "$1" 2>/dev/null || true; } && chmod "$3" -- "$1"'
     writable = Run(
-        (*_AS_GRASS, "sh", "-c", 'touch -- "$1/.grass-write" && rm -f -- "$1/.grass-write"', "check", folder)
+        (*install.AS_GRASS, "sh", "-c", 'touch -- "$1/.grass-write" && rm -f -- "$1/.grass-write"', "check", folder)
     )
     return Step(
         f"use the share {folder}",
@@ -169,7 +168,7 @@ def _setup_step(config: ClusterConfig, setup: bytes) -> Step:
     there = f'for f in {" ".join((*made, *keys))}; do [ -s "$1/$f" ] || exit 1; done'
     accepted = 'grep -q -- " $3\\$" "$4" 2>/dev/null'
     check = f'{there}; {accepted} && [ "$(cat "$1/made" 2>/dev/null)" = "$2" ]'
-    run = (*_AS_GRASS, f"{VENV}/bin/python", "-m", "grass.provision.on_premises.on_host")
+    run = (*install.AS_GRASS, f"{VENV}/bin/python", "-m", "grass.provision.on_premises.on_host")
     return Step(
         "make keys, secrets and the configuration of redis, and accept keys for files",
         (Run(run, stdin=setup), Put(f"{home}/made", f"{digest}\n".encode(), 0o600, "grass:grass")),

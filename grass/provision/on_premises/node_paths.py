@@ -11,7 +11,10 @@ STARTED = "node.started"
 
 @dataclass(frozen=True)
 class NodePaths:
-    """Paths of one node's files. ``home``: the node's cluster folder. ``owner``: owner of the files, ``user:group``."""
+    """Paths of one node's files. ``home``: the node's cluster folder. ``owner``: owner of the files, ``user:group``.
+
+    ``cluster``: what its units are instances of; of a namespace of Kubernetes, ``NODE@CLUSTER``.
+    """
 
     cluster: str
     venv: str
@@ -30,6 +33,11 @@ class NodePaths:
     @property
     def config(self) -> str:
         return f"{self.home}/cluster.json"
+
+    @property
+    def kubernetes(self) -> str:
+        """Return the path of the credentials of a namespace of Kubernetes."""
+        return f"{self.home}/credentials.json"
 
     @property
     def secrets(self) -> str:
@@ -68,6 +76,21 @@ def of_root(cluster: str, config: ClusterConfig | None) -> NodePaths:
         home=f"/var/lib/grass/{folder}/{cluster}",
         runtime_dir=f"/run/grass/{cluster}",
         env=f"/etc/grass/{cluster}.node.env",
+        units="/etc/systemd/system",
+        share=f"/srv/grass/{cluster}",
+        owner="grass:grass",
+    )
+
+
+def of_namespace(cluster: str, node: str) -> NodePaths:
+    """Return the paths of a node that is a namespace of Kubernetes, on the master. ``@`` is in no name."""
+    instance = f"{node}@{cluster}"
+    return NodePaths(
+        instance,
+        venv="/opt/grass/venv",
+        home=f"/var/lib/grass/nodes/{instance}",
+        runtime_dir=f"/run/grass/{instance}",
+        env=f"/etc/grass/{instance}.node.env",
         units="/etc/systemd/system",
         share=f"/srv/grass/{cluster}",
         owner="grass:grass",

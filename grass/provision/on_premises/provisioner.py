@@ -10,7 +10,7 @@ from grass.api.keyring import load_profile
 from grass.errors import ConflictError, NotFoundError
 from grass.hosts.ssh import KNOWN_HOSTS
 from grass.manifest.on_premises import OnPremisesSettings
-from grass.provision.on_premises import create, delete, node_remove, status
+from grass.provision.on_premises import create, delete, namespace_nodes, node_remove, status
 from grass.provision.on_premises.machines import Machines, load_machines
 from grass.provision.on_premises.node_add import Adding, Machine, add_machines
 from grass.provision.on_premises.node_hosts import wanted_hosts
@@ -33,12 +33,19 @@ from grass.provision.provisioner import (
 
 if TYPE_CHECKING:
     from grass.api.client import Client
+    from grass.provision.namespaces import NamespaceRequest
+    from grass.wire.node_views import NodeView
 
 NODES_AT_ONCE = 8
 
 
 class OnPremisesProvisioner(
-    CanCreate[OnPremisesSettings], CanPlan[OnPremisesSettings], CanAddNodes, CanRemoveNodes, CanLogIn
+    CanCreate[OnPremisesSettings],
+    CanPlan[OnPremisesSettings],
+    CanAddNodes,
+    CanAddNamespaces,
+    CanRemoveNodes,
+    CanLogIn,
 ):
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -74,16 +81,26 @@ class OnPremisesProvisioner(
         with ThreadPoolExecutor(min(NODES_AT_ONCE, len(hosts))) as pool:
             return add_machines(adding, [Machine(host, request.offer) for host in hosts], pool)
 
+    def add_namespace(self, request: NamespaceRequest, client: Client) -> NodeView | None:
+        return namespace_nodes.add(self._session, self._machines(), request, client)
+
+    def keeps(self, name: str) -> bool:
+        return name in self._machines().namespaces
+
     def remove_node(self, name: str, take_out: Callable[[], None], *, force: bool, packages: bool) -> None:
+        if self.keeps(name):
+            namespace_nodes.remove(self._session, self._machines(), name, take_out, force=force)
+            return
         node_remove.remove_node(self._session, name, take_out, force=force, packages=packages)
 
     def ssh_command(self, name: str, client: Client) -> list[str]:
         """Return the ssh command for a node.
 
         The command uses the host key that was pinned when the node was added. For a node that joined by itself, the
-        command uses the user's own SSH settings.
+        command uses the user's own SSH settings. For a namespace of Kubernetes it is the master, where its agent runs.
         """
-        settings = self._machines().nodes.get(name)
+        machines = self._machines()
+        settings = machines.master if name in machines.namespaces else machines.nodes.get(name)
         if settings is None:
             address = client.node(name).address
             if not address:
@@ -100,11 +117,6 @@ class OnPremisesProvisioner(
     def refusal(self, capability: object) -> str:
         if capability is CanRepair:
             return "--repair is for a cluster on this machine; for a host see docs/guide/faults.md"
-        if capability is CanAddNamespaces:
-            return (
-                f"cluster {self._session.name} is on several hosts; so far, only a cluster on one machine can have a "
-                "namespace of Kubernetes as a node"
-            )
         return f"cluster {self._session.name} is on several hosts; repeat `grass create FILE`"
 
     def _url(self) -> str:

