@@ -74,7 +74,7 @@ def site_of_pods(lab: SessionLab, site: Path, tmp_path: Path) -> Iterator[Site]:
     lab.renew("master")
     address = lab.hosts["master"].address.rpartition(".")[0]
     with kubernetes.namespace() as (server, name), Relay(f"{address}.1", ("127.0.0.1", 16443)) as relay:
-        cluster = Cluster(lab, site, tmp_path / "home", settings(lab))
+        cluster = Cluster(lab, site, tmp_path / "home", settings(lab, isolation=None))
         try:
             yield Site(cluster, server, name, relay, tmp_path)
         finally:

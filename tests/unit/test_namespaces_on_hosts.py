@@ -179,7 +179,7 @@ def test_another_bundle_restarts_the_daemons_of_this_cluster_and_leaves_an_incom
 
 def test_the_daemons_of_a_namespace_are_in_the_status_under_its_name() -> None:
     unit = "Id=grass-{}.service\nLoadState=loaded\nActiveState=active\nMainPID=7\nActiveEnterTimestampMonotonic=1\n"
-    units = ("redis@lab", "node-agent@lab", "node-agent@pods@lab")
+    units = ("redis@lab", "node-agent@lab", "node-agent@pods@lab", "redis@pods@lab", "shepherd@pods@lab")
     found = parse("100\n50\n" + "\n".join(unit.format(each) for each in units))
     assert [each.name for each in found] == ["redis", "node-agent", "node-agent@pods"]
 

@@ -149,6 +149,17 @@ def test_supervisord_runs_every_daemon_with_the_configuration_as_only_argument(t
         assert (found[name]["startsecs"], found[name]["autorestart"]) == ("0", "true")
 
 
+def test_the_daemons_of_a_namespace_are_supervised_and_counted_under_its_name(tmp_path: Path) -> None:
+    config = config_in(tmp_path / "home")
+    own = replace(config, home=str(Path(config.home) / "nodes" / "pods"), node=replace(config.node, name="pods"))
+    Path(own.home).mkdir(parents=True)
+    own.save()
+    found = programs(daemons.supervisord_conf(config, ["/bin/redis-server"], 0o022))
+    assert list(found) == daemons.names(config)
+    assert list(found)[-2:] == ["node-agent@pods", "node-api-server@pods"]
+    assert shlex.split(found["node-agent@pods"]["command"])[-3:] == ["-m", "node.agent", str(own.path)]
+
+
 def test_a_redis_of_your_own_is_not_supervised(tmp_path: Path) -> None:
     config = config_in(tmp_path, redis=RedisSettings(embedded=False, host="h", port=1))
     assert "redis" not in programs(daemons.supervisord_conf(config, [], 0o022))

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from grass.errors import GrassError
 from grass.lines import lines_of
 from grass.model.daemons import DaemonState
+from grass.provision.namespaces import DAEMONS
 from grass.provision.on_premises.design import STATE
 from grass.provision.on_premises.log_damage import log_damage, may_be_damaged
 from grass.provision.on_premises.machines import load_machines, open_host
@@ -17,6 +18,7 @@ _ASK = """
 date +%s; cut -d' ' -f1 /proc/uptime
 systemctl show --all --property=Id,LoadState,ActiveState,MainPID,ActiveEnterTimestampMonotonic "grass-*@$1.service"
 """
+_OF_NAMESPACES = frozenset(daemon.name for daemon in DAEMONS)
 _WORDS = {"active": "RUNNING", "reloading": "RUNNING", "activating": "STARTING", "deactivating": "STOPPING"}
 
 
@@ -63,9 +65,12 @@ def parse(text: str) -> Iterator[DaemonState]:
         unit = dict(line.split("=", 1) for line in lines_of(block) if "=" in line)
         if not unit.get("Id") or unit.get("LoadState") == "not-found":
             continue
+        name = unit["Id"].rpartition("@")[0].removeprefix("grass-")
+        if "@" in name and name.partition("@")[0] not in _OF_NAMESPACES:
+            continue  # its template says when it starts beside such units of a machine, so systemd knows their names
         running = unit.get("ActiveState") in ("active", "reloading")
         yield DaemonState(
-            unit["Id"].rpartition("@")[0].removeprefix("grass-"),
+            name,
             int(unit.get("MainPID", "0")) or None,
             _WORDS.get(unit.get("ActiveState", ""), "STOPPED"),
             booted + int(unit.get("ActiveEnterTimestampMonotonic", "0")) / 1e6 if running else None,
