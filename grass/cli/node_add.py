@@ -117,11 +117,11 @@ def _add_namespace(
     from grass.kubernetes.capacity import Most
     from grass.kubernetes.credentials import Login
     from grass.manifest.join_file import Offer
-    from grass.provision.namespaces import NamespaceRequest, check_names, namespace_of
+    from grass.provision.namespaces import NamespaceRequest, check_object_names, namespace_of
     from grass.provision.provisioner import CanAddNamespaces, need
 
     context, namespace = namespace_of(words)
-    check_names(settings)
+    check_object_names(settings)
     kubeconfig = absolute_paths(settings.kubeconfig or variables().get("KUBECONFIG"))
     if context is None and not plan:  # which one is current may change, and the agent must stay in its cluster
         context = Login(kubeconfig).read().context

@@ -33,7 +33,7 @@ from grass.provision import (
 )
 from grass.provision.filelock import cluster_lock
 from grass.provision.local_findings import local_findings
-from grass.provision.namespaces import DAEMONS, NamespaceRequest, check_name, plan, wait_ready
+from grass.provision.namespaces import DAEMONS, NamespaceRequest, check_node_name, plan, wait_ready
 from grass.provision.provisioner import (
     CanAddNamespaces,
     CanAddNodes,
@@ -124,7 +124,7 @@ class LocalProvisioner(CanCreate[LocalSettings], CanStart, CanRepair, CanAddName
             for line in plan(request):
                 request.plan(line)
             return None
-        check_name(request.name)
+        check_node_name(request.name)
         config = _existing(self._session.name, self._session.home)
         with cluster_lock(self._session.home, config.name):
             if not self._is_made(config, request.name, client):

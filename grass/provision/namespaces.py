@@ -72,7 +72,7 @@ def namespace_of(text: str) -> tuple[str | None, str]:
     return context or None, namespace
 
 
-def check_names(settings: KubernetesConfig) -> None:
+def check_object_names(settings: KubernetesConfig) -> None:
     """Check the names of objects of the namespace: they become parts of paths. Raises InputError."""
     named = [("--claim", settings.claim), *(("--pull-secret", each) for each in settings.pull_secrets)]
     for option, name in named:
@@ -80,7 +80,7 @@ def check_names(settings: KubernetesConfig) -> None:
             raise InputError(f"{option} {name!r}: is not the name of an object of Kubernetes")
 
 
-def check_name(name: str) -> None:
+def check_node_name(name: str) -> None:
     """Raises InputError: a node cannot be called so."""
     if not is_name(name):
         raise InputError(f"--name {name!r}: must be at most {MAX_NAME} {NAME_RULE}")

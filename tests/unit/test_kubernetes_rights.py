@@ -12,7 +12,7 @@ from grass.config import KubernetesConfig
 from grass.errors import InputError
 from grass.kubernetes.capacity import Most
 from grass.kubernetes.rights import RULES, Missing, objects, rules
-from grass.provision.namespaces import NamespaceRequest, check_names, plan
+from grass.provision.namespaces import NamespaceRequest, check_object_names, plan
 
 EXAMPLE = Path(__file__).parents[2] / "deploy" / "kubernetes" / "role.yaml"
 
@@ -42,7 +42,7 @@ def test_a_claim_is_asked_for_by_its_name_only() -> None:
 def test_what_is_no_name_of_an_object_never_becomes_a_path(name: str) -> None:
     for settings in (KubernetesConfig("lab", claim=name), KubernetesConfig("lab", pull_secrets=(name,))):
         with pytest.raises(InputError, match="is not the name of an object"):
-            check_names(settings)
+            check_object_names(settings)
 
 
 def test_a_secret_is_asked_for_by_its_name_only() -> None:

@@ -47,7 +47,7 @@ def add(session: Session, machines: Machines, request: NamespaceRequest, client:
         for line in namespaces.plan(request):
             request.plan(line)
         return None
-    namespaces.check_name(request.name)
+    namespaces.check_node_name(request.name)
     settings, name = request.settings, request.name
     credentials = Login(settings.kubeconfig, settings.context).read_to_keep()
     found = namespaces.look(request)
