@@ -1,0 +1,1 @@
+"""Runs of mutmut over the code that decides, and what they may leave alive."""
