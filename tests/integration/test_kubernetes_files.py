@@ -14,6 +14,7 @@ import pytest
 from grass.config import ClusterConfig, KubernetesConfig, NodeConfig
 from grass.kubernetes.names import pod_name
 from grass.model.reasons import Reason, ReasonCode
+from node.runtime.kubernetes.command import LOST
 from node.runtime.kubernetes.execution import PodExecution
 from node.runtime.kubernetes.kind import PodInside
 from node.runtime.kubernetes.reach import answers
@@ -215,6 +216,17 @@ def test_a_command_ends_with_its_connection_and_takes_signals(shared: Files, ser
     signalled.signal(1)
     assert result(signalled)[0] == 9
     wait_until(lambda: processes("sleep 2222") == 0)
+
+
+@pytest.mark.nightly
+def test_a_command_whose_end_nobody_tells_ends_soon_after_its_task(files: Files) -> None:
+    key = files.begin("silent-1/w.0/1", "while [ ! -e /grass/scratch/go ]; do sleep 0.1; done")
+    files.runs(key)
+    files.gateway.faults.append(Fault(lambda asked: "sleep+1000" in asked.path, silent=True))
+    argv = ["sh", "-c", "touch /grass/scratch/go; sleep 1000"]
+    code, said = result(PodExecution(files.server, files.path(key), argv, None))
+    assert code == LOST and said == b"grass: the connection to the command is lost; how it ended is not known\r\n"
+    assert files.ended(key).code == 0
 
 
 @pytest.mark.nightly

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from socket import create_connection
@@ -79,12 +80,23 @@ class Node:
         found = self.server.get(f"{self.path}/pods", kubernetes.ANY)["items"]
         return [each for each in found if each["metadata"]["annotations"]["grass-cluster.org/attempt"].startswith(job)]
 
+    def left(self) -> list[dict[str, Any]]:
+        """Return the pods that stay: nobody asked the kubelet to end them, or it may not remove them once they have."""
+        metadata = [each["metadata"] for each in self.pods()]
+        return [each for each in metadata if "deletionTimestamp" not in each or each.get("finalizers")]
 
-@pytest.fixture(scope="module")
-def node() -> Iterator[Node]:
+
+@contextmanager
+def new_node() -> Iterator[Node]:
     with kubernetes.namespace() as (server, namespace), LocalCluster().running() as cluster:
         made = Node(cluster, server, namespace)
         made.add("pods")
+        yield made
+
+
+@pytest.fixture(scope="module")
+def node() -> Iterator[Node]:
+    with new_node() as made:
         yield made
 
 
@@ -148,6 +160,8 @@ def test_an_array_loses_and_repeats_nothing_while_its_agent_and_its_master_are_k
     node: Node, client: Client, tasks: int
 ) -> None:
     name = f"array-{tasks}"
+    client.start(job(f"before-{tasks}", "echo I am $GRASS_TASK"))
+    assert client.wait(f"before-{tasks}", 45).state == "SUCCEEDED"
     client.start(job(name, ORACLE, replicas=tasks))
     wait_until(lambda: any(each.state == "RUNNING" for each in client.tasks(name)), 40, "a task that runs")
     node.kill_agent()
@@ -160,7 +174,7 @@ def test_an_array_loses_and_repeats_nothing_while_its_agent_and_its_master_are_k
     lines: dict[int, list[str]] = {}
     for line in client.logs(name):
         lines.setdefault(int(line.task.rpartition(".")[2]), []).append(line.text)
-    assert texts(client, "first")[0] == "I am first.t.0"  # nothing was added to logs that were complete
+    assert texts(client, f"before-{tasks}") == [f"I am before-{tasks}.t.0"]  # a log that was complete stays as it is
     expected = ["ran 1", *(f"line {n}" for n in range(10))]
     assert lines == {n: expected for n in range(tasks)}
 
@@ -310,26 +324,27 @@ def test_what_is_wrong_is_said_and_leaves_nothing_behind(node: Node, client: Cli
 
 
 @pytest.mark.nightly
-def test_neither_a_removed_node_nor_a_deleted_cluster_leaves_a_pod_also_if_its_agent_was_killed(
-    node: Node, tmp_path: Path
-) -> None:
-    for end in ("node", "cluster"):
-        with node.cluster.client() as client:
-            client.start(job(f"left-{end}", "trap exit TERM; sleep 300 & wait"))
-            wait_until(lambda end=end: client.tasks(f"left-{end}")[0].state == "RUNNING", 40, "a task that runs")
-        node.kill_agent()
-        if end == "node":
-            settings = Path(node.cluster.config.home) / "nodes" / "pods" / "cluster.json"
-            before = settings.read_text()
-            settings.write_text(before.replace(str(kubernetes.KUBECONFIG), str(away(tmp_path))))
-            done = node.grass("node", "remove", "pods", "--yes")
-            assert done.returncode == Exit.UNREACHABLE and "`--force` leaves them behind" in done.stderr, done.stderr
-            settings.write_text(before)
-            done = node.grass("node", "remove", "pods", "--force", "--yes")
-            assert done.returncode == 0, done.stderr
-            assert not (Path(node.cluster.config.home) / "nodes" / "pods").exists()
-            wait_until(lambda: not node.pods(), 15, "an empty namespace")
-            node.add("pods")
-        else:
-            node.cluster.delete()
-    wait_until(lambda: not node.pods(), 15, "an empty namespace")
+def test_neither_a_removed_node_nor_a_deleted_cluster_leaves_a_pod_also_if_its_agent_was_killed(tmp_path: Path) -> None:
+    with new_node() as node:
+        start_and_kill_the_agent(node, "left-node")
+        settings = Path(node.cluster.config.home) / "nodes" / "pods" / "cluster.json"
+        before = settings.read_text()
+        settings.write_text(before.replace(str(kubernetes.KUBECONFIG), str(away(tmp_path))))
+        done = node.grass("node", "remove", "pods", "--yes")
+        assert done.returncode == Exit.UNREACHABLE and "`--force` leaves them behind" in done.stderr, done.stderr
+        settings.write_text(before)
+        done = node.grass("node", "remove", "pods", "--force", "--yes")
+        assert done.returncode == 0, done.stderr
+        assert not (Path(node.cluster.config.home) / "nodes" / "pods").exists()
+        assert node.left() == []
+        node.add("pods")
+        start_and_kill_the_agent(node, "left-cluster")
+        node.cluster.delete()
+        assert node.left() == []
+
+
+def start_and_kill_the_agent(node: Node, name: str) -> None:
+    with node.cluster.client() as client:
+        client.start(job(name, "trap exit TERM; sleep 300 & wait"))
+        wait_until(lambda: client.tasks(name)[0].state == "RUNNING", 40, "a task that runs")
+    node.kill_agent()

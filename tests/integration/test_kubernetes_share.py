@@ -303,8 +303,8 @@ def test_the_role_of_the_plan_is_enough_for_tasks_and_files_and_for_no_other_cla
     done = node.add("few-rights", "team", kubeconfig)
     assert done.returncode == 0, done.stderr
     (tmp_path / "f").write_text("few\n")
-    done = node.grass("data", "push", str(tmp_path / "f"), "sets/few", "--node", "few-rights")
+    done = node.grass("data", "push", str(tmp_path / "f"), "few-sets/few", "--node", "few-rights")
     assert done.returncode == 0, done.stderr
-    mounts = [{"source": "/sets", "target": "/sets", "shared": True}]
+    mounts = [{"source": "/few-sets", "target": "/sets", "shared": True}]
     client.start(job("few", "cat /sets/few", avoid=["pods"], container={"mounts": mounts}))
     assert said(client, "few") == ["few"] and client.tasks("few")[0].node == "few-rights"

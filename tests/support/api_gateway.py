@@ -27,6 +27,7 @@ class Fault(NamedTuple):
 
     ``status``: answer so, with ``retry_after`` seconds; ``carried_out``: after the server has answered. Without a
     status, the connection is closed. ``after_bytes``: only once so many bytes of the body were passed on.
+    ``silent``: nothing of a websocket is passed to the client once it is open, not even its end.
     """
 
     when: Callable[[Asked], bool]
@@ -37,6 +38,7 @@ class Fault(NamedTuple):
     retry_after: int = 0
     carried_out: bool = False
     after_bytes: int | None = None
+    silent: bool = False
 
 
 class Gateway:
@@ -138,11 +140,11 @@ class _Handler(BaseHTTPRequestHandler):
         asked = Asked(self.command, self.path)
         fault = self.gateway.meets(asked)
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        if fault is not None and not fault.carried_out and fault.after_bytes is None:
+        if fault is not None and not (fault.carried_out or fault.silent or fault.after_bytes is not None):
             self.refuse(fault)
             return
         if self.headers.get("Upgrade"):
-            self.tunnel(fault.after_bytes if fault else None)
+            self.tunnel(fault)
             return
         kept = {name: value for name, value in self.headers.items() if name in ("Accept", "Content-Type")}
         upstream = HTTPSConnection(*self.gateway.to, context=self.gateway.tls)
@@ -159,8 +161,8 @@ class _Handler(BaseHTTPRequestHandler):
         finally:
             upstream.close()
 
-    def tunnel(self, most: int | None) -> None:
-        """Pass on a websocket. ``most``: bytes of the server after which it is cut."""
+    def tunnel(self, fault: Fault | None) -> None:
+        """Pass on a websocket."""
         self.close_connection = True
         kept = [f"{name}: {value}" for name, value in self.headers.items() if name.lower() in _OF_WEBSOCKETS]
         with (
@@ -168,8 +170,15 @@ class _Handler(BaseHTTPRequestHandler):
             self.gateway.tls.wrap_socket(plain, server_hostname=self.gateway.to[0]) as upstream,
         ):
             upstream.sendall("\r\n".join([self.requestline, "Host: server", *kept, "", ""]).encode())
+            if fault is not None and fault.silent:
+                head = b""
+                while not head.endswith(b"\r\n\r\n"):
+                    head += upstream.recv(1)
+                self.connection.sendall(head)
+                _copy(self.connection, upstream)
+                return
             threading.Thread(target=_copy, args=(self.connection, upstream), daemon=True).start()
-            _copy(upstream, self.connection, most)
+            _copy(upstream, self.connection, fault.after_bytes if fault else None)
 
     def refuse(self, fault: Fault) -> None:
         if fault.status is None:

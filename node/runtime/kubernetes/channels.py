@@ -65,7 +65,8 @@ class Channels:
         """Whether a channel can be closed by itself."""
         self.silent = False
         """Whether ``receive`` ended because nothing came."""
-        self._over = threading.Event()
+        self.over = threading.Event()
+        """Set once ``receive`` has ended, or ``close`` was called."""
         threading.Thread(target=self._ping, name="websocket-ping", daemon=True).start()
 
     def receive(self) -> Iterator[tuple[int, bytes]]:
@@ -82,7 +83,7 @@ class Channels:
         except (websocket.WebSocketException, OSError):
             return
         finally:
-            self._over.set()
+            self.over.set()
 
     def send(self, channel: int, data: bytes) -> None:
         """Raises UnreachableError: the connection is lost."""
@@ -92,14 +93,14 @@ class Channels:
             raise UnreachableError(f"the connection to the Kubernetes API server is lost: {error}") from error
 
     def close(self) -> None:
-        self._over.set()
+        self.over.set()
         with suppress(websocket.WebSocketException, OSError):
             self._socket.close(timeout=0)
         with suppress(OSError):
             self._socket.shutdown()
 
     def _ping(self) -> None:
-        while not self._over.wait(_PING):
+        while not self.over.wait(_PING):
             with suppress(websocket.WebSocketException, OSError):
                 self._socket.ping()
 

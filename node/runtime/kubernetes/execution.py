@@ -15,13 +15,13 @@ from contextlib import closing, suppress
 from signal import Signals
 
 from grass.errors import GrassError, UndecodableError, UnreachableError
-from grass.kubernetes.api import ApiServer
-from grass.kubernetes.objects import STATUS, Status
+from grass.kubernetes.api import ApiServer, RefusedError
+from grass.kubernetes.objects import POD, STATUS, Status
 from grass.system.entropy import request_id
 from node.runtime.kind import Output, Stream
 from node.runtime.kubernetes.channels import CLOSE, V4, V5, Channels
 from node.runtime.kubernetes.command import LOST, PodCommand, exit_code
-from node.runtime.kubernetes.judge import TASK
+from node.runtime.kubernetes.judge import TASK, Ended, judge
 from node.runtime.kubernetes.processes import marked, signal_marked
 
 _STDIN, _STDOUT, _STDERR, _ERROR, _RESIZE = range(5)
@@ -33,6 +33,8 @@ _MOST_WAITING = 1 << 20
 """Bytes of output that wait to be read; then the command waits."""
 _SAID = 1000
 _SIGNAL_SECONDS = 10.0
+_LOOK_SECONDS = 5.0
+"""Between two looks whether the task of a command has ended, and then until the command must have."""
 
 
 class PodExecution:
@@ -62,6 +64,7 @@ class PodExecution:
         if size is not None:
             self.resize(*size)
         threading.Thread(target=self._receive, name="pod-exec", daemon=True).start()
+        threading.Thread(target=self._end_with_task, name="pod-exec-end", daemon=True).start()
 
     @property
     def pid(self) -> None:
@@ -147,6 +150,14 @@ class PodExecution:
                 self._over = True
                 os.eventfd_write(self._wake, 1)
 
+    def _end_with_task(self) -> None:
+        """Disconnect once the task has ended: not every engine and proxy tells the end of a command in it."""
+        while not self._channels.over.wait(_LOOK_SECONDS):
+            if _has_ended(self._api, self._path):
+                if not self._channels.over.wait(_LOOK_SECONDS):
+                    self._channels.close()
+                return
+
     def _put(self, name: Stream, data: bytes) -> None:
         with self._changed:
             self._changed.wait_for(lambda: self._waiting < _MOST_WAITING or self._closed)
@@ -160,6 +171,16 @@ class PodExecution:
 def _run(api: ApiServer, path: str, argv: list[str]) -> None:
     with suppress(GrassError), closing(PodCommand(api, path, TASK, argv, _SIGNAL_SECONDS)) as command:
         command.code()
+
+
+def _has_ended(api: ApiServer, path: str) -> bool:
+    try:
+        with closing(api):
+            return isinstance(judge(api.get(path, POD)), Ended)
+    except RefusedError as error:
+        return error.http == 404
+    except GrassError:
+        return False
 
 
 def _last_words(status: Status | None) -> str:
