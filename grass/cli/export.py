@@ -27,7 +27,8 @@ _REDACTED = "[REDACTED]"
 )
 @pass_invocation
 def export(invocation: Invocation, name: str, format: str) -> None:
-    """Write the job NAME as a file. It is for Grass, et-operator, KubeDL, Docker Compose, or Slurm's sbatch.
+    """Write the job NAME as a file. It is for Grass, Kubernetes, et-operator, KubeDL, Docker Compose, or Slurm's
+    sbatch.
 
     What that system cannot express is listed on stderr. Secrets in environments are shown as `[REDACTED]`.
     """
@@ -39,8 +40,11 @@ def export(invocation: Invocation, name: str, format: str) -> None:
         invocation.output.warn(f"{key}: has no counterpart in {format}")
     for key in exported.needed:
         invocation.output.warn(f"{key}: is missing, and {format} needs it; add it to the file")
+    for note in exported.notes:
+        invocation.output.warn(note)
     if _REDACTED in exported.text:
         invocation.output.warn(f"secrets read {_REDACTED}; put them back before you use the file")
     lines = exported.text.rstrip("\n").split("\n")
-    data = {"format": format, "text": exported.text, "missing": list(exported.missing), "needed": list(exported.needed)}
+    said = {"missing": exported.missing, "needed": exported.needed, "notes": exported.notes}
+    data = {"format": format, "text": exported.text, **{key: list(value) for key, value in said.items()}}
     invocation.output.show(Result(data, lambda _: lines, lines))

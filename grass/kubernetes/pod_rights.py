@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from grass.config import KubernetesConfig
-
-Part = dict[str, Any]  # Any: JSON of the API
+from grass.model import pod_security
+from grass.model.pod_security import Part
 
 
 def spec_rights(settings: KubernetesConfig) -> Part:
     """Return the parts of a pod's spec that say who it is and what it may do.
 
-    With ``restricted``, it is accepted at that level of PodSecurity
-    (https://kubernetes.io/docs/concepts/security/pod-security-standards/).
+    With ``restricted``, it is accepted at that level of PodSecurity.
     """
-    spec: Part = {"automountServiceAccountToken": False, "enableServiceLinks": False}
+    spec = pod_security.of_tokens()
     if settings.restricted:
-        context: Part = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
-        if settings.user is not None:
-            context |= {"runAsUser": settings.user, "runAsGroup": settings.user, "fsGroup": settings.user}
-        spec["securityContext"] = context
+        spec["securityContext"] = pod_security.of_pod(settings.user)
     if settings.pull_secrets:
         spec["imagePullSecrets"] = [{"name": each} for each in settings.pull_secrets]
     if settings.service_account:
@@ -34,4 +28,4 @@ def container_rights(settings: KubernetesConfig) -> Part:
     """Return the part of a container that says what it may do."""
     if not settings.restricted:
         return {}
-    return {"securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}}
+    return {"securityContext": pod_security.of_container()}

@@ -5,6 +5,7 @@ Used by ``document``, ``secret_text``, ``grass.cli`` and ``grass.manifest.export
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -33,6 +34,8 @@ def _build(text: str, *, several: bool) -> _Builder:
     return builder
 
 
+_AMBIGUOUS = re.compile(r"[yYnN]|[-+]?\.?\d[\w.:+-]*")
+"""Text that some readers of YAML take for a truth value, a number or a date, and others do not."""
 _QUOTES = "a text that begins with this character needs quotes"
 _BEFORE = {"\t": "a tab; use spaces to indent", "@": _QUOTES, "`": _QUOTES, "%": _QUOTES}
 """What is wrong if the parser stops before this character: more than it says itself."""
@@ -217,7 +220,13 @@ def write(document: Any) -> str:
     import yaml
 
     class Dumper(yaml.SafeDumper):
-        """Writes numbers, and text that looks like one, as ``plain_scalar`` reads them: `1e-09` is a number here."""
+        """Writes numbers, and text that looks like one, as ``plain_scalar`` reads them: `1e-09` is a number here.
+
+        Text that another reader may take for a number or a truth value has quotes: of `1e-3`, `y`, `1_000`.
+        """
+
+        def ignore_aliases(self, data: Any) -> bool:
+            return True
 
     def represent_float(dumper: Any, value: float) -> yaml.ScalarNode:
         text = repr(value)
@@ -225,7 +234,8 @@ def write(document: Any) -> str:
         return node
 
     def represent_text(dumper: Any, value: str) -> yaml.ScalarNode:
-        style = None if isinstance(plain_scalar(value), str) else "'"
+        style = "'" if _AMBIGUOUS.fullmatch(value) or not isinstance(plain_scalar(value), str) else None
+        style = "|" if "\n" in value else style
         node: yaml.ScalarNode = dumper.represent_scalar(_TAG + "str", value, style=style)
         return node
 

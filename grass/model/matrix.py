@@ -6,8 +6,9 @@ Used by the manifest (their number), by the node (the environment of a task) and
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
+
+from grass.model.task_variables import word
 
 Matrix = Mapping[str, Sequence[str]]
 """Name → values, in the order of the file."""
@@ -30,7 +31,7 @@ def combination(matrix: Matrix, index: int) -> dict[str, str]:
 
 def variable(name: str) -> str:
     """Return the variable's name with the prefix of Grass: ``GRASS_MATRIX_LR``."""
-    return "GRASS_MATRIX_" + re.sub(r"[^A-Z0-9]", "_", name.upper())
+    return "GRASS_MATRIX_" + word(name)
 
 
 def environment(matrix: Matrix, index: int) -> dict[str, str]:

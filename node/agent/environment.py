@@ -4,13 +4,13 @@ The names of the variables are a public interface (docs/reference)."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from pathlib import PurePosixPath
 from types import MappingProxyType
 
 from grass.config import ClusterConfig
-from grass.model.job import Component, runtime_of
+from grass.model import task_variables
+from grass.model.job import runtime_of
 from grass.model.matrix import environment as matrix_environment
 from grass.model.process_settings import with_settings
 from grass.system.environment import is_shared
@@ -54,7 +54,7 @@ def launch(
     """
     component, job_id = template.component, template.job_id
     runtime = runtime_of(component, config.node.runtimes)
-    defaults = threads(component)
+    defaults = task_variables.threads(component)
     env = {
         **({} if runtime.contained else {**defaults, **of_shell(config, template, base)}),
         "PYTHONUNBUFFERED": "1",
@@ -100,16 +100,6 @@ def launch(
     )
 
 
-def threads(component: Component) -> dict[str, str]:
-    """Return how many threads OpenMP, MKL and OpenBLAS start unless the user says so: one for each core of the task.
-
-    Without it, they start one for each core of the machine. What starts several processes in a task decides by itself.
-    """
-    several = component.framework is not None and component.framework.kind.several
-    cores = -(-component.resources.cpu // 1000)
-    return {"OMP_NUM_THREADS": str(cores)} if cores and not several else {}
-
-
 def of_shell(config: ClusterConfig, template: LaunchTemplate, base: Mapping[str, str]) -> dict[str, str]:
     """Return what a process inherits: ``base``, with the variables of the submitting shell if the job has them."""
     found = {name: value for name, value in base.items() if not (config.node.isolate and name in _OF_ACCOUNT)}
@@ -133,13 +123,8 @@ def output_folders(template: LaunchTemplate, data: str) -> dict[str, str]:
     """Return the variables with the output folders of the job and of the runs it waited for. ``data``: the share."""
     folders = {"GRASS_OUTPUT": f"{data}/jobs/{template.job_id}"}
     for job, job_id in template.awaited.items():
-        folders[f"GRASS_AFTER_{_word(job)}_OUTPUT"] = f"{data}/jobs/{job_id}"
+        folders[f"GRASS_AFTER_{task_variables.word(job)}_OUTPUT"] = f"{data}/jobs/{job_id}"
     return folders
-
-
-def _word(name: str) -> str:
-    """Return a name as part of the name of a variable."""
-    return re.sub(r"[^A-Z0-9]", "_", name.upper())
 
 
 def _folder(cwd: str | None, base: str | None, data: str) -> str | None:
@@ -177,7 +162,7 @@ def attempt_env(key: str, template: LaunchTemplate, entry: DesiredAttempt, node_
         "CONTAINER_NAME": f"{parsed.job_id}.{task}.{parsed.attempt}",
     }
     for name, port in entry.ports.items():
-        env["GRASS_PORT_" + _word(name)] = str(port)
+        env[task_variables.port(name)] = str(port)
     if node_gpus:  # a task that asked for none must not use the devices of others
         env["CUDA_VISIBLE_DEVICES"] = ",".join(str(device) for device, _ in entry.gpus)
     return env

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from grass.manifest import yaml_text
-from grass.manifest.export import compose, kubernetes, slurm
+from grass.manifest.export import compose, kubernetes, manifests, slurm
 from grass.manifest.export.losses import Exported
 from grass.manifest.native_writer import job_document
 from grass.model.job import Job
@@ -21,6 +21,8 @@ FORMATS: Mapping[str, Callable[[Job], Exported]] = MappingProxyType(
         "native": _native,
         "TrainingJob": kubernetes.training,
         "MarsJob": kubernetes.mars,
+        "kubernetes": manifests.jobs,
+        "kubernetes-pods": manifests.pods,
         "compose": compose.write,
         "slurm": slurm.write,
     }

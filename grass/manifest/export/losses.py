@@ -33,12 +33,13 @@ class Exported:
 
     ``text``: of the file. ``missing``: the parts of the job that the file lacks, each once.
 
-    ``needed``: keys that the job lacks and the file must have.
+    ``needed``: keys that the job lacks and the file must have. ``notes``: what else users have to do.
     """
 
     text: str
     missing: tuple[str, ...]
     needed: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "missing", tuple(dict.fromkeys(self.missing)))
@@ -59,13 +60,16 @@ def _differing(one: Document, other: Document, path: str) -> Iterator[str]:
 
 
 def missing(job: Job, of_job: Collection[str], of_components: Collection[str]) -> tuple[str, ...]:
-    """Return the keys of a job that have no counterpart. ``of_job``, ``of_components``: the fields that are written."""
+    """Return the keys of a job that have no counterpart. ``of_job``, ``of_components``: the fields that are written.
+
+    Those of how a job ends are among its own."""
     found = []
     for each in fields(Job):
         if each.name == "fail_fast":
-            found += ["fail_fast"] if job.fail_fast is not (len(job.components) > 1) else []
+            differs = job.fail_fast is not (len(job.components) > 1)
+            found += ["fail_fast"] if differs and each.name not in of_job else []
         elif _lacks(job, _PLAIN_JOB, each.name, of_job):
-            found += _of_ending(job.ending) if each.name == "ending" else [_KEYS.get(each.name, each.name)]
+            found += _of_ending(job.ending, of_job) if each.name == "ending" else [_KEYS.get(each.name, each.name)]
     for name, part in job.components.items():
         for each in fields(Component):
             if _lacks(part, _PLAIN_COMPONENT, each.name, of_components):
@@ -80,8 +84,9 @@ def of_amounts(part: Component) -> list[str]:
     return [f"components.{part.name}.resources.{key}" for key, lacks in found.items() if lacks]
 
 
-def _of_ending(ending: Ending) -> list[str]:
-    return [_KEYS.get(each.name, each.name) for each in fields(Ending) if _lacks(ending, PLAIN_ENDING, each.name, ())]
+def _of_ending(ending: Ending, written: Collection[str]) -> list[str]:
+    lost = [each.name for each in fields(Ending) if _lacks(ending, PLAIN_ENDING, each.name, written)]
+    return [_KEYS.get(name, name) for name in lost]
 
 
 def _lacks(value: object, plain: object, name: str, written: Collection[str]) -> bool:

@@ -1,6 +1,6 @@
 """Writes components as the replica specifications of TrainingJob and MarsJob. The reverse of ``foreign.replica``.
 
-Used by ``kubernetes``.
+Used by ``kubernetes``; its parts also by ``pod_spec`` and ``pod_variables``.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ def replica(part: Component, *, own: tuple[str, ...] = IDLE, bounds: bool = Fals
     """Return a specification. ``own``: the command that the reader chose by itself, which is left out."""
     found: Document = {"replicas": part.replicas}
     if bounds:
-        found |= _given(minReplicas=part.min, maxReplicas=part.max)
+        found |= given(minReplicas=part.min, maxReplicas=part.max)
     found["restartPolicy"] = _policy(part.restart)
     found["template"] = {"spec": _pod(part, own)}
     return found
 
 
-def _given(**values: Any) -> Document:
+def given(**values: Any) -> Document:
     return {name: value for name, value in values.items() if value not in (None, [], {}, "")}
 
 
@@ -49,19 +49,19 @@ def _policy(restart: Restart) -> str:
 
 def _pod(part: Component, own: tuple[str, ...]) -> Document:
     mounts, volumes = _volumes(part)
-    container = {"name": "main", **_given(image=part.image, workingDir=part.cwd)}
+    container = {"name": "main", **given(image=part.image, workingDir=part.cwd)}
     words = ["/bin/sh", "-c", part.command] if isinstance(part.command, str) else list(part.command)
     if part.command != own:
         key = "args" if part.container.entrypoint is None and part.image else "command"
-        container[key] = [*map(_escaped, [*(part.container.entrypoint or ()), *_with_paths(part, words)])]
-    container |= _given(
-        env=[{"name": name, "value": _escaped(value)} for name, value in part.env.items()],
-        resources=_given(limits=_limits(part.resources)),
+        container[key] = [*map(escaped, [*(part.container.entrypoint or ()), *_with_paths(part, words)])]
+    container |= given(
+        env=[{"name": name, "value": escaped(value)} for name, value in part.env.items()],
+        resources=given(limits=limits(part.resources)),
         volumeMounts=mounts,
         securityContext=_user(part.container.user),
     )
     found: Document = {"containers": [container]}
-    found |= _given(
+    found |= given(
         volumes=volumes,
         nodeSelector={label: options[0] for label, options in part.where.items()},
         activeDeadlineSeconds=None if part.timeout is None else max(1, round(part.timeout)),
@@ -82,12 +82,12 @@ def _with_paths(part: Component, words: Sequence[str]) -> Iterator[str]:
         yield found
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
     """Return what Kubernetes expands to ``text``."""
     return _EXPANDED.sub("$$", text)
 
 
-def _limits(amounts: Resources) -> Document:
+def limits(amounts: Resources) -> Document:
     cpu = None if not amounts.cpu else f"{amounts.cpu}m" if amounts.cpu % 1000 else str(amounts.cpu // 1000)
     named = {
         "cpu": cpu,
@@ -95,7 +95,7 @@ def _limits(amounts: Resources) -> Document:
         "nvidia.com/gpu": str(-(-amounts.gpu // 1000)) if amounts.gpu else None,
         "ephemeral-storage": str(amounts.disk) if amounts.disk else None,
     }
-    return _given(**named)
+    return given(**named)
 
 
 def _volumes(part: Component) -> tuple[list[Document], list[Document]]:

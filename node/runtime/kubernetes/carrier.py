@@ -14,7 +14,8 @@ from grass.errors import InputError
 from grass.files.paths import JOBS
 from grass.files.rights import DATA, OF_ALL, SHARED
 from grass.kubernetes import names
-from grass.kubernetes.pod_rights import Part, container_rights, spec_rights
+from grass.kubernetes.pod_rights import container_rights, spec_rights
+from grass.model.pod_security import Part
 from node.runtime.kubernetes import share
 from node.runtime.kubernetes.judge import TASK
 

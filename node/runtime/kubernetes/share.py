@@ -20,9 +20,9 @@ from typing import NamedTuple
 from grass.errors import InputError
 from grass.files.paths import JOBS
 from grass.files.rights import DATA, OF_ALL, SHARED, own_folders
-from grass.kubernetes.pod_rights import Part
 from grass.model.job import Mount
 from grass.model.names import is_user_name
+from grass.model.pod_security import Part
 from node.runtime.isolation.visible_files import COVERED, OF_GRASS
 from node.runtime.protocol import Launch
 
