@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -77,32 +78,33 @@ def variables(document: Any) -> dict[str, Any]:
     return {each["name"]: each.get("value", each.get("valueFrom")) for each in container(document)["env"]}
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("format", BOTH)
-def test_every_version_of_kubernetes_accepts_the_objects(format: str, version: str) -> None:
+def validate(document: Any, version: str) -> None:
     try:
         import kubernetes_validate
     except ImportError:
         missing("kubernetes-validate", "pip install '.[dev]'")
+    kubernetes_validate.validate(document, version, strict=True)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("format", BOTH)
+def test_every_version_of_kubernetes_accepts_the_objects(format: str, version: str) -> None:
     wanted = job(EVERYTHING, tags={"team": "vision", "a b": "c"}, timeout="1h", deadline="2h", ttl="1d")
     found = documents(FORMATS[format](wanted))
     if version == VERSIONS[0]:
         found.pop("Job/train-sweep", None)  # its restarts need 1.29, and the file says so
     for each in found.values():
-        kubernetes_validate.validate(each, version, strict=True)
-    assert kubernetes_validate.latest_version().startswith(VERSIONS[-1])
+        validate(each, version)
 
 
-@pytest.mark.parametrize("format", BOTH)
-def test_every_example_becomes_objects_that_kubernetes_accepts(format: str) -> None:
-    try:
-        import kubernetes_validate
-    except ImportError:
-        missing("kubernetes-validate", "pip install '.[dev]'")
-    for path in sorted(Path("examples").glob("*/*job.yml")):
-        exported = FORMATS[format](parse_job(read_document(path.read_bytes())).job)
-        for each in documents(exported).values():
-            kubernetes_validate.validate(each, VERSIONS[-1], strict=True)
+@pytest.mark.parametrize("path", sorted(Path("examples").glob("*/*job.yml")), ids=str)
+def test_every_example_becomes_objects_that_kubernetes_accepts(path: Path) -> None:
+    wanted = parse_job(read_document(path.read_bytes())).job
+    for format in BOTH:
+        found = documents(FORMATS[format](wanted)).values()
+        of_each_component = {(each["kind"], str(each["metadata"]["labels"])): each for each in found}
+        for each in of_each_component.values():
+            validate(each, VERSIONS[-1])
 
 
 def test_an_array_becomes_an_indexed_job() -> None:
@@ -195,6 +197,60 @@ def test_tasks_find_each_other_by_the_service(format: str, tmp_path: Path, monke
         (1, "q", "train-w-1.train:20001"),
     ]
     assert variables(next(iter(pods.values())))["GRASS_ADDRESSES"] == "/grass/job/addresses"
+
+
+TORCH = {"framework": "torch", "ports": ["master"], "replicas": 3}
+
+
+@pytest.mark.parametrize(
+    ("format", "name", "rank"),
+    [("kubernetes", "Job/train-w", "$(GRASS_INDEX)"), ("kubernetes-pods", "Pod/train-w-2", "2")],
+)
+def test_torch_finds_rank_0_by_its_name(format: str, name: str, rank: str) -> None:
+    exported = FORMATS[format](job(part(**TORCH)))
+    given = variables(documents(exported)[name])
+    assert given.items() >= {"MASTER_ADDR": "train-w-0.train", "MASTER_PORT": "20000", "WORLD_SIZE": "3"}.items()
+    assert (given["RANK"], given["LOCAL_RANK"], exported.missing[1:]) == (rank, "0", ())
+
+
+def test_a_variable_of_the_job_replaces_that_of_the_framework() -> None:
+    given = variables(documents(FORMATS["kubernetes"](job(part(**TORCH, env={"MASTER_PORT": "7"}))))["Job/train-w"])
+    assert given["MASTER_PORT"] == "7"
+
+
+def test_torchrun_meets_at_task_0() -> None:
+    keys = {"framework": {"name": "torchrun", "restarts": 5}, "replicas": 2, "resources": {"gpu": 4}}
+    exported = FORMATS["kubernetes"](job(part(**keys)))
+    given = variables(documents(exported)["Job/train-w"])
+    assert {name.removeprefix("PET_"): value for name, value in given.items() if name.startswith("PET_")} == {
+        "RDZV_BACKEND": "c10d",
+        "RDZV_ENDPOINT": "train-w-0.train:29400",
+        "RDZV_ID": "train",
+        "NNODES": "2",
+        "NPROC_PER_NODE": "4",
+        "MAX_RESTARTS": "5",
+        "LOG_DIR": "/grass/scratch",
+    }
+    assert exported.missing == ()
+
+
+@pytest.mark.parametrize(("format", "name"), [("kubernetes", "Job/train-w"), ("kubernetes-pods", "Pod/train-w-1")])
+def test_tensorflow_knows_all_tasks(format: str, name: str) -> None:
+    parts = {each: {"command": "x", "image": "i", "framework": "tf", "ports": ["tf"]} for each in ("chief", "w")}
+    given = variables(documents(FORMATS[format](job({**parts, "w": {**parts["w"], "replicas": 2}})))[name])
+    config = json.loads(given["TF_CONFIG"].replace("$(GRASS_INDEX)", "1"))
+    assert config == {
+        "cluster": {"chief": ["train-chief-0.train:20000"], "w": ["train-w-0.train:20000", "train-w-1.train:20000"]},
+        "task": {"type": "w", "index": 1},
+    }
+
+
+def test_frameworks_that_need_grass_are_named() -> None:
+    for framework in ("none", "horovod", "openmpi", "mpich", "deepspeed"):
+        exported = FORMATS["kubernetes"](job(part(framework=framework)))
+        assert exported.missing == ("components.w.framework",)
+    many = FORMATS["kubernetes"](job(part(framework="tf", ports=["tf"], replicas=1001)))
+    assert many.missing == ("gang", "components.w.framework")
 
 
 def test_tasks_that_nobody_asks_for_have_no_service() -> None:

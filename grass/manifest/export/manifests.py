@@ -13,7 +13,7 @@ from dataclasses import replace
 from grass.errors import InputError
 from grass.manifest import yaml_text
 from grass.manifest.document import Document, join, one_line
-from grass.manifest.export import pod_spec, pod_variables
+from grass.manifest.export import pod_spec, pod_variables, stock_frameworks
 from grass.manifest.export.losses import Exported, missing, of_amounts
 from grass.manifest.export.objects import MOST_FILES, Objects, labels
 from grass.manifest.export.pods import given
@@ -27,7 +27,7 @@ _UNLIMITED = (1 << 31) - 1
 _OF_JOB = ("tags", "fail_fast", "timeout", "deadline")
 _OF_COMPONENT = (
     *("replicas", "resources", "ports", "env", "cwd", "restart", "ready", "grace", "timeout", "image", "where"),
-    *("matrix", "entries", "container", "runtime"),
+    *("matrix", "entries", "container", "runtime", "framework"),
 )
 _POLICIES = {RestartOn.NEVER: "Never", RestartOn.ON_FAILURE: "OnFailure", RestartOn.ALWAYS: "Always"}
 _LEAST, _WITH_CODES, _BY_INDEX, _WITH_PODS = "1.24", "1.26", "1.29", "1.20"
@@ -124,7 +124,7 @@ def _object(objects: Objects, version: str, kind: str, name: str, **content: Doc
 
 def _indexed(objects: Objects, part: Component) -> Document:
     job = objects.job
-    template = pod_spec.template(objects, part, None, {})
+    template = pod_spec.template(objects, part, None, stock_frameworks.variables(objects, part, None))
     template["spec"] = {"restartPolicy": "Never", **template["spec"]}
     spec = given(
         completionMode="Indexed",
@@ -140,7 +140,7 @@ def _indexed(objects: Objects, part: Component) -> Document:
 
 
 def _pod(objects: Objects, part: Component, index: int) -> Document:
-    template = pod_spec.template(objects, part, index, {})
+    template = pod_spec.template(objects, part, index, stock_frameworks.variables(objects, part, index))
     name = objects.pod(part, index)
     spec = {"restartPolicy": _POLICIES[part.restart.policy], "hostname": name, **template["spec"]}
     limit = _deadline(part.timeout, objects.job.timeout, objects.job.ending.deadline)
@@ -200,6 +200,7 @@ def _lost(objects: Objects) -> Iterator[str]:
             "ready": part.ready is not None and part.ready.log is not None,
             "ready.timeout": part.ready is not None and part.ready.log is None and part.ready.timeout is not None,
             "where": not pod_spec.is_where(part.where),
+            "framework": part.framework is not None and not stock_frameworks.is_written(objects, part),
             "runtime": part.runtime not in (None, RuntimeName.KUBERNETES),
             "container.user": pod_spec.user(part) is None,
             "container.ulimits": bool(part.container.ulimits),

@@ -1,7 +1,7 @@
 """The names of the objects that a job becomes in a namespace, and by which its tasks find each other. Pure.
 
 Each pod has a host name of its own below the job's Service, so all addresses are known before anything runs.
-Used by ``manifests``, ``pod_spec`` and ``pod_variables``.
+Used by ``manifests``, ``pod_spec``, ``pod_variables`` and ``stock_frameworks``.
 """
 
 from __future__ import annotations
