@@ -90,7 +90,7 @@ def lines(index: int, entry: str, host: str) -> list[str]:
 def test_kubernetes_runs_the_pods_of_a_job(namespace: Namespace) -> None:
     found = exported("kubernetes-pods")
     namespace.create_secrets(found)
-    namespace.kubectl("apply", "-f", "-", given=found.text)
+    namespace.kubectl("create", "-f", "-", given=found.text)
     namespace.ended("train-w-0", "train-w-1")
     assert namespace.kubectl("logs", "train-w-0").split("\n")[:-1] == lines(0, "a b", "train-w-0")
     assert namespace.kubectl("logs", "train-w-1").split("\n")[:-1] == lines(1, "$(HOME) $$", "train-w-1")
@@ -112,7 +112,7 @@ def test_a_pod_of_an_indexed_job_gets_its_index_and_its_entry(namespace: Namespa
     template["spec"]["containers"][0]["env"].append({"name": "JOB_COMPLETION_INDEX", "value": "1"})
     pod = {"apiVersion": "v1", "kind": "Pod", **template}
     for each in (*documents.values(), pod):
-        namespace.kubectl("apply", "-f", "-", given=json.dumps(each))
+        namespace.kubectl("create", "-f", "-", given=json.dumps(each))
     namespace.ended("train-w-1-x7k2p")
     assert namespace.kubectl("logs", "train-w-1-x7k2p").split("\n")[:-1] == lines(1, "$(HOME) $$", "train-w-1")
 
@@ -131,7 +131,7 @@ def test_an_old_kubernetes_drops_nothing_of_pods_and_refuses_an_indexed_job(name
         kind = {"ConfigMap": "configmaps", "Service": "services", "Pod": "pods"}[each["kind"]]
         path = f"/api/v1/namespaces/{namespace.name}/{kind}?dryRun=All"
         assert list(dropped(each, namespace.server.post(path, each, kubernetes.ANY))) == []
-    said = namespace.kubectl("apply", "-f", "-", given=exported("kubernetes").text, fails=True)
+    said = namespace.kubectl("create", "-f", "-", given=exported("kubernetes").text, fails=True)
     assert 'unknown field "completionMode"' in said
 
 

@@ -144,6 +144,7 @@ def test_one_task_uses_up_no_restarts_of_another_one(
     names = ("backoffLimit", "backoffLimitPerIndex", "maxFailedIndexes")
     assert {name: spec[name] for name in names if name in spec} == limits
     assert f"for Kubernetes {version} or later" in exported.text
+    validate(documents(exported)["Job/train-w"], max(version, VERSIONS[0]))
 
 
 @pytest.mark.parametrize(("replicas", "action", "version"), [(1, "FailJob", "1.26"), (2, "FailIndex", "1.29")])
@@ -152,10 +153,12 @@ def test_other_exit_codes_restart_nothing_and_kubernetes_own_doing_does_not_coun
 ) -> None:
     exported = FORMATS["kubernetes"](job(part(replicas=replicas, restart={"codes": [137, 9]})))
     rules = documents(exported)["Job/train-w"]["spec"]["podFailurePolicy"]["rules"]
+    codes = {"containerName": "task", "operator": "NotIn", "values": [9, 137]}
     assert rules == [
         {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
-        {"action": action, "onExitCodes": {"containerName": "task", "operator": "NotIn", "values": [9, 137]}},
+        {"action": action, "onExitCodes": codes, "onPodConditions": []},
     ]
+    validate(documents(exported)["Job/train-w"], version)
     assert f"for Kubernetes {version} or later" in exported.text
 
 
@@ -363,6 +366,16 @@ def test_no_text_of_a_job_leaves_a_comment() -> None:
     wanted = job(part(), tags={"a\nkind: Pod": "x"})
     exported = FORMATS["kubernetes"](replace(wanted, files={"a\nkind: Pod": "0" * 64}))
     assert list(documents(exported)) == ["Job/train-w"] and "kind: Pod" in exported.text
+
+
+def test_files_that_a_command_names_are_no_part_of_the_export() -> None:
+    files = {"train.py": "0" * 64, "$GRASS_DATA/set.csv": "1" * 64}
+    exported = FORMATS["kubernetes"](replace(job(part()), files=files))
+    assert [note.partition(";")[0] for note in exported.notes] == [
+        "train.py: is not in the file",
+        "$GRASS_DATA/set.csv: is in the share of Grass, which these pods do not see",
+    ]
+    assert all(f"# {note}\n" in exported.text for note in exported.notes)
 
 
 def test_what_only_an_indexed_job_has_is_named_for_pods() -> None:

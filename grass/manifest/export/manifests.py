@@ -70,7 +70,7 @@ def _exported(
     service = [_service(objects)] if objects.tasks_meet else []
     every = (*lost, *_lost(objects))
     needed = tuple(f"components.{part.name}.image" for part in parts if part.image is None)
-    notes = [_note(objects, part) for part in parts if pod_variables.secrets(part)]
+    notes = [*map(_note_of_file, job.files), *(_note(objects, part) for part in parts if pod_variables.secrets(part))]
     texts = [yaml_text.write(each) for each in (*config, *service, *found)]
     exported = Exported("", every, needed, tuple(notes))
     return replace(exported, text=_head(job, exported, version) + "---\n".join(texts))
@@ -79,15 +79,24 @@ def _exported(
 def _head(job: Job, exported: Exported, version: str) -> str:
     """Return comments at the beginning of the file."""
     lines = [
-        f"Job {job.name} of Grass, for Kubernetes {version} or later, without Grass: kubectl apply -f FILE",
+        f"Job {job.name} of Grass, for Kubernetes {version} or later, without Grass: kubectl create -f FILE",
         f"{pod_variables.OUTPUT} (GRASS_OUTPUT) is lost with each pod; to keep it, use a claim as the volume `output`.",
         "Code and data must be in the images, or reached over the network.",
-        *(f"{name}: named by a command; the image must have it." for name in job.files),
         *(f"{key}: add it." for key in exported.needed),
         *exported.notes,
         *(f"Not in this file: {key}" for key in exported.missing),
     ]
     return "".join(f"# {one_line(line, _LONGEST_COMMENT)}\n" for line in lines)
+
+
+def _note_of_file(name: str) -> str:
+    """``name``: that of a file of a command, as the job has it."""
+    shown = one_line(name)
+    if name.startswith("$GRASS_DATA/"):
+        return (
+            f"{shown}: is in the share of Grass, which these pods do not see; mount a volume, or put it into the image"
+        )
+    return f"{shown}: is not in the file; the image must have it"
 
 
 def _note(objects: Objects, part: Component) -> str:
@@ -176,7 +185,8 @@ def _restarts(job: Job, part: Component) -> Document:
         others = {"containerName": pod_spec.TASK, "operator": "NotIn", "values": sorted(set(part.restart.codes))}
         action = "FailIndex" if by_index else "FailJob"
         not_its_own = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
-        found["podFailurePolicy"] = {"rules": [not_its_own, {"action": action, "onExitCodes": others}]}
+        final = {"action": action, "onExitCodes": others, "onPodConditions": []}  # until 1.28, it must be there
+        found["podFailurePolicy"] = {"rules": [not_its_own, final]}
     return found
 
 
