@@ -47,9 +47,15 @@ EVERYTHING: dict[str, Any] = {
         "timeout": "90s",
         "parallelism": 4,
         "where": {"zone": ["a", "b"]},
+        "spread": "node",
         "ready": {"command": ["test", "-e", "up"]},
     },
-    "list": {"command": ["python", "l.py"], "image": "python:3.12", "from": {"entries": ["a b", "$(c) $$"]}},
+    "list": {
+        "command": ["python", "l.py"],
+        "image": "python:3.12",
+        "pack": "node",
+        "from": {"entries": ["a b", "$(c) $$"]},
+    },
 }
 
 
@@ -296,6 +302,25 @@ def test_a_pod_is_what_the_component_says() -> None:
     )
 
 
+def test_tasks_are_spread_over_machines_or_kept_together() -> None:
+    exported = FORMATS["kubernetes"](job({**part(spread="node"), "v": {"command": "x", "image": "i", "pack": "node"}}))
+    found = documents(exported)
+    (spread,) = found["Job/train-w"]["spec"]["template"]["spec"]["topologySpreadConstraints"]
+    own = {"app.kubernetes.io/instance": "train", "app.kubernetes.io/component": "w"}
+    assert spread["topologyKey"] == "kubernetes.io/hostname" and spread["whenUnsatisfiable"] == "ScheduleAnyway"
+    assert spread["labelSelector"] == {"matchLabels": own}
+    assert beside(found["Job/train-v"]) == [{**own, "app.kubernetes.io/component": "v"}]
+    together = documents(FORMATS["kubernetes-pods"](job(part(replicas=2), together="node")))
+    assert beside(together["Pod/train-w-1"]) == [{"app.kubernetes.io/instance": "train"}]
+    assert exported.missing == ("fail_fast (other components go on)",)
+
+
+def beside(document: Any) -> list[dict[str, str]]:
+    pod = document["spec"].get("template", document)
+    (terms,) = pod["spec"]["affinity"]["podAffinity"].values()
+    return [term["labelSelector"]["matchLabels"] for term in terms]
+
+
 def test_a_secret_is_a_reference_that_the_user_is_told_about() -> None:
     exported = FORMATS["kubernetes"](job(part(env={"HF_TOKEN": "[REDACTED]", "URL": "https://u:[REDACTED]@h"})))
     given = variables(documents(exported)["Job/train-w"])
@@ -344,7 +369,7 @@ def test_what_pods_cannot_have_is_named() -> None:
             "container": {"user": "root", "mounts": mounts, "ulimits": {"nofile": 9}, "data": "/d"},
             "where": {"zone": "no value!"},
             "resources": {"gpu": 0.5, "licences": 1},
-            "spread": "node",
+            "spread": 1,
         },
         "b": {"command": "x", "depends_on": {"a": "ready"}, "runtime": "process"},
     }
@@ -430,10 +455,10 @@ def test_text_that_other_readers_of_yaml_take_for_something_else_has_quotes() ->
 
 
 def test_the_command_says_what_is_missing_and_what_to_do() -> None:
-    wanted = parse_job({"name": "j", "components": part(env={"A_TOKEN": "[REDACTED]"}, spread="node")}).job
+    wanted = parse_job({"name": "j", "components": part(env={"A_TOKEN": "[REDACTED]"}, avoid="n1")}).job
     cluster: Any = SimpleNamespace(job=lambda name: SimpleNamespace(specification=wanted))
     out, err = io.StringIO(), io.StringIO()
     export.main(["j", "--to", "kubernetes"], obj=Invocation(Output(out, err), _client=cluster), standalone_mode=False)
     assert "kind: Job\n" in out.getvalue()
-    assert "components.w.spread: has no counterpart in kubernetes" in err.getvalue()
+    assert "components.w.avoid: has no counterpart in kubernetes" in err.getvalue()
     assert "kubectl create secret generic j-w --from-literal=A_TOKEN=VALUE" in err.getvalue()

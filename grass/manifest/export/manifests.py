@@ -7,40 +7,38 @@ a ConfigMap has the files that Grass would give to them.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from grass.errors import InputError
 from grass.manifest import yaml_text
-from grass.manifest.document import Document, join, one_line
-from grass.manifest.export import pod_spec, pod_variables, stock_frameworks
-from grass.manifest.export.losses import Exported, missing, of_amounts
+from grass.manifest.document import Document, one_line
+from grass.manifest.export import manifest_losses, pod_spec, pod_variables, stock_frameworks
+from grass.manifest.export.job_restarts import least_version, restarts
+from grass.manifest.export.losses import Exported, missing
 from grass.manifest.export.objects import MOST_FILES, Objects, labels
 from grass.manifest.export.pods import given
-from grass.model.job import NO_RESTART, Component, Job, RestartOn
-from grass.model.runtime import RuntimeName
+from grass.model.job import Component, Job, RestartOn
 
 MOST_PODS = 1000
 """Pods in a file; a larger job is refused. An Indexed Job is as short for any number."""
 _LONGEST_COMMENT = 1000
-_UNLIMITED = (1 << 31) - 1
-_OF_JOB = ("tags", "fail_fast", "timeout", "deadline")
+_OF_JOB = ("tags", "together", "fail_fast", "timeout", "deadline")
 _OF_COMPONENT = (
     *("replicas", "resources", "ports", "env", "cwd", "restart", "ready", "grace", "timeout", "image", "where"),
-    *("matrix", "entries", "container", "runtime", "framework"),
+    *("matrix", "entries", "container", "runtime", "framework", "spread", "pack"),
 )
 _POLICIES = {RestartOn.NEVER: "Never", RestartOn.ON_FAILURE: "OnFailure", RestartOn.ALWAYS: "Always"}
-_LEAST, _WITH_CODES, _BY_INDEX, _WITH_PODS = "1.24", "1.26", "1.29", "1.20"
-"""Versions of Kubernetes with a stable Indexed Job, its policy of exit codes, its limit of restarts by index; with pods
-as they are written here."""
+_LEAST_FOR_PODS = "1.20"
+"""Version of Kubernetes."""
 
 
 def jobs(job: Job) -> Exported:
     """Return an Indexed Job for each component."""
     objects = Objects(job)
     found = [_indexed(objects, part) for part in job.components.values()]
-    version = max((_version(job, part) for part in job.components.values()), default=_LEAST)
-    lost = [key for part in job.components.values() for key in _lost_of_job(job, part)]
+    version = max(least_version(job, part) for part in job.components.values())
+    lost = [key for part in job.components.values() for key in manifest_losses.of_jobs(part)]
     if job.fail_fast and len(job.components) > 1:
         lost.append("fail_fast (other components go on)")
     known = missing(job, (*_OF_JOB, "ttl"), (*_OF_COMPONENT, "parallelism"))
@@ -56,10 +54,10 @@ def pods(job: Job) -> Exported:
     objects = Objects(job)
     parts = job.components.values()
     found = [_pod(objects, part, index) for part in parts for index in range(part.replicas)]
-    lost = [key for part in parts for key in _lost_of_pods(job, part)]
+    lost = [key for part in parts for key in manifest_losses.of_pods(part)]
     if job.fail_fast and job.task_count > 1:
         lost.append("fail_fast (other tasks go on)")
-    return _exported(objects, found, (*missing(job, _OF_JOB, _OF_COMPONENT), *lost), _WITH_PODS, scripted=False)
+    return _exported(objects, found, (*missing(job, _OF_JOB, _OF_COMPONENT), *lost), _LEAST_FOR_PODS, scripted=False)
 
 
 def _exported(
@@ -68,7 +66,7 @@ def _exported(
     job, parts = objects.job, objects.job.components.values()
     config = _files(objects, scripted)
     service = [_service(objects)] if objects.tasks_meet else []
-    every = (*lost, *_lost(objects))
+    every = (*lost, *manifest_losses.of_both(objects))
     needed = tuple(f"components.{part.name}.image" for part in parts if part.image is None)
     notes = [*map(_note_of_file, job.files), *(_note(objects, part) for part in parts if pod_variables.secrets(part))]
     texts = [yaml_text.write(each) for each in (*config, *service, *found)]
@@ -139,7 +137,7 @@ def _indexed(objects: Objects, part: Component) -> Document:
         completionMode="Indexed",
         completions=part.replicas,
         parallelism=min(part.parallelism or part.replicas, part.replicas),
-        **_restarts(job, part),
+        **restarts(job, part),
         activeDeadlineSeconds=_deadline(job.timeout, job.ending.deadline),
         ttlSecondsAfterFinished=None if job.ending.ttl is None else round(job.ending.ttl),
         template=template,
@@ -160,85 +158,3 @@ def _pod(objects: Objects, part: Component, index: int) -> Document:
 def _deadline(*limits: float | None) -> int | None:
     said = [math.ceil(each) for each in limits if each is not None]
     return min(said) if said else None
-
-
-def _limit(part: Component) -> int:
-    """Return how often a task starts again."""
-    restart = part.restart
-    if restart.policy is RestartOn.NEVER:
-        return 0
-    return _UNLIMITED if restart.limit is None else restart.limit
-
-
-def _is_by_index(job: Job, part: Component) -> bool:
-    """Return whether what one task does must not count for the others."""
-    return part.replicas > 1 and (_limit(part) > 0 or not job.fail_fast)
-
-
-def _restarts(job: Job, part: Component) -> Document:
-    """Return when a Job makes another pod, and when it gives up. Grass counts restarts of each task."""
-    by_index = _is_by_index(job, part)
-    found: Document = {"backoffLimitPerIndex" if by_index else "backoffLimit": _limit(part)}
-    if by_index and job.fail_fast:
-        found["maxFailedIndexes"] = 0
-    if part.restart.codes and _limit(part):
-        others = {"containerName": pod_spec.TASK, "operator": "NotIn", "values": sorted(set(part.restart.codes))}
-        action = "FailIndex" if by_index else "FailJob"
-        not_its_own = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
-        final = {"action": action, "onExitCodes": others, "onPodConditions": []}  # until 1.28, it must be there
-        found["podFailurePolicy"] = {"rules": [not_its_own, final]}
-    return found
-
-
-def _version(job: Job, part: Component) -> str:
-    if _is_by_index(job, part):
-        return _BY_INDEX
-    return _WITH_CODES if part.restart.codes and _limit(part) else _LEAST
-
-
-def _lost(objects: Objects) -> Iterator[str]:
-    """Yield the keys of a job that neither pods nor Jobs have."""
-    job = objects.job
-    if job.success != tuple(job.components):
-        yield "success"
-    yield from (join("tags", key) for key in job.tags if not pod_spec.is_key(key))
-    for part in job.components.values():
-        yield from (key for key in of_amounts(part) if not key.endswith(".disk"))  # ephemeral storage
-        found = {
-            "ports (there are too many for GRASS_ADDRESSES)": part.ports and not objects.addresses,
-            "cwd": part.cwd is not None and not part.cwd.startswith("/"),
-            "ready": part.ready is not None and part.ready.log is not None,
-            "ready.timeout": part.ready is not None and part.ready.log is None and part.ready.timeout is not None,
-            "where": not pod_spec.is_where(part.where),
-            "framework": part.framework is not None and not stock_frameworks.is_written(objects, part),
-            "runtime": part.runtime not in (None, RuntimeName.KUBERNETES),
-            "container.user": pod_spec.user(part) is None,
-            "container.ulimits": bool(part.container.ulimits),
-            "container.mounts": bool(part.container.mounts),
-            "container.data": part.container.data is not None,
-            "restart (GRASS_ATTEMPT is always 1)": part.restart.policy is not RestartOn.NEVER,
-            "restart.backoff": part.restart.policy is not RestartOn.NEVER
-            and part.restart.backoff != NO_RESTART.backoff,
-        }
-        yield from (f"components.{part.name}.{key}" for key, lacks in found.items() if lacks)
-
-
-def _lost_of_job(job: Job, part: Component) -> Iterator[str]:
-    if part.restart.policy is RestartOn.ALWAYS:
-        yield f"components.{part.name}.restart.policy (a task that has succeeded does not start again)"
-    by_image = not isinstance(part.command, str) and part.container.entrypoint is None
-    if by_image and pod_variables.differs_by_task(part):
-        key = "from" if part.entries else "matrix"
-        yield f"components.{part.name}.{key} (the entrypoint of the image gets `/bin/sh -c …` as its arguments)"
-
-
-def _lost_of_pods(job: Job, part: Component) -> Iterator[str]:
-    restart = part.restart
-    if restart.policy is RestartOn.NEVER:
-        return
-    found = {
-        "restart.limit": restart.limit is not None,
-        "restart.codes": bool(restart.codes),
-        "timeout (counts from the first start)": part.timeout is not None,
-    }
-    yield from (f"components.{part.name}.{key}" for key, lacks in found.items() if lacks)

@@ -16,7 +16,7 @@ from grass.manifest.export.objects import Objects, labels, ports
 from grass.manifest.export.pod_variables import FILES, OUTPUT, SCRATCH
 from grass.manifest.export.pods import escaped, given, limits
 from grass.model import pod_security
-from grass.model.job import Component, Ready
+from grass.model.job import NODE_LEVEL, Component, Job, Ready
 
 TASK = "task"
 """Name of the container."""
@@ -24,6 +24,8 @@ _IDS = 1 << 31
 """More than any id of a user or a group."""
 _PERIOD = 5
 """Seconds between two checks whether a task is ready."""
+_MACHINE = "kubernetes.io/hostname"
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _QUALIFIED = r"[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?"
 _DOMAIN = r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)*"
 _KEY = re.compile(rf"(?:{_DOMAIN}/)?{_QUALIFIED}")
@@ -95,7 +97,8 @@ def _spec(objects: Objects, part: Component, index: int | None, stock: Mapping[s
         securityContext=pod_security.of_pod(own, group),
         terminationGracePeriodSeconds=max(1, math.ceil(part.grace)),
         activeDeadlineSeconds=None if part.timeout is None else math.ceil(part.timeout),
-        affinity=_affinity(part.where) if is_where(part.where) else None,
+        affinity=_affinity(objects.job, part),
+        topologySpreadConstraints=_spread(objects.job, part),
         containers=[container],
         volumes=volumes,
     )
@@ -128,9 +131,22 @@ def _probe(part: Component, ready: Ready | None) -> Document | None:
     return {"exec": {"command": words}, "periodSeconds": _PERIOD, "timeoutSeconds": 10}
 
 
-def _affinity(where: Mapping[str, tuple[str, ...]]) -> Document | None:
-    if not where:
-        return None
+def _affinity(job: Job, part: Component) -> Document:
+    """Return on which machines a pod may run. What is packed runs where other pods of its labels do."""
+    where = part.where if is_where(part.where) else {}
     wanted = [{"key": label, "operator": "In", "values": list(values)} for label, values in where.items()]
-    terms = {"nodeSelectorTerms": [{"matchExpressions": wanted}]}
-    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+    beside = [labels(job)] if job.together == NODE_LEVEL else []
+    beside += [labels(job, part)] if part.pack == NODE_LEVEL else []
+    terms = [{"labelSelector": {"matchLabels": each}, "topologyKey": _MACHINE} for each in beside]
+    return given(
+        nodeAffinity={_REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": wanted}]}} if wanted else None,
+        podAffinity={_REQUIRED: terms} if terms else None,
+    )
+
+
+def _spread(job: Job, part: Component) -> list[Document]:
+    """Return how pods are spread over machines: where there are fewest, of those where one more fits."""
+    if part.spread != NODE_LEVEL:
+        return []
+    own = {"matchLabels": labels(job, part)}
+    return [{"maxSkew": 1, "topologyKey": _MACHINE, "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": own}]
