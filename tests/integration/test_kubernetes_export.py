@@ -72,49 +72,46 @@ class Namespace:
         assert set(phases().values()) == {"Succeeded"}, [self.kubectl("logs", each) for each in names]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def namespace() -> Iterator[Namespace]:
     with kubernetes.namespace() as (server, name):
         yield Namespace(server, name)
 
 
-def exported(format: str, **keys: Any) -> Exported:
-    return FORMATS[format](parse_job({"name": "train", "components": {"w": {**WORKER, **keys}}}).job)
+def exported(name: str, format: str, **keys: Any) -> Exported:
+    return FORMATS[format](parse_job({"name": name, "components": {"w": {**WORKER, **keys}}}).job)
 
 
-def lines(index: int, entry: str, host: str) -> list[str]:
-    addresses = [f"train.w.{each} train-w-{each}.train 20000 p" for each in (0, 1)]
-    return [f"{index} of 2: train.w.{index} {entry} 1e-3 hidden $$(HOME)", *addresses, host, "1000", "/tmp"]
+def lines(job: str, index: int, entry: str) -> list[str]:
+    addresses = [f"{job}.w.{each} {job}-w-{each}.{job} 20000 p" for each in (0, 1)]
+    said = f"{index} of 2: {job}.w.{index} {entry} 1e-3 hidden $$(HOME)"
+    return [said, *addresses, f"{job}-w-{index}", "1000", "/tmp"]
 
 
 def test_kubernetes_runs_the_pods_of_a_job(namespace: Namespace) -> None:
-    found = exported("kubernetes-pods")
+    found = exported("each", "kubernetes-pods")
     namespace.create_secrets(found)
     namespace.kubectl("create", "-f", "-", given=found.text)
-    namespace.ended("train-w-0", "train-w-1")
-    assert namespace.kubectl("logs", "train-w-0").split("\n")[:-1] == lines(0, "a b", "train-w-0")
-    assert namespace.kubectl("logs", "train-w-1").split("\n")[:-1] == lines(1, "$(HOME) $$", "train-w-1")
-    endpoints = json.loads(namespace.kubectl("get", "endpoints", "train", "-o", "json"))
-    assert endpoints["metadata"]["name"] == "train"
-    namespace.kubectl("delete", "--wait=false", "-f", "-", given=found.text)
+    namespace.ended("each-w-0", "each-w-1")
+    said = namespace.kubectl("logs", "-l", "app.kubernetes.io/instance=each").split("\n")
+    assert said == [*lines("each", 0, "a b"), *lines("each", 1, "$(HOME) $$"), ""]
 
 
 def test_a_pod_of_an_indexed_job_gets_its_index_and_its_entry(namespace: Namespace) -> None:
-    found = exported("kubernetes")
+    found = exported("one", "kubernetes")
     namespace.create_secrets(found)
     documents = {each["kind"]: each for each in read_documents(found.text)}
     template = documents.pop("Job")["spec"]["template"]
     template["metadata"] |= {
-        "name": "train-w-1-x7k2p",
+        "name": "one-w-1-x7k2p",
         "annotations": {"batch.kubernetes.io/job-completion-index": "1"},
     }
-    template["spec"] |= {"hostname": "train-w-1"}
+    template["spec"] |= {"hostname": "one-w-1"}
     template["spec"]["containers"][0]["env"].append({"name": "JOB_COMPLETION_INDEX", "value": "1"})
     pod = {"apiVersion": "v1", "kind": "Pod", **template}
-    for each in (*documents.values(), pod):
-        namespace.kubectl("create", "-f", "-", given=json.dumps(each))
-    namespace.ended("train-w-1-x7k2p")
-    assert namespace.kubectl("logs", "train-w-1-x7k2p").split("\n")[:-1] == lines(1, "$(HOME) $$", "train-w-1")
+    namespace.kubectl("create", "-f", "-", given="\n".join(map(json.dumps, (*documents.values(), pod))))
+    namespace.ended("one-w-1-x7k2p")
+    assert namespace.kubectl("logs", "one-w-1-x7k2p").split("\n") == [*lines("one", 1, "$(HOME) $$"), ""]
 
 
 def test_an_old_kubernetes_drops_nothing_of_pods_and_refuses_an_indexed_job(namespace: Namespace) -> None:
@@ -127,11 +124,13 @@ def test_an_old_kubernetes_drops_nothing_of_pods_and_refuses_an_indexed_job(name
         "container": {"user": "7:8", "shm": "1MiB", "entrypoint": ["sh"]},
         "framework": "torch",
     }
-    for each in read_documents(exported("kubernetes-pods", **everything).text):
+    for each in read_documents(exported("old", "kubernetes-pods", **everything).text):
         kind = {"ConfigMap": "configmaps", "Service": "services", "Pod": "pods"}[each["kind"]]
         path = f"/api/v1/namespaces/{namespace.name}/{kind}?dryRun=All"
         assert list(dropped(each, namespace.server.post(path, each, kubernetes.ANY))) == []
-    said = namespace.kubectl("create", "-f", "-", given=exported("kubernetes").text, fails=True)
+    said = namespace.kubectl(
+        "create", "--dry-run=client", "-f", "-", given=exported("old", "kubernetes").text, fails=True
+    )
     assert 'unknown field "completionMode"' in said
 
 
