@@ -1,4 +1,6 @@
-"""Exported jobs in other systems: a Slurm of Debian runs them, its Docker Compose reads them."""
+"""Exported jobs in other systems: a Slurm of Debian runs them, its Docker Compose reads them, torch finds its peers.
+
+Kubernetes has a file of its own, ``test_kubernetes_export``."""
 
 from __future__ import annotations
 
@@ -13,11 +15,22 @@ import pytest
 import yaml
 
 from grass.manifest import parse_job, read_document
+from grass.manifest.document import read_documents
 from grass.manifest.export.formats import FORMATS
+from tests.support.example_run import free_port
+from tests.support.frameworks import torch_folder
 from tests.support.needs import require
 from tests.support.slurm import Slurm, slurm
 
 pytestmark = [pytest.mark.nightly, pytest.mark.needs_root]
+
+MEET = """import torch, torch.distributed as dist
+dist.init_process_group("gloo", init_method="env://")
+total = torch.tensor([dist.get_rank() + 1])
+dist.all_reduce(total)
+print(f"rank {dist.get_rank()} of {dist.get_world_size()}: {int(total)}")
+dist.destroy_process_group()
+"""
 
 
 def exported(format: str, **document: Any) -> str:
@@ -98,3 +111,32 @@ def test_docker_compose_reads_an_exported_job(tmp_path: Path) -> None:
         client = read[f"client-{index}"]
         assert client["depends_on"] == {"server": {"condition": "service_healthy"}}
         assert client["environment"] == {"GRASS_INDEX": str(index)}
+
+
+@pytest.mark.parametrize("framework", ["torch", "torchrun"])
+def test_stock_torch_meets_by_what_exported_pods_have(framework: str, tmp_path: Path) -> None:
+    """The pods of a job as processes of this machine, on which the names of all pods are its own."""
+    folder, port = torch_folder(), str(free_port())
+    program = tmp_path / "meet.py"
+    program.write_text(MEET)
+    words = [str(folder / "bin" / ("torchrun" if framework == "torchrun" else "python")), str(program)]
+    part = {"command": words, "image": "i", "replicas": 2, "framework": framework}
+    pods = [
+        each for each in read_documents(exported("kubernetes-pods", components={"w": part})) if each["kind"] == "Pod"
+    ]
+    began = []
+    for each in pods:
+        (task,) = each["spec"]["containers"]
+        env = {one["name"]: one["value"] for one in task["env"] if "value" in one}
+        here = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "PET_RDZV_ENDPOINT": f"127.0.0.1:{port}"}
+        env |= {name: value for name, value in here.items() if name in env}
+        env |= {
+            "HOME": str(tmp_path),
+            "PET_LOG_DIR": str(tmp_path),
+            "GLOO_SOCKET_IFNAME": "lo",
+            "PATH": "/usr/bin:/bin",
+        }
+        began.append(subprocess.Popen(task["args"], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
+    said = [each.communicate(timeout=50) for each in began]
+    assert [each.returncode for each in began] == [0, 0], said
+    assert sorted(out for out, _ in said) == ["rank 0 of 2: 3\n", "rank 1 of 2: 3\n"]
