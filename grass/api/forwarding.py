@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import queue
+import select
 import socket
 import threading
 from dataclasses import dataclass, field
@@ -28,6 +29,9 @@ _WAITING = 256
 """Most chunks that a local connection may leave unread."""
 _STALLED = 30.0
 """Seconds after which a local connection that reads nothing is closed, so that the others go on."""
+_FIRST_WORDS = 0.05
+"""Seconds in which most clients speak. The connection to the task is opened with what they say, or without it then:
+servers of some protocols speak first."""
 _PAUSE = 0.02
 """Seconds until input is offered again, if the task does not read."""
 _STARTED: Form[ForwardStarted] = Form(ForwardStarted)
@@ -158,6 +162,8 @@ class Forwarding:
     def _send(self, number: int, local: _Local) -> None:
         """Send what the local connection says, and its end."""
         try:
+            if not _speaks(local.socket):
+                self._offer(number, local, b"", end=False)
             while data := local.socket.recv(LARGEST_INPUT):
                 self._offer(number, local, data, end=False)
             if not self._closed:
@@ -185,3 +191,10 @@ class Forwarding:
         if not self._closed:
             with contextlib.suppress(GrassError):
                 self._channel.close(f"/connections/{number}")
+
+
+def _speaks(local: socket.socket) -> bool:
+    """Return whether the client on this machine speaks first, or has ended."""
+    ready = select.poll()  # not select.select: numbers of descriptors may be large
+    ready.register(local, select.POLLIN)
+    return bool(ready.poll(_FIRST_WORDS * 1000))

@@ -188,7 +188,7 @@ class ForwardInput(Call, frozen=True):
     """Data of one connection for the task."""
 
     connection: int
-    """Chosen by the client; the first data opens it."""
+    """Chosen by the client; its first input opens it, also one without data."""
     at: Annotated[int, Meta(ge=0)]
     """How many bytes came before."""
     data: bytes

@@ -239,7 +239,7 @@ JOB_ROUTES: tuple[Route, ...] = (
         "forward.input",
         "POST /v1/jobs/{job}/forward/{forward}/input",
         WRITE,
-        "Send data on a connection; its first data opens it",
+        "Send data on a connection; the first call opens it, also one without data",
         channel_views.Accepted,
         calls.ForwardInput,
     ),

@@ -1,8 +1,8 @@
 """Connections to a port of a task, for a user's machine. One forward carries many connections, as numbered chunks.
 
-The caller chooses the number of a connection, and opens it with its first data. It fetches what the task sends with
-``output``. Both directions count what was received, so that a repeated request changes nothing. Used by
-``forward_routes``.
+The caller chooses the number of a connection, and opens it with its first input, which may be empty: servers of some
+protocols speak first. It fetches what the task sends with ``output``. Both directions count what was received, so that
+a repeated request changes nothing. Used by ``forward_routes``.
 """
 
 from __future__ import annotations

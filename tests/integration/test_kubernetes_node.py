@@ -198,7 +198,6 @@ def test_a_running_pod_takes_commands_and_connections_and_is_stopped(node: Node,
             address = urlsplit(forward.url)
             with create_connection((address.hostname or "", address.port or 0), 10) as local:
                 local.settimeout(10)
-                local.sendall(b"who?")
                 assert local.recv(10) == b"up\n"
         finally:
             forward.close()
