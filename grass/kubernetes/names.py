@@ -12,6 +12,8 @@ import hashlib
 import re
 from collections.abc import Mapping
 
+from grass.kubernetes.objects import Pod
+
 DOMAIN = "grass-cluster.org"
 FINALIZER = f"{DOMAIN}/outcome"
 """Keeps an ended pod until the master has noted its end."""
@@ -21,6 +23,9 @@ CARRIER = f"{DOMAIN}/files"
 """Label of the pods through which users copy files."""
 ATTEMPT, LAUNCH = (f"{DOMAIN}/{name}" for name in ("attempt", "launch"))
 """Annotations: keys, as they are."""
+NOTED = f"{DOMAIN}/noted"
+"""Annotation of a pod whose end the master has noted: when, in seconds by the server's clock. Such a pod only keeps its
+name taken."""
 
 _SLUG = 30
 _HASH = 16
@@ -31,6 +36,12 @@ def pod_name(cluster: str, key: str) -> str:
     """Return the name of the pod of attempt ``key``. ``cluster``: the id of the Grass cluster."""
     slug = _OTHER.sub("-", key.lower())[:_SLUG].strip("-") or "task"
     return f"g-{slug}-{short(f'{cluster} {key}')}"
+
+
+def noted(pod: Pod) -> float | None:
+    """Return when the end of a pod was noted; None: it was not. Anything else than a number: long ago."""
+    said = pod.metadata.annotations.get(NOTED)
+    return None if said is None else float(said) if said.isdigit() else 0.0
 
 
 def short(text: str) -> str:

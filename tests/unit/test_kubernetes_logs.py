@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -114,3 +115,49 @@ def test_no_log_is_given_up_while_the_api_server_is_away(tmp_path: Path) -> None
         server.read = lambda handler: handler.lines(LINES)
         assert over.wait(10)
         assert text(each) == "line 0\nline 1\nline 2\nline 3\n"
+
+
+def test_a_log_that_is_never_quiet_gives_turns_to_the_others(tmp_path: Path) -> None:
+    def chatter(handler: Handler) -> None:
+        handler.lines(LINES[:1] if "/quiet" in handler.path else [])
+        with suppress(BrokenPipeError):
+            while not handler.server.over.wait(0.02) and "/quiet" not in handler.path:
+                handler.wfile.write(f"2026-11-27T08:00:00.{next(numbers):09}Z again\n".encode())
+
+    numbers = itertools.count(1)
+    with followed(tmp_path, chatter, ["/chatty", "/quiet"]) as (_, [chatty, quiet]):
+        wait_until(lambda: text(quiet) == "line 0\n")
+        size = len(text(chatty))
+        wait_until(lambda: len(text(chatty)) > size)
+
+
+def test_the_log_of_a_pod_that_is_to_be_deleted_is_followed_before_others(tmp_path: Path) -> None:
+    def wait(handler: Handler) -> None:
+        handler.lines(LINES[:1])
+        handler.server.over.wait(20)
+
+    with followed(tmp_path, wait, ["/a", "/b", "/c"], turn=60.0) as (logs, [first, _, last]):
+        wait_until(first.open.is_set)
+        opened = threading.Event()
+        logs.hurry(last, opened.set)
+        assert opened.wait(10)
+        assert last.open.is_set() and not first.open.is_set()
+
+
+@contextmanager
+def followed(
+    folder: Path, follow: Callable[[Handler], None], paths: list[str], turn: float = 0.2
+) -> Iterator[tuple[Logs, list[PodLog]]]:
+    """Follow several logs with one thread."""
+    with Server(follow, lambda handler: handler.lines([])) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        logs = Logs(server.api, lambda _: None, lambda: True, followers=1, turn=turn)
+        made = [PodLog(f"j/c{path}/1", path, str(folder / f"{path[1:]}.stdout")) for path in paths]
+        for each in made:
+            logs.add(each)
+        try:
+            yield logs, made
+        finally:
+            logs.stop()
+            server.over.set()
+            server.shutdown()

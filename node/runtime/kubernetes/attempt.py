@@ -39,6 +39,8 @@ class PodAttempt:
         self.stopping = False
         self.grace: float | None = None
         """Seconds that the server was, or will be, told for its end."""
+        self.asked_grace: float | None = None
+        """Seconds that the server was told for its end; None: it was not asked for."""
         self.signalled = False
         """Whether its task was sent TERM."""
         self.unsent = 0

@@ -1,16 +1,16 @@
 """Copies the logs of pods into the files of their attempts, from where they are shipped. Used by ``runtime``.
 
-Each of a bounded number of threads follows one log. While more pods run than there are threads, a thread turns to the
-next log when its own has been quiet for a moment. An answer that breaks off is continued (``log_position``). Kubernetes
-does not tell stdout and stderr apart: all is standard output.
+Each of a bounded number of threads follows one log. While more pods run than there are threads, they take turns; logs
+that end, or whose pods are about to be deleted, come first. An answer that breaks off is continued (``log_position``).
+Kubernetes does not tell stdout and stderr apart: all is standard output.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-import queue
 import threading
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -29,7 +29,8 @@ FOLLOWERS = 100
 _QUIET = 300.0
 """Seconds without a line after which a log is asked for again: a kubelet that rotated it may say nothing more."""
 _TURN = 5.0
-"""The same while other logs wait for a thread."""
+"""Seconds for which a log is followed at least, while other logs wait for a thread."""
+_TURN_EVERY = 1.0
 _STORE_EVERY = 1.0
 _FIRST_RETRY, _LONGEST_RETRY = 0.2, 10.0
 _LAST_TRIES = 3
@@ -55,6 +56,9 @@ class PodLog:
         self.complete = False
         self.open = threading.Event()
         """Set while it is followed."""
+        self.opened_at = 0.0
+        self.hurried: Callable[[], None] | None = None
+        """Set if it comes before others, and gives no turn to them: called once it is followed."""
         self.stream: Stream | None = None
         self.followed = False
         """Whether it was followed to the end of the last answer: of a deleted pod, nothing may be left to read then."""
@@ -84,12 +88,18 @@ class PodLog:
         try:
             with self.file.open("ab") as file:
                 if follow:
-                    self.open.set()
+                    self._opens()
                 self._take(stream, file)
         finally:
             self.stream = None
             self.open.clear()
             self._store()
+
+    def _opens(self) -> None:
+        self.opened_at = clock.steady()
+        self.open.set()
+        if (call := self.hurried) is not None:
+            call()
 
     def _take(self, stream: Stream, file: BinaryIO) -> None:
         for batch in stream.batches():
@@ -122,9 +132,15 @@ class PodLog:
             replace_file(self._state, json.dumps(state))
 
     def follow_no_more(self) -> None:
-        """End a reply that does not end by itself, as that of a machine which is gone. For another thread."""
+        """End a reply that does not end by itself, as that of a machine which is gone, or whose turn is over. What was
+        not read yet is read later. For another thread."""
         if self.open.is_set() and (stream := self.stream) is not None:
             stream.abort()
+
+    @property
+    def gives_way(self) -> bool:
+        """Return whether another log may be followed in its place for a while."""
+        return not self.ended.is_set() and self.hurried is None
 
     def end(self) -> None:
         """Note that it is complete, also for a later agent: a pod stays for a while after its log is gone."""
@@ -146,57 +162,123 @@ class Logs:
         reachable: Callable[[], bool],
         followers: int = FOLLOWERS,
         rest: float = _REST,
+        turn: float = _TURN,
     ) -> None:
         self._api = api
         self._over = over
         self._reachable = reachable
         self._most = followers
         self._rest = rest
-        self._waiting: queue.SimpleQueue[PodLog | None] = queue.SimpleQueue()
+        self._turn = turn
+        self._changed = threading.Condition()
+        self._waiting: deque[PodLog] = deque()
+        """Logs that wait for a thread."""
+        self._served: set[PodLog] = set()
+        """Logs that have one."""
         self._threads: list[threading.Thread] = []
+        self._turns: threading.Thread | None = None
         self._stopping = False
-        self._incomplete: set[PodLog] = set()
-        """The logs that are being copied or wait for it."""
 
     def add(self, each: PodLog) -> None:
-        """Begin to copy a log. For the loop's thread."""
-        self._incomplete.add(each)
-        self._waiting.put(each)
-        if len(self._threads) < min(self._most, len(self._incomplete)):
-            thread = threading.Thread(target=self._run, name="pod-log", daemon=True)
-            self._threads.append(thread)
-            thread.start()
+        """Begin to copy a log. For the loop's thread, as ``finish`` and ``hurry``."""
+        with self._changed:
+            self._waiting.append(each)
+            self._changed.notify()
+            if len(self._threads) < min(self._most, len(self._waiting) + len(self._served)):
+                self._threads.append(self._started(self._run, "pod-log"))
+            elif self._turns is None and len(self._threads) >= self._most:
+                self._turns = self._started(self._take_turns, "pod-log-turns")
+
+    def finish(self, each: PodLog) -> None:
+        """Read the rest of a log whose container has ended. The end of its attempt waits for that."""
+        each.ended.set()
+        with self._changed:
+            self._come_first(each)
+
+    def hurry(self, each: PodLog, opened: Callable[[], None]) -> None:
+        """Follow a log soon, because its pod is about to be deleted. ``opened`` is called in a thread once it is."""
+        with self._changed:
+            each.hurried = opened
+            self._come_first(each)
+        if each.open.is_set():
+            opened()
 
     def stop(self) -> None:
         """End the threads; the next agent goes on where they were."""
-        self._stopping = True
-        for _ in self._threads:
-            self._waiting.put(None)
-        for each in list(self._incomplete):
+        with self._changed:
+            self._stopping = True
+            self._changed.notify_all()
+            served = list(self._served)
+        for each in served:
             if (stream := each.stream) is not None:
                 stream.abort()
         for thread in self._threads:
             thread.join(5.0)
 
-    def _run(self) -> None:
+    def _started(self, run: Callable[[], None], name: str) -> threading.Thread:
+        thread = threading.Thread(target=run, name=name, daemon=True)
+        thread.start()
+        return thread
+
+    def _come_first(self, each: PodLog) -> None:
+        if each not in self._waiting:
+            return
+        self._waiting.remove(each)
+        place = next((number for number, other in enumerate(self._waiting) if other.gives_way), len(self._waiting))
+        self._waiting.insert(place, each)
+        self._make_room(1, 0.0)
+
+    def _make_room(self, wanted: int, followed_for: float) -> None:
+        """End the turns of logs that have been followed for the longest time, and at least for so many seconds."""
+        until = clock.steady() - followed_for
+        others = [each for each in self._served if each.gives_way and each.open.is_set() and each.opened_at <= until]
+        for each in sorted(others, key=lambda each: each.opened_at)[:wanted]:
+            each.follow_no_more()
+
+    def _take_turns(self) -> None:
         while not self._stopping:
-            each = self._waiting.get()
-            if each is None:
-                return
+            with self._changed:
+                self._make_room(len(self._waiting), self._turn)
+                self._changed.wait_for(lambda: self._stopping, min(self._turn, _TURN_EVERY))
+
+    def _run(self) -> None:
+        while (each := self._next()) is not None:
+            again = False
             try:
-                self._serve(each)
+                again = not self._serve(each)
             except OSError as error:  # a full disk
                 log.warning("%s: its output cannot be copied (%s); trying again", each.key, error)
                 clock.sleep(_STORE_EVERY)
-                self._waiting.put(each)
+                again = True
+            finally:
+                self._leave(each, again=again)
 
-    def _serve(self, each: PodLog) -> None:
-        """Copy a log to its end, or give its turn to another one."""
+    def _next(self) -> PodLog | None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._stopping or self._waiting)
+            if self._stopping:
+                return None
+            each = self._waiting.popleft()
+            self._served.add(each)
+            return each
+
+    def _leave(self, each: PodLog, *, again: bool) -> None:
+        with self._changed:
+            self._served.discard(each)
+            if again:
+                self._waiting.append(each)
+                if not each.gives_way:
+                    self._come_first(each)
+                self._changed.notify()
+
+    def _serve(self, each: PodLog) -> bool:
+        """Copy a log to its end. Return whether that was reached; otherwise its turn is over."""
         each.restore()
-        if each.complete or self._copied(each):
-            each.end()
-            self._incomplete.discard(each)
-            self._over(each)
+        if not each.complete and not self._copied(each):
+            return False
+        each.end()
+        self._over(each)
+        return True
 
     def _copied(self, each: PodLog) -> bool:
         """Return whether a log was copied to its end."""
@@ -204,7 +286,7 @@ class Logs:
         while not self._stopping:
             ended = each.ended.is_set()
             try:
-                each.copy(self._api, _ANSWER if ended else self._turn(), follow=not ended)
+                each.copy(self._api, _ANSWER if ended else _QUIET, follow=not ended)
                 each.followed, failures = True, 0
                 if ended:
                     return True
@@ -217,17 +299,13 @@ class Logs:
                 unread = (unread or clock.steady()) if ended and self._reachable() else 0.0
                 if unread and clock.steady() - unread > self._rest:
                     return self._end_unread(each, error)
-            if not self._waiting.empty() and not each.ended.is_set():
-                self._waiting.put(each)
+            if self._waiting and each.gives_way:
                 return False
             if failures:
                 clock.sleep(retry.next())
             else:
                 each.ended.wait(retry.next())
         return False
-
-    def _turn(self) -> float:
-        return _QUIET if self._waiting.empty() else _TURN
 
     def _end_unread(self, each: PodLog, error: Exception) -> bool:
         """Give up the rest of a log, and say so in it, unless it was followed to the end of what there was."""

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import functools
 import logging
-import threading
 from collections.abc import Callable
 
 from grass.errors import GrassError
+from grass.kubernetes import names
 from grass.kubernetes.api import ApiServer, RefusedError
-from grass.kubernetes.names import FINALIZER, selector
 from grass.kubernetes.objects import ANY, PODS, Pod
 from grass.model.reasons import Reason, ReasonCode
 from grass.system import clock
@@ -27,8 +26,6 @@ TOMBSTONE = 60.0
 _LEAST_GRACE = 1
 """Seconds. With 0 the server would not wait for the machine of a running pod."""
 _RETRY = 2.0
-_LOG_PATIENCE = 2.0
-"""Seconds that the deletion of a pod waits for its log to be followed."""
 
 log = logging.getLogger(__name__)
 
@@ -46,39 +43,48 @@ class Removal:
         self.trouble: Reason | None = None
         """Which right is missing, if the server refused the last request for want of one."""
 
-    def releases(self, pod: Pod) -> bool:
-        """Return whether a pod is being removed."""
+    def continues(self, pod: Pod) -> bool:
+        """Return whether a pod is being removed. The removal that an earlier agent began goes on."""
+        if pod.metadata.uid not in self._released and names.noted(pod) is not None:
+            self.release(pod, at_once=False)
         return pod.metadata.uid in self._released
 
-    def delete(self, name: str, uid: str, grace: float, wait: threading.Event | None) -> None:
-        """Ask for the end of a pod. ``wait``: set when its log is followed."""
+    def delete(self, name: str, uid: str, grace: float) -> None:
+        """Ask for the end of a pod."""
         self._reactor.errands.ask(
-            functools.partial(self._delete, name, uid, max(_LEAST_GRACE, round(grace)), wait),
+            functools.partial(_delete, self._api, self._path(name), uid, max(_LEAST_GRACE, round(grace))),
             functools.partial(self._after_delete, name, uid, grace),
         )
 
     def release(self, pod: Pod, *, at_once: bool) -> None:
-        """Remove an ended pod. ``at_once``: no pod can be created in its namespace, so that its name may be free."""
-        self._released.add(pod.metadata.uid)
-        until = clock.steady() + (0.0 if at_once else self._tombstone)
-        self._remove(pod.metadata.name, pod.metadata.uid, until)
+        """Remove an ended pod. ``at_once``: no pod can be created in its namespace, so that its name may be free.
 
-    def _remove(self, name: str, uid: str, until: float) -> None:
+        The pod itself says that its end was noted, and when: a later agent goes on from there."""
+        noted = names.noted(pod)
+        now = self._api.wall() or clock.wall()
+        left = 0.0 if at_once else self._tombstone - max(0.0, now - noted if noted is not None else 0.0)
+        self._released.add(pod.metadata.uid)
+        self._remove(pod.metadata.name, pod.metadata.uid, now if noted is None else noted, clock.steady() + left)
+
+    def _remove(self, name: str, uid: str, noted: float, until: float) -> None:
         self._reactor.removers.ask(
-            functools.partial(self._delete, name, uid, 0, None),
-            functools.partial(self._after_remove, name, uid, until),
+            functools.partial(_note_and_delete, self._api, self._path(name), uid, noted),
+            functools.partial(self._after_remove, name, uid, noted, until),
         )
+
+    def _path(self, name: str) -> str:
+        return f"{self._place.path}/{name}"
 
     def _after_delete(self, name: str, uid: str, grace: float, result: bool | GrassError) -> None:
         self._note(result)
         if isinstance(result, GrassError):
             log.info("pod %s: cannot be deleted now: %s; trying again", name, result)
-            self._reactor.after(_RETRY, lambda: self.delete(name, uid, grace, None))
+            self._reactor.after(_RETRY, lambda: self.delete(name, uid, grace))
 
-    def _after_remove(self, name: str, uid: str, until: float, result: bool | GrassError) -> None:
+    def _after_remove(self, name: str, uid: str, noted: float, until: float, result: bool | GrassError) -> None:
         self._note(result)
         if isinstance(result, GrassError):
-            self._reactor.after(_RETRY, lambda: self._remove(name, uid, until))
+            self._reactor.after(_RETRY, lambda: self._remove(name, uid, noted, until))
         elif result:
             self._reactor.at(until, lambda: self._strip(name, uid))
         else:
@@ -86,7 +92,7 @@ class Removal:
 
     def _strip(self, name: str, uid: str) -> None:
         self._reactor.removers.ask(
-            functools.partial(_strip, self._api, f"{self._place.path}/{name}", uid),
+            functools.partial(_strip, self._api, self._path(name), uid),
             functools.partial(self._after_strip, name, uid),
         )
 
@@ -102,33 +108,34 @@ class Removal:
         refused = isinstance(result, RefusedError) and result.http == 403
         self.trouble = Reason(ReasonCode.RUNTIME, f"Kubernetes refuses the agent: {result}") if refused else None
 
-    def _delete(self, name: str, uid: str, grace: int, wait: threading.Event | None) -> bool:
-        """Return whether the pod is still there."""
-        if wait is not None:
-            wait.wait(_LOG_PATIENCE)
-        return _delete(self._api, f"{self._place.path}/{name}", uid, {"gracePeriodSeconds": grace})
-
 
 def sweep(api: ApiServer, place: Place, *, remove: bool) -> None:
     """End all pods of a node. With ``remove`` nothing of it stays; otherwise their ends can still be reported."""
-    page = api.get(place.path, PODS, {"labelSelector": selector(place.cluster, place.node)})
+    page = api.get(place.path, PODS, {"labelSelector": names.selector(place.cluster, place.node)})
     for each in page.items:
         path = f"{place.path}/{each.metadata.name}"
-        _delete(api, path, each.metadata.uid, {})
+        _delete(api, path, each.metadata.uid)
         if remove:
             _strip(api, path, each.metadata.uid)
     if remove:
         delete_lease(api, place)
 
 
-def _delete(api: ApiServer, path: str, uid: str, options: dict[str, object]) -> bool:
-    """Ask for the end of a pod; return whether it is still there."""
+def _note_and_delete(api: ApiServer, path: str, uid: str, noted: float) -> bool:
+    """Say in a pod that its end was noted, then delete it; return whether it is still there."""
+    body = {"metadata": {"uid": uid, "annotations": {names.NOTED: f"{noted:.0f}"}}}
+    return _is_there(lambda: api.patch(path, body, ANY)) and _delete(api, path, uid, 0)
+
+
+def _delete(api: ApiServer, path: str, uid: str, grace: int | None = None) -> bool:
+    """Ask for the end of a pod; return whether it is still there. ``grace`` None: its own."""
+    options: dict[str, object] = {} if grace is None else {"gracePeriodSeconds": grace}
     return _is_there(lambda: api.delete(path, ANY, {**options, "preconditions": {"uid": uid}}))
 
 
 def _strip(api: ApiServer, path: str, uid: str) -> bool:
     """Take our finalizer away, by a patch of one value: no other change can conflict with it."""
-    body = {"metadata": {"uid": uid, "$deleteFromPrimitiveList/finalizers": [FINALIZER]}}
+    body = {"metadata": {"uid": uid, "$deleteFromPrimitiveList/finalizers": [names.FINALIZER]}}
     return _is_there(lambda: api.patch(path, body, ANY))
 
 

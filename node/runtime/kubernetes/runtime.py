@@ -30,7 +30,7 @@ from node.runtime.kubernetes.events import EventLooks
 from node.runtime.kubernetes.judge import Ended, Runs, Waits, judge, lost, of_deletion
 from node.runtime.kubernetes.keeper import has_keeper
 from node.runtime.kubernetes.lease import LeaseHolder, Standing
-from node.runtime.kubernetes.logs import Logs, PodLog
+from node.runtime.kubernetes.logs import FOLLOWERS, Logs, PodLog
 from node.runtime.kubernetes.outputs import Outputs
 from node.runtime.kubernetes.place import Place
 from node.runtime.kubernetes.quota_queue import QuotaQueue
@@ -48,6 +48,8 @@ _STUCK = 30.0
 """Seconds beyond its grace after which a deleted pod that does not end counts as lost."""
 _NEVER_BEGUN = 5.0
 """The same for a pod whose container had not begun."""
+_LOG_PATIENCE = 2.0
+"""Seconds that the deletion of a pod waits for its log to be followed."""
 _LOG_ENDS = 10.0
 """Seconds after the end of a task in which the server is to end the reply with its log."""
 _SIGNAL_RETRY, _SIGNAL_TRIES = 1.0, 5
@@ -62,7 +64,8 @@ _DELETED = "its pod was deleted by somebody else"
 
 
 class PodRuntime:
-    """A ``Runtime`` whose attempts are pods. ``times``: of the lease. ``tombstone``: seconds, see ``removal``."""
+    """A ``Runtime`` whose attempts are pods. ``times``: of the lease. ``tombstone``: seconds, see ``removal``.
+    ``followers``: logs that are followed at once."""
 
     def __init__(
         self,
@@ -71,6 +74,7 @@ class PodRuntime:
         settings: KubernetesConfig,
         times: Times | None = None,
         tombstone: float = TOMBSTONE,
+        followers: int = FOLLOWERS,
     ) -> None:
         self._place = place
         self._folders = Folders(place.folder)
@@ -95,7 +99,7 @@ class PodRuntime:
         self._events = EventLooks(api, place, self._reactor, self._heard)
         self._starts = Starts(api, place, settings, self._reactor)
         self._removal = Removal(api, place, self._reactor, tombstone)
-        self._logs = Logs(api, self._on_log_read, lambda: self._away_since is None)
+        self._logs = Logs(api, self._on_log_read, lambda: self._away_since is None, followers)
         self._outputs = Outputs(api, place, self._reactor, in_share=settings.claim is not None)
         self._quota = QuotaQueue(self._reactor.after, self._try_again)
         self._informer: Informer[Pod] = Informer(
@@ -231,7 +235,7 @@ class PodRuntime:
             return
         attempt = self._attempts.get(key)
         if attempt is None:
-            if change.now is None or self._removal.releases(pod):
+            if change.now is None or self._removal.continues(pod):
                 return
             attempt = self._adopt(key, pod)
         if attempt.uid not in (None, pod.metadata.uid):
@@ -417,11 +421,25 @@ class PodRuntime:
             self._delete(attempt)
 
     def _delete(self, attempt: PodAttempt) -> None:
-        """Ask the server for the end of a pod. A log that nobody reads when its container ends may be gone then."""
-        assert attempt.uid is not None
+        """Let a pod be deleted, once its log is followed: a log that nobody reads when its container ends may be gone.
+
+        There may be more pods than logs that are followed at once, so this waits for a moment only."""
         attempt.deleting = True
-        wait = attempt.log.open if attempt.log is not None and attempt.since is not None else None
-        self._removal.delete(attempt.name, attempt.uid, attempt.grace or 0.0, wait)
+        if attempt.log is None or attempt.since is None or attempt.ended is not None:
+            self._ask_for_end(attempt)
+            return
+        ask = functools.partial(self._ask_for_end, attempt)
+        self._reactor.after(_LOG_PATIENCE, ask)
+        self._logs.hurry(attempt.log, lambda: self._reactor.post(ask))
+
+    def _ask_for_end(self, attempt: PodAttempt) -> None:
+        """Ask the server for the end of a pod, unless it knows. The rest of the log of one that has ended is read."""
+        grace = attempt.grace or 0.0
+        asked = attempt.asked_grace is not None and attempt.asked_grace <= grace
+        if not asked and (attempt.judged is None or attempt.ended is not None):
+            assert attempt.uid is not None
+            attempt.asked_grace = grace
+            self._removal.delete(attempt.name, attempt.uid, grace)
 
     def _on_end(self, attempt: PodAttempt, end: Ended) -> None:
         """Note how a pod has ended, and read the rest of its log."""
@@ -434,7 +452,7 @@ class PodRuntime:
         if attempt.log is None:
             self._finish(attempt, end)
         else:
-            attempt.log.ended.set()
+            self._logs.finish(attempt.log)
             self._reactor.after(_LOG_ENDS, attempt.log.follow_no_more)
 
     def _fetch(self, attempt: PodAttempt) -> None:
