@@ -31,7 +31,6 @@ from grass.lines import lines_of
 from grass.model.daemons import NODE_AGENT, NODE_API
 from grass.model.lifecycle import NodeState
 from grass.model.names import MAX_NAME, NAME_RULE, is_name
-from grass.model.resources import Resources
 from grass.model.runtime import RuntimeName
 from grass.system import clock
 from grass.system.entropy import request_id
@@ -86,8 +85,8 @@ def check_node_name(name: str) -> None:
         raise InputError(f"--name {name!r}: must be at most {MAX_NAME} {NAME_RULE}")
 
 
-def look(request: NamespaceRequest) -> Resources:
-    """Check that pods of Grass can run in a namespace. Changes nothing. Return what it offers.
+def look(request: NamespaceRequest) -> None:
+    """Check that pods of Grass can run in a namespace. Changes nothing.
 
     Raises InputError, NotFoundError, NotAllowedError (names each missing right), UnreachableError.
     """
@@ -98,10 +97,10 @@ def look(request: NamespaceRequest) -> Resources:
         check_claim(server, settings)
         check_pull_secrets(server, settings)
         try_pod(server, settings)
-        return _capacity(server, request)
+        _check_capacity(server, request)
 
 
-def _capacity(server: ApiServer, request: NamespaceRequest) -> Resources:
+def _check_capacity(server: ApiServer, request: NamespaceRequest) -> None:
     found = offered(quotas(server, request.settings.namespace), request.most, request.settings.gpu)
     for amount, key in ((found.cpu, "cpu"), (found.memory, "memory")):
         if not amount:
@@ -109,7 +108,6 @@ def _capacity(server: ApiServer, request: NamespaceRequest) -> Resources:
                 f"namespace {request.settings.namespace}: no quota says how much {key} it has; "
                 f"say how much Grass may use with --{key}"
             )
-    return found
 
 
 def plan(request: NamespaceRequest) -> list[str]:
@@ -126,17 +124,18 @@ def plan(request: NamespaceRequest) -> list[str]:
     ]
 
 
-def node_config(
-    request: NamespaceRequest, found: Resources, settings: KubernetesConfig, *, address: str, api_port: int
-) -> NodeConfig:
-    """Return the node that the namespace becomes. ``found``: of ``look``. ``settings``: as its agent needs them."""
+def node_config(request: NamespaceRequest, settings: KubernetesConfig, *, address: str, api_port: int) -> NodeConfig:
+    """Return the node that the namespace becomes. ``settings``: as its agent needs them.
+
+    It has the limits that the user says, and not those of quotas, which change: its agent reads them.
+    """
     return NodeConfig(
         name=request.name,
         address=address,
         api_port=api_port,
-        cpu=found.cpu,
-        memory=found.memory,
-        gpu=found.gpu,
+        cpu=request.most.cpu,
+        memory=request.most.memory,
+        gpu=request.most.gpu,
         labels=request.labels,
         runtimes=(RuntimeName.KUBERNETES.value,),
         kubernetes=settings,

@@ -38,7 +38,8 @@ _WATCHED = (NodeState.READY, NodeState.DRAINING, NodeState.DRAINED, NodeState.QU
 
 
 def on_hello(step: Step, node: NodeRun, hello: Hello) -> None:
-    """Take what a node-agent reports when it starts: the machine's resources, and the result of its probe."""
+    """Take what a node-agent reports when it starts, and when that has changed: the machine's resources, and the result
+    of its probe."""
     node.version, node.api_port, node.gpus = hello.version, hello.api_port, hello.gpus
     node.address, node.boot = hello.address, hello.boot_id
     node.labels, node.path = hello.labels, hello.path
@@ -49,8 +50,9 @@ def on_hello(step: Step, node: NodeRun, hello: Hello) -> None:
     node.unfit = _unfit(step, node, hello)
     node.conditions = hello.conditions
     note_contact(step, node)
-    text = f"node {node.name}: node-agent started, version {hello.version}"
-    step.event(EventKind.NODE_AGENT_STARTED, text, node=node.name)
+    if not hello.again:
+        text = f"node {node.name}: node-agent started, version {hello.version}"
+        step.event(EventKind.NODE_AGENT_STARTED, text, node=node.name)
     update_readiness(step, node)
     step.touch_node(node)
     step.changes.plan = True

@@ -72,7 +72,7 @@ def main(path: str) -> int:
     machine: Machine
     on_output = None
     if config.node.kubernetes is not None:
-        machine = namespace = _namespace(config, config.node.kubernetes)
+        machine = namespace = _namespace(config, config.node.kubernetes, inbox.offers)
         result = _probe(namespace.look, notifier)
     else:
         if config.node.probe:
@@ -105,11 +105,11 @@ def main(path: str) -> int:
     return 0
 
 
-def _namespace(config: ClusterConfig, settings: KubernetesConfig) -> Namespace:
+def _namespace(config: ClusterConfig, settings: KubernetesConfig, changed: Callable[[], None]) -> Namespace:
     from grass.kubernetes.trial import server_of
     from node.agent.namespace import Namespace
 
-    return Namespace(config, settings, server_of(settings))
+    return Namespace(config, settings, server_of(settings), changed)
 
 
 def _end_agent(agent: NodeAgent) -> None:

@@ -16,7 +16,12 @@ from node.agent.machine import Offer
 
 
 def hello(
-    node: NodeConfig, has: Offer, programs: tuple[str, ...] | None = None, blocked_by: tuple[Reason, ...] = ()
+    node: NodeConfig,
+    has: Offer,
+    programs: tuple[str, ...] | None = None,
+    blocked_by: tuple[Reason, ...] = (),
+    *,
+    again: bool = False,
 ) -> Hello:
     """Return the hello. Tasks may use the resources in the settings, by default all, without the reserve for the
     system. A node that joined (``probe`` in its settings), or is a namespace, offers no more than
@@ -46,6 +51,7 @@ def hello(
         conditions=blocked_by,
         programs=programs,
         versions=dict(has.versions),
+        again=again,
     )
 
 

@@ -34,7 +34,11 @@ class Checked(NamedTuple):
     failure: str
 
 
-News = Shipped | Left | Checked
+class Offers(NamedTuple):
+    """What the machine offers has changed. From a thread of the machine."""
+
+
+News = Shipped | Left | Checked | Offers
 
 
 class Inbox:
@@ -65,6 +69,9 @@ class Inbox:
 
     def checked(self, verdict: Verdict, key: str, failure: str) -> None:
         self._add(Checked(verdict, key, failure))
+
+    def offers(self) -> None:
+        self._add(Offers())
 
     def drain(self) -> Iterator[News]:
         """Yield what has arrived, in the order of its arrival."""

@@ -29,7 +29,7 @@ from node.agent.attempts import Attempts, ended_event, not_started_event
 from node.agent.conditions import together
 from node.agent.hello import hello
 from node.agent.idle_hosts import IdleHosts
-from node.agent.inbox import Checked, Inbox, Left, Shipped
+from node.agent.inbox import Checked, Inbox, Left, Offers, Shipped
 from node.agent.machine import Machine
 from node.agent.readiness import Readiness, Verdict
 from node.agent.reconcile import Reconciliation, launch_key
@@ -219,6 +219,9 @@ class NodeAgent:
                     self._events.append(Drained(key))
                 case Checked(verdict, key, failure):
                     self._take_verdict(verdict, key, failure)
+                case Offers():
+                    if self._said_hello:
+                        self._reports.hello(self._hello(again=True))
                 case _:
                     assert_never(news)
         self._timers.run(clock.steady())
@@ -303,8 +306,9 @@ class NodeAgent:
             case _:
                 assert_never(verdict)
 
-    def _hello(self) -> Hello:
-        return hello(self._config.node, self._machine.offer(), self._machine.programs(), self._blocked_by)
+    def _hello(self, *, again: bool = False) -> Hello:
+        offer, programs = self._machine.offer(), self._machine.programs()
+        return hello(self._config.node, offer, programs, self._blocked_by, again=again)
 
     def _heartbeat(self) -> Heartbeat:
         return Heartbeat(self._machine.usage(), self._blocked_by, self._machine.programs())

@@ -1,13 +1,16 @@
 """A namespace of Kubernetes as what a node runs on. Made by ``node.agent.__main__`` in place of ``ThisMachine``.
 
-It is as large as its quotas leave it, and at most as large as the settings say. What tasks use there, Kubernetes knows;
+It is as large as its quotas leave it, and at most as large as the settings say. Quotas are read again and again: an
+administrator may change them at any time. What tasks use there, Kubernetes knows;
 a namespace tells nothing of its machines.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 
 import grass
 from grass.config import ClusterConfig, KubernetesConfig
@@ -30,40 +33,70 @@ from node.runtime.protocol import Observed
 LABEL = "kubernetes"
 """Label of a node that is a namespace; its value is the namespace."""
 
+QUOTA_SECONDS = 30.0
+"""Seconds between two looks at the quotas."""
+
 log = logging.getLogger(__name__)
 
 
 class Namespace:
-    """A ``Machine``. ``server``: the API server, for its own requests."""
+    """A ``Machine``. ``server``: the API server, for its own requests. ``changed`` is called in a thread when it offers
+    something else than before. ``every``: seconds between two looks."""
 
-    def __init__(self, config: ClusterConfig, settings: KubernetesConfig, server: ApiServer) -> None:
+    def __init__(
+        self,
+        config: ClusterConfig,
+        settings: KubernetesConfig,
+        server: ApiServer,
+        changed: Callable[[], None],
+        every: float = QUOTA_SECONDS,
+    ) -> None:
         self.environment: Mapping[str, str] = {}
         self.visible_gpus = 0
         self._config = config
         self._settings = settings
         self._server = server
+        self._changed = changed
+        self._every = every
+        self._ended = threading.Event()
         self._offer = Offer(Resources())
 
     def look(self) -> Probe:
         """Ask the server how large the namespace is, and try what tasks need, as the probe of a machine does."""
         found = self._probe()
-        self._offer = self._offered(found)
+        try:
+            self._offer = self._offered(found, quotas(self._server, self._settings.namespace))
+        except GrassError as error:
+            log.warning("the quotas of the namespace cannot be read: %s; the settings alone say how large it is", error)
+            self._offer = self._offered(found, [])
         return found
 
     def start(self, desired: Mapping[str, DesiredAttempt]) -> None:
-        """Nothing is measured."""
+        """Nothing is measured of attempts."""
+        threading.Thread(target=self._follow, name="quotas", daemon=True).start()
 
     def stop(self) -> None:
+        self._ended.set()
         self._server.close()
 
     def offer(self) -> Offer:
-        """Return what ``look`` found."""
+        """Return what was found last."""
         return self._offer
 
-    def _offered(self, probe: Probe) -> Offer:
+    def _follow(self) -> None:
+        """Read the quotas again and again. While they cannot be read, what was known of them counts."""
+        while not self._ended.wait(self._every):
+            with suppress(GrassError):
+                found = self._offered(self._offer.probe, quotas(self._server, self._settings.namespace))
+                if found != self._offer:
+                    self._offer = found
+                    log.info("the quotas of the namespace have changed; it offers %s", found.resources)
+                    self._changed()
+
+    def _offered(self, probe: Probe | None, limits: Sequence[ResourceQuota]) -> Offer:
         node = self._config.node
         most = Most(node.cpu, node.memory, node.gpu, node.disk)
-        found = offered(self._quotas(), most, self._settings.gpu)
+        found = offered(limits, most, self._settings.gpu)
         gpus = tuple(
             GpuDevice(number, uuid=f"{self._settings.namespace}/{number}") for number in range(found.gpu // DEVICE)
         )
@@ -123,13 +156,6 @@ class Namespace:
         }
         checks = tuple(_check(name, test) for name, test in tries.items())
         return Probe(all(each.ok for each in checks), checks)
-
-    def _quotas(self) -> list[ResourceQuota]:
-        try:
-            return quotas(self._server, self._settings.namespace)
-        except GrassError as error:
-            log.warning("the quotas of the namespace cannot be read: %s; the settings alone say how large it is", error)
-            return []
 
 
 def _check(name: str, test: Callable[[], object]) -> ProbeCheck:

@@ -14,7 +14,6 @@ from grass.config import ClusterConfig, KubernetesConfig, MasterConfig, NodeConf
 from grass.errors import ConflictError, InputError
 from grass.kubernetes.capacity import Most
 from grass.kubernetes.credentials import Credentials, Login
-from grass.model.resources import Resources
 from grass.provision import namespaces
 from grass.provision.namespaces import NamespaceRequest
 from grass.provision.on_premises import namespace_steps, node_paths
@@ -122,7 +121,7 @@ def test_templates_that_a_node_on_the_same_machine_uses_stay_when_it_leaves() ->
 def test_its_configuration_has_its_own_folders_and_the_masters_share() -> None:
     own = added()
     assert own.kubernetes is not None
-    node = namespaces.node_config(REQUEST, Resources(cpu=2000), own.kubernetes, address="10.0.0.1", api_port=51820)
+    node = namespaces.node_config(REQUEST, own.kubernetes, address="10.0.0.1", api_port=51820)
     made = namespace_steps.cluster_config(WIRE, PATHS, node, MASTER, None)
     assert (made.home, made.data_dir) == ("/var/lib/grass/nodes/pods@lab", Path("/srv/grass/lab"))
     assert (made.task_redis, made.task_redis_server, made.tls) == (0, None, False)
@@ -133,6 +132,14 @@ def test_its_configuration_has_its_own_folders_and_the_masters_share() -> None:
     assert settings.credentials == "/var/lib/grass/nodes/pods@lab/credentials.json"
     ready = replace(made, tls=True, redis=replace(made.redis, tls=True))  # as `host_certificate install` does
     assert namespace_steps.cluster_config(WIRE, PATHS, node, MASTER, ready) == ready
+
+
+def test_the_quotas_of_the_day_are_not_in_its_configuration() -> None:
+    own = added()
+    assert own.kubernetes is not None
+    request = replace(REQUEST, most=Most(cpu=2000))
+    node = namespaces.node_config(request, own.kubernetes, address="10.0.0.1", api_port=51820)
+    assert (node.cpu, node.memory, node.gpu) == (2000, None, None)
 
 
 def test_the_same_command_goes_on_as_the_same_node_and_another_namespace_is_refused() -> None:

@@ -141,6 +141,13 @@ def node(config: ClusterConfig) -> Iterator[Node]:
         yield made
 
 
+def test_what_a_node_offers_is_told_again_when_it_has_changed(node: Node) -> None:
+    node.wait(lambda: node.hellos)
+    node.inbox.offers()
+    node.wait(lambda: len(node.hellos) == 2)
+    assert [each.again for each in node.hellos] == [False, True]
+
+
 def test_it_says_hello_for_what_it_runs_on_and_its_attempts_start_end_and_are_forgotten(node: Node) -> None:
     node.wait(lambda: node.hellos and node.beats)
     assert (node.hellos[0].resources.cpu, node.hellos[0].labels) == (4000, {"kind": "namespace"})

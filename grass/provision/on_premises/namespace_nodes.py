@@ -50,7 +50,7 @@ def add(session: Session, machines: Machines, request: NamespaceRequest, client:
     namespaces.check_node_name(request.name)
     settings, name = request.settings, request.name
     credentials = Login(settings.kubeconfig, settings.context).read_to_keep()
-    found = namespaces.look(request)
+    namespaces.look(request)
     paths = node_paths.of_namespace(session.name, name)
     with cluster_lock(session.home, session.name), open_host(machines.master, session.client_dir, session.ask) as host:
         session.progress(f"{name}: connecting to {host.access}")
@@ -61,9 +61,7 @@ def add(session: Session, machines: Machines, request: NamespaceRequest, client:
         _look_from(host, credentials)
         own = namespace_steps.own(facts, master, request, credentials.server)
         assert own.kubernetes is not None, "it was just set"
-        node = namespaces.node_config(
-            request, found, own.kubernetes, address=master.node.address, api_port=own.api_port
-        )
+        node = namespaces.node_config(request, own.kubernetes, address=master.node.address, api_port=own.api_port)
         client.join_check(builtins(namespaces.join_request(node, "", own.password, own.join_id)))
         invitation = parse_token(client.join_token(name).token)
         own.name, own.urls, own.key = name, list(invitation.urls), invitation.key
