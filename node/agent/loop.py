@@ -211,6 +211,10 @@ class NodeAgent:
                     case _:
                         assert_never(happened)
             self._events_of_runtime.clear()
+        self._take_news()
+        self._timers.run(clock.steady())
+
+    def _take_news(self) -> None:
         for news in self._inbox.drain():
             match news:
                 case Shipped(key):
@@ -224,7 +228,6 @@ class NodeAgent:
                         self._reports.hello(self._hello(again=True))
                 case _:
                     assert_never(news)
-        self._timers.run(clock.steady())
 
     def _on_desired(self, desired: Desired) -> None:
         if not self._desired:
