@@ -42,10 +42,8 @@ NOT_FOUND = 127
 RESTARTS_TOLD = 8
 """Restarts of a task that are events. Of the later ones, those that are powers of two: there may be very many."""
 _NO_RESTART = frozenset({ReasonCode.CANNOT_START})
-_OF_KUBERNETES = frozenset(
-    {ReasonCode.EVICTED, ReasonCode.NOT_STARTED, ReasonCode.UNSCHEDULABLE, ReasonCode.NAMESPACE_QUOTA}
-)
-"""Kubernetes ended its pod, or did not run it for too long."""
+_OF_KUBERNETES = frozenset({ReasonCode.EVICTED, ReasonCode.NOT_STARTED, ReasonCode.UNSCHEDULABLE})
+"""Kubernetes ended its pod, or did not run it for too long. (A pod waits for a quota without an end.)"""
 _NOT_ITS_FAULT = frozenset(
     {ReasonCode.NODE_REBOOTED, ReasonCode.NODE_STOPPED, ReasonCode.PORT_TAKEN, ReasonCode.SHARE} | _OF_KUBERNETES
 )

@@ -47,12 +47,7 @@ def test_an_end_that_the_machine_caused_is_not_charged_whatever_the_restart_poli
 
 
 NAMESPACE: dict[str, Any] = {"runtimes": ["kubernetes"], "default_image": "python:3.12"}
-OF_KUBERNETES = [
-    ReasonCode.EVICTED,
-    ReasonCode.NOT_STARTED,
-    ReasonCode.UNSCHEDULABLE,
-    ReasonCode.NAMESPACE_QUOTA,
-]
+OF_KUBERNETES = [ReasonCode.EVICTED, ReasonCode.NOT_STARTED, ReasonCode.UNSCHEDULABLE]
 
 
 def ends_without_a_start(world: World, key: str, code: ReasonCode = ReasonCode.NOT_STARTED) -> None:
