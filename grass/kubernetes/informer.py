@@ -18,12 +18,13 @@ import logging
 import random
 import threading
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Generic, NamedTuple
 
 from grass.backoff import Backoff
 from grass.errors import GrassError, UndecodableError
 from grass.kubernetes.api import ApiServer, BusyError, RefusedError, Stream
-from grass.kubernetes.objects import STATUS, Bookmark, ListOf, Object, WatchEvent
+from grass.kubernetes.objects import WATCH_ERROR, ListOf, Object, WatchEvent
 from grass.system import clock
 from grass.wire.codec import Form
 
@@ -38,9 +39,6 @@ _EMPTY_PAUSE = 1.0
 """Seconds after a watch that ended at once without an event: some servers do so again and again."""
 _FORBIDDEN_PAUSE = 60.0
 _FIRST_RETRY, _LONGEST_RETRY = 0.1, 30.0
-
-_EVENT: Form[WatchEvent] = Form(WatchEvent)
-_BOOKMARK: Form[Bookmark] = Form(Bookmark)
 
 log = logging.getLogger(__name__)
 
@@ -60,10 +58,10 @@ class GoneError(Exception):
 
 
 class Copy(Generic[Object]):
-    """The objects by uid, and the version that they are of. ``form``: of one object."""
+    """The objects by uid, and the version that they are of. ``event``: the form of a line of a watch."""
 
-    def __init__(self, form: Form[Object]) -> None:
-        self._form = form
+    def __init__(self, event: Form[WatchEvent[Object]]) -> None:
+        self._event = event
         self.objects: dict[str, Object] = {}
         self.version: str | None = None
         """None: list first."""
@@ -82,17 +80,18 @@ class Copy(Generic[Object]):
     def apply_line(self, line: bytes) -> Change[Object] | None:
         """Take one line of a watch. Raises GoneError, RefusedError (the server ended the watch with an error),
         UndecodableError."""
-        event = _EVENT.decode(line)
-        if event.type == "ERROR":
-            status = STATUS.decode(event.object)
-            if status.code == 410 or status.reason in ("Expired", "Gone"):
-                self.version = None
-                raise GoneError
-            raise RefusedError(status.code, status)
+        try:
+            event = self._event.decode(line)
+        except UndecodableError:
+            self._fail(line)
+            raise
+        if event.type == "ERROR":  # a Status that looks like an object
+            self._fail(line)
+            raise UndecodableError("object", "is no Status")
+        found = event.object
         if event.type == "BOOKMARK":
-            self.version = _BOOKMARK.decode(event.object).metadata.resource_version
+            self.version = found.metadata.resource_version
             return None
-        found = self._form.decode(event.object)
         uid = found.metadata.uid
         self.version = found.metadata.resource_version
         if event.type == "DELETED":
@@ -101,14 +100,22 @@ class Copy(Generic[Object]):
         self.objects[uid] = found
         return Change(uid, found)
 
+    def _fail(self, line: bytes) -> None:
+        """Raise what the server says, if a line is an error. Returns otherwise."""
+        with suppress(UndecodableError):
+            status = WATCH_ERROR.decode(line).object
+            if status.code == 410 or status.reason in ("Expired", "Gone"):
+                self.version = None
+                raise GoneError
+            raise RefusedError(status.code, status)
+
 
 class Informer(Generic[Object]):
     """Keeps a ``Copy`` up to date.
 
-    ``path``: of the list, such as ``/api/v1/namespaces/N/pods``. ``page`` and ``form``: of a page of it, and of one
-    object. ``changed`` is called in the informer's thread with changes, at first with the whole list, also if that is
-    empty. ``trouble`` is called with why the server cannot be read, and with None when it answers
-    again.
+    ``path``: of the list, such as ``/api/v1/namespaces/N/pods``. ``page`` and ``event``: of a page of it, and of a line
+    of a watch. ``changed`` is called in the informer's thread with changes, at first with the whole list, also if that
+    is empty. ``trouble`` is called with why the server cannot be read, and with None when it answers again.
     """
 
     def __init__(
@@ -116,7 +123,7 @@ class Informer(Generic[Object]):
         api: ApiServer,
         path: str,
         page: Form[ListOf[Object]],
-        form: Form[Object],
+        event: Form[WatchEvent[Object]],
         changed: Callable[[list[Change[Object]]], None],
         trouble: Callable[[GrassError | None], None] = lambda error: None,
         *,
@@ -126,7 +133,7 @@ class Informer(Generic[Object]):
         self._api = api
         self._path = path
         self._page = page
-        self._copy: Copy[Object] = Copy(form)
+        self._copy: Copy[Object] = Copy(event)
         self._changed = changed
         self._trouble = trouble
         self._selector = selector

@@ -6,7 +6,7 @@ that is missing in an answer has its default. Used by this package and ``node.ru
 
 from __future__ import annotations
 
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Literal, Protocol, TypeVar
 
 import msgspec
 
@@ -52,17 +52,12 @@ class ListOf(msgspec.Struct, Generic[Object], frozen=True):
     items: list[Object]
 
 
-class WatchEvent(msgspec.Struct, frozen=True):
-    """One line of a watch. ``type``: ``ADDED``, ``MODIFIED``, ``DELETED``, ``BOOKMARK`` or ``ERROR``."""
+class WatchEvent(msgspec.Struct, Generic[Object], frozen=True):
+    """One line of a watch. ``type``: ``ADDED``, ``MODIFIED`` or ``DELETED``; ``BOOKMARK``: only the version of the
+    object counts, up to which the watch was read; ``ERROR``: the object is a ``Status``, see ``WatchError``."""
 
     type: str
-    object: msgspec.Raw
-
-
-class Bookmark(Fields, frozen=True, rename="camel"):
-    """An object without content, whose version says up to where a watch was read."""
-
-    metadata: Metadata
+    object: Object
 
 
 class Cause(Fields, frozen=True, rename="camel"):
@@ -86,6 +81,13 @@ class Status(Fields, frozen=True, rename="camel"):
     reason: str = ""
     code: int = 0
     details: StatusDetails | None = None
+
+
+class WatchError(msgspec.Struct, frozen=True):
+    """The last line of a watch that the server ends with an error."""
+
+    type: Literal["ERROR"]
+    object: Status
 
 
 class WaitingState(Fields, frozen=True, rename="camel"):
@@ -229,6 +231,8 @@ class Version(Fields, frozen=True, rename="camel"):
 
 POD: Form[Pod] = Form(Pod)
 PODS: Form[ListOf[Pod]] = Form(ListOf[Pod])
+POD_EVENT: Form[WatchEvent[Pod]] = Form(WatchEvent[Pod])
+WATCH_ERROR: Form[WatchError] = Form(WatchError)
 EVENTS: Form[ListOf[Event]] = Form(ListOf[Event])
 QUOTAS: Form[ListOf[ResourceQuota]] = Form(ListOf[ResourceQuota])
 CLAIM: Form[PersistentVolumeClaim] = Form(PersistentVolumeClaim)

@@ -36,8 +36,7 @@ from memory import pss  # noqa: E402
 from grass.kubernetes.api import ApiServer  # noqa: E402
 from grass.kubernetes.credentials import Credential, Credentials, Login  # noqa: E402
 from grass.kubernetes.informer import PAGE, Informer  # noqa: E402
-from grass.kubernetes.objects import ListOf, Pod  # noqa: E402
-from grass.wire.codec import Form  # noqa: E402
+from grass.kubernetes.objects import POD_EVENT, PODS, Pod  # noqa: E402
 from node.runtime.attempts import Folders  # noqa: E402
 from node.runtime.kubernetes.place import Place  # noqa: E402
 from node.runtime.kubernetes.pods import Body, pod  # noqa: E402
@@ -48,8 +47,6 @@ from tests.support import kubernetes  # noqa: E402
 from tests.support.engine import IMAGE  # noqa: E402
 from tests.support.pod_run import SETTINGS  # noqa: E402
 
-_POD: Form[Pod] = Form(Pod)
-_PAGE: Form[ListOf[Pod]] = Form(ListOf[Pod])
 TOO_LARGE = 1_000_000
 """Thousandths of a core that no machine has."""
 NEVER = Launch(["true"], {}, None, 1.0, runtime="kubernetes", image=IMAGE, cpu=TOO_LARGE, memory=16 << 20)
@@ -210,16 +207,18 @@ def first_list(rounds: int, count: int) -> list[figures.Figure]:
                 more = f"&continue={token}"
             theirs.samples.append(time.perf_counter() - began)
             listed = threading.Event()
-            informer: Informer[Pod] = Informer(one.api(), one.place.path, _PAGE, _POD, lambda _, it=listed: it.set())
+            informer: Informer[Pod] = Informer(
+                one.api(), one.place.path, PODS, POD_EVENT, lambda _, it=listed: it.set()
+            )
             began = time.perf_counter()
             informer.start()
             listed.wait()
             ours.samples.append(time.perf_counter() - began)
             informer.stop()
             loads.samples.append(_timed(lambda pages=pages: [json.loads(each) for each in pages]))
-            decodes.samples.append(_timed(lambda pages=pages: [_PAGE.decode(each) for each in pages]))
+            decodes.samples.append(_timed(lambda pages=pages: [PODS.decode(each) for each in pages]))
             tracemalloc.start()
-            found = [_PAGE.decode(each) for each in pages]
+            found = [PODS.decode(each) for each in pages]
             kept.samples.append(tracemalloc.get_traced_memory()[0] / 1000 / sum(len(each.items) for each in found))
             tracemalloc.stop()
     return [ours, theirs, figures.ratio(ours, theirs), decodes, loads, figures.ratio(decodes, loads), kept]

@@ -19,7 +19,7 @@ from grass.kubernetes import rights
 from grass.kubernetes.api import ApiServer, BusyError, RefusedError
 from grass.kubernetes.credentials import Credential, Credentials, Login
 from grass.kubernetes.informer import Change, Informer
-from grass.kubernetes.objects import Fields, ListOf, Metadata
+from grass.kubernetes.objects import Fields, ListOf, Metadata, WatchEvent
 from grass.wire.codec import Form
 from tests.support import kubernetes
 from tests.support.api_gateway import Asked, Fault, Gateway
@@ -38,6 +38,7 @@ class ConfigMap(Fields, frozen=True, rename="camel"):
 
 
 ONE: Form[ConfigMap] = Form(ConfigMap)
+EVENT: Form[WatchEvent[ConfigMap]] = Form(WatchEvent[ConfigMap])
 PAGE: Form[ListOf[ConfigMap]] = Form(ListOf[ConfigMap])
 
 
@@ -74,7 +75,7 @@ class Seen:
         self.batches = 0
         self.gone: list[Change[ConfigMap]] = []
         self.troubles: list[GrassError | None] = []
-        self.informer = Informer(api, path, PAGE, ONE, self.take, self.troubles.append, selector=selector)
+        self.informer = Informer(api, path, PAGE, EVENT, self.take, self.troubles.append, selector=selector)
 
     def __enter__(self) -> Seen:
         self.informer.start()

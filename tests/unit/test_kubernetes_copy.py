@@ -10,10 +10,7 @@ import pytest
 from grass.errors import UndecodableError
 from grass.kubernetes.api import RefusedError
 from grass.kubernetes.informer import Change, Copy, GoneError
-from grass.kubernetes.objects import Pod
-from grass.wire.codec import Form
-
-POD: Form[Pod] = Form(Pod)
+from grass.kubernetes.objects import POD, POD_EVENT, Pod
 
 
 def pod(name: str, uid: str, version: str, phase: str = "Running") -> Pod:
@@ -30,7 +27,7 @@ def event(kind: str, what: dict[str, Any]) -> bytes:
 
 @pytest.fixture
 def copy() -> Copy[Pod]:
-    made = Copy(POD)
+    made = Copy(POD_EVENT)
     assert made.replace([pod("a", "1", "10"), pod("b", "2", "11")], "12") == [
         Change("1", pod("a", "1", "10")),
         Change("2", pod("b", "2", "11")),
@@ -63,9 +60,12 @@ def test_a_name_that_is_used_again_is_another_object(copy: Copy[Pod]) -> None:
     assert set(copy.objects) == {"2", "9"}
 
 
-def test_a_version_that_was_forgotten_leads_to_a_list_and_its_differences(copy: Copy[Pod]) -> None:
+@pytest.mark.parametrize("more", [{}, {"metadata": {}}, {"metadata": {}, "status": "Failure"}])
+def test_a_version_that_was_forgotten_leads_to_a_list_and_its_differences(
+    copy: Copy[Pod], more: dict[str, Any]
+) -> None:
     with pytest.raises(GoneError):
-        copy.apply_line(event("ERROR", {"kind": "Status", "code": 410, "reason": "Expired"}))
+        copy.apply_line(event("ERROR", {"kind": "Status", "code": 410, "reason": "Expired", **more}))
     assert copy.version is None
     assert copy.replace([pod("b", "2", "11"), pod("a", "9", "20")], "21") == [
         Change("1", None, pod("a", "1", "10"), seen=False),

@@ -19,7 +19,7 @@ from grass.errors import GrassError, InputError, NotAllowedError, UnreachableErr
 from grass.kubernetes import names
 from grass.kubernetes.api import ApiServer, RefusedError
 from grass.kubernetes.informer import Change, Informer
-from grass.kubernetes.objects import POD, PODS, Pod
+from grass.kubernetes.objects import POD_EVENT, PODS, Pod
 from grass.model.reasons import Reason, ReasonCode
 from grass.system import clock
 from node.runtime.attempts import Folders
@@ -106,7 +106,7 @@ class PodRuntime:
             api,
             place.path,
             PODS,
-            POD,
+            POD_EVENT,
             lambda changes: self._reactor.post(functools.partial(self._on_changes, changes)),
             lambda error: self._reactor.post(functools.partial(self._on_trouble, error)),
             selector=names.selector(place.cluster, place.node),
