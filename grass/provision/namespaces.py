@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 import grass
 from grass.config import KubernetesConfig, NodeConfig
-from grass.errors import GrassError, InputError, UnreachableError
+from grass.errors import GrassError, InputError, NotAllowedError, UnreachableError
 from grass.kubernetes import rights
-from grass.kubernetes.api import ApiServer
+from grass.kubernetes.api import ApiServer, RefusedError
 from grass.kubernetes.capacity import Most, offered
 from grass.kubernetes.trial import (
     check_claim,
@@ -92,12 +92,16 @@ def look(request: NamespaceRequest) -> None:
     """
     settings = request.settings
     with closing(server_of(settings)) as server:
-        check_version(server)
-        check_rights(server, settings)
-        check_claim(server, settings)
-        check_pull_secrets(server, settings)
-        try_pod(server, settings)
-        _check_capacity(server, request)
+        try:
+            check_version(server)
+            check_rights(server, settings)
+            check_claim(server, settings)
+            check_pull_secrets(server, settings)
+            try_pod(server, settings)
+            _check_capacity(server, request)
+        except RefusedError as error:
+            kind = NotAllowedError if error.http == 403 else InputError
+            raise kind(f"namespace {settings.namespace}: the API server refuses: {error}") from error
 
 
 def _check_capacity(server: ApiServer, request: NamespaceRequest) -> None:

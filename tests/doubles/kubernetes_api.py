@@ -24,8 +24,8 @@ Body = dict[str, Any]
 _PATH = re.compile(r"(/(?:api/v1|apis/[^/]+/[^/]+)/namespaces/([^/]+)/([^/]+))(?:/([^/]+))?(?:/([^/]+))?$")
 
 
-class Refusal(Exception):
-    """``code``: HTTP status; ``reason`` and ``message``: of the Status."""
+class RefusalError(Exception):
+    """``code``: HTTP status; 0: the connection is closed instead. ``reason`` and ``message``: of the Status."""
 
     def __init__(self, code: int, reason: str, message: str = "") -> None:
         super().__init__(message or reason)
@@ -40,7 +40,7 @@ class Asked(NamedTuple):
 
 
 class KubernetesApi:
-    """``asked``: requests, in the order in which they came. ``refuse``: called with each; it may raise Refusal."""
+    """``asked``: requests, in the order in which they came. ``refuse``: called with each; it may raise RefusalError."""
 
     def __init__(self, namespace: str = "lab") -> None:
         self.namespace = namespace
@@ -119,7 +119,7 @@ class KubernetesApi:
         match = _PATH.match(asked.path)
         if match is None or match[2] != self.namespace:
             name = match[2] if match else asked.path
-            raise Refusal(404, "NotFound", f'namespaces "{name}" not found')
+            raise RefusalError(404, "NotFound", f'namespaces "{name}" not found')
         with self._changed:
             return self._answer(asked, match[1], match[4])
 
@@ -131,7 +131,7 @@ class KubernetesApi:
         path = f"{collection}/{name}"
         found = self.objects.get(path)
         if found is None:
-            raise Refusal(404, "NotFound", f'{collection.rpartition("/")[2]} "{name}" not found')
+            raise RefusalError(404, "NotFound", f'{collection.rpartition("/")[2]} "{name}" not found')
         match asked.method:
             case "PUT":
                 return self._replace(collection, found, asked.body)
@@ -159,20 +159,20 @@ class KubernetesApi:
             metadata |= {"uid": f"uid-{number}", "creationTimestamp": _now(), "namespace": self.namespace}
             path = f"{collection}/{metadata['name']}"
             if path in self.objects:
-                raise Refusal(409, "AlreadyExists", f'"{metadata["name"]}" already exists')
+                raise RefusalError(409, "AlreadyExists", f'"{metadata["name"]}" already exists')
             made = {**body, "metadata": metadata}
             return self._put("ADDED", collection, made) if stored else made
 
     def _replace(self, collection: str, found: Body, body: Body) -> Body:
         sent = body["metadata"].get("resourceVersion")
         if sent and sent != found["metadata"]["resourceVersion"]:
-            raise Refusal(409, "Conflict", "the object has been modified")
+            raise RefusalError(409, "Conflict", "the object has been modified")
         return self._put("MODIFIED", collection, {**body, "metadata": {**found["metadata"], **body["metadata"]}})
 
     def _patch(self, collection: str, found: Body, body: Body) -> Body:
         metadata, wanted = dict(found["metadata"]), dict(body["metadata"])
         if wanted.pop("uid", metadata["uid"]) != metadata["uid"]:
-            raise Refusal(409, "Conflict", "the UID in the patch is another one")
+            raise RefusalError(409, "Conflict", "the UID in the patch is another one")
         gone = wanted.pop("$deleteFromPrimitiveList/finalizers", [])
         metadata["finalizers"] = [each for each in metadata.get("finalizers", []) if each not in gone]
         for name, values in wanted.items():
@@ -185,7 +185,7 @@ class KubernetesApi:
     def _delete(self, collection: str, found: Body, body: Body) -> Body:
         metadata = found["metadata"]
         if body.get("preconditions", {}).get("uid", metadata["uid"]) != metadata["uid"]:
-            raise Refusal(409, "Conflict", "the UID in the precondition is another one")
+            raise RefusalError(409, "Conflict", "the UID in the precondition is another one")
         if not metadata.get("finalizers"):
             return self._gone(collection, found)
         marks = {"deletionTimestamp": _now(), "deletionGracePeriodSeconds": body.get("gracePeriodSeconds", 30)}
@@ -261,7 +261,10 @@ class _Handler(BaseHTTPRequestHandler):
         asked = Asked(self.command, url.path, dict(parse_qsl(url.query)), json.loads(content) if content else {})
         try:
             found = self.of.answer(asked)
-        except Refusal as refusal:
+        except RefusalError as refusal:
+            if not refusal.code:
+                self.close_connection = True
+                return
             said = {"kind": "Status", "status": "Failure", "reason": refusal.reason, "message": refusal.message}
             self.send(refusal.code, {**said, "code": refusal.code})
             return

@@ -11,7 +11,7 @@ import pytest
 from grass.config import ClusterConfig, KubernetesConfig, NodeConfig
 from node.agent.hello import hello
 from node.agent.namespace import Namespace
-from tests.doubles.kubernetes_api import KubernetesApi, Refusal, kubernetes_api
+from tests.doubles.kubernetes_api import KubernetesApi, RefusalError, kubernetes_api
 from tests.support.waiting import wait_until
 
 QUOTAS = "/api/v1/namespaces/lab/resourcequotas"
@@ -59,7 +59,7 @@ def test_a_quota_that_is_lowered_or_raised_changes_how_large_the_node_is(server:
 def test_a_node_stays_as_large_as_it_was_while_its_quotas_cannot_be_read(server: KubernetesApi, tmp_path: Path) -> None:
     def refuse(asked: object) -> None:
         refused.set()
-        raise Refusal(403, "Forbidden", "cannot list resourcequotas")
+        raise RefusalError(403, "Forbidden", "cannot list resourcequotas")
 
     refused = threading.Event()
     server.tell(QUOTAS, "team", quota("4"))
