@@ -115,6 +115,7 @@ class LocalProvisioner(CanCreate[LocalSettings], CanStart, CanRepair, CanAddName
         with cluster_lock(self._session.home, config.name):
             for node in namespaces:
                 _remove_namespace(config, node, self._session.progress)
+            _remove_tree(local_namespaces.folder_of(config, name))  # of an interrupted `node add`
 
     def keeps(self, name: str) -> bool:
         return bool(_namespaces(_existing(self._session.name, self._session.home), name))
@@ -129,6 +130,8 @@ class LocalProvisioner(CanCreate[LocalSettings], CanStart, CanRepair, CanAddName
         with cluster_lock(self._session.home, config.name):
             if not self._is_made(config, request.name, client):
                 local_namespaces.make(config, request, client)
+            for node in _namespaces(config, request.name):
+                local_namespaces.make_runtime_folder(config, node)
             _write_supervision(config, Secrets.load(config.home))
             Supervisor(config).reload()
         return wait_ready(request.name, client)

@@ -89,7 +89,6 @@ def make(config: ClusterConfig, request: NamespaceRequest, client: Client) -> No
     )
     for each in (folder, folder / "log", folder / "node" / "attempts"):
         each.mkdir(mode=0o700, parents=True, exist_ok=True)
-    make_runtime_folder(config, own)
     secret = _password(folder)
     Secrets({"node": secret}, _join(own, secret, client)).save(folder)
     own.save()
