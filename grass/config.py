@@ -68,7 +68,8 @@ class KubernetesConfig:
     and group of tasks; None: that of the image. ``restricted``: whether pods meet the restricted level of PodSecurity.
     ``lost_after``: seconds for which a pod waits for its machine to answer. ``output``: whether what tasks write to
     ``GRASS_OUTPUT`` is kept (``node.runtime.kubernetes.keeper``). ``claim``: a PersistentVolumeClaim of the namespace
-    that is the share of its pods (``node.runtime.kubernetes.share``); None: they have none.
+    that is the share of its pods (``node.runtime.kubernetes.share``); None: they have none. ``registry``: where `grass
+    image push` sends images (HOST/PATH); ``registry_secret``: the Secret with its login, which Grass makes and removes.
     """
 
     namespace: str
@@ -85,6 +86,8 @@ class KubernetesConfig:
     claim: str | None = None
     pull_policy: str | None = None
     pull_secrets: tuple[str, ...] = ()
+    registry: str | None = None
+    registry_secret: str | None = None
     service_account: str | None = None
     priority_class: str | None = None
     labels: dict[str, str] = field(default_factory=dict)
@@ -95,6 +98,11 @@ class KubernetesConfig:
         }
     )
     tolerations: tuple[dict[str, str], ...] = ()
+
+    @property
+    def image_secrets(self) -> tuple[str, ...]:
+        """Return the names of all Secrets with which images are pulled."""
+        return (*self.pull_secrets, *([self.registry_secret] if self.registry_secret is not None else ()))
 
 
 @dataclass(frozen=True)

@@ -40,16 +40,21 @@ def image() -> None:
     type=click.Path(path_type=Path),
     help="File written by `docker save`; NAME may rename its image.",
 )
+@click.option("--node", metavar="NAME", help="Send it to the registry of this node, a namespace of Kubernetes.")
 @pass_invocation
-def push(invocation: Invocation, name: str, archive: Path | None) -> None:
+def push(invocation: Invocation, name: str, archive: Path | None, node: str | None) -> None:
     """Send an image to the share, from this machine's docker engine or from a file written by `docker save`.
 
     An argument that is a path (`image.tar`, `./image`) is a FILE. Layers that the share has are not sent again.
+    With --node the image goes to a registry instead; the command prints which name it has there.
     """
     if archive is None and is_path(name):
         name, archive = "", Path(name)
     if not name and archive is None:
         raise InputError("name an image of this machine's engine, or a file: `grass image push --file image.tar`")
+    if node is not None:
+        _push_to_registry(invocation, node, name, archive)
+        return
     scratch = environment.grass_home() / "cache"
     output = invocation.output
     what = f"image {name or archive}"
@@ -61,6 +66,19 @@ def push(invocation: Invocation, name: str, archive: Path | None) -> None:
             invocation.client().sign_off_image(each, image.config, image.programs)
     names = list(pushed)
     output.show(Result(names, lambda _: [f"{one}  pushed" for one in names], names))
+
+
+def _push_to_registry(invocation: Invocation, node: str, name: str, archive: Path | None) -> None:
+    from grass.cli import provisioning
+    from grass.provision import namespace_images
+    from grass.provision.provisioner import CanReachShares
+
+    provisioner, output = provisioning.of_cluster(invocation), invocation.output
+    if not isinstance(provisioner, CanReachShares):
+        raise InputError("--node: use `docker push`; only clusters on this machine know the login of a registry")
+    with transfer.interrupted(f"image {name or archive}: interrupted; the same command continues"):
+        pushed = namespace_images.push(provisioner.namespace(node), name, archive, output.note)
+    output.show(Result([pushed], lambda _: [f"{pushed}  pushed; jobs name it so: `image: {pushed}`"], [pushed]))
 
 
 @image.command("list")

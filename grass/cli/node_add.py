@@ -19,10 +19,11 @@ from grass.cli.offer import OfferOptions, offer_options, offered
 from grass.cli.output import Output, Result
 from grass.errors import InputError
 from grass.system import clock
-from grass.system.environment import variables
+from grass.system.environment import registry_password, variables
 
 if TYPE_CHECKING:
     from grass.config import KubernetesConfig
+    from grass.kubernetes.registry import RegistryLogin
     from grass.provision.provisioner import AddedNode
 
 _FOR_MACHINES = ("address", "api_port", "topology", "runtime", "mount", "share", "no_install")
@@ -42,6 +43,8 @@ _FOR_MACHINES = ("address", "api_port", "topology", "runtime", "mount", "share",
     metavar="NAME",
     help="Secret of the namespace with which images are pulled; may be repeated.",
 )
+@click.option("--registry", metavar="HOST[/PATH]", help="Registry of its images, for `grass image push --node`.")
+@click.option("--registry-user", metavar="USER", help="User of that registry, if it wants a login.")
 @click.option("--name", metavar="NAME", help="Name of the node, if only one is added. [default: the host name]")
 @click.option("--key", type=click.Path(exists=True, dir_okay=False), help="Private key for SSH.")
 @click.option("--become", type=click.Choice(["none", "sudo"]), help="How to become root. [default: as on the master]")
@@ -56,6 +59,8 @@ def add(
     image: str | None,
     claim: str | None,
     pull_secrets: Sequence[str],
+    registry: str | None,
+    registry_user: str | None,
     name: str | None,
     key: str | None,
     become: str | None,
@@ -65,7 +70,7 @@ def add(
     """Add machines to the cluster as nodes, over SSH. Waits until the self-test of each has passed.
 
     After an interruption, run the same command again to continue. Passwords are asked for, or taken from
-    GRASS_SSH_PASSWORD and GRASS_BECOME_PASSWORD.
+    GRASS_SSH_PASSWORD, GRASS_BECOME_PASSWORD and GRASS_REGISTRY_PASSWORD.
     """
     from grass.config import KubernetesConfig
     from grass.manifest.join_file import Offer
@@ -78,12 +83,18 @@ def add(
         for_machines = {"key": key, "become": become, **{each: given[each] for each in _FOR_MACHINES}}
         _refuse(for_machines, "only for machines; leave it out with --kubernetes")
         settings = KubernetesConfig(
-            "", kubeconfig=kubeconfig, image=image, claim=claim, pull_secrets=tuple(dict.fromkeys(pull_secrets))
+            "",
+            kubeconfig=kubeconfig,
+            image=image,
+            claim=claim,
+            pull_secrets=tuple(dict.fromkeys(pull_secrets)),
+            registry=registry,
         )
-        return _add_namespace(invocation, kubernetes, settings, name, plan, OfferOptions(**given))
+        return _add_namespace(invocation, kubernetes, settings, name, plan, OfferOptions(**given), registry_user)
     if not hosts:
         raise InputError("name a machine, [USER@]HOST[:PORT], or a namespace with --kubernetes")
     of_namespaces = {"kubeconfig": kubeconfig, "image": image, "claim": claim, "pull-secret": pull_secrets}
+    of_namespaces |= {"registry": registry, "registry-user": registry_user}
     _refuse(of_namespaces, "only with --kubernetes")
     if name is not None and len(hosts) > 1:
         raise InputError("--name needs exactly one machine")
@@ -113,30 +124,59 @@ def _add_namespace(
     name: str | None,
     plan: bool,
     given: OfferOptions,
+    registry_user: str | None,
 ) -> int:
     from grass.kubernetes.capacity import Most
     from grass.kubernetes.credentials import Login
+    from grass.kubernetes.names import registry_secret
     from grass.manifest.join_file import Offer
     from grass.provision.namespaces import NamespaceRequest, check_object_names, namespace_of
     from grass.provision.provisioner import CanAddNamespaces, need
 
     context, namespace = namespace_of(words)
     check_object_names(settings)
+    login = _login(settings.registry, registry_user, asks=not plan)
     kubeconfig = absolute_paths(settings.kubeconfig or variables().get("KUBECONFIG"))
     if context is None and not plan:  # which one is current may change, and the agent must stay in its cluster
         context = Login(kubeconfig).read().context
     offer, output = offered(Offer(), given), invocation.output
     request = NamespaceRequest(
         name or namespace,
-        replace(settings, namespace=namespace, context=context, kubeconfig=kubeconfig),
+        replace(
+            settings,
+            namespace=namespace,
+            context=context,
+            kubeconfig=kubeconfig,
+            registry_secret=registry_secret(name or namespace) if registry_user is not None else None,
+        ),
         Most(offer.cpu, offer.memory, offer.gpu),
         dict(offer.labels),
         (lambda line: output.raw(line + "\n")) if plan else None,
+        login,
     )
     added = need(provisioning.of_cluster(invocation), CanAddNamespaces).add_namespace(request, invocation.client())
     if added is not None:
         output.show(Result([added], lambda width: node_list([added], clock.wall(), width), [added.name]))
     return 0
+
+
+def _login(registry: str | None, user: str | None, *, asks: bool) -> RegistryLogin | None:
+    """Return the login of a registry. Raises InputError: it cannot be known."""
+    from grass.kubernetes.registry import RegistryLogin, host_of
+
+    if registry is None:
+        if user is not None:
+            raise InputError("--registry-user: only with --registry")
+        return None
+    host = host_of(registry)
+    if user is None or not asks:
+        return None
+    if not user or ":" in user:
+        raise InputError(f"--registry-user {user!r}: is not the name of a user")
+    password = registry_password() or provisioning.ask_password(f"password of {user} for {host}: ")
+    if not password:
+        raise InputError("no terminal to ask for the password of the registry; set GRASS_REGISTRY_PASSWORD instead")
+    return RegistryLogin(user, password)
 
 
 def _report(output: Output, results: Sequence[AddedNode], plan: bool) -> int:

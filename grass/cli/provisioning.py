@@ -48,6 +48,11 @@ def _asker(first: bool) -> Ask | None:
     return lambda _: answer
 
 
+def ask_password(question: str) -> str | None:
+    """Ask for a password; None without a terminal."""
+    return _one_at_a_time(question) if sys.stdin is not None and sys.stdin.isatty() else None
+
+
 _asking = threading.Lock()
 
 

@@ -55,6 +55,12 @@ def node_labels(cluster: str, node: str) -> dict[str, str]:
     return {CLUSTER: short(cluster), NODE: short(node)}
 
 
+def registry_secret(node: str) -> str:
+    """Return the name of the Secret with the login of a node's registry. It is in the Role, which is made before the
+    cluster's id is known."""
+    return f"grass-registry-{short(node)}"
+
+
 def lease_name(labels: Mapping[str, str]) -> str:
     """Return the name of the lease of a node. ``labels``: those of the node, as its pods have them."""
     return f"grass-{labels[CLUSTER]}-{labels[NODE]}"

@@ -203,11 +203,16 @@ class PersistentVolumeClaim(Fields, frozen=True, rename="camel"):
     status: ClaimStatus = ClaimStatus()
 
 
+IMAGE_LOGIN = "kubernetes.io/dockerconfigjson"
+"""Type of Secrets with which images are pulled."""
+
+
 class Secret(Fields, frozen=True, rename="camel"):
-    """Its content is not read."""
+    """``data``: base64."""
 
     metadata: Metadata
     type: str = ""
+    data: dict[str, str] = {}
 
 
 class AccessStatus(Fields, frozen=True, rename="camel"):

@@ -15,8 +15,8 @@ def spec_rights(settings: KubernetesConfig) -> Part:
     spec = pod_security.of_tokens()
     if settings.restricted:
         spec["securityContext"] = pod_security.of_pod(settings.user)
-    if settings.pull_secrets:
-        spec["imagePullSecrets"] = [{"name": each} for each in settings.pull_secrets]
+    if settings.image_secrets:
+        spec["imagePullSecrets"] = [{"name": each} for each in settings.image_secrets]
     if settings.service_account:
         spec["serviceAccountName"] = settings.service_account
     if settings.priority_class:

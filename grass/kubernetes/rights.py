@@ -48,6 +48,10 @@ def rules(settings: KubernetesConfig) -> tuple[Rule, ...]:
     if settings.claim is not None:
         found.append(Rule("", "persistentvolumeclaims", ("get",), "the claim that is its share", settings.claim))
     found += (Rule("", "secrets", ("get",), "images of a private registry", name) for name in settings.pull_secrets)
+    if settings.registry_secret is not None:
+        why = "the login of its registry"
+        found.append(Rule("", "secrets", ("create",), why))
+        found.append(Rule("", "secrets", ("get", "update", "delete"), why, settings.registry_secret))
     return tuple(found)
 
 

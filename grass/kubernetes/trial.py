@@ -14,14 +14,13 @@ from grass.errors import InputError, NotAllowedError, NotFoundError
 from grass.kubernetes import rights
 from grass.kubernetes.api import ApiServer, RefusedError
 from grass.kubernetes.credentials import Credential, Login, stored
-from grass.kubernetes.objects import ANY, CLAIM, QUOTAS, SECRET, ResourceQuota, Version
+from grass.kubernetes.objects import ANY, CLAIM, IMAGE_LOGIN, QUOTAS, SECRET, ResourceQuota, Version
 from grass.kubernetes.pod_rights import container_rights, spec_rights
 from grass.wire.codec import Form
 
 OLDEST = (1, 20)
 _VERSION: Form[Version] = Form(Version)
 _SHARED = "ReadWriteMany"
-_LOGIN = "kubernetes.io/dockerconfigjson"
 
 
 def server_of(settings: KubernetesConfig) -> ApiServer:
@@ -86,17 +85,21 @@ def check_claim(server: ApiServer, settings: KubernetesConfig) -> None:
 def check_pull_secrets(server: ApiServer, settings: KubernetesConfig) -> None:
     """Look at the Secrets with which images are pulled. A kubelet ignores those that are missing, so pods would wait
     for an image that cannot be pulled. Raises InputError."""
-    for name in settings.pull_secrets:
+    for name in settings.image_secrets:
         title = f"Secret {name} in namespace {settings.namespace}"
-        make = f"`kubectl create secret docker-registry {name} -n {settings.namespace} …` makes one"
+        make = (
+            "remove the node and add it again"
+            if name == settings.registry_secret
+            else f"`kubectl create secret docker-registry {name} -n {settings.namespace} …` makes one"
+        )
         try:
             found = server.get(f"/api/v1/namespaces/{settings.namespace}/secrets/{name}", SECRET)
         except RefusedError as error:
             if error.http != 404:
                 raise
             raise InputError(f"{title}: not found; {make}") from error
-        if found.type != _LOGIN:
-            raise InputError(f"{title}: its type is {found.type}, not {_LOGIN}; {make}")
+        if found.type != IMAGE_LOGIN:
+            raise InputError(f"{title}: its type is {found.type}, not {IMAGE_LOGIN}; {make}")
 
 
 def try_pod(server: ApiServer, settings: KubernetesConfig) -> None:

@@ -33,7 +33,14 @@ from grass.provision import (
 )
 from grass.provision.filelock import cluster_lock
 from grass.provision.local_findings import local_findings
-from grass.provision.namespaces import DAEMONS, NamespaceRequest, check_node_name, plan, wait_ready
+from grass.provision.namespaces import (
+    DAEMONS,
+    NamespaceRequest,
+    check_node_name,
+    plan,
+    provide_login,
+    wait_ready,
+)
 from grass.provision.provisioner import (
     CanAddNamespaces,
     CanAddNodes,
@@ -132,6 +139,8 @@ class LocalProvisioner(CanCreate[LocalSettings], CanStart, CanRepair, CanAddName
                 local_namespaces.make(config, request, client)
             for node in _namespaces(config, request.name):
                 local_namespaces.make_runtime_folder(config, node)
+                assert node.node.kubernetes is not None, "the node is a namespace"
+                provide_login(request, node.node.kubernetes)
             _write_supervision(config, Secrets.load(config.home))
             Supervisor(config).reload()
         return wait_ready(request.name, client)

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING
 import grass
 from grass.config import KubernetesConfig, NodeConfig
 from grass.errors import GrassError, InputError, NotAllowedError, UnreachableError
-from grass.kubernetes import rights
+from grass.kubernetes import names, registry, rights
 from grass.kubernetes.api import ApiServer, RefusedError
 from grass.kubernetes.capacity import Most, offered
+from grass.kubernetes.registry import RegistryLogin
 from grass.kubernetes.trial import (
     check_claim,
     check_pull_secrets,
@@ -61,6 +62,8 @@ class NamespaceRequest:
     most: Most
     labels: dict[str, str] = field(default_factory=dict)
     plan: Callable[[str], None] | None = None
+    login: RegistryLogin | None = None
+    """Of the registry in the settings."""
 
 
 def namespace_of(text: str) -> tuple[str | None, str]:
@@ -96,7 +99,7 @@ def look(request: NamespaceRequest) -> None:
             check_version(server)
             check_rights(server, settings)
             check_claim(server, settings)
-            check_pull_secrets(server, settings)
+            check_pull_secrets(server, replace(settings, registry_secret=None))  # this one is made later
             try_pod(server, settings)
             _check_capacity(server, request)
         except RefusedError as error:
@@ -124,7 +127,8 @@ def plan(request: NamespaceRequest) -> list[str]:
         "---",
         *binding,
         f"# then: node {request.name} of the cluster is the namespace {settings.namespace}; an agent beside the master",
-        "# creates, watches and deletes pods there; nothing else is created in the namespace",
+        "# creates, watches and deletes pods there; nothing else is created in the namespace but a Lease"
+        + (f" and the Secret {settings.registry_secret}" if settings.registry_secret else ""),
     ]
 
 
@@ -150,6 +154,20 @@ def of_cluster(settings: KubernetesConfig, others: Iterable[KubernetesConfig | N
     """Return the settings with the id by which the cluster knows its pods: that of its ``others``, or a new one."""
     known = (each.cluster_id for each in others if each is not None)
     return replace(settings, cluster_id=next(known, None) or request_id())
+
+
+def provide_login(
+    request: NamespaceRequest, settings: KubernetesConfig, before: KubernetesConfig | None = None
+) -> None:
+    """Make the Secret with the login of the node's registry, with this machine's credentials. May be repeated.
+
+    ``settings``: of its agent. ``before``: earlier ones, whose Secret goes if there is none now."""
+    labels = names.node_labels(settings.cluster_id, request.name)
+    with closing(server_of(request.settings)) as server:
+        if request.login is not None:
+            registry.provide(server, settings, labels, request.login)
+        elif before is not None and settings.registry_secret is None:
+            registry.remove(server, replace(before, namespace=settings.namespace), labels)
 
 
 def join_request(node: NodeConfig, secret: str, password: str, join_id: str) -> Join:

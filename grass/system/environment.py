@@ -103,6 +103,11 @@ def become_password() -> str | None:
     return os.environ.get("GRASS_BECOME_PASSWORD")
 
 
+def registry_password() -> str | None:
+    """Return the password for the registry of a namespace: ``GRASS_REGISTRY_PASSWORD``."""
+    return os.environ.get("GRASS_REGISTRY_PASSWORD")
+
+
 def cluster_home(name: str, home: Path | None = None) -> Path:
     return (home or grass_home()) / "clusters" / name
 

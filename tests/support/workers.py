@@ -19,6 +19,7 @@ SHARED = {
         "tests/integration/test_docker_runtime.py",
         "tests/integration/test_isolated_tasks.py",
         "tests/integration/test_local_containers.py",
+        "tests/integration/test_namespace_images.py",
         "tests/integration/test_node_containers.py",
         "tests/integration/test_node_exec.py",
         "tests/integration/test_node_images.py",

@@ -72,6 +72,7 @@ def add(session: Session, machines: Machines, request: NamespaceRequest, client:
             steps = [
                 *namespace_steps.steps_to_claim(replace(made, details=builtins(own)), paths, credentials),
                 _claim_step(joining, invitation, node, master, paths, own, made),
+                *_login_step(request, own, namespace_steps.known(facts, session.name).get(name)),
                 join_steps.certificate_step(joining, paths, own, lambda: _restart_later(host, paths)),
                 *namespace_steps.steps_after_claim(paths, master, facts.bundle),
             ]
@@ -131,6 +132,16 @@ def _claim_step(
 
     text = f"ask the master to take it in as {node.name}; write {paths.config} and {paths.secrets}"
     return Step(f"join the cluster {master.name} as {node.name}", (Call(text, do),))
+
+
+def _login_step(request: NamespaceRequest, own: OwnNamespace, before: OwnNamespace | None) -> list[Step]:
+    """Return the step that makes the Secret of its registry. Its password is not on the master."""
+    settings, was = own.kubernetes, before.kubernetes if before is not None else None
+    assert settings is not None, "it was just set"
+    if request.login is None and (was is None or was.registry_secret is None):
+        return []
+    text = f"write the login of {settings.registry} into namespace {settings.namespace}"
+    return [Step("provide its login", (Call(text, lambda _: namespaces.provide_login(request, settings, was)),))]
 
 
 def _config(host: Host, paths: NodePaths) -> ClusterConfig | None:

@@ -10,7 +10,8 @@ from contextlib import closing
 from grass.backoff import Backoff
 from grass.config import ClusterConfig, KubernetesConfig
 from grass.errors import GrassError, InputError, UnreachableError
-from grass.kubernetes.names import FINALIZER, pod_name, selector
+from grass.kubernetes import registry
+from grass.kubernetes.names import FINALIZER, node_labels, pod_name, selector
 from grass.kubernetes.trial import server_of
 from grass.system import clock
 from node.runtime.kind import Execution, SignedOff, Trial
@@ -72,6 +73,8 @@ class KubernetesKind:
         try:
             with closing(server_of(settings_of(config))) as server:
                 sweep(server, place, remove=remove)
+                if remove:
+                    registry.remove(server, settings_of(config), node_labels(place.cluster, place.node))
         except GrassError as error:
             labels = selector(place.cluster, place.node)
             raise UnreachableError(
