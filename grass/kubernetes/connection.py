@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import base64
+import os
 import socket
 import ssl
-import tempfile
 from contextlib import suppress
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from typing import NamedTuple
@@ -56,10 +56,11 @@ def _tls(credentials: Credentials) -> ssl.SSLContext:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
         if credentials.certificate and credentials.key:
-            with tempfile.NamedTemporaryFile("w") as pem:  # ssl takes a file only; it is private, and gone at once
-                pem.write(f"{credentials.certificate}\n{credentials.key}\n")
+            # ssl takes a file only; this one is in memory, and gone at once
+            with os.fdopen(os.memfd_create("client.pem"), "wb") as pem:
+                pem.write(f"{credentials.certificate}\n{credentials.key}\n".encode())
                 pem.flush()
-                context.load_cert_chain(pem.name)
+                context.load_cert_chain(f"/proc/self/fd/{pem.fileno()}")
     except (ssl.SSLError, ValueError) as error:
         raise InputError(f"the certificates for {credentials.server} cannot be used: {error}") from error
     except OSError as error:  # a full disk
