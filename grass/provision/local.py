@@ -110,22 +110,25 @@ class LocalProvisioner(CanCreate[LocalSettings], CanStart, CanRepair, CanAddName
 
     def remove_node(self, name: str, take_out: Callable[[], None], *, force: bool, packages: bool) -> None:
         config = _existing(self._session.name, self._session.home)
-        namespaces = _namespaces(config, name)
+        namespaces, left = _namespaces(config, name), self.keeps(name)
         if not force:
             for node in namespaces:
                 local_namespaces.check_reachable(node)
         try:
             take_out()
-        except NotFoundError:  # an earlier removal was interrupted after that
-            if not namespaces:
+        except NotFoundError:  # `node add` was interrupted before that, or an earlier removal after it
+            if not left:
                 raise
         with cluster_lock(self._session.home, config.name):
             for node in namespaces:
                 _remove_namespace(config, node, self._session.progress)
-            _remove_tree(local_namespaces.folder_of(config, name))  # of an interrupted `node add`
+            if left:
+                _remove_tree(local_namespaces.folder_of(config, name))
+                _supervise_namespaces(config)
 
     def keeps(self, name: str) -> bool:
-        return bool(_namespaces(_existing(self._session.name, self._session.home), name))
+        config = _existing(self._session.name, self._session.home)
+        return local_namespaces.folder_of(config, name).exists() or _is_supervised(config, name)
 
     def add_namespace(self, request: NamespaceRequest, client: Client) -> NodeView | None:
         if request.plan is not None:
@@ -141,8 +144,7 @@ class LocalProvisioner(CanCreate[LocalSettings], CanStart, CanRepair, CanAddName
                 local_namespaces.make_runtime_folder(config, node)
                 assert node.node.kubernetes is not None, "the node is a namespace"
                 provide_login(request, node.node.kubernetes)
-            _write_supervision(config, Secrets.load(config.home))
-            Supervisor(config).reload()
+            _supervise_namespaces(config)
         return wait_ready(request.name, client)
 
     def _is_made(self, config: ClusterConfig, name: str, client: Client) -> bool:
@@ -151,10 +153,8 @@ class LocalProvisioner(CanCreate[LocalSettings], CanStart, CanRepair, CanAddName
         Raises ConflictError: nothing was interrupted.
         """
         left = _namespaces(config, name)
-        own = {local_namespaces.program_name(daemon, name) for daemon in DAEMONS}
         if any(node.name == name and node.state is not NodeState.LEFT for node in client.nodes()):
-            runs = any(state.name in own for state in Supervisor(config).daemons())
-            if runs or not local_namespaces.folder_of(config, name).exists():
+            if _is_supervised(config, name) or not local_namespaces.folder_of(config, name).exists():
                 raise ConflictError(f"node {name}: exists already; `grass node show {name}` shows it")
             if left:
                 return True
@@ -306,14 +306,24 @@ def _namespaces(config: ClusterConfig, name: str) -> list[ClusterConfig]:
 
 
 def _remove_namespace(config: ClusterConfig, node: ClusterConfig, progress: Progress) -> None:
-    """End the daemons of a namespace first, so that they create no more pods; then remove its pods and files."""
+    """End the daemons of a namespace first, so that they create no more pods; then remove its pods and files. They are
+    supervised until ``_supervise_namespaces``."""
     name = node.node.name
     local_namespaces.end_daemons(config, name)
     stopping.end_containers(node, forever=True)
     progress(f"removing the files of node {name}")
     _remove_files(node)
+
+
+def _supervise_namespaces(config: ClusterConfig) -> None:
+    """Let supervisord run the daemons of those namespaces that are there now."""
     _write_supervision(config, Secrets.load(config.home))
     Supervisor(config).reload()
+
+
+def _is_supervised(config: ClusterConfig, name: str) -> bool:
+    own = {local_namespaces.program_name(daemon, name) for daemon in DAEMONS}
+    return any(state.name in own for state in Supervisor(config).daemons())
 
 
 def _supervise(config: ClusterConfig, secrets: Secrets, progress: Progress) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from grass.errors import GrassError
 from grass.kubernetes.api import ApiServer, RefusedError
 from grass.kubernetes.names import FINALIZER, NOTED
 from grass.kubernetes.objects import LEASE, POD, POD_EVENT, PODS, Lease, Pod
@@ -44,15 +45,30 @@ class Place:
     def patch(self, name: str, uid: str, metadata: dict[str, Any]) -> None:
         self.api.patch(f"{self.pods}/{name}", {"metadata": {"uid": uid, **metadata}}, ANY)
 
+    def tried(self) -> bool:
+        """Return whether pods can be made yet."""
+        try:
+            trial(self)
+        except GrassError:
+            return False
+        return True
+
     def is_there(self, name: str) -> bool:
         return kubernetes.exists(self.api, f"{self.pods}/{name}")
+
+
+def trial(place: Place) -> None:
+    spec = {"containers": [{"name": "task", "image": IMAGE}]}
+    place.api.post(place.pods, {"metadata": {"generateName": "trial-"}, "spec": spec}, POD, {"dryRun": "All"})
 
 
 @pytest.fixture(scope="module", params=["double", pytest.param("real", marks=pytest.mark.nightly)])
 def place(request: pytest.FixtureRequest) -> Iterator[Place]:
     if request.param == "real":
         with kubernetes.namespace() as (server, name):
-            yield Place(server, name)
+            made = Place(server, name)
+            wait_until(made.tried, 20, "a token of the namespace's account")
+            yield made
     else:
         with kubernetes_api() as double, closing(double.api()) as api:
             yield Place(api, double.namespace)
@@ -73,8 +89,16 @@ def test_a_name_is_taken_until_its_finalizer_is_gone(place: Place) -> None:
 def test_another_uid_is_a_conflict(place: Place) -> None:
     place.make("other")
     place.refused(lambda: place.delete("other", "not-its-uid"), 409, "Conflict")
-    place.refused(lambda: place.patch("other", "not-its-uid", {"annotations": {"a": "b"}}), 409, "Conflict")
     place.refused(lambda: place.delete("none", "x"), 404, "NotFound")
+
+
+def test_a_patch_of_a_pod_with_another_uid_is_invalid_and_says_which_field(place: Place) -> None:
+    place.make("patched")
+    with pytest.raises(RefusedError) as refused:
+        place.patch("patched", "not-its-uid", {"annotations": {"a": "b"}})
+    details = refused.value.status.details
+    assert refused.value.http == 422 and details is not None
+    assert [each.field for each in details.causes] == ["metadata.uid"]
 
 
 def test_a_patch_adds_an_annotation(place: Place) -> None:
@@ -89,7 +113,7 @@ def test_a_watch_goes_on_from_a_list(place: Place) -> None:
     assert [each.metadata.uid for each in page.items] == [first.metadata.uid]
     query = {"watch": "true", "resourceVersion": page.metadata.resource_version, "timeoutSeconds": 20}
     second = place.make("watched-2")
-    stream = place.api.stream(place.pods, query, 30)
+    stream = place.api.stream(place.pods, {**query, "labelSelector": "app=watched-2"}, 30)
     line = next(stream.lines())
     stream.abort()
     event = POD_EVENT.decode(line)
@@ -110,6 +134,5 @@ def test_a_lease_that_has_changed_is_not_written_over(place: Place) -> None:
 
 
 def test_a_trial_makes_nothing(place: Place) -> None:
-    spec = {"containers": [{"name": "task", "image": IMAGE}]}
-    place.api.post(place.pods, {"metadata": {"generateName": "trial-"}, "spec": spec}, POD, {"dryRun": "All"})
+    trial(place)
     assert not [each for each in place.api.get(place.pods, PODS).items if each.metadata.name.startswith("trial-")]

@@ -27,9 +27,9 @@ _PATH = re.compile(r"(/(?:api/v1|apis/[^/]+/[^/]+)/namespaces/([^/]+)/([^/]+))(?
 class RefusalError(Exception):
     """``code``: HTTP status; 0: the connection is closed instead. ``reason`` and ``message``: of the Status."""
 
-    def __init__(self, code: int, reason: str, message: str = "") -> None:
+    def __init__(self, code: int, reason: str, message: str = "", field: str = "") -> None:
         super().__init__(message or reason)
-        self.code, self.reason, self.message = code, reason, message or reason
+        self.code, self.reason, self.message, self.field = code, reason, message or reason, field
 
 
 class Asked(NamedTuple):
@@ -172,7 +172,7 @@ class KubernetesApi:
     def _patch(self, collection: str, found: Body, body: Body) -> Body:
         metadata, wanted = dict(found["metadata"]), dict(body["metadata"])
         if wanted.pop("uid", metadata["uid"]) != metadata["uid"]:
-            raise RefusalError(409, "Conflict", "the UID in the patch is another one")
+            raise RefusalError(422, "Invalid", "metadata.uid: field is immutable", field="metadata.uid")
         gone = wanted.pop("$deleteFromPrimitiveList/finalizers", [])
         metadata["finalizers"] = [each for each in metadata.get("finalizers", []) if each not in gone]
         for name, values in wanted.items():
@@ -266,7 +266,8 @@ class _Handler(BaseHTTPRequestHandler):
                 self.close_connection = True
                 return
             said = {"kind": "Status", "status": "Failure", "reason": refusal.reason, "message": refusal.message}
-            self.send(refusal.code, {**said, "code": refusal.code})
+            details = {"causes": [{"field": refusal.field, "message": refusal.message}]} if refusal.field else {}
+            self.send(refusal.code, {**said, "code": refusal.code, "details": details})
             return
         if asked.query.get("watch") == "true":
             self.stream(self.of.watch(asked))

@@ -12,7 +12,7 @@ import pytest
 
 from grass.api.client import Client
 from grass.config import ClusterConfig, KubernetesConfig, Secrets
-from grass.errors import NotFoundError
+from grass.errors import ConflictError, NotFoundError
 from grass.kubernetes.capacity import Most
 from grass.kubernetes.credentials import Credentials
 from grass.model.lifecycle import NodeState
@@ -97,7 +97,6 @@ ADDING = [
     (local_namespaces, "make_runtime_folder", True),
     (local, "_write_supervision", True),
     (Supervisor, "reload", False),
-    (local, "wait_ready", False),
 ]
 REMOVING = [
     (local_namespaces, "check_reachable", True),
@@ -129,6 +128,17 @@ def test_an_interrupted_add_goes_on_with_the_same_command(lab: Lab, where: Any, 
     interrupted(lab.add, where, name, after=after)
     lab.add()
     assert Secrets.load(lab.folder).node_token
+    lab.remove()
+    lab.nothing_is_left()
+
+
+@pytest.mark.nightly
+def test_a_node_whose_add_was_interrupted_while_it_waited_becomes_ready_by_itself(lab: Lab) -> None:
+    interrupted(lab.add, local, "wait_ready", after=False)
+    with lab.cluster.client() as client:
+        wait_until(lambda: client.node("pods").state is NodeState.READY, 30, "a node that is ready")
+    with pytest.raises(ConflictError, match="exists already"):
+        lab.add()
     lab.remove()
     lab.nothing_is_left()
 

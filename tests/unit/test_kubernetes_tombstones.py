@@ -56,3 +56,22 @@ def test_an_end_that_nobody_has_noted_is_told_by_the_next_agent(tmp_path: Path) 
         run.wait(lambda: KEY in run.known and run.known[KEY].ended is not None)
         assert run.known[KEY].code == 0
         forget(run)
+
+
+def test_a_pod_that_somebody_put_in_the_place_of_a_tombstone_is_left_alone(tmp_path: Path) -> None:
+    with doubled_pods(tmp_path) as run:
+        end(run)
+        run.restart(tombstone=1.0)
+        run.wait(lambda: run.known.get(KEY) is not None and run.known[KEY].ended is not None)
+        forget(run)
+        path = f"{run.server.path}/{run.name(KEY)}"
+        other = {"metadata": {**run.server.objects[path]["metadata"], "uid": "another"}}
+        run.server.objects[path] = other
+        run.wait(
+            lambda: any(
+                each.method == "PATCH" and "uid" in each.body["metadata"] and "$delete" in str(each.body)
+                for each in run.server.asked
+            )
+        )
+        run.wait(lambda: not run.runtime._removal._released)
+        assert run.server.objects[path] == other

@@ -140,11 +140,14 @@ def _strip(api: ApiServer, path: str, uid: str) -> bool:
 
 
 def _is_there(request: Callable[[], object]) -> bool:
-    """Make a request for one pod. Return False if it is gone, or another pod has its name."""
+    """Make a request for one pod. Return False if it is gone, or another pod has its name: a DELETE is a conflict then,
+    and a patch would change the uid, which is invalid."""
     try:
         request()
     except RefusedError as error:
-        if error.http in (404, 409):
+        details = error.status.details
+        invalid = {each.field for each in details.causes} if details is not None else set()
+        if error.http in (404, 409) or (error.http == 422 and "metadata.uid" in invalid):
             return False
         raise
     return True
