@@ -208,7 +208,7 @@ IMAGE_LOGIN = "kubernetes.io/dockerconfigjson"
 
 
 class Secret(Fields, frozen=True, rename="camel"):
-    """``data``: base64."""
+    """A Secret. ``data``: base64."""
 
     metadata: Metadata
     type: str = ""
