@@ -70,6 +70,7 @@ class KubernetesConfig:
     ``GRASS_OUTPUT`` is kept (``node.runtime.kubernetes.keeper``). ``claim``: a PersistentVolumeClaim of the namespace
     that is the share of its pods (``node.runtime.kubernetes.share``); None: they have none. ``registry``: where `grass
     image push` sends images (HOST/PATH); ``registry_secret``: the Secret with its login, which Grass makes and removes.
+    ``serve``: whether custom resources of the namespace are served as jobs (``node.operator``).
     """
 
     namespace: str
@@ -84,6 +85,7 @@ class KubernetesConfig:
     lost_after: int = 300
     output: bool = True
     claim: str | None = None
+    serve: bool = False
     pull_policy: str | None = None
     pull_secrets: tuple[str, ...] = ()
     registry: str | None = None

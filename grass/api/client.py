@@ -110,12 +110,15 @@ class Client(OperationCalls, ScheduleCalls, EventCalls, NodeCalls, UserCalls, Fi
         cwd: str | Path | None = None,
         env: Mapping[str, str] | None = None,
         file: tuple[str, str] | None = None,
+        job_id: str | None = None,
     ) -> StartedView:
         """Start a job and return its name, id and warnings. The job is durable when this returns.
 
         Its tasks run in ``cwd``, by default the file's folder, or the current one for a mapping. ``strict``: refuse
         jobs with warnings, and jobs that no node could ever run. ``env``: variables for all tasks; they replace those
         of the job. ``file``: name and text of the file that a mapping was read from, kept to be shown (``job_file``).
+        ``job_id``: its id, ``NAME-xxxxxxxx`` (by default a new one); with the id of an earlier start, nothing is
+        started, and the answer is that of the earlier one.
         Raises ManifestError, ConflictError (that name is active); after Ctrl-C SubmissionInterrupted, with the id of
         the job, if it may run.
         """
@@ -124,7 +127,7 @@ class Client(OperationCalls, ScheduleCalls, EventCalls, NodeCalls, UserCalls, Fi
 
         document, folder, source, text = _load(job, cwd, env)
         file = file if text is None else (Path(source).name, text)
-        new_id = _new_id(document, source)
+        new_id = job_id or _new_id(document, source)
         self.check_programs(document, folder, source)
         body = {
             "manifest": document,

@@ -63,17 +63,20 @@ class OperationCalls(Requests):
         partial: bool = False,
         deadline: float | None = None,
         reason: str = "",
+        operation: str | None = None,
     ) -> OperationView:
         """Change the size of a component while its job runs. Return the operation; ``wait_for_operation`` waits.
 
         ``size`` or ``delta`` (+1, -1). ``remove``: tasks that leave first. ``partial``: be content with a part of the
         new tasks. ``deadline``: seconds until new tasks must be ready, or until tasks that leave are told to stop.
-        ``reason``: a note for the log. Raises ConflictError, InputError, NotFoundError.
+        ``reason``: a note for the log. ``operation``: its id, 8 hexadecimal digits (by default a new one); with the
+        id of an earlier operation on this job, nothing is filed, and that one is returned. Raises ConflictError,
+        InputError, NotFoundError.
         """
         if isinstance(remove, str):
             raise InputError(f"remove must be a list of tasks, got {remove!r}")
         body = {"component": component, "size": size, "delta": delta, "remove": list(remove), "partial": partial}
-        return self._operate(name, "scale", {**body, "deadline": deadline, "reason": reason})
+        return self._operate(name, "scale", {**body, "deadline": deadline, "reason": reason}, operation)
 
     def suspend(self, name: str, deadline: float | None = None, reason: str = "") -> OperationView:
         """Stop all tasks of a job and release its resources until ``resume``. Return the operation.
@@ -134,10 +137,10 @@ class OperationCalls(Requests):
                 raise WaitTimeoutError(f"operation {operation}: still {found.state.value} after {timeout:g} s")
             clock.sleep(answer.pause)
 
-    def _operate(self, name: str, kind: str, body: PlainData) -> OperationView:
+    def _operate(self, name: str, kind: str, body: PlainData, operation: str | None = None) -> OperationView:
         from grass.wire.job_views import OPERATION
 
-        new_id = operation_id()
+        new_id = operation or operation_id()
         interrupted = ChangeInterrupted(
             f"job {name}: interrupted; operation {new_id} ({kind}) may still be carried out; "
             f"`grass job operations {name}` shows it"

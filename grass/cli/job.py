@@ -83,8 +83,8 @@ def show(invocation: Invocation, name: str, tasks_shown: str, as_file: bool) -> 
     if as_file:
         _show_file(invocation, name)
         return
+    from grass.api.foreign_phase import foreign_phase
     from grass.cli import attempt_text, job_spec, job_text
-    from grass.cli.foreign_phase import foreign_phase
 
     most = count_or_all(tasks_shown, "--tasks")
     client = invocation.client()

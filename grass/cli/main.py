@@ -35,6 +35,7 @@ _COMMANDS = {
     "run": "grass.cli.run:run",
     "schedule": "grass.cli.schedule:schedule",
     "node": "grass.cli.node:node",
+    "kubernetes": "grass.cli.kubernetes:kubernetes",
     "user": "grass.cli.user:user",
     "login": "grass.cli.login:login",
     "logout": "grass.cli.login:logout",
@@ -62,7 +63,7 @@ _SECTIONS = {
     "Files": ("data", "image", "template"),
     "See": ("status", "events", "top", "dashboard", "shares", "report"),
     "Clusters": ("create", "use", "delete", "clean", "doctor", "cluster"),
-    "Machines": ("node", "join", "leave"),
+    "Machines": ("node", "join", "leave", "kubernetes"),
     "People": ("user", "login", "logout"),
 }
 

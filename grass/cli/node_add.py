@@ -45,6 +45,11 @@ _FOR_MACHINES = ("address", "api_port", "topology", "runtime", "mount", "share",
 )
 @click.option("--registry", metavar="HOST[/PATH]", help="Registry of its images, for `grass image push --node`.")
 @click.option("--registry-user", metavar="USER", help="User of that registry, if it wants a login.")
+@click.option(
+    "--serve/--no-serve",
+    default=None,
+    help="Serve custom resources of the namespace (TrainingJob, MarsJob, ElasticJob) as jobs.",
+)
 @click.option("--name", metavar="NAME", help="Name of the node, if only one is added. [default: the host name]")
 @click.option("--key", type=click.Path(exists=True, dir_okay=False), help="Private key for SSH.")
 @click.option("--become", type=click.Choice(["none", "sudo"]), help="How to become root. [default: as on the master]")
@@ -61,6 +66,7 @@ def add(
     pull_secrets: Sequence[str],
     registry: str | None,
     registry_user: str | None,
+    serve: bool | None,
     name: str | None,
     key: str | None,
     become: str | None,
@@ -89,12 +95,15 @@ def add(
             claim=claim,
             pull_secrets=tuple(dict.fromkeys(pull_secrets)),
             registry=registry,
+            serve=bool(serve),
         )
-        return _add_namespace(invocation, kubernetes, settings, name, plan, OfferOptions(**given), registry_user)
+        return _add_namespace(
+            invocation, kubernetes, settings, name, plan, OfferOptions(**given), registry_user, serve
+        )
     if not hosts:
         raise InputError("name a machine, [USER@]HOST[:PORT], or a namespace with --kubernetes")
     of_namespaces = {"kubeconfig": kubeconfig, "image": image, "claim": claim, "pull-secret": pull_secrets}
-    of_namespaces |= {"registry": registry, "registry-user": registry_user}
+    of_namespaces |= {"registry": registry, "registry-user": registry_user, "serve": serve}
     _refuse(of_namespaces, "only with --kubernetes")
     if name is not None and len(hosts) > 1:
         raise InputError("--name needs exactly one machine")
@@ -125,6 +134,7 @@ def _add_namespace(
     plan: bool,
     given: OfferOptions,
     registry_user: str | None,
+    serve: bool | None,
 ) -> int:
     from grass.kubernetes.capacity import Most
     from grass.kubernetes.credentials import Login
@@ -153,6 +163,7 @@ def _add_namespace(
         dict(offer.labels),
         (lambda line: output.raw(line + "\n")) if plan else None,
         login,
+        serve,
     )
     added = need(provisioning.of_cluster(invocation), CanAddNamespaces).add_namespace(request, invocation.client())
     if added is not None:

@@ -19,6 +19,8 @@ FINALIZER = f"{DOMAIN}/outcome"
 """Keeps an ended pod until the master has noted its end."""
 CLUSTER, NODE, JOB = (f"{DOMAIN}/{name}" for name in ("cluster", "node", "job"))
 """Labels. Their values are hashes: names of Grass are longer than a label may be."""
+COMPONENT = f"{DOMAIN}/component"
+"""Label: the component, as it is. Names of components may be values of labels."""
 CARRIER = f"{DOMAIN}/files"
 """Label of the pods through which users copy files."""
 ATTEMPT, LAUNCH = (f"{DOMAIN}/{name}" for name in ("attempt", "launch"))

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from grass.config import KubernetesConfig
 from grass.kubernetes.api import ApiServer
+from grass.kubernetes.custom_resources import KINDS
 from grass.kubernetes.objects import AccessReview
 from grass.wire.codec import Form
 
@@ -40,6 +41,14 @@ RULES = (
     Rule("coordination.k8s.io", "leases", ("create", "get", "update", "delete"), "that only one agent acts"),
 )
 """What every namespace needs."""
+SERVING = (
+    *(Rule(kind.group, kind.plural, ("get", "list", "watch"), "resources that are served") for kind in KINDS),
+    *(Rule(kind.group, f"{kind.plural}/status", ("patch",), "the status of resources") for kind in KINDS),
+    Rule("", "events", ("create",), "why a resource is refused"),
+    Rule("", "services", ("create", "patch"), "webHost of a MarsJob"),
+    Rule("networking.k8s.io", "ingresses", ("create", "patch"), "webHost of a MarsJob"),
+)
+"""What a namespace needs whose custom resources are served."""
 
 
 def rules(settings: KubernetesConfig) -> tuple[Rule, ...]:
@@ -47,6 +56,7 @@ def rules(settings: KubernetesConfig) -> tuple[Rule, ...]:
     found = [*RULES]
     if settings.claim is not None:
         found.append(Rule("", "persistentvolumeclaims", ("get",), "the claim that is its share", settings.claim))
+    found += SERVING if settings.serve else ()
     found += (Rule("", "secrets", ("get",), "images of a private registry", name) for name in settings.pull_secrets)
     if settings.registry_secret is not None:
         why = "the login of its registry"

@@ -48,6 +48,8 @@ DAEMONS = (
     NODE_AGENT,
     NODE_API,
 )
+OPERATOR = Daemon("operator", "node.operator", Side.NODE, sends_log=False)
+"""Beside the daemons of a namespace whose resources are served; not one of ``DAEMONS``, which every host runs."""
 MASTER_DAEMONS = tuple(each.name for each in DAEMONS if each.side is Side.MASTER)
 NODE_DAEMONS = tuple(each.name for each in DAEMONS if each.side is Side.NODE)
 SENDING_LOGS = tuple(each.name for each in DAEMONS if each.sends_log)

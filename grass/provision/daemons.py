@@ -52,7 +52,7 @@ def supervisord_conf(config: ClusterConfig, redis: list[str], umask: int) -> str
         command = own_program.command(daemon.module, str(config.path))
         sections.append(_program(config, daemon.name, command, daemon.stop_seconds))
     for node in local_namespaces.nodes(config):
-        for daemon in namespaces.DAEMONS:
+        for daemon in namespaces.daemons_of(node.node.kubernetes):
             name = local_namespaces.program_name(daemon, node.node.name)
             sections.append(_program(config, name, local_namespaces.command(daemon, node), daemon.stop_seconds))
     return "\n".join(sections)

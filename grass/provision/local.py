@@ -138,7 +138,7 @@ class LocalProvisioner(CanCreate[LocalSettings], CanStart, CanRepair, CanAddName
         check_node_name(request.name)
         config = _existing(self._session.name, self._session.home)
         with cluster_lock(self._session.home, config.name):
-            if not self._is_made(config, request.name, client):
+            if not self._is_made(config, request, client):
                 local_namespaces.make(config, request, client)
             for node in _namespaces(config, request.name):
                 local_namespaces.make_runtime_folder(config, node)
@@ -147,14 +147,19 @@ class LocalProvisioner(CanCreate[LocalSettings], CanStart, CanRepair, CanAddName
             _supervise_namespaces(config)
         return wait_ready(request.name, client)
 
-    def _is_made(self, config: ClusterConfig, name: str, client: Client) -> bool:
+    def _is_made(self, config: ClusterConfig, request: NamespaceRequest, client: Client) -> bool:
         """Return whether only the start of the node's daemons is missing. Remove what an interrupted removal left.
 
         Raises ConflictError: nothing was interrupted.
         """
+        name = request.name
         left = _namespaces(config, name)
         if any(node.name == name and node.state is not NodeState.LEFT for node in client.nodes()):
-            if _is_supervised(config, name) or not local_namespaces.folder_of(config, name).exists():
+            runs = _is_supervised(config, name)
+            if runs and left and request.serve is not None:
+                local_namespaces.change_serving(left[0], request)
+                return True
+            if runs or not local_namespaces.folder_of(config, name).exists():
                 raise ConflictError(f"node {name}: exists already; `grass node show {name}` shows it")
             if left:
                 return True

@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING
 from grass.api.invitation import parse_token
 from grass.api.join_client import open_join_client
 from grass.config import ClusterConfig, NodeConfig, Secrets
-from grass.errors import GrassError
-from grass.kubernetes.trial import check_version, server_of
-from grass.model.daemons import Daemon
+from grass.errors import ConflictError, GrassError
+from grass.kubernetes.trial import check_rights, check_version, server_of
+from grass.model.daemons import OPERATOR, Daemon
 from grass.provision import ports, runtime_folder
 from grass.provision.namespaces import (
     DAEMONS,
     NamespaceRequest,
+    daemons_of,
     join_request,
     look,
     node_config,
@@ -62,7 +63,9 @@ def program_name(daemon: Daemon, node: str) -> str:
 
 def program_names(config: ClusterConfig) -> list[str]:
     """Return the names of the daemons of all namespaces."""
-    return [program_name(daemon, path.parent.name) for path in _files(config) for daemon in DAEMONS]
+    return [
+        program_name(daemon, node.node.name) for node in nodes(config) for daemon in daemons_of(node.node.kubernetes)
+    ]
 
 
 def command(daemon: Daemon, node: ClusterConfig) -> tuple[str, ...]:
@@ -92,6 +95,20 @@ def make(config: ClusterConfig, request: NamespaceRequest, client: Client) -> No
     secret = _password(folder)
     Secrets({"node": secret}, _join(own, secret, client)).save(folder)
     own.save()
+
+
+def change_serving(node: ClusterConfig, request: NamespaceRequest) -> None:
+    """Have the custom resources of a namespace served, or no longer. Raises NotAllowedError: rights are missing;
+    ConflictError: the node is another namespace."""
+    settings = node.node.kubernetes
+    assert settings is not None, "the node is a namespace"
+    if settings.namespace != request.settings.namespace:
+        raise ConflictError(f"node {request.name}: is the namespace {settings.namespace}; remove it first")
+    changed = replace(settings, serve=bool(request.serve))
+    if changed.serve:
+        with closing(server_of(changed)) as server:
+            check_rights(server, changed)
+    replace(node, node=replace(node.node, kubernetes=changed)).save()
 
 
 def _password(folder: Path) -> str:
@@ -127,7 +144,7 @@ def _join(own: ClusterConfig, secret: str, client: Client) -> str:
 
 def end_daemons(config: ClusterConfig, name: str) -> None:
     """End the daemons of a namespace. An agent that lived on would make what is being removed anew."""
-    supervisor, own = Supervisor(config), {program_name(daemon, name) for daemon in DAEMONS}
+    supervisor, own = Supervisor(config), {program_name(daemon, name) for daemon in (*DAEMONS, OPERATOR)}
     pids = [state.pid for state in supervisor.daemons() if state.name in own and state.pid is not None]
     for each in own:
         supervisor.stop_daemon(each)

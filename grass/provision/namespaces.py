@@ -29,7 +29,7 @@ from grass.kubernetes.trial import (
     try_pod,
 )
 from grass.lines import lines_of
-from grass.model.daemons import NODE_AGENT, NODE_API
+from grass.model.daemons import NODE_AGENT, NODE_API, OPERATOR, Daemon
 from grass.model.lifecycle import NodeState
 from grass.model.names import MAX_NAME, NAME_RULE, is_name
 from grass.model.runtime import RuntimeName
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from grass.wire.node_views import NodeView
 
 DAEMONS = (NODE_AGENT, NODE_API)
-"""Those of a namespace."""
+"""Those of every namespace."""
 _READY_SECONDS = 60.0
 _OBJECT = re.compile(r"[a-z0-9]([-.a-z0-9]*[a-z0-9])?")
 _LONGEST_NAME = 253
@@ -54,7 +54,8 @@ class NamespaceRequest:
     """A namespace that is to become the node ``name``.
 
     ``plan`` takes the lines of the plan; if it is set, nothing
-    is changed.
+    is changed. ``serve``: whether the resources of a namespace that is a node already are to be served; None: nothing
+    of such a node is to be changed.
     """
 
     name: str
@@ -64,6 +65,12 @@ class NamespaceRequest:
     plan: Callable[[str], None] | None = None
     login: RegistryLogin | None = None
     """Of the registry in the settings."""
+    serve: bool | None = None
+
+
+def daemons_of(settings: KubernetesConfig | None) -> tuple[Daemon, ...]:
+    """Return the daemons of a namespace."""
+    return (*DAEMONS, OPERATOR) if settings is not None and settings.serve else DAEMONS
 
 
 def namespace_of(text: str) -> tuple[str | None, str]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from grass.config import ClusterConfig
-from grass.model.daemons import DAEMONS, REDIS, SUPERVISOR
+from grass.model.daemons import DAEMONS, OPERATOR, REDIS, SUPERVISOR
 from grass.system import clock
 
 _PROC = Path("/proc")
@@ -24,7 +24,7 @@ _BEGINNING = 1.0
 """Longest time in seconds that a process without a command line counts as one that begins its program."""
 _KERNEL_OR_ENDING = 0x00200000 | 0x4
 """Flags in /proc/PID/stat of processes that have no command line at all (Linux: PF_KTHREAD, PF_EXITING)."""
-_NAME_OF = {daemon.module: daemon.name for daemon in DAEMONS}
+_NAME_OF = {daemon.module: daemon.name for daemon in (*DAEMONS, OPERATOR)}
 
 
 @dataclass(frozen=True)

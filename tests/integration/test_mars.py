@@ -22,7 +22,7 @@ import psutil
 import pytest
 
 from grass.api.client import Client
-from grass.cli.foreign_phase import foreign_phase
+from grass.api.foreign_phase import foreign_phase
 from grass.frameworks.registry import render
 from grass.frameworks.seat import Seat, files_folder, library_folder
 from grass.manifest.local_settings import LocalSettings, OfferedResources

@@ -282,7 +282,7 @@ def test_listing_jobs_imports_nothing_heavy(tmp_path: Path) -> None:
         "grass.manifest",
         "grass.cli.attempt_text",
         "grass.cli.colours",
-        "grass.cli.foreign_phase",
+        "grass.api.foreign_phase",
         "grass.cli.wait",
     }
     assert not loaded & heavy

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from grass.cli.foreign_phase import foreign_phase
+from grass.api.foreign_phase import foreign_phase
 from grass.model.lifecycle import JobState
 from grass.wire.job_views import JobView
 from tests.support.job_views import job_view, operation_view

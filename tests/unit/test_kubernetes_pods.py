@@ -91,6 +91,7 @@ def test_the_body_of_a_rich_launch() -> None:
                 "grass-cluster.org/cluster": "j2quawebkb3tzy5k",
                 "grass-cluster.org/node": "m5vyxocm44th3vja",
                 "grass-cluster.org/job": "lgciut3l3xlzaxrk",
+                "grass-cluster.org/component": "actor",
             },
         },
         "spec": {

@@ -13,7 +13,16 @@ from typing import Any, NamedTuple
 from grass.manifest import values
 from grass.manifest.bounds import check_bounds
 from grass.manifest.fields import Fields, Problems
-from grass.manifest.foreign import mars_job, mpi_job, pytorch_job, run_policy, scaling, tf_job, training_job
+from grass.manifest.foreign import (
+    elastic_job,
+    mars_job,
+    mpi_job,
+    pytorch_job,
+    run_policy,
+    scaling,
+    tf_job,
+    training_job,
+)
 from grass.manifest.foreign.metadata import Metadata, read_metadata
 from grass.manifest.foreign.notes import Notes
 from grass.manifest.foreign.scaling import ScaleRequest
@@ -35,6 +44,7 @@ JOBS: Mapping[str, Dialect] = MappingProxyType(
     {
         training_job.DIALECT: Dialect(training_job.VERSIONS, training_job.ANNOTATIONS, training_job.read_job),
         mars_job.DIALECT: Dialect(mars_job.VERSIONS, mars_job.ANNOTATIONS, mars_job.read_job),
+        elastic_job.DIALECT: Dialect(elastic_job.VERSIONS, {}, elastic_job.read_job),
         pytorch_job.DIALECT: Dialect(pytorch_job.VERSIONS, run_policy.ANNOTATIONS, pytorch_job.read_job),
         tf_job.DIALECT: Dialect(tf_job.VERSIONS, run_policy.ANNOTATIONS, tf_job.read_job),
         mpi_job.DIALECT: Dialect(mpi_job.VERSIONS, run_policy.ANNOTATIONS, mpi_job.read_job),

@@ -1,7 +1,7 @@
 """Reads one replica specification (``launcher``, ``worker``, ``Scheduler``, …) and makes a component of it.
 
-Used by the readers of jobs: ``mars_job``, ``mpi_job``, ``pytorch_job``, ``tf_job``, ``training_job``, and by
-``run_policy``.
+Used by the readers of jobs: ``elastic_job``, ``mars_job``, ``mpi_job``, ``pytorch_job``, ``tf_job``,
+``training_job``, and by ``run_policy``.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from grass.config import KubernetesConfig
 from grass.errors import InputError
 from grass.kubernetes import names
 from grass.kubernetes.pod_rights import container_rights, spec_rights
-from grass.model.key_text import job_of
+from grass.model.key_text import attempt_parts, job_of
 from node.runtime.kubernetes import keeper, share
 from node.runtime.kubernetes.judge import TASK
 from node.runtime.kubernetes.keeper import OUTPUT
@@ -66,6 +66,7 @@ def pod(cluster: str, node: str, start: Start, launch: Launch, settings: Kuberne
                 "app.kubernetes.io/managed-by": "grass",
                 **names.node_labels(cluster, node),
                 names.JOB: names.short(job_of(start.key)),
+                names.COMPONENT: attempt_parts(start.key)[1].partition(".")[0],
             },
             "annotations": {
                 **settings.annotations,

@@ -1,4 +1,7 @@
-"""Say the state of a job in the words of the system whose file started it. Pure. Used by `grass job show`."""
+"""Say the state of a job in the words of the system whose file started it. Pure.
+
+Used by ``grass.cli.job`` and ``node.operator.status``.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,14 @@ from grass.wire.operation_record import OperationKind, OperationState
 if TYPE_CHECKING:
     from grass.wire.job_views import JobView, OperationView
 
-_CHIEF = {"TrainingJob": "launcher", "MarsJob": "worker", "MPIJob": "launcher", "PyTorchJob": "worker", "TFJob": None}
+_CHIEF = {
+    "TrainingJob": "launcher",
+    "MarsJob": "worker",
+    "ElasticJob": "worker",
+    "MPIJob": "launcher",
+    "PyTorchJob": "worker",
+    "TFJob": None,
+}
 """Kind of the file → the component with whose first task the job is Running; None: any."""
 _RESULTS = {JobState.SUCCEEDED: "Succeeded", JobState.FAILED: "Failed", JobState.STOPPED: "Failed"}
 
@@ -20,10 +30,10 @@ _RESULTS = {JobState.SUCCEEDED: "Succeeded", JobState.FAILED: "Failed", JobState
 def foreign_phase(job: JobView, operations: Sequence[OperationView]) -> str:
     """Return ``TrainingJob: Running``; empty for a job of Grass's own or of MARO's file."""
     dialect = job.dialect
-    return f"{dialect}: {_phase(job, operations)}" if dialect in _CHIEF else ""
+    return f"{dialect}: {phase_of(job, operations)}" if dialect in _CHIEF else ""
 
 
-def _phase(job: JobView, operations: Sequence[OperationView]) -> str:
+def phase_of(job: JobView, operations: Sequence[OperationView]) -> str:
     """Return the phase of a TrainingJob, or the newest condition of another job. Tasks may outlive its result."""
     state, result = job.state, job.result
     if result is not None:
