@@ -7,8 +7,6 @@ word: Grass itself says what it does not know. Pure. Used by ``grass.cli.kuberne
 
 from __future__ import annotations
 
-from typing import Any
-
 from grass.kubernetes.custom_resources import (
     ELASTIC_JOB,
     KINDS,
@@ -18,26 +16,25 @@ from grass.kubernetes.custom_resources import (
     TRAINING_JOB,
     Kind,
 )
+from grass.manifest.document import Document
 from grass.wire.codec import builtins
 
-Body = dict[str, Any]  # Any: JSON of the API
-
 _SINGULAR = {kind: kind.name.lower() for kind in KINDS}
-_ANYTHING: Body = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+_ANYTHING: Document = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 _REPLICAS = {"type": "integer", "minimum": 1}
-_COUNT: Body = {"type": "object", "properties": {"count": _REPLICAS}, "x-kubernetes-preserve-unknown-fields": True}
+_COUNT: Document = {"type": "object", "properties": {"count": _REPLICAS}, "x-kubernetes-preserve-unknown-fields": True}
 _SELECTOR = {**_ANYTHING, "required": ["name"], "properties": {"name": {"type": "string", "minLength": 1}}}
 _LAST = ".status.conditions[-1:].type"
 """The last condition is the present one."""
 _AGE = ("Age", "date", ".metadata.creationTimestamp")
 
 
-def crds() -> list[Body]:
+def crds() -> list[Document]:
     """Return all of them, in the order of their kinds."""
     return [builtins(_crd(kind)) for kind in KINDS]  # copies, so that no part is written as an alias of another
 
 
-def _crd(kind: Kind) -> Body:
+def _crd(kind: Kind) -> Document:
     names = {"kind": kind.name, "listKind": f"{kind.name}List", "plural": kind.plural, "singular": _SINGULAR[kind]}
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -63,7 +60,7 @@ def _crd(kind: Kind) -> Body:
     }
 
 
-def _schema(kind: Kind) -> Body:
+def _schema(kind: Kind) -> Document:
     return {
         "type": "object",
         "required": ["spec"],
@@ -89,7 +86,7 @@ _COLUMNS = {
     SCALE_IN: (("Phase", "string", _LAST), _AGE),
     SCALE_OUT: (("Phase", "string", _LAST), _AGE),
 }
-_SPECS: dict[Kind, Body] = {
+_SPECS: dict[Kind, Document] = {
     TRAINING_JOB: {"required": ["etReplicaSpecs"], "properties": {"etReplicaSpecs": _ANYTHING}},
     MARS_JOB: {
         "required": ["marsReplicaSpecs"],

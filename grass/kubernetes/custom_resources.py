@@ -5,11 +5,12 @@ Used by ``crds``, ``rights`` and ``node.operator``.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from grass.kubernetes.objects import Fields, ListOf, Metadata
+from grass.manifest.document import Document
 from grass.wire.codec import Form
 
 
@@ -52,7 +53,8 @@ class Manager(Fields, frozen=True, rename="camel"):
     """Who wrote which fields, as the server keeps it."""
 
     manager: str = ""
-    fields_v1: dict[str, Any] = msgspec.field(default={}, name="fieldsV1")  # Any: a tree of names of fields
+    fields_v1: Document = msgspec.field(default={}, name="fieldsV1")
+    """A tree of names of fields."""
 
 
 class ResourceMetadata(Metadata, frozen=True, rename="camel"):
@@ -65,8 +67,8 @@ class Resource(Fields, frozen=True, rename="camel"):
     """One resource. Users and other systems decide the shape of ``spec`` and ``status``."""
 
     metadata: ResourceMetadata
-    spec: dict[str, Any] | None = None  # Any: a document of a user, which ``grass.manifest`` checks
-    status: dict[str, Any] | None = None  # Any: whatever was written there
+    spec: Document | None = None
+    status: Document | None = None
 
 
 _OWN = ("f:phase", "f:conditions")

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any
 
 from grass.kubernetes.custom_resources import Kind, Resource
+from grass.manifest.document import Document
 
 _LONGEST = 1000
 """Characters of a message. The server refuses more than 1,024."""
 
 
-def warning(
-    kind: Kind, resource: Resource, reason: str, message: str, now: str
-) -> dict[str, Any]:  # Any: JSON of the API
+def warning(kind: Kind, resource: Resource, reason: str, message: str, now: str) -> Document:
     """Return a warning about a resource. The same one has the same name, so that the server keeps it once."""
     about = resource.metadata
     digest = hashlib.sha256(f"{about.uid} {reason} {message}".encode()).hexdigest()[:16]

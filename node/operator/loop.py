@@ -52,7 +52,10 @@ class Place(NamedTuple):
 
 
 class Operator:
-    """``home``: the folder in which tasks start that are processes on this machine."""
+    """Serves the resources of a namespace.
+
+    ``home``: the folder in which tasks start that are processes on this machine.
+    """
 
     def __init__(self, client: Client, server: ApiServer, place: Place, home: str) -> None:
         self._client = client
@@ -259,7 +262,7 @@ class Operator:
         self._put(page.INGRESSES.format(namespace), page.ingress(resource))
         return {"webServiceAddresses": [page.address(resource)]}
 
-    def _put(self, path: str, body: page.Body) -> None:
+    def _put(self, path: str, body: Document) -> None:
         """Create an object, or change the one that is there."""
         try:
             self._server.post(path, body, ANY)

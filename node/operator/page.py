@@ -6,13 +6,13 @@ Both belong to the resource, so Kubernetes removes them with it. The path is the
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from grass.kubernetes import names
 from grass.kubernetes.custom_resources import MARS_JOB, Resource
+from grass.manifest.document import Document
 from grass.model.job import Job
 
-Body = dict[str, Any]  # Any: JSON of the API
 SERVICES = "/api/v1/namespaces/{}/services"
 INGRESSES = "/apis/networking.k8s.io/v1/namespaces/{}/ingresses"
 
@@ -43,7 +43,7 @@ def address(resource: Resource) -> str:
     return f"http://{host_of(resource)}/mars/{resource.metadata.namespace}/{name_of(resource)}/"
 
 
-def service(resource: Resource, job_id: str, component: str, port: int) -> Body:
+def service(resource: Resource, job_id: str, component: str, port: int) -> Document:
     """Return the Service. ``port``: of the page, in the pod."""
     selector = {names.JOB: names.short(job_id), names.COMPONENT: component}
     ports = [{"name": "web", "port": 80, "targetPort": port}]
@@ -51,7 +51,7 @@ def service(resource: Resource, job_id: str, component: str, port: int) -> Body:
     return {"apiVersion": "v1", "kind": "Service", "metadata": _metadata(resource), "spec": spec}
 
 
-def ingress(resource: Resource) -> Body:
+def ingress(resource: Resource) -> Document:
     """Return the Ingress. Its annotations are those of ingress-nginx: the page itself begins at ``/``."""
     metadata = _metadata(resource)
     nginx = "nginx.ingress.kubernetes.io"
@@ -70,7 +70,7 @@ def ingress(resource: Resource) -> Body:
     }
 
 
-def _metadata(resource: Resource) -> Body:
+def _metadata(resource: Resource) -> Document:
     about = resource.metadata
     owner = {"apiVersion": MARS_JOB.api_version, "kind": MARS_JOB.name, "name": about.name, "uid": about.uid}
     return {

@@ -1,4 +1,4 @@
-"""The status of a resource: conditions, of which the last one is the present one, and what its system shows. Pure.
+"""Builds the status of a resource, with the fields of its system. Pure. The last condition is the present one.
 
 Used by ``jobs`` and ``scales``.
 """

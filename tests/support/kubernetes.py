@@ -128,6 +128,12 @@ def claim(server: ApiServer, namespace: str, name: str, folder: Path, mode: str 
                 server.delete(each, ANY)
 
 
+def kubectl(*words: str, given: str = "") -> str:
+    """Run kubectl as an administrator. Return what it printed."""
+    program = STATE / "bin" / "kubectl"
+    return _done([program, "--kubeconfig", str(KUBECONFIG), *words], given=given.encode()).decode()
+
+
 def strip_all(server: ApiServer, name: str) -> None:
     """Take the finalizers from all pods of a namespace, and delete them."""
     path = f"/api/v1/namespaces/{name}/pods"

@@ -8,6 +8,7 @@ import pytest
 
 from grass.manifest.foreign import (
     dialects,
+    elastic_job,
     mars_job,
     metadata,
     mpi_job,
@@ -31,6 +32,9 @@ PAGE = Path("docs/reference/foreign-files.md").read_text()
         pod.IGNORED_IN_CONTAINER,
         pod.REFUSED_IN_CONTAINER,
         mars_job.IGNORED,
+        elastic_job.IGNORED,
+        elastic_job.IGNORED_IN_ROLE,
+        {f"--{name}": None for name in elastic_job.FLAGS | elastic_job.VALUES},
         mars_job.ANNOTATIONS,
         training_job.ANNOTATIONS,
         run_policy.ANNOTATIONS,
