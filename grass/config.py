@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from grass.errors import UndecodableError
 from grass.model.isolation import ContainerRights, UidRange
+from grass.model.namespace import Serve
 from grass.model.policy import ClusterPolicy
 from grass.model.runtime import PROCESSES_ONLY
 from grass.network_address import network_address
@@ -70,7 +71,8 @@ class KubernetesConfig:
     ``GRASS_OUTPUT`` is kept (``node.runtime.kubernetes.keeper``). ``claim``: a PersistentVolumeClaim of the namespace
     that is the share of its pods (``node.runtime.kubernetes.share``); None: they have none. ``registry``: where `grass
     image push` sends images (HOST/PATH); ``registry_secret``: the Secret with its login, which Grass makes and removes.
-    ``serve``: whether custom resources of the namespace are served as jobs (``node.operator``).
+    ``serve``: where tasks of the custom resources run that are served as jobs (``node.operator``); None: no resources
+    are served.
     """
 
     namespace: str
@@ -85,7 +87,7 @@ class KubernetesConfig:
     lost_after: int = 300
     output: bool = True
     claim: str | None = None
-    serve: bool = False
+    serve: Serve | None = None
     pull_policy: str | None = None
     pull_secrets: tuple[str, ...] = ()
     registry: str | None = None

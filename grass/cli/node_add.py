@@ -46,9 +46,9 @@ _FOR_MACHINES = ("address", "api_port", "topology", "runtime", "mount", "share",
 @click.option("--registry", metavar="HOST[/PATH]", help="Registry of its images, for `grass image push --node`.")
 @click.option("--registry-user", metavar="USER", help="User of that registry, if it wants a login.")
 @click.option(
-    "--serve/--no-serve",
-    default=None,
-    help="Serve custom resources of the namespace (TrainingJob, MarsJob, ElasticJob) as jobs.",
+    "--serve",
+    type=click.Choice(["pods", "anywhere", "off"]),
+    help="Serve its TrainingJobs, MarsJobs and ElasticJobs: in pods only, or anywhere in the cluster.",
 )
 @click.option("--name", metavar="NAME", help="Name of the node, if only one is added. [default: the host name]")
 @click.option("--key", type=click.Path(exists=True, dir_okay=False), help="Private key for SSH.")
@@ -66,7 +66,7 @@ def add(
     pull_secrets: Sequence[str],
     registry: str | None,
     registry_user: str | None,
-    serve: bool | None,
+    serve: str | None,
     name: str | None,
     key: str | None,
     become: str | None,
@@ -80,6 +80,7 @@ def add(
     """
     from grass.config import KubernetesConfig
     from grass.manifest.join_file import Offer
+    from grass.model.namespace import Serve
     from grass.provision.provisioner import CanAddNodes, NodeRequest, need
 
     output = invocation.output
@@ -95,10 +96,10 @@ def add(
             claim=claim,
             pull_secrets=tuple(dict.fromkeys(pull_secrets)),
             registry=registry,
-            serve=bool(serve),
+            serve=Serve(serve) if serve not in (None, "off") else None,
         )
         return _add_namespace(
-            invocation, kubernetes, settings, name, plan, OfferOptions(**given), registry_user, serve
+            invocation, kubernetes, settings, name, plan, OfferOptions(**given), registry_user, serve is not None
         )
     if not hosts:
         raise InputError("name a machine, [USER@]HOST[:PORT], or a namespace with --kubernetes")
@@ -134,7 +135,7 @@ def _add_namespace(
     plan: bool,
     given: OfferOptions,
     registry_user: str | None,
-    serve: bool | None,
+    change: bool,
 ) -> int:
     from grass.kubernetes.capacity import Most
     from grass.kubernetes.credentials import Login
@@ -163,7 +164,7 @@ def _add_namespace(
         dict(offer.labels),
         (lambda line: output.raw(line + "\n")) if plan else None,
         login,
-        serve,
+        change,
     )
     added = need(provisioning.of_cluster(invocation), CanAddNamespaces).add_namespace(request, invocation.client())
     if added is not None:

@@ -56,7 +56,7 @@ def rules(settings: KubernetesConfig) -> tuple[Rule, ...]:
     found = [*RULES]
     if settings.claim is not None:
         found.append(Rule("", "persistentvolumeclaims", ("get",), "the claim that is its share", settings.claim))
-    found += SERVING if settings.serve else ()
+    found += SERVING if settings.serve is not None else ()
     found += (Rule("", "secrets", ("get",), "images of a private registry", name) for name in settings.pull_secrets)
     if settings.registry_secret is not None:
         why = "the login of its registry"

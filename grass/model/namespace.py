@@ -10,6 +10,7 @@ and ``grass.cli.pull``.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from enum import Enum
 from typing import NamedTuple
 
 from grass.model.framework import FrameworkName
@@ -17,11 +18,22 @@ from grass.model.job import PLAIN_CONTAINER, Component, Container
 from grass.model.resources import DEVICE, Resources
 from grass.model.runtime import RuntimeName
 
+
+class Serve(str, Enum):
+    """Where the tasks of resources of a namespace run that are served as jobs."""
+
+    PODS = "pods"
+    ANYWHERE = "anywhere"
+    """Also on machines of the cluster, with the rights of the user to whom the cluster belongs."""
+
+
 NEEDS_IMAGE = "needs an image there"
 """Why a component without an image does not go to a node that runs no processes and has no default image."""
 
 
 _NO_SHARE = "which pods there do not have"
+NAME_LABEL = "kubernetes"
+"""Label of a node that is a namespace: the name of the namespace."""
 SHARE_LABEL = "share"
 """Label of a node whose tasks see a share that has a mount of its own; of a namespace: the name of its claim."""
 

@@ -156,7 +156,7 @@ class LocalProvisioner(CanCreate[LocalSettings], CanStart, CanRepair, CanAddName
         left = _namespaces(config, name)
         if any(node.name == name and node.state is not NodeState.LEFT for node in client.nodes()):
             runs = _is_supervised(config, name)
-            if runs and left and request.serve is not None:
+            if runs and left and request.change:
                 local_namespaces.change_serving(left[0], request)
                 return True
             if runs or not local_namespaces.folder_of(config, name).exists():

@@ -98,14 +98,16 @@ def make(config: ClusterConfig, request: NamespaceRequest, client: Client) -> No
 
 
 def change_serving(node: ClusterConfig, request: NamespaceRequest) -> None:
-    """Have the custom resources of a namespace served, or no longer. Raises NotAllowedError: rights are missing;
-    ConflictError: the node is another namespace."""
+    """Have the resources of a namespace served, or not, as the settings of the request say.
+
+    Raises NotAllowedError: rights are missing; ConflictError: the node is another namespace.
+    """
     settings = node.node.kubernetes
     assert settings is not None, "the node is a namespace"
     if settings.namespace != request.settings.namespace:
         raise ConflictError(f"node {request.name}: is the namespace {settings.namespace}; remove it first")
-    changed = replace(settings, serve=bool(request.serve))
-    if changed.serve:
+    changed = replace(settings, serve=request.settings.serve)
+    if changed.serve is not None:
         with closing(server_of(changed)) as server:
             check_rights(server, changed)
     replace(node, node=replace(node.node, kubernetes=changed)).save()

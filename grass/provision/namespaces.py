@@ -54,8 +54,7 @@ class NamespaceRequest:
     """A namespace that is to become the node ``name``.
 
     ``plan`` takes the lines of the plan; if it is set, nothing
-    is changed. ``serve``: whether the resources of a namespace that is a node already are to be served; None: nothing
-    of such a node is to be changed.
+    is changed. ``change``: whether a namespace that is a node already gets what the settings say of serving.
     """
 
     name: str
@@ -65,12 +64,12 @@ class NamespaceRequest:
     plan: Callable[[str], None] | None = None
     login: RegistryLogin | None = None
     """Of the registry in the settings."""
-    serve: bool | None = None
+    change: bool = False
 
 
 def daemons_of(settings: KubernetesConfig | None) -> tuple[Daemon, ...]:
     """Return the daemons of a namespace."""
-    return (*DAEMONS, OPERATOR) if settings is not None and settings.serve else DAEMONS
+    return (*DAEMONS, OPERATOR) if settings is not None and settings.serve is not None else DAEMONS
 
 
 def namespace_of(text: str) -> tuple[str | None, str]:

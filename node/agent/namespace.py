@@ -19,7 +19,7 @@ from grass.kubernetes.api import ApiServer
 from grass.kubernetes.capacity import Most, offered
 from grass.kubernetes.objects import ResourceQuota
 from grass.kubernetes.trial import check_claim, check_pull_secrets, check_rights, check_version, quotas, try_pod
-from grass.model.namespace import SHARE_LABEL
+from grass.model.namespace import NAME_LABEL, SHARE_LABEL
 from grass.model.reasons import Reason
 from grass.model.resources import DEVICE, Resources
 from grass.wire.desired import DesiredAttempt
@@ -30,8 +30,6 @@ from grass.wire.usage import TaskTotals
 from node.agent.machine import Offer
 from node.runtime.protocol import Observed
 
-LABEL = "kubernetes"
-"""Label of a node that is a namespace; its value is the namespace."""
 
 QUOTA_SECONDS = 30.0
 """Seconds between two looks at the quotas."""
@@ -103,7 +101,7 @@ class Namespace:
         return Offer(found, gpus, self._labels(), probe=probe)
 
     def _labels(self) -> dict[str, str]:
-        labels = {LABEL: self._settings.namespace}
+        labels = {NAME_LABEL: self._settings.namespace}
         return {**labels, SHARE_LABEL: self._settings.claim} if self._settings.claim is not None else labels
 
     def usage(self) -> NodeUsage:

@@ -23,13 +23,13 @@ from node.operator.loop import Operator, Place
 def main(path: str) -> int:
     config = ClusterConfig.load(path)
     settings = config.node.kubernetes
-    assert settings is not None, "the node is a namespace"
+    assert settings is not None and settings.serve is not None, "the node is a namespace that is served"
     logging.basicConfig(level=logging.INFO, format=FORMAT)
     stop, notifier = threading.Event(), Notifier()
-    place = Place(settings.cluster_id, config.node.name, settings.namespace)
+    place = Place(settings.cluster_id, config.node.name, settings.namespace, settings.serve)
     client = Client(config.name, home=grass_home(config))
     client.on_this_machine = False  # what is submitted is of Kubernetes: not of this process's folder and variables
-    operator = Operator(client, server_of(settings), place, str(Path.home()))
+    operator = Operator(client, server_of(settings), place, str(Path.home()), notifier.beat)
 
     def end(*_: object) -> None:
         stop.set()
@@ -39,7 +39,7 @@ def main(path: str) -> int:
         signal.signal(number, end)
     process_memory.keep_imported()
     notifier.ready()
-    operator.run(stop, notifier.beat)
+    operator.run(stop)
     return 0
 
 

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from grass.kubernetes.custom_resources import Kind, Resource
 from grass.kubernetes.names import DOMAIN
 from grass.manifest.document import Document
+from grass.model.namespace import NAME_LABEL, Serve
 
 OPERATOR, KIND, NAMESPACE, NAME, UID = (
     f"{DOMAIN}/{name}" for name in ("operator", "kind", "namespace", "resource", "uid")
@@ -42,7 +43,9 @@ def operation_of(kind: Kind, resource: Resource) -> str:
     return _digest(kind, resource)[:8]
 
 
-def document_of(kind: Kind, resource: Resource, operator: str, *, leave_out: frozenset[str] = frozenset()) -> Document:
+def document_of(
+    kind: Kind, resource: Resource, operator: str, serve: Serve, leave_out: frozenset[str] = frozenset()
+) -> Document:
     """Return the resource as a file of its system, with the name of its job and with tags.
 
     ``leave_out``: keys of ``spec`` that are served in another way.
@@ -50,6 +53,9 @@ def document_of(kind: Kind, resource: Resource, operator: str, *, leave_out: fro
     about = resource.metadata
     tags = {OPERATOR: operator, KIND: kind.name, NAMESPACE: about.namespace, NAME: about.name, UID: about.uid}
     annotations = {name: text for name, text in about.annotations.items() if not name.startswith(_OF_KUBECTL)}
+    spec = {key: value for key, value in (resource.spec or {}).items() if key not in leave_out}
+    if serve is Serve.PODS:
+        spec = {key: _in_namespace(value, about.namespace) for key, value in spec.items()}
     return {
         "apiVersion": kind.api_version,
         "kind": kind.name,
@@ -58,8 +64,26 @@ def document_of(kind: Kind, resource: Resource, operator: str, *, leave_out: fro
             "labels": {**about.labels, **tags},
             **({"annotations": annotations} if annotations else {}),
         },
-        "spec": {key: value for key, value in (resource.spec or {}).items() if key not in leave_out},
+        "spec": spec,
     }
+
+
+def _in_namespace(roles: object, namespace: str) -> object:
+    """Return roles whose tasks run on nodes that are the namespace. What is no role stays as it is."""
+    if not isinstance(roles, dict):
+        return roles
+    return {name: _role_in_namespace(role, namespace) for name, role in roles.items()}
+
+
+def _role_in_namespace(role: object, namespace: str) -> object:
+    template = role.get("template") if isinstance(role, dict) else None
+    pod = template.get("spec") if isinstance(template, dict) else None
+    if not isinstance(role, dict) or not isinstance(template, dict) or not isinstance(pod, dict):
+        return role
+    wanted = pod.get("nodeSelector") or {}
+    if not isinstance(wanted, dict):
+        return role
+    return {**role, "template": {**template, "spec": {**pod, "nodeSelector": {**wanted, NAME_LABEL: namespace}}}}
 
 
 def _digest(kind: Kind, resource: Resource) -> str:

@@ -9,6 +9,7 @@ from grass.errors import ManifestError
 from grass.kubernetes.custom_resources import MARS_JOB, Kind, Resource
 from grass.manifest import parse_job
 from grass.manifest.document import Document
+from grass.model.namespace import Serve
 from grass.wire.job_views import JobView, OperationView
 from node.operator.identity import Run, document_of, run_of
 from node.operator.status import ENDED, REJECTED, Said, is_changed, is_rejected, present, said_of
@@ -45,7 +46,12 @@ def wants_job(resource: Resource) -> bool:
 
 
 def decide(
-    kind: Kind, resource: Resource, operator: str, job: JobView | None, operations: Sequence[OperationView] = ()
+    kind: Kind,
+    resource: Resource,
+    operator: str,
+    serve: Serve,
+    job: JobView | None,
+    operations: Sequence[OperationView] = (),
 ) -> Step | None:
     """Return the next step for a resource that is not finished. ``job``: of ``run_of``; None: there is none.
 
@@ -59,7 +65,7 @@ def decide(
     if wants_job(resource):
         run = run_of(kind, resource)
         return Said("Failed", "JobDeleted", f"job {run.name} was deleted in Grass, so nobody knows how it ended")
-    document = document_of(kind, resource, operator, leave_out=SERVED_OTHERWISE if kind == MARS_JOB else frozenset())
+    document = document_of(kind, resource, operator, serve, SERVED_OTHERWISE if kind == MARS_JOB else frozenset())
     try:
         parse_job(document)
     except ManifestError as error:

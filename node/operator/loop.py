@@ -13,12 +13,13 @@ from typing import NamedTuple
 
 from grass.api.client import Client
 from grass.errors import ConflictError, InputError, NotAllowedError, NotFoundError, UnreachableError
-from grass.kubernetes.api import ApiServer, RefusedError
+from grass.kubernetes.api import ApiServer, BusyError, RefusedError
 from grass.kubernetes.custom_resources import JOBS, MARS_JOB, SCALES, TRAINING_JOB, Kind, Resource, other_writer
 from grass.kubernetes.names import short
 from grass.kubernetes.objects import ANY
 from grass.manifest.document import Document
 from grass.model.exhaustive import assert_never
+from grass.model.namespace import Serve
 from grass.system import clock
 from grass.wire.job_views import JobView, OperationView
 from node.operator import identity, jobs, page, scales, status
@@ -34,11 +35,15 @@ log = logging.getLogger(__name__)
 
 
 class Place(NamedTuple):
-    """Which resources are served. ``cluster``: id of the Grass cluster. ``node``: of it, that is the namespace."""
+    """Which resources are served. ``cluster``: id of the Grass cluster. ``node``: of it, that is the namespace.
+
+    ``serve``: where their tasks run.
+    """
 
     cluster: str
     node: str
     namespace: str
+    serve: Serve
 
     @property
     def operator(self) -> str:
@@ -54,14 +59,18 @@ class Place(NamedTuple):
 class Operator:
     """Serves the resources of a namespace.
 
-    ``home``: the folder in which tasks start that are processes on this machine.
+    ``home``: the folder in which tasks start that are processes on this machine. ``beat``: called often, while it
+    works.
     """
 
-    def __init__(self, client: Client, server: ApiServer, place: Place, home: str) -> None:
+    def __init__(
+        self, client: Client, server: ApiServer, place: Place, home: str, beat: Callable[[], None] = lambda: None
+    ) -> None:
         self._client = client
         self._server = server
         self._place = place
         self._home = home
+        self._beat = beat
         self._new = threading.Event()
         self._watch = Watch(server, place.namespace, self._new.set)
         self._written: dict[str, Document] = {}
@@ -73,11 +82,11 @@ class Operator:
         """Jobs that were asked to stop, and have not ended."""
         self._away = False
 
-    def run(self, stop: threading.Event, beat: Callable[[], None]) -> None:
+    def run(self, stop: threading.Event) -> None:
         self._watch.start()
         try:
             while not stop.is_set():
-                beat()
+                self._beat()
                 self._new.clear()
                 busy = self._guarded_turn()
                 self._wait(stop, BUSY if busy else IDLE)
@@ -117,15 +126,16 @@ class Operator:
         for kind in (*JOBS, *SCALES):
             if kind in SCALES and TRAINING_JOB not in known:
                 continue
-            for resource in known.get(kind, {}).values():
+            for resource in _oldest_first(known.get(kind, {})):
                 if jobs.is_finished(resource):
                     continue
                 busy = True
+                self._beat()
                 if not self._is_ours(kind, resource):
                     continue
                 try:
                     self._serve(kind, resource, active, known)
-                except (RefusedError, NotAllowedError) as error:
+                except (RefusedError, NotAllowedError, BusyError) as error:  # of this one; others may be served
                     self._tell(kind, resource, "CannotServe", str(error))
         self._stop_orphans(known, active)
         self._forget(known, active)
@@ -159,7 +169,7 @@ class Operator:
     def _serve_job(self, kind: Kind, resource: Resource, active: Mapping[str, JobView]) -> None:
         job = self._job(kind, resource, active)
         operations = self._operations(job.id) if job is not None and job.operation is not None else []
-        step = jobs.decide(kind, resource, self._place.operator, job, operations)
+        step = jobs.decide(kind, resource, self._place.operator, self._place.serve, job, operations)
         match step:
             case None:
                 return
@@ -325,3 +335,7 @@ class Operator:
         self._written = {uid: said for uid, said in self._written.items() if uid in uids}
         self._published = {uid: said for uid, said in self._published.items() if uid in uids}
         self._told = {(uid, said) for uid, said in self._told if uid in uids}
+
+
+def _oldest_first(resources: Mapping[str, Resource]) -> list[Resource]:
+    return sorted(resources.values(), key=lambda each: (each.metadata.creation_timestamp or "", each.metadata.name))

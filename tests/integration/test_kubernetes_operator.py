@@ -113,7 +113,7 @@ def served() -> Iterator[Served]:
     with kubernetes.namespace() as (server, namespace), LocalCluster().running() as cluster:
         crds()
         made = Served(cluster, server, namespace)
-        made.add("--serve")
+        made.add("--serve", "pods")
         yield made
 
 
@@ -251,11 +251,11 @@ def test_grass_stops_to_serve_a_resource_whose_status_another_one_writes(served:
 def test_serving_is_turned_off_and_on_again_and_pods_go_on(served: Served, client: Client) -> None:
     served.apply(ELASTIC_JOB, "stays", elastic("exec sleep 300"))
     served.wait(ELASTIC_JOB, "stays", "Running")
-    served.add("--no-serve")
+    served.add("--serve", "off")
     assert served.operator() == 0
     assert "operator@pods" not in served.grass("status")
     assert client.job(served.job(ELASTIC_JOB, "stays")).state == "RUNNING"
-    served.add("--serve")
+    served.add("--serve", "pods")
     assert "operator@pods" in served.grass("status")
     served.kubectl("delete", "elasticjob", "stays")
     wait_until(lambda: not client.jobs(tag=[f"{identity.NAME}=stays"]), 30)

@@ -24,6 +24,7 @@ from grass.kubernetes.custom_resources import (
 from grass.manifest import parse_job
 from grass.manifest.document import Document
 from grass.model.names import is_run_of, is_short_id
+from grass.model.namespace import Serve
 from grass.wire.codec import encode
 from node.operator import identity, jobs, page, scales, status
 from node.operator.status import Said
@@ -68,14 +69,17 @@ def test_a_job_and_its_run_are_named_after_kind_namespace_name_and_uid() -> None
 def test_a_job_can_have_the_name_of_every_resource(name: str) -> None:
     found = resource(name=name)
     assert (
-        parse_job(identity.document_of(TRAINING_JOB, found, "op")).job.name == identity.run_of(TRAINING_JOB, found).name
+        parse_job(identity.document_of(TRAINING_JOB, found, "op", Serve.PODS)).job.name
+        == identity.run_of(TRAINING_JOB, found).name
     )
 
 
 @pytest.mark.parametrize("kind", [TRAINING_JOB, MARS_JOB, ELASTIC_JOB])
 def test_the_job_of_a_resource_has_tags_by_which_it_is_found(kind: Kind) -> None:
     annotations = {"kubectl.kubernetes.io/last-applied-configuration": "{}"}
-    step = jobs.decide(kind, resource(kind, labels={"team": "vision"}, annotations=annotations), "c.n", None)
+    step = jobs.decide(
+        kind, resource(kind, labels={"team": "vision"}, annotations=annotations), "c.n", Serve.PODS, None
+    )
     assert isinstance(step, jobs.Start)
     parsed = parse_job(step.document)
     assert parsed.job.dialect == kind.name
@@ -88,21 +92,39 @@ def test_the_job_of_a_resource_has_tags_by_which_it_is_found(kind: Kind) -> None
     assert not any("annotation" in warning or "webHost" in warning for warning in parsed.warnings)
 
 
+@pytest.mark.parametrize("kind", [TRAINING_JOB, MARS_JOB, ELASTIC_JOB])
+def test_tasks_run_in_pods_of_the_namespace_unless_they_may_run_anywhere(kind: Kind) -> None:
+    def where(serve: Serve) -> list[dict[str, tuple[str, ...]]]:
+        document = identity.document_of(kind, resource(kind), "c.n", serve)
+        return [dict(part.where) for part in parse_job(document).job.components.values()]
+
+    assert all(each["kubernetes"] == ("lab",) for each in where(Serve.PODS))
+    assert not any("kubernetes" in each for each in where(Serve.ANYWHERE))
+
+
+@pytest.mark.parametrize(
+    "role", [None, 1, {}, {"template": 1}, {"template": {"spec": []}}, {"template": {"spec": {"nodeSelector": 1}}}]
+)
+def test_a_role_of_a_wrong_shape_is_refused_with_its_path(role: object) -> None:
+    step = jobs.decide(ELASTIC_JOB, resource(spec={"replicaSpecs": {"worker": role}}), "c.n", Serve.PODS, None)
+    assert isinstance(step, Said) and step.reason == "Rejected" and "spec.replicaSpecs.worker" in step.message
+
+
 # jobs
 
 
 def test_a_resource_that_grass_refuses_is_rejected_until_it_is_changed() -> None:
-    step = jobs.decide(TRAINING_JOB, resource(spec={"etReplicaSpecs": {}, "speed": 1}), "c.n", None)
+    step = jobs.decide(TRAINING_JOB, resource(spec={"etReplicaSpecs": {}, "speed": 1}), "c.n", Serve.PODS, None)
     assert isinstance(step, Said) and (step.word, step.reason) == ("Failed", "Rejected")
     assert "spec.etReplicaSpecs.launcher" in step.message and "spec.speed" in step.message
     assert jobs.is_finished(resource(status=said("Failed", "Rejected")))
     changed = resource(status=said("Failed", "Rejected"), generation=2)
     assert not jobs.is_finished(changed)
-    assert isinstance(jobs.decide(TRAINING_JOB, changed, "c.n", None), jobs.Start)
+    assert isinstance(jobs.decide(TRAINING_JOB, changed, "c.n", Serve.PODS, None), jobs.Start)
 
 
 def test_a_job_that_is_gone_is_never_started_again() -> None:
-    step = jobs.decide(TRAINING_JOB, resource(status=said("Running")), "c.n", None)
+    step = jobs.decide(TRAINING_JOB, resource(status=said("Running")), "c.n", Serve.PODS, None)
     assert isinstance(step, Said) and (step.word, step.reason) == ("Failed", "JobDeleted")
     assert jobs.is_finished(resource(status=said("Succeeded")))
     assert jobs.is_finished(resource(status=said("Failed", "TrainingJobFailed"), generation=3))
@@ -110,9 +132,9 @@ def test_a_job_that_is_gone_is_never_started_again() -> None:
 
 def test_a_resource_that_is_being_deleted_stops_its_job_and_starts_none() -> None:
     going = resource(deletionTimestamp=NOW)
-    assert jobs.decide(TRAINING_JOB, going, "c.n", None) is None
-    assert jobs.decide(TRAINING_JOB, going, "c.n", job_view(id="j-1")) == jobs.Stop("j-1")
-    assert jobs.decide(TRAINING_JOB, going, "c.n", job_view(state="STOPPED", result="STOPPED")) is None
+    assert jobs.decide(TRAINING_JOB, going, "c.n", Serve.PODS, None) is None
+    assert jobs.decide(TRAINING_JOB, going, "c.n", Serve.PODS, job_view(id="j-1")) == jobs.Stop("j-1")
+    assert jobs.decide(TRAINING_JOB, going, "c.n", Serve.PODS, job_view(state="STOPPED", result="STOPPED")) is None
 
 
 def test_only_a_job_that_runs_without_its_resource_is_an_orphan() -> None:
@@ -124,9 +146,9 @@ def test_only_a_job_that_runs_without_its_resource_is_an_orphan() -> None:
 
 def test_a_changed_specification_is_said_to_have_no_effect() -> None:
     job = job_view(dialect="TrainingJob", state="QUEUED")
-    step = jobs.decide(TRAINING_JOB, resource(status=said("Created"), generation=2), "c.n", job)
+    step = jobs.decide(TRAINING_JOB, resource(status=said("Created"), generation=2), "c.n", Serve.PODS, job)
     assert isinstance(step, Said) and "was changed since" in step.message
-    step = jobs.decide(TRAINING_JOB, resource(status=said("Created")), "c.n", job)
+    step = jobs.decide(TRAINING_JOB, resource(status=said("Created")), "c.n", Serve.PODS, job)
     assert isinstance(step, Said) and "changed" not in step.message
 
 

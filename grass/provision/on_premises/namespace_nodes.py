@@ -48,7 +48,7 @@ def add(session: Session, machines: Machines, request: NamespaceRequest, client:
             request.plan(line)
         return None
     namespaces.check_node_name(request.name)
-    if request.serve:
+    if request.settings.serve is not None:
         raise InputError("--serve: works on a cluster on one machine only; such a cluster may serve the same namespace")
     settings, name = request.settings, request.name
     credentials = Login(settings.kubeconfig, settings.context).read_to_keep()
