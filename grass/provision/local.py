@@ -145,6 +145,8 @@ class LocalProvisioner(CanCreate[LocalSettings], CanStart, CanRepair, CanAddName
                 assert node.node.kubernetes is not None, "the node is a namespace"
                 provide_login(request, node.node.kubernetes)
             _supervise_namespaces(config)
+            if request.change:
+                local_namespaces.restart_operator(config, request.name)
         return wait_ready(request.name, client)
 
     def _is_made(self, config: ClusterConfig, request: NamespaceRequest, client: Client) -> bool:

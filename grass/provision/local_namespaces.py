@@ -113,6 +113,13 @@ def change_serving(node: ClusterConfig, request: NamespaceRequest) -> None:
     replace(node, node=replace(node.node, kubernetes=changed)).save()
 
 
+def restart_operator(config: ClusterConfig, name: str) -> None:
+    """Have the operator of a namespace read its settings anew, if there is one."""
+    supervisor, operator = Supervisor(config), program_name(OPERATOR, name)
+    supervisor.stop_daemon(operator)
+    supervisor.start_daemon(operator)
+
+
 def _password(folder: Path) -> str:
     """Return the node's password. It is kept before the node joins: who is interrupted then comes again with it."""
     with suppress(FileNotFoundError):

@@ -30,7 +30,6 @@ from grass.wire.usage import TaskTotals
 from node.agent.machine import Offer
 from node.runtime.protocol import Observed
 
-
 QUOTA_SECONDS = 30.0
 """Seconds between two looks at the quotas."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import signal
@@ -46,6 +47,7 @@ class Served:
     cluster: LocalCluster
     server: ApiServer
     namespace: str
+    kubeconfig: Path
 
     def grass(self, *arguments: str) -> str:
         env = {**os.environ, "GRASS_HOME": str(self.cluster.home)}
@@ -54,7 +56,7 @@ class Served:
         return done.stdout
 
     def add(self, *options: str) -> str:
-        place = ["--kubernetes", self.namespace, "--kubeconfig", str(kubernetes.KUBECONFIG), "--name", "pods"]
+        place = ["--kubernetes", self.namespace, "--kubeconfig", str(self.kubeconfig), "--name", "pods"]
         return self.grass("node", "add", *place, "--cpu", "2", "--memory", "2GiB", *options)
 
     def kubectl(self, *words: str, given: str = "") -> str:
@@ -108,11 +110,27 @@ def crds() -> None:
     kubectl("wait", "--for=condition=established", "--timeout=20s", *(f"crd/{kind.crd}" for kind in KINDS))
 
 
+def account(served: Served) -> None:
+    """Make an account that has the rights of the Role that is printed, and no others."""
+    served.kubectl("create", "serviceaccount", "grass")
+    place = ["--kubernetes", served.namespace, "--kubeconfig", str(kubernetes.KUBECONFIG)]
+    role = served.grass("node", "add", *place, "--serve", "pods", "--plan")
+    served.kubectl("apply", "-f", "-", given=role.replace("USER", f"system:serviceaccount:{served.namespace}:grass"))
+    wait_until(lambda: served.kubectl("get", "sa", "grass", "-o", "jsonpath={.secrets[0].name}"))
+    secret = served.kubectl("get", "sa", "grass", "-o", "jsonpath={.secrets[0].name}")
+    token = base64.b64decode(served.kubectl("get", "secret", secret, "-o", "jsonpath={.data.token}")).decode()
+    known = yaml.safe_load(kubernetes.KUBECONFIG.read_text())
+    [context] = known["contexts"]
+    known["users"] = [{"name": context["context"]["user"], "user": {"token": token}}]
+    served.kubeconfig.write_text(yaml.safe_dump(known))
+
+
 @pytest.fixture(scope="module")
-def served() -> Iterator[Served]:
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     with kubernetes.namespace() as (server, namespace), LocalCluster().running() as cluster:
         crds()
-        made = Served(cluster, server, namespace)
+        made = Served(cluster, server, namespace, tmp_path_factory.mktemp("account") / "kubeconfig")
+        account(made)
         made.add("--serve", "pods")
         yield made
 
@@ -190,6 +208,7 @@ def test_a_killed_operator_starts_no_job_twice(served: Served, client: Client) -
 
 @pytest.mark.nightly
 def test_a_training_job_runs_and_is_scaled_by_resources(served: Served, client: Client) -> None:
+    served.add("--serve", "anywhere")
     served.apply(TRAINING_JOB, "train", training())
     served.wait(TRAINING_JOB, "train", "Running")
     served.apply(SCALE_OUT, "more", {"selector": {"name": "train"}, "toAdd": {"count": 1}, "timeout": 30})
@@ -206,6 +225,7 @@ def test_a_training_job_runs_and_is_scaled_by_resources(served: Served, client: 
     served.kubectl("delete", "trainingjob", "train")
     tag = f"{identity.NAME}=train"
     wait_until(lambda: not client.jobs(tag=[tag]), 30)
+    served.add("--serve", "pods")
 
 
 @pytest.mark.nightly
