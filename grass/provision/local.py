@@ -16,7 +16,7 @@ from grass.config import ClusterConfig, Secrets
 from grass.errors import ConflictError, GrassError, NotFoundError, UnreachableError
 from grass.manifest.local_settings import LocalSettings
 from grass.mode_file import write_mode
-from grass.model.daemons import REDIS, SUPERVISOR, DaemonState
+from grass.model.daemons import OPERATOR, REDIS, SUPERVISOR, DaemonState
 from grass.model.lifecycle import NodeState
 from grass.model.mode import ON_PREMISES
 from grass.network_address import network_address
@@ -145,8 +145,8 @@ class LocalProvisioner(CanCreate[LocalSettings], CanStart, CanRepair, CanAddName
                 assert node.node.kubernetes is not None, "the node is a namespace"
                 provide_login(request, node.node.kubernetes)
             _supervise_namespaces(config)
-            if request.change:
-                local_namespaces.restart_operator(config, request.name)
+            if request.change and request.settings.serve is not None:
+                Supervisor(config).start_daemon(local_namespaces.program_name(OPERATOR, request.name))
         return wait_ready(request.name, client)
 
     def _is_made(self, config: ClusterConfig, request: NamespaceRequest, client: Client) -> bool:
@@ -159,7 +159,7 @@ class LocalProvisioner(CanCreate[LocalSettings], CanStart, CanRepair, CanAddName
         if any(node.name == name and node.state is not NodeState.LEFT for node in client.nodes()):
             runs = _is_supervised(config, name)
             if runs and left and request.change:
-                local_namespaces.change_serving(left[0], request)
+                local_namespaces.change_serving(config, left[0], request)
                 return True
             if runs or not local_namespaces.folder_of(config, name).exists():
                 raise ConflictError(f"node {name}: exists already; `grass node show {name}` shows it")

@@ -97,8 +97,9 @@ def make(config: ClusterConfig, request: NamespaceRequest, client: Client) -> No
     own.save()
 
 
-def change_serving(node: ClusterConfig, request: NamespaceRequest) -> None:
-    """Have the resources of a namespace served, or not, as the settings of the request say.
+def change_serving(config: ClusterConfig, node: ClusterConfig, request: NamespaceRequest) -> None:
+    """Have the resources of a namespace served, or not, as the settings of the request say. End its operator, which has
+    to read them.
 
     Raises NotAllowedError: rights are missing; ConflictError: the node is another namespace.
     """
@@ -111,13 +112,7 @@ def change_serving(node: ClusterConfig, request: NamespaceRequest) -> None:
         with closing(server_of(changed)) as server:
             check_rights(server, changed)
     replace(node, node=replace(node.node, kubernetes=changed)).save()
-
-
-def restart_operator(config: ClusterConfig, name: str) -> None:
-    """Have the operator of a namespace read its settings anew, if there is one."""
-    supervisor, operator = Supervisor(config), program_name(OPERATOR, name)
-    supervisor.stop_daemon(operator)
-    supervisor.start_daemon(operator)
+    _end_programs(config, {program_name(OPERATOR, request.name)})
 
 
 def _password(folder: Path) -> str:
@@ -153,7 +148,11 @@ def _join(own: ClusterConfig, secret: str, client: Client) -> str:
 
 def end_daemons(config: ClusterConfig, name: str) -> None:
     """End the daemons of a namespace. An agent that lived on would make what is being removed anew."""
-    supervisor, own = Supervisor(config), {program_name(daemon, name) for daemon in (*DAEMONS, OPERATOR)}
+    _end_programs(config, {program_name(daemon, name) for daemon in (*DAEMONS, OPERATOR)})
+
+
+def _end_programs(config: ClusterConfig, own: set[str]) -> None:
+    supervisor = Supervisor(config)
     pids = [state.pid for state in supervisor.daemons() if state.name in own and state.pid is not None]
     for each in own:
         supervisor.stop_daemon(each)

@@ -52,15 +52,16 @@ def decide(
     serve: Serve,
     job: JobView | None,
     operations: Sequence[OperationView] = (),
+    why: str = "",
 ) -> Step | None:
     """Return the next step for a resource that is not finished. ``job``: of ``run_of``; None: there is none.
 
-    ``operations``: those on the job that have not ended.
+    ``operations``: those on the job. ``why``: its tasks wait.
     """
     if resource.metadata.deletion_timestamp is not None:
         return Stop(job.id) if job is not None and not job.state.ended else None
     if job is not None:
-        said = said_of(kind, job, operations)
+        said = said_of(kind, job, operations, why)
         return said._replace(message=said.message + _CHANGED) if is_changed(resource) else said
     if wants_job(resource):
         run = run_of(kind, resource)

@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
+from msgspec import UNSET
+
 from grass.api.client import Client
 from grass.errors import ConflictError, InputError, NotAllowedError, NotFoundError, UnreachableError
 from grass.kubernetes.api import ApiServer, BusyError, RefusedError
@@ -28,8 +30,8 @@ from node.operator.status import Said
 from node.operator.watch import Watch
 
 PATCH = "application/merge-patch+json"
-BUSY, IDLE = 1.0, 10.0
-"""Seconds between two looks at jobs, with resources that are not finished and without."""
+BUSY, IDLE, WHY = 1.0, 10.0, 5.0
+"""Seconds between two looks at jobs, with resources that are not finished and without; and at why a job waits."""
 
 log = logging.getLogger(__name__)
 
@@ -78,6 +80,8 @@ class Operator:
         self._published: dict[str, tuple[int, Document]] = {}
         """Uid → for which number of restarts of its job the page was published, and what the status says of it."""
         self._told: set[tuple[str, str]] = set()
+        self._reasons: dict[str, tuple[float, str]] = {}
+        """Job → until when it is not asked for again why the job waits, and the answer."""
         self._stopped: set[str] = set()
         """Jobs that were asked to stop, and have not ended."""
         self._away = False
@@ -169,7 +173,8 @@ class Operator:
     def _serve_job(self, kind: Kind, resource: Resource, active: Mapping[str, JobView]) -> None:
         job = self._job(kind, resource, active)
         operations = self._operations(job.id) if job is not None and job.operation is not None else []
-        step = jobs.decide(kind, resource, self._place.operator, self._place.serve, job, operations)
+        why = self._why(job) if job is not None else ""
+        step = jobs.decide(kind, resource, self._place.operator, self._place.serve, job, operations, why)
         match step:
             case None:
                 return
@@ -190,6 +195,18 @@ class Operator:
         with suppress(NotFoundError):
             return self._client.job(run.id, specification=False)
         return None
+
+    def _why(self, job: JobView) -> str:
+        """Return why no task of a job runs; empty: one runs, or nobody knows. It is asked for now and then."""
+        if job.reason is not None or job.result is not None or any(part.ran for part in job.components.values()):
+            self._reasons.pop(job.id, None)
+            return ""
+        known, now = self._reasons.get(job.id), clock.steady()
+        if known is not None and now < known[0]:
+            return known[1]
+        found = next((each.reason.message for each in self._client.why(job.id).groups if each.reason is not None), "")
+        self._reasons[job.id] = now + WHY, found
+        return found
 
     def _start(self, kind: Kind, resource: Resource, step: jobs.Start) -> None:
         """Start the job. The cluster knows the id of one that was started before, and starts no second one."""
@@ -257,7 +274,8 @@ class Operator:
 
     def _publish(self, resource: Resource, job: JobView) -> Document:
         """Return what the status says of the page; nothing: its task does not run yet."""
-        web = page.web_of(self._client.job(job.id).specification)
+        specification = self._client.job(job.id).specification
+        web = page.web_of(specification) if specification is not UNSET else None
         if web is None:
             return {}
         task = next((each for each in self._client.tasks(job.id, web.component) if each.ports and each.started), None)
@@ -331,6 +349,7 @@ class Operator:
     def _forget(self, known: Mapping[Kind, Mapping[str, Resource]], active: Mapping[str, JobView]) -> None:
         """Drop what is kept of resources that are gone, and of jobs that have ended."""
         self._stopped &= active.keys()
+        self._reasons = {job: said for job, said in self._reasons.items() if job in active}
         uids = {uid for found in known.values() for uid in found}
         self._written = {uid: said for uid, said in self._written.items() if uid in uids}
         self._published = {uid: said for uid, said in self._published.items() if uid in uids}

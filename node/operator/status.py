@@ -61,10 +61,10 @@ def is_changed(resource: Resource) -> bool:
     return isinstance(seen, int) and seen != resource.metadata.generation
 
 
-def said_of(kind: Kind, job: JobView, operations: Sequence[OperationView]) -> Said:
-    """Return what the status says about a resource whose job is known."""
+def said_of(kind: Kind, job: JobView, operations: Sequence[OperationView], why: str = "") -> Said:
+    """Return what the status says about a resource whose job is known. ``why``: its tasks wait."""
     word = phase_of(job, operations)
-    reason = job.reason.message if job.reason is not None else ""
+    reason = job.reason.message if job.reason is not None else why
     return Said(word, f"{kind.name}{word}", ". ".join(part for part in (f"job {job.name}", reason) if part))
 
 
