@@ -197,6 +197,7 @@ def test_deleting_a_resource_stops_its_job_also_if_the_operator_was_away(served:
     assert served.pods() == 1
     supervisor = Supervisor(served.cluster.config)
     supervisor.stop_daemon("operator@pods")
+    wait_until(lambda: served.operator() == 0)
     served.kubectl("delete", "elasticjob", "long")
     assert client.job(job).state == "RUNNING"
     supervisor.start_daemon("operator@pods")
