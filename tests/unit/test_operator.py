@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
+from grass.config import KubernetesConfig
 from grass.kubernetes.crds import crds
 from grass.kubernetes.custom_resources import (
     ELASTIC_JOB,
@@ -21,12 +22,15 @@ from grass.kubernetes.custom_resources import (
     Resource,
     other_writer,
 )
+from grass.kubernetes.rights import objects, rules
 from grass.manifest import parse_job
 from grass.manifest.document import Document
 from grass.model.names import is_run_of, is_short_id
 from grass.model.namespace import Serve
+from grass.provision.namespaces import daemons_of
 from grass.wire.codec import encode
 from node.operator import identity, jobs, page, scales, status
+from node.operator.events import warning
 from node.operator.status import Said
 from tests.support.job_views import job_view, operation_view
 
@@ -323,3 +327,31 @@ def test_the_crds_keep_every_field_and_show_the_columns_of_the_systems() -> None
         assert version["subresources"] == {"status": {}}
         schema = version["schema"]["openAPIV3Schema"]["properties"]
         assert schema["spec"]["x-kubernetes-preserve-unknown-fields"]
+
+
+# rights and daemons
+
+
+def test_serving_adds_rights_in_the_namespace_and_one_daemon() -> None:
+    plain, serving = KubernetesConfig("lab"), KubernetesConfig("lab", serve=Serve.PODS)
+    added = [rule for rule in rules(serving) if rule not in rules(plain)]
+    reference = Path("docs/reference/operator.md").read_text()
+    names = {rule.resource for rule in added}
+    assert {f"{kind.plural}/status" for kind in KINDS} < names
+    assert [name for name in names if f"`{name.partition('/')[0]}`" not in reference] == []
+    assert [rule.verbs for rule in added if rule.resource.endswith("/status")] == [("patch",)] * len(KINDS)
+    assert {each["kind"] for each in objects(serving)} == {"Role", "RoleBinding"}
+    assert [each.name for each in daemons_of(serving)] == [*(each.name for each in daemons_of(plain)), "operator"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_reference_names_every_kind_with_its_version(kind: Kind) -> None:
+    reference = Path("docs/reference/operator.md").read_text()
+    assert f"`{kind.name}`" in reference and f"`{kind.api_version}`" in reference
+
+
+def test_an_event_has_a_name_of_its_own_so_that_it_is_kept_once() -> None:
+    one = warning(TRAINING_JOB, resource(), "Rejected", "m" * 2000, NOW)
+    assert one == warning(TRAINING_JOB, resource(), "Rejected", "m" * 2000, NOW)
+    assert len(one["message"]) <= 1024 and one["involvedObject"]["uid"] == "u-1"
+    assert one["metadata"]["name"] != warning(TRAINING_JOB, resource(), "Rejected", "n", NOW)["metadata"]["name"]
