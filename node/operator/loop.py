@@ -79,7 +79,8 @@ class Operator:
         """Uid → the status that was written last: a CRD of another system may have dropped fields of it."""
         self._published: dict[str, tuple[int, Document]] = {}
         """Uid → for which number of restarts of its job the page was published, and what the status says of it."""
-        self._told: set[tuple[str, str]] = set()
+        self._told: dict[tuple[str, str], str] = {}
+        """Uid and reason → what was said last."""
         self._reasons: dict[str, tuple[float, str]] = {}
         """Job → until when it is not asked for again why the job waits, and the answer."""
         self._stopped: set[str] = set()
@@ -139,6 +140,8 @@ class Operator:
                     continue
                 try:
                     self._serve(kind, resource, active, known)
+                except NotFoundError:  # its job was deleted just now, which the next turn sees
+                    continue
                 except (RefusedError, NotAllowedError, BusyError) as error:  # of this one; others may be served
                     self._tell(kind, resource, "CannotServe", str(error))
         self._stop_orphans(known, active)
@@ -337,10 +340,10 @@ class Operator:
 
     def _tell(self, kind: Kind, resource: Resource, reason: str, message: str) -> None:
         """Say something about a resource once: in the log, and as an event of it."""
-        told = (resource.metadata.uid, f"{reason} {message}")
-        if told in self._told:
+        about = (resource.metadata.uid, reason)
+        if self._told.get(about) == message:
             return
-        self._told.add(told)
+        self._told[about] = message
         log.warning("%s %s: %s", kind.name, resource.metadata.name, message)
         event = warning(kind, resource, reason, message, status.moment(clock.wall()))
         with suppress(RefusedError, NotAllowedError):  # no right to create events: the log has it
@@ -353,7 +356,7 @@ class Operator:
         uids = {uid for found in known.values() for uid in found}
         self._written = {uid: said for uid, said in self._written.items() if uid in uids}
         self._published = {uid: said for uid, said in self._published.items() if uid in uids}
-        self._told = {(uid, said) for uid, said in self._told if uid in uids}
+        self._told = {about: said for about, said in self._told.items() if about[0] in uids}
 
 
 def _oldest_first(resources: Mapping[str, Resource]) -> list[Resource]:
