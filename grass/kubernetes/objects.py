@@ -139,6 +139,8 @@ class PodStatus(Fields, frozen=True, rename="camel"):
     start_time: str | None = None
     conditions: list[Condition] = []
     container_statuses: list[ContainerStatus] | None = None
+    init_container_statuses: list[ContainerStatus] | None = None
+    pod_ip: str = msgspec.field(default="", name="podIP")
 
 
 class PodSpec(Fields, frozen=True, rename="camel"):

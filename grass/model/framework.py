@@ -41,6 +41,8 @@ class FrameworkKind(NamedTuple):
     """Whether it adds arguments to the command, which differ per task."""
     size_at_start: bool = False
     """Whether it says the size of the component in the environment, which cannot change while a task runs."""
+    addresses_at_start: bool = False
+    """Whether its tasks must know the addresses of the others when they start."""
     drains: bool = True
     """Whether a member that leaves should get time to leave by itself."""
 
@@ -48,15 +50,15 @@ class FrameworkKind(NamedTuple):
 KINDS: Mapping[FrameworkName, FrameworkKind] = MappingProxyType(
     {
         FrameworkName.NONE: FrameworkKind(drains=False),
-        FrameworkName.TORCH: FrameworkKind(size_at_start=True),
+        FrameworkName.TORCH: FrameworkKind(size_at_start=True, addresses_at_start=True),
         FrameworkName.TORCHRUN: FrameworkKind(("torchrun",), several=True),
         FrameworkName.HOROVOD: FrameworkKind(("horovodrun",), over_ssh=True, several=True),
         FrameworkName.OPENMPI: FrameworkKind(("mpirun", "mpiexec", "prterun"), over_ssh=True, several=True),
         FrameworkName.MPICH: FrameworkKind(("mpirun", "mpiexec", "mpiexec.hydra"), over_ssh=True, several=True),
         FrameworkName.DEEPSPEED: FrameworkKind(("deepspeed",), over_ssh=True, several=True),
-        FrameworkName.TF: FrameworkKind(size_at_start=True),
+        FrameworkName.TF: FrameworkKind(size_at_start=True, addresses_at_start=True),
         FrameworkName.MARS: FrameworkKind(
-            ("mars-supervisor", "mars-worker", "mars-scheduler", "mars-web"), arguments=True
+            ("mars-supervisor", "mars-worker", "mars-scheduler", "mars-web"), arguments=True, addresses_at_start=True
         ),
     }
 )

@@ -9,7 +9,7 @@ and ``grass.cli.pull``.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from enum import Enum
 from typing import NamedTuple
 
@@ -39,6 +39,11 @@ SHARE_LABEL = "share"
 
 POD_COST = Resources(cpu=100, memory=32 << 20)
 """What a pod takes beside its task: a container of Grass, which stops the task and keeps its files."""
+
+
+MOST_MEMBERS = 256
+"""Each pod of a component whose tasks work together has a list of all of them in its annotations, which Kubernetes
+bounds to 256 KiB."""
 
 
 class Refusal(NamedTuple):
@@ -74,13 +79,27 @@ def refusals(component: Component, *, share: bool) -> tuple[Refusal, ...]:
         found += _of_container(component.container, share)
     if component.resources.gpu % DEVICE:
         found.append(Refusal("resources.gpu", "pods have whole GPUs only"))
-    framework = component.framework
-    if framework is not None and framework.name is not FrameworkName.NONE:
-        found.append(Refusal("framework", f"pods do not find each other yet (framework {framework.name.value})"))
-    if component.elastic:
-        key = "min" if component.min is not None else "max"
-        found.append(Refusal(key, "pods do not see how an elastic component changes"))
+    found += _of_members(component)
     return tuple(found)
+
+
+def _of_members(component: Component) -> Iterator[Refusal]:
+    """Yield what stands against tasks that work together. All must be pods: a machine does not reach them."""
+    framework = component.framework
+    has_framework = framework is not None and framework.name is not FrameworkName.NONE
+    if not has_framework and not component.elastic:
+        return
+    if framework is not None and framework.kind.over_ssh:
+        yield Refusal("framework", f"no command starts another one in a pod (framework {framework.name.value})")
+    key = "framework" if has_framework else "min" if component.min is not None else "max"
+    if component.runtime is not RuntimeName.KUBERNETES:
+        yield Refusal(
+            key, "its tasks work together, and machines do not reach pods; `runtime: kubernetes` says that all are pods"
+        )
+    most = component.max if component.max is not None else component.replicas
+    if most > MOST_MEMBERS:
+        largest = "max" if component.max is not None else "replicas"
+        yield Refusal(largest, f"at most {MOST_MEMBERS} pods can know each other, and it may have {most}")
 
 
 def refused(component: Component, *, share: bool) -> str:

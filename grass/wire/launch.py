@@ -35,6 +35,8 @@ class LaunchTemplate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     """Whether its tasks may only read the files of users in the share, on nodes that isolate users."""
     secret: str = ""
     """Secret of the job, from which the tokens of its tasks for the membership API are derived (``task_token``)."""
+    gang: bool = False
+    """Whether its tasks start together or not at all."""
 
 
 class _Templates(Form[LaunchTemplate]):

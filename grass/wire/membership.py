@@ -19,7 +19,7 @@ class Member(msgspec.Struct, frozen=True, omit_defaults=True):
     attempt: int
     node: str
     address: str
-    """Address of its node."""
+    """Where others reach it: the address of its node, or of its pod. Empty: its pod has none yet."""
     slots: int
     """Workers that it offers: its GPUs, the framework's option ``slots``, or 1."""
     rank: int
@@ -28,6 +28,8 @@ class Member(msgspec.Struct, frozen=True, omit_defaults=True):
     """Port name → number."""
     api_port: int = 0
     """Port of the node-api-server of its node."""
+    node_address: str = ""
+    """Address of its node where ``address`` is another one; empty: it is the same."""
 
 
 class Membership(msgspec.Struct, frozen=True):

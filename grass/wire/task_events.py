@@ -69,7 +69,14 @@ class Drained(msgspec.Struct, frozen=True, tag_field="event", tag="drained"):
     key: str
 
 
-TaskEvent = Started | Waiting | Ready | Ended | Drained
+class Located(msgspec.Struct, frozen=True, tag_field="event", tag="located"):
+    """It has an address of its own, which other tasks of its job may use. Known before it starts."""
+
+    key: str
+    address: str
+
+
+TaskEvent = Started | Waiting | Ready | Ended | Drained | Located
 
 
 class TaskEvents(msgspec.Struct, frozen=True, tag_field="kind", tag="tasks"):

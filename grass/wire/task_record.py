@@ -58,6 +58,8 @@ class TaskRecord(msgspec.Struct, array_like=True):
     """When the image of its newest attempt was there, if it had to wait for the image."""
     software: dict[str, str] | None = None
     """What its newest attempt ran with: ``image`` (digest), versions of GPU ``driver``, ``grass``, ``kernel``."""
+    address: str | None = None
+    """The address of its newest attempt where it is not that of its node: in a pod, once the pod has one."""
 
     @property
     def serves(self) -> bool:

@@ -5,6 +5,9 @@ Tasks find each other by it. ``placement`` and ``tasks`` ask for a new text; the
 
 from __future__ import annotations
 
+from grass.model.namespace import is_namespace
+from grass.wire.task_record import TaskRecord
+from master.agent.node_run import NodeRun
 from master.agent.set_aside import Work
 from master.agent.state import JobRun
 from master.agent.step import Step
@@ -26,6 +29,11 @@ def send_addresses(step: Step) -> None:
     step.changes.addresses_changed.clear()
 
 
+def address_of(node: NodeRun, task: TaskRecord) -> str:
+    """Return where others reach a task on a node. Empty: its pod has no address yet."""
+    return (task.address or "") if is_namespace(node.runtimes) else node.address
+
+
 def addresses_text(step: Step, run: JobRun) -> str:
     """Return the addresses file of a job as it is now."""
     lines = []
@@ -34,7 +42,8 @@ def addresses_text(step: Step, run: JobRun) -> str:
             continue
         for index, task in sorted(component.tasks.items()):
             if task.state.on_node and task.node is not None:
-                host = step.cluster.nodes[task.node].address
+                host = address_of(step.cluster.nodes[task.node], task)
                 name = f"{run.name}.{component.spec.name}.{index}"
-                lines += [f"{name} {host} {port} {label}\n" for label, port in task.ports.items()]
+                # a pod has no address at first
+                lines += [] if not host else [f"{name} {host} {port} {label}\n" for label, port in task.ports.items()]
     return "".join(lines)

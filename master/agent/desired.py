@@ -81,4 +81,5 @@ def launch_template(run: JobRun, component: ComponentRun, width: int, secret: st
         user=run.user,
         read_only_data=run.job.read_only_data,
         secret=secret,
+        gang=component.spec.name in run.job.gang,
     )

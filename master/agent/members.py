@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from grass.model.lifecycle import TaskState
 from grass.wire.membership import Member, Membership
+from grass.wire.task_record import TaskRecord
+from master.agent.addresses import address_of
 from master.agent.component_run import ComponentRun
+from master.agent.node_run import NodeRun
 from master.agent.set_aside import Work
 from master.agent.state import Cluster, JobRun
 from master.agent.step import Step
@@ -38,18 +41,15 @@ def members_of(cluster: Cluster, run: JobRun, component: ComponentRun) -> tuple[
     present.sort(key=lambda each: each[:2])
     slots = slots_of(component)
     return tuple(
-        Member(
-            f"{component.spec.name}.{index}",
-            task.attempt,
-            node.name,
-            node.address,
-            slots,
-            rank,
-            task.ports,
-            node.api_port,
-        )
+        _member(f"{component.spec.name}.{index}", node, task, slots, rank)
         for rank, (_, index, node, task) in enumerate(present)
     )
+
+
+def _member(name: str, node: NodeRun, task: TaskRecord, slots: int, rank: int) -> Member:
+    address = address_of(node, task)
+    other = "" if address == node.address else node.address
+    return Member(name, task.attempt, node.name, address, slots, rank, task.ports, node.api_port, other)
 
 
 def slots_of(component: ComponentRun) -> int:

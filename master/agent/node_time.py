@@ -8,7 +8,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from grass.model.exhaustive import assert_never
-from grass.wire.task_events import Drained, Ended, Ready, Started, TaskEvent, Waiting
+from grass.wire.task_events import Drained, Ended, Located, Ready, Started, TaskEvent, Waiting
 
 NEGLIGIBLE = 30.0
 """Seconds. A smaller difference is ignored: reports take time, and no two clocks agree exactly."""
@@ -31,7 +31,7 @@ def _shifted(event: TaskEvent, ahead: float) -> TaskEvent:
         case Ended():
             started = None if event.started is None else event.started - ahead
             return replace(event, at=event.at - ahead, started=started)
-        case Ready() | Waiting() | Drained():
+        case Ready() | Waiting() | Drained() | Located():
             return event
         case _:
             assert_never(event)

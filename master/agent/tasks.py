@@ -17,7 +17,7 @@ from grass.model.program import first_program, starts_several
 from grass.model.reasons import Reason, ReasonCode
 from grass.model.runtime import RUNTIMES
 from grass.wire.keys import AttemptKey
-from grass.wire.task_events import Drained, Ended, Ready, Started, TaskEvent, Waiting
+from grass.wire.task_events import Drained, Ended, Located, Ready, Started, TaskEvent, Waiting
 from grass.wire.task_record import TaskRecord
 from grass.wire.usage import TaskTotals
 from master.agent import job_end, jobs, repairs, scaling, setbacks
@@ -69,25 +69,34 @@ def on_events(step: Step, node: NodeRun, events: tuple[TaskEvent, ...]) -> list[
         if run is None or component is None or task is None or task.attempt != key.attempt or task.node != node.name:
             step.changes.of_node(node.name).remove_attempt(event.key)
             continue
-        match event:
-            case Started():
-                _started(step, run, component, task, event)
-            case Waiting():
-                delayed = task.state is TaskState.ASSIGNED or (task.state is TaskState.RUNNING and not task.ready)
-                stuck = event.reason is not None and event.reason.code is ReasonCode.STUCK
-                if delayed or (stuck and task.state.on_node):
-                    task.reason = event.reason
-            case Ready():
-                _ready(step, component, task)
-            case Drained():
-                _drained(step, node, component, task, event)
-            case Ended():
-                _ended(step, node, run, component, key.index, task, event)
-            case _:
-                assert_never(event)
+        _take(step, node, run, component, key.index, task, event)
         step.changes.tasks[run.id, component.spec.name, key.index] = task
         step.touch_job(run)
     return problems
+
+
+def _take(
+    step: Step, node: NodeRun, run: JobRun, component: ComponentRun, index: int, task: TaskRecord, event: TaskEvent
+) -> None:
+    """Take an event of the current attempt of a task."""
+    match event:
+        case Started():
+            _started(step, run, component, task, event)
+        case Waiting():
+            delayed = task.state is TaskState.ASSIGNED or (task.state is TaskState.RUNNING and not task.ready)
+            stuck = event.reason is not None and event.reason.code is ReasonCode.STUCK
+            if delayed or (stuck and task.state.on_node):
+                task.reason = event.reason
+        case Ready():
+            _ready(step, component, task)
+        case Located(address=address):
+            _located(step, run, task, address)
+        case Drained():
+            _drained(step, node, component, task, event)
+        case Ended():
+            _ended(step, node, run, component, index, task, event)
+        case _:
+            assert_never(event)
 
 
 def lose(step: Step, node: NodeRun, reason: Reason) -> None:
@@ -154,6 +163,13 @@ def _started(step: Step, run: JobRun, component: ComponentRun, task: TaskRecord,
     if component.spec.ready is None:
         _count_ready(component, task)
     step.changes.plan = step.changes.plan or len(run.components) > 1
+
+
+def _located(step: Step, run: JobRun, task: TaskRecord, address: str) -> None:
+    if task.state.on_node and task.address != address:
+        task.address = address
+        if any(part.spec.ports for part in run.components.values()):
+            publish_addresses(step, run)
 
 
 def _ready(step: Step, component: ComponentRun, task: TaskRecord) -> None:

@@ -13,10 +13,12 @@ from grass.model import task_variables
 from grass.model.job import runtime_of
 from grass.model.matrix import environment as matrix_environment
 from grass.model.process_settings import with_settings
+from grass.model.runtime import RuntimeName
 from grass.system.environment import is_shared
 from grass.wire.desired import DesiredAttempt
 from grass.wire.keys import AttemptKey
 from grass.wire.launch import LaunchTemplate
+from node.membership import pod_view
 from node.membership.rendering import NOTHING, Additions, command, launch_environment
 from node.runtime.kubernetes import share
 from node.runtime.protocol import Launch, Start
@@ -77,6 +79,7 @@ def launch(
         "JOB_NAME": template.job,
         "COMPONENT_TYPE": component.name,
         **launch_environment(config, template),
+        **(pod_view.variables(component.name) if runtime is RuntimeName.KUBERNETES else {}),
     }
     cwd = _folder(component.cwd, component.base, str(config.data_dir))
     plain = Launch(argv(command(template)), env, cwd, component.grace, template.width, runtime)
@@ -143,7 +146,7 @@ def start(
     """Return the start of an attempt. ``added``: for its membership and its framework."""
     gpus = tuple(device for device, _ in entry.gpus)
     env = {**attempt_env(key, template, entry, node_gpus), **added.env}
-    return Start(key, launch, env, entry.ports, gpus, added.programs)
+    return Start(key, launch, env, entry.ports, gpus, added.programs, added.late, added.awaits)
 
 
 def attempt_env(key: str, template: LaunchTemplate, entry: DesiredAttempt, node_gpus: int) -> dict[str, str]:

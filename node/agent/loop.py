@@ -9,13 +9,14 @@ from __future__ import annotations
 import logging
 import selectors
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 
 from grass import trace
 from grass.config import ClusterConfig
 from grass.model.exhaustive import assert_never
+from grass.model.key_text import job_of
 from grass.model.reasons import Reason, ReasonCode
 from grass.store.node_store import Desired, NodeStore, Revoked
 from grass.system import clock
@@ -23,7 +24,7 @@ from grass.wire.desired import DesiredChange
 from grass.wire.heartbeat import Heartbeat
 from grass.wire.hello import Hello
 from grass.wire.keys import LaunchKey
-from grass.wire.task_events import Drained, Ready, Started, TaskEvent, Waiting
+from grass.wire.task_events import Drained, Located, Ready, Started, TaskEvent, Waiting
 from node.agent import folders
 from node.agent.attempts import Attempts, ended_event, not_started_event
 from node.agent.conditions import together
@@ -237,6 +238,7 @@ class NodeAgent:
         self._service.reset(desired.membership, desired.launch)
         self._reconciliation.reset(desired.entries, desired.launch)
         self._starts.keep(desired.launch)
+        self._tell_pods({LaunchKey.parse(name).job_id for name in desired.launch})
         self._remove_jobs(folders.job_ids(self._config))
 
     def _on_change(self, change: DesiredChange) -> None:
@@ -245,11 +247,27 @@ class NodeAgent:
         if change.membership or change.launch:
             self._service.apply(change.membership, change.launch, self._reconciliation.launches)
             self._idle_hosts.look()
+        if change.membership or change.addresses:
+            self._tell_pods({*change.addresses, *(LaunchKey.parse(name).job_id for name in change.membership)})
         if change.drop:
             self._starts.drop(change.drop)
             self._remove_jobs({LaunchKey.parse(name).job_id for name in change.drop})
 
+    def _tell_pods(self, job_ids: Collection[str]) -> None:
+        """Have the pods of jobs told what has changed."""
+        if job_ids and self._config.node.kubernetes is not None:
+            given = self._reconciliation
+            keys = [key for key in given.handed_over() if job_of(key) in job_ids]
+            self._starts.tell(keys, given.entries, given.launches, job_ids)
+
+    def _locate(self, key: str, address: str) -> None:
+        """Take the address of an attempt, which others may want to know."""
+        if self._starts.located(key, address):
+            self._events.append(Located(key, address))
+            self._starts.tell([key], self._reconciliation.entries, self._reconciliation.launches)
+
     def _write_addresses(self, addresses: Mapping[str, str]) -> None:
+        self._service.take_addresses(addresses)
         for job_id, text in addresses.items():
             self._late_files.write(job_id, "addresses", partial(folders.write_addresses, self._config, job_id, text))
 
@@ -283,6 +301,7 @@ class NodeAgent:
             used = self._machine.totals_at_end(attempt)
             sizes = self._attempts.end_streams(attempt)
             self._reconciliation.note_end(key)
+            self._starts.gone(key)
             if entry is not None:
                 if attempt.code == 0 and attempt.reason is None and attempt.since is not None:
                     ended = clock.steady() - max(0.0, clock.wall() - attempt.ended)
@@ -292,6 +311,8 @@ class NodeAgent:
         self._machine.started(attempt)
         if attempt.stopping and entry is not None and entry.stop_grace is not None:
             self._machine.stopping(key, entry.stop_grace)  # an earlier agent may have stopped it
+        if attempt.address is not None and entry is not None:
+            self._locate(key, attempt.address)
         if self._attempts.started(attempt, entry, self._reconciliation.launches.get(launch_key(key))) and entry:
             started = attempt.started or clock.wall()
             software = self._machine.software(attempt)

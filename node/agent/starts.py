@@ -6,8 +6,9 @@ It decides nothing about which attempts start (``reconcile`` does), and reports 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import partial
+from typing import NamedTuple
 
 from grass.config import ClusterConfig
 from grass.errors import InputError
@@ -28,6 +29,13 @@ from node.runtime.protocol import Runtime, Start
 log = logging.getLogger(__name__)
 
 
+class PodFiles(NamedTuple):
+    """The files that pods of a launch see. ``trouble``: why they are not those that they should see."""
+
+    files: Mapping[str, str]
+    trouble: str = ""
+
+
 class Starts:
     """Gives the runtime what it needs, and starts attempts."""
 
@@ -36,6 +44,10 @@ class Starts:
         self._runtime = runtime
         self._machine = machine
         self._service = service
+        self._pods: dict[str, PodFiles] = {}
+        """By launch."""
+        self._located: dict[str, str] = {}
+        """Attempt → address of its pod."""
         self._defined: dict[str, LaunchTemplate] = {}
         """Launches that the runtime has."""
         self._held = False
@@ -49,8 +61,68 @@ class Starts:
     def define(self, name: str, template: LaunchTemplate) -> None:
         """Give the runtime a launch, or a newer version of it."""
         launch = environment.launch(self._config, template, self._machine.environment, present())
+        if launch.runtime is RuntimeName.KUBERNETES:
+            launch = launch._replace(files=self._pod_files(name, template))
         self._runtime.define({name: launch._replace(width=0) if self._held else launch})
         self._defined[name] = template
+
+    def _pod_files(self, name: str, template: LaunchTemplate) -> Mapping[str, str]:
+        """Return the files of its job that a pod sees. Pods keep what they saw last if the files become too large."""
+        try:
+            self._pods[name] = PodFiles(self._service.pod_files(template))
+        except InputError as error:
+            files, said = self._pods.get(name, PodFiles({}))
+            if not said:
+                log.error("job %s: %s", template.job_id, error)
+            self._pods[name] = PodFiles(files, str(error))
+        return self._pods[name].files
+
+    def located(self, key: str, address: str) -> bool:
+        """Take the address of a pod. Return whether it is news."""
+        before = self._located.get(key)
+        self._located[key] = address
+        return before != address
+
+    def gone(self, key: str) -> None:
+        self._located.pop(key, None)
+
+    def tell(
+        self,
+        keys: Iterable[str],
+        entries: Mapping[str, DesiredAttempt],
+        launches: Mapping[str, LaunchTemplate],
+        job_ids: Collection[str] = (),
+    ) -> None:
+        """Have pods told what has changed for them. ``keys``: attempts that the runtime has. ``job_ids``: jobs whose
+        memberships or addresses have changed."""
+        changed: dict[str, list[str]] = {}
+        for key in keys:
+            name = launch_key(key)
+            if key in entries and name in launches:
+                changed.setdefault(name, []).append(key)
+        for name, known in changed.items():
+            template = launches[name]
+            if template.job_id in job_ids or name not in self._defined:
+                self.define(name, template)
+            if (pods := self._pods.get(name)) is not None and pods.files:
+                self._runtime.start(list(self._told(known, name, template, entries)))
+
+    def _told(
+        self, keys: Iterable[str], name: str, template: LaunchTemplate, entries: Mapping[str, DesiredAttempt]
+    ) -> Iterator[Start]:
+        for key in keys:
+            try:
+                yield self._in_pod(key, name, entries[key], template)
+            except InputError as error:
+                log.info("attempt %s: its pod keeps what it was told last: %s", key, error)
+
+    def _in_pod(self, key: str, name: str, entry: DesiredAttempt, template: LaunchTemplate) -> Start:
+        if self._pods[name].trouble:
+            raise InputError(self._pods[name].trouble)
+        if not self._pods[name].files:
+            return environment.start(key, name, template, entry, self._machine.visible_gpus)
+        added = self._service.pod_additions(key, template, entry, self._located.get(key, ""))
+        return environment.start(key, name, template, entry, self._machine.visible_gpus, added)
 
     def keep(self, names: Iterable[str]) -> None:
         """Forget all launches but these."""
@@ -60,6 +132,8 @@ class Starts:
     def drop(self, names: Iterable[str]) -> None:
         """Forget these launches."""
         gone = [name for name in names if self._defined.pop(name, None)]
+        for name in gone:
+            self._pods.pop(name, None)
         if gone:
             self._runtime.drop(gone)
 
@@ -106,6 +180,8 @@ class Starts:
                 fresh.append(name)
             if entry.ports and (port := self._machine.taken(entry.ports)):
                 return Reason(ReasonCode.PORT_TAKEN, f"port {port} of this node is in use by another program")
+            if in_pods:
+                return self._in_pod(key, name, entry, template)
             # only frameworks look at what the task inherits
             renders = template.component.framework is not None
             shell = environment.of_shell(self._config, template, self._machine.environment) if renders else {}

@@ -77,4 +77,4 @@ class Forwarding:
     def _endpoint(self, member: Member) -> tuple[str, int]:
         if member.node == self._config.node.name:
             return self._config.node.address, self._config.node.api_port
-        return member.address, member.api_port
+        return member.node_address or member.address, member.api_port

@@ -21,18 +21,21 @@ from node.runtime.attempts import Folders
 
 PROGRAM_FOLDER = "/usr/local/bin"
 """Where containers find Grass's programs: first on the PATH of nearly every image."""
-_JOINED = ("PYTHONPATH",)
+JOINED = ("PYTHONPATH",)
 """Variables to which the task's own value is appended."""
 
 
 class Additions(NamedTuple):
     """What is added to a task's environment and command.
 
-    ``env``: of the attempt. ``programs``: (file on this node, path in a container).
+    ``env``: of the attempt. ``programs``: (file on this node, path in a container). ``late`` and ``awaits``: as those
+    of a ``Start``.
     """
 
     env: dict[str, str]
     programs: tuple[tuple[str, str], ...] = ()
+    late: Mapping[str, str] = {}
+    awaits: str = ""
 
 
 NOTHING = Additions({})
@@ -109,7 +112,7 @@ def additions(
     made, own = render(found), component.env if contained else {**base, **component.env}
     library = library_folder(found.folder)
     env.update({name: value for name, value in made.env.items() if name not in component.env}, GRASS_LIBRARY=library)
-    for name in _JOINED:
+    for name in JOINED:
         if name in made.env:
             env[name] = ":".join(filter(None, (made.env[name], own.get(name, ""))))
     if made.arguments:

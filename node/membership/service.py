@@ -13,6 +13,7 @@ from grass.wire.desired import DesiredAttempt
 from grass.wire.keys import AttemptKey, LaunchKey
 from grass.wire.launch import LaunchTemplate
 from grass.wire.membership import Membership
+from node.membership import pod_view
 from node.membership.api import Api
 from node.membership.forwarding import Forwarding
 from node.membership.late_files import LateFiles
@@ -35,6 +36,7 @@ class Service:
         self._memberships = Memberships(config, self.late_files)
         self._values = SharedValues(store, self._memberships) if store else None
         self._drained = drained
+        self._addresses: dict[str, str] = {}
         self._server: Server | None = None
 
     def _serve(self) -> None:
@@ -67,6 +69,8 @@ class Service:
     def forget(self, job_ids: Sequence[str]) -> None:
         """Forget jobs that have nothing left on this node."""
         self._memberships.forget(job_ids)
+        for job_id in job_ids:
+            self._addresses.pop(job_id, None)
         if self._values is not None:
             self._values.forget(job_ids)
 
@@ -77,6 +81,21 @@ class Service:
     def released(self, key: AttemptKey) -> bool:
         """Return whether an attempt was a member, and is none any more."""
         return self._memberships.world(key, -1, 0).released
+
+    def pod_files(self, template: LaunchTemplate) -> Mapping[str, str]:
+        """Return the files of its job that a pod sees. Raises InputError: they are too large."""
+        memberships = self._memberships.of_job(template.job_id)
+        return pod_view.files(self._config, template, memberships, self._addresses.get(template.job_id, ""))
+
+    def pod_additions(self, key: str, template: LaunchTemplate, entry: DesiredAttempt, address: str) -> Additions:
+        """Return what an attempt in a pod gets. Raises InputError: its framework cannot render it now."""
+        memberships = self._memberships.of_job(template.job_id)
+        return pod_view.additions(self._config, key, template, entry, memberships, address)
+
+    def take_addresses(self, addresses: Mapping[str, str]) -> None:
+        """Take new addresses files, by job id, for pods. Processes and containers see the files themselves."""
+        if self._config.node.kubernetes is not None:
+            self._addresses.update(addresses)
 
     def additions(
         self, key: str, template: LaunchTemplate, entry: DesiredAttempt, base: Mapping[str, str]

@@ -48,6 +48,9 @@ class Launch(NamedTuple):
     """Variables of a container that its image does not set."""
     timeout: float | None = None
     """Seconds of its time limit, for an engine that can enforce it while Grass is away."""
+    files: Mapping[str, str] = {}
+    """For pods, which see no folder of this node: path → text of the files of its job. Defined again, the running ones
+    see the new text."""
 
 
 class Start(NamedTuple):
@@ -63,6 +66,11 @@ class Start(NamedTuple):
     ports: Mapping[str, int] = {}
     gpus: tuple[int, ...] = ()
     programs: tuple[tuple[str, str], ...] = ()
+    late: Mapping[str, str] = {}
+    """For pods: variables as they are now. What counts is their value when the task begins."""
+    awaits: str = ""
+    """For pods: what the task must wait for before it begins; a later start of the same attempt says that it need not
+    wait any more."""
 
 
 class Stop(NamedTuple):
@@ -98,6 +106,8 @@ class Observed(NamedTuple):
     """Wall seconds at which its image was there, if it had to wait for the image."""
     image: str | None = None
     """Digest of its image, as the engine says it. None: no image, or not known yet."""
+    address: str | None = None
+    """Where others reach it, if that is not the address of its node. None: it is, or it is not known yet."""
 
 
 class Waiting(NamedTuple):
@@ -125,7 +135,8 @@ class Runtime(Protocol):
     def drop(self, launches: Iterable[str]) -> None: ...
 
     def start(self, starts: list[Start]) -> None:
-        """Start attempts in this order, within the width of their launch. Known attempts are ignored."""
+        """Start attempts in this order, within the width of their launch. Known attempts are ignored, except for what a
+        pod is told later (``Start.late``, ``awaits``)."""
         ...
 
     def stop(self, stops: list[Stop]) -> None:

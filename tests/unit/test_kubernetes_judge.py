@@ -231,3 +231,31 @@ def test_a_pod_that_is_gone_has_an_unknown_end_if_it_ran() -> None:
 def test_a_pod_that_is_gone_before_it_began_starts_again() -> None:
     found = lost(pod(node="", phase="Pending"))
     assert not found.begun and found.reason is not None and found.reason.code is ReasonCode.EVICTED
+
+
+def first(state: dict[str, Any], **status: Any) -> Judgement:
+    """Judge a pod whose first container, which waits for addresses, is in this state."""
+    waiting = {"state": {"waiting": {"reason": "PodInitializing"}}}
+    return judge(pod(waiting, initContainerStatuses=[{"name": "addresses", "state": state}], **status))
+
+
+def test_a_pod_that_waits_for_addresses_is_given_up_like_one_that_does_not_start() -> None:
+    found = waits(first({"running": {"startedAt": STARTED}}, phase="Pending"))
+    assert found == (ReasonCode.NOT_STARTED, START_PATIENCE, "its pod waits for addresses of others")
+
+
+def test_trouble_with_the_image_is_seen_in_the_first_container() -> None:
+    found = waits(first({"waiting": {"reason": "ErrImagePull", "message": "no such image"}}, phase="Pending"))
+    assert found == (ReasonCode.IMAGE, IMAGE_PATIENCE, "its image cannot be pulled (ErrImagePull): no such image")
+
+
+def test_an_image_without_a_shell_cannot_wait_for_addresses() -> None:
+    found = first(terminated(127, "ContainerCannotRun", message="no such file"), phase="Failed")
+    assert isinstance(found, Ended) and found.reason is not None and not found.begun
+    assert found.reason.code is ReasonCode.CANNOT_START and "has no /bin/sh" in found.reason.message
+
+
+def test_after_the_first_container_the_task_counts() -> None:
+    done = {"name": "addresses", "state": terminated(0, "Completed")}
+    found = judge(pod({"state": {"running": {"startedAt": STARTED}}}, phase="Running", initContainerStatuses=[done]))
+    assert found == Runs(BEGUN)

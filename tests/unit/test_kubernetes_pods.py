@@ -9,8 +9,10 @@ import pytest
 
 from grass.config import KubernetesConfig
 from grass.errors import InputError
+from grass.kubernetes.objects import POD
 from grass.model.job import Container
 from grass.model.runtime import RuntimeName
+from node.runtime.kubernetes.job_files import annotations, told
 from node.runtime.kubernetes.pods import environment, pod
 from node.runtime.protocol import Launch, Start
 
@@ -248,3 +250,42 @@ def test_a_pod_has_at_least_a_second_to_end() -> None:
 def test_without_any_image_there_is_no_pod() -> None:
     with pytest.raises(InputError, match="image"):
         made(launch=LAUNCH._replace(image=""))
+
+
+def annotations_of(body: dict[str, Any]) -> dict[str, str]:
+    found: dict[str, str] = body["metadata"]["annotations"]
+    return found
+
+
+def field(annotation: str) -> dict[str, str]:
+    return {"fieldPath": f"metadata.annotations['{annotation}']"}
+
+
+def test_a_task_that_must_know_others_waits_and_is_told_files_and_variables_together() -> None:
+    launch = LAUNCH._replace(files={"addresses": "a b 1 p\n", "components/actor/find.sh": "#!/bin/sh\n"})
+    start = START._replace(late={"MASTER_ADDR": "10.0.0.1"}, awaits="waits for actor.1")
+    body = made(launch, start)
+    (waiter,) = body["spec"]["initContainers"]
+    assert waiter["image"] == "i:1" and "/grass/job/begin" in waiter["command"][2]
+    (volume,) = [each["downwardAPI"] for each in body["spec"]["volumes"] if each["name"] == "job"]
+    items = {each["path"]: (each["fieldRef"]["fieldPath"], each["mode"]) for each in volume["items"]}
+    assert items.keys() == {"begin", "addresses", "components/actor/find.sh"}
+    assert [mode for _, mode in items.values()] == [0o444, 0o444, 0o555]
+    mount = {"name": "job", "mountPath": "/grass/job", "readOnly": True}
+    assert mount in task_of(body)["volumeMounts"] and mount in waiter["volumeMounts"]
+    late = {"name": "MASTER_ADDR", "valueFrom": {"fieldRef": field("env.grass-cluster.org/MASTER_ADDR")}}
+    assert late in task_of(body)["env"]
+    assert annotations_of(body)["grass-cluster.org/begin"] == "" and not any("env." in n for n in annotations_of(body))
+    told = annotations(launch, start._replace(awaits=""))
+    assert told["grass-cluster.org/begin"] and told["env.grass-cluster.org/MASTER_ADDR"] == "10.0.0.1"
+    assert field(next(name for name, text in told.items() if text == "a b 1 p\n"))["fieldPath"] == items["addresses"][0]
+    assert told_of(body) == {"grass-cluster.org/begin": ""}
+
+
+def told_of(body: dict[str, Any]) -> dict[str, str] | None:
+    return told(POD.convert({"metadata": body["metadata"]}))
+
+
+def test_a_task_that_need_not_know_others_does_not_wait() -> None:
+    body = made()
+    assert "initContainers" not in body["spec"] and told_of(body) is None

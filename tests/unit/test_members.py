@@ -5,8 +5,10 @@ from __future__ import annotations
 from grass.model.framework import Framework, FrameworkName
 from grass.model.job import Component, Job, Restart, RestartOn
 from grass.model.resources import Resources
+from grass.model.runtime import RuntimeName
 from grass.wire.desired import DESIRED_CHANGE
 from grass.wire.membership import Member, Membership
+from tests.support.said import report
 from tests.support.world import World
 
 ONE_CORE = Resources(1000)
@@ -108,3 +110,42 @@ def test_the_stream_of_changes_names_memberships_and_does_not_repeat_them() -> N
     told = [DESIRED_CHANGE.decode(fields["body"]) for _, fields in entries]
     assert ("j-1/w",) in [each.memberships for each in told]
     assert not any(each.membership for each in told)
+
+
+def located(world: World, key: str, address: str) -> None:
+    world.nodes["n1"].store.report(
+        [report("tasks", {"events": [{"key": key, "event": "located", "address": address}]})]
+    )
+    world.run()
+
+
+def test_a_pod_is_a_member_before_it_has_an_address_and_others_learn_it_at_once() -> None:
+    world = World()
+    world.add_node("n1", cpu=9, runtimes=["kubernetes"])
+    job = elastic(replicas=2, image="i", runtime=RuntimeName.KUBERNETES, ports=("p",), min=1, max=3)
+    world.submit(job)
+    first, second = published(world, "n1").members
+    assert (first.address, first.node_address) == (second.address, second.node_address) == ("", "10.0.0.1")
+    assert world.nodes["n1"].addresses["j-1"] == ""
+    located(world, "j-1/w.1/1", "10.9.0.7")
+    found = published(world, "n1")
+    assert found.generation == 2 and [member.address for member in found.members] == ["", "10.9.0.7"]
+    assert world.nodes["n1"].addresses["j-1"] == f"j.w.1 10.9.0.7 {second.ports['p']} p\n"
+    world.takeover()
+    assert published(world, "n1") == found
+    located(world, "j-1/w.1/1", "10.9.0.7")
+    assert published(world, "n1").generation == 2
+
+
+def test_the_next_pod_of_a_task_has_no_address_until_it_says_so() -> None:
+    world = World()
+    world.add_node("n1", cpu=9, runtimes=["kubernetes"])
+    again = Restart(RestartOn.ON_FAILURE, 3, 0.0)
+    world.submit(elastic(replicas=1, image="i", runtime=RuntimeName.KUBERNETES, restart=again))
+    located(world, "j-1/w.0/1", "10.9.0.7")
+    world.end("j-1/w.0/1", code=1)
+    world.advance(2)
+    (member,) = published(world, "n1").members
+    assert (member.attempt, member.address) == (2, "")
+    located(world, "j-1/w.0/1", "10.9.0.7")
+    assert published(world, "n1").members == (member,)

@@ -61,11 +61,11 @@ class Runtime(SimulatedRuntime):
 class Node:
     """A loop in a thread. The test is its master."""
 
-    def __init__(self, config: ClusterConfig, backend: MemoryBackend) -> None:
+    def __init__(self, config: ClusterConfig, backend: MemoryBackend, runtime: Runtime | None = None) -> None:
         self.backend = backend
         self.inbox = Inbox()
         self.machine = SimulatedMachine(self.inbox.wake, [USED], {"j-1/long.1/1"})
-        self.runtime = Runtime()
+        self.runtime = runtime or Runtime()
         store, service = NodeStore(self.backend, KEYS, config.node.name), Service(config, None, self.inbox.left)
         shipper = Shipper(config, on_complete=self.inbox.shipped)
         self.agent = NodeAgent(config, store, self.runtime, self.machine, shipper, service, self.inbox)

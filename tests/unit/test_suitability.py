@@ -122,6 +122,7 @@ NAMESPACE: dict[str, Any] = {
     "gpus": [{"id": 0}, {"id": 1}],
 }
 WAITS = "its tasks wait for another node"
+TOGETHER = "its tasks work together, and machines do not reach pods; `runtime: kubernetes` says that all are pods"
 
 
 @pytest.mark.parametrize(
@@ -133,9 +134,9 @@ WAITS = "its tasks wait for another node"
         ("container: {mounts: ['/a:/a']}", "container.mounts", "pods mount no folders of machines"),
         ("container: {data: /data}", "container.data", "it names the share, which pods there do not have"),
         ("resources: {gpu: 0.5}", "resources.gpu", "pods have whole GPUs only"),
-        ("framework: torchrun", "framework", "pods do not find each other yet (framework torchrun)"),
-        ("min: 1", "min", "pods do not see how an elastic component changes"),
-        ("max: 3", "max", "pods do not see how an elastic component changes"),
+        ("framework: torch", "framework", TOGETHER),
+        ("min: 1", "min", TOGETHER),
+        ("max: 3", "max", TOGETHER),
     ],
 )
 def test_what_pods_cannot_have_is_named_if_only_namespaces_could_run_it(component: str, key: str, why: str) -> None:
@@ -258,3 +259,13 @@ def test_a_thousand_components_are_compared_with_a_thousand_nodes_at_once() -> N
     parts = {name: {**part, "avoid": ["n1001"]} for name, part in parts.items()}
     found = unsuited(parse_job({"name": "a", "components": parts}).job, nodes)
     assert len(found) == 51 and found[-1].message == "stopped after 50 problems; there may be more"
+
+
+@pytest.mark.parametrize("component", ["framework: torch", "replicas: 2, min: 1, max: 3", "framework: tf, ports: [tf]"])
+def test_tasks_that_work_together_go_to_pods_if_all_are_pods(component: str) -> None:
+    assert said(f"image: i, runtime: kubernetes, {component}", nodes=[NAMESPACE]) == []
+
+
+def test_so_many_pods_that_their_list_may_be_too_long_are_refused() -> None:
+    (found,) = said("image: i, runtime: kubernetes, framework: torch, replicas: 257", nodes=[NAMESPACE])
+    assert found.startswith("components.x.replicas: ") and "at most 256 pods can know each other" in found

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from grass.kubernetes.objects import Pod
 from grass.model.reasons import Reason
 from grass.system import clock
+from node.runtime.kubernetes.job_files import told
 from node.runtime.kubernetes.judge import TASK, Ended, Waits, container_of, wall
 from node.runtime.kubernetes.logs import PodLog
 from node.runtime.protocol import Observed, Start
@@ -24,6 +27,14 @@ class PodAttempt:
         self.uid: str | None = None
         self.pod: Pod | None = None
         """As it was seen last."""
+        self.address: str | None = None
+        """Of its pod, if others may want to know it."""
+        self.wanted: Mapping[str, str] = {}
+        """Annotations by which its pod is told of its job."""
+        self.told: dict[str, str] | None = None
+        """Those that the server has. None: it was made without any, or not yet."""
+        self.telling = False
+        """Whether a change of them is under way."""
         self.memory = 0
         self.image = ""
         self.started: float | None = None
@@ -76,6 +87,10 @@ class PodAttempt:
             self.asked = clock.steady() - max(0.0, now - made)
         self.uid, self.pod = pod.metadata.uid, pod
         self.creating = False
+        if self.told is None:
+            self.told = told(pod)
+        if self.told is not None:
+            self.address = pod.status.pod_ip or self.address
         task = container_of(pod, TASK)
         if task is not None and task.image_id:
             self.image = task.image_id
@@ -98,4 +113,5 @@ class PodAttempt:
             self.why,
             self.sizes,
             image=self.image or None,
+            address=self.address,
         )

@@ -25,6 +25,8 @@ from node.runtime.out_of_memory import out_of_memory
 
 TASK = "task"
 """Name of the container that runs the task. Others, such as those of a service mesh, do not count."""
+WAITER = "addresses"
+"""Name of the container that waits, before that one, for what its pod must be told (``job_files``)."""
 _KILLED = 128 + signal.SIGKILL.value
 _SIGNALS = range(129, 160)
 """Exit codes of a container that a signal ended. Codes from 160 on are more likely a program's own."""
@@ -103,6 +105,8 @@ def judge(pod: Pod, memory: int = 0) -> Judgement:
         return _ended(pod, container, final, memory)
     if container is not None and container.state.running is not None:
         return Runs(wall(container.state.running.started_at))
+    if (shell := _no_shell(pod)) is not None:
+        return Ended(None, None, shell, None, None, begun=False)
     if pod.status.phase in ("Failed", "Succeeded"):
         return Ended(None, None, _why_never(pod), None, None, begun=False)
     return _waits(pod, container)
@@ -125,6 +129,17 @@ def lost(pod: Pod) -> Ended:
 def container_of(pod: Pod, name: str) -> ContainerStatus | None:
     """Return what is known of a container of the pod. None: nothing yet."""
     return next((each for each in pod.status.container_statuses or () if each.name == name), None)
+
+
+def waiter_of(pod: Pod) -> ContainerStatus | None:
+    """Return what is known of the container that waits. None: nothing yet, or the pod has none."""
+    return next((each for each in pod.status.init_container_statuses or () if each.name == WAITER), None)
+
+
+def waits_for_others(pod: Pod) -> bool:
+    """Return whether the task only waits to be told what it needs."""
+    waiter = waiter_of(pod)
+    return waiter is not None and waiter.state.running is not None
 
 
 def _final(container: ContainerStatus | None) -> TerminatedState | None:
@@ -184,11 +199,25 @@ def _disruption(pod: Pod) -> Reason | None:
     return None
 
 
+def _no_shell(pod: Pod) -> Reason | None:
+    """Return why the container that waits for addresses could not run, if it is the image's fault."""
+    waiter = waiter_of(pod)
+    final = waiter.state.terminated if waiter is not None else None
+    if final is None or final.reason not in _CANNOT_RUN:
+        return None
+    why = "its image has no /bin/sh, which a task needs in a pod that waits for the addresses of others"
+    return Reason(ReasonCode.CANNOT_START, f"{why}{_colon(final.message)}")
+
+
 def _waits(pod: Pod, container: ContainerStatus | None) -> Waits:
     scheduled = _condition(pod, "PodScheduled")
     if scheduled is not None and scheduled.status == "False":
         return Waits(Reason(ReasonCode.UNSCHEDULABLE, unschedulable(scheduled.message)), START_PATIENCE)
-    waiting = container.state.waiting if container is not None else None
+    waiter = waiter_of(pod)
+    if waits_for_others(pod):
+        return Waits(Reason(ReasonCode.NOT_STARTED, "its pod waits for addresses of others"), START_PATIENCE)
+    first = waiter if waiter is not None and waiter.state.terminated is None else container
+    waiting = first.state.waiting if first is not None else None
     if waiting is not None and waiting.reason not in ("", "ContainerCreating", "PodInitializing"):
         return _troubled(waiting)
     if pod.spec.node_name:

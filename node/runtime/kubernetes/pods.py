@@ -16,7 +16,7 @@ from grass.errors import InputError
 from grass.kubernetes import names
 from grass.kubernetes.pod_rights import container_rights, spec_rights
 from grass.model.key_text import attempt_parts, job_of
-from node.runtime.kubernetes import keeper, share
+from node.runtime.kubernetes import job_files, keeper, share
 from node.runtime.kubernetes.judge import TASK
 from node.runtime.kubernetes.keeper import OUTPUT
 from node.runtime.protocol import Launch, Start
@@ -29,9 +29,11 @@ _DEADLINE_MARGIN = 300
 """Seconds beyond the time limit after which Kubernetes ends a task by itself, because Grass is away."""
 _UNREACHABLE = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 
-_OF_MACHINES = re.compile(r"GRASS_(API|TOKEN|MEMBERSHIP|ADDRESSES|LIBRARY)")
-"""Variables that name files and sockets of a machine, which a pod does not see, and the token for such a socket:
-whoever may read the namespace reads the variables of its pods."""
+_OF_MACHINES = re.compile(r"GRASS_(API|TOKEN)")
+"""Variables that name sockets of a machine, which a pod does not see, and the token for such a socket: whoever may read
+the namespace reads the variables of its pods."""
+_OF_JOB = re.compile(r"GRASS_(MEMBERSHIP|ADDRESSES|LIBRARY)")
+"""Variables that name files of the job."""
 _OF_SHARE = re.compile(r"GRASS_(DATA|OUTPUT|AFTER_\w+_OUTPUT)")
 
 Body = dict[str, Any]  # Any: JSON of the API
@@ -53,6 +55,9 @@ def pod(cluster: str, node: str, start: Start, launch: Launch, settings: Kuberne
             {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": str(launch.container.shm or _LEAST_SHM)}},
         ],
     }
+    if launch.files:
+        spec["initContainers"] = [job_files.waiter(launch.image, settings)]
+        spec["volumes"].append(job_files.volume(launch))
     if launch.timeout is not None:
         spec["activeDeadlineSeconds"] = math.ceil(launch.timeout) + _DEADLINE_MARGIN
     return {
@@ -73,6 +78,7 @@ def pod(cluster: str, node: str, start: Start, launch: Launch, settings: Kuberne
                 "kubectl.kubernetes.io/default-container": TASK,
                 names.ATTEMPT: start.key,
                 names.LAUNCH: start.launch,
+                **(job_files.annotations(launch, start) if launch.files else {}),
             },
         },
         "spec": spec,
@@ -84,6 +90,8 @@ def environment(start: Start, launch: Launch, settings: KubernetesConfig) -> dic
     its image asks for all. Its user may have no home in the image."""
     given = {"HOME": SCRATCH, **launch.defaults, **launch.env, **start.env}
     env = {name: value for name, value in given.items() if not _OF_MACHINES.fullmatch(name)}
+    if not launch.files:
+        env = {name: value for name, value in env.items() if not _OF_JOB.fullmatch(name)}
     if settings.claim is None:
         env = {name: value for name, value in env.items() if not _OF_SHARE.fullmatch(name)}
         env |= {"GRASS_SCRATCH": SCRATCH, "GRASS_OUTPUT": OUTPUT}
@@ -113,13 +121,19 @@ def _container(start: Start, launch: Launch, settings: KubernetesConfig) -> Body
         "name": TASK,
         "image": launch.image,
         "env": [
-            {"name": name, "value": _escaped(value)} for name, value in environment(start, launch, settings).items()
+            *(
+                {"name": name, "value": _escaped(value)}
+                for name, value in environment(start, launch, settings).items()
+                if name not in start.late
+            ),
+            *job_files.variables(start),
         ],
         "resources": {"requests": resources, "limits": resources},
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": [
             {"name": "scratch", "mountPath": SCRATCH},
             *_files(start, launch, settings),
+            *(job_files.mounts() if launch.files else ()),
             {"name": "shm", "mountPath": SHM},
         ],
     }

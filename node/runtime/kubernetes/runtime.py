@@ -23,11 +23,13 @@ from grass.kubernetes.objects import POD_EVENT, PODS, Pod
 from grass.model.reasons import Reason, ReasonCode
 from grass.system import clock
 from node.runtime.attempts import Folders
+from node.runtime.kubernetes.annotations import Annotations
 from node.runtime.kubernetes.attempt import PodAttempt
 from node.runtime.kubernetes.claim import Times
 from node.runtime.kubernetes.creation import Decision, Step
 from node.runtime.kubernetes.events import EventLooks
-from node.runtime.kubernetes.judge import Ended, Runs, Waits, judge, lost, of_deletion
+from node.runtime.kubernetes.job_files import annotations
+from node.runtime.kubernetes.judge import Ended, Runs, Waits, judge, lost, of_deletion, waits_for_others
 from node.runtime.kubernetes.keeper import has_keeper
 from node.runtime.kubernetes.lease import LeaseHolder, Standing
 from node.runtime.kubernetes.logs import FOLLOWERS, Logs, PodLog
@@ -98,6 +100,7 @@ class PodRuntime:
         self._api = api = api.fenced(self._lease.writing)
         self._events = EventLooks(api, place, self._reactor, self._heard)
         self._starts = Starts(api, place, settings, self._reactor)
+        self._annotations = Annotations(api, place, self._reactor)
         self._removal = Removal(api, place, self._reactor, tombstone)
         self._logs = Logs(api, self._on_log_read, lambda: self._away_since is None, followers)
         self._outputs = Outputs(api, place, self._reactor, in_share=settings.claim is not None)
@@ -121,6 +124,12 @@ class PodRuntime:
         for name, launch in launches.items():
             self._begin(self._limits.set_width(name, launch.width))
 
+    def _tell(self, attempt: PodAttempt) -> None:
+        """Have the pod of an attempt told what it should know now."""
+        launch = self._launches.get(attempt.launch)
+        if launch is not None and attempt.start is not None and attempt.ended is None:
+            self._annotations.want(attempt, annotations(launch, attempt.start))
+
     def drop(self, launches: Iterable[str]) -> None:
         for name in launches:
             self._launches.pop(name, None)
@@ -130,10 +139,20 @@ class PodRuntime:
         for start in starts:
             if not self._listed:
                 self._reactor.publish(Waiting(start.key, self.trouble() or Reason(ReasonCode.RUNTIME, _AWAY)))
-            elif start.key not in self._attempts:
+            elif (known := self._attempts.get(start.key)) is not None:
+                self._start_again(known, start)
+            else:
                 name = names.pod_name(self._place.cluster, start.key)
                 self._attempts[start.key] = PodAttempt(start.key, start.launch, name, start)
                 self._begin(self._limits.add(start.launch, start.key))
+
+    def _start_again(self, attempt: PodAttempt, start: Start) -> None:
+        """Take over what the task of a pod should know now."""
+        if attempt.ended is None:
+            attempt.start = start
+            self._tell(attempt)
+            if attempt.pod is not None and attempt.since is None and attempt.judged is None:
+                self._look(attempt, attempt.pod)
 
     def stop(self, stops: list[Stop]) -> None:
         for key, grace, reason in stops:
@@ -245,7 +264,7 @@ class PodRuntime:
                 attempt.update(pod, self._api.wall())
                 self._delete(attempt)
             return
-        attempt.update(pod, self._api.wall())
+        self._update(attempt, pod)
         if attempt.stopping and not attempt.deleting:
             self._end(attempt)
         if change.now is None:
@@ -253,6 +272,15 @@ class PodRuntime:
             self._on_end(attempt, final if isinstance(final, Ended) else lost(pod))
             return
         self._look(attempt, pod)
+
+    def _update(self, attempt: PodAttempt, pod: Pod) -> None:
+        """Take over what is new of a pod, and tell it what changed while it was being made."""
+        fresh, address = attempt.uid is None, attempt.address
+        attempt.update(pod, self._api.wall())
+        if fresh:
+            self._tell(attempt)
+        if attempt.address != address:
+            self._reactor.publish(attempt.observed())
 
     def _adopt(self, key: str, pod: Pod) -> PodAttempt:
         """Take over a pod of an earlier agent."""
@@ -273,18 +301,20 @@ class PodRuntime:
                     self._follow(attempt)
                     self._reactor.publish(attempt.observed())
             case Waits():
-                self._on_waits(attempt, found)
+                self._on_waits(attempt, pod, found)
         if pod.metadata.deletion_timestamp and attempt.judged is None:
             patience = _NEVER_BEGUN if attempt.since is None else _STUCK
             grace = pod.metadata.deletion_grace_period_seconds or 0
             begun = attempt.since is not None
             self._reactor.after(grace + patience, functools.partial(self._count_as_lost, attempt, begun))
 
-    def _on_waits(self, attempt: PodAttempt, found: Waits) -> None:
+    def _on_waits(self, attempt: PodAttempt, pod: Pod, found: Waits) -> None:
         if found.quiet:
             self._events.watch(attempt)
             found = attempt.heard or found
         reason, patience = found.reason, found.patience
+        if attempt.start is not None and attempt.start.awaits and waits_for_others(pod):
+            reason = Reason(reason.code, attempt.start.awaits)
         if attempt.said != reason:
             attempt.said = reason
             self._reactor.publish(Waiting(attempt.key, reason))
@@ -337,7 +367,7 @@ class PodRuntime:
         if isinstance(made, Pod):
             self._quota.admitted(attempt.key)
             if attempt.uid is None:
-                attempt.update(made, self._api.wall())
+                self._update(attempt, made)
                 self._look(attempt, made)
             if attempt.stopping and not attempt.deleting:
                 self._end(attempt)

@@ -1,0 +1,93 @@
+"""The files of a job that a pod sees, and the variables that are known only once its tasks have addresses. Pure.
+
+Nothing leads from a pod to the agent, so both are annotations of the pod. Files are read through a downwardAPI volume,
+and follow a change within a second. Variables are read by the kubelet when it makes the task's container. So a first
+container of the pod, with the same image, waits for an annotation that says that they are there.
+
+Used by ``pods``, ``runtime`` and ``node.membership``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from grass.config import KubernetesConfig
+from grass.kubernetes import names
+from grass.kubernetes.objects import Pod
+from grass.kubernetes.pod_rights import container_rights
+from node.runtime.kubernetes.judge import WAITER
+from node.runtime.kubernetes.keeper import AMOUNTS
+from node.runtime.protocol import Launch, Start
+
+FOLDER = "/grass/job"
+VOLUME = "job"
+_BEGIN = "begin"
+_BEGINS = f"{names.DOMAIN}/begin"
+_FILE, _VARIABLE = (f"{kind}.{names.DOMAIN}/" for kind in ("file", "env"))
+_OURS = (_BEGINS, _FILE, _VARIABLE)
+_WAIT = f"until [ -s {FOLDER}/{_BEGIN} ]; do sleep 0.2 2>/dev/null || sleep 1; done"
+
+Body = dict[str, Any]  # Any: JSON of the API
+
+
+def annotations(launch: Launch, start: Start) -> dict[str, str]:
+    """Return what the pod of an attempt is told now: nothing while it waits, then all at once."""
+    if start.awaits:
+        return {_BEGINS: ""}
+    return {
+        _BEGINS: "now",
+        **{_of_file(path): text for path, text in launch.files.items()},
+        **{_VARIABLE + name: text for name, text in start.late.items()},
+    }
+
+
+def told(pod: Pod) -> dict[str, str] | None:
+    """Return what a pod was told. None: it was made without files."""
+    found = {name: text for name, text in pod.metadata.annotations.items() if name.startswith(_OURS)}
+    return found if _BEGINS in found else None
+
+
+def volume(launch: Launch) -> Body:
+    files = {_BEGIN: _BEGINS, **{path: _of_file(path) for path in launch.files}}
+    programs = {path for path, text in launch.files.items() if text.startswith("#!")}
+    items = [
+        {"path": path, "fieldRef": _field(name), "mode": 0o555 if path in programs else 0o444}
+        for path, name in files.items()
+    ]
+    return {"name": VOLUME, "downwardAPI": {"items": items}}
+
+
+def mounts() -> list[Body]:
+    return [{"name": VOLUME, "mountPath": FOLDER, "readOnly": True}]
+
+
+def variables(start: Start) -> list[Body]:
+    return [{"name": name, "valueFrom": {"fieldRef": _field(_VARIABLE + name)}} for name in start.late]
+
+
+def waiter(image: str, settings: KubernetesConfig) -> Body:
+    """Return the container that waits. It costs nothing: the task's container is not there yet."""
+    made: Body = {
+        "name": WAITER,
+        "image": image,
+        "command": ["/bin/sh", "-c", _WAIT],
+        "workingDir": "/",
+        "resources": {"requests": AMOUNTS, "limits": AMOUNTS},
+        "volumeMounts": mounts(),
+        **container_rights(settings),
+    }
+    return {**made, "imagePullPolicy": settings.pull_policy} if settings.pull_policy else made
+
+
+def size(files: Mapping[str, str]) -> int:
+    """Return how many bytes of annotations the files are."""
+    return sum(len(_of_file(path)) + len(text.encode()) for path, text in files.items())
+
+
+def _of_file(path: str) -> str:
+    return _FILE + names.short(path)
+
+
+def _field(annotation: str) -> Body:
+    return {"fieldPath": f"metadata.annotations['{annotation}']"}
