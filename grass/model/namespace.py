@@ -89,8 +89,6 @@ def _of_members(component: Component) -> Iterator[Refusal]:
     has_framework = framework is not None and framework.name is not FrameworkName.NONE
     if not has_framework and not component.elastic:
         return
-    if framework is not None and framework.kind.over_ssh:
-        yield Refusal("framework", f"no command starts another one in a pod (framework {framework.name.value})")
     key = "framework" if has_framework else "min" if component.min is not None else "max"
     if component.runtime is not RuntimeName.KUBERNETES:
         yield Refusal(

@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 
 import grass.task
+from grass.api.task_token import task_token
 from grass.config import ClusterConfig
 from grass.errors import InputError
 from grass.frameworks import arguments
@@ -25,12 +26,14 @@ from grass.wire.keys import AttemptKey
 from grass.wire.launch import LaunchTemplate
 from grass.wire.membership import Membership
 from node.membership.paths import MEMBERSHIP
-from node.membership.rendering import JOINED, Additions, seat
-from node.runtime.kubernetes.job_files import FOLDER, size
+from node.membership.rendering import JOINED, PROGRAM_FOLDER, Additions, seat
+from node.runtime.kubernetes.job_files import FOLDER, RELAY, size
 
 MOST_BYTES = 200_000
 """Bytes of the files of a pod. Kubernetes takes 262,144 in all annotations."""
 ADDRESSES = "addresses"
+MODULES = "/usr/local/lib/grass/python"
+"""Where the ``ssh`` of Grass finds its modules in a container."""
 _SCRATCH = "/grass/scratch"
 _LIBRARY = Path(grass.task.__file__).parent / "library"
 
@@ -57,6 +60,7 @@ def files(
     folder = files_folder("", component.name).lstrip("/")
     if own is not None:
         found[f"{folder}/{MEMBERSHIP}"] = encode(own)
+    made: Rendered | None = None
     if _has_framework(template):
         any_task = AttemptKey(template.job_id, component.name, 0, 1)
         ports = own.members[0].ports if own and own.members else {}
@@ -65,8 +69,10 @@ def files(
         except InputError:  # it cannot start yet, and its start says why
             made = Rendered()
         found |= {f"{folder}/{name}": text for name, text in made.files.items()}
-        if made.programs or "PYTHONPATH" in made.env:
-            found |= _library()
+    if made is not None and (made.programs or "PYTHONPATH" in made.env):
+        found |= _library()
+    elif component.elastic:
+        found[RELAY] = _library()[RELAY]
     _check(template, found)
     return found
 
@@ -83,8 +89,9 @@ def additions(
 
     Raises InputError: its framework cannot render it."""
     awaits = awaited(template, memberships, address)
+    env = {"GRASS_TOKEN": task_token(template.secret, key)} if template.secret else {}
     if not _has_framework(template):
-        return Additions({}, awaits=awaits)
+        return Additions(env, awaits=awaits)
     component = template.component
     made = render(_seat(config, AttemptKey.parse(key), template, entry, memberships, address))
     late = {name: value for name, value in made.env.items() if name not in component.env}
@@ -93,7 +100,17 @@ def additions(
             late[name] = ":".join(filter(None, (made.env[name], component.env.get(name, ""))))
     if made.arguments:
         late[arguments.VARIABLE] = arguments.text(made.arguments)
-    return Additions({"GRASS_LIBRARY": library_folder(FOLDER)}, late=late, awaits=awaits)
+    library = library_folder(FOLDER)
+    return Additions({**env, "GRASS_LIBRARY": library}, _programs(made), late, awaits)
+
+
+def _programs(made: Rendered) -> tuple[tuple[str, str], ...]:
+    """Return the files of the volume that a pod sees elsewhere, too: Grass's programs, and their modules."""
+    if not made.programs:
+        return ()
+    root = library_folder("").lstrip("/")
+    programs = tuple((f"{root}/bin/{name}", f"{PROGRAM_FOLDER}/{name}") for name in made.programs)
+    return (*programs, (f"{root}/python", MODULES))
 
 
 def awaited(template: LaunchTemplate, memberships: Mapping[str, Membership], address: str) -> str:

@@ -69,6 +69,8 @@ class PodAttempt:
         self.log: PodLog | None = None
         self.fetching = False
         """Whether its files are being fetched."""
+        self.unserved = ""
+        """Why its pod has no membership API."""
         self.unkept = ""
         """Why its files, or some of them, were not kept."""
         self.ended: float | None = None

@@ -21,6 +21,13 @@ from node.runtime.kubernetes.keeper import AMOUNTS
 from node.runtime.protocol import Launch, Start
 
 FOLDER = "/grass/job"
+RELAY = "library/python/grass_relay.py"
+"""The file that a pod has if its task may use the membership API."""
+API_FOLDER = "/grass/api"
+API = f"{API_FOLDER}/api.sock"
+"""Where a task finds the API."""
+NO_TOKEN = "of-the-pod"  # noqa: S105 - it stands for none
+"""What a task in a pod has in the place of its token: whoever may read the namespace sees it."""
 VOLUME = "job"
 _BEGIN = "begin"
 _BEGINS = f"{names.DOMAIN}/begin"
@@ -48,7 +55,7 @@ def told(pod: Pod) -> dict[str, str] | None:
     return found if _BEGINS in found else None
 
 
-def volume(launch: Launch) -> Body:
+def _volume(launch: Launch) -> Body:
     files = {_BEGIN: _BEGINS, **{path: _of_file(path) for path in launch.files}}
     programs = {path for path, text in launch.files.items() if text.startswith("#!")}
     items = [
@@ -58,8 +65,24 @@ def volume(launch: Launch) -> Body:
     return {"name": VOLUME, "downwardAPI": {"items": items}}
 
 
-def mounts() -> list[Body]:
-    return [{"name": VOLUME, "mountPath": FOLDER, "readOnly": True}]
+def volumes(launch: Launch) -> list[Body]:
+    """Return the volumes of the pod."""
+    return [_volume(launch), *([{"name": "api", "emptyDir": {}}] if RELAY in launch.files else [])]
+
+
+def mounts(launch: Launch, start: Start) -> list[Body]:
+    """Return the mounts of the task's container."""
+    found: list[Body] = [{"name": VOLUME, "mountPath": FOLDER, "readOnly": True}]
+    if RELAY in launch.files:
+        found.append({"name": "api", "mountPath": API_FOLDER})
+    for file, at in start.programs:
+        found.append({"name": VOLUME, "mountPath": at, "subPath": file, "readOnly": True})
+    return found
+
+
+def environment(launch: Launch) -> dict[str, str]:
+    """Return the variables by which a task finds the membership API."""
+    return {"GRASS_API": API, "GRASS_TOKEN": NO_TOKEN} if RELAY in launch.files else {}
 
 
 def variables(start: Start) -> list[Body]:
@@ -74,7 +97,7 @@ def waiter(image: str, settings: KubernetesConfig) -> Body:
         "command": ["/bin/sh", "-c", _WAIT],
         "workingDir": "/",
         "resources": {"requests": AMOUNTS, "limits": AMOUNTS},
-        "volumeMounts": mounts(),
+        "volumeMounts": [{"name": VOLUME, "mountPath": FOLDER, "readOnly": True}],
         **container_rights(settings),
     }
     return {**made, "imagePullPolicy": settings.pull_policy} if settings.pull_policy else made

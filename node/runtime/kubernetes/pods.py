@@ -57,7 +57,7 @@ def pod(cluster: str, node: str, start: Start, launch: Launch, settings: Kuberne
     }
     if launch.files:
         spec["initContainers"] = [job_files.waiter(launch.image, settings)]
-        spec["volumes"].append(job_files.volume(launch))
+        spec["volumes"] += job_files.volumes(launch)
     if launch.timeout is not None:
         spec["activeDeadlineSeconds"] = math.ceil(launch.timeout) + _DEADLINE_MARGIN
     return {
@@ -90,6 +90,7 @@ def environment(start: Start, launch: Launch, settings: KubernetesConfig) -> dic
     its image asks for all. Its user may have no home in the image."""
     given = {"HOME": SCRATCH, **launch.defaults, **launch.env, **start.env}
     env = {name: value for name, value in given.items() if not _OF_MACHINES.fullmatch(name)}
+    env |= job_files.environment(launch)
     if not launch.files:
         env = {name: value for name, value in env.items() if not _OF_JOB.fullmatch(name)}
     if settings.claim is None:
@@ -133,7 +134,7 @@ def _container(start: Start, launch: Launch, settings: KubernetesConfig) -> Body
         "volumeMounts": [
             {"name": "scratch", "mountPath": SCRATCH},
             *_files(start, launch, settings),
-            *(job_files.mounts() if launch.files else ()),
+            *(job_files.mounts(launch, start) if launch.files else ()),
             {"name": "shm", "mountPath": SHM},
         ],
     }

@@ -28,7 +28,7 @@ from node.runtime.kubernetes.attempt import PodAttempt
 from node.runtime.kubernetes.claim import Times
 from node.runtime.kubernetes.creation import Decision, Step
 from node.runtime.kubernetes.events import EventLooks
-from node.runtime.kubernetes.job_files import annotations
+from node.runtime.kubernetes.job_files import RELAY, annotations
 from node.runtime.kubernetes.judge import Ended, Runs, Waits, judge, lost, of_deletion, waits_for_others
 from node.runtime.kubernetes.keeper import has_keeper
 from node.runtime.kubernetes.lease import LeaseHolder, Standing
@@ -36,8 +36,10 @@ from node.runtime.kubernetes.logs import FOLLOWERS, Logs, PodLog
 from node.runtime.kubernetes.outputs import Outputs
 from node.runtime.kubernetes.place import Place
 from node.runtime.kubernetes.quota_queue import QuotaQueue
+from node.runtime.kubernetes.relays import Relays
 from node.runtime.kubernetes.removal import TOMBSTONE, Removal
 from node.runtime.kubernetes.starts import Starts
+from node.runtime.kubernetes.tunnel import Door
 from node.runtime.parallelism import ParallelismLimits
 from node.runtime.protocol import Launch, Listed, RuntimeEvent, Start, Stop, Waiting
 from node.runtime.reactor import Reactor
@@ -101,6 +103,7 @@ class PodRuntime:
         self._events = EventLooks(api, place, self._reactor, self._heard)
         self._starts = Starts(api, place, settings, self._reactor)
         self._annotations = Annotations(api, place, self._reactor)
+        self._relays = Relays(api, self._on_no_relay)
         self._removal = Removal(api, place, self._reactor, tombstone)
         self._logs = Logs(api, self._on_log_read, lambda: self._away_since is None, followers)
         self._outputs = Outputs(api, place, self._reactor, in_share=settings.claim is not None)
@@ -129,6 +132,22 @@ class PodRuntime:
         launch = self._launches.get(attempt.launch)
         if launch is not None and attempt.start is not None and attempt.ended is None:
             self._annotations.want(attempt, annotations(launch, attempt.start))
+            self._serve(attempt, launch, attempt.start)
+
+    def _serve(self, attempt: PodAttempt, launch: Launch, start: Start) -> None:
+        """Bring the membership API into a pod, once its task runs."""
+        path, token = launch.env.get("GRASS_API"), start.env.get("GRASS_TOKEN")
+        if RELAY in launch.files and path and token and attempt.since is not None and attempt.judged is None:
+            self._relays.open(attempt.key, f"{self._place.path}/{attempt.name}", Door(path, token))
+
+    def _on_no_relay(self, key: str, why: str) -> None:
+        """Take the news that the image of a task cannot run the program. Called in a thread."""
+
+        def note() -> None:
+            if (attempt := self._attempts.get(key)) is not None:
+                attempt.unserved = why
+
+        self._reactor.post(note)
 
     def drop(self, launches: Iterable[str]) -> None:
         for name in launches:
@@ -208,6 +227,7 @@ class PodRuntime:
     def close(self) -> None:
         self._informer.stop()
         self._logs.stop()
+        self._relays.stop()
         self._outputs.stop(_LAST_WORDS)
         self._lease.stop(release=self._reactor.end_work(_LAST_WORDS))
         self._api.close()
@@ -299,6 +319,7 @@ class PodRuntime:
                 if attempt.since is None:
                     attempt.begins(started)
                     self._follow(attempt)
+                    self._tell(attempt)
                     self._reactor.publish(attempt.observed())
             case Waits():
                 self._on_waits(attempt, pod, found)
@@ -476,6 +497,7 @@ class PodRuntime:
         if attempt.judged is not None:
             return
         attempt.judged = end
+        self._relays.close(attempt.key)
         if end.begun:
             self._follow(attempt)
             self._fetch(attempt)
@@ -507,6 +529,8 @@ class PodRuntime:
         if attempt.judged is None or attempt.ended is not None or attempt.fetching:
             return
         if attempt.log is not None and attempt.log.complete:
+            if attempt.unserved:
+                attempt.log.note(f"[grass] there was no membership API in its pod: {attempt.unserved}\n".encode())
             if attempt.unkept:
                 attempt.log.note(f"[grass] its files in GRASS_OUTPUT were not kept: {attempt.unkept}\n".encode())
             self._finish(attempt, attempt.judged)
