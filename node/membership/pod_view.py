@@ -85,7 +85,7 @@ def additions(
     memberships: Mapping[str, Membership],
     address: str,
 ) -> Additions:
-    """Return what an attempt gets, as far as it is known. ``address``: of its pod; empty: it has none yet.
+    """Return what an attempt gets by what is known now. ``address``: of its pod; empty: it has none yet.
 
     Raises InputError: its framework cannot render it."""
     awaits = awaited(template, memberships, address)

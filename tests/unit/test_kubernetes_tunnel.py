@@ -127,10 +127,9 @@ def test_what_is_no_request_reaches_nobody(pod: Pod) -> None:
     assert ask(pod, b"GET / HTTP/1.1\r\n\r\nEND") and len(pod.requests) == 1
 
 
-def test_the_program_ends_when_the_agent_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(grass_relay, "SILENCE", 0.05)
+def test_the_program_ends_when_the_agent_is_gone(tmp_path: Path) -> None:
     mine, other = socket.socketpair()
     with mine, other:
-        relay = grass_relay.Relay(other.fileno(), other.fileno())
+        relay = grass_relay.Relay(other.fileno(), other.fileno(), silence=0.05)
         relay.listen(str(tmp_path / "pod"))
         relay.run()  # returns, because nothing arrives

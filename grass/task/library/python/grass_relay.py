@@ -21,9 +21,9 @@ HEAD = struct.Struct(">II")
 
 
 class Relay:
-    def __init__(self, given, taken):
+    def __init__(self, given, taken, silence=SILENCE):
         """``given`` and ``taken``: descriptors that are read and written."""
-        self._given, self._taken = given, taken
+        self._given, self._taken, self._silence = given, taken, silence
         self._lock = threading.Lock()
         self._connections = {}
 
@@ -54,7 +54,7 @@ class Relay:
     def _read(self, size):
         data = b""
         while len(data) < size:
-            if not select.select([self._given], [], [], SILENCE)[0]:
+            if not select.select([self._given], [], [], self._silence)[0]:
                 return None
             piece = os.read(self._given, size - len(data))
             if not piece:
