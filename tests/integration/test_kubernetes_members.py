@@ -1,0 +1,142 @@
+"""Tasks that work together in pods of a real 1.20: addresses, ranks, and memberships that change while they run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from grass.api.client import Client
+from grass.wire.job_views import OperationView
+from grass.wire.membership import MEMBERSHIP, Membership
+from tests.integration.test_kubernetes_node import Node
+from tests.support import kubernetes
+from tests.support.engine import IMAGE
+from tests.support.local_cluster import LocalCluster
+from tests.support.torch_image import IMAGE as TORCH
+from tests.support.torch_image import TRAIN, provide_image
+from tests.support.waiting import wait_until
+
+SECONDS = 45.0
+SHOW = (  # prints each new membership
+    'last=; while :; do now=$(cat $GRASS_MEMBERSHIP); [ "$now" = "$last" ] || echo "$now"; last=$now; sleep 0.1; done'
+)
+SERVE = "while :; do echo $GRASS_TASK | nc -l -p $GRASS_PORT_P; done"
+
+
+@pytest.fixture(scope="module")
+def node() -> Iterator[Node]:
+    with kubernetes.namespace() as (server, namespace), LocalCluster().running() as cluster:
+        made = Node(cluster, server, namespace)
+        made.add("pods")
+        yield made
+
+
+@pytest.fixture
+def client(node: Node) -> Iterator[Client]:
+    with node.cluster.client() as client:
+        yield client
+
+
+def component(command: str, **more: Any) -> dict[str, Any]:
+    plain = {"image": IMAGE, "command": command, "runtime": "kubernetes", "resources": {"cpu": 0.01, "memory": "16MiB"}}
+    return {**plain, **more}
+
+
+def texts(client: Client, name: str) -> list[str]:
+    return sorted(line.text for line in client.logs(name))
+
+
+def memberships(client: Client, task: str) -> list[Membership]:
+    """Return what a task of ``SHOW`` has printed."""
+    found = (line.text for line in client.logs(f"elastic.{task}") if line.text.startswith("{"))
+    return [MEMBERSHIP.decode(text) for text in found]
+
+
+def done(client: Client, operation: OperationView) -> str:
+    ended = client.wait_for_operation(operation.job_id, operation.id, SECONDS)
+    return ended.outcome.value if ended.outcome else ""
+
+
+def addresses(node: Node, job: str) -> set[str]:
+    return {each["status"].get("podIP", "") for each in node.pods(job)}
+
+
+@pytest.mark.nightly
+def test_pods_of_torch_know_the_address_of_the_first_and_reach_it(node: Node, client: Client) -> None:
+    command = (
+        "if [ $RANK = 0 ]; then nc -l -p $MASTER_PORT; else "
+        'until echo "hello of $RANK of $WORLD_SIZE" | nc $MASTER_ADDR $MASTER_PORT; do sleep 0.2; done; fi'
+    )
+    client.start({"name": "ranks", "components": {"w": component(command, replicas=2, framework="torch")}})
+    assert client.wait("ranks", SECONDS).state == "SUCCEEDED"
+    assert texts(client, "ranks") == ["hello of 1 of 2"]
+
+
+@pytest.mark.nightly
+def test_pods_find_the_ports_of_another_component(node: Node, client: Client) -> None:
+    ask = 'read -r name host port label < $GRASS_ADDRESSES; echo "$name says $(nc $host $port) at $host"'
+    parts = {
+        "server": component(SERVE, ports=["p"], ready={"port": "p"}, grace=0),
+        "user": component(ask, depends_on={"server": "ready"}, replicas=2),
+    }
+    client.start({"name": "ports", "success": ["user"], "components": parts})
+    assert client.wait("ports", SECONDS).state == "SUCCEEDED"
+    said = [line for line in texts(client, "ports") if "says" in line]
+    assert len(said) == 2 and all(
+        re.fullmatch(r"ports.server.0 says ports.server.0 at 10\.\d+\.\d+\.\d+", x) for x in said
+    )
+
+
+@pytest.mark.nightly
+def test_an_elastic_job_in_pods_grows_shrinks_replaces_suspends_and_survives_its_agent(
+    node: Node, client: Client
+) -> None:
+    worker = component(SHOW, replicas=2, min=1, max=4, grace=0)
+    client.start({"name": "elastic", "components": {"w": worker}})
+    wait_until(lambda: complete(client, 2), SECONDS)
+    assert {each.address for each in last(client, "w.0")} == addresses(node, "elastic")
+    assert done(client, client.scale("elastic", "w", 3)) == "DONE"
+    wait_until(lambda: complete(client, 3), SECONDS)
+    node.kill_agent()
+    assert done(client, client.scale("elastic", "w", 2)) == "DONE"
+    wait_until(lambda: complete(client, 2), SECONDS)
+    assert done(client, client.replace("elastic", "w.1")) == "DONE"
+    wait_until(lambda: [each.attempt for each in last(client, "w.0")] == [1, 2], SECONDS)
+    wait_until(lambda: complete(client, 2), SECONDS)
+    assert done(client, client.suspend("elastic")) == "DONE"
+    client.resume("elastic")
+    wait_until(lambda: [each.attempt for each in last(client, "w.0")] == [2, 3], SECONDS)
+    client.stop("elastic")
+    assert client.wait("elastic", SECONDS).state == "STOPPED"
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(240)
+def test_torch_trains_in_two_pods_then_three_then_two(node: Node, client: Client) -> None:
+    torch = provide_image()
+    train = f"exec torchrun --monitor-interval 0.1 {TRAIN} $GRASS_SCRATCH/checkpoint $GRASS_SCRATCH/stop"
+    env = {"PATH": f"{torch}/bin:/usr/bin:/bin", "OMP_NUM_THREADS": "1"}
+    worker = component(train, image=TORCH, replicas=2, min=1, max=4, framework="torchrun", env=env)
+    worker["resources"] = {"cpu": 0.2, "memory": "512MiB"}
+    client.start({"name": "torch", "components": {"w": worker}})
+    wait_until(lambda: "goes on size=2 order=0-1" in texts(client, "torch.w.0"), 100)
+    client.scale("torch", "w", 3)
+    wait_until(lambda: "goes on size=3 order=0-1-2" in texts(client, "torch.w.0"), 100)
+    client.scale("torch", "w", remove=["w.1"])
+    wait_until(lambda: "goes on size=2 order=0-2" in texts(client, "torch.w.0"), 100)
+    client.stop("torch")
+    assert client.wait("torch", SECONDS).state == "STOPPED"
+
+
+def complete(client: Client, size: int) -> bool:
+    """Return whether the first task knows the addresses of so many members."""
+    members = last(client, "w.0")
+    return len(members) == size and all(each.address for each in members)
+
+
+def last(client: Client, task: str) -> tuple[Any, ...]:
+    found = memberships(client, task)
+    return found[-1].members if found else ()
