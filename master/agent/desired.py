@@ -82,4 +82,5 @@ def launch_template(run: JobRun, component: ComponentRun, width: int, secret: st
         read_only_data=run.job.read_only_data,
         secret=secret,
         gang=component.spec.name in run.job.gang,
+        alone=len(run.components) == 1 and component.size == 1 and not component.spec.elastic,
     )

@@ -47,16 +47,16 @@ def variables(component: str) -> dict[str, str]:
 
 
 def files(
-    config: ClusterConfig, template: LaunchTemplate, memberships: Mapping[str, Membership], addresses: str
+    config: ClusterConfig, template: LaunchTemplate, memberships: Mapping[str, Membership], addresses: str | None
 ) -> dict[str, str]:
     """Return the files of the job that pods of a component see, by path. Empty: its tasks need not know each other.
 
-    Raises InputError: they are too large."""
+    ``addresses`` None: no task of the job has a port. Raises InputError: they are too large."""
     component = template.component
     own = memberships.get(component.name)
-    if own is None and not addresses:
+    if own is None and (addresses is None or template.alone):
         return {}
-    found = {ADDRESSES: addresses}
+    found = {ADDRESSES: addresses or ""}
     folder = files_folder("", component.name).lstrip("/")
     if own is not None:
         found[f"{folder}/{MEMBERSHIP}"] = encode(own)

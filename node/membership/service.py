@@ -85,7 +85,7 @@ class Service:
     def pod_files(self, template: LaunchTemplate) -> Mapping[str, str]:
         """Return the files of its job that a pod sees. Raises InputError: they are too large."""
         memberships = self._memberships.of_job(template.job_id)
-        return pod_view.files(self._config, template, memberships, self._addresses.get(template.job_id, ""))
+        return pod_view.files(self._config, template, memberships, self._addresses.get(template.job_id))
 
     def pod_additions(self, key: str, template: LaunchTemplate, entry: DesiredAttempt, address: str) -> Additions:
         """Return what an attempt in a pod gets. Raises InputError: its framework cannot render it now."""

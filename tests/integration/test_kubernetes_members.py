@@ -12,14 +12,33 @@ from grass.api.client import Client
 from grass.wire.job_views import OperationView
 from grass.wire.membership import MEMBERSHIP, Membership
 from tests.integration.test_kubernetes_node import Node
-from tests.support import kubernetes
+from tests.support import kubernetes, python_image
 from tests.support.engine import IMAGE
 from tests.support.local_cluster import LocalCluster
-from tests.support.torch_image import IMAGE as TORCH
-from tests.support.torch_image import TRAIN, provide_image
+from tests.support.python_image import IMAGE as PYTHON
 from tests.support.waiting import wait_until
 
 SECONDS = 45.0
+"""Some tests make ten pods, one after the other."""
+pytestmark = pytest.mark.timeout(170)
+WATCH = """
+import os, sys, time
+sys.path.insert(0, os.environ["GRASS_LIBRARY"] + "/python")
+from grass_membership import Api
+api, seen = Api(), -1
+while True:
+    try:
+        world = api.world(seen, 20)
+    except OSError:
+        time.sleep(0.1)
+        continue
+    if world["generation"] != seen and all(each["address"] for each in world["members"]):
+        print(len(world["members"]), "members", os.environ["GRASS_TOKEN"])
+    if world["released"]:
+        print("released")
+        sys.exit(0)
+    seen = world["generation"]
+"""
 SHOW = (  # prints each new membership
     'last=; while :; do now=$(cat $GRASS_MEMBERSHIP); [ "$now" = "$last" ] || echo "$now"; last=$now; sleep 0.1; done'
 )
@@ -113,22 +132,37 @@ def test_an_elastic_job_in_pods_grows_shrinks_replaces_suspends_and_survives_its
     assert client.wait("elastic", SECONDS).state == "STOPPED"
 
 
+def with_python(program: str, framework: str, **more: Any) -> dict[str, Any]:
+    """Return a component whose tasks use the membership API. Their interpreter needs more than a shell."""
+    kubernetes.provide(PYTHON, python_image.image_files)
+    made = component(program, image=PYTHON, framework=framework, replicas=2, grace=1, **more)
+    return {**made, "resources": {"cpu": 0.2, "memory": "64MiB"}}
+
+
 @pytest.mark.nightly
-@pytest.mark.timeout(240)
-def test_torch_trains_in_two_pods_then_three_then_two(node: Node, client: Client) -> None:
-    torch = provide_image()
-    train = f"exec torchrun --monitor-interval 0.1 {TRAIN} $GRASS_SCRATCH/checkpoint $GRASS_SCRATCH/stop"
-    env = {"PATH": f"{torch}/bin:/usr/bin:/bin", "OMP_NUM_THREADS": "1"}
-    worker = component(train, image=TORCH, replicas=2, min=1, max=4, framework="torchrun", env=env)
-    worker["resources"] = {"cpu": 0.2, "memory": "512MiB"}
-    client.start({"name": "torch", "components": {"w": worker}})
-    wait_until(lambda: "goes on size=2 order=0-1" in texts(client, "torch.w.0"), 100)
-    client.scale("torch", "w", 3)
-    wait_until(lambda: "goes on size=3 order=0-1-2" in texts(client, "torch.w.0"), 100)
-    client.scale("torch", "w", remove=["w.1"])
-    wait_until(lambda: "goes on size=2 order=0-2" in texts(client, "torch.w.0"), 100)
-    client.stop("torch")
-    assert client.wait("torch", SECONDS).state == "STOPPED"
+def test_the_membership_api_reaches_pods_that_come_and_go(node: Node, client: Client) -> None:
+    worker = with_python(f"exec python3 -uc '{WATCH}'", "torchrun", min=1, max=4)
+    client.start({"name": "api", "components": {"w": worker}})
+    wait_until(lambda: "2 members of-the-pod" in texts(client, "api.w.1"), SECONDS)
+    assert done(client, client.scale("api", "w", 3)) == "DONE"
+    wait_until(lambda: "3 members of-the-pod" in texts(client, "api.w.1"), SECONDS)
+    assert done(client, client.scale("api", "w", remove=["w.0"])) == "DONE"
+    wait_until(lambda: texts(client, "api.w.1").count("2 members of-the-pod") == 2, SECONDS)
+    assert "released" in texts(client, "api.w.0")
+    client.stop("api")
+    assert client.wait("api", SECONDS).state == "STOPPED"
+
+
+@pytest.mark.nightly
+def test_a_launcher_runs_commands_in_other_pods(node: Node, client: Client) -> None:
+    launch = (
+        "if [ $GRASS_INDEX = 1 ]; then until [ -e $GRASS_SCRATCH/x ]; do sleep 0.1; done; sleep 2; exit 0; fi; "
+        "until [ -S $GRASS_API ]; do sleep 0.1; done; cat $GRASS_HOSTS; "
+        "python3 /usr/local/bin/ssh -n w-1-1 'echo I am $GRASS_TASK; : > $GRASS_SCRATCH/x; exit 7'; echo code $?"
+    )
+    client.start({"name": "launch", "components": {"w": with_python(launch, "openmpi")}})
+    assert client.wait("launch", SECONDS).state == "SUCCEEDED"
+    assert texts(client, "launch") == ["I am launch.w.1", "code 7", "w-0-1 slots=1", "w-1-1 slots=1"]
 
 
 def complete(client: Client, size: int) -> bool:

@@ -11,7 +11,7 @@ import fcntl
 import functools
 import os
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -62,9 +62,14 @@ def start() -> None:
             programs = _done([SOURCE / "unpack.sh"]).decode().strip()
             _done([SOURCE / "cluster.sh", "up"], {"KUBEBUILDER_ASSETS": programs, "KDIR": str(STATE)})
             wait_until(_answers, 30, "a node that is ready")
-        docker: list[str | Path] = ["docker", "-H", f"unix://{STATE / 'docker.sock'}"]
-        if IMAGE not in _done([*docker, "images", "--format", "{{.Repository}}:{{.Tag}}"]).decode().split():
-            _done([*docker, "import", "-", IMAGE], given=image_files())
+        provide(IMAGE, image_files)
+
+
+def provide(image: str, files: Callable[[], bytes]) -> None:
+    """Give the cluster an image, unless it has it."""
+    docker: list[str | Path] = ["docker", "-H", f"unix://{STATE / 'docker.sock'}"]
+    if image not in _done([*docker, "images", "--format", "{{.Repository}}:{{.Tag}}"]).decode().split():
+        _done([*docker, "import", "-", image], given=files())
 
 
 def _done(command: Sequence[str | Path], env: Mapping[str, str] | None = None, given: bytes = b"") -> bytes:

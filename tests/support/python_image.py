@@ -28,15 +28,15 @@ def provide_image() -> None:
     client = docker.APIClient(base_url=f"unix://{SOCKET}", version="auto")
     try:
         if not client.images(IMAGE):
-            client.import_image_from_data(_files(), *IMAGE.split(":"))
+            client.import_image_from_data(image_files(), *IMAGE.split(":"))
     finally:
         client.close()
 
 
-def _files() -> bytes:
+def image_files() -> bytes:
     program = PYTHON.resolve()
     library = Path(f"/usr/lib/{program.name}")
-    needed = {path for each in (program, *library.glob("lib-dynload/_ctypes.*.so")) for path in libraries(each)}
+    needed = {path for each in (program, *library.glob("lib-dynload/_ctypes.*.so")) for path in _libraries(each)}
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as tar:
         for path in (Path("/bin/busybox"), *sorted(needed)):
@@ -54,6 +54,6 @@ def _kept(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
     return None if _LEFT_OUT.intersection(Path(entry.name).parts) else entry
 
 
-def libraries(program: Path) -> list[Path]:
+def _libraries(program: Path) -> list[Path]:
     said = subprocess.run(["ldd", str(program)], capture_output=True, text=True, check=True).stdout
     return [Path(path) for path in re.findall(r"(/\S+) \(", said)]

@@ -12,7 +12,7 @@ from grass.errors import InputError
 from grass.kubernetes.objects import POD
 from grass.model.job import Container
 from grass.model.runtime import RuntimeName
-from node.runtime.kubernetes.job_files import annotations, told
+from node.runtime.kubernetes.job_files import news, told
 from node.runtime.kubernetes.pods import environment, pod
 from node.runtime.protocol import Launch, Start
 
@@ -276,7 +276,7 @@ def test_a_task_that_must_know_others_waits_and_is_told_files_and_variables_toge
     late = {"name": "MASTER_ADDR", "valueFrom": {"fieldRef": field("env.grass-cluster.org/MASTER_ADDR")}}
     assert late in task_of(body)["env"]
     assert annotations_of(body)["grass-cluster.org/begin"] == "" and not any("env." in n for n in annotations_of(body))
-    told = annotations(launch, start._replace(awaits=""))
+    told = news(launch, start._replace(awaits=""))
     assert told["grass-cluster.org/begin"] and told["env.grass-cluster.org/MASTER_ADDR"] == "10.0.0.1"
     assert field(next(name for name, text in told.items() if text == "a b 1 p\n"))["fieldPath"] == items["addresses"][0]
     assert told_of(body) == {"grass-cluster.org/begin": ""}

@@ -39,7 +39,11 @@ def of(framework: FrameworkName | None = None, **more: Any) -> LaunchTemplate:
 
 
 def test_a_task_that_nobody_needs_to_know_gets_no_files(config: ClusterConfig) -> None:
-    assert files(config, of(), {}, "") == {}
+    assert files(config, of(), {}, None) == files(config, of(alone=True), {}, TEXT) == {}
+
+
+def test_a_task_that_others_may_ask_for_by_its_port_gets_the_file_before_it_has_lines(config: ClusterConfig) -> None:
+    assert files(config, of(), {}, "") == {"addresses": ""}
 
 
 def test_addresses_and_membership_are_files_of_the_job(config: ClusterConfig) -> None:

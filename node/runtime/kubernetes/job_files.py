@@ -38,7 +38,7 @@ _WAIT = f"until [ -s {FOLDER}/{_BEGIN} ]; do sleep 0.2 2>/dev/null || sleep 1; d
 Body = dict[str, Any]  # Any: JSON of the API
 
 
-def annotations(launch: Launch, start: Start) -> dict[str, str]:
+def news(launch: Launch, start: Start) -> dict[str, str]:
     """Return what the pod of an attempt is told now: nothing while it waits, then all at once."""
     if start.awaits:
         return {_BEGINS: ""}

@@ -78,7 +78,7 @@ def pod(cluster: str, node: str, start: Start, launch: Launch, settings: Kuberne
                 "kubectl.kubernetes.io/default-container": TASK,
                 names.ATTEMPT: start.key,
                 names.LAUNCH: start.launch,
-                **(job_files.annotations(launch, start) if launch.files else {}),
+                **(job_files.news(launch, start) if launch.files else {}),
             },
         },
         "spec": spec,

@@ -28,7 +28,7 @@ from node.runtime.kubernetes.attempt import PodAttempt
 from node.runtime.kubernetes.claim import Times
 from node.runtime.kubernetes.creation import Decision, Step
 from node.runtime.kubernetes.events import EventLooks
-from node.runtime.kubernetes.job_files import RELAY, annotations
+from node.runtime.kubernetes.job_files import RELAY, news
 from node.runtime.kubernetes.judge import Ended, Runs, Waits, judge, lost, of_deletion, waits_for_others
 from node.runtime.kubernetes.keeper import has_keeper
 from node.runtime.kubernetes.lease import LeaseHolder, Standing
@@ -131,7 +131,7 @@ class PodRuntime:
         """Have the pod of an attempt told what it should know now."""
         launch = self._launches.get(attempt.launch)
         if launch is not None and attempt.start is not None and attempt.ended is None:
-            self._annotations.want(attempt, annotations(launch, attempt.start))
+            self._annotations.want(attempt, news(launch, attempt.start))
             self._serve(attempt, launch, attempt.start)
 
     def _serve(self, attempt: PodAttempt, launch: Launch, start: Start) -> None:
