@@ -39,13 +39,15 @@ class Relays:
         self._unable = unable
         self._relays: dict[str, _Relay] = {}
         self._stopping = threading.Event()
+        self._alive: threading.Thread | None = None
 
     def open(self, key: str, pod_path: str, door: Door) -> None:
         """Serve the API in the pod of an attempt, unless that is done already."""
         if key in self._relays:
             return
-        if not self._relays:
-            threading.Thread(target=self._keep_alive, name="pod-api-alive", daemon=True).start()
+        if self._alive is None:
+            self._alive = threading.Thread(target=self._keep_alive, name="pod-api-alive", daemon=True)
+            self._alive.start()
         relay = self._relays[key] = _Relay(self._api, pod_path, door)
         threading.Thread(target=self._serve, args=(key, relay), name="pod-api", daemon=True).start()
 
@@ -63,8 +65,8 @@ class Relays:
             self._unable(key, why)
 
     def _keep_alive(self) -> None:
-        """Send signs of life, until there is no relay."""
-        while self._relays and not self._stopping.wait(_ALIVE):
+        """Send signs of life."""
+        while not self._stopping.wait(_ALIVE):
             for relay in list(self._relays.values()):
                 relay.beat()
 
