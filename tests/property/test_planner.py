@@ -15,10 +15,14 @@ from master.planning.model import Allocation, Demand, Node, QueuedJob, Shape, Sn
 from tests.property.planner_long import judge_seed
 from tests.support.planner_worlds import random_view
 
+PARTS = 16
+"""So that a run of mutations (``scripts/mutate``), which has not the time for all of them, tries some."""
+
 
 @pytest.mark.timeout(3600)
-def test_plans_of_random_clusters_are_right(request: pytest.FixtureRequest) -> None:
-    for seed in range(100_000 if request.config.getoption("--long") else 800):
+@pytest.mark.parametrize("part", range(PARTS))
+def test_plans_of_random_clusters_are_right(part: int, request: pytest.FixtureRequest) -> None:
+    for seed in range(part, 100_000 if request.config.getoption("--long") else 800, PARTS):
         judge_seed(seed)
 
 
