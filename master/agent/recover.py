@@ -90,6 +90,9 @@ def _informed(loaded: Loaded, run: JobRun, component: ComponentRun) -> frozenset
 
 def _widths(cluster: Cluster, node: NodeRun, templates: dict[LaunchKey, LaunchTemplate]) -> None:
     for key, template in templates.items():
+        run = cluster.jobs.get(key.job_id)
+        if run is not None and not run.state.ended:  # the template may have outlived the tasks that were there
+            run.nodes[node.name] = None
         if (launch := node.launches.get(key)) is not None:
             launch.sent_width = -1 if template.width is None else template.width
             launch.width = max(0, min(launch.sent_width, launch.live))

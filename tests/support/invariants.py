@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from grass.model.lifecycle import JobState, NodeState, TaskState
 from grass.model.resources import DEVICE, Resources
+from grass.wire.event_record import EventRecord
 from grass.wire.keys import LaunchKey
 from master.agent.component_run import ComponentRun
 from master.agent.node_run import NodeRun
@@ -64,6 +66,20 @@ def check_invariants(cluster: Cluster, shrunk: Collection[str] = ()) -> None:  #
     assert not live, f"attempts without a launch: {live}"
     assert not gpus, f"devices that the ledger does not know: {gpus}"
     check_cache(cluster)
+
+
+_OBJECT = re.compile(r"(job|node|schedule|task) ([^ ':,]+)[:,]")
+
+
+def check_events(events: Iterable[EventRecord]) -> None:
+    """Check that an event names what its text is about in its fields too: by them, users and programs find it."""
+    for event in events:
+        found = _OBJECT.match(event.message)
+        kind, name = found.groups() if found else ("", "")
+        if kind == "task":
+            assert event.job and name == f"{event.job}.{event.task}" and event.run, event
+        elif kind:
+            assert name == getattr(event, kind) and (kind != "job" or event.run), event
 
 
 def check_indexes(component: ComponentRun, ends: bool) -> None:

@@ -33,14 +33,17 @@ from master.agent.schedules import arm
 from master.agent.step import ASSIGNED_AT_ONCE, Limits, Step
 from master.planning.decide import decide
 from tests.doubles.memory_backend import MemoryBackend
-from tests.support.invariants import check_invariants, check_quotas
+from tests.support.invariants import check_events, check_invariants, check_quotas
 from tests.support.said import report, ticket
 from tests.support.sessions import sighting
+from tests.support.takeover import MOST, check_takeover
 
 BOOT = "boot-1"
 EPOCH = 1_700_000_000.0
 MANY = 1_000_000
 
+OFTEN, SELDOM = 30, 20
+"""So many times the memory is compared with what a new master-agent would know; then once in so many."""
 CALM = 5.0
 """Step while only the end of waits is awaited: shorter than the silence that makes a node SILENT."""
 
@@ -180,6 +183,7 @@ class World:
         """Nodes that must join by a ticket, or that have left."""
         self.attempts: dict[tuple[str, str, int], int] = {}
         """Task → its last attempt."""
+        self.checks = 0
         self.holds = False
         """What happens is kept, and arrives later in one round."""
         self.takeover()
@@ -217,6 +221,7 @@ class World:
         due = self.agenda.due(self.now)
         react(step, messages, due)
         check_invariants(self.cluster, self.shrunk)
+        check_events(step.changes.events)
         check_quotas(self.cluster, step, self.attempts)
         ops = store_operations(step.changes, self.cluster, self.keys)
         self._accounts(step.changes, before=True)
@@ -244,6 +249,18 @@ class World:
             busy = self.round() or self.agenda.wait(self.now, 1.0) == 0
             for node in self.nodes.values():
                 busy = node.pump(self.wall) or busy
+        if not self.holds:
+            self._check_takeover()
+
+    def _check_takeover(self) -> None:
+        self.checks += 1
+        if self.checks > OFTEN and self.checks % SELDOM:
+            return
+        parts = [part for run in self.cluster.jobs.values() for part in run.components.values()]
+        if sum(len(part.tasks) for part in parts) <= MOST:
+            loaded = AgentStore(self.backend, self.keys, **self.bears).load()
+            rebuilt = rebuild(loaded, Agenda(), self.now, self.boot, self.limits.usage_half_life)
+            check_takeover(self.cluster, rebuilt)
 
     @contextmanager
     def one_round(self) -> Iterator[None]:
