@@ -26,6 +26,8 @@ LEAST = 0.90
 PACKAGES = ("master.agent", "master.planning")
 GROUPS = ("unit", "property", "scenario")
 SUPPORT = ("support", "doubles")
+SLOW = {"tests/property/test_reactor.py"}
+"""Each of its tests takes longer than a change may take (``trials.MOST``)."""
 
 
 def modules() -> list[str]:
@@ -42,7 +44,7 @@ def tests() -> list[str]:
         return {path.as_posix(): path.read_text() for path in paths}
 
     support = {name[: -len(".py")].replace("/", "."): text for name, text in texts(SUPPORT, "*.py").items()}
-    return importers(PACKAGES, support, texts(GROUPS, "test_*.py"))
+    return [name for name in importers(PACKAGES, support, texts(GROUPS, "test_*.py")) if name not in SLOW]
 
 
 def copy_tree() -> None:
@@ -57,12 +59,12 @@ def write(made: Mapping[Path, Made]) -> None:
         (WORK / path).write_text(each.code)
 
 
-def tried(names: Sequence[str]) -> dict[str, str]:
+def tried(names: Sequence[str], tests: Sequence[str]) -> dict[str, str]:
     """Return what became of each change."""
     wanted, results = WORK / "wanted.json", WORK / "results.jsonl"
     wanted.write_text(json.dumps(names))
     together = os.environ.get("MUTATION_PROCESSES", str(os.cpu_count() or 1))
-    command = [sys.executable, "-m", "tests.mutation.trials", wanted.name, results.name, together, *tests()]
+    command = [sys.executable, "-m", "tests.mutation.trials", wanted.name, results.name, together, *tests]
     subprocess.run(command, cwd=WORK, check=True)
     lines = [json.loads(line) for line in results.read_text().splitlines()]
     return {name: state for name, state, _ in lines}
@@ -101,7 +103,7 @@ def main(arguments: Sequence[str]) -> int:
     write(made)
     changes = {name: change for each in made.values() for name, change in zip(each.names, each.changes, strict=True)}
     print(f"{len(changes)} changes after {time.monotonic() - start:.0f} s", flush=True)
-    found = tried(list(changes))
+    found = tried(list(changes), what.tests or tests())
     print(f"tried after {time.monotonic() - start:.0f} s", flush=True)
     alive = {name for name, state in found.items() if state in ALIVE}
     found.update(dict.fromkeys(caught_by_types(of, made, alive), TYPES))

@@ -16,9 +16,14 @@ class Chosen(NamedTuple):
     modules: list[str]
     sample: int | None = None
     seed: int = 0
+    tests: list[str] | None = None
+    """With these alone. None: with all that there are."""
 
 
 def chosen(arguments: Sequence[str], modules: Sequence[str], night: int) -> Chosen:
+    if "--" in arguments:
+        at = list(arguments).index("--")
+        return chosen(arguments[:at], modules, night)._replace(tests=list(arguments[at + 1 :]))
     match arguments:
         case ["all"]:
             return Chosen(list(modules))

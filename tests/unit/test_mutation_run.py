@@ -18,6 +18,7 @@ def test_a_run_takes_all_modules_those_that_are_named_or_a_sample_of_all() -> No
     assert chosen(["all"], MODULES, 5) == Chosen(MODULES)
     assert chosen(["master.agent.m01"], MODULES, 5) == Chosen(["master.agent.m01"])
     assert chosen(["sample", "30", "7"], MODULES, 5) == Chosen(MODULES, 30, 7)
+    assert chosen(["m", "n", "--", "a.py", "b.py"], MODULES, 5) == Chosen(["m", "n"], tests=["a.py", "b.py"])
 
 
 def test_a_sample_is_drawn_from_all_changes_and_the_same_for_the_same_seed() -> None:
