@@ -80,7 +80,16 @@ def caught_by_types(of: Sequence[Possible], made: Mapping[Path, Made], alive: se
         (WORK / each.path).write_text(new.code)
         for index, (first, last) in zip(left, new.lines, strict=True):
             names.update({(each.path.as_posix(), line): old.names[index] for line in range(first, last + 1)})
-    options = ["--output", "json", "--no-warn-unused-ignores", "--no-warn-unreachable", "--package", "master"]
+    options = [
+        "--cache-dir",
+        str(ROOT / ".mypy_cache" / "mutation"),
+        "--output",
+        "json",
+        "--no-warn-unused-ignores",
+        "--no-warn-unreachable",
+        "--package",
+        "master",
+    ]
     said = subprocess.run([sys.executable, "-m", "mypy", *options], cwd=WORK, stdout=subprocess.PIPE, text=True)
     errors = [json.loads(line) for line in said.stdout.splitlines() if line.startswith("{")]
     places = [(each["file"], each["line"]) for each in errors if each["severity"] == "error"]
