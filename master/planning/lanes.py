@@ -27,7 +27,7 @@ class Lane:
     def close(self) -> list[QueuedJob]:
         """Serve no more jobs of this lane. Return the job that was served last and the jobs behind it."""
         first, self.next = self.next - 1, len(self.jobs)
-        return self.jobs[first:] if first else self.jobs
+        return self.jobs[first:]
 
 
 class Lanes:
@@ -38,7 +38,7 @@ class Lanes:
 
     def __init__(self, queue: Sequence[QueuedJob], share: Callable[[str], float]) -> None:
         self._share = share
-        alike, ordered = _alike(queue) if len(queue) > 1 else ([list(queue)] if queue else [], True)
+        alike, ordered = _alike(queue)
         self._levels: defaultdict[tuple[int, float], defaultdict[str, list[Lane]]]
         self._levels = defaultdict(lambda: defaultdict(list))
         for jobs in alike:

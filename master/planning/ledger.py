@@ -25,7 +25,7 @@ class Ledger:
     that cannot start yet. ``busy``: upper bound of the seconds until each node is empty (0: the node is empty now).
     """
 
-    def __init__(self, table: NodeTable, allocations: Iterable[Allocation] = (), now: float = 0.0) -> None:
+    def __init__(self, table: NodeTable, allocations: Iterable[Allocation], now: float) -> None:
         self.table = table
         self.reservations: dict[int, list[Reservation]] = {}
         self.log: list[int] = []

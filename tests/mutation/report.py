@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -16,6 +17,14 @@ class Change(NamedTuple):
     function: str
     before: str
     after: str
+
+
+_STRICT = re.compile(r"(?:, )?\bstrict=\w+|, (?=\))")
+
+
+def guards_only(change: Change) -> bool:
+    """Return whether only ``strict`` of a ``zip`` is changed: it asserts what holds anyway."""
+    return "strict=" in change.before and _STRICT.sub("", change.before) == _STRICT.sub("", change.after)
 
 
 def module_of(name: str) -> str:

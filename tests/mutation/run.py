@@ -15,7 +15,7 @@ from pathlib import Path
 import tomllib
 
 from tests.mutation.changes import Made, Possible, make, possible
-from tests.mutation.report import ALIVE, TYPES, allowed, figures
+from tests.mutation.report import ALIVE, TYPES, allowed, figures, guards_only
 from tests.mutation.selection import chosen, importers, sampled
 
 ROOT = Path(__file__).parents[2]
@@ -110,7 +110,12 @@ def main(arguments: Sequence[str]) -> int:
     made = {each.path: make(each, each.mutations) for each in of}
     copy_tree()
     write(made)
-    changes = {name: change for each in made.values() for name, change in zip(each.names, each.changes, strict=True)}
+    changes = {
+        name: change
+        for each in made.values()
+        for name, change in zip(each.names, each.changes, strict=True)
+        if not guards_only(change)
+    }
     print(f"{len(changes)} changes after {time.monotonic() - start:.0f} s", flush=True)
     found = tried(list(changes), what.tests or tests())
     print(f"tried after {time.monotonic() - start:.0f} s", flush=True)

@@ -27,8 +27,8 @@ def chosen(arguments: Sequence[str], modules: Sequence[str], night: int) -> Chos
     match arguments:
         case ["all"]:
             return Chosen(list(modules))
-        case ["sample", count, seed]:
-            return Chosen(list(modules), int(count), int(seed))
+        case ["sample", count, seed, *named]:
+            return Chosen(named or list(modules), int(count), int(seed))
         case []:
             return Chosen(list(modules[night % NIGHTS :: NIGHTS]))
     return Chosen(list(arguments))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.mutation.report import Change, allowed, differing, figures
+from tests.mutation.report import Change, allowed, differing, figures, guards_only
 from tests.mutation.selection import NIGHTS, Chosen, chosen, importers, sampled
 
 MODULES = [f"master.agent.m{number:02}" for number in range(3 * NIGHTS + 1)]
@@ -18,6 +18,7 @@ def test_a_run_takes_all_modules_those_that_are_named_or_a_sample_of_all() -> No
     assert chosen(["all"], MODULES, 5) == Chosen(MODULES)
     assert chosen(["master.agent.m01"], MODULES, 5) == Chosen(["master.agent.m01"])
     assert chosen(["sample", "30", "7"], MODULES, 5) == Chosen(MODULES, 30, 7)
+    assert chosen(["sample", "30", "7", "m"], MODULES, 5) == Chosen(["m"], 30, 7)
     assert chosen(["m", "n", "--", "a.py", "b.py"], MODULES, 5) == Chosen(["m", "n"], tests=["a.py", "b.py"])
 
 
@@ -56,6 +57,14 @@ def test_the_figures_count_what_was_noticed_and_leave_out_what_may_live() -> Non
     assert lines == ["m.a: 2 of 3", "m.b: 1 of 2", "all: 3 of 4 changes were noticed (75.0%); 1 more may live"]
     assert part == 0.75
     assert figures({}, 0)[1] == 0.0
+
+
+def test_a_guard_of_two_lengths_is_not_tried() -> None:
+    before = "for a, b in zip(x, f(y, 1), strict=True):"
+    for after in ("strict=False):", "strict=None):", "):"):
+        assert guards_only(Change("m.x_f", before, before.replace("strict=True):", after)))
+    assert not guards_only(Change("m.x_f", before, before.replace("x, ", "")))
+    assert not guards_only(Change("m.x_f", "f(x, )", "f(x)"))
 
 
 def test_a_change_is_shown_by_the_lines_that_differ() -> None:

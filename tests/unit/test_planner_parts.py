@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from grass.model.job import GpuNeed, Policy
+from grass.model.namespace import POD_COST
 from grass.model.resources import DEVICE, Resources
 from master.planning.free_resources import UNLIMITED, FreeResources
 from master.planning.lanes import Lanes
@@ -61,6 +62,11 @@ def test_the_dominant_share_is_the_largest_part_of_one_resource_of_all_nodes(use
     shares = Shares(Snapshot(nodes, (), [holds("ann", used)]))
     assert shares.dominant("ann") == pytest.approx(part)
     assert shares.dominant("bob") == 0.0
+
+
+def test_the_only_one_of_its_kind_is_all_of_it() -> None:
+    one = Resources(custom=(("licences", 1),))
+    assert Shares(Snapshot([Node("n1", one, one)], (), [holds("ann", one)])).dominant("ann") == 1.0
 
 
 def test_fair_share_adds_the_part_of_past_use_to_the_dominant_share() -> None:
@@ -179,6 +185,13 @@ def test_users_take_turns_by_what_they_have_at_that_moment() -> None:
     assert served == ["j1", "j3", "j2", "j4"]
 
 
+def test_the_shares_of_users_are_not_counted_for_one_user_alone() -> None:
+    def share(user: str) -> float:
+        raise AssertionError(user)
+
+    assert [each.id for each, _ in Lanes([job(1), job(2)], share).in_order()] == ["j1", "j2"]
+
+
 def test_a_lane_that_is_closed_gives_the_job_served_last_and_those_behind_it() -> None:
     lanes = Lanes([job(1), job(2), job(3), job(4, wants(Resources(5)))], lambda user: 0.0)
     served, closed = [], []
@@ -226,12 +239,25 @@ def test_so_many_tasks_fit_as_the_scarcest_amount_allows() -> None:
     assert FreeResources([-1000, 0, 0, 0, 0, 0], []).count(need(Resources(1000)), ()) == 0
 
 
+def test_a_pod_takes_more_than_its_task_asks_for() -> None:
+    wanted, cost = need(Resources(1000)), POD_COST.cpu
+    free = FreeResources([2 * 1000 + cost, 10 * POD_COST.memory, 0, 0, 0, 0], [], pods=True)
+    assert free.count(wanted, ()) == 1 and FreeResources(free.row, []).count(wanted, ()) == 2
+    free.allocate(wanted, 1)
+    assert free.row[:2] == [1000, 9 * POD_COST.memory]
+    space = Resources(2000 + cost, 10 * POD_COST.memory)
+    books = ledger(Node("n1", space, space, runtimes=frozenset({"kubernetes"})))
+    assert books.count(books.table.need(Shape(Resources(1000))), 0, None) == 1
+
+
 def test_gpus_fit_by_devices_whole_ones_or_shares() -> None:
     free = FreeResources([9000, 9, 9000, 0, 0, 0], [1000, 600, 1000, -200, 1000])
     assert free.count(need(Resources(gpu=1000)), (0, 1, 2)) == 2
     assert free.count(need(Resources(gpu=2000)), (0, 1, 2, 4)) == 1
     assert free.count(need(Resources(gpu=1000)), ()) == 0
     assert free.count(need(Resources(gpu=300)), (0, 1, 3)) == 3 + 2
+    assert free.count(need(Resources(gpu=1)), (3,)) == 0
+    assert FreeResources([1000, 9, 9000, 0, 0, 0], [700]).count(need(Resources(1000, gpu=1000)), (0,)) == 0
     assert FreeResources([0, 0, 1000, 0, 0, 0], [1000, 1000]).count(need(Resources(gpu=500)), (0, 1)) == 2
 
 
@@ -261,6 +287,7 @@ def test_a_node_is_busy_until_the_last_of_its_tasks_must_have_ended() -> None:
     first = holds("ann", ALL, ends=70.0), holds("ann", ALL, ends=50.0), replace(holds("ann", ALL), node="n2")
     assert ledger(*nodes, held=first, now=10.0).busy == [60.0, NEVER, 0.0]
     assert ledger(*nodes, held=(holds("ann", ALL, ends=5.0),), now=10.0).busy == [0.0, 0.0, 0.0]
+    assert ledger(*nodes, held=(holds("ann", ALL, ends=10.5),), now=10.0).busy == [0.5, 0.0, 0.0]
 
 
 def test_an_allocation_takes_amounts_and_devices_and_makes_its_node_busy() -> None:
@@ -289,6 +316,16 @@ def test_a_reservation_leaves_its_rest_to_tasks_that_are_not_gone_in_time() -> N
     assert (books.free_on(0).row[0], rest.row[0]) == (7000, 1000)
     books.allocate(wanted, 0, 1, None)
     assert (books.free_on(0).row[0], rest.row[0]) == (6000, 0)
+
+
+def test_a_task_that_is_gone_in_time_uses_a_device_that_is_reserved() -> None:
+    books = ledger(device_node(Device(7)))
+    rest = books.free_on(0).copy()
+    rest.devices[0] = 0
+    books.reservations[0] = [Reservation(60.0, rest, "j9")]
+    wanted = books.table.need(Shape(Resources(gpu=400)))
+    assert (books.count(wanted, 0, 30.0), books.count(wanted, 0, None)) == (2, 0)
+    assert books.allocate(wanted, 0, 1, 30.0) == (((7, 400),),)
 
 
 def test_what_was_allocated_since_the_mark_is_undone_and_the_rest_stays() -> None:

@@ -32,7 +32,7 @@ def node(name: str, cores: float = 4, used: float = 0, memory: int = 8, **more: 
 
 
 def tables(*nodes: Node, custom: tuple[str, ...] = (), held: tuple[Allocation, ...] = ()) -> FreeTable:
-    return FreeTable(Ledger(NodeTable(nodes, custom), held))
+    return FreeTable(Ledger(NodeTable(nodes, custom), held, 0.0))
 
 
 def runs(on: str, cores: float = 1, count: int = 1, job: str = "run", **more: object) -> Allocation:
