@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from grass.kubernetes.objects import Fields, ListOf, Metadata
+from grass.kubernetes.objects import Fields, ListOf, Metadata, WatchEvent
 from grass.manifest.document import Document
 from grass.wire.codec import Form
 
@@ -91,3 +91,4 @@ def other_writer(resource: Resource, own: str) -> str | None:
 
 RESOURCE: Form[Resource] = Form(Resource)
 RESOURCES: Form[ListOf[Resource]] = Form(ListOf[Resource])
+RESOURCE_EVENT: Form[WatchEvent[Resource]] = Form(WatchEvent[Resource])

@@ -12,7 +12,7 @@ from functools import partial
 
 from grass.errors import GrassError
 from grass.kubernetes.api import ApiServer, RefusedError
-from grass.kubernetes.custom_resources import KINDS, RESOURCE, RESOURCES, Kind, Resource
+from grass.kubernetes.custom_resources import KINDS, RESOURCE_EVENT, RESOURCES, Kind, Resource
 from grass.kubernetes.informer import Change, Informer
 
 log = logging.getLogger(__name__)
@@ -32,7 +32,7 @@ class Watch:
                 server,
                 kind.path(namespace),
                 RESOURCES,
-                RESOURCE,
+                RESOURCE_EVENT,
                 partial(self._take, kind),
                 partial(self._trouble, kind),
                 name=kind.plural,
