@@ -22,7 +22,6 @@ from grass.model.job import Component, Job, RestartOn
 
 MOST_PODS = 1000
 """Pods in a file; a larger job is refused. An Indexed Job is as short for any number."""
-_LONGEST_COMMENT = 1000
 _OF_JOB = ("tags", "together", "fail_fast", "timeout", "deadline")
 _OF_COMPONENT = (
     *("replicas", "resources", "ports", "env", "cwd", "restart", "ready", "grace", "timeout", "image", "where"),
@@ -75,7 +74,7 @@ def _exported(
 
 
 def _head(job: Job, exported: Exported, version: str) -> str:
-    """Return comments at the beginning of the file."""
+    """Return comments at the beginning of the file. Text of users in them has no line breaks any more."""
     lines = [
         f"Job {job.name} of Grass, for Kubernetes {version} or later, without Grass: kubectl create -f FILE",
         f"{pod_variables.OUTPUT} (GRASS_OUTPUT) is lost with each pod; to keep it, use a claim as the volume `output`.",
@@ -84,7 +83,7 @@ def _head(job: Job, exported: Exported, version: str) -> str:
         *exported.notes,
         *(f"Not in this file: {key}" for key in exported.missing),
     ]
-    return "".join(f"# {one_line(line, _LONGEST_COMMENT)}\n" for line in lines)
+    return "".join(f"# {line}\n" for line in lines)
 
 
 def _note_of_file(name: str) -> str:
