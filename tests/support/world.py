@@ -183,6 +183,8 @@ class World:
         """Nodes that must join by a ticket, or that have left."""
         self.attempts: dict[tuple[str, str, int], int] = {}
         """Task → its last attempt."""
+        self.compares = True
+        """Whether the memory is compared with what a new master-agent would know (``takeover``)."""
         self.checks = 0
         self.holds = False
         """What happens is kept, and arrives later in one round."""
@@ -249,7 +251,7 @@ class World:
             busy = self.round() or self.agenda.wait(self.now, 1.0) == 0
             for node in self.nodes.values():
                 busy = node.pump(self.wall) or busy
-        if not self.holds:
+        if self.compares and not self.holds:
             self._check_takeover()
 
     def _check_takeover(self) -> None:
