@@ -10,12 +10,12 @@ Used by ``pods``, ``runtime`` and ``node.membership``.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from grass.config import KubernetesConfig
 from grass.kubernetes import names
 from grass.kubernetes.objects import Pod
 from grass.kubernetes.pod_rights import container_rights
+from grass.model.pod_security import Part
 from node.runtime.kubernetes.judge import WAITER
 from node.runtime.kubernetes.keeper import AMOUNTS
 from node.runtime.protocol import Launch, Start
@@ -35,8 +35,6 @@ _FILE, _VARIABLE = (f"{kind}.{names.DOMAIN}/" for kind in ("file", "env"))
 _OURS = (_BEGINS, _FILE, _VARIABLE)
 _WAIT = f"until [ -s {FOLDER}/{_BEGIN} ]; do sleep 0.2 2>/dev/null || sleep 1; done"
 
-Body = dict[str, Any]  # Any: JSON of the API
-
 
 def news(launch: Launch, start: Start) -> dict[str, str]:
     """Return what the pod of an attempt is told now: nothing while it waits, then all at once."""
@@ -55,7 +53,7 @@ def told(pod: Pod) -> dict[str, str] | None:
     return found if _BEGINS in found else None
 
 
-def _volume(launch: Launch) -> Body:
+def _volume(launch: Launch) -> Part:
     files = {_BEGIN: _BEGINS, **{path: _of_file(path) for path in launch.files}}
     programs = {path for path, text in launch.files.items() if text.startswith("#!")}
     items = [
@@ -65,14 +63,14 @@ def _volume(launch: Launch) -> Body:
     return {"name": VOLUME, "downwardAPI": {"items": items}}
 
 
-def volumes(launch: Launch) -> list[Body]:
+def volumes(launch: Launch) -> list[Part]:
     """Return the volumes of the pod."""
     return [_volume(launch), *([{"name": "api", "emptyDir": {}}] if RELAY in launch.files else [])]
 
 
-def mounts(launch: Launch, start: Start) -> list[Body]:
+def mounts(launch: Launch, start: Start) -> list[Part]:
     """Return the mounts of the task's container."""
-    found: list[Body] = [{"name": VOLUME, "mountPath": FOLDER, "readOnly": True}]
+    found: list[Part] = [{"name": VOLUME, "mountPath": FOLDER, "readOnly": True}]
     if RELAY in launch.files:
         found.append({"name": "api", "mountPath": API_FOLDER})
     for file, at in start.programs:
@@ -85,13 +83,13 @@ def environment(launch: Launch) -> dict[str, str]:
     return {"GRASS_API": API, "GRASS_TOKEN": NO_TOKEN} if RELAY in launch.files else {}
 
 
-def variables(start: Start) -> list[Body]:
+def variables(start: Start) -> list[Part]:
     return [{"name": name, "valueFrom": {"fieldRef": _field(_VARIABLE + name)}} for name in start.late]
 
 
-def waiter(image: str, settings: KubernetesConfig) -> Body:
+def waiter(image: str, settings: KubernetesConfig) -> Part:
     """Return the container that waits. It costs nothing: the task's container is not there yet."""
-    made: Body = {
+    made: Part = {
         "name": WAITER,
         "image": image,
         "command": ["/bin/sh", "-c", _WAIT],
@@ -112,5 +110,5 @@ def _of_file(path: str) -> str:
     return _FILE + names.short(path)
 
 
-def _field(annotation: str) -> Body:
+def _field(annotation: str) -> Part:
     return {"fieldPath": f"metadata.annotations['{annotation}']"}
