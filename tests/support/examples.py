@@ -11,9 +11,9 @@ SAME, NEW = "same", "new"
 
 
 def examples(most: int, **more: Any) -> settings:
-    """Return the settings of a property test: ``most`` examples with ``--long``, a third of them otherwise."""
+    """Return the settings of a property test: ``most`` examples with ``--long``, a quarter of them otherwise."""
     return settings(max_examples=chosen(most), **more)
 
 
 def chosen(most: int) -> int:
-    return most if settings.get_current_profile_name() == NEW else -(-most // 3)
+    return most if settings.get_current_profile_name() == NEW else -(-most // 4)

@@ -43,6 +43,7 @@ FIRST = (
     "tests/integration/test_readme_commands.py",
     "engine",
     "tests/integration/test_kubernetes_node.py",
+    "tests/integration/test_mars.py",
     "tests/integration/test_dashboard.py",
     "tests/integration/test_files.py",
     "tests/integration/test_docs.py",
