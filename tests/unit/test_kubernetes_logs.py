@@ -108,6 +108,43 @@ def test_the_rest_of_a_log_is_given_up_and_said_to_be_missing_when_its_machine_i
         assert text(each).encode() == UNREAD
 
 
+def test_what_a_killed_agent_wrote_and_had_not_stored_stays_and_is_not_written_twice(tmp_path: Path) -> None:
+    with copied(tmp_path, lambda handler: handler.lines(LINES[:1]), lambda handler: handler.lines(LINES[:1])) as (
+        each,
+        _,
+        over,
+    ):
+        each.ended.set()
+        assert over.wait(10)
+    state = each.file.with_suffix(".podlog")
+    state.write_text(state.read_text().replace("true", "false"))
+    with each.file.open("ab") as file:
+        file.write(b"line 1\nline 2\nli")
+
+    sizes = []
+
+    def follow(handler: Handler) -> None:
+        sizes.append(each.file.stat().st_size)
+        handler.lines(LINES)
+
+    with copied(tmp_path, follow, lambda handler: handler.lines(LINES[2:])) as (again, _, over):  # of the last seconds
+        wait_until(lambda: "line 3" in text(again))
+        again.ended.set()
+        assert over.wait(10)
+    assert sizes[0] == len("line 0\nline 1\nline 2\nli")
+    assert text(again) == "line 0\nline 1\nline 2\nline 3\n"
+    assert again.sizes()["stdout"] == len(text(again))
+
+
+def test_what_a_killed_agent_wrote_stays_where_the_log_is_gone(tmp_path: Path) -> None:
+    (tmp_path / "c.0.stdout").write_text("line 0\n")
+    with copied(tmp_path, Handler.refuse, Handler.refuse) as (each, _, over):
+        each.ended.set()
+        assert over.wait(10)
+        assert text(each) == "line 0\n" + UNREAD.decode()
+        assert each.sizes()["stdout"] == len(text(each))
+
+
 def test_no_log_is_given_up_while_the_api_server_is_away(tmp_path: Path) -> None:
     with copied(tmp_path, Handler.refuse, Handler.refuse, reachable=False) as (each, server, over):
         each.ended.set()

@@ -65,19 +65,24 @@ class PodLog:
         self._state = self.file.with_suffix(".podlog")
         self._position = LogPosition()
         self._size = 0
+        self._beyond = b""
+        """What is in the file behind ``_size``: an earlier agent was killed before it had stored that it wrote this."""
         self._stored_at = 0.0
 
     def restore(self) -> None:
-        """Go on where an earlier agent stored that it was; what it wrote beyond is read again."""
+        """Go on where an earlier agent stored that it was. What it wrote beyond comes again, and may have been shipped:
+        it stays, and is not written twice."""
         with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
             stored = json.loads(self._state.read_bytes())
             size, self.complete = int(stored.pop("size")), bool(stored.pop("complete"))
             self._position, self._size = LogPosition(Copied(**stored)), size
         self.file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with self.file.open("ab") as file:
+        with self.file.open("a+b") as file:
             if file.tell() < self._size:  # the files of this node were lost
                 self._position, self._size = LogPosition(), 0
-            file.truncate(self._size)
+                file.truncate(0)
+            file.seek(self._size)
+            self._beyond = file.read()
 
     def copy(self, api: ApiServer, silence: float, *, follow: bool) -> None:
         """Copy what is new. ``follow``: until the container ends. Raises UnreachableError after ``silence`` seconds
@@ -106,6 +111,7 @@ class PodLog:
             for line in batch:
                 text, lost = self._position.read_line(line)
                 if lost:
+                    self._keep_beyond()
                     self._write(file, LOST)
                 if text is not None:
                     self._write(file, text + b"\n")
@@ -115,6 +121,7 @@ class PodLog:
 
     def note(self, text: bytes) -> None:
         """Add a line of Grass to what was copied."""
+        self._keep_beyond()
         with suppress(OSError), self.file.open("ab") as file:
             self._write(file, text)
 
@@ -122,8 +129,16 @@ class PodLog:
         return {"stdout": self._size, "stderr": 0}
 
     def _write(self, file: BinaryIO, text: bytes) -> None:
-        file.write(text)
+        known, self._beyond = self._beyond[: len(text)], self._beyond[len(text) :]
+        if not text.startswith(known):  # the kubelet tells something else than before
+            file.truncate(self._size)
+            known = self._beyond = b""
+        file.write(text[len(known) :])
         self._size += len(text)
+
+    def _keep_beyond(self) -> None:
+        """Count what nobody tells again as copied."""
+        self._size, self._beyond = self._size + len(self._beyond), b""
 
     def _store(self) -> None:
         self._stored_at = clock.steady()
@@ -144,6 +159,7 @@ class PodLog:
 
     def end(self) -> None:
         """Note that it is complete, also for a later agent: a pod stays for a while after its log is gone."""
+        self._keep_beyond()
         self.complete = True
         self._store()
 
