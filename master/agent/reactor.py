@@ -208,8 +208,9 @@ def _take_ticket(step: Step, entry_id: str, ticket: Ticket) -> None:
 def _operation_ticket(step: Step, ticket: OperationTicket | CancelOperation) -> None:
     run = step.cluster.jobs.get(ticket.job_id)
     if run is None or run.summarised:
-        message = f"job {ticket.job_id}: operation {ticket.id} refused; the job has ended"
-        step.event(EventKind.TICKET_REFUSED, message, ticket.user)
+        message = f"operation {ticket.id}: refused; job {ticket.job_id} has ended"
+        name = run.name if run is not None else ""
+        step.event(EventKind.TICKET_REFUSED, message, ticket.user, job=name, run=ticket.job_id)
     elif isinstance(ticket, CancelOperation):
         operations.cancel(step, run, ticket)
     else:
