@@ -65,7 +65,7 @@ class PodLog:
         self._state = self.file.with_suffix(".podlog")
         self._position = LogPosition()
         self._size = 0
-        self._beyond = b""
+        self._beyond = memoryview(b"")
         """What is in the file behind ``_size``: an earlier agent was killed before it had stored that it wrote this."""
         self._stored_at = 0.0
 
@@ -82,7 +82,7 @@ class PodLog:
                 self._position, self._size = LogPosition(), 0
                 file.truncate(0)
             file.seek(self._size)
-            self._beyond = file.read()
+            self._beyond = memoryview(file.read())
 
     def copy(self, api: ApiServer, silence: float, *, follow: bool) -> None:
         """Copy what is new. ``follow``: until the container ends. Raises UnreachableError after ``silence`` seconds
@@ -130,15 +130,15 @@ class PodLog:
 
     def _write(self, file: BinaryIO, text: bytes) -> None:
         known, self._beyond = self._beyond[: len(text)], self._beyond[len(text) :]
-        if not text.startswith(known):  # the kubelet tells something else than before
+        if known != text[: len(known)]:  # the kubelet tells something else than before
             file.truncate(self._size)
-            known = self._beyond = b""
+            known = self._beyond = memoryview(b"")
         file.write(text[len(known) :])
         self._size += len(text)
 
     def _keep_beyond(self) -> None:
         """Count what nobody tells again as copied."""
-        self._size, self._beyond = self._size + len(self._beyond), b""
+        self._size, self._beyond = self._size + len(self._beyond), memoryview(b"")
 
     def _store(self) -> None:
         self._stored_at = clock.steady()
