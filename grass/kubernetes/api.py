@@ -88,6 +88,15 @@ class ApiServer:
     def get(self, path: str, form: Form[T], query: Query | None = None) -> T:
         return self._call("GET", path, form, None, query)
 
+    def find(self, path: str, form: Form[T]) -> T | None:
+        """Return an object; None: there is none."""
+        try:
+            return self.get(path, form)
+        except RefusedError as error:
+            if error.http == 404:
+                return None
+            raise
+
     def post(self, path: str, body: object, form: Form[T], query: Query | None = None) -> T:
         return self._call("POST", path, form, body, query)
 

@@ -16,6 +16,7 @@ from grass.kubernetes.custom_resources import (
     TRAINING_JOB,
     Kind,
 )
+from grass.kubernetes.names import MANAGED
 from grass.manifest.document import Document
 from grass.wire.codec import builtins
 
@@ -39,7 +40,7 @@ def _crd(kind: Kind) -> Document:
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": kind.crd, "labels": {"app.kubernetes.io/managed-by": "grass"}},
+        "metadata": {"name": kind.crd, "labels": MANAGED},
         "spec": {
             "group": kind.group,
             "names": names,

@@ -17,6 +17,8 @@ from grass.kubernetes.objects import Pod
 DOMAIN = "grass-cluster.org"
 FINALIZER = f"{DOMAIN}/outcome"
 """Keeps an ended pod until the master has noted its end."""
+MANAGED = {"app.kubernetes.io/managed-by": "grass"}
+"""Label of all that Grass makes in a namespace."""
 CLUSTER, NODE, JOB = (f"{DOMAIN}/{name}" for name in ("cluster", "node", "job"))
 """Labels. Their values are hashes: names of Grass are longer than a label may be."""
 COMPONENT = f"{DOMAIN}/component"

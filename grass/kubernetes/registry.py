@@ -72,7 +72,7 @@ def provide(api: ApiServer, settings: KubernetesConfig, labels: Mapping[str, str
     ``labels``: those of the node."""
     assert settings.registry and settings.registry_secret, "the node has a registry with a login"
     content = base64.b64encode(docker_config(settings.registry, login).encode()).decode()
-    metadata = {"name": settings.registry_secret, "labels": {**labels, "app.kubernetes.io/managed-by": "grass"}}
+    metadata = {"name": settings.registry_secret, "labels": {**labels, **names.MANAGED}}
     body = {"apiVersion": "v1", "kind": "Secret", "type": IMAGE_LOGIN, "metadata": metadata, "data": {_KEY: content}}
     try:
         api.post(_path(settings), body, ANY)
@@ -101,15 +101,12 @@ def login_of(api: ApiServer, settings: KubernetesConfig) -> str | None:
     """Return docker's ``config.json`` with the login of the node's registry; None: it needs none."""
     if settings.registry_secret is None:
         return None
-    try:
-        found = api.get(f"{_path(settings)}/{settings.registry_secret}", SECRET)
-    except RefusedError as error:
-        if error.http != 404:
-            raise
+    found = api.find(f"{_path(settings)}/{settings.registry_secret}", SECRET)
+    if found is None:
         raise NotFoundError(
             f"Secret {settings.registry_secret} in namespace {settings.namespace}: not found; remove the node and add "
             "it again"
-        ) from error
+        )
     return base64.b64decode(found.data.get(_KEY, "")).decode(errors="replace")
 
 

@@ -60,15 +60,12 @@ def check_claim(server: ApiServer, settings: KubernetesConfig) -> None:
     if settings.claim is None:
         return
     title = f"claim {settings.claim} in namespace {settings.namespace}"
-    try:
-        found = server.get(f"/api/v1/namespaces/{settings.namespace}/persistentvolumeclaims/{settings.claim}", CLAIM)
-    except RefusedError as error:
-        if error.http != 404:
-            raise
+    found = server.find(f"/api/v1/namespaces/{settings.namespace}/persistentvolumeclaims/{settings.claim}", CLAIM)
+    if found is None:
         raise InputError(
             f"{title}: not found; create a PersistentVolumeClaim with accessModes [{_SHARED}], or name another one "
             "with --claim"
-        ) from error
+        )
     if _SHARED not in found.spec.access_modes:
         modes = ", ".join(found.spec.access_modes) or "none"
         raise InputError(
@@ -92,12 +89,9 @@ def check_pull_secrets(server: ApiServer, settings: KubernetesConfig) -> None:
             if name == settings.registry_secret
             else f"`kubectl create secret docker-registry {name} -n {settings.namespace} …` makes one"
         )
-        try:
-            found = server.get(f"/api/v1/namespaces/{settings.namespace}/secrets/{name}", SECRET)
-        except RefusedError as error:
-            if error.http != 404:
-                raise
-            raise InputError(f"{title}: not found; {make}") from error
+        found = server.find(f"/api/v1/namespaces/{settings.namespace}/secrets/{name}", SECRET)
+        if found is None:
+            raise InputError(f"{title}: not found; {make}")
         if found.type != IMAGE_LOGIN:
             raise InputError(f"{title}: its type is {found.type}, not {IMAGE_LOGIN}; {make}")
 

@@ -199,10 +199,6 @@ def wait_ready(name: str, client: Client) -> NodeView:
     raise UnreachableError(f"node {name}: was added, but its agent does not report; see `grass node show {name}`")
 
 
-def is_namespace(node: NodeView) -> bool:
-    return RuntimeName.KUBERNETES.value in (node.runtimes or ())
-
-
 def pods_stay(namespace: str, error: GrassError | str) -> UnreachableError:
     """Return the error of a removal that was not begun, because pods could not be removed."""
     return UnreachableError(

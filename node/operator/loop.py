@@ -23,7 +23,7 @@ from grass.manifest.document import Document
 from grass.model.exhaustive import assert_never
 from grass.model.namespace import Serve
 from grass.system import clock
-from grass.wire.job_views import JobView, OperationView
+from grass.wire.job_views import JobView
 from node.operator import identity, jobs, page, scales, status
 from node.operator.events import warning
 from node.operator.status import Said
@@ -175,7 +175,7 @@ class Operator:
 
     def _serve_job(self, kind: Kind, resource: Resource, active: Mapping[str, JobView]) -> None:
         job = self._job(kind, resource, active)
-        operations = self._operations(job.id) if job is not None and job.operation is not None else []
+        operations = self._client.operations(job.id) if job is not None and job.operation is not None else []
         why = self._why(job) if job is not None else ""
         step = jobs.decide(kind, resource, self._place.operator, self._place.serve, job, operations, why)
         match step:
@@ -227,7 +227,7 @@ class Operator:
     ) -> None:
         target = scales.target_of(resource, targets.values())
         job = None if target is None else self._job(TRAINING_JOB, target, active)
-        operations = [] if job is None else self._operations(job.id)
+        operations = [] if job is None else self._client.operations(job.id)
         step = scales.decide(kind, resource, target, job, operations)
         match step:
             case None:
@@ -258,9 +258,6 @@ class Operator:
             return scales.rejected(error)
         log.info("%s %s: filed operation %s of job %s", kind.name, resource.metadata.name, filed.id, step.job)
         return scales.said_of(filed)
-
-    def _operations(self, job_id: str) -> list[OperationView]:
-        return self._client.operations(job_id)
 
     def _page(self, resource: Resource, job: JobView) -> Document:
         """Publish the page of a job that runs, if it is wanted, once for each start of its tasks."""

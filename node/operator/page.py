@@ -76,6 +76,6 @@ def _metadata(resource: Resource) -> Document:
     return {
         "name": name_of(resource),
         "namespace": about.namespace,
-        "labels": {"app.kubernetes.io/managed-by": "grass"},
+        "labels": names.MANAGED,
         "ownerReferences": [owner],
     }

@@ -14,8 +14,8 @@ from grass.api.client import Client
 from grass.errors import GrassError, UnreachableError
 from grass.manifest.on_premises import HostSettings
 from grass.model.lifecycle import NodeState
+from grass.model.namespace import is_namespace
 from grass.provision.filelock import cluster_lock
-from grass.provision.namespaces import is_namespace
 from grass.provision.on_premises import namespace_nodes, node_paths
 from grass.provision.on_premises.facts import gather
 from grass.provision.on_premises.leaving import clean
@@ -85,7 +85,7 @@ def _self_joined(session: Session, machines: Machines) -> dict[str, str]:
         if node.name not in machines.nodes
         and node.address not in ours
         and node.state != NodeState.LEFT
-        and not is_namespace(node)
+        and not is_namespace(node.runtimes or ())
     }
 
 

@@ -69,26 +69,19 @@ class NodePaths:
 def of_root(cluster: str, config: ClusterConfig | None) -> NodePaths:
     """Return the system's paths. ``config``: the host's ``cluster.json``, if any: a master keeps its own folder."""
     is_master = config is not None and config.redis.embedded
-    folder = "nodes" if is_master else "clusters"
-    return NodePaths(
-        cluster,
-        venv="/opt/grass/venv",
-        home=f"/var/lib/grass/{folder}/{cluster}",
-        runtime_dir=f"/run/grass/{cluster}",
-        env=f"/etc/grass/{cluster}.node.env",
-        units="/etc/systemd/system",
-        share=f"/srv/grass/{cluster}",
-        owner="grass:grass",
-    )
+    return _of_system(cluster, "nodes" if is_master else "clusters", cluster)
 
 
 def of_namespace(cluster: str, node: str) -> NodePaths:
     """Return the paths of a node that is a namespace of Kubernetes, on the master. ``@`` is in no name."""
-    instance = f"{node}@{cluster}"
+    return _of_system(f"{node}@{cluster}", "nodes", cluster)
+
+
+def _of_system(instance: str, folder: str, cluster: str) -> NodePaths:
     return NodePaths(
         instance,
         venv="/opt/grass/venv",
-        home=f"/var/lib/grass/nodes/{instance}",
+        home=f"/var/lib/grass/{folder}/{instance}",
         runtime_dir=f"/run/grass/{instance}",
         env=f"/etc/grass/{instance}.node.env",
         units="/etc/systemd/system",

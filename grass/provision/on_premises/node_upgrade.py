@@ -15,7 +15,7 @@ from grass.errors import GrassError
 from grass.hosts import Host
 from grass.manifest.on_premises import HostSettings
 from grass.model.lifecycle import NodeState
-from grass.provision.namespaces import is_namespace
+from grass.model.namespace import is_namespace
 from grass.provision.on_premises.machines import open_host
 from grass.provision.on_premises.node_paths import started_of_root
 from grass.provision.provisioner import Session
@@ -95,7 +95,7 @@ def out_of_reach(known: Mapping[str, HostSettings], views: Sequence[NodeView], u
     """Yield what to do about each node of another version that this user does not reach over SSH."""
     for view in views:
         name, version = view.name, view.version
-        if name not in known and version and version != __version__ and not is_namespace(view):
+        if name not in known and version and version != __version__ and not is_namespace(view.runtimes or ()):
             yield (
                 f"{name}: runs Grass {version}, and joined by itself or was added from another machine; there, repeat "
                 f"`curl -sSf {url}/v1/join.py | sudo python3 - --token TOKEN` with the options of then and a TOKEN of "

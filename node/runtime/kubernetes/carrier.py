@@ -14,14 +14,16 @@ from grass.errors import InputError
 from grass.files.paths import JOBS
 from grass.files.rights import DATA, OF_ALL, SHARED
 from grass.kubernetes import names
-from grass.kubernetes.pod_rights import container_rights, spec_rights
+from grass.kubernetes.pod_rights import spec_rights
 from grass.model.pod_security import Part
 from node.runtime.kubernetes import share
+from node.runtime.kubernetes.helper_container import helper_container
 from node.runtime.kubernetes.judge import TASK
 
 LIVES = 6 * 3600
 """Seconds after which it ends by itself, if nobody ends it."""
 _WAIT = f"trap 'kill $!; exit 0' TERM; sleep {LIVES} & wait $!"
+_AMOUNTS = {"cpu": "100m", "memory": "64Mi"}
 _LINK, _MISSING = 65, 66
 _LOOK = f"""
 path="$0"
@@ -62,21 +64,14 @@ def to_send(folder: str) -> Mounted:
 
 def pod(cluster: str, node: str, name: str, settings: KubernetesConfig, mounted: Mounted | None) -> Part:
     """Return the body of the POST. ``mounted`` None: it reads all of the claim."""
-    resources = {"cpu": "100m", "memory": "64Mi"}
     mount: Part = {"name": share.VOLUME, "mountPath": share.TARGET}
     if mounted is None:
         mount["readOnly"] = True
     elif mounted.folder:
         mount["subPath"] = mounted.folder
     container = {
-        "name": TASK,
-        "image": settings.image,
-        "command": ["/bin/sh", "-c", _WAIT],
-        "workingDir": "/",
-        "resources": {"requests": resources, "limits": resources},
+        **helper_container(TASK, settings.image, _WAIT, _AMOUNTS, settings),
         "volumeMounts": [mount],
-        **({"imagePullPolicy": settings.pull_policy} if settings.pull_policy else {}),
-        **container_rights(settings),
     }
     return {
         "apiVersion": "v1",
@@ -85,7 +80,7 @@ def pod(cluster: str, node: str, name: str, settings: KubernetesConfig, mounted:
             "name": name,
             "labels": {
                 **settings.labels,
-                "app.kubernetes.io/managed-by": "grass",
+                **names.MANAGED,
                 **names.node_labels(cluster, node),
                 names.CARRIER: "true",
             },

@@ -15,7 +15,7 @@ from contextlib import closing, suppress
 from signal import Signals
 
 from grass.errors import GrassError, UndecodableError, UnreachableError
-from grass.kubernetes.api import ApiServer, RefusedError
+from grass.kubernetes.api import ApiServer
 from grass.kubernetes.objects import POD, STATUS, Status
 from grass.system.entropy import request_id
 from node.runtime.kind import Output, Stream
@@ -176,9 +176,8 @@ def _run(api: ApiServer, path: str, argv: list[str]) -> None:
 def _has_ended(api: ApiServer, path: str) -> bool:
     try:
         with closing(api):
-            return isinstance(judge(api.get(path, POD)), Ended)
-    except RefusedError as error:
-        return error.http == 404
+            found = api.find(path, POD)
+        return found is None or isinstance(judge(found), Ended)
     except GrassError:
         return False
 

@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from grass.config import KubernetesConfig
 from grass.kubernetes import names
 from grass.kubernetes.objects import Pod
-from grass.kubernetes.pod_rights import container_rights
 from grass.model.pod_security import Part
+from node.runtime.kubernetes.helper_container import helper_container
 from node.runtime.kubernetes.judge import WAITER
 from node.runtime.kubernetes.keeper import AMOUNTS
 from node.runtime.protocol import Launch, Start
@@ -89,16 +89,8 @@ def variables(start: Start) -> list[Part]:
 
 def waiter(image: str, settings: KubernetesConfig) -> Part:
     """Return the container that waits. It costs nothing: the task's container is not there yet."""
-    made: Part = {
-        "name": WAITER,
-        "image": image,
-        "command": ["/bin/sh", "-c", _WAIT],
-        "workingDir": "/",
-        "resources": {"requests": AMOUNTS, "limits": AMOUNTS},
-        "volumeMounts": [{"name": VOLUME, "mountPath": FOLDER, "readOnly": True}],
-        **container_rights(settings),
-    }
-    return {**made, "imagePullPolicy": settings.pull_policy} if settings.pull_policy else made
+    made = helper_container(WAITER, image, _WAIT, AMOUNTS, settings)
+    return {**made, "volumeMounts": [{"name": VOLUME, "mountPath": FOLDER, "readOnly": True}]}
 
 
 def size(files: Mapping[str, str]) -> int:

@@ -14,12 +14,11 @@ share of the namespace, files are kept there, and the container only lets Grass 
 
 from __future__ import annotations
 
-from typing import Any
-
 from grass.config import KubernetesConfig
 from grass.kubernetes.objects import Pod
-from grass.kubernetes.pod_rights import container_rights
 from grass.model.namespace import POD_COST
+from grass.model.pod_security import Part
+from node.runtime.kubernetes.helper_container import helper_container
 from node.runtime.kubernetes.judge import TASK, container_of
 from node.runtime.kubernetes.processes import signal_first, signal_own_first
 
@@ -37,19 +36,10 @@ echo 'its image has no tar' >&2; exit 127
 """
 
 
-def container(image: str, settings: KubernetesConfig) -> dict[str, Any]:  # Any: JSON of the API
-    made: dict[str, object] = {
-        "name": KEEPER,
-        "image": image,
-        "command": ["/bin/sh", "-c", _WAIT],
-        "workingDir": "/",
-        "resources": {"requests": AMOUNTS, "limits": AMOUNTS},
-        **container_rights(settings),
-    }
+def container(image: str, settings: KubernetesConfig) -> Part:
+    made = helper_container(KEEPER, image, _WAIT, AMOUNTS, settings)
     if settings.claim is None:
         made["volumeMounts"] = [{"name": "output", "mountPath": OUTPUT, "readOnly": True}]
-    if settings.pull_policy:
-        made["imagePullPolicy"] = settings.pull_policy
     return made
 
 

@@ -18,18 +18,18 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from grass.errors import GrassError, InputError, NotAllowedError, UnreachableError
 from grass.kubernetes import names
 from grass.kubernetes.api import ApiServer, RefusedError
 from grass.kubernetes.objects import ANY, LEASE, Lease
+from grass.model.pod_security import Part
 from grass.model.reasons import Reason, ReasonCode
 from grass.system import clock
 from node.runtime.kubernetes.claim import Claim, Step, Times
 from node.runtime.kubernetes.place import Place
 
-Body = dict[str, Any]  # Any: JSON of the API
 _REQUEST_SECONDS = 5.0
 _REFUSED_PAUSE = 15.0
 """Seconds after an answer that will hardly change soon: each try may run a plugin that fetches credentials."""
@@ -179,12 +179,7 @@ class LeaseHolder:
         return True
 
     def _get(self) -> Lease | None:
-        try:
-            return self._api.get(f"{self._path}/{self._name}", LEASE)
-        except RefusedError as error:
-            if error.http == 404:
-                return None
-            raise
+        return self._api.find(f"{self._path}/{self._name}", LEASE)
 
     def _post(self) -> Lease:
         metadata = {"name": self._name, "labels": self._labels}
@@ -200,7 +195,7 @@ class LeaseHolder:
         body = self._body(metadata, holder, seconds or self._times.lasts, taken)
         return self._api.put(f"{self._path}/{self._name}", body, LEASE)
 
-    def _body(self, metadata: Body, holder: str, seconds: float, taken: int) -> Body:
+    def _body(self, metadata: Part, holder: str, seconds: float, taken: int) -> Part:
         spec = {
             "holderIdentity": holder,
             "leaseDurationSeconds": round(seconds),

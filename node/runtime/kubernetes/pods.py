@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Any
 
 from grass.config import KubernetesConfig
 from grass.errors import InputError
 from grass.kubernetes import names
 from grass.kubernetes.pod_rights import container_rights, spec_rights
 from grass.model.key_text import attempt_parts, job_of
+from grass.model.pod_security import Part
 from node.runtime.kubernetes import job_files, keeper, share
 from node.runtime.kubernetes.judge import TASK
 from node.runtime.kubernetes.keeper import OUTPUT
@@ -36,13 +36,11 @@ _OF_JOB = re.compile(r"GRASS_(MEMBERSHIP|ADDRESSES|LIBRARY)")
 """Variables that name files of the job."""
 _OF_SHARE = re.compile(r"GRASS_(DATA|OUTPUT|AFTER_\w+_OUTPUT)")
 
-Body = dict[str, Any]  # Any: JSON of the API
 
-
-def pod(cluster: str, node: str, start: Start, launch: Launch, settings: KubernetesConfig) -> Body:
+def pod(cluster: str, node: str, start: Start, launch: Launch, settings: KubernetesConfig) -> Part:
     """Return the body of the POST. Raises InputError for what a pod cannot have."""
     _check(launch)
-    spec: Body = {
+    spec: Part = {
         "restartPolicy": "Never",
         **spec_rights(settings),
         "shareProcessNamespace": True,
@@ -68,7 +66,7 @@ def pod(cluster: str, node: str, start: Start, launch: Launch, settings: Kuberne
             "finalizers": [names.FINALIZER],
             "labels": {
                 **settings.labels,
-                "app.kubernetes.io/managed-by": "grass",
+                **names.MANAGED,
                 **names.node_labels(cluster, node),
                 names.JOB: names.short(job_of(start.key)),
                 names.COMPONENT: attempt_parts(start.key)[1].partition(".")[0],
@@ -104,21 +102,21 @@ def environment(start: Start, launch: Launch, settings: KubernetesConfig) -> dic
     return env
 
 
-def _containers(start: Start, launch: Launch, settings: KubernetesConfig) -> list[Body]:
+def _containers(start: Start, launch: Launch, settings: KubernetesConfig) -> list[Part]:
     """Return the containers in the order in which they are started."""
     task = _container(start, launch, settings)
     return [keeper.container(launch.image, settings), task] if settings.output else [task]
 
 
-def _container(start: Start, launch: Launch, settings: KubernetesConfig) -> Body:
+def _container(start: Start, launch: Launch, settings: KubernetesConfig) -> Part:
     plan = launch.container
-    resources: Body = {
+    resources: Part = {
         "cpu": f"{launch.cpu or _DEFAULT_CPU}m",
         "memory": str(launch.memory or _DEFAULT_MEMORY),
     }
     if start.gpus:
         resources[settings.gpu] = str(len(start.gpus))
-    container: Body = {
+    container: Part = {
         "name": TASK,
         "image": launch.image,
         "env": [
@@ -155,7 +153,7 @@ def _container(start: Start, launch: Launch, settings: KubernetesConfig) -> Body
     return {**container, **container_rights(settings)}
 
 
-def _files(start: Start, launch: Launch, settings: KubernetesConfig) -> list[Body]:
+def _files(start: Start, launch: Launch, settings: KubernetesConfig) -> list[Part]:
     """Return the mounts of what the task sees of the share, or of the folder for its output without a share."""
     if settings.claim is None:
         return [{"name": "output", "mountPath": OUTPUT}]
@@ -167,7 +165,7 @@ def _escaped(text: str) -> str:
     return text.replace("$", "$$")
 
 
-def _tolerations(seconds: int) -> list[Body]:
+def _tolerations(seconds: int) -> list[Part]:
     return [
         {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": seconds} for key in _UNREACHABLE
     ]
