@@ -87,7 +87,7 @@ def addresses(node: Node, job: str) -> set[str]:
 def test_pods_of_torch_know_the_address_of_the_first_and_reach_it(node: Node, client: Client) -> None:
     command = (
         "if [ $RANK = 0 ]; then nc -l -p $MASTER_PORT; else "
-        'until echo "hello of $RANK of $WORLD_SIZE" | nc $MASTER_ADDR $MASTER_PORT; do sleep 0.2; done; fi'
+        'until echo "hello of $RANK of $WORLD_SIZE" | nc $MASTER_ADDR $MASTER_PORT 2>/dev/null; do sleep 0.2; done; fi'
     )
     client.start({"name": "ranks", "components": {"w": component(command, replicas=2, framework="torch")}})
     assert client.wait("ranks", SECONDS).state == "SUCCEEDED"
