@@ -9,6 +9,7 @@ from grass.cli.amounts import NOTHING, show_age, show_reason, show_share
 from grass.cli.table import Column, pairs, table
 from grass.cli.usage_text import figures
 from grass.model.amounts import show_memory
+from grass.model.resources import DEVICE
 
 if TYPE_CHECKING:
     from grass.model.reasons import Reason
@@ -95,6 +96,7 @@ def node_page(view: NodeView, at: float, width: int | None, now: NodeSample | No
         ("Load", f"{usage.load:g}" if usage else NOTHING),
         ("Disk free", show_memory(usage.disk_free) if usage else NOTHING),
         *((f"Gpu {gpu.id}", _gpu(gpu, view)) for gpu in view.gpus or ()),
+        *_machines(view),
         *(figures(now) if now else ()),
     ]
     return pairs([(key, value) for key, value in facts if value], width)
@@ -123,6 +125,26 @@ def _gpu(gpu: GpuDevice, view: NodeView) -> str:
         memory = f"{show_memory(now.memory_used)} of {memory}"
     parts = [f"in quarantine: {ill}" if ill else "", gpu.name, memory, *(_load(now) if now else ())]
     return ", ".join(part for part in parts if part)
+
+
+def _machines(view: NodeView) -> Iterator[tuple[str, str]]:
+    """Describe the machines of a namespace: what Kubernetes offers there, and which tasks of this node it runs."""
+    if view.machines is None:
+        return
+    for each in view.machines.machines:
+        gpus = f"{each.gpu // DEVICE} × {each.gpu_model or 'GPU'}" if each.gpu else ""
+        tasks = f"{each.running} task{'' if each.running == 1 else 's'}" if each.running else ""
+        named = ", ".join(key.rpartition("/")[0] for key in each.tasks)
+        parts = [
+            f"{each.cpu / 1000:g} cpu",
+            show_memory(each.memory),
+            gpus,
+            f"no tasks: {each.closed}" if each.closed else "",
+            f"{tasks}: {named}" if named else tasks,
+        ]
+        yield f"Machine {each.name}", ", ".join(part for part in parts if part)
+    if view.machines.left_out:
+        yield "Machines", f"and {view.machines.left_out} more"
 
 
 def _load(now: GpuSample) -> Iterator[str]:

@@ -3,7 +3,7 @@
 
 Several quotas may limit the same resource; the smallest counts. A quota with a scope applies to some pods only, and is
 left out: what it refuses is said when it refuses (``creation``). Requests and limits of our pods are equal, so a quota
-of either counts.
+of either counts. What neither a quota nor the user says is what all machines have, if they may be seen.
 """
 
 from __future__ import annotations
@@ -25,17 +25,30 @@ class Most(NamedTuple):
     disk: int | None = None
 
 
-def offered(quotas: Iterable[ResourceQuota], settings: Most, gpu: str) -> Resources:
-    """Return what the namespace offers. ``settings``: what the user says that it has. ``gpu``: the resource of GPUs."""
+def limited(quotas: Iterable[ResourceQuota], settings: Most, gpu: str) -> Most:
+    """Return what quotas and settings allow. ``settings``: what the user says that it has. ``gpu``: the resource of
+    GPUs."""
     hard = [quota.status.hard or quota.spec.hard for quota in quotas if applies(quota)]
     cpu = _least(hard, ("limits.cpu", "requests.cpu", "cpu"), thousandths)
     memory = _least(hard, ("limits.memory", "requests.memory", "memory"), whole)
     devices = _least(hard, (f"limits.{gpu}", f"requests.{gpu}"), thousandths)
-    return Resources(
+    return Most(
         cpu=_smaller(cpu, settings.cpu),
         memory=_smaller(memory, settings.memory),
         gpu=_smaller(devices, settings.gpu),
-        disk=settings.disk or 0,
+        disk=settings.disk,
+    )
+
+
+def offered(limits: Most, machines: Resources | None = None) -> Resources:
+    """Return what the namespace offers. ``limits``: of ``limited``. ``machines``: what all of them have together; None:
+    they cannot be seen."""
+    has = machines or Resources()
+    return Resources(
+        cpu=has.cpu if limits.cpu is None else limits.cpu,
+        memory=has.memory if limits.memory is None else limits.memory,
+        gpu=has.gpu if limits.gpu is None else limits.gpu,
+        disk=limits.disk or 0,
     )
 
 
@@ -49,5 +62,5 @@ def _least(hard: Iterable[Mapping[str, str]], names: Iterable[str], read: Callab
     return min(found, default=None)
 
 
-def _smaller(one: int | None, other: int | None) -> int:
-    return min((each for each in (one, other) if each is not None), default=0)
+def _smaller(one: int | None, other: int | None) -> int | None:
+    return min((each for each in (one, other) if each is not None), default=None)

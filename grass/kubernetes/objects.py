@@ -217,6 +217,30 @@ class Secret(Fields, frozen=True, rename="camel"):
     data: dict[str, str] = {}
 
 
+class Taint(Fields, frozen=True, rename="camel"):
+    key: str = ""
+    value: str = ""
+    effect: str = ""
+
+
+class KubernetesNodeSpec(Fields, frozen=True, rename="camel"):
+    unschedulable: bool = False
+    taints: list[Taint] = []
+
+
+class KubernetesNodeStatus(Fields, frozen=True, rename="camel"):
+    allocatable: dict[str, str] = {}
+    conditions: list[Condition] = []
+
+
+class KubernetesNode(Fields, frozen=True, rename="camel"):
+    """A machine of the Kubernetes cluster."""
+
+    metadata: Metadata
+    spec: KubernetesNodeSpec = KubernetesNodeSpec()
+    status: KubernetesNodeStatus = KubernetesNodeStatus()
+
+
 class AccessStatus(Fields, frozen=True, rename="camel"):
     allowed: bool = False
     reason: str = ""
@@ -244,6 +268,7 @@ EVENTS: Form[ListOf[Event]] = Form(ListOf[Event])
 QUOTAS: Form[ListOf[ResourceQuota]] = Form(ListOf[ResourceQuota])
 CLAIM: Form[PersistentVolumeClaim] = Form(PersistentVolumeClaim)
 SECRET: Form[Secret] = Form(Secret)
+NODES: Form[ListOf[KubernetesNode]] = Form(ListOf[KubernetesNode])
 LEASE: Form[Lease] = Form(Lease)
 STATUS: Form[Status] = Form(Status)
 ANY: Form[object] = Form(object)

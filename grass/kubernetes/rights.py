@@ -1,6 +1,7 @@
 """The rights that Grass needs in a namespace: one Role, and the look for what is missing of it.
 
-Nothing here is cluster-wide. Used by ``grass.provision``.
+None of them is cluster-wide. One more right, on machines, is cluster-wide and never needed; an administrator may give
+it. Used by ``grass.provision`` and ``node.agent.namespace``.
 """
 
 from __future__ import annotations
@@ -49,6 +50,8 @@ SERVING = (
     Rule("networking.k8s.io", "ingresses", ("create", "patch"), "webHost of a MarsJob"),
 )
 """What a namespace needs whose custom resources are served."""
+MACHINES = Rule("", "nodes", ("list",), "what machines there are")
+"""Cluster-wide, and never needed."""
 
 
 def rules(settings: KubernetesConfig) -> tuple[Rule, ...]:
@@ -80,6 +83,11 @@ def missing(api: ApiServer, settings: KubernetesConfig) -> list[Missing]:
     return [each for each in _all(settings) if not _allowed(api, settings.namespace, each)]
 
 
+def may_see_machines(api: ApiServer) -> bool:
+    """Return whether this user may list the machines of the cluster."""
+    return all(_allowed(api, "", Missing(verb, MACHINES)) for verb in MACHINES.verbs)
+
+
 def _all(settings: KubernetesConfig) -> Iterator[Missing]:
     for rule in rules(settings):
         for verb in rule.verbs:
@@ -89,7 +97,7 @@ def _all(settings: KubernetesConfig) -> Iterator[Missing]:
 def _allowed(api: ApiServer, namespace: str, asked: Missing) -> bool:
     resource, _, subresource = asked.rule.resource.partition("/")
     attributes = {
-        "namespace": namespace,
+        **({"namespace": namespace} if namespace else {}),
         "verb": asked.verb,
         "group": asked.rule.group,
         "resource": resource,
@@ -115,6 +123,20 @@ def objects(settings: KubernetesConfig, name: str = "grass", user: str = "USER")
             **binding,
             "subjects": [{"kind": "User", "name": user, "apiGroup": _AUTHORIZATION}],
             "roleRef": {"kind": "Role", "name": name, "apiGroup": _AUTHORIZATION},
+        },
+    ]
+
+
+def optional_objects(name: str = "grass-machines", user: str = "USER") -> list[dict[str, object]]:
+    """Return what an administrator may create so that ``user`` sees machines. Nothing needs it."""
+    role = {"apiVersion": f"{_AUTHORIZATION}/v1", "kind": "ClusterRole", "metadata": {"name": name}}
+    binding = {"apiVersion": f"{_AUTHORIZATION}/v1", "kind": "ClusterRoleBinding", "metadata": {"name": name}}
+    return [
+        {**role, "rules": [_in_role(MACHINES)]},
+        {
+            **binding,
+            "subjects": [{"kind": "User", "name": user, "apiGroup": _AUTHORIZATION}],
+            "roleRef": {"kind": "ClusterRole", "name": name, "apiGroup": _AUTHORIZATION},
         },
     ]
 

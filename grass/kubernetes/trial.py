@@ -14,13 +14,27 @@ from grass.errors import InputError, NotAllowedError, NotFoundError
 from grass.kubernetes import rights
 from grass.kubernetes.api import ApiServer, RefusedError
 from grass.kubernetes.credentials import Credential, Login, stored
-from grass.kubernetes.objects import ANY, CLAIM, IMAGE_LOGIN, QUOTAS, SECRET, ResourceQuota, Version
+from grass.kubernetes.machines import machines_of
+from grass.kubernetes.objects import (
+    ANY,
+    CLAIM,
+    IMAGE_LOGIN,
+    NODES,
+    QUOTAS,
+    SECRET,
+    KubernetesNode,
+    ResourceQuota,
+    Version,
+)
 from grass.kubernetes.pod_rights import container_rights, spec_rights
 from grass.wire.codec import Form
+from grass.wire.machines import Machines
 
 OLDEST = (1, 20)
 _VERSION: Form[Version] = Form(Version)
 _SHARED = "ReadWriteMany"
+_PAGE = 500
+"""Objects of one page of a list."""
 
 
 def server_of(settings: KubernetesConfig) -> ApiServer:
@@ -33,6 +47,20 @@ def server_of(settings: KubernetesConfig) -> ApiServer:
 def quotas(server: ApiServer, namespace: str) -> list[ResourceQuota]:
     """Return the quotas of a namespace."""
     return server.get(f"/api/v1/namespaces/{namespace}/resourcequotas", QUOTAS).items
+
+
+def machines(server: ApiServer, settings: KubernetesConfig) -> Machines | None:
+    """Return the machines of the cluster; None: this user may not list them."""
+    if not rights.may_see_machines(server):
+        return None
+    found: list[KubernetesNode] = []
+    query: dict[str, str | int] = {"limit": _PAGE}
+    while True:
+        page = server.get("/api/v1/nodes", NODES, query)
+        found += page.items
+        if not page.metadata.continue_:
+            return machines_of(found, settings.gpu, settings.tolerations)
+        query["continue"] = page.metadata.continue_
 
 
 def check_version(server: ApiServer) -> str:

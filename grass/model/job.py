@@ -89,6 +89,15 @@ class GpuNeed:
     model: str | None = None
     memory: int = 0
 
+    def matches(self, model: str, memory: int) -> bool:
+        """Return whether a device matches. Kubernetes writes `-` for each space of a model's name."""
+        wanted = self.model
+        return memory >= self.memory and (wanted is None or _spaced(wanted) in _spaced(model))
+
+
+def _spaced(model: str) -> str:
+    return model.casefold().replace("-", " ")
+
 
 class Policy(str, Enum):
     """How to rank the nodes on which a task fits. The policies with a metric come from MARO."""

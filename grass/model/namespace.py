@@ -62,6 +62,11 @@ def taken(resources: Resources, runtimes: Collection[str]) -> Resources:
     return resources + POD_COST if is_namespace(runtimes) else resources
 
 
+def own_labels(namespace: str, claim: str | None) -> dict[str, str]:
+    """Return the labels that the node of a namespace has by itself. ``claim``: that is its share."""
+    return {NAME_LABEL: namespace} if claim is None else {NAME_LABEL: namespace, SHARE_LABEL: claim}
+
+
 def has_share(labels: Mapping[str, str]) -> bool:
     """Return whether pods of a namespace have a share. ``labels``: of its node."""
     return SHARE_LABEL in labels

@@ -40,6 +40,12 @@ def _namespace(
     server: ApiServer, title: str, settings: KubernetesConfig, ours: Collection[dict[str, str]]
 ) -> Iterator[Finding]:
     yield Finding(title, True, f"Kubernetes {check_version(server)} answers")
+    sees = (
+        "sees the machines of the cluster"
+        if rights.may_see_machines(server)
+        else ("does not see the machines of the cluster; nothing needs that (`grass node add --kubernetes … --plan`)")
+    )
+    yield Finding(title, True, sees)
     missing = rights.missing(server, settings)
     for each in missing:
         fix = "send an administrator the Role that `grass node add --kubernetes … --plan` prints"

@@ -17,13 +17,15 @@ from grass.config import KubernetesConfig, NodeConfig
 from grass.errors import GrassError, InputError, NotAllowedError, UnreachableError
 from grass.kubernetes import names, registry, rights
 from grass.kubernetes.api import ApiServer, RefusedError
-from grass.kubernetes.capacity import Most, offered
+from grass.kubernetes.capacity import Most, limited, offered
+from grass.kubernetes.machines import total
 from grass.kubernetes.registry import RegistryLogin
 from grass.kubernetes.trial import (
     check_claim,
     check_pull_secrets,
     check_rights,
     check_version,
+    machines,
     quotas,
     server_of,
     try_pod,
@@ -114,12 +116,15 @@ def look(request: NamespaceRequest) -> None:
 
 
 def _check_capacity(server: ApiServer, request: NamespaceRequest) -> None:
-    found = offered(quotas(server, request.settings.namespace), request.most, request.settings.gpu)
+    settings = request.settings
+    limits = limited(quotas(server, settings.namespace), request.most, settings.gpu)
+    seen = machines(server, settings) if None in (limits.cpu, limits.memory) else None
+    found = offered(limits, total(seen) if seen is not None else None)
     for amount, key in ((found.cpu, "cpu"), (found.memory, "memory")):
         if not amount:
             raise InputError(
-                f"namespace {request.settings.namespace}: no quota says how much {key} it has; "
-                f"say how much Grass may use with --{key}"
+                f"namespace {settings.namespace}: no quota says how much {key} it has, and its machines cannot be "
+                f"seen; say how much Grass may use with --{key}"
             )
 
 
@@ -127,11 +132,16 @@ def plan(request: NamespaceRequest) -> list[str]:
     """Return the lines of the plan: the Role for an administrator, and what would be done."""
     settings = request.settings
     role, binding = (lines_of(indented(each)) for each in rights.objects(settings))
+    seen, bound = (lines_of(indented(each)) for each in rights.optional_objects())
+    optional = [*seen, "---", *bound]
     return [
         "# the Role that Grass needs. An administrator creates it, and binds it to you: USER is the name of your user",
         *role,
         "---",
         *binding,
+        "# an administrator may also give this right, which is for the whole cluster and never needed: Grass then",
+        "# shows machines, and jobs can ask for their labels and models of GPUs. Without the `# ` it can be created",
+        *(f"# {line}" for line in optional),
         f"# then: node {request.name} of the cluster is the namespace {settings.namespace}; an agent beside the master",
         "# creates, watches and deletes pods there; nothing else is created in the namespace but a Lease"
         + (f" and the Secret {settings.registry_secret}" if settings.registry_secret else ""),
@@ -141,7 +151,7 @@ def plan(request: NamespaceRequest) -> list[str]:
 def node_config(request: NamespaceRequest, settings: KubernetesConfig, *, address: str, api_port: int) -> NodeConfig:
     """Return the node that the namespace becomes. ``settings``: as its agent needs them.
 
-    It has the limits that the user says, and not those of quotas, which change: its agent reads them.
+    It has the limits that the user says, and not those of quotas and machines, which change: its agent reads them.
     """
     return NodeConfig(
         name=request.name,

@@ -27,8 +27,7 @@ class Probe(msgspec.Struct, frozen=True):
 
 
 class Hello(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="hello"):
-    """Sent at every start of the node-agent, after it has read the runtime's list of attempts, and when what the node
-    offers has changed."""
+    """Sent at every start of the node-agent, after it has read the runtime's list of attempts."""
 
     protocol: int
     """``grass.wire.version.PROTOCOL`` of the node."""
@@ -58,5 +57,3 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="he
     versions: dict[str, str] = {}
     """Versions of what tasks depend on: ``system``, ``kernel``, ``python``, ``driver`` (of GPUs), ``docker``.
     Also ``limits``: those of isolated processes."""
-    again: bool = False
-    """Whether this agent has sent one before."""

@@ -13,6 +13,7 @@ from grass.model.runtime import PROCESSES_ONLY
 from grass.wire.codec import Form
 from grass.wire.gpu import GpuDevice
 from grass.wire.heartbeat import NodeUsage
+from grass.wire.machines import Machines
 from grass.wire.moment import Moment
 
 
@@ -59,6 +60,8 @@ class NodeRecord(msgspec.Struct, frozen=True, kw_only=True):
     """The same as in a heartbeat."""
     versions: dict[str, str] = {}
     """The same as in its last hello."""
+    machines: Machines | None = None
+    """Those of a namespace of Kubernetes. None: it is none, or they are not seen."""
     digest: str = ""
     """SHA-256 of the password of its redis user, if it joined by a ticket."""
     cordoned: bool = False

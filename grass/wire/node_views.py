@@ -9,6 +9,7 @@ from grass.model.reasons import Reason
 from grass.wire.codec import Form
 from grass.wire.gpu import GpuDevice
 from grass.wire.heartbeat import NodeUsage
+from grass.wire.machines import Machines
 
 
 class ResourcesView(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -51,6 +52,9 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     """Programs of frameworks on the PATH of its processes. None: not known."""
     versions: dict[str, str] | None
     """Versions of what tasks depend on: ``system``, ``kernel``, ``python``, ``driver`` (of GPUs), ``docker``."""
+    machines: Machines | None
+    """Those of a namespace of Kubernetes; labels and tasks only if this node was asked for. None: it is none, or they
+    are not seen."""
     conditions: tuple[Reason, ...] | None
     """Why it gets no tasks now; each ends by itself."""
     cordoned: bool | None

@@ -11,8 +11,9 @@ from grass.wire.codec import Form
 from grass.wire.daemon_end import DaemonEnds
 from grass.wire.heartbeat import Heartbeat
 from grass.wire.hello import Hello
+from grass.wire.offer_report import OfferReport
 from grass.wire.task_events import TaskEvents
 
-Report = Hello | Heartbeat | TaskEvents | DaemonEnds
+Report = Hello | Heartbeat | TaskEvents | DaemonEnds | OfferReport
 
 REPORT: Form[Report] = Form(Report)

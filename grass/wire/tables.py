@@ -29,6 +29,8 @@ MODULES = (
     *(
         "heartbeat",
         "gpu",
+        "machines",
+        "offer_report",
         "task_events",
         "usage",
         "feed_entry",

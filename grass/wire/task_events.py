@@ -22,7 +22,8 @@ class Started(msgspec.Struct, frozen=True, tag_field="event", tag="started"):
     prepared: float | None = None
     """When its image was there, by the node's clock. None: it did not wait for an image."""
     software: dict[str, str] | None = None
-    """``image``: the digest of its image; versions of its GPU ``driver``, of ``grass`` and of the ``kernel``."""
+    """``image``: the digest of its image; versions of its GPU ``driver``, of ``grass`` and of the ``kernel``;
+    ``machine``: that of Kubernetes on which its pod is."""
 
 
 class Waiting(msgspec.Struct, frozen=True, tag_field="event", tag="waiting"):

@@ -57,7 +57,8 @@ class TaskRecord(msgspec.Struct, array_like=True):
     prepared: float | None = None
     """When the image of its newest attempt was there, if it had to wait for the image."""
     software: dict[str, str] | None = None
-    """What its newest attempt ran with: ``image`` (digest), versions of GPU ``driver``, ``grass``, ``kernel``."""
+    """What its newest attempt ran with: ``image`` (digest), versions of GPU ``driver``, ``grass``, ``kernel``; the
+    ``machine`` of its pod."""
     address: str | None = None
     """The address of its newest attempt where it is not that of its node: in a pod, once the pod has one."""
 

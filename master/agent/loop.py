@@ -28,6 +28,7 @@ from grass.system.clock import boot_id, sleep, steady, wall
 from grass.wire.heartbeat import Heartbeat
 from grass.wire.hello import Hello
 from grass.wire.notification import Notification
+from grass.wire.offer_report import OfferReport
 from grass.wire.schedule_record import ScheduleState
 from grass.wire.tickets import PlanJob
 from master.agent import nodes
@@ -61,7 +62,7 @@ MOST_FAILURES = 8
 """How many jobs one round may set aside after a failure."""
 RETRY_DECIDING = 5.0
 """Seconds until the next try, after deciding failed on something that cannot be set aside."""
-_NO_WORK = (Hello, Heartbeat)
+_NO_WORK = (Hello, Heartbeat, OfferReport)
 """Messages that an idle cluster sends, too."""
 
 

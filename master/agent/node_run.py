@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from grass.model.lifecycle import NodeState
+from grass.model.machine_labels import with_own
 from grass.model.reasons import Reason
 from grass.model.resources import Resources
 from grass.model.runtime import PROCESSES_ONLY
 from grass.wire.gpu import GpuDevice
 from grass.wire.heartbeat import NodeUsage
 from grass.wire.keys import LaunchKey
+from grass.wire.machines import Machines
 from grass.wire.moment import Moment
 from grass.wire.task_record import TaskRecord
 
@@ -105,6 +108,10 @@ class NodeRun:
     """As in a heartbeat."""
     versions: dict[str, str] = field(default_factory=dict)
     """As in its last hello."""
+    machines: Machines | None = None
+    """Those of a namespace, as last reported. None: it is none, or they are not seen."""
+    machine_labels: tuple[Mapping[str, str], ...] = ()
+    """Labels of those of its machines to which tasks may go, as `where` sees them."""
     digest: str = ""
     """Digest of its password, if it joined by a ticket. Such a node must pass its probe before it is READY."""
     unfit: Reason | None = None
@@ -122,6 +129,12 @@ class NodeRun:
     ends: int = 0
     """Ends of its daemons that it reported since ``ends_since`` (steady time)."""
     ends_since: float = float("-inf")
+
+    def see(self, machines: Machines | None) -> None:
+        """Note the machines of a namespace."""
+        self.machines = machines
+        labelled = machines.labelled() if machines is not None else ()
+        self.machine_labels = tuple(with_own(labels, each.name) for each, labels in labelled if not each.closed)
 
     @property
     def free(self) -> Resources:

@@ -12,6 +12,7 @@ from grass.model.daemons import NODE_DAEMONS
 from grass.model.event_kind import EventKind
 from grass.model.exhaustive import assert_never
 from grass.model.lifecycle import NodeState, check_node
+from grass.model.namespace import is_namespace
 from grass.model.reasons import Details, Reason, ReasonCode
 from grass.model.resources import DEVICE
 from grass.wire import codec, version
@@ -20,6 +21,7 @@ from grass.wire.envelope import Undecodable
 from grass.wire.gpu import GpuDevice, GpuSample
 from grass.wire.heartbeat import Heartbeat
 from grass.wire.hello import Hello
+from grass.wire.offer_report import OfferReport
 from master.agent import tasks
 from master.agent.node_run import DeviceRun, NodeRun
 from master.agent.step import Step
@@ -38,21 +40,20 @@ _WATCHED = (NodeState.READY, NodeState.DRAINING, NodeState.DRAINED, NodeState.QU
 
 
 def on_hello(step: Step, node: NodeRun, hello: Hello) -> None:
-    """Take what a node-agent reports when it starts, and when that has changed: the machine's resources, and the result
-    of its probe."""
+    """Take what a node-agent reports when it starts: the machine's resources, and the result of its probe."""
     node.version, node.api_port, node.gpus = hello.version, hello.api_port, hello.gpus
     node.address, node.boot = hello.address, hello.boot_id
     node.labels, node.path = hello.labels, hello.path
     node.runtimes, node.default_image = hello.runtimes, hello.default_image
     node.total, node.programs, node.versions = hello.resources, hello.programs, hello.versions
+    node.see(None)  # if it sees machines, it reports them next
     offer_devices(node)
     update_devices(node)
     node.unfit = _unfit(step, node, hello)
     node.conditions = hello.conditions
     note_contact(step, node)
-    if not hello.again:
-        text = f"node {node.name}: node-agent started, version {hello.version}"
-        step.event(EventKind.NODE_AGENT_STARTED, text, node=node.name)
+    text = f"node {node.name}: node-agent started, version {hello.version}"
+    step.event(EventKind.NODE_AGENT_STARTED, text, node=node.name)
     update_readiness(step, node)
     step.touch_node(node)
     step.changes.plan = True
@@ -108,11 +109,13 @@ def cut_off(step: Step, node: NodeRun, problem: str) -> None:
 
 
 def offer_devices(node: NodeRun) -> None:
-    """Set which devices the node offers: the first ones it has, as many as its limit allows.
+    """Set which devices the node offers: the first ones it has, as many as its limit allows. A namespace offers all of
+    its machines, because Kubernetes chooses; its limit counts as one of its resources.
 
     A device that is not offered any more gets no new tasks, and is forgotten once no task uses it."""
     known = {device.id: device for device in node.gpus}
-    offered = sorted(known)[: node.total.gpu // DEVICE] if known else range(node.total.gpu // DEVICE)
+    most = len(known) if is_namespace(node.runtimes) else node.total.gpu // DEVICE
+    offered = sorted(known)[:most] if known else range(node.total.gpu // DEVICE)
     for device in node.devices.values():
         device.present = False
     for number in offered:
@@ -143,6 +146,17 @@ def on_heartbeat(step: Step, node: NodeRun, heartbeat: Heartbeat) -> None:
     if step.now - node.written >= max(1.0, len(step.cluster.nodes) / MOST_RECORDS):
         node.written = step.now
         step.changes.nodes[node.name] = node
+
+
+def on_offer(step: Step, node: NodeRun, report: OfferReport) -> None:
+    """Take what a namespace offers now, and its machines, as its agent sees them."""
+    node.see(report.machines)
+    note_contact(step, node)
+    if (node.total, node.gpus) != (report.resources, report.gpus):
+        node.total, node.gpus = report.resources, report.gpus
+        offer_devices(node)
+    step.touch_node(node)
+    step.changes.plan = True
 
 
 def update_devices(node: NodeRun) -> list[str]:

@@ -102,6 +102,7 @@ def node_of(node: NodeRun) -> Node:
         None if node.programs is None else frozenset(node.programs),
         _closed_reason(node),
         free_ports(len(node.ports)),
+        node.machine_labels,
     )
 
 

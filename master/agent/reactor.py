@@ -16,6 +16,7 @@ from grass.wire.daemon_end import DaemonEnds
 from grass.wire.envelope import Undecodable
 from grass.wire.heartbeat import Heartbeat
 from grass.wire.hello import Hello
+from grass.wire.offer_report import OfferReport
 from grass.wire.reports import Report
 from grass.wire.task_events import TaskEvents
 from grass.wire.tickets import (
@@ -96,7 +97,7 @@ def apply_messages(step: Step, messages: Iterable[Message]) -> None:
                 _report(step, message, body)
             case Undecodable(envelope=envelope, problem=problem):
                 step.event(EventKind.TICKET_REFUSED, f"ticket {envelope.kind or 'without a kind'}: refused; {problem}")
-            case Hello() | Heartbeat() | TaskEvents() | DaemonEnds() as body:
+            case Hello() | Heartbeat() | TaskEvents() | DaemonEnds() | OfferReport() as body:
                 _report(step, message, body)
             case body:  # a ticket: ``_ticket`` lists all kinds of them
                 _ticket(step, message.entry_id, body)
@@ -280,6 +281,8 @@ def _report(step: Step, message: Message, report: Report | Undecodable) -> None:
             nodes.note_contact(step, node)
             for problem in tasks.on_events(step, node, on_master_clock(events, message.ahead)):
                 nodes.refuse_report(step, node, "tasks", problem)
+        case OfferReport():
+            nodes.on_offer(step, node, report)
         case DaemonEnds(ends=ends):
             nodes.on_daemon_ends(step, node, ends)
         case Undecodable():

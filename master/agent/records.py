@@ -93,6 +93,7 @@ def node_record(node: NodeRun) -> NodeRecord:
         default_image=node.default_image,
         programs=node.programs,
         versions=node.versions,
+        machines=node.machines,
         digest=node.digest,
         cordoned=node.cordoned,
         unfit=node.unfit,

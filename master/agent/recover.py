@@ -144,6 +144,7 @@ def _node(cluster: Cluster, record: NodeRecord, agenda: Agenda, now: _Now, chang
         conditions=record.conditions,
         forgiven=dict(record.forgiven),
     )
+    node.see(record.machines)
     nodes.offer_devices(node)
     nodes.update_devices(node)
     if record.drain is not None:

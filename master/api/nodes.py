@@ -17,6 +17,7 @@ from grass.wire.tickets import CordonNode, DrainNode, RemoveNode, UncordonNode
 from master.api.call import Call, Reply
 from master.api.node_wait import node_mark, wait_for_node
 from master.api.query import parse_duration
+from master.api.usage import seen_jobs
 from master.api.views import node_view
 
 
@@ -25,7 +26,9 @@ def list_nodes(call: Call) -> NodesView:
 
 
 def show_node(call: Call, node: str) -> NodeView:
-    return node_view(_find(call, node))
+    record = _find(call, node)
+    machines = record.machines.machines if record.machines is not None else ()
+    return node_view(record, seen_jobs(call, (key for machine in machines for key in machine.tasks)))
 
 
 def wait(call: Call, node: str) -> NodeWaited:

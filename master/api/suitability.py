@@ -16,6 +16,7 @@ from grass.model.amounts import show_memory
 from grass.model.feasibility import some
 from grass.model.job import NODE_LEVEL, PLAIN_CONTAINER, Component, Container, GpuNeed, Job, runtime_of
 from grass.model.lifecycle import NodeState
+from grass.model.machine_labels import with_own
 from grass.model.namespace import has_share, is_namespace, refusals
 from grass.model.resources import Resources
 from grass.model.runtime import RuntimeName, runs_without_image
@@ -81,9 +82,18 @@ class _Facts:
         self.devices = sorted({(gpu.name, gpu.memory) for node in nodes for gpu in node.gpus})
         self.labels: dict[str, dict[str, int]] = {}
         for number, node in enumerate(nodes):
-            for label, value in node.labels.items():
+            for label, value in _labels_of(node):
                 values = self.labels.setdefault(label, {})
                 values[value] = values.get(value, 0) | 1 << number
+
+
+def _labels_of(node: NodeRecord) -> Iterator[tuple[str, str]]:
+    """Yield the labels of a node, and those of the machines of a namespace that it does not have itself."""
+    yield from node.labels.items()
+    for machine, labels in node.machines.labelled() if node.machines is not None else ():
+        if not machine.closed:
+            of_machine = with_own(labels, machine.name).items()
+            yield from ((label, value) for label, value in of_machine if label not in node.labels)
 
 
 def _of_component(component: Component, facts: _Facts) -> Iterator[tuple[str, str]]:
@@ -99,7 +109,7 @@ def _of_component(component: Component, facts: _Facts) -> Iterator[tuple[str, st
                 why = feasibility.lacks_program(program, component.framework.name.value)
                 yield "command", f"nodes have {why} on their PATH; its tasks wait until a node has one"
     special_device = component.resources.gpu > 0 and component.gpu != GpuNeed()
-    if special_device and not any(_matches(component.gpu, *device) for device in facts.devices):
+    if special_device and not any(component.gpu.matches(*device) for device in facts.devices):
         have = some([_device(*device) for device in facts.devices])
         yield "resources.gpu", f"no node has a GPU of this model or memory; the cluster has {have}"
     elif (message := never_fits(component.resources, facts.totals)) is not None:
@@ -191,7 +201,3 @@ def _avoided(component: Component, facts: _Facts) -> Iterator[tuple[str, str]]:
 
 def _no_level(level: int) -> str:
     return f"no node has a topology path with level {level}; set `topology` in the settings of the nodes"
-
-
-def _matches(need: GpuNeed, model: str, memory: int) -> bool:
-    return memory >= need.memory and (need.model is None or need.model.casefold() in model.casefold())

@@ -100,9 +100,14 @@ def job_metrics(call: Call, job: str) -> JobMetricsView:
 
 def _visible(call: Call, tasks: Iterable[TaskSample]) -> tuple[TaskSample, ...]:
     """Return the samples of jobs that the caller may see."""
-    jobs = {job_of(task.key) for task in tasks}
-    seen = {record.id for record in call.api.store.runs(list(jobs)) if call.sees(record.user)}
+    seen = seen_jobs(call, (task.key for task in tasks))
     return tuple(task for task in tasks if job_of(task.key) in seen)
+
+
+def seen_jobs(call: Call, keys: Iterable[str]) -> set[str]:
+    """Return the ids of those jobs of attempts that the caller may see."""
+    jobs = {job_of(key) for key in keys}
+    return {record.id for record in call.api.store.runs(list(jobs)) if call.sees(record.user)}
 
 
 def with_running(call: Call, job_id: str, tasks: Sequence[TaskView]) -> list[TaskView]:

@@ -6,12 +6,13 @@ Used by this package.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from msgspec import UNSET, UnsetType, structs
 
 from grass.model.job import Job
+from grass.model.key_text import job_of
 from grass.model.lifecycle import JobState, TaskState
 from grass.model.matrix import combination, combinations
 from grass.model.reasons import Reason, ReasonCode
@@ -22,6 +23,7 @@ from grass.wire.event_views import EventView
 from grass.wire.job_record import JobRecord
 from grass.wire.job_views import JobView, OperationView, TaskView
 from grass.wire.keys import TaskKey
+from grass.wire.machines import Machines
 from grass.wire.node_record import NodeRecord
 from grass.wire.node_views import NodeView, ResourcesView
 from grass.wire.operation_record import OperationKind, OperationRecord
@@ -74,7 +76,16 @@ def operation_view(record: OperationRecord, warnings: tuple[str, ...] | UnsetTyp
     return OperationView(**same, warnings=warnings)
 
 
-def node_view(record: NodeRecord) -> NodeView:
+def node_view(record: NodeRecord, seen: Collection[str] | None = None) -> NodeView:
+    """Return the view of a node. ``seen``: ids of the jobs whose tasks it names on the machines of a namespace; its
+    labels are there, too. None: neither, because both may be many."""
+    machines = record.machines
+    if machines is not None:
+        listed = tuple(
+            structs.replace(each, tasks=tuple(key for key in each.tasks if seen is not None and job_of(key) in seen))
+            for each in machines.machines
+        )
+        machines = Machines(listed, machines.labels if seen is not None else (), machines.left_out)
     return NodeView(
         name=record.name,
         state=record.state,
@@ -92,6 +103,7 @@ def node_view(record: NodeRecord) -> NodeView:
         runtimes=record.runtimes,
         programs=record.programs,
         versions=record.versions,
+        machines=machines,
         conditions=record.conditions,
         cordoned=record.cordoned,
         quarantine={str(device): why for device, why in record.quarantine.items()},

@@ -63,7 +63,7 @@ class Node:
     ``path``: in the topology (``("rack1", "switch3")``). ``closed``: why the node accepts no tasks ("draining",
     "silent"); empty: the node is open. The size of a closed node still counts. ``ports``: free named ports.
     ``without_image``: whether it runs tasks without an image. ``programs``: those of frameworks on the PATH of its
-    processes; None: not known.
+    processes; None: not known. ``machines``: labels of the machines of a namespace, if they are seen.
     """
 
     name: str
@@ -77,6 +77,7 @@ class Node:
     programs: frozenset[str] | None = None
     closed: str = ""
     ports: int = 10_000
+    machines: tuple[Mapping[str, str], ...] = ()
 
     @cached_property
     def pods(self) -> bool:

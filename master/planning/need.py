@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from grass.model.job import GpuNeed
 from grass.model.namespace import POD_COST
 from grass.model.resources import DEVICE, Resources
 from master.planning.model import Shape
@@ -33,7 +32,7 @@ class Need:
         found = self._usable.get(kinds)
         if found is None:
             gpu = self.shape.gpu
-            able = [index for index, kind in enumerate(kinds) if matches(gpu, kind)]
+            able = [index for index, kind in enumerate(kinds) if gpu.matches(*kind)]
             found = self._usable[kinds] = tuple(sorted(able, key=lambda index: kinds[index][1]))
         return found
 
@@ -45,9 +44,3 @@ class Need:
 def _amounts(resources: Resources, ports: int, columns: dict[str, int]) -> list[tuple[int, int]]:
     wanted = {**resources.amounts(), "ports": ports}
     return [(columns[name], amount) for name, amount in wanted.items() if amount > 0 and name in columns]
-
-
-def matches(gpu: GpuNeed, kind: tuple[str, int]) -> bool:
-    """Return whether a device matches. ``kind``: (model, memory) of the device."""
-    model, memory = kind
-    return memory >= gpu.memory and (gpu.model is None or gpu.model.casefold() in model.casefold())

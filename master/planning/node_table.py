@@ -20,7 +20,7 @@ from grass.model.namespace import NEEDS_IMAGE, has_share
 from grass.model.resources import DEVICE
 from master.planning.free_resources import UNLIMITED
 from master.planning.model import Node, Shape
-from master.planning.need import COLUMNS, PORTS, Need, matches
+from master.planning.need import COLUMNS, PORTS, Need
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -178,7 +178,7 @@ class NodeTable:
             rows: dict[tuple[tuple[str, int], ...], list[bool]] = {}
             for node in self.nodes:
                 if node.kinds not in rows:
-                    able = [matches(gpu, kind) for kind in node.kinds]
+                    able = [gpu.matches(*kind) for kind in node.kinds]
                     rows[node.kinds] = able + [False] * (width - len(able))
             found = np.array([rows[node.kinds] for node in self.nodes], np.bool_).reshape(len(self.nodes), width)
             self._masks[key] = found
@@ -248,6 +248,10 @@ def _tests(shape: Shape) -> list[Constraint]:
     for label, values in shape.where:
         test = _label_test(label, frozenset(values))
         parts.append((f"label {label} is not {' or '.join(values)}", ("where", label, values), test))
+    if len(shape.where) > 1:
+        parts.append(
+            ("no machine of the namespace has all of the labels", ("where", shape.where), _machine_test(shape))
+        )
     parts += _runtime_tests(shape)
     for program in shape.programs:
         why = feasibility.lacks_program(program, shape.framework)
@@ -264,7 +268,7 @@ def _gpu_test(gpu: GpuNeed, devices: int) -> Callable[[Node], bool]:
 
     def fitting(node: Node) -> bool:
         if node.kinds not in enough:
-            enough[node.kinds] = sum(matches(gpu, kind) for kind in node.kinds) >= devices
+            enough[node.kinds] = sum(gpu.matches(*kind) for kind in node.kinds) >= devices
         return enough[node.kinds]
 
     return fitting
@@ -296,4 +300,23 @@ def _program_test(program: str) -> Callable[[Node], bool]:
 
 
 def _label_test(label: str, wanted: frozenset[str]) -> Callable[[Node], bool]:
-    return lambda node: node.labels.get(label) in wanted
+    """A label that a namespace does not have itself may be one of its machines."""
+
+    def has(node: Node) -> bool:
+        if label in node.labels or not node.machines:
+            return node.labels.get(label) in wanted
+        return any(labels.get(label) in wanted for labels in node.machines)
+
+    return has
+
+
+def _machine_test(shape: Shape) -> Callable[[Node], bool]:
+    where = [(label, frozenset(values)) for label, values in shape.where]
+
+    def has(node: Node) -> bool:
+        asked = [each for each in where if each[0] not in node.labels]
+        if not node.machines or len(asked) < 2:
+            return True
+        return any(all(labels.get(label) in wanted for label, wanted in asked) for labels in node.machines)
+
+    return has

@@ -8,10 +8,11 @@ from collections.abc import Mapping
 from pathlib import PurePosixPath
 from types import MappingProxyType
 
-from grass.config import ClusterConfig
+from grass.config import ClusterConfig, NodeConfig
 from grass.model import task_variables
 from grass.model.job import runtime_of
 from grass.model.matrix import environment as matrix_environment
+from grass.model.namespace import own_labels
 from grass.model.process_settings import with_settings
 from grass.model.runtime import RuntimeName
 from grass.system.environment import is_shared
@@ -90,6 +91,8 @@ def launch(
         plain = plain._replace(cpu=component.resources.cpu, memory=component.resources.memory)
     if not runtime.contained:
         return plain._replace(argv=with_settings(plain.argv, dict(component.process), own))
+    if config.node.kubernetes is not None:
+        plain = plain._replace(where=beyond(component.where, config.node), gpu=component.gpu)
     data = component.container.data or (share.TARGET if config.node.claim else str(config.data_dir))
     return plain._replace(
         env={**env, **output_folders(template, data)},
@@ -101,6 +104,13 @@ def launch(
         defaults=defaults,
         timeout=component.timeout,
     )
+
+
+def beyond(where: Mapping[str, tuple[str, ...]], node: NodeConfig) -> dict[str, tuple[str, ...]]:
+    """Return which labels a machine of a namespace must have: those that the node does not have itself."""
+    assert node.kubernetes is not None, "the node is a namespace"
+    own = own_labels(node.kubernetes.namespace, node.kubernetes.claim) | node.labels
+    return {label: values for label, values in where.items() if label not in own}
 
 
 def of_shell(config: ClusterConfig, template: LaunchTemplate, base: Mapping[str, str]) -> dict[str, str]:

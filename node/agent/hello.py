@@ -10,6 +10,7 @@ from grass.config import NodeConfig
 from grass.model.reasons import Reason
 from grass.model.resources import DEVICE, Resources
 from grass.system import clock
+from grass.wire.gpu import GpuDevice
 from grass.wire.hello import Hello
 from grass.wire.version import PROTOCOL
 from node.agent.machine import Offer
@@ -20,29 +21,19 @@ def hello(
     has: Offer,
     programs: tuple[str, ...] | None = None,
     blocked_by: tuple[Reason, ...] = (),
-    *,
-    again: bool = False,
 ) -> Hello:
     """Return the hello. Tasks may use the resources in the settings, by default all, without the reserve for the
     system. A node that joined (``probe`` in its settings), or is a namespace, offers no more than
     it has.
     """
-    bounded = node.probe or node.kubernetes is not None
-    resources = Resources(
-        cpu=offered(node.cpu, has.resources.cpu, bounded=bounded),
-        memory=offered(node.memory, has.resources.memory, bounded=bounded),
-        gpu=offered(node.gpu, has.resources.gpu, bounded=bounded),
-        disk=has.resources.disk if node.disk is None else node.disk,
-        custom=tuple(sorted((name, amount) for name, amount in node.custom.items() if amount)),
-    )
     return Hello(
         protocol=PROTOCOL,
         version=__version__,
         boot_id=clock.boot_id(),
         address=node.address,
         api_port=node.api_port,
-        resources=without(resources, node.reserve),
-        gpus=tuple(has.gpus if node.gpu is None else has.gpus[: node.gpu // DEVICE]),
+        resources=resources(node, has),
+        gpus=gpus(node, has),
         labels={**has.labels, **node.labels},
         path=tuple(node.path),
         runtimes=tuple(node.runtimes),
@@ -51,8 +42,27 @@ def hello(
         conditions=blocked_by,
         programs=programs,
         versions=dict(has.versions),
-        again=again,
     )
+
+
+def resources(node: NodeConfig, has: Offer) -> Resources:
+    """Return what tasks may use."""
+    bounded = node.probe or node.kubernetes is not None
+    found = Resources(
+        cpu=offered(node.cpu, has.resources.cpu, bounded=bounded),
+        memory=offered(node.memory, has.resources.memory, bounded=bounded),
+        gpu=offered(node.gpu, has.resources.gpu, bounded=bounded),
+        disk=has.resources.disk if node.disk is None else node.disk,
+        custom=tuple(sorted((name, amount) for name, amount in node.custom.items() if amount)),
+    )
+    return without(found, node.reserve)
+
+
+def gpus(node: NodeConfig, has: Offer) -> tuple[GpuDevice, ...]:
+    """Return the devices that tasks may get. Of a namespace all that there are, because Kubernetes chooses among them;
+    ``resources`` says how many are used at once."""
+    limited = node.gpu is not None and node.kubernetes is None
+    return tuple(has.gpus[: (node.gpu or 0) // DEVICE] if limited else has.gpus)
 
 
 def offered(wanted: int | None, measured: int, *, bounded: bool) -> int:

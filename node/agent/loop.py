@@ -24,11 +24,12 @@ from grass.wire.desired import DesiredChange
 from grass.wire.heartbeat import Heartbeat
 from grass.wire.hello import Hello
 from grass.wire.keys import LaunchKey
+from grass.wire.offer_report import OfferReport
 from grass.wire.task_events import Drained, Located, Ready, Started, TaskEvent, Waiting
 from node.agent import folders
 from node.agent.attempts import Attempts, ended_event, not_started_event
 from node.agent.conditions import together
-from node.agent.hello import hello
+from node.agent.hello import gpus, hello, resources
 from node.agent.idle_hosts import IdleHosts
 from node.agent.inbox import Checked, Inbox, Left, Offers, Shipped
 from node.agent.machine import Machine
@@ -46,6 +47,8 @@ from node.runtime.protocol import Waiting as RuntimeWaiting
 from node.runtime.timers import Timers
 
 HEARTBEAT = 2.0
+OFFER = 10.0
+"""Seconds between two reports of what runs on the machines of a namespace: tasks begin and end all the time."""
 _LEAVING_LOOK = 0.05
 """Seconds between two looks while the machine shuts down."""
 LAST_REPORTS = 2.0
@@ -107,6 +110,8 @@ class NodeAgent:
         self._desired = False
         self._events_of_runtime: list[RuntimeEvent] = []
         self._said_hello = False
+        self._offered: OfferReport | None = None
+        """What the master was told last beyond the hello. None: nothing."""
         self._events: list[TaskEvent] = []
         self._selector = selectors.DefaultSelector()
         self._selector.register(inbox, selectors.EVENT_READ)
@@ -226,7 +231,7 @@ class NodeAgent:
                     self._take_verdict(verdict, key, failure)
                 case Offers():
                     if self._said_hello:
-                        self._reports.hello(self._hello(again=True))
+                        self._report_offer()
                 case _:
                     assert_never(news)
 
@@ -286,8 +291,9 @@ class NodeAgent:
             self._said_hello = True
             self._attempts.resume(known, self._reconciliation.entries)
             self._resume_waiting(known)
-            self._reports.hello(self._hello())
+            self._say_hello()
             self._beat()
+            self._offer_again()
         self._machine.listed(list(known))
         self._attempts.relisted()
         for attempt in listed.attempts:
@@ -330,9 +336,13 @@ class NodeAgent:
             case _:
                 assert_never(verdict)
 
-    def _hello(self, *, again: bool = False) -> Hello:
-        offer, programs = self._machine.offer(), self._machine.programs()
-        return hello(self._config.node, offer, programs, self._blocked_by, again=again)
+    def _hello(self) -> Hello:
+        return hello(self._config.node, self._machine.offer(), self._machine.programs(), self._blocked_by)
+
+    def _say_hello(self) -> None:
+        """Send a hello. The master forgets what it was told of machines. For any thread."""
+        self._reports.hello(self._hello())
+        self._offered = None
 
     def _heartbeat(self) -> Heartbeat:
         return Heartbeat(self._machine.usage(), self._blocked_by, self._machine.programs())
@@ -350,7 +360,7 @@ class NodeAgent:
     def _on_unreadable(self, problem: str) -> None:
         """Send a hello at once, so that the master learns which protocol this node speaks. Called in a thread."""
         if problem and not self._unreadable:
-            self._reports.hello(self._hello())
+            self._say_hello()
         self._unreadable = problem
 
     def _check_conditions(self) -> None:
@@ -421,3 +431,17 @@ class NodeAgent:
         task_commands.end_abandoned(self._config)
         self._reports.heartbeat(self._heartbeat())
         self._timers.at(clock.steady() + HEARTBEAT, self._beat)
+
+    def _offer_again(self) -> None:
+        """Report now and then what runs on the machines of a namespace."""
+        if self._config.node.kubernetes is not None:
+            self._report_offer()
+            self._timers.at(clock.steady() + OFFER, self._offer_again)
+
+    def _report_offer(self) -> None:
+        """Report what a namespace offers, and its machines, if that has changed."""
+        node, has = self._config.node, self._machine.offer()
+        report = OfferReport(resources=resources(node, has), gpus=gpus(node, has), machines=self._machine.machines())
+        if report != self._offered:
+            self._offered = report  # before it is sent: a hello of another thread may come between
+            self._reports.offer(report)

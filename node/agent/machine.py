@@ -16,6 +16,7 @@ from grass.wire.desired import DesiredAttempt
 from grass.wire.gpu import GpuDevice
 from grass.wire.heartbeat import NodeUsage
 from grass.wire.hello import Probe
+from grass.wire.machines import Machines
 from grass.wire.usage import TaskTotals
 from node.runtime.protocol import Observed
 
@@ -55,6 +56,9 @@ class Machine(Protocol):
 
     def offer(self) -> Offer:
         """Return what the node has."""
+
+    def machines(self) -> Machines | None:
+        """Return the machines behind it, and what runs on each. None: it is no namespace, or they may not be seen."""
 
     def usage(self) -> NodeUsage:
         """Return what is used of it now, by its tasks and all other programs together."""

@@ -1,8 +1,8 @@
 """A namespace of Kubernetes as what a node runs on. Made by ``node.agent.__main__`` in place of ``ThisMachine``.
 
-It is as large as its quotas leave it, and at most as large as the settings say. Quotas are read again and again: an
-administrator may change them at any time. What tasks use there, Kubernetes knows;
-a namespace tells nothing of its machines.
+It is as large as its quotas leave it, and at most as large as the settings say. Its machines are seen only where an
+administrator gave the right to list them. Both are looked at again and again: an administrator may change them at any
+time. What tasks use there, Kubernetes knows.
 """
 
 from __future__ import annotations
@@ -10,28 +10,36 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 
 import grass
 from grass.config import ClusterConfig, KubernetesConfig
 from grass.errors import GrassError
 from grass.kubernetes.api import ApiServer
-from grass.kubernetes.capacity import Most, offered
+from grass.kubernetes.capacity import Most, limited, offered
+from grass.kubernetes.machines import devices, shown, total
 from grass.kubernetes.objects import ResourceQuota
-from grass.kubernetes.trial import check_claim, check_pull_secrets, check_rights, check_version, quotas, try_pod
-from grass.model.namespace import NAME_LABEL, SHARE_LABEL
+from grass.kubernetes.trial import (
+    check_claim,
+    check_pull_secrets,
+    check_rights,
+    check_version,
+    machines,
+    quotas,
+    try_pod,
+)
+from grass.model.namespace import own_labels
 from grass.model.reasons import Reason
 from grass.model.resources import DEVICE, Resources
 from grass.wire.desired import DesiredAttempt
-from grass.wire.gpu import GpuDevice
 from grass.wire.heartbeat import NodeUsage
 from grass.wire.hello import Probe, ProbeCheck
+from grass.wire.machines import Machines
 from grass.wire.usage import TaskTotals
 from node.agent.machine import Offer
 from node.runtime.protocol import Observed
 
-QUOTA_SECONDS = 30.0
-"""Seconds between two looks at the quotas."""
+LOOK_SECONDS = 30.0
+"""Seconds between two looks at quotas and machines."""
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +54,7 @@ class Namespace:
         settings: KubernetesConfig,
         server: ApiServer,
         changed: Callable[[], None],
-        every: float = QUOTA_SECONDS,
+        every: float = LOOK_SECONDS,
     ) -> None:
         self.environment: Mapping[str, str] = {}
         self.visible_gpus = 0
@@ -57,51 +65,74 @@ class Namespace:
         self._every = every
         self._ended = threading.Event()
         self._offer = Offer(Resources())
+        self._quotas: Sequence[ResourceQuota] | None = None
+        """Those of the last look; None: they could not be read yet."""
+        self._machines: Machines | None = None
+        """Those of the last look; None: they may not be seen."""
+        self._places: dict[str, str] = {}
+        """Key of an attempt that runs → its machine."""
 
     def look(self) -> Probe:
         """Ask the server how large the namespace is, and try what tasks need, as the probe of a machine does."""
-        found = self._probe()
-        try:
-            self._offer = self._offered(found, quotas(self._server, self._settings.namespace))
-        except GrassError as error:
-            log.warning("the quotas of the namespace cannot be read: %s; the settings alone say how large it is", error)
-            self._offer = self._offered(found, [])
-        return found
+        probe = self._probe()
+        self._see()
+        self._offer = self._offered(probe)
+        return probe
 
     def start(self, desired: Mapping[str, DesiredAttempt]) -> None:
         """Nothing is measured of attempts."""
-        threading.Thread(target=self._follow, name="quotas", daemon=True).start()
+        threading.Thread(target=self._follow, name="looks", daemon=True).start()
 
     def stop(self) -> None:
         self._ended.set()
         self._server.close()
 
     def offer(self) -> Offer:
-        """Return what was found last."""
+        """Return what the last look found."""
         return self._offer
 
+    def machines(self) -> Machines | None:
+        """Return the machines, and what runs on each. None: they may not be seen."""
+        if self._machines is None:
+            return None
+        tasks: dict[str, list[str]] = {}
+        for key, machine in self._places.items():
+            tasks.setdefault(machine, []).append(key)
+        return shown(self._machines, tasks)
+
     def _follow(self) -> None:
-        """Read the quotas again and again. While they cannot be read, what was known of them counts."""
+        """Look again and again, and tell what has changed."""
         while not self._ended.wait(self._every):
-            with suppress(GrassError):
-                found = self._offered(self._offer.probe, quotas(self._server, self._settings.namespace))
-                if found != self._offer:
-                    self._offer = found
-                    log.info("the quotas of the namespace have changed; it offers %s", found.resources)
-                    self._changed()
+            offer, seen = self._offer, self._machines
+            self._see()
+            self._offer = self._offered(offer.probe)
+            if self._offer.resources != offer.resources:
+                log.info("the namespace has changed; it offers %s", self._offer.resources)
+            if (self._offer, self._machines) != (offer, seen):
+                self._changed()
+        self._server.close()  # a look may have opened another connection since ``stop``
 
-    def _offered(self, probe: Probe | None, limits: Sequence[ResourceQuota]) -> Offer:
-        node = self._config.node
+    def _see(self) -> None:
+        """Look at the quotas and the machines. While they cannot be read, what was known of them counts."""
+        try:
+            self._quotas = quotas(self._server, self._settings.namespace)
+        except GrassError as error:
+            if self._quotas is None:
+                log.warning(
+                    "the quotas of the namespace cannot be read: %s; the settings alone say how large it is", error
+                )
+        try:
+            self._machines = machines(self._server, self._settings)
+        except GrassError as error:
+            log.info("the machines of the namespace cannot be read now: %s", error)
+
+    def _offered(self, probe: Probe | None) -> Offer:
+        node, settings, seen = self._config.node, self._settings, self._machines
         most = Most(node.cpu, node.memory, node.gpu, node.disk)
-        found = offered(limits, most, self._settings.gpu)
-        gpus = tuple(
-            GpuDevice(number, uuid=f"{self._settings.namespace}/{number}") for number in range(found.gpu // DEVICE)
-        )
-        return Offer(found, gpus, self._labels(), probe=probe)
-
-    def _labels(self) -> dict[str, str]:
-        labels = {NAME_LABEL: self._settings.namespace}
-        return {**labels, SHARE_LABEL: self._settings.claim} if self._settings.claim is not None else labels
+        limits = limited(self._quotas or (), most, settings.gpu)
+        found = offered(limits, total(seen) if seen is not None else None)
+        labels = own_labels(settings.namespace, settings.claim)
+        return Offer(found, devices(seen, found.gpu // DEVICE, settings.namespace), labels, probe=probe)
 
     def usage(self) -> NodeUsage:
         return NodeUsage()
@@ -120,14 +151,15 @@ class Namespace:
         return None
 
     def software(self, attempt: Observed) -> dict[str, str]:
-        known = {"image": attempt.image, "grass": grass.__version__}
+        known = {"image": attempt.image, "grass": grass.__version__, "machine": attempt.machine}
         return {name: text for name, text in known.items() if text}
 
     def listed(self, keys: list[str]) -> None:
         """Nothing is kept of attempts."""
 
     def started(self, attempt: Observed) -> None:
-        """As ``listed``."""
+        if attempt.machine is not None:
+            self._places[attempt.key] = attempt.machine
 
     def stopping(self, key: str, grace: float) -> None:
         """As ``listed``: the runtime ends what does not end."""
@@ -136,6 +168,7 @@ class Namespace:
         return {}
 
     def totals_at_end(self, attempt: Observed) -> TaskTotals | None:
+        self._places.pop(attempt.key, None)
         return None
 
     def forget(self, keys: list[str]) -> None:

@@ -21,6 +21,7 @@ from grass.wire.daemon_end import DaemonEnds
 from grass.wire.desired import DesiredChange
 from grass.wire.heartbeat import Heartbeat
 from grass.wire.hello import Hello
+from grass.wire.offer_report import OfferReport
 from grass.wire.reports import Report
 from grass.wire.task_events import TaskEvent, TaskEvents
 
@@ -110,8 +111,8 @@ class Changes:
 class Reports:
     """Sends reports in order, and keeps them in memory while redis is away.
 
-    Events that accumulate go into one report. Only the newest heartbeat is sent. With it go the ends of daemons that
-    systemd noted in ``home``, the cluster's folder on this node.
+    Events that accumulate go into one report. Only the newest heartbeat, and the newest offer, are sent. With them
+    go the ends of daemons that systemd noted in ``home``, the cluster's folder on this node.
     """
 
     def __init__(self, store: NodeStore, home: Path) -> None:
@@ -121,6 +122,7 @@ class Reports:
         self._hello: Hello | None = None
         self._events: list[TaskEvent] = []
         self._heartbeat: Heartbeat | None = None
+        self._offer: OfferReport | None = None
         self._sending = False
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="reports", daemon=True)
@@ -144,6 +146,11 @@ class Reports:
             self._heartbeat = heartbeat
             self._changed.notify()
 
+    def offer(self, offer: OfferReport) -> None:
+        with self._changed:
+            self._offer = offer
+            self._changed.notify()
+
     def all_sent(self) -> bool:
         with self._changed:
             return not self._pending() and not self._sending
@@ -158,7 +165,7 @@ class Reports:
         return empty
 
     def _pending(self) -> bool:
-        return bool(self._hello or self._events or self._heartbeat)
+        return bool(self._hello or self._events or self._heartbeat or self._offer)
 
     def _run(self) -> None:
         retry = _Retry("redis does not answer; reports are kept on this node", self._stopping)
@@ -188,9 +195,8 @@ class Reports:
             if self._events:
                 batch.append(TaskEvents(tuple(self._events[:_AT_ONCE])))
                 del self._events[:_AT_ONCE]
-            if self._heartbeat:
-                batch.append(self._heartbeat)
-            self._hello = self._heartbeat = None
+            batch += [each for each in (self._offer, self._heartbeat) if each]
+            self._hello = self._heartbeat = self._offer = None
             self._sending = True
             return batch
 

@@ -97,6 +97,9 @@ class ThisMachine:
         versions = {**self._versions.now(), **control_groups.limits(config.node_dir)}
         return Offer(resources, gpus, known, versions, self._probe)
 
+    def machines(self) -> None:
+        """It is one machine."""
+
     def usage(self) -> NodeUsage:
         free, gpus, sample = free_disk(self._config.node_dir), self._watch.reading().samples, self._sampler.node
         if sample is None:

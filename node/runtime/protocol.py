@@ -13,10 +13,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple, Protocol
 
-from grass.model.job import PLAIN_CONTAINER, Container
+from grass.model.job import PLAIN_CONTAINER, Container, GpuNeed
 from grass.model.reasons import Reason
 from grass.model.runtime import RuntimeName
 from node.runtime.shepherd_messages import Spent
+
+ANY_GPU = GpuNeed()
 
 
 class Launch(NamedTuple):
@@ -51,6 +53,10 @@ class Launch(NamedTuple):
     files: Mapping[str, str] = {}
     """For pods, which see no folder of this node: path → text of the files of its job. Defined again, the running ones
     see the new text."""
+    where: Mapping[str, tuple[str, ...]] = {}
+    """In a namespace of Kubernetes: label → values that its machine must have one of."""
+    gpu: GpuNeed = ANY_GPU
+    """In a namespace of Kubernetes: which GPUs its machine must have, if it gets some."""
 
 
 class Start(NamedTuple):
@@ -108,6 +114,8 @@ class Observed(NamedTuple):
     """Digest of its image, as the engine says it. None: no image, or not known yet."""
     address: str | None = None
     """Where others reach it, if that is not the address of its node. None: it is, or it is not known yet."""
+    machine: str | None = None
+    """The machine of a namespace of Kubernetes on which its pod is."""
 
 
 class Waiting(NamedTuple):

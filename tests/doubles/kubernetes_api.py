@@ -116,6 +116,8 @@ class KubernetesApi:
             return self.version
         if asked.path.endswith("/selfsubjectaccessreviews"):
             return self._review(asked.body)
+        if asked.path == "/api/v1/nodes":
+            return self._machines()
         match = _PATH.match(asked.path)
         if match is None or match[2] != self.namespace:
             name = match[2] if match else asked.path
@@ -146,6 +148,11 @@ class KubernetesApi:
         wanted = body["spec"]["resourceAttributes"]
         resource = "/".join(wanted[each] for each in ("resource", "subresource") if each in wanted)
         return {"status": {"allowed": (wanted["verb"], resource) not in self.denied}}
+
+    def _machines(self) -> Body:
+        if ("list", "nodes") in self.denied:
+            raise RefusalError(403, "Forbidden", 'cannot list resource "nodes"')
+        return self._list("/api/v1/nodes", "")
 
     def _list(self, collection: str, selector: str) -> Body:
         items = [each for path, each in self.objects.items() if path.rpartition("/")[0] == collection]

@@ -32,6 +32,7 @@ class SimulatedMachine:
         self._desired: Mapping[str, DesiredAttempt] = {}
         self._stopping: set[str] = set()
         self._cannot_end: dict[str, Reason] = {}
+        self.cores = 4
         self.lost: Reason | None = None
         """What attempts that succeed have lost."""
         self.known: set[str] = set()
@@ -49,7 +50,10 @@ class SimulatedMachine:
         self._desired = {}
 
     def offer(self) -> Offer:
-        return Offer(Resources(cpu=4000), labels={"kind": "namespace"}, versions={"simulated": "1"})
+        return Offer(Resources(cpu=self.cores * 1000), labels={"kind": "namespace"}, versions={"simulated": "1"})
+
+    def machines(self) -> None:
+        """It is one machine."""
 
     def usage(self) -> NodeUsage:
         return NodeUsage(cpu=50.0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from grass.errors import InputError
-from grass.kubernetes.capacity import Most, offered
+from grass.kubernetes.capacity import Most, limited, offered
 from grass.kubernetes.connection import endpoint
 from grass.kubernetes.credentials import Credentials
 from grass.kubernetes.objects import QUOTAS
@@ -14,11 +14,11 @@ from grass.model.resources import Resources
 GPU = "nvidia.com/gpu"
 
 
-def offer(most: Most, *hard: dict[str, str]) -> Resources:
+def offer(most: Most, *hard: dict[str, str], machines: Resources | None = None) -> Resources:
     quotas = QUOTAS.convert(
         {"metadata": {}, "items": [{"metadata": {}, "spec": {"hard": each}} for each in hard]}
     ).items
-    return offered(quotas, most, GPU)
+    return offered(limited(quotas, most, GPU), machines)
 
 
 QUOTA = {"requests.cpu": "4", "limits.memory": "8Gi", f"requests.{GPU}": "2"}
@@ -41,6 +41,15 @@ def test_the_smaller_of_quota_and_settings_is_offered_and_what_nobody_said_limit
 
 def test_without_a_quota_the_settings_count_and_nothing_said_is_nothing() -> None:
     assert offer(Most(cpu=2000)) == Resources(cpu=2000, memory=0, gpu=0)
+
+
+def test_what_neither_a_quota_nor_the_user_says_is_what_all_machines_have() -> None:
+    machines = Resources(cpu=64_000, memory=256 << 30, gpu=8000)
+    assert offer(Most(), machines=machines) == machines
+    assert offer(Most(memory=4 << 30), machines=machines) == Resources(cpu=64_000, memory=4 << 30, gpu=8000)
+    assert offer(Most(), {"cpu": "2"}, machines=machines) == Resources(cpu=2000, memory=256 << 30, gpu=8000)
+    # a cluster may get more machines when pods wait: a quota above what is there now counts
+    assert offer(Most(), {"cpu": "100"}, machines=machines).cpu == 100_000
 
 
 @pytest.mark.parametrize("server", ["https://h:abc", "https://[::1", "ftp://h", "https://", "h:6443", ""])

@@ -11,10 +11,11 @@ import yaml
 from grass.config import KubernetesConfig
 from grass.errors import InputError
 from grass.kubernetes.capacity import Most
-from grass.kubernetes.rights import RULES, Missing, objects, rules
+from grass.kubernetes.rights import RULES, Missing, objects, optional_objects, rules
 from grass.provision.namespaces import NamespaceRequest, check_object_names, plan
 
 EXAMPLE = Path(__file__).parents[2] / "deploy" / "kubernetes" / "role.yaml"
+MACHINES = EXAMPLE.with_name("machines.yaml")
 
 
 def printed(settings: KubernetesConfig) -> list[Any]:
@@ -25,6 +26,16 @@ def printed(settings: KubernetesConfig) -> list[Any]:
 def test_the_plan_is_yaml_that_can_be_applied_and_equals_the_file_for_administrators() -> None:
     settings = KubernetesConfig("lab")
     assert printed(settings) == list(yaml.safe_load_all(EXAMPLE.read_text())) == objects(settings)
+
+
+def test_the_right_on_machines_is_apart_and_must_be_taken_out_of_its_comment() -> None:
+    lines = plan(NamespaceRequest("n1", KubernetesConfig("lab"), Most()))
+    first = lines.index("# {")
+    commented = [line.removeprefix("# ") for line in lines[first:] if line.startswith("# ")]
+    end = next(number for number, line in enumerate(commented) if line.startswith("then: "))
+    machines = list(yaml.safe_load_all(MACHINES.read_text()))
+    assert list(yaml.safe_load_all("\n".join(commented[:end]))) == machines == optional_objects()
+    assert "ClusterRole" not in str(printed(KubernetesConfig("lab")))
 
 
 def test_nothing_is_asked_for_that_is_not_used() -> None:

@@ -15,6 +15,9 @@ from tests.doubles.kubernetes_api import KubernetesApi, RefusalError, kubernetes
 from tests.support.waiting import wait_until
 
 QUOTAS = "/api/v1/namespaces/lab/resourcequotas"
+MACHINES = "/api/v1/nodes"
+CLOSED = {("list", "nodes")}
+"""The right to list machines is not given."""
 
 
 def quota(cpu: str) -> dict[str, object]:
@@ -24,11 +27,12 @@ def quota(cpu: str) -> dict[str, object]:
 @pytest.fixture
 def server() -> Iterator[KubernetesApi]:
     with kubernetes_api() as made:
+        made.denied = CLOSED
         yield made
 
 
 class Looked:
-    """A namespace whose quotas are looked at all the time. ``changes``: set when it offers something else."""
+    """A namespace that is looked at all the time. ``changes``: set when it offers something else."""
 
     def __init__(self, server: KubernetesApi, folder: Path, node: NodeConfig) -> None:
         settings = KubernetesConfig("lab")
@@ -69,4 +73,30 @@ def test_a_node_stays_as_large_as_it_was_while_its_quotas_cannot_be_read(server:
     seen = len(server.asked)
     wait_until(lambda: len(server.asked) > seen + 2)
     assert looked.cores() == 4 and not looked.changes.is_set()
+    looked.machine.stop()
+
+
+def machine(cpu: str) -> dict[str, object]:
+    return {"status": {"allocatable": {"cpu": cpu, "memory": "16Gi"}}}
+
+
+def test_machines_that_come_and_a_right_that_is_given_and_taken_change_what_a_node_offers(
+    server: KubernetesApi, tmp_path: Path
+) -> None:
+    def offers(cores: int, *names: str) -> bool:
+        seen = looked.machine.machines()
+        return looked.cores() == cores and [each.name for each in (seen.machines if seen else ())] == list(names)
+
+    server.tell(MACHINES, "m1", machine("8"))
+    looked = Looked(server, tmp_path, NodeConfig(name="pods", kubernetes=KubernetesConfig("lab")))
+    assert offers(0)
+    server.denied = set()
+    wait_until(lambda: offers(8, "m1"))
+    looked.changes.clear()
+    server.tell(MACHINES, "m2", machine("4"))
+    assert looked.changes.wait(10) and offers(12, "m1", "m2")
+    server.tell(QUOTAS, "team", quota("4"))
+    wait_until(lambda: offers(4, "m1", "m2"))
+    server.denied = CLOSED
+    wait_until(lambda: offers(4))
     looked.machine.stop()

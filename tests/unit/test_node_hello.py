@@ -12,12 +12,13 @@ from typing import Any
 import pytest
 
 from grass.config import ClusterConfig, KubernetesConfig, NodeConfig
+from grass.model.machine_labels import short_model
 from grass.model.resources import Resources
 from grass.system.usable_resources import machine_memory
 from grass.wire.gpu import GpuDevice
 from grass.wire.hello import Hello
 from node.agent.hello import hello
-from node.agent.labels import found, short_model
+from node.agent.labels import found
 from node.agent.machine import Offer
 from node.agent.this_machine import ThisMachine
 from tests.support.needs import require_root

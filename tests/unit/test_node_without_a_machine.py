@@ -21,6 +21,7 @@ from grass.wire.codec import encode
 from grass.wire.desired import DesiredAttempt, DesiredChange
 from grass.wire.heartbeat import Heartbeat
 from grass.wire.hello import Hello
+from grass.wire.offer_report import OfferReport
 from grass.wire.reports import REPORT
 from grass.wire.task_events import Ended, Started, TaskEvent, TaskEvents, Waiting
 from node.agent.inbox import Inbox, Shipped
@@ -72,6 +73,7 @@ class Node:
         self.thread = threading.Thread(target=self.agent.run)
         self.name = config.node.name
         self.hellos: list[Hello] = []
+        self.offers: list[OfferReport] = []
         self.beats: list[Heartbeat] = []
         self.events: list[TaskEvent] = []
         self._changes = 0
@@ -105,6 +107,8 @@ class Node:
             match REPORT.decode(fields["body"]):
                 case Hello() as hello:
                     self.hellos.append(hello)
+                case OfferReport() as offer:
+                    self.offers.append(offer)
                 case Heartbeat() as heartbeat:
                     self.beats.append(heartbeat)
                 case TaskEvents(events):
@@ -143,9 +147,12 @@ def node(config: ClusterConfig) -> Iterator[Node]:
 
 def test_what_a_node_offers_is_told_again_when_it_has_changed(node: Node) -> None:
     node.wait(lambda: node.hellos)
-    node.inbox.offers()
-    node.wait(lambda: len(node.hellos) == 2)
-    assert [each.again for each in node.hellos] == [False, True]
+    for cores in (4, 2, 6):
+        node.machine.cores = cores
+        for _ in range(2):  # what is the same is told once
+            node.inbox.offers()
+        node.wait(lambda: node.offers and node.offers[-1].resources.cpu == node.machine.cores * 1000)
+    assert [each.resources.cpu for each in node.offers] == [4000, 2000, 6000] and len(node.hellos) == 1
 
 
 def test_it_says_hello_for_what_it_runs_on_and_its_attempts_start_end_and_are_forgotten(node: Node) -> None:

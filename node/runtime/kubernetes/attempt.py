@@ -116,4 +116,5 @@ class PodAttempt:
             self.sizes,
             image=self.image or None,
             address=self.address,
+            machine=(self.pod.spec.node_name or None) if self.pod is not None else None,
         )

@@ -9,6 +9,9 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
 
 from grass.config import KubernetesConfig
 from grass.errors import InputError
@@ -36,9 +39,18 @@ _OF_JOB = re.compile(r"GRASS_(MEMBERSHIP|ADDRESSES|LIBRARY)")
 """Variables that name files of the job."""
 _OF_SHARE = re.compile(r"GRASS_(DATA|OUTPUT|AFTER_\w+_OUTPUT)")
 
+ANYWHERE: Mapping[str, Any] = MappingProxyType({})
 
-def pod(cluster: str, node: str, start: Start, launch: Launch, settings: KubernetesConfig) -> Part:
-    """Return the body of the POST. Raises InputError for what a pod cannot have."""
+
+def pod(
+    cluster: str,
+    node: str,
+    start: Start,
+    launch: Launch,
+    settings: KubernetesConfig,
+    affinity: Mapping[str, Any] = ANYWHERE,
+) -> Part:
+    """Return the body of the POST. Raises InputError for what a pod cannot have. ``affinity``: of ``affinity``."""
     _check(launch)
     spec: Part = {
         "restartPolicy": "Never",
@@ -56,6 +68,8 @@ def pod(cluster: str, node: str, start: Start, launch: Launch, settings: Kuberne
     if launch.files:
         spec["initContainers"] = [job_files.waiter(launch.image, settings)]
         spec["volumes"] += job_files.volumes(launch)
+    if affinity:
+        spec["affinity"] = affinity
     if launch.timeout is not None:
         spec["activeDeadlineSeconds"] = math.ceil(launch.timeout) + _DEADLINE_MARGIN
     return {

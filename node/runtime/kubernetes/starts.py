@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Mapping
 
 from grass.config import KubernetesConfig
 from grass.errors import GrassError, InputError
 from grass.kubernetes.api import ApiServer, RefusedError
 from grass.kubernetes.objects import POD, Pod
+from grass.kubernetes.trial import machines
 from grass.model.reasons import Reason, ReasonCode
+from grass.system import clock
+from grass.wire.machines import Machines
+from node.runtime.kubernetes.affinity import affinity, needs_machines
 from node.runtime.kubernetes.attempt import PodAttempt
 from node.runtime.kubernetes.creation import Decision, Step, after_refusal, belongs
 from node.runtime.kubernetes.place import Place
 from node.runtime.kubernetes.pods import pod
-from node.runtime.protocol import Launch
+from node.runtime.protocol import Launch, Start
 from node.runtime.reactor import Reactor
+
+_MACHINES_SECONDS = 60.0
+"""For how long a list of machines is used, to find the models of their GPUs."""
 
 
 class Starts:
@@ -26,6 +34,9 @@ class Starts:
         self._place = place
         self._settings = settings
         self._reactor = reactor
+        self._looking = threading.Lock()
+        self._looked: float | None = None
+        self._seen: Machines | None = None
 
     def begin(self, attempt: PodAttempt, launch: Launch | None, made: Callable[[Pod | Decision], None]) -> None:
         """Create a pod in a thread; ``made`` is called in the loop, with the pod or with what to do instead."""
@@ -40,12 +51,33 @@ class Starts:
             raise InputError(f"the launch {attempt.launch} is not defined")
         if attempt.stopping:  # its pod may exist since an earlier try, and is not wanted any more
             return self._look(attempt)
-        body = pod(self._place.cluster, self._place.node, attempt.start, launch, self._settings)
+        where = self._where(attempt.start, launch)
+        if isinstance(where, Decision):
+            return where
+        body = pod(self._place.cluster, self._place.node, attempt.start, launch, self._settings, where)
         try:
             return self._api.post(self._place.path, body, POD)
         except GrassError as error:
             decision = after_refusal(error, attempt.name)
         return self._look(attempt) if decision.step is Step.LOOK else decision
+
+    def _where(self, start: Start, launch: Launch) -> Mapping[str, object] | Decision:
+        """Return the affinity of a pod, or what to do instead."""
+        gpus = len(start.gpus)
+        try:
+            seen = self._machines() if needs_machines(launch, gpus) else None
+        except GrassError as error:
+            said = Reason(ReasonCode.RUNTIME, f"the machines of its namespace cannot be read: {error}")
+            return Decision(Step.AGAIN, said, 1.0)
+        found = affinity(launch, gpus, seen)
+        return Decision(Step.FAIL, found) if isinstance(found, Reason) else found
+
+    def _machines(self) -> Machines | None:
+        """Return the machines, of a look that is not old. Called in threads."""
+        with self._looking:
+            if self._looked is None or clock.steady() - self._looked > _MACHINES_SECONDS:
+                self._seen, self._looked = machines(self._api, self._settings), clock.steady()
+            return self._seen
 
     def _look(self, attempt: PodAttempt) -> Pod | Decision:
         """Return the pod that may exist, or what to do without it."""

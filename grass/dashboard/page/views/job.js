@@ -66,7 +66,7 @@ export function jobView([id, section = "", task]) {
     if (!each) return null;
     return panel(each.task, { key: "chosen", end: me.shared ? null : [h("a.button", { href: `#/jobs/${encodeURIComponent(id)}/logs/${each.task}` }, "Its log"), h("a.button", { href: `#/jobs/${encodeURIComponent(id)}/usage/${each.task}` }, "Its usage"), taskActions(job, each)] },
       h("div.body.detail",
-        facts([["State", stateMark(each.state)], ["Node", nodeLink(each.node)], ["Attempt", each.attempt || "none yet"], ["Restarts", each.restarts]]),
+        facts([["State", stateMark(each.state)], ["Node", nodeLink(each.node)], each.software?.machine ? ["Machine", each.software.machine] : null, ["Attempt", each.attempt || "none yet"], ["Restarts", each.restarts]]),
         facts([["Started", instant(each.started)], ["Ran", each.started ? duration((each.ended || clock.now()) - each.started) : "–"], ["Exit code", each.signal ? `signal ${each.signal}` : each.exit_code], ["Process", each.pid]]),
         facts([["Reason", each.reason?.message || (each.state === "PENDING" && job.components[each.component]?.reason?.message)], ["Ports", Object.entries(each.ports || {}).map(([name, port]) => `${name} ${port}`).join(", ")], ["GPUs", (each.gpus || []).map(([device, share]) => `GPU ${device}${share < 1000 ? `, ${percent(share / 10)} of it` : ""}`).join("; ")]])));
   }

@@ -42,7 +42,8 @@ export function nodeView([name]) {
         panel("History", { end: h("select.field", { "aria-label": "Range", onchange: (event) => { range = Number(event.target.value); poll.now(); } },
           Object.entries(RANGES).map(([seconds, text]) => h("option", { value: seconds, selected: Number(seconds) === range }, text))) },
           h("div.body", charts.element)),
-        node.gpus?.length ? panel("Devices", {}, devices(node)) : null,
+        node.machines ? panel("Machines", { end: h("span.soft", machineCount(node.machines)) }, machines(node.machines.machines || [])) : null,
+        node.gpus?.length && !node.machines ? panel("Devices", {}, devices(node)) : null,
         panel("Tasks", { end: h("span.soft", here(node, tasks)) }, tasks === null ? empty("Loading.") : tasks.length ? taskTable(all ? tasks : tasks.slice(0, FEW)) : empty("No task runs here."),
           !all && tasks?.length > FEW ? h("p.empty", h("button.button", { type: "button", onclick: () => { all = true; cluster.changed(); } }, `Show all ${count(tasks.length)} tasks`)) : null),
         panel("Events", {}, eventsOf(name)));
@@ -109,6 +110,18 @@ function devices(node) {
         h("td.num", percent(sample.utilisation)), h("td.num", gpu.memory ? `${bytes(sample.memory_used)} / ${bytes(gpu.memory)}` : "–"), h("td.num", sample.temperature ? `${sample.temperature} °C` : "–"),
         h("td.num", sample.ecc ?? "–"), h("td", (sample.processes || []).map((each) => `${each.user}${each.ours ? "" : " (foreign)"}`).join(", ") || "–"));
     }))));
+}
+
+// The machines behind a namespace of Kubernetes, where its agent may see them. Amounts are what Kubernetes offers to pods of everybody.
+function machineCount({ machines = [], left_out: more = 0 }) {
+  return `${count(machines.length + more)}${more ? `, the first ${count(machines.length)} are shown` : ""}`;
+}
+
+function machines(seen) {
+  return h("div.scroll", h("table", h("thead", h("tr", h("th", "Machine"), h("th.num", "Cores"), h("th.num", "Memory"), h("th.num", "GPUs"), h("th", "Model"), h("th.num", "Tasks"), h("th", "State"))),
+    h("tbody", seen.map((each) => h("tr", { "data-key": each.name, "data-row": true },
+      h("td.main", each.name), h("td.num", cores(each.cpu || 0)), h("td.num", bytes(each.memory || 0)), h("td.num", each.gpu ? count(each.gpu / 1000) : "–"), h("td", each.gpu_model || "–"), h("td.num", count(each.running || 0)),
+      h("td", each.closed ? h("span.state", shape("warn"), `takes no tasks: ${each.closed}`) : h("span.state", shape("succeeded"), "takes tasks")))))));
 }
 
 function taskTable(tasks) {
