@@ -69,10 +69,11 @@ class KubernetesConfig:
     and group of tasks; None: that of the image. ``restricted``: whether pods meet the restricted level of PodSecurity.
     ``lost_after``: seconds for which a pod waits for its machine to answer. ``output``: whether what tasks write to
     ``GRASS_OUTPUT`` is kept (``node.runtime.kubernetes.keeper``). ``claim``: a PersistentVolumeClaim of the namespace
-    that is the share of its pods (``node.runtime.kubernetes.share``); None: they have none. ``registry``: where `grass
-    image push` sends images (HOST/PATH); ``registry_secret``: the Secret with its login, which Grass makes and removes.
-    ``serve``: where tasks of the custom resources run that are served as jobs (``node.operator``); None: no resources
-    are served.
+    that is the share of its pods (``node.runtime.kubernetes.share``); None: they have none. ``queue``: of Kueue or
+    Volcano (``queue_kind``), through which its pods go (``grass.kubernetes.queues``); None: through none. ``registry``:
+    where `grass image push` sends images (HOST/PATH); ``registry_secret``: the Secret with its login, which Grass makes
+    and removes. ``serve``: where tasks of the custom resources run that are served as jobs (``node.operator``); None:
+    no resources are served.
     """
 
     namespace: str
@@ -88,6 +89,8 @@ class KubernetesConfig:
     output: bool = True
     claim: str | None = None
     serve: Serve | None = None
+    queue: str | None = None
+    queue_kind: str = ""
     pull_policy: str | None = None
     pull_secrets: tuple[str, ...] = ()
     registry: str | None = None

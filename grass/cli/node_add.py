@@ -43,6 +43,7 @@ _FOR_MACHINES = ("address", "api_port", "topology", "runtime", "mount", "share",
     metavar="NAME",
     help="Secret of the namespace with which images are pulled; may be repeated.",
 )
+@click.option("--queue", metavar="NAME", help="Queue of Kueue or Volcano through which its pods go.")
 @click.option("--registry", metavar="HOST[/PATH]", help="Registry of its images, for `grass image push --node`.")
 @click.option("--registry-user", metavar="USER", help="User of that registry, if it wants a login.")
 @click.option(
@@ -64,6 +65,7 @@ def add(
     image: str | None,
     claim: str | None,
     pull_secrets: Sequence[str],
+    queue: str | None,
     registry: str | None,
     registry_user: str | None,
     serve: str | None,
@@ -94,6 +96,7 @@ def add(
             kubeconfig=kubeconfig,
             image=image,
             claim=claim,
+            queue=queue,
             pull_secrets=tuple(dict.fromkeys(pull_secrets)),
             registry=registry,
             serve=Serve(serve) if serve not in (None, "off") else None,
@@ -104,7 +107,7 @@ def add(
     if not hosts:
         raise InputError("name a machine, [USER@]HOST[:PORT], or a namespace with --kubernetes")
     of_namespaces = {"kubeconfig": kubeconfig, "image": image, "claim": claim, "pull-secret": pull_secrets}
-    of_namespaces |= {"registry": registry, "registry-user": registry_user, "serve": serve}
+    of_namespaces |= {"queue": queue, "registry": registry, "registry-user": registry_user, "serve": serve}
     _refuse(of_namespaces, "only with --kubernetes")
     if name is not None and len(hosts) > 1:
         raise InputError("--name needs exactly one machine")
@@ -140,11 +143,15 @@ def _add_namespace(
     from grass.kubernetes.capacity import Most
     from grass.kubernetes.credentials import Login
     from grass.kubernetes.names import registry_secret
+    from grass.kubernetes.queues import queue_of
     from grass.manifest.join_file import Offer
     from grass.provision.namespaces import NamespaceRequest, check_object_names, namespace_of
     from grass.provision.provisioner import CanAddNamespaces, need
 
     context, namespace = namespace_of(words)
+    if settings.queue is not None:
+        kind, queue = queue_of(settings.queue)
+        settings = replace(settings, queue=queue, queue_kind=kind)
     check_object_names(settings)
     login = _login(settings.registry, registry_user, asks=not plan)
     kubeconfig = absolute_paths(settings.kubeconfig or variables().get("KUBECONFIG"))

@@ -25,8 +25,8 @@ COMPONENT = f"{DOMAIN}/component"
 """Label: the component, as it is. Names of components may be values of labels."""
 CARRIER = f"{DOMAIN}/files"
 """Label of the pods through which users copy files."""
-ATTEMPT, LAUNCH = (f"{DOMAIN}/{name}" for name in ("attempt", "launch"))
-"""Annotations: keys, as they are."""
+ATTEMPT, LAUNCH, GANG = (f"{DOMAIN}/{name}" for name in ("attempt", "launch", "gang"))
+"""Annotations: keys, as they are; the name of the group of a gang."""
 NOTED = f"{DOMAIN}/noted"
 """Annotation of a pod whose end the master has noted: when, in seconds by the server's clock. Such a pod only keeps its
 name taken."""

@@ -145,6 +145,7 @@ class PodStatus(Fields, frozen=True, rename="camel"):
 
 class PodSpec(Fields, frozen=True, rename="camel"):
     node_name: str = ""
+    scheduler_name: str = ""
 
 
 class Pod(Fields, frozen=True, rename="camel"):
@@ -241,6 +242,22 @@ class KubernetesNode(Fields, frozen=True, rename="camel"):
     status: KubernetesNodeStatus = KubernetesNodeStatus()
 
 
+class PodGroup(Fields, frozen=True, rename="camel"):
+    """Of Volcano."""
+
+    metadata: Metadata
+
+
+class ApiGroup(Fields, frozen=True, rename="camel"):
+    name: str = ""
+
+
+class ApiGroups(Fields, frozen=True, rename="camel"):
+    """The answer of ``/apis``."""
+
+    groups: list[ApiGroup] = []
+
+
 class AccessStatus(Fields, frozen=True, rename="camel"):
     allowed: bool = False
     reason: str = ""
@@ -268,6 +285,8 @@ EVENTS: Form[ListOf[Event]] = Form(ListOf[Event])
 QUOTAS: Form[ListOf[ResourceQuota]] = Form(ListOf[ResourceQuota])
 CLAIM: Form[PersistentVolumeClaim] = Form(PersistentVolumeClaim)
 SECRET: Form[Secret] = Form(Secret)
+POD_GROUPS: Form[ListOf[PodGroup]] = Form(ListOf[PodGroup])
+API_GROUPS: Form[ApiGroups] = Form(ApiGroups)
 NODES: Form[ListOf[KubernetesNode]] = Form(ListOf[KubernetesNode])
 LEASE: Form[Lease] = Form(Lease)
 STATUS: Form[Status] = Form(Status)

@@ -13,6 +13,7 @@ from grass.config import KubernetesConfig
 from grass.kubernetes.api import ApiServer
 from grass.kubernetes.custom_resources import KINDS
 from grass.kubernetes.objects import AccessReview
+from grass.kubernetes.queues import GROUPS, POD_GROUPS, QueueKind
 from grass.wire.codec import Form
 
 _REVIEW: Form[AccessReview] = Form(AccessReview)
@@ -60,6 +61,9 @@ def rules(settings: KubernetesConfig) -> tuple[Rule, ...]:
     if settings.claim is not None:
         found.append(Rule("", "persistentvolumeclaims", ("get",), "the claim that is its share", settings.claim))
     found += SERVING if settings.serve is not None else ()
+    if settings.queue is not None and settings.queue_kind != QueueKind.KUEUE:
+        verbs = ("create", "list", "delete")
+        found.append(Rule(GROUPS[QueueKind.VOLCANO], POD_GROUPS, verbs, "gangs in a queue of Volcano"))
     found += (Rule("", "secrets", ("get",), "images of a private registry", name) for name in settings.pull_secrets)
     if settings.registry_secret is not None:
         why = "the login of its registry"

@@ -17,6 +17,7 @@ from grass.kubernetes.credentials import Credential, Login, stored
 from grass.kubernetes.machines import machines_of
 from grass.kubernetes.objects import (
     ANY,
+    API_GROUPS,
     CLAIM,
     IMAGE_LOGIN,
     NODES,
@@ -27,6 +28,7 @@ from grass.kubernetes.objects import (
     Version,
 )
 from grass.kubernetes.pod_rights import container_rights, spec_rights
+from grass.kubernetes.queues import QueueKind, kind_of
 from grass.wire.codec import Form
 from grass.wire.machines import Machines
 
@@ -61,6 +63,13 @@ def machines(server: ApiServer, settings: KubernetesConfig) -> Machines | None:
         if not page.metadata.continue_:
             return machines_of(found, settings.gpu, settings.tolerations)
         query["continue"] = page.metadata.continue_
+
+
+def check_queue(server: ApiServer, settings: KubernetesConfig) -> QueueKind | None:
+    """Return whose the queue of the settings is; None: they name none. Raises InputError: there is none."""
+    if settings.queue is None:
+        return None
+    return kind_of(settings, {each.name for each in server.get("/apis", API_GROUPS).groups})
 
 
 def check_version(server: ApiServer) -> str:

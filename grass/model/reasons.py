@@ -39,6 +39,8 @@ class ReasonCode(str, Enum):
     REPLACED = "replaced"  # starts again, on another node if one accepts tasks
     BELOW_MINIMUM = "below-minimum"  # fewer tasks than `min` run; the job is queued again
     IMAGE = "image"  # waits for its container image
+    GANG_INCOMPLETE = "gang-incomplete"  # its gang could not start whole in a namespace; all start together again
+    NAMESPACE_QUEUE = "namespace-queue"  # its pod waits in a queue of Kubernetes (Kueue, Volcano)
     NOT_READY = "not-ready"  # the task runs, but its readiness check has not passed yet
     UNSCHEDULABLE = "unschedulable"  # kube-scheduler finds no machine for its pod
     NAMESPACE_QUOTA = "namespace-quota"  # a quota of its Kubernetes namespace is used up

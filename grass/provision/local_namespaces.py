@@ -76,7 +76,7 @@ def make(config: ClusterConfig, request: NamespaceRequest, client: Client) -> No
     """Register the node, and write the files of its daemons. May be repeated. Raises what ``look`` raises, and
     ConflictError: a node has this name."""
     folder = folder_of(config, request.name)
-    look(request)
+    request = look(request)
     others = list(nodes(config))
     settings = of_cluster(request.settings, (each.node.kubernetes for each in others))
     port = ports.free("127.0.0.1", Path(config.home), {each.node.api_port for each in others})

@@ -12,7 +12,15 @@ from grass.kubernetes import names, rights
 from grass.kubernetes.api import ApiServer, RefusedError
 from grass.kubernetes.objects import LEASE, PODS, ResourceQuota
 from grass.kubernetes.quantity import amount
-from grass.kubernetes.trial import check_claim, check_pull_secrets, check_version, quotas, server_of, try_pod
+from grass.kubernetes.trial import (
+    check_claim,
+    check_pull_secrets,
+    check_queue,
+    check_version,
+    quotas,
+    server_of,
+    try_pod,
+)
 from grass.provision.provisioner import Finding
 
 _LEFT_AFTER = 3600.0
@@ -55,6 +63,7 @@ def _namespace(
         (("get", "persistentvolumeclaims"), lambda: _tried(title, lambda: check_claim(server, settings))),
         (("get", "secrets"), lambda: _tried(title, lambda: check_pull_secrets(server, settings))),
         (("create", "pods"), lambda: _tried(title, lambda: try_pod(server, settings))),
+        (("create", "pods"), lambda: _tried(title, lambda: check_queue(server, settings))),
         (("list", "resourcequotas"), lambda: _quotas(server, title, settings)),
         (("list", "pods"), lambda: _left(server, title, settings, ours)),
     )

@@ -23,6 +23,7 @@ from grass.kubernetes.registry import RegistryLogin
 from grass.kubernetes.trial import (
     check_claim,
     check_pull_secrets,
+    check_queue,
     check_rights,
     check_version,
     machines,
@@ -84,7 +85,11 @@ def namespace_of(text: str) -> tuple[str | None, str]:
 
 def check_object_names(settings: KubernetesConfig) -> None:
     """Check the names of objects of the namespace: they become parts of paths. Raises InputError."""
-    named = [("--claim", settings.claim), *(("--pull-secret", each) for each in settings.pull_secrets)]
+    named = [
+        ("--claim", settings.claim),
+        ("--queue", settings.queue),
+        *(("--pull-secret", each) for each in settings.pull_secrets),
+    ]
     for option, name in named:
         if name is not None and (len(name) > _LONGEST_NAME or not _OBJECT.fullmatch(name)):
             raise InputError(f"{option} {name!r}: is not the name of an object of Kubernetes")
@@ -96,23 +101,27 @@ def check_node_name(name: str) -> None:
         raise InputError(f"--name {name!r}: must be at most {MAX_NAME} {NAME_RULE}")
 
 
-def look(request: NamespaceRequest) -> None:
+def look(request: NamespaceRequest) -> NamespaceRequest:
     """Check that pods of Grass can run in a namespace. Changes nothing.
 
+    Return the request, with what was found in its settings: whose its queue is.
     Raises InputError, NotFoundError, NotAllowedError (names each missing right), UnreachableError.
     """
     settings = request.settings
     with closing(server_of(settings)) as server:
         try:
             check_version(server)
+            kind = check_queue(server, settings)
+            settings = replace(settings, queue_kind=kind.value if kind is not None else "")
             check_rights(server, settings)
             check_claim(server, settings)
             check_pull_secrets(server, replace(settings, registry_secret=None))  # this one is made later
             try_pod(server, settings)
             _check_capacity(server, request)
         except RefusedError as error:
-            kind = NotAllowedError if error.http == 403 else InputError
-            raise kind(f"namespace {settings.namespace}: the API server refuses: {error}") from error
+            wrong = NotAllowedError if error.http == 403 else InputError
+            raise wrong(f"namespace {settings.namespace}: the API server refuses: {error}") from error
+    return replace(request, settings=settings)
 
 
 def _check_capacity(server: ApiServer, request: NamespaceRequest) -> None:

@@ -95,6 +95,8 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     """Name of the schedule that started it."""
     warnings: tuple[str, ...] = ()
     """Warnings of the API at submission."""
+    whole: bool = True
+    """Whether all tasks of its gang have run at once since they were placed."""
     tags: dict[str, str] = {}
     """Notes of the user, to find the job by."""
     outcome: Outcome | None = None

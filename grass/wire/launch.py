@@ -37,6 +37,8 @@ class LaunchTemplate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     """Secret of the job, from which the tokens of its tasks for the membership API are derived (``task_token``)."""
     gang: bool = False
     """Whether its tasks start together or not at all."""
+    gang_tasks: int = 0
+    """How many tasks that start together are on this node, of all components of the gang. 0: it is of no gang."""
     alone: bool = False
     """Whether it is the only task of its job, so that no other one asks for its address."""
 

@@ -68,9 +68,11 @@ def desired_attempt(task: TaskRecord, grace: float | None) -> DesiredAttempt:
     return DesiredAttempt(task.seq, task.ports, task.gpus, grace)
 
 
-def launch_template(run: JobRun, component: ComponentRun, width: int, secret: str) -> LaunchTemplate:
+def launch_template(
+    run: JobRun, component: ComponentRun, width: int, secret: str, gang_tasks: int = 0
+) -> LaunchTemplate:
     """Return what a node needs to start tasks of the component, at most ``width`` of them at once. ``secret``: of the
-    job's tasks."""
+    job's tasks. ``gang_tasks``: how many tasks of its gang are on the node."""
     return LaunchTemplate(
         job_id=run.id,
         job=run.name,
@@ -82,5 +84,6 @@ def launch_template(run: JobRun, component: ComponentRun, width: int, secret: st
         read_only_data=run.job.read_only_data,
         secret=secret,
         gang=component.spec.name in run.job.gang,
+        gang_tasks=gang_tasks,
         alone=len(run.components) == 1 and component.size == 1 and not component.spec.elastic,
     )

@@ -11,7 +11,7 @@ from dataclasses import replace
 from grass.api.task_token import job_secret
 from grass.model.lifecycle import JobState, NodeState, TaskState
 from grass.wire.task_record import TaskRecord
-from master.agent import earlier_attempts, jobs, preemption
+from master.agent import earlier_attempts, gangs, jobs, preemption
 from master.agent.addresses import publish_addresses
 from master.agent.allocation import allocate_slots, allocate_task, release
 from master.agent.component_run import ComponentRun
@@ -86,22 +86,24 @@ def _carry_out(step: Step, placements: list[Placement]) -> bool:
     """Assign the placements. Return False if the round's limit was reached: the next round plans the rest.
 
     A gang is never divided."""
-    gangs = set[str]()
+    begun = set[str]()
+    sizes = gangs.sizes(step, placements)
     left = False
     for placement in placements:
         step.work = Work("plan", placement.job)
         count = placement.count
         if not step.cluster.jobs[placement.job].divisible:
             if step.assignable > 0:
-                gangs.add(placement.job)
-            count = count if placement.job in gangs else 0
+                begun.add(placement.job)
+            count = count if placement.job in begun else 0
         else:
             count = max(0, min(count, step.assignable))
         whole = count == placement.count
         left = left or not whole
         if count:
             devices = placement.devices[:count]
-            _assign(step, placement if whole else replace(placement, count=count, devices=devices))
+            chosen = placement if whole else replace(placement, count=count, devices=devices)
+            _assign(step, chosen, sizes.get((placement.job, placement.node), 0))
     step.work = None
     if left:
         step.cluster.cache.postpone()
@@ -175,7 +177,8 @@ def _too_early(step: Step) -> bool:
     return True
 
 
-def _assign(step: Step, placement: Placement) -> None:
+def _assign(step: Step, placement: Placement, gang: int) -> None:
+    """``gang``: how many tasks of the job's gang will be on that node."""
     run = step.cluster.jobs[placement.job]
     component = run.components[placement.component]
     node = step.cluster.nodes[placement.node]
@@ -186,7 +189,7 @@ def _assign(step: Step, placement: Placement) -> None:
     for number in range(placement.count):
         devices = placement.devices[number] if placement.devices else ()
         _assign_one(step, run, component, node, launch, devices)
-    _send_width(step, run, component, node, launch)
+    _send_width(step, run, component, node, launch, gang if component in gangs.parts(run) else 0)
     set_reason(step, run, component, idle_reason(component))
     step.touch_job(run)
     step.changes.plan |= component.joins and not joined  # new members come after all others, so their turn is now
@@ -233,11 +236,13 @@ def _replace(step: Step, run: JobRun, component: ComponentRun, index: int, task:
     component.move(task, TaskState.PENDING)
 
 
-def _send_width(step: Step, run: JobRun, component: ComponentRun, node: NodeRun, launch: ComponentOnNode) -> None:
+def _send_width(
+    step: Step, run: JobRun, component: ComponentRun, node: NodeRun, launch: ComponentOnNode, gang: int = 0
+) -> None:
     """Send the node the launch width, in the same change as the attempts that rely on it."""
     if launch.sent_width != launch.width:
         launch.sent_width = launch.width
-        template = launch_template(run, component, launch.width, job_secret(step.limits.secret, run.id))
+        template = launch_template(run, component, launch.width, job_secret(step.limits.secret, run.id), gang)
         step.changes.of_node(node.name).put_launch(run.launch(component), template)
 
 

@@ -14,7 +14,7 @@ from grass.model.reasons import Reason, ReasonCode
 from grass.model.resources import DEVICE
 from grass.model.runtime import runs_without_image
 from grass.wire.keys import LaunchKey
-from master.agent import job_dependencies, job_end, job_restart, jobs
+from master.agent import gangs, job_dependencies, job_end, job_restart, jobs
 from master.agent.component_run import ComponentRun
 from master.agent.node_run import ComponentOnNode, NodeRun
 from master.agent.planner_cache import Limited
@@ -160,18 +160,26 @@ def _refresh_job(step: Step, job_id: str) -> None:
         return
     waits_for = held_reason(run) or job_restart.waits(run) or job_dependencies.reason(step, run)
     demands = []
-    preempted = unfinished_preemptions(step, run) if run.job.gang else 0
+    gang = _gang_waits(step, run) if run.job.gang else None
     for component in run.components.values():
         unmet = waits_for or (jobs.unmet(run, component.spec) if component.startable else None)
-        if preempted and component.startable and unmet is None and component.spec.name in run.job.gang:
-            tasks = "1 preempted task has" if preempted == 1 else f"{preempted} preempted tasks have"
-            unmet = Reason(ReasonCode.GANG, f"gang starts together, once {tasks} ended")
+        if gang and component.startable and unmet is None and component.spec.name in run.job.gang:
+            unmet = gang
         if component.startable and unmet is None:
             demands += demands_of(run, component)
         else:
             set_reason(step, run, component, unmet or idle_reason(component))
     if demands:
         cache.show_job(job_id, queued(run, tuple(demands), cache.reserved.get(job_id)))
+
+
+def _gang_waits(step: Step, run: JobRun) -> Reason | None:
+    """Return why no task of a gang is placed now, although some could be."""
+    preempted = unfinished_preemptions(step, run)
+    if preempted:
+        tasks = "1 preempted task has" if preempted == 1 else f"{preempted} preempted tasks have"
+        return Reason(ReasonCode.GANG, f"gang starts together, once {tasks} ended")
+    return gangs.waits(run)
 
 
 def demands_of(run: JobRun, component: ComponentRun) -> list[Demand]:

@@ -2,7 +2,7 @@
 
 A preempted attempt is stopped with its component's grace. It stays RUNNING, with the reason, until it has ended; then
 its task is placed again. That does not count as a restart, and the job keeps its queue position. Used by
-``node_tickets``, ``placement`` and ``planner_snapshot``.
+``gangs``, ``node_tickets``, ``placement`` and ``planner_snapshot``.
 """
 
 from __future__ import annotations
@@ -61,6 +61,18 @@ def preempt_all(step: Step, node: NodeRun, reason: Reason, user: str) -> None:
             for index, task in component.tasks.items():
                 if task.preempted is None and task.state.on_node:
                     _preempt(step, run, component, index, reason, user)
+
+
+def stop_gang(step: Step, run: JobRun, reason: Reason) -> int:
+    """Stop all tasks of the job's gang, to be placed again. Return how many."""
+    stopped = 0
+    for name in run.job.gang:
+        component = run.components[name]
+        for index, task in component.tasks.items() if not component.spec.elastic else ():
+            if task.preempted is None and task.state.on_node:
+                _preempt(step, run, component, index, reason)
+                stopped += 1
+    return stopped
 
 
 def unfinished_preemptions(step: Step, run: JobRun) -> int:

@@ -57,6 +57,7 @@ def job_record(run: JobRun) -> JobRecord:
         held=run.held,
         rerun_of=run.rerun_of,
         delete=run.delete,
+        whole=run.whole,
         tags=run.job.tags,
         operations=run.filed,
         operation=_current(run),

@@ -1,9 +1,9 @@
 """What follows when Kubernetes did not run a task that a node took: where it goes then, and after which wait. Pure.
 
 A pod may find no machine for as long as others use them. If another node could run the task, tasks of its component
-stay away from that node for a while. Otherwise, or if they belong together, the task is tried there again. Waits grow
-until a task of the component starts on the node. A new master-agent has forgotten them. Used by ``halting``,
-``reactor`` and ``tasks``.
+stay away from that node for a while, and those of its gang, if that is placed again as a whole. Otherwise, or if they
+belong together, the task is tried there again. Waits grow until a task of the component starts on the node. A new
+master-agent has forgotten them. Used by ``halting``, ``reactor`` and ``tasks``.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from grass.backoff import wait_after
+from master.agent import gangs
 from master.agent.component_run import ComponentRun, Setback
 from master.agent.planner_snapshot import node_of
 from master.agent.state import JobRun
@@ -27,8 +28,11 @@ FIRST_AGAIN, LONGEST_AGAIN = 5.0, 60.0
 def note(step: Step, run: JobRun, component: ComponentRun, node: str, *, began: bool) -> float:
     """Note that a task could not start on a node, or was ended there. Return the seconds until it is placed again."""
     known = component.setbacks.get(node)
-    tied = component.spec.name in run.job.gang or component.spec.pack is not None or run.job.together is not None
-    elsewhere = not tied and could_run_elsewhere(step, component, (*component.away_from, node))
+    whole = gangs.incomplete(run, component) and not began  # all of the gang is placed again
+    parts = gangs.parts(run) if whole else [component]
+    tied = any(part.spec.pack is not None for part in parts) or run.job.together is not None
+    tied = tied or (component.spec.name in run.job.gang and not whole)
+    elsewhere = not tied and all(could_run_elsewhere(step, part, (*part.away_from, node)) for part in parts)
     if elsewhere and known is not None and known.until is not None:
         return 0.0  # its component stays away already
     failures = 1 + (known.failures if known else 0)
@@ -36,8 +40,9 @@ def note(step: Step, run: JobRun, component: ComponentRun, node: str, *, began: 
         component.setbacks = {**component.setbacks, node: Setback(failures)}
         return wait_after(failures, FIRST_AGAIN, LONGEST_AGAIN)
     until = step.now + wait_after(failures, FIRST_AWAY, LONGEST_AWAY)
-    component.setbacks = {**component.setbacks, node: Setback(failures, until)}
-    step.agenda.add(until, "setback", run.id, component.spec.name)
+    for part in parts:
+        part.setbacks = {**part.setbacks, node: Setback(failures, until)}
+        step.agenda.add(until, "setback", run.id, part.spec.name)
     return 0.0
 
 

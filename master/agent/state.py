@@ -88,6 +88,8 @@ class JobRun:
     """Id of the run that this one repeats."""
     operations: Mapping[str, OperationRecord] = field(default_factory=lambda: _NO_OPERATIONS)
     """Id → record, in the order in which they were filed: those that go on, and the newest that have ended."""
+    whole: bool = True
+    """Whether all tasks of its gang have run at once since they were placed; see ``gangs``."""
     filed: int = 0
     """Operations that were filed on it so far."""
 
@@ -125,6 +127,7 @@ class JobRun:
             held=record.held,
             rerun_of=record.rerun_of,
             delete=record.delete,
+            whole=record.whole,
         )
 
     @classmethod

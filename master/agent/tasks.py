@@ -20,7 +20,7 @@ from grass.wire.keys import AttemptKey
 from grass.wire.task_events import Drained, Ended, Located, Ready, Started, TaskEvent, Waiting
 from grass.wire.task_record import TaskRecord
 from grass.wire.usage import TaskTotals
-from master.agent import job_end, jobs, repairs, scaling, setbacks
+from master.agent import gangs, job_end, jobs, repairs, scaling, setbacks
 from master.agent.addresses import publish_addresses
 from master.agent.allocation import release
 from master.agent.component_run import ComponentRun
@@ -34,7 +34,10 @@ MOST_BACKOFF = 60.0
 """Seconds before a restart, at most."""
 _UNMEASURED = TaskTotals(unmeasured=1)
 INTENDED = frozenset(
-    {ReasonCode.SUSPENDED, ReasonCode.RESTARTED, ReasonCode.REPLACED, ReasonCode.BELOW_MINIMUM, ReasonCode.RELEASED}
+    {
+        *(ReasonCode.SUSPENDED, ReasonCode.RESTARTED, ReasonCode.REPLACED, ReasonCode.BELOW_MINIMUM),
+        *(ReasonCode.RELEASED, ReasonCode.GANG_INCOMPLETE),
+    }
 )
 """Reasons to withdraw an attempt for which it may end by itself."""
 NOT_FOUND = 127
@@ -42,8 +45,10 @@ NOT_FOUND = 127
 RESTARTS_TOLD = 8
 """Restarts of a task that are events. Of the later ones, those that are powers of two: there may be very many."""
 _NO_RESTART = frozenset({ReasonCode.CANNOT_START})
-_OF_KUBERNETES = frozenset({ReasonCode.EVICTED, ReasonCode.NOT_STARTED, ReasonCode.UNSCHEDULABLE})
-"""Kubernetes ended its pod, or did not run it for too long. (A pod waits for a quota without an end.)"""
+_OF_KUBERNETES = frozenset(
+    {ReasonCode.EVICTED, ReasonCode.NOT_STARTED, ReasonCode.UNSCHEDULABLE, ReasonCode.NAMESPACE_QUOTA}
+)
+"""Kubernetes ended its pod, or did not run it for too long. (Only a task of a gang waits for a quota not for ever.)"""
 _NOT_ITS_FAULT = frozenset(
     {ReasonCode.NODE_REBOOTED, ReasonCode.NODE_STOPPED, ReasonCode.PORT_TAKEN, ReasonCode.SHARE} | _OF_KUBERNETES
 )
@@ -154,6 +159,7 @@ def _started(step: Step, run: JobRun, component: ComponentRun, task: TaskRecord,
     if task.state is not TaskState.ASSIGNED:
         return
     component.move(task, TaskState.RUNNING)
+    gangs.note_start(run, component)
     task.reason = task.preempted
     setbacks.forget(component, task.node or "")
     task.started, task.pid, task.prepared, task.software = event.at, event.pid, event.prepared, event.software
@@ -270,7 +276,10 @@ def _apply_end(step: Step, run: JobRun, component: ComponentRun, index: int, tas
         task.reason = task.reason or (None if went_on else _stopped_reason(run))
         return
     if reason in _NOT_ITS_FAULT and not _ended_well(task):
+        why, began = task.reason, task.started is not None
         _requeue(step, run, component, index, task, _wait(step, run, component, task, reason))
+        if reason in _OF_KUBERNETES and not began and why is not None and gangs.incomplete(run, component):
+            gangs.release(step, run, component, index, why)
         return
     policy = component.spec.restart
     failed = not _ended_well(task)

@@ -102,6 +102,8 @@ class Redaction:
                 | ReasonCode.NODE_STOPPED
                 | ReasonCode.UNSCHEDULABLE
                 | ReasonCode.NAMESPACE_QUOTA
+                | ReasonCode.NAMESPACE_QUEUE
+                | ReasonCode.GANG_INCOMPLETE
                 | ReasonCode.NOT_STARTED
                 | ReasonCode.EVICTED
             ):

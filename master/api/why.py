@@ -24,7 +24,7 @@ _PROGRESS = (TaskState.ASSIGNED, TaskState.RUNNING, TaskState.SUCCEEDED)
 _DELAYS = (
     *(ReasonCode.NOT_READY, ReasonCode.IMAGE, ReasonCode.DISK, ReasonCode.SHARE, ReasonCode.RUNTIME),
     *(ReasonCode.STUCK, ReasonCode.NODE_LOST),
-    *(ReasonCode.UNSCHEDULABLE, ReasonCode.NAMESPACE_QUOTA, ReasonCode.NOT_STARTED),
+    *(ReasonCode.UNSCHEDULABLE, ReasonCode.NAMESPACE_QUOTA, ReasonCode.NAMESPACE_QUEUE, ReasonCode.NOT_STARTED),
 )
 """Reasons that delay a task, or tasks that wait for it, although its state is progress."""
 
@@ -56,6 +56,8 @@ _NEXT = {
     ReasonCode.UNSCHEDULABLE: "starts when kube-scheduler finds a machine; placed anew by itself if that takes minutes",
     ReasonCode.NAMESPACE_QUOTA: "starts when other pods of the namespace end; an administrator of Kubernetes can raise "
     "that quota",
+    ReasonCode.NAMESPACE_QUEUE: "starts when the queue of Kubernetes lets its pod go; that may take any time",
+    ReasonCode.GANG_INCOMPLETE: "starts together with the other tasks of its gang, later or on another node",
     ReasonCode.NOT_STARTED: "starts when Kubernetes runs its container; placed anew by itself if that takes minutes",
     ReasonCode.NOT_READY: "components that wait for it start when its readiness check passes; see its log",
 }

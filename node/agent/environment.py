@@ -92,7 +92,7 @@ def launch(
     if not runtime.contained:
         return plain._replace(argv=with_settings(plain.argv, dict(component.process), own))
     if config.node.kubernetes is not None:
-        plain = plain._replace(where=beyond(component.where, config.node), gpu=component.gpu)
+        plain = plain._replace(where=beyond(component.where, config.node), gpu=component.gpu, gang=template.gang_tasks)
     data = component.container.data or (share.TARGET if config.node.claim else str(config.data_dir))
     return plain._replace(
         env={**env, **output_folders(template, data)},

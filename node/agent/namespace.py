@@ -21,6 +21,7 @@ from grass.kubernetes.objects import ResourceQuota
 from grass.kubernetes.trial import (
     check_claim,
     check_pull_secrets,
+    check_queue,
     check_rights,
     check_version,
     machines,
@@ -182,6 +183,7 @@ class Namespace:
             "rights": lambda: check_rights(server, settings),
             "claim": lambda: check_claim(server, settings),
             "pull secret": lambda: check_pull_secrets(server, settings),
+            "queue": lambda: check_queue(server, settings),
             "pod": lambda: try_pod(server, settings),
         }
         checks = tuple(_check(name, test) for name, test in tries.items())

@@ -55,6 +55,8 @@ class Launch(NamedTuple):
     see the new text."""
     where: Mapping[str, tuple[str, ...]] = {}
     """In a namespace of Kubernetes: label → values that its machine must have one of."""
+    gang: int = 0
+    """In a namespace of Kubernetes: how many tasks of its gang are there; 0: it is of none."""
     gpu: GpuNeed = ANY_GPU
     """In a namespace of Kubernetes: which GPUs its machine must have, if it gets some."""
 

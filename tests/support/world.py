@@ -80,6 +80,8 @@ class SimulatedNode:
     """Tasks do not end when they are told to stop."""
     stuck: bool = False
     """Attempts that it gets do not start."""
+    stuck_tasks: set[str] = field(default_factory=set)
+    """Those of these tasks do not."""
 
     def hello(self, boot: str = BOOT) -> None:
         desired = self.store.desired()
@@ -139,6 +141,7 @@ class SimulatedNode:
             beside = sum(1 for other in self.running if other.startswith(launch + "."))
             if (
                 self.stuck
+                or key.split("/")[1] in self.stuck_tasks
                 or key in self.running
                 or key in self.ended
                 or entry.stop_grace is not None

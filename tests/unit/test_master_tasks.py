@@ -47,7 +47,12 @@ def test_an_end_that_the_machine_caused_is_not_charged_whatever_the_restart_poli
 
 
 NAMESPACE: dict[str, Any] = {"runtimes": ["kubernetes"], "default_image": "python:3.12"}
-OF_KUBERNETES = [ReasonCode.EVICTED, ReasonCode.NOT_STARTED, ReasonCode.UNSCHEDULABLE]
+OF_KUBERNETES = [
+    ReasonCode.EVICTED,
+    ReasonCode.NOT_STARTED,
+    ReasonCode.UNSCHEDULABLE,
+    ReasonCode.NAMESPACE_QUOTA,
+]
 
 
 def ends_without_a_start(world: World, key: str, code: ReasonCode = ReasonCode.NOT_STARTED) -> None:
@@ -102,17 +107,58 @@ def test_a_task_that_does_not_start_in_a_namespace_goes_to_another_node_that_fit
     assert world.job("j")["restarts"] == 0
 
 
-def test_a_gang_may_still_use_a_node_that_did_not_start_one_of_its_tasks() -> None:
+def gang_of_two(world: World) -> str:
+    component = Component("t", "x", replicas=2, restart=Restart(RestartOn.NEVER))
+    return world.submit(Job("j", {"t": component}, ("t",), gang=("t",)))
+
+
+@pytest.mark.parametrize("takeover", [False, True])
+def test_a_gang_that_kubernetes_does_not_start_whole_is_released_and_tried_again_whole(takeover: bool) -> None:
     world = World()
     there = world.add_node("n1", cpu=2.2, **NAMESPACE)
-    there.stuck = True
-    job_id = world.submit(Job("j", {"t": Component("t", "x", replicas=2)}, ("t",), gang=("t",)))
-    world.add_node("n2", cpu=1)
-    world.submit(Job("full", {"t": Component("t", "x")}, ("t",)))
-    ends_without_a_start(world, f"{job_id}/t.0/1")
-    assert world.job("j")["counts"] == {"ASSIGNED": 1, "PENDING": 1}
+    there.stuck_tasks = {"t.0"}
+    job_id = gang_of_two(world)
+    assert world.running() == [f"{job_id}/t.1/1"] and there.launch[f"{job_id}/t"].gang == 2
+    if takeover:
+        world.takeover()
+    ends_without_a_start(world, f"{job_id}/t.0/1", ReasonCode.UNSCHEDULABLE)
+    assert not world.running() and not there.waits(f"{job_id}/t.1/2")
+    assert world.job("j")["counts"] == {"PENDING": 2}
+    reasons = {key: task["reason"] for key, task in world.tasks(job_id).items()}
+    assert reasons["t.1"]["code"] == "gang-incomplete"
+    assert reasons["t.1"]["message"] == (
+        "its gang was released, because t.0 could not start (its pod waits); all start together again"
+    )
+    world.advance(4.0)
+    waits = world.job("j")["components"]["t"]["reason"]
+    assert waits["message"] == "gang starts together, once 1 task of it may start again"
+    there.stuck_tasks = set()
+    world.advance(2.0)
+    assert world.running() == [f"{job_id}/t.0/2", f"{job_id}/t.1/2"]
+    assert world.job("j")["restarts"] == 0
+
+
+def test_a_gang_that_is_released_goes_to_another_node_whole() -> None:
+    world = World()
+    there = world.add_node("n1", cpu=2.2, **NAMESPACE)
+    there.stuck_tasks = {"t.0"}
+    job_id = gang_of_two(world)
+    other = world.add_node("n2", cpu=2)
+    ends_without_a_start(world, f"{job_id}/t.0/1", ReasonCode.UNSCHEDULABLE)
+    assert sorted(other.running) == [f"{job_id}/t.0/2", f"{job_id}/t.1/2"]
+
+
+def test_a_gang_that_ran_whole_goes_on_while_one_of_its_tasks_finds_no_machine_again() -> None:
+    world = World()
+    there = world.add_node("n1", cpu=2.2, **NAMESPACE)
+    job_id = gang_of_two(world)
+    evicted = Reason(ReasonCode.EVICTED, "evicted").to_wire()
+    there.stuck_tasks = {"t.0"}
+    world.end(f"{job_id}/t.0/1", code=None, reason=evicted)
     world.advance(6.0)
-    assert there.waits(f"{job_id}/t.0/2")
+    assert there.waits(f"{job_id}/t.0/2") and there.launch[f"{job_id}/t"].gang == 2
+    ends_without_a_start(world, f"{job_id}/t.0/2", ReasonCode.UNSCHEDULABLE)
+    assert world.running() == [f"{job_id}/t.1/1"]
 
 
 @pytest.mark.parametrize("takeover", [False, True])

@@ -401,3 +401,36 @@ def test_the_backlog_is_bounded_by_time_and_number() -> None:
     assert depth(2, HORIZON) == 0
     assert depth(2, HORIZON / 10) == 20
     assert depth(64, 1e-9) == MOST
+
+
+def of_machines(*machines: dict[str, str], **labels: str) -> Node:
+    return node("ns", runtimes=frozenset({"kubernetes"}), machines=machines, labels={"kubernetes": "lab", **labels})
+
+
+@pytest.mark.parametrize(
+    ("asked", "fits"),
+    [
+        ((("disk", ("ssd",)),), True),
+        ((("disk", ("hdd", "ssd")), ("zone", ("a",))), True),
+        ((("disk", ("ssd",)), ("zone", ("b",))), False),  # no machine has both
+        ((("disk", ("nvme",)),), False),
+        ((("kubernetes", ("lab",)), ("zone", ("b",))), True),
+        ((("kubernetes", ("other",)),), False),
+        ((("site", ("x",)),), False),
+    ],
+)
+def test_labels_that_a_namespace_has_not_itself_are_those_of_one_of_its_machines(
+    asked: tuple[tuple[str, tuple[str, ...]], ...], fits: bool
+) -> None:
+    seen = of_machines({"disk": "ssd", "zone": "a", "kubernetes": "m", "site": "x"}, {"zone": "b"}, site="y")
+    assert where([seen], job(1, tasks(where=asked))) == ({"j1@ns": 1} if fits else {})
+    if asked[0][0] not in ("kubernetes",):
+        assert where([of_machines()], job(1, tasks(where=asked))) == {}  # they are not seen
+
+
+def test_a_namespace_has_more_devices_than_it_may_use() -> None:
+    devices = tuple(Device(number, "A100" if number < 2 else "T4") for number in range(6))
+    seen = node("ns", gpu=3, devices=devices, runtimes=frozenset({"kubernetes"}))
+    assert where([seen], job(1, tasks(5, cpu=0.1, gpu=1))) == {"j1@ns": 3}
+    assert where([seen], job(1, tasks(5, cpu=0.1, gpu=1, kind=GpuNeed("A100")))) == {"j1@ns": 2}
+    assert where([seen], job(1, tasks(5, cpu=0.1, gpu=1, kind=GpuNeed("H100")))) == {}

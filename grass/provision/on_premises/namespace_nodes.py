@@ -52,7 +52,7 @@ def add(session: Session, machines: Machines, request: NamespaceRequest, client:
         raise InputError("--serve: works on a cluster on one machine only; such a cluster may serve the same namespace")
     settings, name = request.settings, request.name
     credentials = Login(settings.kubeconfig, settings.context).read_to_keep()
-    namespaces.look(request)
+    request = namespaces.look(request)
     paths = node_paths.of_namespace(session.name, name)
     with cluster_lock(session.home, session.name), open_host(machines.master, session.client_dir, session.ask) as host:
         session.progress(f"{name}: connecting to {host.access}")

@@ -36,6 +36,12 @@ class PodAttempt:
         self.telling = False
         """Whether a change of them is under way."""
         self.memory = 0
+        self.group = ""
+        """Name of the group of its gang; empty: it is of none."""
+        self.bounded = False
+        """Whether a time is set after which it does not wait for a quota any more, because others of its gang do."""
+        self.queued = False
+        """Whether it was seen to wait in a queue of Kubernetes, or may have been."""
         self.image = ""
         self.started: float | None = None
         self.since: float | None = None

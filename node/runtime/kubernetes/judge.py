@@ -20,6 +20,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from grass.kubernetes.objects import Condition, ContainerStatus, Pod, TerminatedState, WaitingState
+from grass.kubernetes.queues import KUEUE_QUEUE, VOLCANO_QUEUE, VOLCANO_SCHEDULER
 from grass.model.reasons import Reason, ReasonCode
 from node.runtime.out_of_memory import out_of_memory
 
@@ -211,6 +212,9 @@ def _no_shell(pod: Pod) -> Reason | None:
 
 def _waits(pod: Pod, container: ContainerStatus | None) -> Waits:
     scheduled = _condition(pod, "PodScheduled")
+    queued = _queued(pod, scheduled)
+    if queued is not None:
+        return Waits(queued, None)
     if scheduled is not None and scheduled.status == "False":
         return Waits(Reason(ReasonCode.UNSCHEDULABLE, unschedulable(scheduled.message)), START_PATIENCE)
     waiter = waiter_of(pod)
@@ -225,6 +229,22 @@ def _waits(pod: Pod, container: ContainerStatus | None) -> Waits:
             Reason(ReasonCode.NOT_STARTED, f"its pod is being started on {pod.spec.node_name}"), START_PATIENCE, True
         )
     return Waits(Reason(ReasonCode.NOT_STARTED, "its pod waits for kube-scheduler"), START_PATIENCE, True)
+
+
+def _queued(pod: Pod, scheduled: Condition | None) -> Reason | None:
+    """Return why the pod waits if a queue of Kubernetes keeps it back."""
+    labels, annotations = pod.metadata.labels, pod.metadata.annotations
+    if scheduled is not None and scheduled.status == "True":
+        return None
+    if scheduled is not None and scheduled.reason == "SchedulingGated":
+        queue = labels.get(KUEUE_QUEUE)
+        where = f"queue {queue} of Kueue" if queue else "a scheduling gate of Kubernetes"
+        return Reason(ReasonCode.NAMESPACE_QUEUE, f"its pod waits for {where}")
+    if pod.spec.scheduler_name == VOLCANO_SCHEDULER and not pod.spec.node_name:
+        said = _colon(shortened(one_line(scheduled.message))) if scheduled is not None else ""
+        name = annotations.get(VOLCANO_QUEUE, "")
+        return Reason(ReasonCode.NAMESPACE_QUEUE, f"its pod waits for queue {name} of Volcano{said}")
+    return None
 
 
 def _troubled(waiting: WaitingState) -> Waits:

@@ -12,6 +12,7 @@ from grass.config import ClusterConfig, KubernetesConfig
 from grass.errors import GrassError, InputError, UnreachableError
 from grass.kubernetes import registry
 from grass.kubernetes.names import FINALIZER, node_labels, pod_name, selector
+from grass.kubernetes.queues import has_groups
 from grass.kubernetes.trial import server_of
 from grass.system import clock
 from node.runtime.kind import Execution, SignedOff, Trial
@@ -72,7 +73,7 @@ class KubernetesKind:
         place = place_of(config)
         try:
             with closing(server_of(settings_of(config))) as server:
-                sweep(server, place, remove=remove)
+                sweep(server, place, remove=remove, groups=has_groups(settings_of(config)))
                 if remove:
                     registry.remove(server, settings_of(config), node_labels(place.cluster, place.node))
         except GrassError as error:

@@ -15,7 +15,7 @@ from typing import Any
 
 from grass.config import KubernetesConfig
 from grass.errors import InputError
-from grass.kubernetes import names
+from grass.kubernetes import names, queues
 from grass.kubernetes.pod_rights import container_rights, spec_rights
 from grass.model.key_text import attempt_parts, job_of
 from grass.model.pod_security import Part
@@ -49,12 +49,15 @@ def pod(
     launch: Launch,
     settings: KubernetesConfig,
     affinity: Mapping[str, Any] = ANYWHERE,
+    group: str = "",
 ) -> Part:
-    """Return the body of the POST. Raises InputError for what a pod cannot have. ``affinity``: of ``affinity``."""
+    """Return the body of the POST. Raises InputError for what a pod cannot have. ``affinity``: of ``affinity``.
+    ``group``: of its gang, if it is of one."""
     _check(launch)
     spec: Part = {
         "restartPolicy": "Never",
         **spec_rights(settings),
+        **queues.scheduler(settings),
         "shareProcessNamespace": True,
         "terminationGracePeriodSeconds": max(1, math.ceil(launch.grace)),
         "tolerations": [*_tolerations(settings.lost_after), *(dict(each) for each in settings.tolerations)],
@@ -84,12 +87,15 @@ def pod(
                 **names.node_labels(cluster, node),
                 names.JOB: names.short(job_of(start.key)),
                 names.COMPONENT: attempt_parts(start.key)[1].partition(".")[0],
+                **queues.labels(settings, group),
             },
             "annotations": {
                 **settings.annotations,
                 "kubectl.kubernetes.io/default-container": TASK,
                 names.ATTEMPT: start.key,
                 names.LAUNCH: start.launch,
+                **({names.GANG: group} if group else {}),
+                **queues.annotations(settings, group, launch.gang),
                 **(job_files.news(launch, start) if launch.files else {}),
             },
         },

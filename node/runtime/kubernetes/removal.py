@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from grass.errors import GrassError
 from grass.kubernetes import names
 from grass.kubernetes.api import ApiServer, RefusedError
-from grass.kubernetes.objects import ANY, PODS, Pod
+from grass.kubernetes.objects import ANY, POD_GROUPS, PODS, Pod
+from grass.kubernetes.queues import groups_path
 from grass.model.reasons import Reason, ReasonCode
 from grass.system import clock
 from node.runtime.kubernetes.lease import delete_lease
@@ -66,6 +67,32 @@ class Removal:
         self._released.add(pod.metadata.uid)
         self._remove(pod.metadata.name, pod.metadata.uid, now if noted is None else noted, clock.steady() + left)
 
+    def remove_group(self, name: str) -> None:
+        """Remove the group of a gang that has no pods any more."""
+        self._reactor.errands.ask(
+            functools.partial(_delete_group, self._api, self._place, name),
+            lambda result: self._after_group(name, result),
+        )
+
+    def _after_group(self, name: str, result: GrassError | None) -> None:
+        if isinstance(result, GrassError):
+            log.info("pod group %s: cannot be deleted now: %s; trying again", name, result)
+            self._reactor.after(_RETRY, lambda: self.remove_group(name))
+
+    def remove_other_groups(self, kept: Collection[str]) -> None:
+        """Remove groups that an earlier agent left."""
+
+        def listed(result: list[str] | GrassError) -> None:
+            if isinstance(result, GrassError):
+                log.info("pod groups cannot be listed now: %s; trying again", result)
+                self._reactor.after(_RETRY, lambda: self.remove_other_groups(kept))
+                return
+            for name in result:
+                if name not in kept:
+                    self.remove_group(name)
+
+        self._reactor.errands.ask(functools.partial(_groups, self._api, self._place), listed)
+
     def _remove(self, name: str, uid: str, noted: float, until: float) -> None:
         self._reactor.removers.ask(
             functools.partial(_note_and_delete, self._api, self._path(name), uid, noted),
@@ -109,16 +136,29 @@ class Removal:
         self.trouble = Reason(ReasonCode.RUNTIME, f"Kubernetes refuses the agent: {result}") if refused else None
 
 
-def sweep(api: ApiServer, place: Place, *, remove: bool) -> None:
-    """End all pods of a node. With ``remove`` nothing of it stays; otherwise their ends can still be reported."""
+def sweep(api: ApiServer, place: Place, *, remove: bool, groups: bool = False) -> None:
+    """End all pods of a node. With ``remove`` nothing of it stays; otherwise their ends can still be reported.
+
+    ``groups``: whether gangs have groups there."""
     page = api.get(place.path, PODS, {"labelSelector": names.selector(place.cluster, place.node)})
     for each in page.items:
         path = f"{place.path}/{each.metadata.name}"
         _delete(api, path, each.metadata.uid)
         if remove:
             _strip(api, path, each.metadata.uid)
+    for name in _groups(api, place) if groups else ():
+        _delete_group(api, place, name)
     if remove:
         delete_lease(api, place)
+
+
+def _groups(api: ApiServer, place: Place) -> list[str]:
+    query = {"labelSelector": names.selector(place.cluster, place.node)}
+    return [each.metadata.name for each in api.get(groups_path(place.namespace), POD_GROUPS, query).items]
+
+
+def _delete_group(api: ApiServer, place: Place, name: str) -> None:
+    _is_there(lambda: api.delete(f"{groups_path(place.namespace)}/{name}", ANY))
 
 
 def _note_and_delete(api: ApiServer, path: str, uid: str, noted: float) -> bool:

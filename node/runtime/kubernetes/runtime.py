@@ -20,6 +20,7 @@ from grass.kubernetes import names
 from grass.kubernetes.api import ApiServer, RefusedError
 from grass.kubernetes.informer import Change, Informer
 from grass.kubernetes.objects import POD_EVENT, PODS, Pod
+from grass.kubernetes.queues import has_groups
 from grass.model.reasons import Reason, ReasonCode
 from grass.system import clock
 from node.runtime.attempts import Folders
@@ -28,8 +29,18 @@ from node.runtime.kubernetes.attempt import PodAttempt
 from node.runtime.kubernetes.claim import Times
 from node.runtime.kubernetes.creation import Decision, Step
 from node.runtime.kubernetes.events import EventLooks
+from node.runtime.kubernetes.gangs import Gangs
 from node.runtime.kubernetes.job_files import RELAY, news
-from node.runtime.kubernetes.judge import Ended, Runs, Waits, judge, lost, of_deletion, waits_for_others
+from node.runtime.kubernetes.judge import (
+    START_PATIENCE,
+    Ended,
+    Runs,
+    Waits,
+    judge,
+    lost,
+    of_deletion,
+    waits_for_others,
+)
 from node.runtime.kubernetes.keeper import has_keeper
 from node.runtime.kubernetes.lease import LeaseHolder, Standing
 from node.runtime.kubernetes.logs import FOLLOWERS, Logs, PodLog
@@ -107,6 +118,8 @@ class PodRuntime:
         self._removal = Removal(api, place, self._reactor, tombstone)
         self._logs = Logs(api, self._on_log_read, lambda: self._away_since is None, followers)
         self._outputs = Outputs(api, place, self._reactor, in_share=settings.claim is not None)
+        self._settings = settings
+        self._gangs = Gangs(place.cluster)
         self._quota = QuotaQueue(self._reactor.after, self._try_again)
         self._informer: Informer[Pod] = Informer(
             api,
@@ -262,6 +275,8 @@ class PodRuntime:
             if pod is not None:
                 self._on_pod(pod, change)
         if not self._listed or len(self._attempts) > known:  # the kube-agent ends what it does not want
+            if not self._listed and has_groups(self._settings):
+                self._removal.remove_other_groups(self._gangs.names())
             self._listed = True
             self._list()
 
@@ -307,6 +322,10 @@ class PodRuntime:
         launch = pod.metadata.annotations.get(names.LAUNCH, "")
         attempt = self._attempts[key] = PodAttempt(key, launch, pod.metadata.name)
         attempt.stopping = attempt.deleting = pod.metadata.deletion_timestamp is not None
+        attempt.queued = self._settings.queue is not None
+        group = pod.metadata.annotations.get(names.GANG, "")
+        if group:
+            attempt.group = self._gangs.join(key, group)
         self._limits.add_running(launch, key)
         return attempt
 
@@ -336,6 +355,10 @@ class PodRuntime:
         reason, patience = found.reason, found.patience
         if attempt.start is not None and attempt.start.awaits and waits_for_others(pod):
             reason = Reason(reason.code, attempt.start.awaits)
+        if reason.code is ReasonCode.NAMESPACE_QUEUE:
+            attempt.queued = True
+        elif attempt.queued:  # its patience begins when the queue has let it go
+            attempt.queued, attempt.asked = False, clock.steady()
         if attempt.said != reason:
             attempt.said = reason
             self._reactor.publish(Waiting(attempt.key, reason))
@@ -376,6 +399,8 @@ class PodRuntime:
             launch = self._launches.get(attempt.launch)
             if launch is not None:
                 attempt.memory = launch.memory
+                if launch.gang:
+                    attempt.group = self._gangs.join(key)
             attempt.creating, attempt.asked = True, clock.steady()
             self._starts.begin(attempt, launch, functools.partial(self._on_created, attempt))
 
@@ -411,9 +436,20 @@ class PodRuntime:
             self._refused[attempt.key] = made.reason
         if made.quota:
             self._quota.refused(attempt.key)
+            if attempt.group and not attempt.bounded:
+                attempt.bounded = True
+                self._reactor.at(clock.steady() + START_PATIENCE, functools.partial(self._give_up_gang, attempt))
         else:
             self._quota.leave(attempt.key)
             self._reactor.after(made.pause or 1.0, functools.partial(self._begin_again, attempt))
+
+    def _give_up_gang(self, attempt: PodAttempt) -> None:
+        """End an attempt of a gang that has waited for a quota for too long, while others of its gang may run."""
+        waits = attempt.uid is None and not attempt.creating and not attempt.unsure and not attempt.stopping
+        if attempt.ended is None and waits and attempt.said is not None:
+            self._finish(attempt, Ended(None, None, attempt.said, None, None, begun=False))
+        elif attempt.ended is None and attempt.uid is None and not attempt.stopping:
+            self._reactor.after(1.0, functools.partial(self._give_up_gang, attempt))
 
     def _try_again(self, key: str) -> None:
         attempt = self._attempts.get(key)
@@ -545,6 +581,9 @@ class PodRuntime:
         attempt.sizes = attempt.log.sizes() if attempt.log is not None else {"stdout": 0, "stderr": 0}
         self._quota.leave(attempt.key)
         self._refused.pop(attempt.key, None)
+        group = self._gangs.leave(attempt.key)
+        if group and has_groups(self._settings):
+            self._removal.remove_group(group)
         self._reactor.publish(attempt.observed())
         self._begin(self._limits.leave(attempt.launch, attempt.key))
         if attempt.launch not in self._launches:

@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping
 
 from grass.config import KubernetesConfig
 from grass.errors import GrassError, InputError
-from grass.kubernetes.api import ApiServer, RefusedError
-from grass.kubernetes.objects import POD, Pod
+from grass.kubernetes import names, queues
+from grass.kubernetes.api import ApiServer, BusyError, RefusedError
+from grass.kubernetes.objects import ANY, POD, Pod
 from grass.kubernetes.trial import machines
 from grass.model.reasons import Reason, ReasonCode
 from grass.system import clock
@@ -54,12 +55,27 @@ class Starts:
         where = self._where(attempt.start, launch)
         if isinstance(where, Decision):
             return where
-        body = pod(self._place.cluster, self._place.node, attempt.start, launch, self._settings, where)
+        place = self._place
+        body = pod(place.cluster, place.node, attempt.start, launch, self._settings, where, attempt.group)
         try:
-            return self._api.post(self._place.path, body, POD)
+            if attempt.group and queues.has_groups(self._settings):
+                self._make_group(attempt.group, launch.gang)
+            return self._api.post(place.path, body, POD)
         except GrassError as error:
             decision = after_refusal(error, attempt.name)
         return self._look(attempt) if decision.step is Step.LOOK else decision
+
+    def _make_group(self, name: str, size: int) -> None:
+        """Make the group of a gang, unless another task of it has done so."""
+        own = names.node_labels(self._place.cluster, self._place.node)
+        body = queues.pod_group(self._settings, name, size, own)
+        try:
+            self._api.post(queues.groups_path(self._place.namespace), body, ANY)
+        except RefusedError as error:
+            if error.http == 404:  # of the resource, not of the namespace
+                raise BusyError(503, error.status, 0.0) from error
+            if error.reason != "AlreadyExists":
+                raise
 
     def _where(self, start: Start, launch: Launch) -> Mapping[str, object] | Decision:
         """Return the affinity of a pod, or what to do instead."""

@@ -1,0 +1,44 @@
+"""The groups of gangs: which pods a queue of Kubernetes admits together. Pure; used by ``runtime``.
+
+A gang that is placed anew is another group, because queues know each group once only. A task that starts again while
+others of its gang run joins theirs. A new agent finds the groups in its pods.
+"""
+
+from __future__ import annotations
+
+from grass.kubernetes.names import pod_name
+from grass.model.key_text import job_of
+
+
+class Gangs:
+    """``cluster``: the id of the Grass cluster."""
+
+    def __init__(self, cluster: str) -> None:
+        self._cluster = cluster
+        self._groups: dict[str, str] = {}
+        """Job → its group."""
+        self._members: dict[str, set[str]] = {}
+        """Job → keys of the attempts in it that have not ended."""
+
+    def join(self, key: str, group: str = "") -> str:
+        """Add an attempt to the group of its gang, and return its name. ``group``: the one that its pod names."""
+        job = job_of(key)
+        found = self._groups.setdefault(job, group or pod_name(self._cluster, f"{job}/gang of {key}"))
+        self._members.setdefault(job, set()).add(key)
+        return found
+
+    def leave(self, key: str) -> str:
+        """Take out an attempt that has ended. Return the name of its group if that is empty now."""
+        job = job_of(key)
+        members = self._members.get(job, set())
+        if key not in members:
+            return ""
+        members.remove(key)
+        if members:
+            return ""
+        del self._members[job]
+        return self._groups.pop(job)
+
+    def names(self) -> set[str]:
+        """Return the groups that have members."""
+        return set(self._groups.values())
