@@ -95,7 +95,7 @@ def node_page(view: NodeView, at: float, width: int | None, now: NodeSample | No
         ("Memory used", show_memory(usage.memory) if usage else NOTHING),
         ("Load", f"{usage.load:g}" if usage else NOTHING),
         ("Disk free", show_memory(usage.disk_free) if usage else NOTHING),
-        *((f"Gpu {gpu.id}", _gpu(gpu, view)) for gpu in view.gpus or ()),
+        *((f"Gpu {gpu.id}", _gpu(gpu, view)) for gpu in (view.gpus or () if view.machines is None else ())),
         *_machines(view),
         *(figures(now) if now else ()),
     ]

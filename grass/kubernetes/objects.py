@@ -243,7 +243,7 @@ class KubernetesNode(Fields, frozen=True, rename="camel"):
 
 
 class PodGroup(Fields, frozen=True, rename="camel"):
-    """Of Volcano."""
+    """The group of a gang, for Volcano."""
 
     metadata: Metadata
 

@@ -2,8 +2,8 @@
 
 Kueue keeps back pods with its label by a scheduling gate, until their queue has room
 (https://kueue.sigs.k8s.io/docs/tasks/run/plain_pods/). Volcano is another scheduler; pods of a gang name a PodGroup,
-and for all others it makes one itself (https://volcano.sh/en/docs/podgroup/). Used by ``grass.kubernetes.trial``,
-``grass.provision.namespaces`` and ``node.runtime.kubernetes``.
+and for all others it makes one itself (https://volcano.sh/en/docs/podgroup/). Used by this package,
+``grass.cli.node_add`` and ``node.runtime.kubernetes``.
 """
 
 from __future__ import annotations
@@ -68,14 +68,14 @@ def kind_of(settings: KubernetesConfig, groups: Collection[str]) -> QueueKind | 
     return there[0]
 
 
-def labels(settings: KubernetesConfig, group: str) -> dict[str, str]:
+def pod_labels(settings: KubernetesConfig, group: str) -> dict[str, str]:
     """Return what a pod's labels get. ``group``: name of the gang's group; empty: the task is of none."""
     if settings.queue is None or settings.queue_kind != QueueKind.KUEUE:
         return {}
     return {KUEUE_QUEUE: settings.queue, **({_KUEUE_GROUP: group} if group else {})}
 
 
-def annotations(settings: KubernetesConfig, group: str, size: int) -> dict[str, str]:
+def pod_annotations(settings: KubernetesConfig, group: str, size: int) -> dict[str, str]:
     """Return what a pod's annotations get. ``size``: of the gang."""
     if settings.queue is None:
         return {}
@@ -84,7 +84,7 @@ def annotations(settings: KubernetesConfig, group: str, size: int) -> dict[str, 
     return {VOLCANO_QUEUE: settings.queue, **({_VOLCANO_GROUP: group} if group else {})}
 
 
-def scheduler(settings: KubernetesConfig) -> dict[str, str]:
+def pod_scheduler(settings: KubernetesConfig) -> dict[str, str]:
     """Return what a pod's specification gets."""
     volcano = settings.queue is not None and settings.queue_kind == QueueKind.VOLCANO
     return {"schedulerName": VOLCANO_SCHEDULER} if volcano else {}
@@ -92,7 +92,7 @@ def scheduler(settings: KubernetesConfig) -> dict[str, str]:
 
 def has_groups(settings: KubernetesConfig) -> bool:
     """Return whether gangs have an object of their own, which Grass makes and removes."""
-    return bool(scheduler(settings))
+    return bool(pod_scheduler(settings))
 
 
 def groups_path(namespace: str) -> str:

@@ -1,7 +1,7 @@
 """The rights that Grass needs in a namespace: one Role, and the look for what is missing of it.
 
 None of them is cluster-wide. One more right, on machines, is cluster-wide and never needed; an administrator may give
-it. Used by ``grass.provision`` and ``node.agent.namespace``.
+it. Used by ``grass.provision`` and ``trial``.
 """
 
 from __future__ import annotations

@@ -47,13 +47,9 @@ def namespace_findings(nodes: Iterable[NodeConfig]) -> Iterator[Finding]:
 def _namespace(
     server: ApiServer, title: str, settings: KubernetesConfig, ours: Collection[dict[str, str]]
 ) -> Iterator[Finding]:
-    yield Finding(title, True, f"Kubernetes {check_version(server)} answers")
-    sees = (
-        "sees the machines of the cluster"
-        if rights.may_see_machines(server)
-        else ("does not see the machines of the cluster; nothing needs that (`grass node add --kubernetes … --plan`)")
-    )
-    yield Finding(title, True, sees)
+    version = check_version(server)
+    seen = "" if rights.may_see_machines(server) else "not "
+    yield Finding(title, True, f"Kubernetes {version} answers; its machines are {seen}seen, which nothing needs")
     missing = rights.missing(server, settings)
     for each in missing:
         fix = "send an administrator the Role that `grass node add --kubernetes … --plan` prints"

@@ -1,6 +1,6 @@
-"""The machines behind a node that is a namespace of Kubernetes, as far as its agent may see them.
+"""The machines behind a node that is a namespace of Kubernetes, if its agent may see them.
 
-In reports of the node-agent, kept in the node's record, shown by the API.
+Part of the report of what a node offers, kept in the node's record, shown by the API.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Gangs of which Kubernetes runs only some tasks: they are released, and placed whole later, or elsewhere. Pure.
+"""Gangs that Kubernetes runs in part: they are released, and placed whole later, or elsewhere. Pure.
 
 Grass places a gang whole, as it counts a namespace. Kubernetes may then find machines for some of its pods only. When
 one of them was waited for long enough, the others must not hold machines any more: all of them are stopped, which is no

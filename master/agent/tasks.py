@@ -276,10 +276,10 @@ def _apply_end(step: Step, run: JobRun, component: ComponentRun, index: int, tas
         task.reason = task.reason or (None if went_on else _stopped_reason(run))
         return
     if reason in _NOT_ITS_FAULT and not _ended_well(task):
-        why, began = task.reason, task.started is not None
+        ended_by, began = task.reason, task.started is not None
         _requeue(step, run, component, index, task, _wait(step, run, component, task, reason))
-        if reason in _OF_KUBERNETES and not began and why is not None and gangs.incomplete(run, component):
-            gangs.release(step, run, component, index, why)
+        if reason in _OF_KUBERNETES and not began and ended_by is not None and gangs.incomplete(run, component):
+            gangs.release(step, run, component, index, ended_by)
         return
     policy = component.spec.restart
     failed = not _ended_well(task)

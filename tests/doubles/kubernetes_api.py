@@ -48,6 +48,8 @@ class KubernetesApi:
         self.version = {"major": "1", "minor": "20", "gitVersion": "v1.20.2"}
         self.denied: set[tuple[str, str]] = set()
         """(verb, resource) that the user may not do."""
+        self.groups = ["apps"]
+        """API groups."""
         self.asked: list[Asked] = []
         self.refuse: Callable[[Asked], None] = lambda asked: None
         self.objects: dict[str, Body] = {}
@@ -116,6 +118,8 @@ class KubernetesApi:
             return self.version
         if asked.path.endswith("/selfsubjectaccessreviews"):
             return self._review(asked.body)
+        if asked.path == "/apis":
+            return {"groups": [{"name": each} for each in self.groups]}
         if asked.path == "/api/v1/nodes":
             return self._machines()
         match = _PATH.match(asked.path)

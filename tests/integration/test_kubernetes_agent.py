@@ -13,15 +13,17 @@ from typing import Any
 
 import pytest
 
-from grass.config import KubernetesConfig, NodeConfig
+from grass.config import ClusterConfig, KubernetesConfig, NodeConfig
 from grass.kubernetes import names, rights
 from grass.kubernetes.api import ApiServer
 from grass.kubernetes.credentials import Credential, Credentials, Login
 from grass.kubernetes.objects import Pod
+from grass.kubernetes.trial import machines
 from grass.model.reasons import Reason, ReasonCode
 from grass.provision.namespace_findings import namespace_findings
 from grass.provision.provisioner import Finding
 from grass.wire.codec import Form
+from node.agent.namespace import Namespace as Machine
 from node.runtime.kubernetes.attempt import PodAttempt
 from node.runtime.kubernetes.claim import Times
 from node.runtime.kubernetes.events import EventLooks
@@ -209,6 +211,36 @@ def without(role: dict[str, Any], resource: str, verb: str) -> dict[str, Any]:
 
 
 @pytest.mark.nightly
+def test_machines_are_seen_with_a_right_that_nothing_needs(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    cluster = RBAC.removesuffix("/namespaces")
+    with (
+        kubernetes.namespace() as (server, namespace),
+        user(server, namespace) as api,
+        closing(api()) as mine,
+        caplog.at_level("INFO"),
+    ):
+        settings = KubernetesConfig(namespace)
+        node = NodeConfig(name="n1", cpu=1000, memory=1 << 30, kubernetes=settings)
+        config = ClusterConfig("c", "local", str(tmp_path), str(tmp_path), node=node)
+        machine = Machine(config, settings, mine, lambda: None)
+        assert machine.look().passed and machine.machines() is None
+        assert [each for each in caplog.records if each.name.startswith("node.")] == []
+        role, binding = rights.optional_objects(namespace)
+        subject = {"kind": "ServiceAccount", "name": "lab", "namespace": namespace}
+        server.post(f"{cluster}/clusterroles", role, ANY)
+        server.post(f"{cluster}/clusterrolebindings", {**binding, "subjects": [subject]}, ANY)
+        try:
+            wait_until(lambda: machines(mine, settings) is not None, 10, "the right")
+            assert machine.look().passed
+            seen = machine.machines()
+            assert seen is not None and "real1" in [each.name for each in seen.machines]
+            assert machine.offer().resources.cpu == 1000
+        finally:
+            for kind in ("clusterrolebindings", "clusterroles"):
+                server.delete(f"{cluster}/{kind}/{namespace}", ANY)
+
+
+@pytest.mark.nightly
 def test_a_right_that_is_taken_away_is_named_and_no_task_fails_for_it(tmp_path: Path) -> None:
     with (
         kubernetes.namespace() as (server, namespace),
@@ -273,6 +305,7 @@ def test_the_doctor_finds_what_is_wrong_in_a_namespace(tmp_path: Path) -> None:
 
         [well] = findings()
         assert well.ok and "Kubernetes v1.20" in well.message and namespace in well.name
+        assert "its machines are seen" in well.message
         quota = {"metadata": {"name": "team"}, "spec": {"hard": {"count/configmaps": "1", "pods": "10"}}}
         server.post(f"/api/v1/namespaces/{namespace}/resourcequotas", quota, ANY)
         left: dict[str, Any] = {

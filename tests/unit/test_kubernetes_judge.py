@@ -259,3 +259,46 @@ def test_after_the_first_container_the_task_counts() -> None:
     done = {"name": "addresses", "state": terminated(0, "Completed")}
     found = judge(pod({"state": {"running": {"startedAt": STARTED}}}, phase="Running", initContainerStatuses=[done]))
     assert found == Runs(BEGUN)
+
+
+def queued(spec: dict[str, Any], condition: dict[str, Any] | None, **metadata: Any) -> Judgement:
+    conditions = [] if condition is None else [{"type": "PodScheduled", **condition}]
+    wire = {
+        "metadata": {"name": "p", **metadata},
+        "spec": spec,
+        "status": {"phase": "Pending", "conditions": conditions},
+    }
+    return judge(POD.convert(wire))
+
+
+def test_a_pod_that_kueue_keeps_back_waits_without_a_limit() -> None:
+    """Recorded words of 1.27 and later."""
+    gated = {"status": "False", "reason": "SchedulingGated", "message": "Scheduling is blocked due to non-empty gates"}
+    labels = {"kueue.x-k8s.io/queue-name": "team"}
+    assert waits(queued({}, gated, labels=labels)) == (
+        ReasonCode.NAMESPACE_QUEUE,
+        None,
+        "its pod waits for queue team of Kueue",
+    )
+    code, patience, message = waits(queued({}, gated))
+    assert (code, patience) == (ReasonCode.NAMESPACE_QUEUE, None) and "a scheduling gate" in message
+    let_go = {"status": "False", "reason": "Unschedulable", "message": "0/1 nodes are available"}
+    assert waits(queued({}, let_go, labels=labels))[:2] == (ReasonCode.UNSCHEDULABLE, START_PATIENCE)
+
+
+def test_a_pod_that_volcano_has_not_scheduled_waits_without_a_limit() -> None:
+    """Recorded words of Volcano."""
+    spec = {"schedulerName": "volcano"}
+    notes = {"scheduling.volcano.sh/queue-name": "team"}
+    said = {
+        "status": "False",
+        "reason": "Unschedulable",
+        "message": "pod group is not ready, 1 Pending, 2 minAvailable",
+    }
+    assert waits(queued(spec, said, annotations=notes)) == (
+        ReasonCode.NAMESPACE_QUEUE,
+        None,
+        "its pod waits for queue team of Volcano: pod group is not ready, 1 Pending, 2 minAvailable",
+    )
+    assert waits(queued(spec, None, annotations=notes))[2] == "its pod waits for queue team of Volcano"
+    assert waits(queued({**spec, "nodeName": "m1"}, {"status": "True"}))[:2] == (ReasonCode.NOT_STARTED, START_PATIENCE)

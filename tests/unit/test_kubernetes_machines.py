@@ -6,20 +6,24 @@ from typing import Any
 
 import pytest
 
+from grass.cli.node_text import node_page
 from grass.config import KubernetesConfig, NodeConfig
 from grass.kubernetes.machines import MOST_MACHINES, devices, machines_of, shown, total
 from grass.kubernetes.objects import NODES
-from grass.model.job import GpuNeed
+from grass.model.job import Component, GpuNeed, Job
 from grass.model.machine_labels import with_own
 from grass.model.reasons import Reason, ReasonCode
 from grass.model.resources import Resources
 from grass.wire.gpu import GpuDevice
 from grass.wire.machines import Machines
+from grass.wire.offer_report import OfferReport
+from master.api.views import node_view
 from node.agent.environment import beyond
 from node.agent.hello import gpus, resources
 from node.agent.machine import Offer
 from node.runtime.kubernetes.affinity import affinity, needs_machines
 from node.runtime.protocol import ANY_GPU, Launch
+from tests.support.world import SimulatedNode, World
 
 GPU = "nvidia.com/gpu"
 A100 = "NVIDIA-A100-SXM4-80GB"
@@ -175,3 +179,50 @@ def test_without_a_machine_of_that_model_a_pod_is_not_made(seen: Machines | None
         found = affinity(each, 1, seen)
         assert isinstance(found, Reason) and found.code is ReasonCode.UNSCHEDULABLE
         assert "A100" in found.message
+
+
+def machines_report(world: World, node: SimulatedNode, *nodes: dict[str, Any], gpu: int = 0) -> None:
+    seen = see(*nodes)
+    found = OfferReport(
+        resources=Resources(cpu=4000, memory=4 << 30, gpu=gpu),
+        gpus=devices(seen, 0, "ns"),
+        machines=shown(seen, {"a": ["j-1/t.0/1"]}),
+    )
+    node.store.report([found])
+    world.run()
+
+
+@pytest.mark.parametrize("takeover", [False, True])
+def test_the_master_places_by_labels_and_models_of_the_machines_that_it_was_told(takeover: bool) -> None:
+    world = World()
+    ns = world.add_node("ns", runtimes=["kubernetes"], default_image="i", labels={"kubernetes": "lab"})
+    picky = {"where": {"disk": ("ssd",)}, "resources": Resources(cpu=100, gpu=1000), "gpu": GpuNeed("A100")}
+    world.submit(Job("j", {"t": Component("t", "x", **picky)}, ("t",)))
+    assert not world.running()
+    machines_report(world, ns, with_gpus("a"))
+    assert not world.running()  # the quota has no GPUs
+    machines_report(world, ns, with_gpus("a", "Tesla-T4"), with_gpus("b"), gpu=1000)
+    assert world.running() == ["j-1/t.0/1"]
+    if takeover:
+        world.takeover()
+    world.end("j-1/t.0/1")
+    world.submit(Job("k", {"t": Component("t", "x", **picky)}, ("t",)))
+    assert world.running() == ["k-1/t.0/1"]
+    world.end("k-1/t.0/1")
+    ns.hello()  # a new agent, which may not see them
+    world.run()
+    assert world.node_views()[0]["machines"] is None
+
+
+def test_a_view_names_tasks_of_jobs_that_the_caller_may_see_and_only_if_it_asks() -> None:
+    world = World()
+    ns = world.add_node("ns", runtimes=["kubernetes"])
+    machines_report(world, ns, machine("a"))
+    [record] = world.api.nodes()
+    for seen, tasks in ((None, ()), (set(), ()), ({"j-1"}, ("j-1/t.0/1",))):
+        machines = node_view(record, seen).machines
+        assert machines is not None
+        assert (machines.machines[0].tasks, machines.machines[0].running) == (tasks, 1)
+        assert bool(machines.labels) is (seen is not None)
+    page = "\n".join(node_page(node_view(record, {"j-1"}), 0.0, None))
+    assert "Machine a" in page and "7.91 cpu, 32GiB, 1 task: j-1/t.0" in page

@@ -14,7 +14,7 @@ import pytest
 from grass.cli.node_add import absolute_paths
 from grass.config import KubernetesConfig
 from grass.kubernetes.credentials import Login
-from grass.kubernetes.rights import rules
+from grass.kubernetes.rights import MACHINES, rules
 from grass.model.framework import FrameworkName
 
 ROOT = Path(__file__).parents[2]
@@ -55,7 +55,7 @@ def test_every_framework_is_named() -> None:
 
 def test_every_right_is_named_with_its_verbs() -> None:
     rows = dict(re.findall(r"^\| `([\w/]+)`[^|]* \| ([a-z, ]+) \|", section(REFERENCE, "## Rights"), re.MULTILINE))
-    most = rules(KubernetesConfig("lab", claim="c", pull_secrets=("s",)))
+    most = (*rules(KubernetesConfig("lab", claim="c", queue="q", pull_secrets=("s",))), MACHINES)
     assert rows.keys() == {rule.resource for rule in most}
     for rule in most:
         assert set(rule.verbs) <= set(rows[rule.resource].split(", ")), rule.resource

@@ -118,7 +118,7 @@ def test_a_gang_that_kubernetes_does_not_start_whole_is_released_and_tried_again
     there = world.add_node("n1", cpu=2.2, **NAMESPACE)
     there.stuck_tasks = {"t.0"}
     job_id = gang_of_two(world)
-    assert world.running() == [f"{job_id}/t.1/1"] and there.launch[f"{job_id}/t"].gang == 2
+    assert world.running() == [f"{job_id}/t.1/1"] and there.launch[f"{job_id}/t"].gang_tasks == 2
     if takeover:
         world.takeover()
     ends_without_a_start(world, f"{job_id}/t.0/1", ReasonCode.UNSCHEDULABLE)
@@ -156,7 +156,7 @@ def test_a_gang_that_ran_whole_goes_on_while_one_of_its_tasks_finds_no_machine_a
     there.stuck_tasks = {"t.0"}
     world.end(f"{job_id}/t.0/1", code=None, reason=evicted)
     world.advance(6.0)
-    assert there.waits(f"{job_id}/t.0/2") and there.launch[f"{job_id}/t"].gang == 2
+    assert there.waits(f"{job_id}/t.0/2") and there.launch[f"{job_id}/t"].gang_tasks == 2
     ends_without_a_start(world, f"{job_id}/t.0/2", ReasonCode.UNSCHEDULABLE)
     assert world.running() == [f"{job_id}/t.1/1"]
 

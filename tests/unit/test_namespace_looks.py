@@ -18,7 +18,7 @@ from grass.errors import GrassError, InputError
 from grass.kubernetes.capacity import Most
 from grass.kubernetes.credentials import Credentials
 from grass.kubernetes.rights import RULES
-from grass.provision.namespaces import NamespaceRequest, check_node_name, look, namespace_of
+from grass.provision.namespaces import NamespaceRequest, check_node_name, look, namespace_of, node_config
 from grass.wire.codec import encode
 from tests.doubles.kubernetes_api import Asked, KubernetesApi, RefusalError, kubernetes_api
 
@@ -68,6 +68,13 @@ def test_a_namespace_with_all_that_pods_need_is_accepted_and_not_changed(looks: 
     before = dict(looks.server.objects)
     look(looks.request)
     assert looks.server.objects == before
+
+
+def test_the_node_keeps_whose_queue_was_found(looks: Look) -> None:
+    looks.server.groups.append("scheduling.volcano.sh")
+    found = look(looks.settings(queue="team").request)
+    node = node_config(found, found.settings, address="", api_port=1)
+    assert node.kubernetes is not None and node.kubernetes.queue_kind == "volcano"
 
 
 def test_credentials_that_have_ended_are_not_accepted(looks: Look) -> None:

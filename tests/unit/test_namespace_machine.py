@@ -99,4 +99,5 @@ def test_machines_that_come_and_a_right_that_is_given_and_taken_change_what_a_no
     wait_until(lambda: offers(4, "m1", "m2"))
     server.denied = CLOSED
     wait_until(lambda: offers(4))
+    assert looked.machine.machines() is None
     looked.machine.stop()

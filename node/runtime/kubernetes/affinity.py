@@ -6,7 +6,7 @@ those of the machines that are seen, because affinity compares whole values only
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from grass.kubernetes.machines import models
 from grass.model.job import GpuNeed
@@ -52,7 +52,7 @@ def _products(seen: Machines | None, wanted: Iterable[str]) -> list[str]:
     return sorted(each for each in known if each in names or grass_value(GPU_MODEL, each) in names)
 
 
-def _in(label: str, values: Iterable[str]) -> Mapping[str, object]:
+def _in(label: str, values: Iterable[str]) -> Body:
     return {"key": label, "operator": "In", "values": sorted(values)}
 
 

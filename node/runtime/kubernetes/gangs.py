@@ -11,7 +11,7 @@ from grass.model.key_text import job_of
 
 
 class Gangs:
-    """``cluster``: the id of the Grass cluster."""
+    """The groups of one node. ``cluster``: the id of the Grass cluster."""
 
     def __init__(self, cluster: str) -> None:
         self._cluster = cluster

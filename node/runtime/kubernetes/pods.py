@@ -11,7 +11,6 @@ import math
 import re
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any
 
 from grass.config import KubernetesConfig
 from grass.errors import InputError
@@ -39,7 +38,7 @@ _OF_JOB = re.compile(r"GRASS_(MEMBERSHIP|ADDRESSES|LIBRARY)")
 """Variables that name files of the job."""
 _OF_SHARE = re.compile(r"GRASS_(DATA|OUTPUT|AFTER_\w+_OUTPUT)")
 
-ANYWHERE: Mapping[str, Any] = MappingProxyType({})
+ANYWHERE: Mapping[str, object] = MappingProxyType({})
 
 
 def pod(
@@ -48,7 +47,7 @@ def pod(
     start: Start,
     launch: Launch,
     settings: KubernetesConfig,
-    affinity: Mapping[str, Any] = ANYWHERE,
+    affinity: Mapping[str, object] = ANYWHERE,
     group: str = "",
 ) -> Part:
     """Return the body of the POST. Raises InputError for what a pod cannot have. ``affinity``: of ``affinity``.
@@ -57,7 +56,7 @@ def pod(
     spec: Part = {
         "restartPolicy": "Never",
         **spec_rights(settings),
-        **queues.scheduler(settings),
+        **queues.pod_scheduler(settings),
         "shareProcessNamespace": True,
         "terminationGracePeriodSeconds": max(1, math.ceil(launch.grace)),
         "tolerations": [*_tolerations(settings.lost_after), *(dict(each) for each in settings.tolerations)],
@@ -87,7 +86,7 @@ def pod(
                 **names.node_labels(cluster, node),
                 names.JOB: names.short(job_of(start.key)),
                 names.COMPONENT: attempt_parts(start.key)[1].partition(".")[0],
-                **queues.labels(settings, group),
+                **queues.pod_labels(settings, group),
             },
             "annotations": {
                 **settings.annotations,
@@ -95,7 +94,7 @@ def pod(
                 names.ATTEMPT: start.key,
                 names.LAUNCH: start.launch,
                 **({names.GANG: group} if group else {}),
-                **queues.annotations(settings, group, launch.gang),
+                **queues.pod_annotations(settings, group, launch.gang),
                 **(job_files.news(launch, start) if launch.files else {}),
             },
         },
