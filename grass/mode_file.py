@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from grass.model.mode import LOCAL
+from grass.model.mode import KUBERNETES, LOCAL
 from grass.system.atomic_file import replace_file
 
 _FILE = "mode"
@@ -27,3 +27,8 @@ def read_mode(folder: Path) -> str | None:
 def is_on_this_machine(folder: Path) -> bool:
     """Return whether the cluster's tasks run on this machine, with its files and programs."""
     return read_mode(folder) == LOCAL
+
+
+def keeps_files_here(folder: Path) -> bool:
+    """Return whether the cluster's share, with the files of its jobs, is a folder of this machine."""
+    return read_mode(folder) in (LOCAL, KUBERNETES)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from grass.errors import InputError
+from grass.mode_file import keeps_files_here
 from grass.model.lifecycle import JobState
 from grass.wire.job_record import ComponentRecord
 from grass.wire.job_views import JobView, TaskView
@@ -69,7 +70,7 @@ class Job:
 
         Only on a cluster of this machine. Raises InputError elsewhere: ``pull`` fetches the files.
         """
-        if not self._client.on_this_machine:
+        if not keeps_files_here(self._client.folder):
             raise InputError(f"job {self.id}: its files are on other machines; fetch them with its method pull")
         return self._client.folder / "data" / "jobs" / self.id
 

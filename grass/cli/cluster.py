@@ -36,14 +36,15 @@ _YES = click.option(
 @click.command(cls=Command)
 @click.argument("file", type=click.Path(path_type=Path), required=False)
 @click.option("--repair", is_flag=True, help="Local clusters: cut off the damaged end of the redis log; keeps a copy.")
-@click.option("--plan", is_flag=True, help="Several hosts: print the steps without running them.")
+@click.option("--plan", is_flag=True, help="Print what would be done, and change nothing.")
 @_ASK_BECOME
 @pass_invocation
 def create(invocation: Invocation, file: Path | None, repair: bool, plan: bool, ask_become_pass: bool) -> None:
     """Create a cluster, start it, and make it the current cluster.
 
     Without FILE, the cluster is on this machine and is called `local`. `grass template settings` prints an example
-    FILE; `grass template on-premises` prints one for several hosts. After a failure, run the same command again.
+    FILE; `grass template on-premises` prints one for several hosts, and `grass template kubernetes` one for namespaces
+    of Kubernetes. After a failure, run the same command again.
     """
     settings = _settings(file)
     for warning in settings.warnings:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -19,11 +17,9 @@ from grass.cli.offer import OfferOptions, offer_options, offered
 from grass.cli.output import Output, Result
 from grass.errors import InputError
 from grass.system import clock
-from grass.system.environment import registry_password, variables
 
 if TYPE_CHECKING:
-    from grass.config import KubernetesConfig
-    from grass.kubernetes.registry import RegistryLogin
+    from grass.manifest.namespaces import NamespaceSettings
     from grass.provision.provisioner import AddedNode
 
 _FOR_MACHINES = ("address", "api_port", "topology", "runtime", "mount", "share", "no_install")
@@ -80,30 +76,46 @@ def add(
     After an interruption, run the same command again to continue. Passwords are asked for, or taken from
     GRASS_SSH_PASSWORD, GRASS_BECOME_PASSWORD and GRASS_REGISTRY_PASSWORD.
     """
-    from grass.config import KubernetesConfig
+    from grass.kubernetes.queues import queue_of
     from grass.manifest.join_file import Offer
+    from grass.manifest.namespaces import NamespaceSettings
     from grass.model.namespace import Serve
     from grass.provision.provisioner import CanAddNodes, NodeRequest, need
 
     output = invocation.output
     if kubernetes is not None:
+        from grass.provision.namespaces import namespace_of
+
         if hosts:
             raise InputError("give machines or --kubernetes, not both")
         for_machines = {"key": key, "become": become, **{each: given[each] for each in _FOR_MACHINES}}
         _refuse(for_machines, "only for machines; leave it out with --kubernetes")
-        settings = KubernetesConfig(
-            "",
+        if registry is None and registry_user is not None:
+            raise InputError("--registry-user: only with --registry")
+        if registry_user is not None and (not registry_user or ":" in registry_user):
+            raise InputError(f"--registry-user {registry_user!r}: is not the name of a user")
+        context, namespace = namespace_of(kubernetes)
+        queue_kind, queue_name = queue_of(queue) if queue is not None else ("", None)
+        offer = offered(Offer(), OfferOptions(**given))
+        wanted = NamespaceSettings(
+            namespace,
+            name or namespace,
+            context=context,
             kubeconfig=kubeconfig,
             image=image,
+            cpu=offer.cpu,
+            memory=offer.memory,
+            gpu=offer.gpu,
             claim=claim,
-            queue=queue,
+            queue=queue_name,
+            queue_kind=queue_kind,
             pull_secrets=tuple(dict.fromkeys(pull_secrets)),
             registry=registry,
+            registry_user=registry_user,
             serve=Serve(serve) if serve not in (None, "off") else None,
+            labels=dict(offer.labels),
         )
-        return _add_namespace(
-            invocation, kubernetes, settings, name, plan, OfferOptions(**given), registry_user, serve is not None
-        )
+        return _add_namespace(invocation, wanted, plan=plan, change=serve is not None)
     if not hosts:
         raise InputError("name a machine, [USER@]HOST[:PORT], or a namespace with --kubernetes")
     of_namespaces = {"kubeconfig": kubeconfig, "image": image, "claim": claim, "pull-secret": pull_secrets}
@@ -125,77 +137,22 @@ def _refuse(options: Mapping[str, object], why: str) -> None:
             raise InputError(f"--{name.replace('_', '-')}: {why}")
 
 
-def absolute_paths(paths: str | None) -> str | None:
-    """Return paths as the daemons find them, which have neither this shell's variables nor its folder."""
-    return os.pathsep.join(str(Path(each).absolute()) for each in paths.split(os.pathsep) if each) if paths else None
-
-
-def _add_namespace(
-    invocation: Invocation,
-    words: str,
-    settings: KubernetesConfig,
-    name: str | None,
-    plan: bool,
-    given: OfferOptions,
-    registry_user: str | None,
-    change: bool,
-) -> int:
-    from grass.kubernetes.capacity import Most
-    from grass.kubernetes.credentials import Login
-    from grass.kubernetes.names import registry_secret
-    from grass.kubernetes.queues import queue_of
-    from grass.manifest.join_file import Offer
-    from grass.provision.namespaces import NamespaceRequest, check_object_names, namespace_of
+def _add_namespace(invocation: Invocation, wanted: NamespaceSettings, *, plan: bool, change: bool) -> int:
+    from grass.kubernetes.registry import host_of
+    from grass.provision.namespaces import check_object_names, registry_login, requested
     from grass.provision.provisioner import CanAddNamespaces, need
 
-    context, namespace = namespace_of(words)
-    if settings.queue is not None:
-        kind, queue = queue_of(settings.queue)
-        settings = replace(settings, queue=queue, queue_kind=kind)
-    check_object_names(settings)
-    login = _login(settings.registry, registry_user, asks=not plan)
-    kubeconfig = absolute_paths(settings.kubeconfig or variables().get("KUBECONFIG"))
-    if context is None and not plan:  # which one is current may change, and the agent must stay in its cluster
-        context = Login(kubeconfig).read().context
-    offer, output = offered(Offer(), given), invocation.output
-    request = NamespaceRequest(
-        name or namespace,
-        replace(
-            settings,
-            namespace=namespace,
-            context=context,
-            kubeconfig=kubeconfig,
-            registry_secret=registry_secret(name or namespace) if registry_user is not None else None,
-        ),
-        Most(offer.cpu, offer.memory, offer.gpu),
-        dict(offer.labels),
-        (lambda line: output.raw(line + "\n")) if plan else None,
-        login,
-        change,
-    )
+    output = invocation.output
+    check_object_names(wanted)
+    if wanted.registry is not None:
+        host_of(wanted.registry)  # only its error matters here
+    login = None if plan else registry_login(wanted, provisioning.ask_password)
+    tell = (lambda line: output.raw(line + "\n")) if plan else None
+    request = requested(wanted, plan=tell, login=login, change=change)
     added = need(provisioning.of_cluster(invocation), CanAddNamespaces).add_namespace(request, invocation.client())
     if added is not None:
         output.show(Result([added], lambda width: node_list([added], clock.wall(), width), [added.name]))
     return 0
-
-
-def _login(registry: str | None, user: str | None, *, asks: bool) -> RegistryLogin | None:
-    """Return the login of a registry. Raises InputError: it cannot be known."""
-    from grass.kubernetes.registry import RegistryLogin, host_of
-
-    if registry is None:
-        if user is not None:
-            raise InputError("--registry-user: only with --registry")
-        return None
-    host = host_of(registry)
-    if user is None or not asks:
-        return None
-    if not user or ":" in user:
-        raise InputError(f"--registry-user {user!r}: is not the name of a user")
-    password = registry_password() or provisioning.ask_password(f"password of {user} for {host}: ")
-    if not password:
-        raise InputError("no terminal to ask for the password of the registry; set GRASS_REGISTRY_PASSWORD instead")
-    return RegistryLogin(user, password)
 
 
 def _report(output: Output, results: Sequence[AddedNode], plan: bool) -> int:

@@ -45,7 +45,7 @@ def _asker(first: bool) -> Ask | None:
     answer = _one_at_a_time("sudo password: ")
     if answer is None:
         raise InputError("no terminal to ask for the sudo password; set GRASS_BECOME_PASSWORD instead")
-    return lambda _: answer
+    return lambda question: answer if question.startswith("sudo password") else _one_at_a_time(question)
 
 
 def ask_password(question: str) -> str | None:

@@ -9,16 +9,10 @@ and for all others it makes one itself (https://volcano.sh/en/docs/podgroup/). U
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from enum import Enum
 
 from grass.config import KubernetesConfig
 from grass.errors import InputError
-
-
-class QueueKind(str, Enum):
-    KUEUE = "kueue"
-    VOLCANO = "volcano"
-
+from grass.model.namespace import QueueKind
 
 GROUPS = {QueueKind.KUEUE: "kueue.x-k8s.io", QueueKind.VOLCANO: "scheduling.volcano.sh"}
 """The API groups of their resources."""

@@ -17,10 +17,9 @@ from grass.errors import ConflictError, InputError, NotFoundError
 from grass.kubernetes import names
 from grass.kubernetes.api import ApiServer, RefusedError
 from grass.kubernetes.objects import ANY, IMAGE_LOGIN, SECRET
+from grass.model.names import is_registry_host, registry_host
 
 _KEY = ".dockerconfigjson"
-_HOST = re.compile(r"[A-Za-z0-9][-A-Za-z0-9.]*(:[0-9]{1,5})?")
-_REGISTRY = re.compile(rf"(?P<host>{_HOST.pattern})(/[a-z0-9]+([._-]+[a-z0-9]+)*)*")
 _IMAGE = re.compile(r"[a-z0-9]+([._/-]+[a-z0-9]+)*(:[A-Za-z0-9_][-A-Za-z0-9_.]{0,127})?")
 _DOCKER = ("docker.io", "https://index.docker.io/v1/")
 """The host in names of images, and what docker calls it where logins are kept."""
@@ -34,9 +33,8 @@ class RegistryLogin:
 
 def host_of(registry: str) -> str:
     """Return the host of ``HOST[:PORT][/PATH]``. Raises InputError: it is none."""
-    match = _REGISTRY.fullmatch(registry)
-    host = match["host"] if match else ""
-    if not _is_host(host):
+    host = registry_host(registry)
+    if not host:
         raise InputError(f"--registry {registry!r}: is not HOST[:PORT][/PATH], such as registry.example.org/team")
     return host
 
@@ -47,15 +45,10 @@ def image_in(registry: str, name: str) -> str:
         path = name[len(registry) + 1 :]
     else:
         first, _, rest = name.partition("/")
-        path = rest if rest and _is_host(first) else name
+        path = rest if rest and is_registry_host(first) else name
     if not _IMAGE.fullmatch(path):
         raise InputError(f"{name!r} is not the name of an image that can be pushed, such as trainer:1")
     return f"{registry}/{path}"
-
-
-def _is_host(part: str) -> bool:
-    """Return whether the first part of an image's name is a host, as docker tells them from folders."""
-    return part == "localhost" or (bool(_HOST.fullmatch(part)) and ("." in part or ":" in part))
 
 
 def docker_config(registry: str, login: RegistryLogin) -> str:

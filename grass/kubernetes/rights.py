@@ -13,7 +13,8 @@ from grass.config import KubernetesConfig
 from grass.kubernetes.api import ApiServer
 from grass.kubernetes.custom_resources import KINDS
 from grass.kubernetes.objects import AccessReview
-from grass.kubernetes.queues import GROUPS, POD_GROUPS, QueueKind
+from grass.kubernetes.queues import GROUPS, POD_GROUPS
+from grass.model.namespace import QueueKind
 from grass.wire.codec import Form
 
 _REVIEW: Form[AccessReview] = Form(AccessReview)

@@ -28,7 +28,8 @@ from grass.kubernetes.objects import (
     Version,
 )
 from grass.kubernetes.pod_rights import container_rights, spec_rights
-from grass.kubernetes.queues import QueueKind, kind_of
+from grass.kubernetes.queues import kind_of
+from grass.model.namespace import QueueKind
 from grass.wire.codec import Form
 from grass.wire.machines import Machines
 
@@ -101,7 +102,7 @@ def check_claim(server: ApiServer, settings: KubernetesConfig) -> None:
     if found is None:
         raise InputError(
             f"{title}: not found; create a PersistentVolumeClaim with accessModes [{_SHARED}], or name another one "
-            "with --claim"
+            "as `claim`"
         )
     if _SHARED not in found.spec.access_modes:
         modes = ", ".join(found.spec.access_modes) or "none"

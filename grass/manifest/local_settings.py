@@ -1,4 +1,5 @@
-"""Settings of a cluster on one machine: Grass's own files, MARO's process mode, and MARO's `grass/local`.
+"""Settings of a cluster on one machine: Grass's own files, with this machine as a node (`local`) or with namespaces of
+Kubernetes alone (`grass/k8s`), MARO's process mode, and MARO's `grass/local`.
 
 Used by ``settings``, ``grass.cli`` and ``grass.provision``.
 """
@@ -7,18 +8,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import Any, ClassVar
 
 from grass.manifest import placement, quantities, resource_fields, values
 from grass.manifest.cluster_settings import ClusterSettings, count, interval, read_rules
 from grass.manifest.containers import read_runtimes
 from grass.manifest.fields import Fields
 from grass.manifest.isolation import KEYS as ISOLATION_KEYS
+from grass.manifest.namespaces import KEY as NAMESPACES
+from grass.manifest.namespaces import NamespaceSettings, read_namespaces
 from grass.manifest.values import Wrong, show
-from grass.model.mode import LOCAL
+from grass.model.mode import KUBERNETES, LOCAL
 from grass.model.runtime import PROCESSES_ONLY
 
 DEFAULT_NAME = "local"
+OWN_NODE = "local"
+"""Name of the node that is this machine."""
 MARO_NAME = "process"
 DEFAULT_REDIS_PORT = 6379
 MARO_REDIS_PORT = 19999
@@ -61,10 +66,12 @@ class LocalSettings(ClusterSettings):
     """Settings of a cluster on one machine.
 
     ``labels``, ``topology``, ``runtimes``: of the node. ``mounts``: folders of this machine that containers may mount.
-    ``task_redis``: port of a redis for tasks (0: a free one; None: there is none).
+    ``task_redis``: port of a redis for tasks (0: a free one; None: there is none). ``namespaces``: become nodes, too.
     """
 
     mode = LOCAL
+    own_node: ClassVar[str] = OWN_NODE
+    """Name of the node that is this machine; empty: it is none, and all that is said above of a node does not count."""
     name: str = DEFAULT_NAME
     redis: RedisSettings = RedisSettings()
     task_redis: int | None = None
@@ -74,6 +81,15 @@ class LocalSettings(ClusterSettings):
     topology: tuple[str, ...] = ()
     runtimes: tuple[str, ...] = PROCESSES_ONLY
     mounts: tuple[str, ...] = ()
+    namespaces: tuple[NamespaceSettings, ...] = ()
+
+
+@dataclass(frozen=True)
+class KubernetesSettings(LocalSettings):
+    """Settings of a cluster whose master is on this machine, and whose nodes are ``namespaces``."""
+
+    mode = KUBERNETES
+    own_node = ""
 
 
 class _RedisMode(str, Enum):
@@ -83,23 +99,61 @@ class _RedisMode(str, Enum):
 
 _port = values.whole(1, 65535)
 
+_NOT_OF_PODS = {
+    **dict.fromkeys(
+        ("resources", "labels", "topology", "runtimes", "mounts", "reserve", "low_disk"),
+        "is of this machine, which is no node here; say it of a namespace, or use `mode: local` with `namespaces`",
+    ),
+    "task_redis": "is for tasks on this machine; pods do not reach it",
+    "cloud": "Grass makes no machines in a cloud; name namespaces of a cluster that exists with `namespaces`",
+    "master": "the master is this machine; `redis`, `ports` and the like stand beside `mode`",
+}
+"""Keys of other kinds of clusters, and of MARO's file of mode `k8s/aks`, with why they have no meaning."""
+
 
 def read_local(fields: Fields) -> LocalSettings:
     for key in ISOLATION_KEYS:
         fields.refuse(key, "is for a cluster on several hosts; on one machine, tasks run as you")
     return LocalSettings(
         name=fields.read("name", values.name, DEFAULT_NAME),
-        redis=_read_redis(fields),
         task_redis=_read_task_redis(fields),
-        keep_agent_alive=fields.read("keep_agent_alive", values.truth, LocalSettings.keep_agent_alive),
-        agent_countdown=fields.read("agent_countdown", count, LocalSettings.agent_countdown),
         resources=_read_resources(fields),
         ports=_read_ports(fields),
         labels=placement.read_labels(fields),
         topology=placement.read_topology(fields),
         runtimes=tuple(each.value for each in read_runtimes(fields)) or LocalSettings.runtimes,
         mounts=tuple(fields.parsed(path, values.absolute_path, item, item) for path, item in fields.items("mounts")),
+        namespaces=read_namespaces(fields, {OWN_NODE: "this machine"}),
+        **_read_master(fields),
+    )
+
+
+def _read_master(fields: Fields) -> dict[str, Any]:  # Any: values of several types, passed on as keyword arguments
+    """Read what is said of a master on this machine."""
+    return {
+        "redis": _read_redis(fields),
+        "keep_agent_alive": fields.read("keep_agent_alive", values.truth, LocalSettings.keep_agent_alive),
+        "agent_countdown": fields.read("agent_countdown", count, LocalSettings.agent_countdown),
         **read_rules(fields),
+    }
+
+
+def read_kubernetes(fields: Fields) -> KubernetesSettings:
+    for key in ISOLATION_KEYS:
+        fields.refuse(key, "is for a cluster on several hosts; pods are apart by themselves")
+    for key, why in _NOT_OF_PODS.items():
+        fields.refuse(key, why)
+    with fields.within("ports") as ports:
+        ports.refuse("node_api", "this machine is no node here")
+        api = ports.read("api", _port, None)
+    namespaces = read_namespaces(fields, {})
+    if not namespaces and not fields.raw(NAMESPACES):
+        fields.problems.add(NAMESPACES, "is missing; it lists the namespaces of Kubernetes that become nodes")
+    return KubernetesSettings(
+        name=fields.require("name", values.name, DEFAULT_NAME),
+        ports=PortSettings(api),
+        namespaces=namespaces,
+        **_read_master(fields),
     )
 
 

@@ -12,16 +12,17 @@ from grass.manifest.bounds import check_bounds
 from grass.manifest.cluster_settings import ClusterSettings
 from grass.manifest.document import Document
 from grass.manifest.fields import Fields, Problems
-from grass.manifest.local_settings import read_local, read_maro_local, read_maro_process
+from grass.manifest.local_settings import read_kubernetes, read_local, read_maro_local, read_maro_process
 from grass.manifest.on_premises import read_on_premises
 from grass.manifest.values import Wrong, show
-from grass.model.mode import LOCAL, ON_PREMISES
+from grass.model.mode import KUBERNETES, LOCAL, ON_PREMISES
 
 Reader = Callable[[Fields], ClusterSettings]
 
-_KINDS: dict[str, Reader] = {LOCAL: read_local, ON_PREMISES: read_on_premises}
+_KINDS: dict[str, Reader] = {LOCAL: read_local, ON_PREMISES: read_on_premises, KUBERNETES: read_kubernetes}
 """Mode → reader of its settings. A new kind of cluster is one more entry, here and in ``grass.provision.registry``."""
 _OF_MARO: dict[str, Reader] = {"process": read_maro_process, "grass/local": read_maro_local}
+_SHORT: dict[str, Reader] = {"k8s": read_kubernetes}
 
 
 def parse_settings(document: Document, *, source: str = "") -> ClusterSettings:
@@ -47,9 +48,15 @@ def parse_settings(document: Document, *, source: str = "") -> ClusterSettings:
 
 
 def _reader(mode: Any) -> Reader:
-    found = (_KINDS | _OF_MARO).get(mode) if isinstance(mode, str) else None
+    found = (_KINDS | _OF_MARO | _SHORT).get(mode) if isinstance(mode, str) else None
     if found is not None:
         return found
-    if isinstance(mode, str) and mode.startswith(("grass", "k8s")):
-        raise Wrong(f"must be {' or '.join(_KINDS)}; this version does not support the mode {show(mode)}")
-    raise Wrong(f"must be {' or '.join(_KINDS)}, got {show(mode)}")
+    one = f"must be {' or '.join(_KINDS)}"
+    if isinstance(mode, str) and mode.startswith("k8s/"):
+        raise Wrong(
+            f"{one}: Grass makes no cluster of Kubernetes as {show(mode)} does; {KUBERNETES} uses namespaces of a "
+            "cluster that exists"
+        )
+    if isinstance(mode, str) and mode.startswith("grass"):
+        raise Wrong(f"{one}; this version does not support the mode {show(mode)}")
+    raise Wrong(f"{one}, got {show(mode)}")

@@ -37,13 +37,14 @@ COLLECTOR = Daemon("collector", "master.collector", Side.MASTER)
 """On hosts, fluentd may take its place."""
 SHEPHERD = Daemon("shepherd", "node.runtime.shepherd", Side.NODE, sends_log=False, stop_seconds=20)
 """Depends on nothing, so it sends no log. It gives its tasks up to 10 s to end."""
+MASTER_AGENT = Daemon("master-agent", "master.agent", Side.MASTER)
 NODE_AGENT = Daemon("node-agent", "node.agent", Side.NODE)
 NODE_API = Daemon("node-api-server", "node.api", Side.NODE)
 DAEMONS = (
     COLLECTOR,
     SHEPHERD,
     Daemon("monitor", "master.monitor", Side.MASTER),
-    Daemon("master-agent", "master.agent", Side.MASTER),
+    MASTER_AGENT,
     Daemon("master-api-server", "master.api", Side.MASTER),
     NODE_AGENT,
     NODE_API,

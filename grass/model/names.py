@@ -36,6 +36,11 @@ _IMAGE = re.compile(r"[a-z0-9][A-Za-z0-9._/:@-]{0,254}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _SHORT_ID = re.compile(r"[0-9a-f]{8}")
 _SESSION_ID = re.compile(r"[0-9a-f]{32}")
+_NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_OBJECT = re.compile(r"[a-z0-9]([-.a-z0-9]*[a-z0-9])?")
+_LONGEST_OBJECT = 253
+_HOST = re.compile(r"[A-Za-z0-9][-A-Za-z0-9.]*(:[0-9]{1,5})?")
+_REGISTRY = re.compile(rf"(?P<host>{_HOST.pattern})(/[a-z0-9]+([._-]+[a-z0-9]+)*)*")
 
 
 def is_name(text: object) -> bool:
@@ -61,6 +66,27 @@ def is_digest(text: object) -> bool:
 def is_image_name(text: str) -> bool:
     """Check a container image reference that Grass writes into files and commands: ``registry:5000/team/app:1.2``."""
     return _IMAGE.fullmatch(text) is not None
+
+
+def is_namespace_name(text: str) -> bool:
+    """Check the name of a namespace of Kubernetes."""
+    return _NAMESPACE.fullmatch(text) is not None
+
+
+def is_object_name(text: str) -> bool:
+    """Check the name of an object of Kubernetes, which becomes a part of paths."""
+    return len(text) <= _LONGEST_OBJECT and _OBJECT.fullmatch(text) is not None
+
+
+def registry_host(text: str) -> str:
+    """Return the host of a registry, ``HOST[:PORT][/PATH]``; empty: it is none."""
+    match = _REGISTRY.fullmatch(text)
+    return match["host"] if match and is_registry_host(match["host"]) else ""
+
+
+def is_registry_host(part: str) -> bool:
+    """Check that the first part of an image's name is a host, as docker tells them from folders."""
+    return part == "localhost" or (_HOST.fullmatch(part) is not None and ("." in part or ":" in part))
 
 
 def is_short_id(text: str) -> bool:

@@ -27,6 +27,13 @@ class Serve(str, Enum):
     """Also on machines of the cluster, with the rights of the user to whom the cluster belongs."""
 
 
+class QueueKind(str, Enum):
+    """Whose a queue of Kubernetes is through which pods go."""
+
+    KUEUE = "kueue"
+    VOLCANO = "volcano"
+
+
 NEEDS_IMAGE = "needs an image there"
 """Why a component without an image does not go to a node that runs no processes and has no default image."""
 

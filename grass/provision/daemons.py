@@ -13,7 +13,7 @@ from pathlib import Path
 
 from grass.config import ClusterConfig
 from grass.errors import InputError
-from grass.model.daemons import DAEMONS, REDIS, TASK_REDIS
+from grass.model.daemons import DAEMONS, REDIS, TASK_REDIS, Daemon, Side
 from grass.provision import local_namespaces, namespaces
 from grass.system import own_program
 
@@ -24,8 +24,13 @@ _MOST_FILES = 65536
 
 def names(config: ClusterConfig) -> list[str]:
     own = [REDIS] if config.redis.embedded else []
-    own += ([TASK_REDIS] if config.task_redis else []) + [daemon.name for daemon in DAEMONS]
+    own += ([TASK_REDIS] if config.task_redis else []) + [daemon.name for daemon in _of_grass(config)]
     return own + local_namespaces.program_names(config)
+
+
+def _of_grass(config: ClusterConfig) -> list[Daemon]:
+    """Return the daemons of the master, and of the node that is its machine, if it is one."""
+    return [daemon for daemon in DAEMONS if daemon.side is Side.MASTER or config.master.own_node is not None]
 
 
 def task_redis(config: ClusterConfig, server: str) -> tuple[str, ...]:
@@ -48,7 +53,7 @@ def supervisord_conf(config: ClusterConfig, redis: list[str], umask: int) -> str
         sections.append(_program(config, REDIS, redis, _STOP_SECONDS[REDIS]))
     if config.task_redis:
         sections.append(_program(config, TASK_REDIS, task_redis(config, redis[0]), _STOP_SECONDS[TASK_REDIS]))
-    for daemon in DAEMONS:
+    for daemon in _of_grass(config):
         command = own_program.command(daemon.module, str(config.path))
         sections.append(_program(config, daemon.name, command, daemon.stop_seconds))
     for node in local_namespaces.nodes(config):

@@ -48,13 +48,12 @@ def design(settings: LocalSettings, cluster_home: Path, before: ClusterConfig | 
             f"cluster {settings.name} already exists, and its state is in another redis; "
             f"`grass delete {settings.name}` removes it"
         )
-    node = before.node if before else NodeConfig(name="local")
+    node = before.node if before else NodeConfig(name=settings.own_node)
     master = before.master if before else MasterConfig()
     api_port = settings.ports.api or master.api_port or _free(master.api_host, cluster_home, settings, set())
-    node_port = settings.ports.node_api or node.api_port or _free(node.address, cluster_home, settings, {api_port})
-    offered = machine.offered(settings.resources)
-    _check_reserve(settings, offered)
-    tasks_redis = _task_redis(settings, before, cluster_home, {api_port, node_port})
+    if settings.own_node:
+        node = _own_node(settings, cluster_home, node, api_port)
+    tasks_redis = _task_redis(settings, before, cluster_home, {api_port, node.api_port})
     return ClusterConfig(
         name=settings.name,
         mode=settings.mode,
@@ -62,22 +61,35 @@ def design(settings: LocalSettings, cluster_home: Path, before: ClusterConfig | 
         runtime_dir=str(runtime_folder.choose(cluster_home)),
         redis=redis,
         task_redis=tasks_redis,
-        master=replace(master, **settings.policy(), api_port=api_port, own_node=node.name, nodes_on_client=True),
-        node=replace(
-            node,
-            api_port=node_port,
-            cpu=offered.cpu,
-            memory=offered.memory,
-            gpu=offered.gpu,
-            disk=settings.resources.disk,
-            custom=settings.resources.custom,
-            reserve=settings.reserve,
-            low_disk=settings.low_disk,
-            labels=settings.labels,
-            path=settings.topology,
-            runtimes=settings.runtimes,
-            mounts=settings.mounts,
+        master=replace(
+            master,
+            **settings.policy(),
+            api_port=api_port,
+            own_node=settings.own_node or None,
+            nodes_on_client=bool(settings.own_node),
         ),
+        node=node,
+    )
+
+
+def _own_node(settings: LocalSettings, cluster_home: Path, node: NodeConfig, api_port: int) -> NodeConfig:
+    """Return the node that is this machine. ``node``: as it was before, or without what the settings say."""
+    offered = machine.offered(settings.resources)
+    _check_reserve(settings, offered)
+    return replace(
+        node,
+        api_port=settings.ports.node_api or node.api_port or _free(node.address, cluster_home, settings, {api_port}),
+        cpu=offered.cpu,
+        memory=offered.memory,
+        gpu=offered.gpu,
+        disk=settings.resources.disk,
+        custom=settings.resources.custom,
+        reserve=settings.reserve,
+        low_disk=settings.low_disk,
+        labels=settings.labels,
+        path=settings.topology,
+        runtimes=settings.runtimes,
+        mounts=settings.mounts,
     )
 
 
@@ -119,12 +131,12 @@ def check_ports(config: ClusterConfig) -> None:
 
     Raises ConflictError, naming the port's user, when a port is taken. Raises InputError: no loopback.
     """
-    for host in {config.master.api_host, config.node.address}:
+    servers = [("api", config.master.api_host, config.master.api_port)]
+    if config.master.own_node is not None:
+        servers.append(("node_api", config.node.address, config.node.api_port))
+    for host in {host for _, host, _ in servers}:
         ports.check_address(host)
-    for key, host, port in (
-        ("api", config.master.api_host, config.master.api_port),
-        ("node_api", config.node.address, config.node.api_port),
-    ):
+    for key, host, port in servers:
         if not ports.available(host, port):
             raise ConflictError(
                 f"port {port}, the `{key}` port of cluster {config.name}, is taken by {ports.holder(port)}; "

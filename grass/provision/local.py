@@ -6,7 +6,7 @@ Used by ``registry`` and ``revival``.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +15,7 @@ from grass.api.metrics_tls import load_context
 from grass.config import ClusterConfig, Secrets
 from grass.errors import ConflictError, GrassError, NotFoundError, UnreachableError
 from grass.manifest.local_settings import LocalSettings
+from grass.manifest.namespaces import NamespaceSettings
 from grass.mode_file import write_mode
 from grass.model.daemons import OPERATOR, REDIS, SUPERVISOR, DaemonState
 from grass.model.lifecycle import NodeState
@@ -22,6 +23,7 @@ from grass.model.mode import ON_PREMISES
 from grass.network_address import network_address
 from grass.provision import (
     daemons,
+    file_namespaces,
     layout,
     local_namespaces,
     machine,
@@ -78,8 +80,14 @@ _UP = frozenset({"RUNNING", "STARTING", "BACKOFF", "EXITED"})
 """supervisord's states for a daemon that runs or will be started again."""
 
 
-class LocalProvisioner(CanCreate[LocalSettings], CanStart, CanRepair, CanAddNamespaces, CanRemoveNodes):
-    """Clusters of the mode `local`. Made by ``grass.provision.registry``."""
+class RunsAlreadyError(ConflictError):
+    """The cluster runs, and nothing of it is missing."""
+
+
+class LocalProvisioner(
+    CanCreate[LocalSettings], CanPlan[LocalSettings], CanStart, CanRepair, CanAddNamespaces, CanRemoveNodes
+):
+    """Clusters of the modes `local` and `grass/k8s`. Made by ``grass.provision.registry``."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -92,8 +100,54 @@ class LocalProvisioner(CanCreate[LocalSettings], CanStart, CanRepair, CanAddName
         self._repair = True
 
     def create(self, settings: LocalSettings | None) -> Created:
-        config = create(settings, home=self._session.home, progress=self._session.progress, repair=self._repair)
-        return Created(config.name, config.mode, config.home, config.master.url)
+        wanted = settings.namespaces if settings is not None else ()
+        before = layout.existing(self._session.folder)
+        there = [node.node for node in local_namespaces.nodes(before)] if before is not None else []
+        names = {node.name for node in there}
+        looked = file_namespaces.looked_at([each for each in wanted if each.name not in names], self._session.ask)
+        try:
+            config = create(settings, home=self._session.home, progress=self._session.progress, repair=self._repair)
+        except RunsAlreadyError:
+            if settings is None or not wanted:
+                raise
+            config = self._running(settings)
+        for note in file_namespaces.notes(there, wanted) if wanted else ():
+            self._session.progress(note)
+        done = self._add_namespaces(config, wanted, looked) if wanted else 0
+        return Created(config.name, config.mode, config.home, config.master.url, done, len(wanted) - done)
+
+    def plan(self, settings: LocalSettings) -> list[str]:
+        where = f"# cluster {settings.name}: its daemons run on this machine, in {self._session.folder}"
+        node = f"# this machine is its node {settings.own_node}" if settings.own_node else "# this machine is no node"
+        return [where, node, *file_namespaces.plan_lines(settings.namespaces)]
+
+    def _running(self, settings: LocalSettings) -> ClusterConfig:
+        """Return the configuration of a cluster that runs, and say if ``settings`` are others."""
+        config = _existing(settings.name, self._session.home)
+        if layout.design(settings, Path(config.home), config) != config:
+            self._session.progress(
+                f"warning: cluster {config.name} runs with other settings than those of the file, which count when it "
+                "is started again; only new namespaces are added now"
+            )
+        return config
+
+    def _add_namespaces(
+        self, config: ClusterConfig, wanted: Sequence[NamespaceSettings], looked: Mapping[str, NamespaceRequest]
+    ) -> int:
+        """Make those namespaces nodes that are none yet, or not completely. Return how many these were."""
+        from grass.api.client import Client
+
+        done = 0
+        with Client(config.name, home=self._session.home) as client:
+            members = {node.name for node in client.nodes() if node.state is not NodeState.LEFT}
+            for each in wanted:
+                if each.name in members and each.name not in looked and _is_supervised(config, each.name):
+                    continue
+                request = looked.get(each.name) or file_namespaces.looked_at([each], self._session.ask)[each.name]
+                self._session.progress(f"adding the namespace {each.namespace} as node {each.name}")
+                self.add_namespace(request, client)
+                done += 1
+        return done
 
     def delete(self, *, force: bool, packages: bool) -> Deleted:
         """Delete the cluster. ``force`` and ``packages`` have no effect: no other hosts, no installed packages."""
@@ -176,8 +230,6 @@ class LocalProvisioner(CanCreate[LocalSettings], CanStart, CanRepair, CanAddName
         return found[0]
 
     def refusal(self, capability: object) -> str:
-        if capability is CanPlan:
-            return "--plan is for clusters on several hosts (`mode: grass/on-premises`)"
         here = f"cluster {self._session.name} is on this machine only"
         if capability is CanLogIn:
             return f"{here}; open a shell here instead"
@@ -246,7 +298,7 @@ def _complete(config: ClusterConfig, progress: Progress, repair: bool) -> Cluste
         progress(f"the client's files of cluster {config.name} were missing or damaged; made a new key")
         return config
     if not down:
-        raise ConflictError(f"cluster {config.name} exists and runs; `grass delete {config.name}` ends it")
+        raise RunsAlreadyError(f"cluster {config.name} exists and runs; `grass delete {config.name}` ends it")
     progress(f"starting {', '.join(down)} of cluster {config.name} again")
     since = clock.wall()
     for name in down:

@@ -42,7 +42,8 @@ def _ports(config: ClusterConfig) -> Iterator[Finding]:
     """Check the ports of a stopped cluster. A running cluster uses its own ports."""
     if processes.of_cluster(config):
         return
-    for port in (config.master.api_port, config.node.api_port):
+    own = [config.node.api_port] if config.master.own_node is not None else []
+    for port in (config.master.api_port, *own):
         if not ports.available(config.master.api_host, port):
             message = f"port {port} of cluster {config.name} is taken by {ports.holder(port)}"
             yield Finding(f"port {port}", False, message, "end that, or name another port in the settings file")

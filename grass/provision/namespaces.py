@@ -6,10 +6,11 @@ What is asked for; what is looked at before anything is changed; how such a node
 
 from __future__ import annotations
 
-import re
+import os
 from collections.abc import Callable, Iterable
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import grass
@@ -18,6 +19,7 @@ from grass.errors import GrassError, InputError, NotAllowedError, UnreachableErr
 from grass.kubernetes import names, registry, rights
 from grass.kubernetes.api import ApiServer, RefusedError
 from grass.kubernetes.capacity import Most, limited, offered
+from grass.kubernetes.credentials import Login
 from grass.kubernetes.machines import total
 from grass.kubernetes.registry import RegistryLogin
 from grass.kubernetes.trial import (
@@ -32,12 +34,14 @@ from grass.kubernetes.trial import (
     try_pod,
 )
 from grass.lines import lines_of
+from grass.manifest.namespaces import NamespaceSettings
 from grass.model.daemons import NODE_AGENT, NODE_API, OPERATOR, Daemon
 from grass.model.lifecycle import NodeState
-from grass.model.names import MAX_NAME, NAME_RULE, is_name
+from grass.model.names import MAX_NAME, NAME_RULE, is_name, is_namespace_name, is_object_name
 from grass.model.runtime import RuntimeName
 from grass.system import clock
 from grass.system.entropy import request_id
+from grass.system.environment import registry_password, variables
 from grass.wire.calls import Join, JoinFacts, OfferedNode
 from grass.wire.codec import indented
 
@@ -48,8 +52,6 @@ if TYPE_CHECKING:
 DAEMONS = (NODE_AGENT, NODE_API)
 """Those of every namespace."""
 _READY_SECONDS = 60.0
-_OBJECT = re.compile(r"[a-z0-9]([-.a-z0-9]*[a-z0-9])?")
-_LONGEST_NAME = 253
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,8 @@ class NamespaceRequest:
     """A namespace that is to become the node ``name``.
 
     ``plan`` takes the lines of the plan; if it is set, nothing
-    is changed. ``change``: whether a namespace that is a node already gets what the settings say of serving.
+    is changed. ``change``: whether a namespace that is a node already gets what the settings say of serving. ``path``:
+    where it is in a settings file; empty: options say it.
     """
 
     name: str
@@ -68,6 +71,61 @@ class NamespaceRequest:
     login: RegistryLogin | None = None
     """Of the registry in the settings."""
     change: bool = False
+    path: str = ""
+
+    def said(self, key: str) -> str:
+        """Return how the user says an amount."""
+        return f"{self.path}.resources.{key}" if self.path else f"--{key}"
+
+
+def requested(
+    wanted: NamespaceSettings,
+    *,
+    plan: Callable[[str], None] | None = None,
+    login: RegistryLogin | None = None,
+    change: bool = False,
+) -> NamespaceRequest:
+    """Return what is asked for, with what this shell says of kubeconfigs. Raises InputError: there is no context.
+
+    Which context is current may change, and the agent must stay in its cluster: so the node keeps the present one.
+    """
+    kubeconfig = absolute_paths(wanted.kubeconfig or variables().get("KUBECONFIG"))
+    context = wanted.context
+    if context is None and plan is None:
+        context = Login(kubeconfig).read().context
+    settings = KubernetesConfig(
+        wanted.namespace,
+        kubeconfig=kubeconfig,
+        context=context,
+        image=wanted.image,
+        claim=wanted.claim,
+        queue=wanted.queue,
+        queue_kind=wanted.queue_kind,
+        pull_secrets=wanted.pull_secrets,
+        registry=wanted.registry,
+        registry_secret=names.registry_secret(wanted.name) if wanted.registry_user is not None else None,
+        serve=wanted.serve,
+    )
+    most = Most(wanted.cpu, wanted.memory, wanted.gpu)
+    return NamespaceRequest(wanted.name, settings, most, dict(wanted.labels), plan, login, change, wanted.path)
+
+
+def absolute_paths(paths: str | None) -> str | None:
+    """Return paths as the daemons find them, which have neither this shell's variables nor its folder."""
+    found = [str(Path(each).expanduser().absolute()) for each in (paths or "").split(os.pathsep) if each]
+    return os.pathsep.join(found) or None
+
+
+def registry_login(wanted: NamespaceSettings, ask: Callable[[str], str | None] | None) -> RegistryLogin | None:
+    """Return the login of its registry; None: it wants none. Raises InputError: there is nobody to ask."""
+    user = wanted.registry_user
+    if wanted.registry is None or user is None:
+        return None
+    host = registry.host_of(wanted.registry)
+    password = registry_password() or (ask(f"password of {user} for {host}: ") if ask is not None else None)
+    if not password:
+        raise InputError("no terminal to ask for the password of the registry; set GRASS_REGISTRY_PASSWORD instead")
+    return RegistryLogin(user, password)
 
 
 def daemons_of(settings: KubernetesConfig | None) -> tuple[Daemon, ...]:
@@ -78,20 +136,20 @@ def daemons_of(settings: KubernetesConfig | None) -> tuple[Daemon, ...]:
 def namespace_of(text: str) -> tuple[str | None, str]:
     """Return the context, if one is named, and the namespace of ``[CONTEXT/]NAMESPACE``. Contexts may contain ``/``."""
     context, _, namespace = text.rpartition("/")
-    if not re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", namespace):
+    if not is_namespace_name(namespace):
         raise InputError(f"--kubernetes {text}: {namespace!r} is not the name of a namespace")
     return context or None, namespace
 
 
-def check_object_names(settings: KubernetesConfig) -> None:
+def check_object_names(wanted: NamespaceSettings) -> None:
     """Check the names of objects of the namespace: they become parts of paths. Raises InputError."""
     named = [
-        ("--claim", settings.claim),
-        ("--queue", settings.queue),
-        *(("--pull-secret", each) for each in settings.pull_secrets),
+        ("--claim", wanted.claim),
+        ("--queue", wanted.queue),
+        *(("--pull-secret", each) for each in wanted.pull_secrets),
     ]
     for option, name in named:
-        if name is not None and (len(name) > _LONGEST_NAME or not _OBJECT.fullmatch(name)):
+        if name is not None and not is_object_name(name):
             raise InputError(f"{option} {name!r}: is not the name of an object of Kubernetes")
 
 
@@ -133,7 +191,7 @@ def _check_capacity(server: ApiServer, request: NamespaceRequest) -> None:
         if not amount:
             raise InputError(
                 f"namespace {settings.namespace}: no quota says how much {key} it has, and its machines cannot be "
-                f"seen; say how much Grass may use with --{key}"
+                f"seen; say how much Grass may use with {request.said(key)}"
             )
 
 

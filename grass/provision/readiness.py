@@ -1,4 +1,4 @@
-"""Wait until a started cluster can be used: the node is READY and the API answers. Used by ``local``."""
+"""Wait until a started cluster can be used: its node is READY and the API answers. Used by ``local``."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ import json
 import os
 import select
 from collections.abc import Callable
+from contextlib import suppress
 
 from grass.config import ClusterConfig, Secrets
 from grass.errors import GrassError, UnreachableError
+from grass.model.daemons import MASTER_AGENT
 from grass.model.lifecycle import NodeState
 from grass.provision import redis_log
 from grass.store.backend import Backend
@@ -43,7 +45,10 @@ def wait_ready(config: ClusterConfig, secrets: Secrets, *, since: float, patienc
     backend = open_backend(config, secrets, "admin")
     hopeless = _Hopeless(config)
     try:
-        _until(until, lambda: _why_no_node(backend, keys, config.node.name, since), hopeless.check)
+        if config.master.own_node is not None:
+            _until(until, lambda: _why_no_node(backend, keys, config.node.name, since), hopeless.check)
+        else:
+            _until(until, lambda: _why_no_agent(config, backend, keys), hopeless.check)
         _until(until, lambda: _why_no_api(config), hopeless.check)
     finally:
         backend.close()
@@ -95,6 +100,19 @@ def _why_no_node(backend: Backend, keys: Keys, node: str, since: float) -> str:
         return ""
     reason = (record["reason"] or {}).get("message", "")
     return f"its node is {record['state']}{f': {reason}' if reason else ''}"
+
+
+def _why_no_agent(config: ClusterConfig, backend: Backend, keys: Keys) -> str:
+    """Return why the master-agent takes no tickets; empty: the one that supervisord runs has the lease."""
+    try:
+        owner = backend.get(keys.lease) or ""
+    except UnreachableError as error:
+        return f"its master-agent does not work ({error})"
+    with suppress(OSError):  # then supervisord is gone, and ``_Hopeless`` finds that
+        running = {state.pid for state in Supervisor(config).daemons() if state.name == MASTER_AGENT.name}
+        if owner and owner.rpartition(":")[2] in map(str, running):
+            return ""
+    return "its master-agent does not work"
 
 
 def _why_no_api(config: ClusterConfig) -> str:

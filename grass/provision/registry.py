@@ -2,7 +2,7 @@
 
 Called by the CLI. A new kind of cluster is one more entry of ``_PROVISIONERS``. The file ``mode`` in a cluster's folder
 holds the mode. The file is written before everything else, and removed last. The only other code that knows modes is
-``grass.manifest.settings``, for the readers of settings files, and ``mode_file.is_on_this_machine``, for the client.
+``grass.manifest.settings``, for the readers of settings files, and ``mode_file``, for the client.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from grass.errors import ConflictError, InputError
 from grass.mode_file import read_mode
-from grass.model.mode import LOCAL, ON_PREMISES, SIGNED_IN
+from grass.model.mode import KUBERNETES, LOCAL, ON_PREMISES, SIGNED_IN
 from grass.provision.provisioner import CanCreate, Provisioner, Session
 
 if TYPE_CHECKING:
@@ -23,16 +23,23 @@ S = TypeVar("S", bound="ClusterSettings")
 _PROVISIONERS = {
     LOCAL: "grass.provision.local:LocalProvisioner",
     ON_PREMISES: "grass.provision.on_premises.provisioner:OnPremisesProvisioner",
+    KUBERNETES: "grass.provision.local:LocalProvisioner",
     SIGNED_IN: "grass.provision.signed_in:SignedInProvisioner",
 }
 """Mode → ``module:class``. Imported on use, because some of these modules import SSH code."""
 
 
 def for_settings(settings: S, session: Session) -> CanCreate[S]:
-    if read_mode(session.folder) == SIGNED_IN:
+    before = read_mode(session.folder)
+    if before == SIGNED_IN:
         raise ConflictError(
             f"cluster {session.name}: `grass login` uses this name on this machine; choose another name, "
             f"or run `grass logout {session.name}`"
+        )
+    if before not in (None, settings.mode):
+        raise ConflictError(
+            f"cluster {session.name}: exists with the mode {before}, not {settings.mode}; choose another name, or "
+            f"remove it first with `grass delete {session.name}`"
         )
     made: CanCreate[S] = _provisioner(settings.mode, session)
     return made

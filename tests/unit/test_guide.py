@@ -44,6 +44,8 @@ def test_a_file_in_the_documents_is_accepted_without_a_warning(place: str, text:
     document = with_shell(read_document(text, source=place), {"HF_TOKEN": "set in the reader's shell"}, {})
     if "node" in document:
         assert parse_join({**document, "token": "grass1.x"}).offer.name
+    elif "namespaces" in document:
+        assert parse_settings(document).warnings == ()
     elif "cron" in document or "jobs" in document:
         assert parse_schedule(document).warnings == ()
     else:

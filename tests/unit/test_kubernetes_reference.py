@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from grass.cli.node_add import absolute_paths
 from grass.config import KubernetesConfig
 from grass.kubernetes.credentials import Login
 from grass.kubernetes.rights import MACHINES, rules
 from grass.model.framework import FrameworkName
+from grass.provision.namespaces import absolute_paths
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

@@ -12,6 +12,7 @@ from grass.config import KubernetesConfig
 from grass.errors import InputError
 from grass.kubernetes.capacity import Most
 from grass.kubernetes.rights import RULES, Missing, objects, optional_objects, rules
+from grass.manifest.namespaces import NamespaceSettings
 from grass.provision.namespaces import NamespaceRequest, check_object_names, plan
 
 EXAMPLE = Path(__file__).parents[2] / "deploy" / "kubernetes" / "role.yaml"
@@ -51,9 +52,9 @@ def test_a_claim_is_asked_for_by_its_name_only() -> None:
 
 @pytest.mark.parametrize("name", ["", "../pods", "a/b", "A", "-a", "a.", "x" * 254, "a?b", "a\n"])
 def test_what_is_no_name_of_an_object_never_becomes_a_path(name: str) -> None:
-    for settings in (KubernetesConfig("lab", claim=name), KubernetesConfig("lab", pull_secrets=(name,))):
+    for wanted in (NamespaceSettings("lab", "n", claim=name), NamespaceSettings("lab", "n", pull_secrets=(name,))):
         with pytest.raises(InputError, match="is not the name of an object"):
-            check_object_names(settings)
+            check_object_names(wanted)
 
 
 def test_a_secret_is_asked_for_by_its_name_only() -> None:

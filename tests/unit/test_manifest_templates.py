@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
 
+from grass.assets import asset
 from grass.cli import templates
 from grass.errors import NotFoundError
 from grass.manifest import parse_job, read_document
 from grass.manifest.fields import Fields, Problems
 from grass.manifest.job import read_job
-from grass.manifest.local_settings import LocalSettings
+from grass.manifest.local_settings import KubernetesSettings, LocalSettings
+from grass.manifest.namespaces import NamespaceSettings
 from grass.manifest.on_premises import OnPremisesSettings
 from grass.manifest.schedule import parse_schedule
 from grass.manifest.settings import parse_settings
@@ -26,6 +28,7 @@ def test_the_templates_are_known_by_name() -> None:
     assert templates.names() == (
         "cron-schedule",
         "job",
+        "kubernetes",
         "maro-job",
         "maro-schedule",
         "on-premises",
@@ -66,6 +69,27 @@ def test_the_template_of_a_cluster_on_several_hosts_shows_the_defaults_in_its_co
     assert named is not None and len(named.nodes) == 2
 
 
+def test_the_commented_lines_of_the_template_of_a_cluster_in_namespaces_are_right_as_well() -> None:
+    text = templates.text("kubernetes")
+    few = parse_settings(read_document(text))
+    assert isinstance(few, KubernetesSettings) and few == KubernetesSettings(name="lab", namespaces=few.namespaces)
+    assert [(each.name, each.image, each.gpu) for each in few.namespaces] == [("team-vision", "python:3.12", 4000)]
+    text = re.sub(r"^# (?=quotas|parallel|lost)", "", re.sub(r"^#(?=   [a-z])", " ", text, flags=re.M), flags=re.M)
+    text = text.replace("# - university", "  - university")
+    many = parse_settings(read_document(text))
+    assert isinstance(many, KubernetesSettings) and many.parallel_level == 4
+    one, other = many.namespaces
+    names = {each.name for each in fields(NamespaceSettings)} - {"path"}
+    assert [name for name in names if not getattr(one, name)] == []
+    assert (other.context, other.namespace) == ("university", "team-speech")
+
+
+def test_the_example_beside_the_role_is_a_cluster_in_its_namespace() -> None:
+    folder = asset("deploy/kubernetes")
+    [one] = parse_settings(read_document((folder / "cluster.yml").read_text(encoding="utf-8"))).namespaces
+    assert f"namespace: {one.namespace}}}" in (folder / "role.yaml").read_text(encoding="utf-8")
+
+
 def test_the_commented_lines_of_the_settings_template_are_right_as_well() -> None:
     keys = "parallel_level|ports|reserve|quotas|labels|topology"
     text = re.sub(rf"^# (?={keys})", "", templates.text("settings"), flags=re.MULTILINE)
@@ -102,8 +126,11 @@ def test_the_reference_names_every_key_of_a_job_file() -> None:
 
 def test_the_reference_names_every_setting() -> None:
     page = (REFERENCE / "settings-file.md").read_text(encoding="utf-8")
-    for key in LocalSettings.__dataclass_fields__:
-        assert key in ("warnings", "default_quota", "usage_half_life") or f"`{key}`" in page
+    for key in (each.name for each in fields(LocalSettings)):
+        assert key in ("warnings", "default_quota", "usage_half_life") or f"`{key}`" in page, key
+    section = page.partition("## Namespaces of Kubernetes")[2].partition("\n## ")[0]
+    for key in (each.name for each in fields(NamespaceSettings)):
+        assert key in ("path", "cpu", "memory", "gpu") or f"`{key}`" in section, key
 
 
 def _known_keys(document: dict[str, object]) -> set[str]:

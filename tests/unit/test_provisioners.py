@@ -49,8 +49,9 @@ def cluster_of_hosts(home: Path) -> Session:
 
 
 def test_every_mode_of_a_settings_file_has_its_provisioner(tmp_path: Path) -> None:
-    found = [registry.for_settings(parse_settings(wire), session(tmp_path)) for wire in ({}, {"name": "a"}, LAB)]
-    assert [type(each) for each in found] == [LocalProvisioner, LocalProvisioner, OnPremisesProvisioner]
+    files = ({}, {"name": "a"}, LAB, {"mode": "k8s", "name": "k", "namespaces": ["lab"]})
+    found = [registry.for_settings(parse_settings(wire), session(tmp_path)) for wire in files]
+    assert [type(each) for each in found] == [LocalProvisioner] * 2 + [OnPremisesProvisioner, LocalProvisioner]
 
 
 def test_a_cluster_that_exists_is_managed_by_the_provisioner_that_made_it(tmp_path: Path) -> None:
@@ -94,11 +95,16 @@ def test_a_local_cluster_says_what_to_do_instead_of_what_it_cannot(tmp_path: Pat
         InputError, match="cluster local is on this machine only; nodes join a cluster of mode grass/on"
     ):
         need(local, CanAddNodes)
-    with pytest.raises(InputError, match="--plan is for clusters on several hosts"):
-        need(local, CanPlan)
     with pytest.raises(InputError, match="cluster local is on this machine only; open a shell here instead"):
         need(local, CanLogIn)
     assert need(local, CanCreate) is need(local, CanRepair) is need(local, CanRemoveNodes) is local
+    assert need(local, CanPlan) is local
+
+
+def test_a_cluster_keeps_its_mode(tmp_path: Path) -> None:
+    opened = cluster_of_hosts(tmp_path)
+    with pytest.raises(ConflictError, match="cluster lab: exists with the mode grass/on-premises, not local; choose"):
+        registry.for_settings(parse_settings({"name": "lab"}), opened)
 
 
 def test_a_cluster_of_hosts_says_where_its_log_is_repaired(tmp_path: Path) -> None:

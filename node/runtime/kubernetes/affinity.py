@@ -52,7 +52,7 @@ def _products(seen: Machines | None, wanted: Iterable[str]) -> list[str]:
     return sorted(each for each in known if each in names or grass_value(GPU_MODEL, each) in names)
 
 
-def _in(label: str, values: Iterable[str]) -> Body:
+def _in(label: str, values: Iterable[str]) -> Part:
     return {"key": label, "operator": "In", "values": sorted(values)}
 
 
