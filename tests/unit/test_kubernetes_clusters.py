@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import yaml
 
 from grass.cli.exits import Exit
 from grass.cli.main import execute
@@ -261,20 +262,24 @@ def files(server: KubernetesApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 SIZE = "resources: {cpu: 1, memory: 1GiB}"
-GOOD = f"namespace: lab, {SIZE}"
+GOOD = f"namespace: lab, context: now, {SIZE}"
 
 
 @pytest.mark.parametrize(
     ("namespaces", "code", "said"),
     [
         (
-            [GOOD, f"namespace: none, {SIZE}"],
+            [GOOD, f"namespace: none, context: now, {SIZE}"],
             2,
             'namespaces[1]: namespace none: namespaces "',
         ),
-        ([GOOD + ", context: old"], 2, "namespaces[0]: context old of "),
+        ([f"namespace: lab, context: old, {SIZE}"], 2, "namespaces[0]: context old of "),
         ([GOOD + ", claim: none"], 2, "namespaces[0]: claim none in namespace lab: not found"),
-        (["namespace: lab, resources: {cpu: 1}"], 2, "say how much Grass may use with namespaces[0].resources.memory"),
+        (
+            ["namespace: lab, context: now, resources: {cpu: 1}"],
+            2,
+            "say how much Grass may use with namespaces[0].resources.memory",
+        ),
         ([GOOD + ", registry: r.org/a, registry_user: ann"], 2, "namespaces[0]: no terminal to ask for the password"),
     ],
 )
@@ -304,11 +309,9 @@ def test_a_plan_has_the_role_of_each_namespace_and_asks_nobody(
     second = "namespace: two, name: b, claim: data, registry: r.org/a, registry_user: ann"
     assert files.create(GOOD, second, plan=True) == Exit.OK
     said = capsys.readouterr().out
-    assert (
-        said.count('"kind": "RoleBinding"') == 2
-        and "persistentvolumeclaims" in said
-        and "node b of the cluster" in said
-    )
+    objects = [(each["kind"], each["metadata"]["namespace"]) for each in yaml.safe_load_all(said)]
+    assert objects == [("Role", "lab"), ("RoleBinding", "lab"), ("Role", "two"), ("RoleBinding", "two")]
+    assert "this machine is no node" in said and "persistentvolumeclaims" in said and "node b of the cluster" in said
     assert files.nothing_is_there() and not server.asked
 
 
@@ -318,16 +321,17 @@ def test_a_good_look_remembers_which_context_was_current(files: Files) -> None:
 
 
 def test_one_password_never_goes_to_two_registries(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
-    one = NamespaceSettings("lab", "a", kubeconfig=str(files.kubeconfig), cpu=1, memory=1, registry="r.org/a")
+    one = NamespaceSettings("lab", "a", context="now", kubeconfig=str(files.kubeconfig), cpu=1, memory=1)
+    one = replace(one, registry="r.org/a")
     wanted = [replace(one, registry_user="ann"), replace(one, name="b", registry="s.org", registry_user="ann")]
     monkeypatch.setenv("GRASS_REGISTRY_PASSWORD", "secret")
     with pytest.raises(InputError, match=r"have several logins \(ann at r\.org, ann at s\.org\)"):
         looked_at(wanted, None)
-    same = [wanted[0], replace(wanted[0], name="c")]
-    assert {each.login.password for each in looked_at(same, None).values() if each.login} == {"secret"}
+    [alone] = looked_at(wanted[:1], None).values()
+    assert alone.login is not None and alone.login.password == "secret"
     monkeypatch.delenv("GRASS_REGISTRY_PASSWORD")
     asked: list[str] = []
-    looked_at([*wanted, same[1]], lambda question: asked.append(question) or "typed")
+    looked_at([*wanted, replace(wanted[0], name="c")], lambda question: asked.append(question) or "typed")
     assert asked == ["password of ann for r.org: ", "password of ann for s.org: "]
 
 
