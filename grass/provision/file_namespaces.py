@@ -24,12 +24,20 @@ def looked_at(wanted: Sequence[NamespaceSettings], ask: Ask | None) -> dict[str,
 
     Raises what ``namespaces.look`` raises, with the path in the file.
     """
+    found = requests(wanted, ask)
+    for each in found:
+        with _at(each.path):
+            look(each)
+    return {each.name: each for each in found}
+
+
+def requests(wanted: Sequence[NamespaceSettings], ask: Ask | None) -> list[NamespaceRequest]:
+    """Return what is asked for, with the passwords of registries. Raises InputError, with the path in the file."""
     _check_password(wanted)
-    remembered, found = cache(ask) if ask is not None else None, {}
+    remembered, found = cache(ask) if ask is not None else None, []
     for each in wanted:
         with _at(each.path):
-            found[each.name] = requested(each, login=registry_login(each, remembered))
-            look(found[each.name])
+            found.append(requested(each, login=registry_login(each, remembered)))
     return found
 
 

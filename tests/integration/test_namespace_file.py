@@ -168,7 +168,10 @@ def test_a_file_makes_a_cluster_whose_tasks_run_in_two_namespaces_of_a_real_kube
             assert json.loads(grass("create", write(spaces[0]), "-o", "json"))["steps"] == {"done": 1, "unchanged": 0}
             made = json.loads(grass("create", write(*spaces), "-o", "json"))
             assert (made["mode"], made["steps"]) == ("grass/k8s", {"done": 1, "unchanged": 1})
-            task = {"command": "echo on $GRASS_NODE; echo kept > $GRASS_OUTPUT/file", "resources": {"cpu": 0.1}}
+            task = {
+                "command": "echo on $GRASS_NODE; echo kept > $GRASS_OUTPUT/file",
+                "resources": {"cpu": 0.1, "memory": "16MiB"},
+            }
             with Client("pods", home=tmp_path / "home") as client:
                 components = {"x": task, "y": {**task, "image": IMAGE, "where": {"kubernetes": second}}}
                 job = client.submit({"name": "both", "components": components})

@@ -12,7 +12,7 @@ import yaml
 from grass.cli.exits import Exit
 from grass.cli.main import execute
 from grass.config import ClusterConfig
-from grass.errors import GrassError, InputError, ManifestError
+from grass.errors import InputError, ManifestError
 from grass.manifest import read_document
 from grass.manifest.local_settings import KubernetesSettings, LocalSettings, PortSettings
 from grass.manifest.namespaces import NamespaceSettings
@@ -20,7 +20,7 @@ from grass.manifest.settings import parse_settings
 from grass.model.daemons import NODE_DAEMONS
 from grass.model.namespace import Serve
 from grass.provision import daemons, layout
-from grass.provision.file_namespaces import differences, looked_at, notes
+from grass.provision.file_namespaces import differences, looked_at, notes, requests
 from grass.provision.namespaces import node_config, requested
 from tests.doubles.kubernetes_api import KubernetesApi, kubernetes_api
 
@@ -320,22 +320,23 @@ def test_a_good_look_remembers_which_context_was_current(files: Files) -> None:
     assert looked_at([wanted], None)["n"].settings.context == "now"
 
 
-def test_one_password_never_goes_to_two_registries(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
-    one = NamespaceSettings("lab", "a", context="now", kubeconfig=str(files.kubeconfig), cpu=1, memory=1)
-    one = replace(one, registry="r.org/a")
-    wanted = [replace(one, registry_user="ann"), replace(one, name="b", registry="s.org", registry_user="ann")]
+TEAM = NamespaceSettings("lab", "a", "namespaces[0]", context="now", registry="r.org/a", registry_user="ann")
+OTHER = replace(TEAM, name="b", path="namespaces[1]", registry="s.org")
+
+
+def test_one_password_never_goes_to_two_registries(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GRASS_REGISTRY_PASSWORD", "secret")
     with pytest.raises(InputError, match=r"have several logins \(ann at r\.org, ann at s\.org\)"):
-        looked_at(wanted, None)
-    [alone] = looked_at(wanted[:1], None).values()
-    assert alone.login is not None and alone.login.password == "secret"
-    monkeypatch.delenv("GRASS_REGISTRY_PASSWORD")
+        requests([TEAM, OTHER], None)
+    found = requests([TEAM, replace(TEAM, name="c")], None)
+    assert [each.login.password for each in found if each.login is not None] == ["secret", "secret"]
+
+
+def test_a_password_is_asked_for_once_and_an_error_if_nobody_knows_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GRASS_REGISTRY_PASSWORD", raising=False)
     asked: list[str] = []
-    looked_at([*wanted, replace(wanted[0], name="c")], lambda question: asked.append(question) or "typed")
+    found = requests([TEAM, OTHER, replace(TEAM, name="c")], lambda question: asked.append(question) or "typed")
     assert asked == ["password of ann for r.org: ", "password of ann for s.org: "]
-
-
-def test_a_password_that_nobody_gives_is_an_error(files: Files) -> None:
-    wanted = NamespaceSettings("lab", "a", "namespaces[0]", registry="r.org", registry_user="ann", cpu=1, memory=1)
-    with pytest.raises(GrassError, match=r"^namespaces\[0\]: no terminal to ask"):
-        looked_at([replace(wanted, kubeconfig=str(files.kubeconfig))], lambda _: None)
+    assert {each.login.password for each in found if each.login is not None} == {"typed"}
+    with pytest.raises(InputError, match=r"^namespaces\[0\]: no terminal to ask"):
+        requests([TEAM], lambda _: None)
