@@ -71,7 +71,7 @@ def _namespace(item: Any, path: str, problems: Problems) -> NamespaceSettings | 
     if not fields.intact:
         return None
     namespace = fields.require("namespace", _namespace_name, "", "is missing; it is the name of a namespace")
-    queue_kind, queue = fields.read("queue", _queue, ("", None))
+    queue_kind, queue = fields.read("queue", _queue, None) or ("", None)
     with fields.within("resources") as most:
         found = NamespaceSettings(
             namespace,
@@ -115,7 +115,7 @@ def _object(value: Any) -> str:
     return value
 
 
-def _queue(value: Any) -> tuple[str, str | None]:
+def _queue(value: Any) -> tuple[str, str]:
     """Parse ``[KIND/]NAME``."""
     kind, _, name = values.text(value).rpartition("/")
     if kind not in ("", *QueueKind) or not is_object_name(name):

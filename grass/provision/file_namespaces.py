@@ -64,6 +64,7 @@ def differences(node: NodeConfig, wanted: NamespaceSettings) -> list[str]:
         "resources.memory": (wanted.memory, node.memory),
         "resources.gpu": (wanted.gpu, node.gpu),
         "claim": (wanted.claim, has.claim),
+        "queue": ((wanted.queue_kind or has.queue_kind, wanted.queue), (has.queue_kind, has.queue)),
         "pull_secrets": (wanted.pull_secrets, has.pull_secrets),
         "registry": (wanted.registry, has.registry),
         "registry_user": (wanted.registry_user is not None, has.registry_secret is not None),

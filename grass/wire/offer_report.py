@@ -1,4 +1,5 @@
-"""What a node that is a namespace of Kubernetes offers now. Reported by its node-agent when that has changed."""
+"""What a node that is a namespace of Kubernetes offers now. Reported by its node-agent when that has changed; used by
+``master.agent``."""
 
 from __future__ import annotations
 

@@ -38,6 +38,7 @@ namespaces:
     resources: {cpu: 1.5, memory: 2GiB, gpu: 4}
     labels: {zone: campus}
     claim: team-data
+    queue: kueue/vision
     pull_secrets: [one, two, one]
     registry: registry.example.org/team
     registry_user: ann
@@ -56,6 +57,8 @@ VISION = NamespaceSettings(
     memory=2 << 30,
     gpu=4000,
     claim="team-data",
+    queue="vision",
+    queue_kind="kueue",
     pull_secrets=("one", "two"),
     registry="registry.example.org/team",
     registry_user="ann",
@@ -110,6 +113,7 @@ def test_a_cluster_with_this_machine_may_have_namespaces_too() -> None:
         ("[a, b/a]", "namespaces[1]: a is the name of namespaces[0] already; choose another `name`"),
         ("[{namespace: lab, kubeconfig: config}]", "namespaces[0].kubeconfig: must be an absolute path, or begin with"),
         ("[{namespace: lab, claim: ../pods}]", "namespaces[0].claim: must be the name of an object of Kubernetes"),
+        ("[{namespace: lab, queue: slurm/team}]", "namespaces[0].queue: must be NAME, kueue/NAME or volcano/NAME"),
         ("[{namespace: lab, pull_secrets: [a, A]}]", "namespaces[0].pull_secrets[1]: must be the name of an object"),
         ("[{namespace: lab, registry: team}]", "namespaces[0].registry: must be HOST[:PORT][/PATH]"),
         ("[{namespace: lab, registry_user: ann}]", "namespaces[0].registry_user: requires `registry`"),
@@ -208,7 +212,7 @@ def test_all_that_differs_is_named() -> None:
     other = NamespaceSettings("lab", "v1", context="c", kubeconfig="/k")
     assert differences(node(VISION), other) == [
         *("namespace", "context", "kubeconfig", "image", "resources.cpu", "resources.memory", "resources.gpu", "claim"),
-        *("pull_secrets", "registry", "registry_user", "serve", "labels"),
+        *("queue", "pull_secrets", "registry", "registry_user", "serve", "labels"),
     ]
 
 

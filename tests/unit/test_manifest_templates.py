@@ -130,7 +130,7 @@ def test_the_reference_names_every_setting() -> None:
         assert key in ("warnings", "default_quota", "usage_half_life") or f"`{key}`" in page, key
     section = page.partition("## Namespaces of Kubernetes")[2].partition("\n## ")[0]
     for key in (each.name for each in fields(NamespaceSettings)):
-        assert key in ("path", "cpu", "memory", "gpu") or f"`{key}`" in section, key
+        assert key in ("path", "cpu", "memory", "gpu", "queue_kind") or f"`{key}`" in section, key
 
 
 def _known_keys(document: dict[str, object]) -> set[str]:
