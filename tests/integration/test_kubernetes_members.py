@@ -42,7 +42,7 @@ while True:
 SHOW = (  # prints each new membership
     'last=; while :; do now=$(cat $GRASS_MEMBERSHIP); [ "$now" = "$last" ] || echo "$now"; last=$now; sleep 0.1; done'
 )
-SERVE = "while :; do echo $GRASS_TASK | nc -l -p $GRASS_PORT_P; done"
+SERVE = "while :; do nc -l -p $GRASS_PORT_P -e echo $GRASS_TASK; done"
 
 
 @pytest.fixture(scope="module")
@@ -85,13 +85,14 @@ def addresses(node: Node, job: str) -> set[str]:
 
 @pytest.mark.nightly
 def test_pods_of_torch_know_the_address_of_the_first_and_reach_it(node: Node, client: Client) -> None:
+    # `-e`: nc ends when the other side shuts down, even if it has not sent yet what it reads from a pipe
     command = (
-        "if [ $RANK = 0 ]; then nc -l -p $MASTER_PORT; else "
-        'until echo "hello of $RANK of $WORLD_SIZE" | nc $MASTER_ADDR $MASTER_PORT 2>/dev/null; do sleep 0.2; done; fi'
+        'if [ $RANK = 0 ]; then nc -l -p $MASTER_PORT -e echo "hello of $RANK of $WORLD_SIZE"; else '
+        "until nc $MASTER_ADDR $MASTER_PORT 2>/dev/null; do sleep 0.2; done; fi"
     )
     client.start({"name": "ranks", "components": {"w": component(command, replicas=2, framework="torch")}})
     assert client.wait("ranks", SECONDS).state == "SUCCEEDED"
-    assert texts(client, "ranks") == ["hello of 1 of 2"]
+    assert texts(client, "ranks") == ["hello of 0 of 2"]
 
 
 @pytest.mark.nightly
