@@ -48,6 +48,10 @@ class Credentials(msgspec.Struct, frozen=True):
     fetched_by: str | None = None
     """What fetches them anew, in words; None: they are in the kubeconfig."""
 
+    def __repr__(self) -> str:
+        """Without what is secret: texts of errors and logs may contain it."""
+        return f"Credentials({self.server!r}, context={self.context!r})"
+
 
 CREDENTIALS: Form[Credentials] = Form(Credentials)
 
