@@ -7,6 +7,7 @@ stay where they are: the agent reads what the user's own `kubectl` reads.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from dataclasses import replace
@@ -33,7 +34,7 @@ from grass.provision.namespaces import (
 from grass.supervision import processes
 from grass.supervision.supervisor import Supervisor
 from grass.system import own_program
-from grass.system.entropy import password, request_id
+from grass.system.entropy import password
 from grass.wire.codec import builtins
 
 if TYPE_CHECKING:
@@ -134,9 +135,13 @@ def make_runtime_folder(config: ClusterConfig, node: ClusterConfig) -> None:
 
 
 def _join(own: ClusterConfig, secret: str, client: Client) -> str:
-    """Let the cluster make the node, as if a machine joined. Return the token of its API."""
+    """Let the cluster make the node, as if a machine joined. Return the token of its API.
+
+    The id of the join follows from the node's password, so that who is interrupted comes again as the same one.
+    """
     invitation = parse_token(client.join_token(own.node.name).token)
-    body = join_request(own.node, invitation.secret, secret, request_id())
+    join_id = hashlib.sha256(secret.encode()).hexdigest()[:32]
+    body = join_request(own.node, invitation.secret, secret, join_id)
     joining = open_join_client(invitation)
     try:
         joined = joining.join(builtins(body))
