@@ -24,6 +24,8 @@ _SECONDS = 60.0
 """Limit of a plugin that fetches credentials."""
 _TOKEN_AGE = 60.0
 """Seconds after which a token's file is read again. A kubelet replaces it long before the token in it ends."""
+_SHARED_SECONDS = 60.0
+"""How long those who ask for a server get the credentials that are in use, and none that were written since."""
 
 
 class Credentials(msgspec.Struct, frozen=True):
@@ -140,6 +142,20 @@ class Credential:
                 self._current = self._read()
                 self._token_read = clock.steady()
             return self._current != used
+
+
+def shared_credential(login: Login) -> Credential:
+    """Return the credentials of a login. All who ask for them in a minute share them: to read them starts a program."""
+    now = clock.steady()
+    with _shared_lock:
+        if login not in _shared or now - _shared[login][0] >= _SHARED_SECONDS:
+            _shared[login] = now, Credential(login.read)
+        return _shared[login][1]
+
+
+_shared: dict[Login, tuple[float, Credential]] = {}
+"""Login → since when, what those get who ask."""
+_shared_lock = threading.Lock()
 
 
 def _with_token_of_file(credentials: Credentials) -> Credentials:

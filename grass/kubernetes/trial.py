@@ -13,7 +13,7 @@ from grass.config import KubernetesConfig
 from grass.errors import InputError, NotAllowedError, NotFoundError
 from grass.kubernetes import rights
 from grass.kubernetes.api import ApiServer, RefusedError
-from grass.kubernetes.credentials import Credential, Login, stored
+from grass.kubernetes.credentials import Credential, Login, shared_credential, stored
 from grass.kubernetes.machines import machines_of
 from grass.kubernetes.objects import (
     ANY,
@@ -44,7 +44,7 @@ def server_of(settings: KubernetesConfig) -> ApiServer:
     """Return the server of a namespace, as the user of its kubeconfig."""
     if settings.credentials is not None:
         return ApiServer(Credential(partial(stored, Path(settings.credentials))))
-    return ApiServer(Credential(Login(settings.kubeconfig, settings.context).read))
+    return ApiServer(shared_credential(Login(settings.kubeconfig, settings.context)))
 
 
 def quotas(server: ApiServer, namespace: str) -> list[ResourceQuota]:
