@@ -43,8 +43,8 @@ def create(invocation: Invocation, file: Path | None, repair: bool, plan: bool, 
     """Create a cluster, start it, and make it the current cluster.
 
     Without FILE, the cluster is on this machine and is called `local`. `grass template settings` prints an example
-    FILE; `grass template on-premises` prints one for several hosts, and `grass template kubernetes` one for namespaces
-    of Kubernetes. After a failure, run the same command again.
+    FILE; `grass template on-premises` prints one for several hosts, `grass template kubernetes` one for namespaces of
+    Kubernetes, and `grass template azure` one on Azure. After a failure, run the same command again.
     """
     settings = _settings(file)
     for warning in settings.warnings:

@@ -27,14 +27,18 @@ _BYTES = 32
 
 def files_key(client: Path) -> str:
     """Return the public key as ``ssh-ed25519 BASE64``. Make the key pair if there is none."""
+    return key_pair(client / FILES_KEY)
+
+
+def key_pair(path: Path) -> str:
+    """Return the public half of the key in a file, as ``ssh-ed25519 BASE64``. Make the file if there is none."""
     from cryptography.hazmat.primitives import serialization as form
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    path = client / FILES_KEY
     if not path.exists():
         made = Ed25519PrivateKey.generate()
         text = made.private_bytes(form.Encoding.PEM, form.PrivateFormat.OpenSSH, form.NoEncryption())
-        client.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         replace_file(path, text)
     key = form.load_ssh_private_key(path.read_bytes(), None)
     return key.public_key().public_bytes(form.Encoding.OpenSSH, form.PublicFormat.OpenSSH).decode()

@@ -145,25 +145,35 @@ def read_on_premises(fields: Fields) -> OnPremisesSettings:
     if master is None:
         fields.require("master", values.text, "", "is missing; it says which machine is the master")
         return OnPremisesSettings(name=name, master=HostSettings(""), **read_rules(fields))
+    host = _host(master, default)
+    settings = read_hosts(fields, name, master, host, of_maro=master.has("public_ip_address"))
+    settings = replace(settings, nodes=tuple(_nodes(fields, default)))
+    _check_names(settings, fields)
+    return settings
+
+
+def read_hosts(
+    fields: Fields, name: str, master: Fields, host: HostSettings, *, of_maro: bool, api: ApiWay = ApiWay.DIRECT
+) -> OnPremisesSettings:
+    """Read all but the machines. ``master``: the section of the master, whose services are read here, too. ``api``: if
+    the file does not say."""
     settings = OnPremisesSettings(
         name=name,
-        master=_host(master, default),
+        master=host,
         admin=_admin(fields),
-        api=fields.read("api", values.one_of(ApiWay), ApiWay.DIRECT),
+        api=fields.read("api", values.one_of(ApiWay), api),
         share=read_share(fields, "every machine"),
         collector=fields.read("collector", values.one_of(Collector), Collector.BUILTIN),
         install_node_runtime=read_install(fields) is not False,
         join_after_create=fields.read("join_after_create", values.truth, True),
         isolation=read_isolation(fields),
         machines=_machines(fields),
-        nodes=tuple(_nodes(fields, default)),
         **read_rules(fields),
     )
     settings = _services(master, settings)
     master.done()
-    settings = _task_redis(fields, settings, of_maro=master.has("public_ip_address"))
+    settings = _task_redis(fields, settings, of_maro=of_maro)
     _check_ports(settings, fields, master)
-    _check_names(settings, fields)
     return settings
 
 

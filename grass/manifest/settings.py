@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from grass.manifest.azure import read_azure
 from grass.manifest.bounds import check_bounds
 from grass.manifest.cluster_settings import ClusterSettings
 from grass.manifest.document import Document
@@ -15,11 +16,16 @@ from grass.manifest.fields import Fields, Problems
 from grass.manifest.local_settings import read_kubernetes, read_local, read_maro_local, read_maro_process
 from grass.manifest.on_premises import read_on_premises
 from grass.manifest.values import Wrong, show
-from grass.model.mode import KUBERNETES, LOCAL, ON_PREMISES
+from grass.model.mode import AZURE, KUBERNETES, LOCAL, ON_PREMISES
 
 Reader = Callable[[Fields], ClusterSettings]
 
-_KINDS: dict[str, Reader] = {LOCAL: read_local, ON_PREMISES: read_on_premises, KUBERNETES: read_kubernetes}
+_KINDS: dict[str, Reader] = {
+    LOCAL: read_local,
+    ON_PREMISES: read_on_premises,
+    KUBERNETES: read_kubernetes,
+    AZURE: read_azure,
+}
 """Mode → reader of its settings. A new kind of cluster is one more entry, here and in ``grass.provision.registry``."""
 _OF_MARO: dict[str, Reader] = {"process": read_maro_process, "grass/local": read_maro_local}
 _SHORT: dict[str, Reader] = {"k8s": read_kubernetes}

@@ -5,6 +5,7 @@ Used by ``grass``, ``grass.cli``, ``grass.manifest`` and ``grass.provision``.
 
 LOCAL = "local"
 ON_PREMISES = "grass/on-premises"
+AZURE = "grass/azure"
 KUBERNETES = "grass/k8s"
 """A cluster on this machine, all of whose nodes are namespaces of Kubernetes."""
 SIGNED_IN = "signed-in"

@@ -20,6 +20,11 @@ def request_id() -> str:
     return secrets.token_hex(16)
 
 
+def mark() -> str:
+    """Return 16 hexadecimal digits that mark what belongs together."""
+    return secrets.token_hex(8)
+
+
 def password() -> str:
     """Return a password of 256 bits that needs no quoting in URLs, configuration files and shells."""
     return secrets.token_urlsafe(32)

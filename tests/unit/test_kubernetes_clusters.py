@@ -151,7 +151,7 @@ def test_what_has_no_meaning_without_a_machine_is_refused(more: str, problem: st
 def test_a_file_of_maro_says_what_is_here_in_the_place_of_its_mode() -> None:
     [found] = problems_of("{mode: k8s/aks, name: a, cloud: {location: eastus}, master: {node_size: x}}")
     assert found.startswith(
-        "mode: must be local or grass/on-premises or grass/k8s: Grass makes no cluster of Kubernetes"
+        "mode: must be local or grass/on-premises or grass/k8s or grass/azure: Grass makes no cluster of Kubernetes"
     )
     assert "grass/k8s uses namespaces of a cluster that exists" in found
 

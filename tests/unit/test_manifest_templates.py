@@ -12,6 +12,7 @@ from grass.assets import asset
 from grass.cli import templates
 from grass.errors import NotFoundError
 from grass.manifest import parse_job, read_document
+from grass.manifest.azure import AzureSettings
 from grass.manifest.fields import Fields, Problems
 from grass.manifest.job import read_job
 from grass.manifest.local_settings import KubernetesSettings, LocalSettings
@@ -26,6 +27,7 @@ REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 
 def test_the_templates_are_known_by_name() -> None:
     assert templates.names() == (
+        "azure",
         "cron-schedule",
         "job",
         "kubernetes",
@@ -35,7 +37,7 @@ def test_the_templates_are_known_by_name() -> None:
         "schedule",
         "settings",
     )
-    with pytest.raises(NotFoundError, match="unknown template 'x'; use one of cron-schedule, job"):
+    with pytest.raises(NotFoundError, match="unknown template 'x'; use one of azure, cron-schedule, job"):
         templates.text("x")
 
 
@@ -67,6 +69,16 @@ def test_the_template_of_a_cluster_on_several_hosts_shows_the_defaults_in_its_co
     assert replace(shown, api_bind=None) == machines
     named = parse_settings(read_document(re.sub(r"^# (?=nodes|  -)", "", text, flags=re.MULTILINE)))
     assert named is not None and len(named.nodes) == 2
+
+
+def test_the_template_of_a_cluster_on_azure_shows_the_defaults_in_its_comments() -> None:
+    text = templates.text("azure")
+    few = parse_settings(read_document(text))
+    assert isinstance(few, AzureSettings) and few.cloud.location == "westeurope"
+    shown = re.sub(r"^# (?=(  |master|ssh|network|api))", "", text, flags=re.MULTILINE)
+    shown = re.sub(r"^# (?=(resource|use_|endpoint))", "  ", shown, flags=re.MULTILINE)
+    shown = re.sub(r"^  (zone|key|public_key|from): .*\n", "", shown, flags=re.MULTILINE)
+    assert parse_settings(read_document(shown)) == few
 
 
 def test_the_commented_lines_of_the_template_of_a_cluster_in_namespaces_are_right_as_well() -> None:

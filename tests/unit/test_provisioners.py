@@ -13,6 +13,7 @@ from grass.manifest.settings import parse_settings
 from grass.mode_file import read_mode, write_mode
 from grass.model.mode import SIGNED_IN
 from grass.provision import registry
+from grass.provision.azure.provisioner import AzureProvisioner
 from grass.provision.doctor import doctor
 from grass.provision.local import LocalProvisioner
 from grass.provision.on_premises.machines import Machines
@@ -49,9 +50,14 @@ def cluster_of_hosts(home: Path) -> Session:
 
 
 def test_every_mode_of_a_settings_file_has_its_provisioner(tmp_path: Path) -> None:
-    files = ({}, {"name": "a"}, LAB, {"mode": "k8s", "name": "k", "namespaces": ["lab"]})
+    azure = {"mode": "grass/azure", "name": "a", "cloud": {"location": "westeurope"}}
+    files = ({}, {"name": "a"}, LAB, {"mode": "k8s", "name": "k", "namespaces": ["lab"]}, azure)
     found = [registry.for_settings(parse_settings(wire), session(tmp_path)) for wire in files]
-    assert [type(each) for each in found] == [LocalProvisioner] * 2 + [OnPremisesProvisioner, LocalProvisioner]
+    assert [type(each) for each in found] == [LocalProvisioner] * 2 + [
+        OnPremisesProvisioner,
+        LocalProvisioner,
+        AzureProvisioner,
+    ]
 
 
 def test_a_cluster_that_exists_is_managed_by_the_provisioner_that_made_it(tmp_path: Path) -> None:

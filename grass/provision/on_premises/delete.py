@@ -52,9 +52,25 @@ def delete(session: Session, *, force: bool, packages: bool) -> Deleted:
 
 def _delete_hosts(session: Session, machines: Machines, force: bool, packages: bool) -> dict[str, str]:
     """Clean the hosts. Check all hosts before cleaning the first: a failed check stops the call without changes."""
+    master = {machines.master.name or machines.master.address: machines.master}
+    left = clean_nodes(session, machines, force, packages, also_reached=master)
+    try:
+        _clean(session, "", machines.master, packages)
+    except GrassError as error:
+        if not force:
+            raise
+        left[machines.master.name or machines.master.address] = str(error)
+    return left
+
+
+def clean_nodes(
+    session: Session, machines: Machines, force: bool, packages: bool, *, also_reached: dict[str, HostSettings]
+) -> dict[str, str]:
+    """Clean the nodes, once they and ``also_reached`` answer. Return what is left. Raises StayedError unless
+    ``force``."""
     left = _self_joined(session, machines)
     if not force:
-        away = _out_of_reach(session, machines)
+        away = _out_of_reach(session, replace(machines, nodes={**machines.nodes, **also_reached}))
         if left or away:
             raise StayedError(_text(session.name, {**left, **away}, "nothing was changed"))
     failed = _on_nodes(machines, lambda _, host: _clean(session, "node", host, packages))
@@ -62,12 +78,6 @@ def _delete_hosts(session: Session, machines: Machines, force: bool, packages: b
     if left and not force:
         _take_out(session, machines.nodes.keys() - failed.keys())
         raise StayedError(_text(session.name, left, "the other nodes have left it"))
-    try:
-        _clean(session, "", machines.master, packages)
-    except GrassError as error:
-        if not force:
-            raise
-        left[machines.master.name or machines.master.address] = str(error)
     return left
 
 
@@ -94,8 +104,7 @@ def _out_of_reach(session: Session, machines: Machines) -> dict[str, str]:
         with open_host(settings, session.client_dir, session.ask) as host:
             host.become_root()
 
-    everyone = {**machines.nodes, machines.master.name or machines.master.address: machines.master}
-    return _on_nodes(replace(machines, nodes=everyone), reach)
+    return _on_nodes(machines, reach)
 
 
 def _on_nodes(machines: Machines, work: Callable[[str, HostSettings], None]) -> dict[str, str]:

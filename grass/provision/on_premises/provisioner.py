@@ -39,25 +39,11 @@ if TYPE_CHECKING:
 NODES_AT_ONCE = 8
 
 
-class OnPremisesProvisioner(
-    CanCreate[OnPremisesSettings],
-    CanPlan[OnPremisesSettings],
-    CanAddNodes,
-    CanAddNamespaces,
-    CanRemoveNodes,
-    CanLogIn,
-):
+class HostsProvisioner(CanAddNodes, CanAddNamespaces, CanRemoveNodes, CanLogIn):
+    """What clusters of several hosts can, whoever made the hosts."""
+
     def __init__(self, session: Session) -> None:
         self._session = session
-
-    def plan(self, settings: OnPremisesSettings) -> list[str]:
-        return create.plan(settings, self._session)
-
-    def create(self, settings: OnPremisesSettings) -> Created:
-        return create.create(settings, self._session)
-
-    def delete(self, *, force: bool, packages: bool) -> Deleted:
-        return delete.delete(self._session, force=force, packages=packages)
 
     def status(self) -> ClusterStatus:
         url = self._url()
@@ -133,3 +119,14 @@ class OnPremisesProvisioner(
         if machines is None:
             raise self._interrupted()
         return machines
+
+
+class OnPremisesProvisioner(HostsProvisioner, CanCreate[OnPremisesSettings], CanPlan[OnPremisesSettings]):
+    def plan(self, settings: OnPremisesSettings) -> list[str]:
+        return create.plan(settings, self._session)
+
+    def create(self, settings: OnPremisesSettings) -> Created:
+        return create.create(settings, self._session)
+
+    def delete(self, *, force: bool, packages: bool) -> Deleted:
+        return delete.delete(self._session, force=force, packages=packages)

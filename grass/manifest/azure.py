@@ -1,0 +1,285 @@
+"""Reads the settings of a cluster on machines that Grass makes: ``mode: grass/azure``, in Grass's form and in MARO's.
+
+A machine there is a host as any other: these settings extend those of a cluster of several hosts, whose master has no
+address until it is made. Used by ``settings``, ``grass.azure`` and ``grass.provision.azure``.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import ipaddress
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from dataclasses import fields as fields_of
+from typing import Any
+
+from grass.manifest import quantities, values
+from grass.manifest.fields import Fields
+from grass.manifest.on_premises import (
+    ApiWay,
+    Become,
+    HostSettings,
+    Login,
+    OnPremisesSettings,
+    login_name,
+    read_hosts,
+)
+from grass.manifest.values import Wrong, show
+from grass.model.mode import AZURE
+
+ENDPOINT = "https://management.azure.com"
+USER = "azureuser"
+_GIB = 1 << 30
+_RESERVED_ADDRESSES = 5
+"""Azure keeps these in each subnet."""
+_WIDEST = 8
+"""Length of the shortest prefix that SSH may come from: a shorter one is as good as everywhere."""
+
+_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9-]{0,38}[A-Za-z0-9])?")
+_GROUP = re.compile(r"[A-Za-z0-9_()-]([A-Za-z0-9_().-]{0,88}[A-Za-z0-9_()-])?")
+_LOCATION = re.compile(r"[a-z0-9]{2,40}")
+_SIZE = re.compile(r"[A-Za-z0-9_-]{2,60}")
+_IMAGE = re.compile(r"[A-Za-z0-9._-]+(:[A-Za-z0-9._-]+){3}")
+_CONNECTION = {"ssh": "SSH is on port 22", "api_server": "commands reach the API through SSH"}
+_KINDS = ("ssh-ed25519", "ssh-rsa")
+_REFUSED_USERS = frozenset(
+    [
+        "administrator",
+        "admin",
+        "user",
+        "user1",
+        "test",
+        "user2",
+        "test1",
+        "user3",
+        "admin1",
+        "1",
+        "123",
+        "a",
+        "actuser",
+        "adm",
+        "admin2",
+        "aspnet",
+        "backup",
+        "console",
+        "david",
+        "guest",
+        "john",
+        "owner",
+        "root",
+        "server",
+        "sql",
+        "support",
+        "support_388945a0",
+        "sys",
+        "test2",
+        "test3",
+        "user4",
+        "user5",
+        "grass",
+    ]
+)
+"""Azure refuses these names, except the last, which is that of the system user of Grass's daemons."""
+
+
+@dataclass(frozen=True)
+class Cloud:
+    """Where on Azure. ``subscription``: name or id; None: the only one of the login."""
+
+    subscription: str | None
+    location: str
+    resource_group: str
+    use_existing_group: bool = False
+    """Whether a group that Grass did not make may be used. Grass then never removes it."""
+    tags: dict[str, str] = field(default_factory=dict)
+    endpoint: str = ENDPOINT
+    """Azure's resource manager; clouds of their own (China, government, Azure Stack) have another."""
+
+
+@dataclass(frozen=True)
+class MachineSettings:
+    """A virtual machine. ``image``: ``PUBLISHER:OFFER:SKU:VERSION``. ``disk``: GiB. ``zone`` None: Azure chooses."""
+
+    size: str = "Standard_B2s"
+    image: str = "Canonical:ubuntu-24_04-lts:server:latest"
+    disk: int = 32
+    zone: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class AzureSettings(OnPremisesSettings):
+    """Settings of a cluster on Azure. ``master.address`` is empty: the address is made with the machine.
+
+    ``network``: private addresses of the machines. ``ssh_from``: where SSH may come from; empty: this machine's address
+    as the Internet sees it. ``public_key`` None: that of ``master.login.key``; without that, Grass makes a key.
+    """
+
+    mode = AZURE
+    cloud: Cloud
+    machine: MachineSettings = MachineSettings()
+    network: str = "10.60.0.0/22"
+    ssh_from: tuple[str, ...] = ()
+    public_key: str | None = None
+
+
+def read_azure(fields: Fields) -> AzureSettings:
+    warnings: list[str] = []
+    cloud = fields.raw("cloud")
+    of_maro = isinstance(cloud, dict) and ("default_public_key" in cloud or "default_username" in cloud)
+    fields.lenient = of_maro
+    fields.refuse("nodes", "this version makes only the master on Azure; `grass node add` joins machines that you have")
+    name = fields.require("name", _name, "")
+    where, user, public_key = _read_cloud(fields, name)
+    login, ssh_from, own_key = _read_ssh(fields, user)
+    with fields.within("connection") as connection:  # of MARO's files
+        for part, why in _CONNECTION.items():
+            if connection.has(part):
+                warnings.append(f"connection.{part}: ignored; {why}")
+    master = fields.section("master") or Fields({}, "master", fields.problems)
+    machine = _read_machine(master)
+    hosts = read_hosts(fields, name, master, HostSettings("", login, "master"), of_maro=of_maro, api=ApiWay.TUNNEL)
+    return AzureSettings(
+        **{each.name: getattr(hosts, each.name) for each in fields_of(hosts) if each.name != "warnings"},
+        cloud=where,
+        machine=machine,
+        network=_read_network(fields),
+        ssh_from=ssh_from,
+        public_key=own_key or public_key,
+        warnings=tuple(warnings),
+    )
+
+
+def _read_cloud(fields: Fields, name: str) -> tuple[Cloud, str, str | None]:
+    """Return where, and user and public key of MARO's files."""
+    missing = "is missing; it is a region such as westeurope"
+    if not fields.has("cloud"):
+        fields.problems.add("cloud", "is missing; it says at least the `location` of the machines")
+    with fields.within("cloud") as section:
+        group = _matching(_GROUP, "the name of a resource group")
+        cloud = Cloud(
+            subscription=section.read("subscription", values.text, None),
+            location=section.require("location", _location, "", missing),
+            resource_group=section.read("resource_group", group, f"grass-{name}"),
+            use_existing_group=section.read("use_existing_group", values.truth, False),
+            tags={key: section.parsed(path, _tag, value, "") for path, key, value in section.named("tags")},
+            endpoint=section.read("endpoint", _endpoint, ENDPOINT),
+        )
+        user = section.read("default_username", _user, USER)
+        return cloud, user, section.read("default_public_key", _public_key, None)
+
+
+def _read_ssh(fields: Fields, user: str) -> tuple[Login, tuple[str, ...], str | None]:
+    with fields.within("ssh") as section:
+        for key in ("port", "password"):
+            section.refuse(key, "has no meaning on Azure: machines are made with SSH on port 22, for keys alone")
+        login = Login(
+            username=section.read("user", _user, user), key=section.read("key", values.text, None), become=Become.SUDO
+        )
+        sources = tuple(section.parsed(path, _source, item, "") for path, item in section.items("from"))
+        return login, sources, section.read("public_key", _public_key, None)
+
+
+def _read_machine(master: Fields) -> MachineSettings:
+    plain = MachineSettings()
+    size = master.read("node_size", _matching(_SIZE, "a size such as Standard_B2s"), plain.size)
+    return MachineSettings(
+        size=master.read("size", _matching(_SIZE, "a size such as Standard_B2s"), size),
+        image=master.read("image", _matching(_IMAGE, "PUBLISHER:OFFER:SKU:VERSION"), plain.image),
+        disk=master.read("disk", _disk, plain.disk),
+        zone=master.read("zone", _zone, None),
+    )
+
+
+def _read_network(fields: Fields) -> str:
+    with fields.within("network") as section:
+        return section.read("range", _range, "10.60.0.0/22")
+
+
+def _matching(pattern: re.Pattern[str], what: str) -> Callable[[Any], str]:
+    def parse(value: Any) -> str:
+        if not isinstance(value, str) or not pattern.fullmatch(value):
+            raise Wrong(f"must be {what}, got {show(value)}")
+        return value
+
+    return parse
+
+
+def _name(value: Any) -> str:
+    name = values.name(value)
+    if not _NAME.fullmatch(name):
+        raise Wrong(f"must be at most 40 letters, digits and `-` on Azure, got {show(value)}")
+    return name
+
+
+def _location(value: Any) -> str:
+    """Parse ``westeurope``, or the name for people, ``West Europe``."""
+    name = value.replace(" ", "").lower() if isinstance(value, str) else value
+    return _matching(_LOCATION, "a region such as westeurope")(name)
+
+
+def _tag(value: Any) -> str:
+    text = values.scalar_text(value)
+    if len(text) > 256:
+        raise Wrong(f"must have at most 256 characters, got {len(text)}")
+    return text
+
+
+def _endpoint(value: Any) -> str:
+    text = values.text(value).rstrip("/")
+    if not re.fullmatch(r"https://[A-Za-z0-9.-]+(:[0-9]{1,5})?", text):
+        raise Wrong(f"must be https://HOST[:PORT], got {show(value)}")
+    return text
+
+
+def _user(value: Any) -> str:
+    name = login_name(value)
+    if name.lower() in _REFUSED_USERS:
+        raise Wrong(f"must be another name than {name}: Azure or Grass keeps it for itself; use {USER}")
+    return name
+
+
+def _public_key(value: Any) -> str:
+    kind, _, rest = values.text(value).strip().partition(" ")
+    blob = rest.split(" ")[0]
+    try:
+        if kind not in _KINDS or not base64.b64decode(blob, validate=True):
+            raise binascii.Error
+    except binascii.Error:
+        raise Wrong(f"must be an SSH public key, `ssh-ed25519 …` or `ssh-rsa …`, got {show(value)}") from None
+    return f"{kind} {blob}"
+
+
+def _network(value: Any) -> ipaddress.IPv4Network:
+    try:
+        return ipaddress.IPv4Network(value if isinstance(value, str) else "")
+    except ValueError as error:
+        raise Wrong(f"must be IPv4 addresses such as 203.0.113.0/24, got {show(value)}") from error
+
+
+def _source(value: Any) -> str:
+    network = _network(value)
+    if network.prefixlen < _WIDEST:
+        raise Wrong(f"must not be everywhere: /{_WIDEST} at least, got {show(value)}")
+    return str(network)
+
+
+def _range(value: Any) -> str:
+    network = _network(value)
+    if not network.is_private:
+        raise Wrong(f"must be private addresses such as 10.60.0.0/22, got {show(value)}")
+    if network.num_addresses <= _RESERVED_ADDRESSES:
+        raise Wrong(f"is too small: Azure keeps {_RESERVED_ADDRESSES} of its {network.num_addresses} addresses")
+    return str(network)
+
+
+def _disk(value: Any) -> int:
+    size = quantities.memory(value)
+    if size % _GIB or not 30 <= size // _GIB <= 4095:
+        raise Wrong(f"must be whole GiB from 30GiB to 4095GiB, got {show(value)}")
+    return size // _GIB
+
+
+def _zone(value: Any) -> str:
+    return str(values.whole(1, 9)(value))

@@ -1,0 +1,80 @@
+"""`grass delete` of a cluster on Azure: what Grass made there goes, all else stays; then this machine's files.
+
+Used by ``provisioner``.
+"""
+
+from __future__ import annotations
+
+from grass.azure.arm import Arm
+from grass.azure.faults import AzureError, AzureForbiddenError, AzureSlowError
+from grass.azure.resources import Kind, Site, is_ours, names
+from grass.errors import GrassError
+from grass.provision.azure.clear import Item, clear, others, reason
+from grass.provision.azure.edges import Edges
+from grass.provision.azure.record import load_record
+from grass.provision.filelock import cluster_lock
+from grass.provision.on_premises.delete import clean_nodes
+from grass.provision.on_premises.machines import load_machines
+from grass.provision.provisioner import Deleted, Session
+from grass.system.tree_removal import remove_tree
+
+
+class LeftOnAzureError(GrassError):
+    """Something that Grass made could not be removed. The cluster's folder stays, so that it can be tried again."""
+
+    code = "left-on-azure"
+
+
+def delete(session: Session, edges: Edges, *, force: bool, packages: bool) -> Deleted:
+    """Delete the cluster. A repeated call continues an interrupted one. Raises LeftOnAzureError, StayedError."""
+    with cluster_lock(session.home, session.name):
+        record, left = load_record(session.folder), {}
+        machines = load_machines(session.name, session.home)
+        if machines is not None and machines.nodes:
+            left = clean_nodes(session, machines, force, packages, also_reached={})
+        if record is not None:
+            arm = Arm(edges.send(record.endpoint), record.endpoint, edges.clock, session.progress)
+            stays = _everything(arm, record.site, session.name)
+            if stays:
+                raise LeftOnAzureError(_text(session.name, stays))
+        remove_tree(session.folder)
+    return Deleted(left)
+
+
+def fixed_items(cluster: str, site: Site) -> list[Item]:
+    return [
+        Item(kind, name, site.path(kind, name))
+        for kind, name in names(cluster, site.group).items()
+        if kind is not Kind.GROUP
+    ]
+
+
+def _everything(arm: Arm, site: Site, cluster: str) -> dict[str, str]:
+    """Remove all of the cluster. Return what stays, with the reason."""
+    group = arm.find(site.group_path, Kind.GROUP.version, f"resource group {site.group}")
+    if group is None:
+        return {}
+    if stays := clear(arm, site, fixed_items(cluster, site)):
+        return stays
+    if not is_ours(group, site.id):
+        arm.progress(f"resource group {site.group}: stays, because Grass did not make it")
+        return {}
+    if foreign := others(arm, site):
+        arm.progress(f"resource group {site.group}: stays, because of {', '.join(foreign)}, which Grass did not make")
+        return {}
+    what = f"resource group {site.group}"
+    try:
+        arm.delete(Kind.GROUP, site.group_path, what)
+    except (AzureError, AzureForbiddenError, AzureSlowError) as error:
+        return {what: reason(arm, site, error)}
+    return {}
+
+
+def _text(name: str, stays: dict[str, str]) -> str:
+    return "\n".join(
+        [
+            f"cluster {name}: not all of it could be removed from Azure; what stays may cost money",
+            *(f"  {label}: {why.removeprefix(f'{label}: ')}" for label, why in stays.items()),
+            f"when that is mended, repeat `grass delete {name}`",
+        ]
+    )

@@ -1,0 +1,135 @@
+"""What a cluster on Azure needs, leaves and costs, as text. Pure: it knows only facts.
+
+Used by this package.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from grass.azure.catalogue import Price, Size
+from grass.azure.finder import Fit, obstacles, quotas_of
+from grass.azure.resources import WORDS, Kind, Wanted, is_ours
+from grass.manifest.azure import AzureSettings
+from grass.provision.azure.look import Costs, Facts, addresses_left
+
+_SHOWN = 6
+"""Sizes that are named at most."""
+
+
+def plan_lines(
+    settings: AzureSettings, facts: Facts, wanted: Sequence[Wanted], sources: Sequence[str], id: str
+) -> Iterator[str]:
+    cloud, machine = settings.cloud, settings.machine
+    yield f"subscription {facts.subscription.name} ({facts.subscription.id}), region {cloud.location}"
+    for namespace in facts.unregistered:
+        yield f"{namespace}: is registered for the subscription first (minutes, once)"
+    for each in wanted:
+        there = facts.found.get(each.kind)
+        if there is not None and not is_ours(there, id):
+            state = "exists, and is used as it is"
+        else:
+            state = "exists" if there is not None else "is made"
+        yield f"{each.label}: {state}{_detail(each.kind, settings, facts, sources)}"
+    if Kind.MACHINE not in facts.found:
+        yield from _quota_lines(settings, facts)
+    yield from cost_lines(facts.costs, machine.size)
+    yield "a plan promises no machine: Azure says only when a machine is made whether there is one left"
+
+
+def problems(settings: AzureSettings, facts: Facts, id: str) -> list[str]:
+    """Return what keeps the cluster from being made, each with its path in the file."""
+    return list(_problems(settings, facts, id))
+
+
+def _problems(settings: AzureSettings, facts: Facts, id: str) -> Iterator[str]:
+    cloud, machine, found = settings.cloud, settings.machine, facts.found
+    group = found.get(Kind.GROUP)
+    if group is not None and not is_ours(group, id):
+        if not cloud.use_existing_group:
+            yield (
+                f"cloud.resource_group: {cloud.resource_group} exists, and not for this cluster; choose another name, "
+                "or set `use_existing_group: true` to make the cluster beside what is in it"
+            )
+    elif group is not None and group.get("location") != cloud.location:
+        there = group.get("location")
+        yield f"cloud.location: the group {cloud.resource_group} was made in {there}; delete the cluster first"
+    for kind, each in found.items():
+        if kind is not Kind.GROUP and not is_ours(each, id):
+            yield f"name: {WORDS[kind]} {each.get('name')} exists in {cloud.resource_group}, and Grass did not make it"
+    if facts.allowed is not None and cloud.location not in facts.allowed:
+        listed = ", ".join(sorted(facts.allowed)) or "none"
+        yield f"cloud.location: a policy of the subscription allows the regions {listed}, not {cloud.location}"
+    if Kind.MACHINE in found:
+        return
+    size = facts.size(machine.size)
+    if size is None:
+        yield f"master.size: Azure has no {machine.size} in {cloud.location}"
+    else:
+        yield from (f"master.size: {each}" for each in obstacles(size, facts.region.quotas, machine.zone))
+    left = addresses_left(facts.region.quotas)
+    if left is not None and left.left < 1:
+        yield (
+            f"cloud.location: no public address is left of {left.limit} in {cloud.location} ({left.label}); delete one "
+            "that is not used, or choose another region"
+        )
+
+
+def alternatives_text(fits: Sequence[Fit]) -> str:
+    """Return the lines that follow the problems."""
+    if not fits:
+        return (
+            "no size in this region or nearby fits the quotas of the subscription; ask for more in the portal (Quotas)"
+        )
+    lines = [f"  {fit.size.name} in {fit.location}: {_of(fit.size)}, {_hourly(fit.price)}" for fit in fits[:_SHOWN]]
+    return "\n".join(["these fit, the cheapest first:", *lines])
+
+
+def cost_lines(costs: Costs, size: str) -> Iterator[str]:
+    """Yield what is paid, and until when."""
+    known = [price.hourly for price in (costs.machine, costs.disk, costs.address) if price.hourly is not None]
+    whole = Price(sum(known) if len(known) == 3 else None)
+    yield f"list price in US dollars, without taxes, discounts and traffic: {_both(whole)}"
+    yield f"  machine {size}: {_both(costs.machine)}; not paid while it is deallocated"
+    yield f"  disk: {_both(costs.disk)}; paid until `grass delete`"
+    yield f"  public address: {_both(costs.address)}; paid until `grass delete`"
+
+
+def _detail(kind: Kind, settings: AzureSettings, facts: Facts, sources: Sequence[str]) -> str:
+    machine = settings.machine
+    match kind:
+        case Kind.GROUP:
+            return f", in {settings.cloud.location}"
+        case Kind.RULES:
+            return f"; SSH is let in from {', '.join(sources)} alone"
+        case Kind.NETWORK:
+            return f", {settings.network}"
+        case Kind.MACHINE:
+            size, zone = facts.size(machine.size), f", zone {machine.zone}" if machine.zone else ""
+            about = f" ({_of(size)})" if size else ""
+            return f": {machine.size}{about}, {machine.image}, disk of {machine.disk} GiB, one public address{zone}"
+    return ""
+
+
+def _quota_lines(settings: AzureSettings, facts: Facts) -> Iterator[str]:
+    size = facts.size(settings.machine.size)
+    needs = [(quota, size.cores, "cores ") for quota in quotas_of(size, facts.region.quotas)] if size else []
+    if (addresses := addresses_left(facts.region.quotas)) is not None:
+        needs.append((addresses, 1, ""))
+    for quota, taken, what in needs:
+        after = max(0, quota.left - taken)
+        yield f"quota {quota.label}: {quota.left} of {quota.limit} {what}are left; {after} after it"
+
+
+def _of(size: Size) -> str:
+    return f"{size.cores} cores, {size.memory:g} GiB" + (f", {size.gpus} GPU" if size.gpus else "")
+
+
+def _hourly(price: Price) -> str:
+    return "price not known" if price.hourly is None else f"${price.hourly:.4f}/hour"
+
+
+def _both(price: Price) -> str:
+    if price.hourly is None or price.monthly is None:
+        return "not known"
+    return f"${price.hourly:.4f}/hour, ${price.monthly:.2f}/month"

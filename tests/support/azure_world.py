@@ -1,0 +1,101 @@
+"""One cluster on the double of Azure, in this process and on a clock of its own: what is asked, refused, cut or killed.
+
+Used by ``tests/unit/test_azure_*``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from grass.azure.arm import Clock, LinkError, Reply
+from grass.manifest.azure import AzureSettings
+from grass.manifest.document import Document
+from grass.manifest.on_premises import HostSettings
+from grass.manifest.settings import parse_settings
+from grass.provision.azure import create, delete
+from grass.provision.azure.edges import Edges
+from grass.provision.provisioner import Created, Session
+from tests.doubles.azure_arm import TYPES, Azure
+from tests.support.needs import require
+
+ID = "0123456789abcdef"
+
+
+class KilledError(BaseException):
+    """The process ended here."""
+
+
+@dataclass
+class World:
+    """``fault``: called with the method and the address of each request, and how to carry it out."""
+
+    home: Path
+    now: float = 0.0
+    said: list[str] = field(default_factory=list)
+    reached: list[HostSettings] = field(default_factory=list)
+    ready: list[HostSettings] = field(default_factory=list)
+    fault: Callable[[str, str, Callable[[], Reply]], Reply] = lambda method, url, go: go()
+    token: str = "good"
+    ids: Iterator[str] = field(default_factory=lambda: iter([ID, "f" * 16, "e" * 16, "d" * 16, "c" * 16]))
+
+    def __post_init__(self) -> None:
+        require((TYPES / "validate.py").exists(), "types of Azure", f"they are not in {TYPES}")
+        self.azure = Azure(lambda: self.now)
+        clock = Clock(lambda: self.now, self._sleep)
+        self.edges = Edges(lambda _: self._send, clock, lambda: next(self.ids), self._reach, self._install)
+        self.session = Session("lab", self.home, self.said.append)
+
+    def plan(self, **keys: object) -> list[str]:
+        return create.plan(settings(**keys), self.session, self.edges)
+
+    def create(self, **keys: object) -> Created:
+        return create.create(settings(**keys), self.session, self.edges)
+
+    def delete(self) -> None:
+        delete.delete(self.session, self.edges, force=False, packages=False)
+
+    @property
+    def changes(self) -> list[str]:
+        """Requests that change something."""
+        return [
+            f"{each.method} {each.path.rpartition('/providers/')[2]}"
+            for each in self.azure.asked
+            if each.method != "GET"
+        ]
+
+    def _sleep(self, seconds: float) -> None:
+        assert seconds > 0
+        self.now += seconds
+        assert self.now < 100_000, "waits for ever"
+
+    def _send(self, method: str, url: str, body: Document | None) -> Reply:
+        def go() -> Reply:
+            answer = self.azure.handle(method, url, body, self.token)
+            return Reply(answer.status, answer.content, answer.headers)
+
+        return self.fault(method, url, go)
+
+    def _reach(self, host: HostSettings, session: Session) -> None:
+        self.reached.append(host)
+
+    def _install(self, settings: AzureSettings, session: Session) -> Created:
+        self.ready.append(settings.master)
+        return Created(session.name, settings.mode, str(session.folder), "http://10.60.0.4:51812")
+
+
+def settings(**keys: object) -> AzureSettings:
+    document = {"mode": "grass/azure", "name": "lab", "cloud": {"location": "westeurope"}, **keys}
+    found = parse_settings(document)
+    assert isinstance(found, AzureSettings)
+    return found
+
+
+def reply(status: int, code: str = "", **headers: str) -> Reply:
+    named = {key.replace("_", "-"): value for key, value in headers.items()}
+    return Reply(status, {"error": {"code": code, "message": "said by Azure"}} if code else {}, named)
+
+
+def cut() -> Reply:
+    raise LinkError("the connection was cut")

@@ -1,0 +1,89 @@
+"""The settings of a cluster on Azure: Grass's own file, and MARO's as it stands."""
+
+from __future__ import annotations
+
+import pytest
+
+from grass.errors import ManifestError
+from grass.manifest import read_document
+from grass.manifest.azure import AzureSettings
+from grass.manifest.on_premises import ApiWay, Become
+from grass.manifest.settings import parse_settings
+
+OWN = "mode: grass/azure\nname: lab\ncloud: {location: West Europe}"
+MARO = """
+mode: grass/azure
+name: myGrassCluster
+cloud:
+  resource_group: myResourceGroup
+  subscription: mySubscription
+  location: eastus
+  default_username: ann
+  default_public_key: "ssh-rsa AAAA ann@home"
+user: {admin_id: admin}
+master: {node_size: Standard_D2s_v3, redis: {port: 6380}, samba: {password: null}}
+connection: {ssh: {port: 51811}, api_server: {port: 51812}}
+"""
+
+
+def read(text: str) -> AzureSettings:
+    found = parse_settings(read_document(text))
+    assert isinstance(found, AzureSettings)
+    return found
+
+
+def test_a_region_is_all_that_a_file_must_say() -> None:
+    found = read(OWN)
+    assert (found.cloud.location, found.cloud.resource_group) == ("westeurope", "grass-lab")
+    assert (found.machine.size, found.api, found.master.login.become) == ("Standard_B2s", ApiWay.TUNNEL, Become.SUDO)
+
+
+def test_maros_file_is_read_as_it_stands() -> None:
+    found = read(MARO)
+    assert (found.cloud.subscription, found.cloud.resource_group) == ("mySubscription", "myResourceGroup")
+    assert (found.master.login.username, found.public_key, found.admin) == ("ann", "ssh-rsa AAAA", "admin")
+    assert (found.machine.size, found.redis_port, found.task_redis) == ("Standard_D2s_v3", 6380, 6380)
+    assert found.warnings == (
+        "connection.ssh: ignored; SSH is on port 22",
+        "connection.api_server: ignored; commands reach the API through SSH",
+    )
+
+
+def test_the_services_of_the_master_are_those_of_any_cluster_of_hosts() -> None:
+    found = read(
+        f"{OWN}\nmaster: {{size: Standard_D2s_v3, disk: 64GiB, zone: 2, api: {{port: 8000}}}}\nisolation: none"
+    )
+    assert (found.machine.disk, found.machine.zone, found.api_port) == (64, "2", 8000)
+
+
+@pytest.mark.parametrize(
+    ("more", "problem"),
+    [
+        ("nodes: [n1]", "nodes: this version makes only the master on Azure"),
+        ("ssh: {from: [0.0.0.0/0]}", "ssh.from[0]: must not be everywhere"),
+        ("ssh: {from: [anywhere]}", "ssh.from[0]: must be IPv4 addresses"),
+        ("ssh: {user: admin}", "ssh.user: must be another name than admin"),
+        ("ssh: {port: 2222}", "ssh.port: has no meaning on Azure"),
+        ("ssh: {public_key: abc}", "ssh.public_key: must be an SSH public key"),
+        ("network: {range: 10.0.0.0/30}", "network.range: is too small: Azure keeps 5 of its 4 addresses"),
+        ("network: {range: 8.8.8.0/24}", "network.range: must be private addresses"),
+        ("master: {disk: 10GiB}", "master.disk: must be whole GiB from 30GiB"),
+        ("master: {image: ubuntu}", "master.image: must be PUBLISHER:OFFER:SKU:VERSION"),
+        ("master: {sise: Standard_B2s}", "master.sise: unknown key; did you mean `size`?"),
+    ],
+)
+def test_what_azure_would_refuse_is_refused_before_any_call(more: str, problem: str) -> None:
+    with pytest.raises(ManifestError) as refused:
+        read(f"{OWN}\n{more}")
+    assert [str(each) for each in refused.value.problems if problem in str(each)]
+
+
+def test_a_file_without_a_region_or_with_a_name_that_azure_refuses_is_refused() -> None:
+    with pytest.raises(ManifestError) as refused:
+        read("mode: grass/azure\nname: my_lab")
+    assert [each.path for each in refused.value.problems] == ["name", "cloud"]
+
+
+def test_an_endpoint_without_tls_is_refused() -> None:
+    with pytest.raises(ManifestError, match=r"cloud\.endpoint: must be https://HOST"):
+        read("mode: grass/azure\nname: lab\ncloud: {location: westeurope, endpoint: 'http://x'}")
