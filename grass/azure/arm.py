@@ -90,9 +90,18 @@ class Arm:
         return f"{self._endpoint}{path}?api-version={version}" + (f"&{query}" if query else "")
 
     def request(
-        self, method: str, url: str, what: str, body: Document | None = None, *, patience: float = LINK_PATIENCE
+        self,
+        method: str,
+        url: str,
+        what: str,
+        body: Document | None = None,
+        *,
+        patience: float = LINK_PATIENCE,
+        held: float = HELD_PATIENCE,
+        seen: Callable[[], bool] | None = None,
     ) -> Reply:
-        """Send until Azure accepts it. ``patience``: seconds to go on without any reply.
+        """Send until Azure accepts it. ``patience``: seconds to go on without any reply; ``held``: while something else
+        uses it. ``seen`` is asked before it is sent again, and returns whether the first one arrived after all.
 
         Raises NotFoundError, and what ``as_error`` returns; AzureSlowError and UnreachableError after too long.
         """
@@ -113,15 +122,17 @@ class Arm:
                     continue
                 if refusal.fault is Fault.GONE:
                     raise NotFoundError(f"{what}: does not exist on Azure ({refusal.code})")
-                late = self.clock.steady() - begin > HELD_PATIENCE
+                late = self.clock.steady() - begin >= held
                 if refusal.fault not in (Fault.WAIT, Fault.HELD) or (refusal.fault is Fault.HELD and late):
                     raise as_error(refusal, what)
                 why, asked = str(refusal), _seconds(reply.headers.get("retry-after"))
-            wait = waits.next() if asked is None else asked
+            wait = max(waits.next(), asked or 0.0)
             if self.clock.steady() + wait - begin > limit:
                 self._give_up(what, why, wait, reached=limit == PATIENCE)
             self.progress(f"{what}: {why}; trying again in {show_span(max(1, wait))}")
             self.clock.sleep(wait)
+            if seen is not None and seen():
+                return Reply(200, {})
 
     def _give_up(self, what: str, why: str, wait: float, *, reached: bool) -> None:
         if reached:
@@ -131,10 +142,15 @@ class Arm:
     def put(self, kind: Kind, path: str, body: Document, what: str) -> Reply:
         return self.request("PUT", self.url(path, kind.version), what, body)
 
-    def delete(self, kind: Kind, path: str, what: str, query: str = "") -> None:
-        """Delete something, and wait until it is gone. What is not there is gone."""
+    def put_new(self, kind: Kind, path: str, body: Document, what: str) -> Reply:
+        """Make what does not exist, and never change it: the body of a machine is for its first time only."""
+        url = self.url(path, kind.version)
+        return self.request("PUT", url, what, body, seen=lambda: self.find(path, kind.version, what) is not None)
+
+    def delete(self, kind: Kind, path: str, what: str, query: str = "", held: float = HELD_PATIENCE) -> None:
+        """Delete something, and wait until it is gone. What is not there is gone. ``held``: as for ``request``."""
         try:
-            accepted = self.request("DELETE", self.url(path, kind.version, query), what)
+            accepted = self.request("DELETE", self.url(path, kind.version, query), what, held=held)
         except NotFoundError:
             return
         self.finish(accepted, f"deleting {what}", usual=_DELETE_SECONDS.get(kind, kind.usual))

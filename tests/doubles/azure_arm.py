@@ -106,7 +106,10 @@ def _checker() -> Any:
 
 @functools.cache
 def _types(file: str) -> Any:
-    return _checker().T(str(TYPES / "schemas" / f"{file}.json"))
+    checker = _checker().T
+    types = checker.__new__(checker)  # its own way to read the file leaves it open
+    types.t = json.loads((TYPES / "schemas" / f"{file}.json").read_text())
+    return types
 
 
 def faults_of(type: str, body: Body) -> list[str]:
@@ -168,6 +171,8 @@ class Azure:
     """(size, zone) that is used up."""
     locks: dict[str, str] = field(default_factory=dict)
     """Path of a group → name of its lock."""
+    poll: str = "10"
+    """What ``Retry-After`` says of operations."""
     endless: bool = False
     """Whether machines never come to an end of being made."""
     refuse: Callable[[Asked], None] = lambda asked: None
@@ -278,7 +283,7 @@ class Azure:
 
             number = self._later(40.0, gone)
             where = f"{self.endpoint}/subscriptions/{SUBSCRIPTION}/results/{number}?api-version=2025-04-01"
-            return Answer(202, {}, {"location": where, "retry-after": "15"})
+            return Answer(202, {}, {"location": where, "retry-after": self.poll})
         return Answer(200, self._shown_group(there), {})
 
     def _thing(self, asked: Asked, group: str, type: str, name: str) -> Answer:
@@ -332,6 +337,8 @@ class Azure:
         there.going = True
 
         def gone() -> None:
+            if there.until is not None:
+                return  # by an earlier request
             self._drop(there)
             if there.type == VM:
                 self._drop_parts(there)
@@ -539,13 +546,13 @@ class Azure:
     def _operation(self, number: str, asked: Asked) -> Answer:
         operation = self.operations[number]
         if not operation.done:
-            return Answer(200, {"status": "InProgress"}, {"retry-after": "10"})
+            return Answer(200, {"status": "InProgress"}, {"retry-after": self.poll})
         if operation.error:
             return Answer(200, {"status": "Failed", "error": operation.error}, {})
         return Answer(200, {"status": "Succeeded"}, {})
 
     def _result(self, number: str) -> Answer:
-        return Answer(200 if self.operations[number].done else 202, {}, {"retry-after": "10"})
+        return Answer(200 if self.operations[number].done else 202, {}, {"retry-after": self.poll})
 
     # ------------------------------------------------------------------ things
 

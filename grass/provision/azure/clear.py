@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from grass.azure.arm import Arm
+from grass.azure.arm import HELD_PATIENCE, Arm
 from grass.azure.faults import AzureError, AzureForbiddenError, AzureSlowError
 from grass.azure.resources import LOCKS, OF_TYPE, RESOURCES, WORDS, Kind, Site, is_ours
 from grass.errors import GrassError, NotFoundError
@@ -40,7 +40,11 @@ def clear(arm: Arm, site: Site, fixed: Collection[Item], kinds: Collection[Kind]
     empty = 0
     while True:
         there = [item for item in _marked(arm, site, fixed) if item.kind in kinds]
-        stays = {item.label: why for item in there if (why := _removed(arm, site, item))}
+        stays: dict[str, str] = {}
+        for item in there:
+            # what stays may use the rest for ever
+            if why := _removed(arm, site, item, held=0.0 if stays else HELD_PATIENCE):
+                stays[item.label] = why
         if stays:
             return stays
         empty = 0 if there else empty + 1
@@ -81,11 +85,12 @@ def _listed(arm: Arm, site: Site) -> list[Document]:
         return []
 
 
-def _removed(arm: Arm, site: Site, item: Item) -> str:
+def _removed(arm: Arm, site: Site, item: Item, held: float) -> str:
     """Remove one thing. Return why it stays; empty: it is gone."""
     arm.progress(f"{item.label}: deleting")
     try:
-        arm.delete(item.kind, item.path, item.label, "forceDeletion=true" if item.kind is Kind.MACHINE else "")
+        query = "forceDeletion=true" if item.kind is Kind.MACHINE else ""
+        arm.delete(item.kind, item.path, item.label, query, held)
     except (AzureError, AzureForbiddenError, AzureSlowError) as error:
         return reason(arm, site, error)
     return ""

@@ -169,12 +169,11 @@ def _machine(arm: Arm, machine: Wanted, known: _Known, folder: Path, settings: A
             )
         return found
     if found is not None:
-        arm.progress(f"{machine.label}: Azure failed to make it; removing it")
-        _remove_machine(arm, known, settings)
+        _remove_failed(arm, machine, known, settings)
     try:
         return _put_machine(arm, machine, folder)
     except AzureCapacityError as error:
-        _remove_machine(arm, known, settings)
+        _remove_failed(arm, machine, known, settings)
         zone = _other_zone(known.facts, settings)
         if zone is None:
             raise
@@ -184,10 +183,10 @@ def _machine(arm: Arm, machine: Wanted, known: _Known, folder: Path, settings: A
         try:
             return _put_machine(arm, in_zone(machine, zone), folder)
         except AzureError:
-            _remove_machine(arm, known, settings)
+            _remove_failed(arm, machine, known, settings)
             raise
     except AzureError:
-        _remove_machine(arm, known, settings)
+        _remove_failed(arm, machine, known, settings)
         raise
 
 
@@ -213,7 +212,7 @@ def _settled(arm: Arm, machine: Wanted, folder: Path) -> Document | None:
 def _put_machine(arm: Arm, machine: Wanted, folder: Path) -> Document:
     for stale in (KNOWN_HOSTS, MACHINES):  # a new machine has new keys and maybe another address
         (folder / "client" / stale).unlink(missing_ok=True)
-    accepted = arm.put(machine.kind, machine.path, machine.body, machine.label)
+    accepted = arm.put_new(machine.kind, machine.path, machine.body, machine.label)
     replace(_current(folder), operation=operation_url(accepted)).save(folder)
     try:
         arm.finish(accepted, machine.label, usual=machine.kind.usual)
@@ -227,7 +226,12 @@ def _put_machine(arm: Arm, machine: Wanted, folder: Path) -> Document:
     return found
 
 
-def _remove_machine(arm: Arm, known: _Known, settings: AzureSettings) -> None:
+def _remove_failed(arm: Arm, machine: Wanted, known: _Known, settings: AzureSettings) -> None:
+    """Remove a machine that Azure failed to make, with disk, card and address. One that was refused does not exist."""
+    found = arm.find(machine.path, machine.kind.version, machine.label)
+    if found is None or state_of(found) == "Succeeded":
+        return
+    arm.progress(f"{machine.label}: Azure failed to make it; removing it")
     site = known.record.site
     if stays := clear(arm, site, fixed_items(settings.name, site), OF_MACHINE):
         raise GrassError("\n".join(["a machine that failed could not be removed:", *stays.values()]))

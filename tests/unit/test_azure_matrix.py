@@ -1,0 +1,149 @@
+"""Every request of `grass create` and `grass delete` on Azure × every fault: what is left can be continued or removed.
+
+The property, after any cut: `create` again works, and `delete` leaves nothing, and touches nothing that is not Grass's.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from grass.azure.arm import Reply
+from grass.errors import GrassError
+from tests.doubles.azure_arm import IP, NIC, VM
+from tests.support.azure_world import KilledError, World, cut, reply
+
+Fault = Callable[[Callable[[], Reply]], Reply]
+
+
+def killed(go: Callable[[], Reply]) -> Reply:
+    raise KilledError
+
+
+def killed_after(go: Callable[[], Reply]) -> Reply:
+    go()
+    raise KilledError
+
+
+def cut_after(go: Callable[[], Reply]) -> Reply:
+    go()
+    return cut()
+
+
+FAULTS: dict[str, Fault] = {
+    "killed before": killed,
+    "killed after": killed_after,
+    "cut before": lambda go: cut(),
+    "cut after": cut_after,
+    "401": lambda go: reply(401, "ExpiredAuthenticationToken"),
+    "403": lambda go: reply(403, "AuthorizationFailed"),
+    "quota": lambda go: reply(409, "QuotaExceeded"),
+    "busy": lambda go: reply(409, "AnotherOperationInProgress"),
+    "locked": lambda go: reply(409, "ScopeLocked"),
+    "deleting": lambda go: reply(409, "ResourceGroupBeingDeleted"),
+    "unregistered": lambda go: reply(409, "MissingSubscriptionRegistration"),
+    "429 at once": lambda go: reply(429, "TooManyRequests", retry_after="0"),
+    "429 in a second": lambda go: reply(429, "TooManyRequests", retry_after="1"),
+    "429 in five minutes": lambda go: reply(429, "TooManyRequests", retry_after="300"),
+    "429 in an hour": lambda go: reply(429, "TooManyRequests", retry_after="3600"),
+    "429": lambda go: reply(429, "TooManyRequests"),
+    "500": lambda go: reply(500, "InternalServerError"),
+    "500 after": lambda go: (go(), reply(500))[1],
+    "502 of a proxy": lambda go: reply(502),
+}
+PASSES = {"cut before", "cut after", "busy", "deleting", "500", "500 after", "502 of a proxy", "429"} | {
+    name for name in FAULTS if name.startswith("429") and "hour" not in name
+}
+"""After these, the same command goes on by itself."""
+PARTS = pytest.mark.parametrize("part", [8, pytest.param(1, marks=pytest.mark.nightly)])
+"""Of the requests that only look; all of them: what test_azure_matrix shows of some in every run."""
+KEPT = ("theirs", "somebody-elses-vm")
+
+
+def new_world(home: Path) -> World:
+    world = World(home)
+    world.azure.add("group", "", KEPT[0], {"location": "westeurope"})
+    world.azure.add(VM, KEPT[0], KEPT[1], {"properties": {"hardwareProfile": {"vmSize": "Standard_D2s_v3"}}})
+    world.azure.limits["cores"] = 6
+    return world
+
+
+def requests(home: Path, act: Callable[[World], object], part: int) -> list[int]:
+    """Return the numbers of the requests that change something, and of every ``part``-th other."""
+    world = new_world(home)
+    if act is World.delete:
+        world.create()
+    before = len(world.azure.asked)
+    act(world)
+    methods = [asked.method for asked in world.azure.asked[before:]]
+    return [number for number, method in enumerate(methods) if method != "GET" or number % part == 0]
+
+
+def at(world: World, number: int, fault: Fault) -> None:
+    """Let a fault happen at one request."""
+    numbers = itertools.count()
+    world.fault = lambda method, url, go: fault(go) if next(numbers) == number else go()
+
+
+def run(world: World, act: Callable[[World], object]) -> BaseException | None:
+    try:
+        act(world)
+    except (GrassError, KilledError) as error:
+        return error
+    finally:
+        world.fault = lambda method, url, go: go()
+    return None
+
+
+def is_whole(world: World) -> bool:
+    azure = world.azure
+    mine = [thing for thing in azure.things.values() if thing.group == "grass-lab"]
+    return len(mine) == 6 and [len(azure.of(type)) for type in (VM, NIC, IP)] == [2, 1, 1] and len(world.ready) >= 1
+
+
+def nothing_is_left(world: World) -> bool:
+    azure = world.azure
+    azure._advance()
+    return list(azure.groups) == [KEPT[0]] and [thing.name for thing in azure.things.values()] == [KEPT[1]]
+
+
+@PARTS
+@pytest.mark.parametrize("name", FAULTS)
+def test_after_a_fault_at_any_request_create_goes_on_or_delete_leaves_nothing(
+    name: str, part: int, tmp_path: Path
+) -> None:
+    for number in requests(tmp_path / "whole", World.create, part):
+        world = new_world(tmp_path / str(number))
+        at(world, number, FAULTS[name])
+        failed = run(world, World.create)
+        where = f"request {number}: {world.azure.asked[-1:]}: {failed}"
+        if name in PASSES:
+            assert failed is None or "ssh.from" in str(failed), where
+        if isinstance(failed, GrassError) and failed.exit_code == 2:
+            assert nothing_is_left(world) and not world.session.folder.exists(), where
+        if number % 2:
+            assert run(world, World.create) is None, where
+            assert is_whole(world), where
+        if world.session.folder.exists():
+            assert run(world, World.delete) is None, where
+        assert nothing_is_left(world) and not world.session.folder.exists(), where
+
+
+@PARTS
+@pytest.mark.parametrize("name", FAULTS)
+def test_after_a_fault_at_any_request_of_delete_the_same_command_removes_the_rest(
+    name: str, part: int, tmp_path: Path
+) -> None:
+    for number in requests(tmp_path / "whole", World.delete, part):
+        world = new_world(tmp_path / str(number))
+        world.create()
+        at(world, number, FAULTS[name])
+        failed = run(world, World.delete)
+        assert failed is None or world.session.folder.exists(), f"request {number}: {failed}"
+        assert name not in PASSES or failed is None, f"request {number}: {failed}"
+        if failed is not None:
+            assert run(world, World.delete) is None, f"request {number}: {failed}"
+        assert nothing_is_left(world) and not world.session.folder.exists(), f"request {number}: {failed}"
