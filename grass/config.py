@@ -259,9 +259,9 @@ class ClusterConfig:
     def key_prefix(self) -> str:
         return f"grass:{self.name}:"
 
-    def save(self) -> None:
-        """Write the file by atomic replacement."""
-        replace_file(self.path, json.dumps(asdict(self), indent=2) + "\n")
+    def save(self, path: Path | None = None) -> None:
+        """Write the file by atomic replacement. ``path``: where, if that is not its place yet."""
+        replace_file(path or self.path, json.dumps(asdict(self), indent=2) + "\n")
 
     @classmethod
     def load(cls, path: str | Path) -> ClusterConfig:

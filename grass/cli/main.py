@@ -28,6 +28,8 @@ _COMMANDS = {
     "status": "grass.cli.cluster:status",
     "use": "grass.cli.cluster:use",
     "clean": "grass.cli.cluster:clean",
+    "backup": "grass.cli.backup:backup",
+    "restore": "grass.cli.backup:restore",
     "cluster": "grass.cli.cluster_logs:cluster",
     "job": "grass.cli.job:job",
     "apply": "grass.cli.apply:apply",
@@ -62,7 +64,7 @@ _SECTIONS = {
     "Work": ("run", "job", "apply", "export", "schedule"),
     "Files": ("data", "image", "template"),
     "See": ("status", "events", "top", "dashboard", "shares", "report"),
-    "Clusters": ("create", "use", "delete", "clean", "doctor", "cluster"),
+    "Clusters": ("create", "use", "delete", "clean", "backup", "restore", "doctor", "cluster"),
     "Machines": ("node", "join", "leave", "kubernetes"),
     "People": ("user", "login", "logout"),
 }

@@ -33,6 +33,7 @@ from grass.provision import (
     stopping,
     trouble,
 )
+from grass.provision.backup import making, restoring
 from grass.provision.filelock import cluster_lock
 from grass.provision.local_findings import local_findings
 from grass.provision.namespaces import (
@@ -46,6 +47,7 @@ from grass.provision.namespaces import (
 from grass.provision.provisioner import (
     CanAddNamespaces,
     CanAddNodes,
+    CanBackUp,
     CanCreate,
     CanLogIn,
     CanPlan,
@@ -72,6 +74,7 @@ from grass.wire.node_views import NodeView
 
 if TYPE_CHECKING:
     from grass.api.client import Client
+    from grass.wire.backup import BackedUp, BackupHeader
 
 _STARTS = 5
 """Number of consecutive starts of supervisord after which the start has failed."""
@@ -85,7 +88,7 @@ class RunsAlreadyError(ConflictError):
 
 
 class LocalProvisioner(
-    CanCreate[LocalSettings], CanPlan[LocalSettings], CanStart, CanRepair, CanAddNamespaces, CanRemoveNodes
+    CanCreate[LocalSettings], CanPlan[LocalSettings], CanStart, CanRepair, CanBackUp, CanAddNamespaces, CanRemoveNodes
 ):
     """Clusters of the modes `local` and `grass/k8s`. Made by ``grass.provision.registry``."""
 
@@ -161,6 +164,9 @@ class LocalProvisioner(
 
     def findings(self) -> list[Finding]:
         return list(local_findings(self._session.folder))
+
+    def back_up(self, target: Path, passphrase: str, parts: Sequence[str]) -> tuple[BackupHeader, BackedUp]:
+        return making.make(_existing(self._session.name, self._session.home), target, passphrase, parts)
 
     def remove_node(self, name: str, take_out: Callable[[], None], *, force: bool, packages: bool) -> None:
         config = _existing(self._session.name, self._session.home)
@@ -250,6 +256,8 @@ def create(
     name = settings.name if settings else LocalSettings.name
     folder = cluster_home(name, base)
     with cluster_lock(base, name):
+        if (folder / restoring.INTERRUPTED).exists():
+            raise ConflictError(f"cluster {name}: `grass restore` was interrupted; run it again, which finishes it")
         before = layout.existing(folder)
         if before is not None:
             with suppress(OSError, readiness.SupervisorGoneError):
@@ -318,6 +326,19 @@ def _start_again(
         redis_log.repair(config, progress)
     layout.check_ports(config)
     return _start(config, settings, progress, fresh=False)
+
+
+def restore(
+    file: Path, passphrase: str, *, home: Path, replaced: bool, progress: Progress
+) -> tuple[ClusterConfig, float]:
+    """Make a cluster from a backup, and return when it is READY. Also return when the backup was made.
+
+    Raises what ``restoring.put_in_place`` raises: then nothing was changed; and what ``create`` raises.
+    """
+    header = restoring.header_of(file)
+    with cluster_lock(home, header.cluster):
+        config = restoring.put_in_place(file, passphrase, home, replaced=replaced, progress=progress)
+        return _start_again(config, None, Path(config.home), progress), header.made
 
 
 def start_again(config: ClusterConfig, progress: Progress) -> None:

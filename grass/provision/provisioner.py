@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from grass.manifest.join_file import Offer
     from grass.model.daemons import DaemonState
     from grass.provision.namespaces import NamespaceRequest
+    from grass.wire.backup import BackedUp, BackupHeader
     from grass.wire.node_views import NodeView
 
 C = TypeVar("C")
@@ -174,6 +175,12 @@ class CanStart(Protocol):
 class CanRepair(Protocol):
     def repair_at_start(self) -> None:
         """Let the next ``create`` or ``start`` cut off the part of redis' log that redis cannot read."""
+
+
+@runtime_checkable
+class CanBackUp(Protocol):
+    def back_up(self, target: Path, passphrase: str, parts: Sequence[str]) -> tuple[BackupHeader, BackedUp]:
+        """Write a backup to a new file. ``parts``: ``logs`` and ``data``, if they are wanted."""
 
 
 @runtime_checkable

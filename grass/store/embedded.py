@@ -264,6 +264,7 @@ def node_rights(prefix: str, node: str, version: tuple[int, ...]) -> list[str]:
         keys.changes(node),
         keys.images,
         keys.revoked,
+        keys.restored,
     )
     rights = [f"~{keys.reports(node)}", f"~{keys.node_usage(node)}", *(read + key for key in reads)]
     commands = f"{_connects(version)} {_NODE_COMMANDS}".split()

@@ -48,6 +48,7 @@ feed                     stream   A       names of what each commit changed, for
 session:<id>             string   P       a client's session: key, user, key id, end (ADR 12); expires
 session:<id>:<request>   string   P       a request of a session that was seen; expires after twice as long
 write-check              string   P       1; written to see whether the store takes writes; expires in a second
+restored                 string   –       when the backup was made that this store comes from; `grass restore` writes it
 horizon                  string   P       up to when requests without a session may have been accepted; one
 shared:<space>:<key>     string   N       a value that tasks of a job share; expires after a week at most. <space>
                                           derives from the job's secret: only nodes with a part of the job know it
@@ -113,6 +114,7 @@ class Keys:
         self.horizon = prefix + "horizon"
         self.write_check = prefix + "write-check"
         self.plans = prefix + "plans"
+        self.restored = prefix + "restored"
         self.images = prefix + "images"
         self.join_tokens = prefix + "join-tokens"
         self.cluster_history = prefix + "history:cluster"

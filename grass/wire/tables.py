@@ -40,7 +40,7 @@ MODULES = (
         "envelope",
         "profile",
     ),
-    *("usage_history", "own_curves", "api_figures"),
+    *("usage_history", "own_curves", "api_figures", "backup"),
 )
 _HEAD = """# Messages and records
 

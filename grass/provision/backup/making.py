@@ -1,0 +1,119 @@
+"""Makes a backup of a cluster whose redis runs on this machine, while its jobs run. Used by ``local``."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from grass import __version__
+from grass.api import keyring
+from grass.config import ClusterConfig, Secrets
+from grass.errors import ConflictError, InputError
+from grass.provision.backup import scratch
+from grass.provision.backup.archive import (
+    DUMP,
+    HOME,
+    MANIFEST,
+    STATE,
+    Packing,
+    check_space,
+    other_files,
+    state_files,
+)
+from grass.provision.backup.sealed_file import COST
+from grass.provision.backup.unpacking import scratch_folder
+from grass.provision.filelock import file_lock
+from grass.store.keys import Keys
+from grass.store.redis_copy import fetch
+from grass.system import clock
+from grass.system.entropy import request_id
+from grass.wire.backup import BackedUp, BackupHeader
+from grass.wire.codec import encode
+
+_LOOK_EVERY = 1 << 20
+
+
+def make(
+    config: ClusterConfig, target: Path, passphrase: str, parts: Sequence[str], cost: int = COST
+) -> tuple[BackupHeader, BackedUp]:
+    """Write a backup to the new file ``target``.
+
+    Raises ConflictError: the file exists, or another backup is being made; InputError: the redis is the user's own;
+    UnreachableError: redis does not run; NoSpaceError.
+    """
+    if not config.redis.embedded or config.redis.socket is None:
+        raise InputError(
+            f"cluster {config.name}: its state is in your own redis; back that up with its own tools, and "
+            f"{config.home} with it"
+        )
+    if target.exists():
+        raise ConflictError(f"{target}: exists already; choose another name")
+    home = Path(config.home)
+    try:
+        with file_lock(home / "backup.lock", 0.0), scratch_folder(home / "backup") as folder:
+            return _make(config, target, passphrase, (STATE, *parts), folder, cost)
+    except TimeoutError as error:
+        raise ConflictError(f"cluster {config.name}: another backup of it is being made; wait for that") from error
+
+
+def _make(
+    config: ClusterConfig, target: Path, passphrase: str, parts: Sequence[str], folder: Path, cost: int
+) -> tuple[BackupHeader, BackedUp]:
+    header = BackupHeader(
+        cluster=config.name,
+        mode=config.mode,
+        master=str(keyring.master_key(config.master_dir)["kid"]),
+        made=clock.wall(),
+        grass=__version__,
+        parts=tuple(parts),
+        salt=request_id(),
+        cost=cost,
+    )
+    home = Path(config.home)
+    _fetch(config, folder / "dump.rdb")
+    files = _copied(home, folder / HOME)  # at once: they change seldom, and belong to this moment
+    with scratch.loaded(folder) as server:
+        keys, digest = server.digest()
+        version = ".".join(map(str, server.version()))
+        content = BackedUp(keys=keys, digest=digest, jobs=server.jobs(Keys(config.key_prefix)), redis=version)
+    (folder / MANIFEST).write_text(encode(content))
+    packing = Packing(target, header, passphrase)
+    try:
+        packing.add(MANIFEST, folder / MANIFEST)
+        packing.add(DUMP, folder / "dump.rdb")
+        for path in files:
+            packing.add(str(path.relative_to(folder)), path)
+        for path in other_files(home, parts):
+            packing.add(f"{HOME}/{path.relative_to(home)}", path)
+        packing.finish()
+    except BaseException:
+        packing.abandon()
+        raise
+    return header, content
+
+
+def _fetch(config: ClusterConfig, path: Path) -> None:
+    assert config.redis.socket is not None, "the redis is the cluster's own"
+    left = 0
+    with path.open("wb") as file:
+
+        def write(data: bytes) -> None:
+            nonlocal left
+            left -= len(data)
+            if left < 0:
+                check_space(path.parent)
+                left = _LOOK_EVERY
+            file.write(data)
+
+        fetch(config.redis.socket, "admin", Secrets.load(config.home).redis["admin"], write)
+
+
+def _copied(home: Path, folder: Path) -> list[Path]:
+    copies = []
+    for path in state_files(home):
+        copy = folder / path.relative_to(home)
+        copy.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        shutil.copy2(path, copy)
+        copies.append(copy)
+    return copies

@@ -1,0 +1,221 @@
+"""Puts the content of a backup into the folder of a cluster whose master is dead or gone. Used by ``local``.
+
+Nothing outside of a scratch folder changes until every byte is proven and redis has loaded its copy. What is replaced
+is put aside. The file ``restoring`` says that a restore was interrupted while it moved files: the next one finishes it.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+from grass.api import keyring
+from grass.config import ClusterConfig, NodeConfig
+from grass.errors import ConflictError, GrassError, InputError
+from grass.manifest.local_settings import OfferedResources
+from grass.mode_file import read_mode, write_mode
+from grass.model.daemons import REDIS
+from grass.model.mode import KUBERNETES, LOCAL
+from grass.model.names import is_name
+from grass.provision import layout, machine, ports, redis_log, runtime_folder, stopping
+from grass.provision.backup.archive import REPLACED
+from grass.provision.backup.sealed_file import AlteredError, opened
+from grass.provision.backup.unpacking import Unpacked, scratch_folder, tried, unpack
+from grass.provision.provisioner import Progress
+from grass.store.keys import Keys
+from grass.supervision import processes
+from grass.system import clock
+from grass.wire.backup import BackupHeader, Restored
+from grass.wire.codec import encode
+
+INTERRUPTED = "restoring"
+_KEPT = frozenset({"data", "daemon-logs"})
+"""What exists of these is newer than the backup, and stays."""
+_MERGED = frozenset({"nodes"})
+"""Agents of namespaces keep records of their own beside what is restored."""
+
+
+def header_of(file: Path) -> BackupHeader:
+    """Return the header of a backup that can be restored on this machine. Raises InputError."""
+    with opened(file) as (header, _):
+        pass
+    if not is_name(header.cluster):
+        raise AlteredError(f"{file}: {header.cluster!r} is no name of a cluster; take another backup")
+    if header.mode not in (LOCAL, KUBERNETES):
+        raise InputError(
+            f"{file}: is of a cluster of mode {header.mode}; only clusters on one machine can be restored yet"
+        )
+    return header
+
+
+def put_in_place(file: Path, passphrase: str, home: Path, *, replaced: bool, progress: Progress) -> ClusterConfig:
+    """Return the configuration of the cluster, which can be started now. The caller has the cluster's lock.
+
+    ``home``: GRASS_HOME. ``replaced``: put the state that is there aside. Raises ConflictError: the master lives, the
+    folder has state, or it is of another cluster; and what ``unpack`` and ``tried`` raise. Nothing was changed then.
+    """
+    header = header_of(file)
+    folder = home / "clusters" / header.cluster
+    _check_target(folder, header, replaced)
+    progress(f"reading the backup of {header.cluster}")
+    with scratch_folder(home / f".restore-{header.cluster}") as scratch:
+        unpacked = unpack(file, passphrase, scratch / "content")
+        before = ClusterConfig.load(unpacked.home / "cluster.json")
+        fresh = not folder.exists()
+        config = _moved(before, folder)
+        _check_dead(config, folder)
+        _write_redis(unpacked)
+        _end_rest(config, fresh, progress)
+        config = _with_ports(config, progress)
+        if fresh and config.master.own_node is not None:
+            config = replace(config, node=_within_machine(config.node, progress))
+        _write_configurations(unpacked, config)
+        _place(unpacked.home, folder)
+    return config
+
+
+def _check_target(folder: Path, header: BackupHeader, replaced: bool) -> None:
+    name = header.cluster
+    mode = read_mode(folder)
+    if mode not in (None, header.mode):
+        raise ConflictError(f"cluster {name}: exists here with the mode {mode}, and the backup has {header.mode}")
+    if _key(folder) not in ("", header.master):
+        raise ConflictError(f"cluster {name}: the one that exists in {folder} is another one than that of the backup")
+    before = layout.existing(folder)
+    if before is not None:
+        _check_dead(before, folder)
+    has_state = any((folder / "redis" / each).exists() for each in ("appendonlydir", "appendonly.aof"))
+    if has_state and not replaced and not (folder / INTERRUPTED).exists():
+        raise ConflictError(
+            f"cluster {name}: exists in {folder} with its state; `grass create` starts it again, and `grass restore "
+            "--replace` puts that state aside and takes the backup's"
+        )
+
+
+def _key(folder: Path) -> str:
+    """Return the id of the master's key; empty: there is none that can be read."""
+    try:
+        return str(keyring.master_key(folder / "master")["kid"])
+    except GrassError:
+        return ""
+
+
+def _check_dead(config: ClusterConfig, folder: Path) -> None:
+    """Raises ConflictError: the master of this folder lives."""
+    runs = any(process.name == REDIS for process in processes.of_cluster(config))
+    lost = not (folder / "secrets.json").exists() or not config.path.exists()  # then nobody can ask that redis
+    if runs and (lost or redis_log.answers(config, patience=0.0)):
+        raise ConflictError(
+            f"cluster {config.name}: its master lives, and a restore would end it; `grass status` shows it, and `grass "
+            f"delete {config.name}` removes it"
+        )
+
+
+def _moved(before: ClusterConfig, folder: Path) -> ClusterConfig:
+    runtime_dir = runtime_folder.choose(folder)
+    redis = replace(before.redis, socket=str(runtime_dir / "redis.sock"))
+    return replace(before, home=str(folder), runtime_dir=str(runtime_dir), redis=redis)
+
+
+def _with_ports(config: ClusterConfig, progress: Progress) -> ClusterConfig:
+    """Return it with other ports for those that are taken: the backup may be of another machine."""
+    taken: set[int] = set()
+
+    def free(host: str, port: int) -> int:
+        if not port or ports.available(host, port):
+            return port
+        other = ports.free(host, Path(config.home), taken)
+        taken.add(other)
+        progress(f"port {port} is taken by {ports.holder(port)}; the cluster gets {other} instead")
+        return other
+
+    master = replace(config.master, api_port=free(config.master.api_host, config.master.api_port))
+    node = replace(config.node, api_port=free(config.node.address, config.node.api_port))
+    return replace(config, master=master, node=node, task_redis=free("127.0.0.1", config.task_redis))
+
+
+def _within_machine(node: NodeConfig, progress: Progress) -> NodeConfig:
+    """Return the node with no more than this machine has."""
+    has = machine.offered(OfferedResources())
+    less = replace(
+        node, cpu=_least(node.cpu, has.cpu), memory=_least(node.memory, has.memory), gpu=_least(node.gpu, has.gpu)
+    )
+    if less != node:
+        progress(f"node {node.name}: offers less than before, because this machine has less")
+    return less
+
+
+def _least(wanted: int | None, there: int) -> int | None:
+    return None if wanted is None else min(wanted, there)
+
+
+def _write_redis(unpacked: Unpacked) -> None:
+    made = unpacked.header.made
+    now = clock.wall()
+    with tried(unpacked) as server:
+        server.settle(Keys(f"grass:{unpacked.header.cluster}:"), encode(Restored(made=made, at=now)), horizon=now)
+        server.write_log()
+    (unpacked.redis / "dump.rdb").unlink()
+    accounts = unpacked.home / "redis" / "users.acl"
+    if accounts.exists():
+        accounts.rename(unpacked.redis / "users.acl")
+        accounts.parent.rmdir()
+    unpacked.redis.rename(unpacked.home / "redis")
+
+
+def _end_rest(config: ClusterConfig, fresh: bool, progress: Progress) -> None:
+    """End what is left of the dead master. Tasks run on, if their files are there."""
+    if not fresh:
+        stopping.end_orphans(config)
+    elif processes.of_cluster(config):
+        progress(f"ending processes of an earlier cluster {config.name}, whose folder was removed")
+        stopping.stop(config, forever=True)
+
+
+def _write_configurations(unpacked: Unpacked, config: ClusterConfig) -> None:
+    write_mode(unpacked.home, config.mode)
+    for path in (unpacked.home / "nodes").glob("*/cluster.json"):
+        node = ClusterConfig.load(path)
+        home = Path(config.home) / "nodes" / path.parent.name
+        runtime_dir = Path(config.runtime_dir) / Path(node.runtime_dir).name
+        moved = replace(node, home=str(home), runtime_dir=str(runtime_dir), share=str(config.data_dir))
+        replace(moved, redis=config.redis).save(path)
+    config.save(unpacked.home / "cluster.json")
+
+
+def _place(staged: Path, folder: Path) -> None:
+    """Move what is staged into the folder. ``cluster.json`` leaves first and comes last: without it nothing starts."""
+    folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not folder.exists():
+        staged.rename(folder)
+        return
+    (folder / INTERRUPTED).touch()
+    aside = folder / f"{REPLACED}{int(clock.wall())}"
+    last = "cluster.json"
+    if (folder / last).exists():
+        _put_aside(folder / last, aside)
+    for path in sorted(staged.iterdir(), key=lambda each: each.name == last):
+        if path.name in _KEPT or path.name in _MERGED:
+            _merge(path, folder / path.name, aside / path.name, replaced=path.name in _MERGED)
+            continue
+        if (folder / path.name).exists():
+            _put_aside(folder / path.name, aside)
+        path.rename(folder / path.name)
+    (folder / INTERRUPTED).unlink()
+
+
+def _put_aside(path: Path, aside: Path) -> None:
+    aside.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path.rename(aside / path.name)
+
+
+def _merge(source: Path, target: Path, aside: Path, *, replaced: bool) -> None:
+    if not os.path.lexists(target):
+        source.rename(target)
+    elif source.is_dir() and not source.is_symlink() and target.is_dir():
+        for path in source.iterdir():
+            _merge(path, target / path.name, aside / path.name, replaced=replaced)
+    elif replaced:
+        _put_aside(target, aside.parent)
+        source.rename(target)
