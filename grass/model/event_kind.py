@@ -30,6 +30,7 @@ class EventKind(str, Enum):
     OPERATION_NOT_CANCELLED = "operation-not-cancelled"
     TASK_RESTARTS = "task-restarts"
     TASK_FAILED = "task-failed"
+    TASK_UNCLAIMED = "task-unclaimed"
     TASK_STOP_REQUESTED = "task-stop-requested"
     EXEC = "exec"
     FORWARD = "forward"

@@ -72,6 +72,7 @@ class ReasonCode(str, Enum):
     NODE_LOST = "node-lost"
     NODE_REBOOTED = "node-rebooted"
     EVICTED = "evicted"  # Kubernetes ended its pod: evicted, preempted, or its machine is gone
+    UNRECORDED = "unrecorded"  # the master was restored from a backup, and nobody knows what became of the attempt
     NODE_STOPPED = "node-stopped"  # ended with its node's shepherd or container engine, or before a shutdown
 
 

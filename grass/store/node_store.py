@@ -12,9 +12,10 @@ from msgspec import structs
 
 from grass.store.backend import Backend, Entry, Op
 from grass.store.decoding import decoded_all
-from grass.store.keys import USAGE_KEPT, WAKEUPS_KEPT, Keys
+from grass.store.keys import RECORD, USAGE_KEPT, WAKEUPS_KEPT, Keys
 from grass.store.signed_images import SIGNED_IMAGE
 from grass.system import clock
+from grass.wire.backup import RESTORED, Restored
 from grass.wire.codec import encode
 from grass.wire.desired import DESIRED_ATTEMPT, DESIRED_CHANGE, DesiredAttempt, DesiredChange
 from grass.wire.heartbeat import Heartbeat
@@ -42,6 +43,8 @@ class Desired(msgspec.Struct, frozen=True):
     cursor: str
     membership: dict[str, Membership] = {}
     """By launch key."""
+    restored: Restored | None = None
+    """Set: the store was restored from a backup, so what it desires may be old."""
 
 
 class Revoked(msgspec.Struct, frozen=True):
@@ -64,6 +67,7 @@ class NodeStore:
         self._wakeups = keys.wakeups
         self._changes = keys.changes(node)
         self._revoked = keys.revoked
+        self._restored = keys.restored
         self._last_revoked = "0-0"
         self._reports = keys.reports(node)
         self._usage = keys.node_usage(node)
@@ -75,6 +79,7 @@ class NodeStore:
         newest = self._backend.newest(self._changes)
         self._last_revoked = "0-0"
         self._number = change_number(newest)
+        restored = self._backend.hget(self._restored, RECORD)
         entries, launch, addresses, membership = (self._backend.hgetall(key) for key in self._desired)
         return Desired(
             decoded_all(DESIRED_ATTEMPT, self._desired[0], entries),
@@ -82,6 +87,7 @@ class NodeStore:
             addresses,
             newest[0] if newest else "0-0",
             decoded_all(MEMBERSHIP, self._desired[3], membership),
+            None if restored is None else RESTORED.decode(restored),
         )
 
     def changes(self, cursor: str, seconds: float) -> tuple[str, list[DesiredChange | Revoked]]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from grass.errors import GrassError, UnreachableError
-from grass.store.keys import Keys
+from grass.store.keys import RECORD, Keys
 from grass.store.redis_link import translated
 from grass.store.redis_server import RedisServer
 from grass.system import clock
@@ -129,7 +129,7 @@ class CopyServer(RedisServer):
             for name in self._redis.scan_iter(match=keys.session("*"), count=10_000):
                 self._ask("DEL", name)
             self._ask("SET", keys.horizon, repr(horizon))
-            self._ask("SET", keys.restored, restored)
+            self._ask("HSET", keys.restored, RECORD, restored)
 
     def write_log(self) -> None:
         """Write everything into an append-only file, and end the server."""

@@ -45,7 +45,7 @@ class BackedUp(msgspec.Struct, frozen=True):
 
 
 class Restored(msgspec.Struct, frozen=True):
-    """The store was restored from a backup."""
+    """The field ``record`` of the key ``restored``: the store was restored from a backup."""
 
     made: float
     """When the backup was made, in seconds since the epoch."""

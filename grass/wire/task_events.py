@@ -51,7 +51,7 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="e
     signal: int | None = None
     reason: Reason | None = None
     """Set if code or signal do not say everything: ``cannot-start``, ``exit-unknown``, ``node-rebooted``,
-    ``node-stopped``, ``port-taken``, ``timeout``."""
+    ``node-stopped``, ``port-taken``, ``timeout``, ``unrecorded``."""
     started: float | None = None
     """Seconds since the epoch, by the node's clock."""
     sizes: dict[str, int] = {}
@@ -77,7 +77,17 @@ class Located(msgspec.Struct, frozen=True, tag_field="event", tag="located"):
     address: str
 
 
-TaskEvent = Started | Waiting | Ready | Ended | Drained | Located
+class Unclaimed(msgspec.Struct, frozen=True, tag_field="event", tag="unclaimed"):
+    """After the store was restored from a backup: an attempt that began since, and that was not desired again."""
+
+    key: str
+    ended: float | None = None
+    """Seconds since the epoch, by the node's clock. None: it runs, and is stopped now."""
+    code: int | None = None
+    """Exit code of one that ended."""
+
+
+TaskEvent = Started | Waiting | Ready | Ended | Drained | Located | Unclaimed
 
 
 class TaskEvents(msgspec.Struct, frozen=True, tag_field="kind", tag="tasks"):

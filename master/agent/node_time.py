@@ -8,7 +8,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from grass.model.exhaustive import assert_never
-from grass.wire.task_events import Drained, Ended, Located, Ready, Started, TaskEvent, Waiting
+from grass.wire.task_events import Drained, Ended, Located, Ready, Started, TaskEvent, Unclaimed, Waiting
 
 NEGLIGIBLE = 30.0
 """Seconds. A smaller difference is ignored: reports take time, and no two clocks agree exactly."""
@@ -31,6 +31,8 @@ def _shifted(event: TaskEvent, ahead: float) -> TaskEvent:
         case Ended():
             started = None if event.started is None else event.started - ahead
             return replace(event, at=event.at - ahead, started=started)
+        case Unclaimed():
+            return event if event.ended is None else replace(event, ended=event.ended - ahead)
         case Ready() | Waiting() | Drained() | Located():
             return event
         case _:

@@ -17,7 +17,7 @@ from grass.model.program import first_program, starts_several
 from grass.model.reasons import Reason, ReasonCode
 from grass.model.runtime import RUNTIMES
 from grass.wire.keys import AttemptKey
-from grass.wire.task_events import Drained, Ended, Located, Ready, Started, TaskEvent, Waiting
+from grass.wire.task_events import Drained, Ended, Located, Ready, Started, TaskEvent, Unclaimed, Waiting
 from grass.wire.task_record import TaskRecord
 from grass.wire.usage import TaskTotals
 from master.agent import gangs, job_end, jobs, repairs, scaling, setbacks
@@ -50,7 +50,9 @@ _OF_KUBERNETES = frozenset(
 )
 """Kubernetes ended its pod, or did not run it for too long. (Only a task of a gang waits for a quota not for ever.)"""
 _NOT_ITS_FAULT = frozenset(
-    {ReasonCode.NODE_REBOOTED, ReasonCode.NODE_STOPPED, ReasonCode.PORT_TAKEN, ReasonCode.SHARE} | _OF_KUBERNETES
+    {ReasonCode.NODE_REBOOTED, ReasonCode.NODE_STOPPED, ReasonCode.PORT_TAKEN, ReasonCode.SHARE}
+    | {ReasonCode.UNRECORDED}
+    | _OF_KUBERNETES
 )
 """The task starts again, whatever its restart policy, and no restart is counted."""
 _SHARE_AGAIN = 1.0
@@ -68,6 +70,9 @@ def on_events(step: Step, node: NodeRun, events: tuple[TaskEvent, ...]) -> list[
         except UndecodableError as error:
             problems.append(str(error))
             continue
+        if isinstance(event, Unclaimed):
+            _unclaimed(step, node, key, event)
+            continue
         run = step.cluster.jobs.get(key.job_id)
         component = run.components.get(key.component) if run else None
         task = component.tasks.get(key.index) if component else None
@@ -81,7 +86,13 @@ def on_events(step: Step, node: NodeRun, events: tuple[TaskEvent, ...]) -> list[
 
 
 def _take(
-    step: Step, node: NodeRun, run: JobRun, component: ComponentRun, index: int, task: TaskRecord, event: TaskEvent
+    step: Step,
+    node: NodeRun,
+    run: JobRun,
+    component: ComponentRun,
+    index: int,
+    task: TaskRecord,
+    event: Started | Waiting | Ready | Ended | Drained | Located,
 ) -> None:
     """Take an event of the current attempt of a task."""
     match event:
@@ -102,6 +113,18 @@ def _take(
             _ended(step, node, run, component, index, task, event)
         case _:
             assert_never(event)
+
+
+def _unclaimed(step: Step, node: NodeRun, key: AttemptKey, event: Unclaimed) -> None:
+    """Say what became of an attempt of which a restored store knows nothing. The node stops it."""
+    what = f"task {key.job_id}/{key.component}.{key.index}: attempt {key.attempt} on node {node.name} began after the "
+    what += "backup from which the master was restored; "
+    if event.ended is None:
+        what += "nothing desires it, and it is stopped"
+    else:
+        code = "an unknown exit code" if event.code is None else f"exit code {event.code}"
+        what += f"it ended with {code}, which counts if its task gets to this attempt again"
+    step.event(EventKind.TASK_UNCLAIMED, what, run=key.job_id, task=f"{key.component}.{key.index}", node=node.name)
 
 
 def lose(step: Step, node: NodeRun, reason: Reason) -> None:
@@ -275,6 +298,8 @@ def _apply_end(step: Step, run: JobRun, component: ComponentRun, index: int, tas
         component.move(task, TaskState.SUCCEEDED if went_on else TaskState.STOPPED)
         task.reason = task.reason or (None if went_on else _stopped_reason(run))
         return
+    if reason is ReasonCode.UNRECORDED and task.reason is not None:
+        _tell(step, run, component, index, EventKind.TASK_RESTARTS, f"{task.reason.message}; it runs again")
     if reason in _NOT_ITS_FAULT and not _ended_well(task):
         ended_by, began = task.reason, task.started is not None
         _requeue(step, run, component, index, task, _wait(step, run, component, task, reason))

@@ -100,6 +100,7 @@ class Redaction:
                 | ReasonCode.NODE_LOST
                 | ReasonCode.NODE_REBOOTED
                 | ReasonCode.NODE_STOPPED
+                | ReasonCode.UNRECORDED
                 | ReasonCode.UNSCHEDULABLE
                 | ReasonCode.NAMESPACE_QUOTA
                 | ReasonCode.NAMESPACE_QUEUE

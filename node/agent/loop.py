@@ -20,6 +20,7 @@ from grass.model.key_text import job_of
 from grass.model.reasons import Reason, ReasonCode
 from grass.store.node_store import Desired, NodeStore, Revoked
 from grass.system import clock
+from grass.wire.backup import Restored
 from grass.wire.desired import DesiredChange
 from grass.wire.heartbeat import Heartbeat
 from grass.wire.hello import Hello
@@ -29,6 +30,7 @@ from grass.wire.task_events import Drained, Located, Ready, Started, TaskEvent, 
 from node.agent import folders
 from node.agent.attempts import Attempts, ended_event, not_started_event
 from node.agent.conditions import together
+from node.agent.end_records import EndRecords
 from node.agent.hello import gpus, hello, resources
 from node.agent.idle_hosts import IdleHosts
 from node.agent.inbox import Checked, Inbox, Left, Offers, Shipped
@@ -36,6 +38,7 @@ from node.agent.machine import Machine
 from node.agent.readiness import Readiness, Verdict
 from node.agent.reconcile import Reconciliation, launch_key
 from node.agent.redis_threads import Changes, Reports
+from node.agent.restore import Restore
 from node.agent.shipper import Shipper
 from node.agent.shutdown import BLOCKED, Shutdown
 from node.agent.starts import Starts
@@ -49,6 +52,11 @@ from node.runtime.timers import Timers
 HEARTBEAT = 2.0
 OFFER = 10.0
 """Seconds between two reports of what runs on the machines of a namespace: tasks begin and end all the time."""
+HOLD = 60.0
+"""Seconds after a restore of the store for which attempts run on that it does not know: their tasks may be placed here
+again."""
+_MOST_UNCLAIMED = 1000
+"""Attempts that are reported one by one when this time is over."""
 _LEAVING_LOOK = 0.05
 """Seconds between two looks while the machine shuts down."""
 LAST_REPORTS = 2.0
@@ -74,6 +82,7 @@ class NodeAgent:
         service: Service,
         inbox: Inbox,
         alive: Callable[[], None] = lambda: None,
+        hold: float = HOLD,
     ) -> None:
         self._config = config
         self._alive = alive
@@ -84,6 +93,8 @@ class NodeAgent:
         self._late_files = service.late_files
         self._inbox = inbox
         self._reconciliation = Reconciliation()
+        self._records = EndRecords(config.node_dir)
+        self._restore = Restore(hold)
         self._blocked_by: tuple[Reason, ...] = ()
         """Why nothing starts now."""
         self._stopping = False
@@ -134,6 +145,7 @@ class NodeAgent:
     def run(self) -> None:
         """Run until ``stop``, then end the threads. Tasks run on."""
         Path(self._config.node_dir).mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._records.begin(clock.wall())
         self._machine.start(self._reconciliation.entries)
         self._blocked_by = self._machine.conditions()
         self._starts.hold(bool(self._blocked_by))
@@ -156,6 +168,7 @@ class NodeAgent:
             self._removal.stop()
             with self._turn:
                 self._runtime.close()
+                self._records.close()
             self._selector.close()
 
     def _due(self) -> float | None:
@@ -239,16 +252,41 @@ class NodeAgent:
         if not self._desired:
             self._desired = True
             self._inbox.wake()  # events of the runtime may wait for this
+        if desired.restored is not None:
+            self._on_restored(desired.restored)
         self._write_addresses(desired.addresses)
         self._service.reset(desired.membership, desired.launch)
         self._reconciliation.reset(desired.entries, desired.launch)
         self._starts.keep(desired.launch)
         self._tell_pods({LaunchKey.parse(name).job_id for name in desired.launch})
+        if not self._reconciliation.holding:
+            self._remove_jobs(folders.job_ids(self._config))
+
+    def _on_restored(self, restored: Restored) -> None:
+        """Compare the restored state with what this node knows, once."""
+        if restored.at == self._restore.at:
+            return
+        past = self._records.past()
+        new = self._restore.begin(restored, past)
+        complete = not new or (past.since is not None and past.since <= restored.made)
+        self._reconciliation.remember(past.ends, complete=complete, hold=new)
+        if new:
+            log.warning("the store was restored from a backup; attempts that it does not know run on for a while")
+            self._timers.at(clock.steady() + self._restore.hold, self._release)
+
+    def _release(self) -> None:
+        """Stop what nobody desired again, and say so, attempt by attempt."""
+        running, past = self._reconciliation.release()
+        self._events += self._restore.unclaimed(running, past)[:_MOST_UNCLAIMED]
         self._remove_jobs(folders.job_ids(self._config))
+        self._records.note_restore(self._restore.at, clock.wall())
 
     def _on_change(self, change: DesiredChange) -> None:
         self._write_addresses(change.addresses)
         self._reconciliation.apply(change)
+        for key in change.set:
+            if (attempt := self._restore.held.pop(key, None)) is not None:
+                self._on_attempt(attempt)
         if change.membership or change.launch:
             self._service.apply(change.membership, change.launch, self._reconciliation.launches)
             self._idle_hosts.look()
@@ -308,11 +346,21 @@ class NodeAgent:
             sizes = self._attempts.end_streams(attempt)
             self._reconciliation.note_end(key)
             self._starts.gone(key)
-            if entry is not None:
+            kept = self._reconciliation.holding and not attempt.stopping
+            if entry is not None or kept:
                 if attempt.code == 0 and attempt.reason is None and attempt.since is not None:
                     ended = clock.steady() - max(0.0, clock.wall() - attempt.ended)
                     attempt = attempt._replace(reason=self._machine.loss(attempt.since, ended))
-                self._events.append(ended_event(attempt, sizes, used, self._machine.software(attempt)))
+                event = ended_event(attempt, sizes, used, self._machine.software(attempt))
+                self._records.add(event)
+                if entry is not None:
+                    self._events.append(event)
+                else:
+                    self._restore.note_end(event)
+                    self._reconciliation.note_past(key)
+            return
+        if entry is None and self._reconciliation.holding:
+            self._restore.held[key] = attempt
             return
         self._machine.started(attempt)
         if attempt.stopping and entry is not None and entry.stop_grace is not None:
@@ -400,11 +448,14 @@ class NodeAgent:
                 self._machine.stopping(key, grace)
         for key in actions.not_started:
             self._events.append(not_started_event(key, None))
+        self._events += [self._restore.ends[key] for key in actions.ended_before]
+        self._events += [not_started_event(key, self._restore.doubt()) for key in actions.unrecorded]
         if actions.forget:
             self._runtime.forget(actions.forget)
             self._machine.forget(actions.forget)
             for key in actions.forget:
                 self._attempts.release(key)
+        self._records.write(clock.wall())  # before the master may note an end, and the runtime forget it
         if self._events:
             self._reports.events(self._events)
             self._events = []

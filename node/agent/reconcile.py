@@ -38,12 +38,17 @@ class Phase(Enum):
 
 @dataclass
 class Actions:
-    """What to do now, in the order of the fields. ``not_started``: attempts that were stopped before they started."""
+    """What to do now, in the order of the fields. ``not_started``: attempts that were stopped before they started. The
+    last two are not started."""
 
     start: list[str] = field(default_factory=list)
     stop: dict[str, float] = field(default_factory=dict)
     forget: list[str] = field(default_factory=list)
     not_started: list[str] = field(default_factory=list)
+    ended_before: list[str] = field(default_factory=list)
+    """Attempts that ended before the store was restored, by this node's records."""
+    unrecorded: list[str] = field(default_factory=list)
+    """Attempts that may have run before the store was restored: nobody knows."""
 
 
 def launch_key(attempt_key: str) -> str:
@@ -67,6 +72,52 @@ class Reconciliation:
         """WAITING attempts that must be stopped."""
         self._actions = Actions()
         self._listed = False
+        self._past: set[str] = set()
+        """Attempts that ended before the store was restored."""
+        self._incomplete = False
+        """Whether an attempt of the restored desired state that is neither known nor in ``_past`` may have run."""
+        self._holding = False
+
+    # desired state after a restore
+
+    def remember(self, ended: Iterable[str], *, complete: bool = True, hold: bool = True) -> None:
+        """The store was restored: what it desires is old. Call it before ``reset``.
+
+        ``ended``: attempts that ended on this node, as far as it knows. ``complete``: it knows all of them since the
+        backup. ``hold``: until ``release``, attempts that are not desired run on: the master may desire them again.
+        """
+        self._past = set(ended)
+        self._incomplete = not complete
+        self._holding = hold
+        if self._listed:
+            self._doubt(set(self.running()))
+
+    def note_past(self, key: str) -> None:
+        """Note the end of an attempt that nobody has desired yet."""
+        if self._holding:
+            self._past.add(key)
+
+    @property
+    def holding(self) -> bool:
+        return self._holding
+
+    def release(self) -> tuple[list[str], set[str]]:
+        """Stop the attempts that were not desired again. Return them, and those whose ends nobody asked for."""
+        self._holding = False
+        left = [key for key, phase in self._phases.items() if phase is Phase.STARTED and key not in self.entries]
+        for key in left:
+            self._stop(key)
+        return left, set(self._past)
+
+    def _doubt(self, known: set[str]) -> None:
+        """After a restore: those attempts that were desired already, and that are unknown here, are not started."""
+        if not self._incomplete:
+            return
+        self._incomplete = False
+        for key, phase in self._phases.items():
+            if phase is Phase.WAITING and key not in known:
+                self._phases[key] = Phase.ENDED
+                self._actions.unrecorded.append(key)
 
     # desired state
 
@@ -109,6 +160,11 @@ class Reconciliation:
 
     def _wait(self, key: str) -> None:
         name = launch_key(key)
+        if key in self._past:
+            self._past.discard(key)
+            self._phases[key] = Phase.ENDED
+            self._actions.ended_before.append(key)
+            return
         self._phases[key] = Phase.WAITING
         if self.entries[key].stop_grace is not None:
             self._stop_before_start.add(key)
@@ -152,6 +208,7 @@ class Reconciliation:
             del self._phases[key]
             if key in self.entries:
                 self._wait(key)  # the request to start it was lost
+        self._doubt(known)
         self._to_fill.update(self._waiting)
 
     def _observe(self, key: str, ended: bool, stopping: bool) -> None:
@@ -164,7 +221,7 @@ class Reconciliation:
         name = launch_key(key)
         self._running[name] = self._running.get(name, 0) + 1
         self._phases[key] = Phase.STOPPING if stopping else Phase.STARTED
-        if not stopping and (entry is None or entry.stop_grace is not None):
+        if not stopping and (not self._holding if entry is None else entry.stop_grace is not None):
             self._stop(key)
 
     def note_end(self, key: str) -> None:
