@@ -252,7 +252,11 @@ class NodeAgent:
         if not self._desired:
             self._desired = True
             self._inbox.wake()  # events of the runtime may wait for this
-        if desired.restored is not None:
+        if desired.restored is not None and desired.restored.at != self._restore.at:
+            if self._said_hello:
+                log.warning("the store was restored from a backup; the agent starts anew, as after a crash")
+                self.stop()
+                return
             self._on_restored(desired.restored)
         self._write_addresses(desired.addresses)
         self._service.reset(desired.membership, desired.launch)
@@ -263,9 +267,7 @@ class NodeAgent:
             self._remove_jobs(folders.job_ids(self._config))
 
     def _on_restored(self, restored: Restored) -> None:
-        """Compare the restored state with what this node knows, once."""
-        if restored.at == self._restore.at:
-            return
+        """Compare the restored state with what this node knows."""
         past = self._records.past()
         new = self._restore.begin(restored, past)
         complete = not new or (past.since is not None and past.since <= restored.made)

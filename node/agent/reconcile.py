@@ -81,7 +81,7 @@ class Reconciliation:
     # desired state after a restore
 
     def remember(self, ended: Iterable[str], *, complete: bool = True, hold: bool = True) -> None:
-        """The store was restored: what it desires is old. Call it before ``reset``.
+        """The store was restored: what it desires is old. Call it before the first ``reset``.
 
         ``ended``: attempts that ended on this node, as far as it knows. ``complete``: it knows all of them since the
         backup. ``hold``: until ``release``, attempts that are not desired run on: the master may desire them again.
@@ -89,8 +89,6 @@ class Reconciliation:
         self._past = set(ended)
         self._incomplete = not complete
         self._holding = hold
-        if self._listed:
-            self._doubt(set(self.running()))
 
     def note_past(self, key: str) -> None:
         """Note the end of an attempt that nobody has desired yet."""

@@ -33,7 +33,7 @@ def test_a_task_without_a_limit_is_restarted_for_ever() -> None:
     assert world.job("j")["restarts"] == 1099
 
 
-@pytest.mark.parametrize("code", [ReasonCode.NODE_STOPPED, ReasonCode.NODE_REBOOTED])
+@pytest.mark.parametrize("code", [ReasonCode.NODE_STOPPED, ReasonCode.NODE_REBOOTED, ReasonCode.UNRECORDED])
 @pytest.mark.parametrize("exit_code", [0, None])
 def test_an_end_that_the_machine_caused_is_not_charged_whatever_the_restart_policy(
     code: ReasonCode, exit_code: int | None

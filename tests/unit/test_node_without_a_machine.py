@@ -25,7 +25,7 @@ from grass.wire.offer_report import OfferReport
 from grass.wire.reports import REPORT
 from grass.wire.task_events import Ended, Started, TaskEvent, TaskEvents, Waiting
 from node.agent.inbox import Inbox, Shipped
-from node.agent.loop import NodeAgent
+from node.agent.loop import HOLD, NodeAgent
 from node.agent.shipper import Shipper
 from node.membership.service import Service
 from node.runtime.protocol import Launch, Start
@@ -62,14 +62,16 @@ class Runtime(SimulatedRuntime):
 class Node:
     """A loop in a thread. The test is its master."""
 
-    def __init__(self, config: ClusterConfig, backend: MemoryBackend, runtime: Runtime | None = None) -> None:
+    def __init__(
+        self, config: ClusterConfig, backend: MemoryBackend, runtime: Runtime | None = None, hold: float = HOLD
+    ) -> None:
         self.backend = backend
         self.inbox = Inbox()
         self.machine = SimulatedMachine(self.inbox.wake, [USED], {"j-1/long.1/1"})
         self.runtime = runtime or Runtime()
         store, service = NodeStore(self.backend, KEYS, config.node.name), Service(config, None, self.inbox.left)
         shipper = Shipper(config, on_complete=self.inbox.shipped)
-        self.agent = NodeAgent(config, store, self.runtime, self.machine, shipper, service, self.inbox)
+        self.agent = NodeAgent(config, store, self.runtime, self.machine, shipper, service, self.inbox, hold=hold)
         self.thread = threading.Thread(target=self.agent.run)
         self.name = config.node.name
         self.hellos: list[Hello] = []

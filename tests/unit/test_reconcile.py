@@ -233,3 +233,39 @@ def test_whatever_happens_no_attempt_is_started_twice_and_all_that_is_desired_en
             history.step()
         history.finish()
         assert len(history.ran) == len(set(history.ran)), seed
+
+
+def restored(*running: str, ended: tuple[str, ...] = (), complete: bool = True) -> Reconciliation:
+    """The state of a node after a restore: the backup desires attempts of the tasks 0 and 1."""
+    state = Reconciliation()
+    state.remember(ended, complete=complete)
+    state.reset({key(index): entry(index) for index in range(2)}, {"j/c": template()})
+    state.listed([(each, False, False) for each in running])
+    return state
+
+
+def test_after_a_restore_what_ended_is_told_and_not_started_again() -> None:
+    state = restored(ended=(key(0), key(2)))
+    assert state.next_actions() == Actions(start=[key(1)], ended_before=[key(0)])
+    state.apply(DesiredChange(set={key(2): entry(), key(0): entry()}))  # the master gets to the attempt again
+    assert state.next_actions() == Actions(ended_before=[key(2)])
+    state.apply(DesiredChange(remove=(key(0),)))
+    assert state.next_actions().forget == [key(0)]
+
+
+def test_after_a_restore_a_node_with_gaps_in_its_records_starts_nothing_that_may_have_run() -> None:
+    state = restored(key(1), complete=False)
+    assert state.next_actions() == Actions(unrecorded=[key(0)])
+    state.apply(DesiredChange(set={"j/c.0/2": entry()}))
+    assert state.next_actions().start == ["j/c.0/2"]
+
+
+def test_after_a_restore_attempts_that_nobody_desires_run_on_until_they_are_desired_again() -> None:
+    state = restored(key(0), key(1), key(7), key(8))
+    assert state.next_actions() == Actions()
+    state.apply(DesiredChange(set={key(7): entry()}))
+    assert state.next_actions() == Actions()
+    assert state.release() == ([key(8)], set())
+    assert state.next_actions() == Actions(stop={key(8): 7.0})
+    state.listed([(each, False, False) for each in (key(0), key(1), key(7), key(8), key(9))])
+    assert state.next_actions().stop == {key(8): 7.0, key(9): 7.0}
