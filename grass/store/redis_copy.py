@@ -35,7 +35,10 @@ def fetch(path: str, user: str, password: str, write: Callable[[bytes], object])
     try:
         with socket.socket(socket.AF_UNIX) as link:
             link.settimeout(_SILENCE)
-            link.connect(path)
+            try:
+                link.connect(path)
+            except OSError as error:
+                raise UnreachableError(f"redis does not answer: {error}") from error
             with link.makefile("rb") as answers:
                 for command in (("AUTH", user, password), ("REPLCONF", "rdb-only", "1"), ("REPLCONF", "capa", "eof")):
                     link.sendall(_packed(*command))

@@ -117,14 +117,14 @@ def _take(
 
 def _unclaimed(step: Step, node: NodeRun, key: AttemptKey, event: Unclaimed) -> None:
     """Say what became of an attempt of which a restored store knows nothing. The node stops it."""
-    what = f"task {key.job_id}/{key.component}.{key.index}: attempt {key.attempt} on node {node.name} began after the "
-    what += "backup from which the master was restored; "
+    job, name = key.job_id.rpartition("-")[0], f"{key.component}.{key.index}"
+    what = f"task {job}.{name}: attempt {key.attempt} began after the backup from which the master was restored; "
     if event.ended is None:
         what += "nothing desires it, and it is stopped"
     else:
         code = "an unknown exit code" if event.code is None else f"exit code {event.code}"
         what += f"it ended with {code}, which counts if its task gets to this attempt again"
-    step.event(EventKind.TASK_UNCLAIMED, what, run=key.job_id, task=f"{key.component}.{key.index}", node=node.name)
+    step.event(EventKind.TASK_UNCLAIMED, what, job=job, run=key.job_id, task=name, node=node.name)
 
 
 def lose(step: Step, node: NodeRun, reason: Reason) -> None:

@@ -421,3 +421,20 @@ def test_addresses_that_cannot_be_made_are_blamed_on_their_job() -> None:
     with pytest.raises(KeyError):
         addresses.send_addresses(step)
     assert step.work == Work("plan", "j-1")
+
+
+def test_after_a_restore_what_cannot_be_known_is_said_task_by_task() -> None:
+    world = World()
+    node = world.add_node("n1")
+    job_id = world.submit(Job("j", {"t": Component("t", "x")}, ("t",)))
+    world.end(f"{job_id}/t.0/1", code=None, reason=Reason(ReasonCode.UNRECORDED, "nothing is known").to_wire())
+    later = [{"event": "unclaimed", "key": "later-1/t.0/1"}]
+    later.append({"event": "unclaimed", "key": "brief-1/t.0/2", "ended": world.wall, "code": 3})
+    node.store.report([report("tasks", {"events": later})])
+    world.run()
+    again = [event["message"] for event in world.events() if event["kind"] == "task-restarts"]
+    assert again == ["task j.t.0: nothing is known; it runs again"]
+    said = [event["message"] for event in world.events() if event["kind"] == "task-unclaimed"]
+    assert [text.partition(":")[0] for text in said] == ["task later.t.0", "task brief.t.0"]
+    assert "it is stopped" in said[0] and "ended with exit code 3" in said[1]
+    assert world.running() == [f"{job_id}/t.0/2"]

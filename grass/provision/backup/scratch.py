@@ -23,9 +23,12 @@ _PR_SET_PDEATHSIG = 1
 
 
 @contextmanager
-def loaded(folder: Path) -> Iterator[CopyServer]:
-    """Load ``folder/dump.rdb`` into a server of its own for the block. Raises CannotCopyError: it cannot be loaded."""
-    found = embedded.find_server()
+def loaded(folder: Path, program: embedded.Server | None = None) -> Iterator[CopyServer]:
+    """Load ``folder/dump.rdb`` into a server of its own for the block. ``program``: by default that of clusters here.
+
+    Raises CannotCopyError: it cannot be loaded.
+    """
+    found = program or embedded.find_server()
     sockets = Path(tempfile.mkdtemp(prefix="grass-copy-"))  # its path is short, as a socket's must be
     conf, log = folder / "copy.conf", folder / "copy.log"
     conf.write_text(configuration(folder, sockets / "redis.sock", found.version))
