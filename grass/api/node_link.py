@@ -1,7 +1,7 @@
 """A call of a node-api-server over HTTP: of the master, or of another node for a task.
 
 Its answer is bounded: a node that was taken over must not fill the memory of its caller. Used by
-``master.api.node_client`` and ``node.membership.forwarding``.
+``master.node_calls.client`` and ``node.membership.forwarding``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Calls to a running task: a command beside it, and a port of it. A part of ``Client``."""
+"""Calls to a running task: a command beside it, a port of it, its stacks. A part of ``Client``."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from grass.errors import InputError
 if TYPE_CHECKING:
     from grass.api.execution import Execution
     from grass.api.forwarding import Forwarding
+    from grass.wire.stacks import JobStacks
 
 
 class TaskCalls(Requests):
@@ -26,6 +27,15 @@ class TaskCalls(Requests):
         if isinstance(argv, str) or not (isinstance(argv, Sequence) and all(isinstance(word, str) for word in argv)):
             raise InputError(f"a command must be a list of strings, got {argv!r}")
         return Execution(self._transport, path_of("jobs", job, "tasks", quoted("task", task), "exec"), argv, size)
+
+    def stacks(self, job: str, tasks: Sequence[str] = ()) -> JobStacks:
+        """Return what the processes of running tasks do now. ``tasks``: only these tasks or components (``worker.3``).
+
+        Raises ConflictError if none of them runs, NotFoundError.
+        """
+        from grass.wire.stacks import JOB_STACKS
+
+        return self._post(path_of("jobs", job, "stacks"), {"tasks": list(tasks)}, JOB_STACKS)
 
     def forward(
         self,

@@ -37,6 +37,7 @@ _LAZY = {
     "pull": "grass.cli.pull:pull",
     "exec": "grass.cli.exec:execute",
     "open": "grass.cli.job_open:open_page",
+    "stacks": "grass.cli.job_stacks:show_stacks",
 }
 
 
@@ -44,7 +45,7 @@ _SECTIONS = {
     "Start and stop": ("start", "stop", "delete", "rerun", "hold", "release", "set", "plan"),
     "Change while it runs": _OPERATIONS,
     "See": ("list", "show", "why", "logs", "wait", "diff", "usage"),
-    "Inside a job": ("exec", "open", "pull"),
+    "Inside a job": ("exec", "open", "stacks", "pull"),
 }
 
 

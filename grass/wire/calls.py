@@ -89,6 +89,13 @@ class Stop(Call, frozen=True):
     """Only these tasks or components, such as ``worker.3`` or ``worker``. They do not start again."""
 
 
+class StacksQuery(Call, frozen=True):
+    """Ask what the processes of running tasks do now."""
+
+    tasks: list[str] = []
+    """Only these tasks or components, such as ``worker.3`` or ``worker``; empty: all."""
+
+
 class Rerun(Call, frozen=True):
     """Start a finished job again as a new run."""
 

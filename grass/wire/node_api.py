@@ -18,6 +18,7 @@ from grass.model.names import USER
 from grass.wire.calls import Exec, ExecInput, ExecSize, ForwardInput, NoContent
 from grass.wire.channel_views import Accepted, ExecOutput, ForwardOutput
 from grass.wire.codec import Form
+from grass.wire.stacks import TaskStacks
 
 Asked = TypeVar("Asked", bound=msgspec.Struct)
 Answered = TypeVar("Answered", bound=msgspec.Struct)
@@ -97,6 +98,21 @@ class TaskSignal(msgspec.Struct, frozen=True):
     signal: Literal["HUP", "INT", "QUIT", "TERM", "USR1", "USR2"]
 
 
+class AskStacks(msgspec.Struct, frozen=True):
+    """Ask what the processes of running attempts do now."""
+
+    keys: tuple[str, ...]
+    """Of the attempts."""
+
+
+class NodeStacks(msgspec.Struct, frozen=True):
+    """The processes of running attempts."""
+
+    tasks: tuple[TaskStacks, ...]
+    note: str = ""
+    """Why stacks are missing, and the setting of this machine that would change this."""
+
+
 class NodeCall(Generic[Asked, Answered]):
     """One call. ``path``: as Flask writes it, such as ``/v1/users/<user>``."""
 
@@ -129,6 +145,7 @@ STATUS = NodeCall("GET", "/v1/status", NoContent, NodeStatus)
 END_USER = NodeCall("DELETE", "/v1/users/<user>", NoContent, NoContent)
 """Ends all channels of a Grass user on the node."""
 PROGRAMS = NodeCall("POST", "/v1/image", ImagePrograms, FoundPrograms)
+STACKS = NodeCall("POST", "/v1/stacks", AskStacks, NodeStacks)
 
 EXEC = ChannelCalls("/v1/exec", "/<user>/<job_id>/<task>", OpenExec, ExecOutput, ExecInput)
 RESIZE = NodeCall("POST", f"{EXEC.close.path}/resize", ExecSize, NoContent)

@@ -19,7 +19,7 @@ from grass.wire.channel_views import Accepted, ExecOutput, ForwardOutput
 from grass.wire.node_api import END_USER, NOTHING, Answered, Asked, ChannelCalls, NodeCall
 from grass.wire.node_record import NodeRecord
 from master.api.call import Call, Handler
-from master.api.node_client import call_node, read_output
+from master.node_calls.client import call_node, read_output
 
 PAUSE = 0.5
 """Seconds after which a client asks again for output, if too many requests wait already."""

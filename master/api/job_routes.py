@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from grass.wire import calls, channel_views, job_details, job_views, log_views, views
+from grass.wire import calls, channel_views, job_details, job_views, log_views, stacks, views
 from grass.wire.waits import LONGEST_STREAM, LONGEST_WAIT
 from master.api.route import READ, WRITE, Parameter, Route
 
@@ -91,6 +91,14 @@ JOB_ROUTES: tuple[Route, ...] = (
         },
     ),
     Route("jobs.why", "GET /v1/jobs/{job}/why", READ, "Explain why a job or parts of it do not run", job_views.WhyView),
+    Route(
+        "jobs.stacks",
+        "POST /v1/jobs/{job}/stacks",
+        WRITE,
+        "Show what the processes of running tasks do now: states and stacks",
+        stacks.JobStacks,
+        calls.StacksQuery,
+    ),
     Route(
         "jobs.wait",
         "GET /v1/jobs/{job}/wait",

@@ -39,8 +39,8 @@ from master.api import enrolment
 from master.api.bundle import find_bundle
 from master.api.call import Api, Call, Reply
 from master.api.channels import find_node
-from master.api.node_client import node_address, why_unreachable
 from master.api.node_wait import wait_for_node
+from master.node_calls.client import node_address, why_unreachable
 
 LONGEST = 30 * 86_400.0
 """Seconds that a token may be valid, at most."""

@@ -25,7 +25,7 @@ from grass.store.signed_images import SignedImage
 from grass.wire.node_api import PROGRAMS, ImagePrograms
 from grass.wire.node_record import NodeRecord
 from master.api.call import Call
-from master.api.node_client import call_node
+from master.node_calls.client import call_node
 
 
 @dataclass(frozen=True)

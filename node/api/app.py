@@ -24,12 +24,13 @@ from grass.tls_files import MASTER, identity
 from grass.wire.calls import NoContent
 from grass.wire.codec import encode
 from grass.wire.membership_api import MOST_BODY, Refusal, RefusedRequest
-from grass.wire.node_api import END_USER, NOTHING, PROGRAMS, STATUS, FoundPrograms, NodeStatus
+from grass.wire.node_api import END_USER, NOTHING, PROGRAMS, STACKS, STATUS, FoundPrograms, NodeStatus
 from node.api import task_exec
 from node.api.channels import ABANDONED
 from node.api.commands import add_exec
 from node.api.forward_routes import add_forwards
 from node.api.routes import add, body
+from node.api.stacks import stacks
 from node.membership.revoked_nodes import Revoked
 from node.runtime.process.client import ask
 from node.runtime.registry import programs
@@ -77,6 +78,7 @@ def create_app(
         return NOTHING
 
     add(app, STATUS, lambda: _status(config))
+    add(app, STACKS, lambda: stacks(config))
     add(app, PROGRAMS, lambda: _found_programs(config))
     add(app, END_USER, end_user)
     return app

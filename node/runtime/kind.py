@@ -121,6 +121,10 @@ class RuntimeKind(Protocol):
         """Return the ports of a running attempt. Raises as ``execute``."""
         ...
 
+    def first_process(self, config: ClusterConfig, key: str) -> int:
+        """Return the pid, on this machine, of the first process of a running attempt. Raises as ``execute``."""
+        ...
+
     def programs(self, config: ClusterConfig, image: str, wanted: Sequence[str]) -> tuple[str, ...] | None:
         """Return those of ``wanted`` that a command in an image finds on its PATH. None: that is not known.
 

@@ -49,6 +49,11 @@ def reach(config: ClusterConfig, key: str) -> Reach:
     return _of_attempt(config, key, lambda each: each.reach(config, key))
 
 
+def first_process(config: ClusterConfig, key: str) -> int:
+    """Call ``RuntimeKind.first_process`` of the runtime that has the attempt."""
+    return _of_attempt(config, key, lambda each: each.first_process(config, key))
+
+
 def programs(config: ClusterConfig, image: str, wanted: Sequence[str]) -> tuple[str, ...] | None:
     """Return those of ``wanted`` that a command in an image finds on its PATH. None: that is not known."""
     for name in config.node.runtimes:

@@ -53,9 +53,9 @@ from grass.wire import join_views, node_views
 from grass.wire.codec import builtins
 from grass.wire.codec import encode as pack
 from grass.wire.task_record import TaskRecord
-from master.api import node_client
 from master.api.route import Access
 from master.api.routes import ROUTES
+from master.node_calls import client as node_client
 from node.api.app import create_app as node_app
 from tests.contract.test_api_replies import Checked, of_nobody_knows_where
 from tests.support import sample_views

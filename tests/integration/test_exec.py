@@ -259,3 +259,14 @@ def _read_all(terminal: int, seconds: float) -> bytes:
             break
         said += piece
     return said
+
+
+def test_stacks_of_a_running_task_come_from_its_node_and_only_running_tasks_have_some(client: Client) -> None:
+    found = client.stacks("held", ["w"])
+    [task] = found.tasks
+    assert (task.task, task.problem) == ("w.0", "")
+    assert "sleep" in {process.command for process in task.processes}
+    with pytest.raises(ConflictError, match=r"none of these tasks runs"):
+        client.stacks("held", ["late.0"])
+    with pytest.raises(NotFoundError, match=r"no task w\.7"):
+        client.stacks("held", ["w.7"])

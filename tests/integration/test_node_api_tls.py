@@ -27,7 +27,7 @@ from grass.tls_files import TlsFiles, node_identity
 from grass.wire.membership import Member, Membership
 from grass.wire.node_api import NOTHING, STATUS
 from grass.wire.node_record import NodeRecord
-from master.api.node_client import call_node, why_unreachable
+from master.node_calls.client import call_node, why_unreachable
 from node.membership import revoked_nodes
 from node.membership.forwarding import Forwarding
 from node.membership.memberships import Memberships

@@ -17,7 +17,7 @@ from grass.errors import ConflictError, NodeUnreachableError
 from grass.model.lifecycle import NodeState
 from grass.wire.node_api import NOTHING, STATUS
 from grass.wire.node_record import NodeRecord
-from master.api.node_client import call_node
+from master.node_calls.client import call_node
 
 HEAD = b"HTTP/1.1 200 OK\r\n\r\n"
 

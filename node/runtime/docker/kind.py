@@ -56,6 +56,9 @@ class DockerKind:
     def reach(self, config: ClusterConfig, key: str) -> HostReach:
         return HostReach(config, key, _pid)
 
+    def first_process(self, config: ClusterConfig, key: str) -> int:
+        return _pid(config, key)
+
     def programs(self, config: ClusterConfig, image: str, wanted: Sequence[str]) -> tuple[str, ...] | None:
         from node.runtime.docker.engine import Engine
         from node.runtime.docker.image_programs import programs_of

@@ -63,6 +63,9 @@ class KubernetesKind:
     def reach(self, config: ClusterConfig, key: str) -> PodReach:
         return PodReach(server_of(settings_of(config)), _path(config, key), key)
 
+    def first_process(self, config: ClusterConfig, key: str) -> int:
+        raise InputError("stacks of pods are not collected yet; run py-spy in the pod with `grass job exec`")
+
     def programs(self, config: ClusterConfig, image: str, wanted: Sequence[str]) -> tuple[str, ...] | None:
         return None
 

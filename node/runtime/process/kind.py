@@ -90,6 +90,9 @@ class ProcessKind:
     def reach(self, config: ClusterConfig, key: str) -> HostReach:
         return HostReach(config, key, _pid)
 
+    def first_process(self, config: ClusterConfig, key: str) -> int:
+        return _pid(config, key)
+
     def programs(self, config: ClusterConfig, image: str, wanted: Sequence[str]) -> tuple[str, ...] | None:
         return None
 

@@ -1,6 +1,6 @@
 """Calls from the master to a node-api-server, with the node's token. Errors of the node are raised here again.
 
-Used by ``channels``, ``joins`` and ``preflight``.
+Used by ``channels``, ``joins``, ``preflight`` and ``stacks``.
 """
 
 from __future__ import annotations

@@ -1,0 +1,1 @@
+"""Calls from the master to node-api-servers, of the API and of the monitor."""

@@ -1,0 +1,77 @@
+"""Stacks of real programs that stand still, through a real shepherd: by py-spy, by faulthandler, and without either."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from grass.wire.stacks import TaskStacks, grouped
+from node.runtime.stacks.collect import collect
+from tests.support import hanging
+from tests.support.needs import require
+from tests.support.shepherd_run import ShepherdRun
+from tests.support.waiting import wait_until
+
+ROOT = Path(__file__).parents[2]
+KINDS = ("all_reduce", "all_reduce", "all_reduce", "endless_loop", "next_batch", "stopped")
+KEYS = [f"j-1/w.{index}/1" for index in range(len(KINDS))]
+
+
+@pytest.fixture(scope="module")
+def run() -> Iterator[ShepherdRun]:
+    """One task of each kind, which stands still."""
+    with ShepherdRun() as run:
+        run.connect()
+        for key, kind in zip(KEYS, KINDS, strict=True):
+            run.launch(key, hanging.command(kind), PYTHONPATH=str(ROOT))
+            run.start(key, key)
+        for key in KEYS:
+            run.started(key)
+            wait_until(lambda key=key: "up" in run.stdout(key), seconds=30)  # type: ignore[misc]
+        yield run
+
+
+def tasks(run: ShepherdRun, programs: str | None) -> dict[str, TaskStacks]:
+    return {task.task: task for task in collect(run.config, KEYS, programs).tasks}
+
+
+def innermost(task: TaskStacks) -> str:
+    return task.processes[0].main[0].partition(" ")[0]
+
+
+def test_py_spy_shows_where_each_program_stands_and_equal_ones_are_one_group(run: ShepherdRun) -> None:
+    folders = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    require(shutil.which("py-spy", path=folders) is not None, "py-spy")
+    found = tasks(run, folders)
+    assert [innermost(found[f"w.{index}"]) for index in range(4)] == [*["all_reduce"] * 3, "endless_loop"]
+    assert found["w.3"].processes[0].state == "R"
+    assert innermost(found["w.4"]).endswith("wait")  # Condition.wait, of the queue
+    assert (found["w.5"].processes[0].state, innermost(found["w.5"])) == ("T", "stopped")
+    assert [len(group.members) for group in grouped(found.values())] == [1, 1, 1, 3]
+
+
+def test_a_program_that_reports_figures_writes_its_stacks_itself_where_there_is_no_py_spy(run: ShepherdRun) -> None:
+    answer = collect(run.config, KEYS, "")
+    assert answer.note.startswith("py-spy is not installed; install it")
+    found = {task.task: task for task in answer.tasks}
+    assert [innermost(found[f"w.{index}"]) for index in range(4)] == [*["all_reduce"] * 3, "endless_loop"]
+    stopped = found["w.5"].processes[0]
+    assert (stopped.state, stopped.threads) == ("T", ()), "it takes no signal"
+
+
+def test_of_another_program_the_state_and_the_kernels_function_are_known(run: ShepherdRun) -> None:
+    key = "j-1/shell.0/1"
+    run.launch(key, ["/bin/sh", "-c", "sleep 100; true"])
+    run.start(key, key)
+    pid = run.started(key).pid
+    assert pid is not None
+    [task] = collect(run.config, [key]).tasks
+    assert {process.command for process in task.processes} == {"sh", "sleep"}
+    assert {process.state for process in task.processes} == {"S"}
+    [missing] = collect(run.config, ["j-1/none.0/1"]).tasks
+    assert missing.problem == "no attempt j-1/none.0/1 on this node" and not missing.processes
