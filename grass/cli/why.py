@@ -1,6 +1,7 @@
 """Render the answer to `grass job why` as paragraphs. Pure.
 
-*Why view*: ``{"name", "id", "state", "reason", "groups": [{"component", "state", "count", "reason", "next"}]}``.
+*Why view*: ``{"name", "id", "state", "reason", "groups": [{"component", "state", "count", "reason", "next"}],
+"findings"}``. A finding is a component that stands still, with the cause.
 A group is the tasks of one component that wait or ended for the same reason; ``next`` says what would start them. Used
 by ``job``.
 """
@@ -20,6 +21,11 @@ if TYPE_CHECKING:
 
 def page(answer: WhyView, width: int | None) -> list[str]:
     lines = paragraph(_head(answer), width)
+    for finding in answer.findings:
+        lines += ["", *paragraph(finding.text, width)]
+        for line in finding.evidence:
+            lines += paragraph(line, width, indent=4)
+        lines += paragraph(f"`grass job stacks {answer.name}` shows where its processes are now", width, indent=2)
     for group in answer.groups:
         lines += ["", *paragraph(f"{group.component}: {_tasks(group)}", width)]
         lines += paragraph(show_reason(group.reason), width, indent=2)
@@ -35,7 +41,7 @@ def _head(answer: WhyView) -> str:
     reason = show_reason(answer.reason)
     if reason and reason not in [show_reason(group.reason) for group in answer.groups]:
         return f"{head}: {reason}"
-    return head if answer.groups or answer.state.ended else f"{head}; no part of it waits"
+    return head if answer.groups or answer.findings or answer.state.ended else f"{head}; no part of it waits"
 
 
 def _details(reason: Reason | None) -> list[str]:

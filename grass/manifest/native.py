@@ -34,13 +34,14 @@ from grass.model.job import (
     Job,
     Ready,
 )
+from grass.model.notify import OnHang
 
 MAX_REPLICAS = 100_000
 _REFERENCE = re.compile(r"\$\{?([A-Za-z_][A-Za-z0-9_]*)\}?")
 """What a shell replaces by the value of a variable."""
 JOB_KEYS = (
     *("components", "timeout", "fail_fast", "priority", "tags", "gang", "place", "together"),
-    *("preemptible", "after", "rendezvous", "on_end", "data"),
+    *("preemptible", "after", "rendezvous", "on_end", "on_hang", "data"),
     *ending.KEYS,
 )
 """Keys of a schedule that are also keys of its jobs."""
@@ -108,6 +109,7 @@ def read_job(fields: Fields, warnings: list[str], *, name: str | None = None) ->
         after=waits_for,
         ending=how_it_ends,
         on_end=notify.read_on_end(fields),
+        on_hang=fields.read("on_hang", values.one_of(OnHang), OnHang.NOTIFY),
         read_only_data=read_only_data(fields),
     )
 

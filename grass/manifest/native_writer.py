@@ -28,6 +28,7 @@ from grass.model.job import (
     Ready,
     Restart,
 )
+from grass.model.notify import OnHang
 
 
 def job_document(job: Job) -> Document:
@@ -46,6 +47,7 @@ def job_document(job: Job) -> Document:
         after=[{"job": each.job, "state": each.state.value} for each in job.after],
         tags=dict(job.tags),
         on_end=_on_end(job),
+        on_hang=None if job.on_hang is OnHang.NOTIFY else job.on_hang.value,
     )
     if job.fail_fast is not (len(job.components) > 1):
         document["fail_fast"] = job.fail_fast

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from grass.model.ending import PLAIN_ENDING, Ending
 from grass.model.framework import Framework
-from grass.model.notify import OnEnd
+from grass.model.notify import OnEnd, OnHang
 from grass.model.resources import Resources
 from grass.model.runtime import RUNTIMES, RuntimeName
 
@@ -284,6 +284,7 @@ class Job:
     ending: Ending = PLAIN_ENDING
     carried: dict[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
     on_end: OnEnd | None = None
+    on_hang: OnHang = OnHang.NOTIFY
     files: dict[str, str] = field(default_factory=dict)
     read_only_data: bool = False
 

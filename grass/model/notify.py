@@ -1,4 +1,4 @@
-"""Who is notified of what happened: ``on_end`` of a job, ``notify`` of the cluster's settings. Pure.
+"""Who is notified of what happened: ``on_end`` and ``on_hang`` of a job, ``notify`` of the cluster's settings. Pure.
 
 Used by ``job``, ``policy``, ``grass.manifest.notify`` and ``master.agent.courier``.
 """
@@ -6,6 +6,7 @@ Used by ``job``, ``policy``, ``grass.manifest.notify`` and ``master.agent.courie
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 
 from grass.model.event_kind import EventKind
 
@@ -19,10 +20,18 @@ class OnEnd:
     command: str | tuple[str, ...] | None = None
 
 
+class OnHang(str, Enum):
+    """What happens when a job stands still (``grass.wire.finding``)."""
+
+    LOG = "log"  # `grass job why` and the log of the monitor say it
+    NOTIFY = "notify"  # an event, too, which may cause a notification
+    ACT = "act"  # the job is restarted, too, but not often
+
+
 DEFAULT_KINDS = tuple(
     kind.value
     for kind in (
-        *(EventKind.JOB_SUCCEEDED, EventKind.JOB_FAILED, EventKind.JOB_STOPPED),
+        *(EventKind.JOB_SUCCEEDED, EventKind.JOB_FAILED, EventKind.JOB_STOPPED, EventKind.HANG),
         *(EventKind.NODE_LOST, EventKind.NODE_QUARANTINED, EventKind.GPU_QUARANTINE),
     )
 )

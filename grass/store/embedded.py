@@ -224,6 +224,7 @@ def acl_text(*, prefix: str, node: str, passwords: dict[str, str], version: tupl
         *(f"{read}{key}" for key in (keys.lease, keys.plans, keys.ends, keys.feed)),
         f"{read}{keys.usage}",
         f"{read}{keys.kept_files}",
+        f"{read}{keys.findings}",
         *(f"{read}{key}" for key in (keys.node_usage("*"), f"{prefix}history:*")),
         *(f"{read}{key}" for key in (keys.deleted, keys.attempts("*"))),
     ]

@@ -36,6 +36,7 @@ history:job:<job id>     hash     M       the same of its tasks, and their own f
 history:cluster          hash     M       the same of the whole cluster; one
 history:cursor           hash     M       usage stream → last entry taken
 history:jobs             hash     M       job id → size of its history; bounded by HISTORY_JOBS_KEPT and …_CHUNKS_KEPT
+findings                 hash     M       job id → what rules found about it, and holds now; removed with its end
 revoked                  stream   A       nodes that were removed, and when; trimmed to REVOKED_KEPT
 wakeups                  stream   N       name of a node that has reports to take; trimmed to WAKEUPS_KEPT (ADR 7)
 plans                    stream   A       answers to tickets of kind `plan`; trimmed to PLANS_KEPT
@@ -120,6 +121,7 @@ class Keys:
         self.images = prefix + "images"
         self.join_tokens = prefix + "join-tokens"
         self.cluster_history = prefix + "history:cluster"
+        self.findings = prefix + "findings"
         self.history_cursor = prefix + "history:cursor"
         self.history_jobs = prefix + "history:jobs"
 

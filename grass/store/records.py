@@ -19,6 +19,7 @@ from grass.store.keys import Keys
 from grass.store.signed_images import SignedImages
 from grass.wire.attempt_record import ATTEMPT_RECORD, AttemptRecord
 from grass.wire.codec import Form, encode
+from grass.wire.finding import FINDINGS, Finding
 from grass.wire.job_file import JOB_FILE, JobFile
 from grass.wire.job_record import JOB_RECORD, JobRecord
 from grass.wire.keys import TaskKey
@@ -137,6 +138,14 @@ class Records:
     def kept_files(self) -> dict[str, dict[str, int]]:
         """Return what each user's files in the share take, if a quota limits that: ``space`` and ``files``."""
         return dict(sound(KEPT_FILES, self._keys.kept_files, self._backend.hgetall(self._keys.kept_files).items()))
+
+    def findings(self, job_id: str) -> tuple[Finding, ...]:
+        """Return what rules found about a job, and holds now."""
+        return self._one(FINDINGS, self._keys.findings, job_id) or ()
+
+    def found(self) -> dict[str, tuple[Finding, ...]]:
+        """Return the findings about all jobs."""
+        return dict(sound(FINDINGS, self._keys.findings, self._backend.hgetall(self._keys.findings).items()))
 
     def schedules(self) -> list[ScheduleRecord]:
         """Return all schedules, sorted by name."""

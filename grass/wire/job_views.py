@@ -11,6 +11,7 @@ from msgspec import UNSET, UnsetType
 from grass.model.lifecycle import JobState, TaskState
 from grass.model.reasons import Reason
 from grass.wire.codec import Form
+from grass.wire.finding import Finding
 from grass.wire.job_record import ComponentRecord, CurrentOperation
 from grass.wire.operation_record import OperationKind, OperationState, Outcome
 from grass.wire.usage import TaskTotals
@@ -171,6 +172,8 @@ class WhyView(msgspec.Struct, frozen=True):
     state: JobState
     reason: Reason | None
     groups: tuple[WhyGroup, ...]
+    findings: tuple[Finding, ...] = ()
+    """What rules found: that parts of it stand still, and why."""
 
 
 class OperationView(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,6 +12,7 @@ from grass.model.job import Job
 from grass.model.runtime import PROCESSES_ONLY
 from grass.model.schedule import Schedule
 from grass.wire.codec import Form
+from grass.wire.finding import Finding
 from grass.wire.job_record import JobRecord
 
 
@@ -265,6 +266,12 @@ class KeptFiles(msgspec.Struct, frozen=True, tag_field="kind", tag="kept-files")
     """User → ``space`` (bytes) and ``files``, as in a quota."""
 
 
+class NoteFinding(msgspec.Struct, frozen=True, tag_field="kind", tag="finding"):
+    """Record an event about what a rule found. Filed by the monitor."""
+
+    finding: Finding
+
+
 NodeTicket = CordonNode | UncordonNode | DrainNode | RemoveNode | SuspectNode
 QueuedTicket = HoldJob | ReleaseJob | SetPriority
 JobTicket = StopJob | StopTasks | DeleteJob | QueuedTicket
@@ -288,6 +295,6 @@ FREEING = (
     *(CordonNode, DrainNode, RemoveNode),
 )
 """Tickets that end something, or give something back: what one needs when the disk is full."""
-Ticket = StartJob | AskedTicket | PlanJob | SuspectNode | KeptFiles
+Ticket = StartJob | AskedTicket | PlanJob | SuspectNode | KeptFiles | NoteFinding
 
 TICKET: Form[Ticket] = Form(Ticket)

@@ -14,6 +14,7 @@ from grass.model.exhaustive import assert_never
 from grass.store.agent_store import Message
 from grass.wire.daemon_end import DaemonEnds
 from grass.wire.envelope import Undecodable
+from grass.wire.finding import Finding, FindingState
 from grass.wire.heartbeat import Heartbeat
 from grass.wire.hello import Hello
 from grass.wire.offer_report import OfferReport
@@ -30,6 +31,7 @@ from grass.wire.tickets import (
     JoinNode,
     KeptFiles,
     NodeTicket,
+    NoteFinding,
     OperationTicket,
     PauseSchedule,
     PlanJob,
@@ -175,7 +177,7 @@ def _settle_one(step: Step, run: JobRun) -> None:
 
 
 def _ticket(step: Step, entry_id: str, ticket: Ticket) -> None:
-    if not isinstance(ticket, (StartJob, PlanJob, SuspectNode, KeptFiles)):
+    if not isinstance(ticket, (StartJob, PlanJob, SuspectNode, KeptFiles, NoteFinding)):
         step.asked = {ticket.user: ticket.address}
     _take_ticket(step, entry_id, ticket)
     step.asked = {}
@@ -199,11 +201,34 @@ def _take_ticket(step: Step, entry_id: str, ticket: Ticket) -> None:
             node_tickets.join(step, ticket)
         case CordonNode() | UncordonNode() | DrainNode() | RemoveNode() | SuspectNode():
             _node_ticket(step, ticket)
-        case KeptFiles(users):
-            cluster.kept_files = users
-            step.changes.kept_files = step.changes.plan = True
+        case KeptFiles() | NoteFinding():
+            _monitor_ticket(step, ticket)
         case _:
             assert_never(ticket)
+
+
+def _monitor_ticket(step: Step, ticket: KeptFiles | NoteFinding) -> None:
+    match ticket:
+        case KeptFiles(users):
+            step.cluster.kept_files = users
+            step.changes.kept_files = step.changes.plan = True
+        case NoteFinding(finding):
+            _note_finding(step, finding)
+        case _:
+            assert_never(ticket)
+
+
+def _note_finding(step: Step, finding: Finding) -> None:
+    run = step.cluster.jobs.get(finding.job_id)
+    if run is None or run.summarised:
+        return
+    kind, text = EventKind.HANG, finding.text
+    if finding.state is FindingState.SUSPECTED:
+        kind = EventKind.HANG_SUSPECTED
+    elif finding.state is FindingState.RESOLVED:
+        kind, text = EventKind.HANG_ENDED, f"{finding.component} goes on, or has other members"
+    task = finding.tasks[0] if len(finding.tasks) == 1 else ""
+    step.event(kind, f"job {run.name}: {text}", job=run.name, run=run.id, task=task)
 
 
 def _operation_ticket(step: Step, ticket: OperationTicket | CancelOperation) -> None:

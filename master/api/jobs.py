@@ -102,7 +102,8 @@ def explain_job(call: Call, job: str) -> WhyView:
     if spec is None:
         raise NotFoundError(f"job {record.name}: not found; it is being deleted")
     tasks = counted_tasks(record, spec, _known(call, record, spec))
-    return why_view(record, spec, on_silent_nodes(tasks, call.api.store.nodes()))
+    findings = () if record.state.ended else call.api.store.findings(record.id)
+    return why_view(record, spec, on_silent_nodes(tasks, call.api.store.nodes()), findings)
 
 
 def wait_for_job(call: Call, job: str) -> PiecesToEnd:

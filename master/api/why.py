@@ -14,6 +14,7 @@ from msgspec import structs
 from grass.model.job import Job
 from grass.model.lifecycle import NodeState, TaskState
 from grass.model.reasons import Reason, ReasonCode
+from grass.wire.finding import Finding
 from grass.wire.job_record import JobRecord
 from grass.wire.job_views import TaskView, WhyGroup, WhyView
 from grass.wire.node_record import NodeRecord
@@ -79,7 +80,9 @@ def on_silent_nodes(
         yield (task if reason is None else structs.replace(task, reason=reason)), count
 
 
-def why_view(record: JobRecord, job: Job, tasks: Iterable[tuple[TaskView, int]]) -> WhyView:
+def why_view(
+    record: JobRecord, job: Job, tasks: Iterable[tuple[TaskView, int]], findings: tuple[Finding, ...] = ()
+) -> WhyView:
     """Group the tasks by component, state and reason. ``tasks``: each with the number of tasks like it."""
     first: dict[tuple[str, TaskState, Reason | None], TaskView] = {}
     counts: Counter[tuple[str, TaskState, Reason | None]] = Counter()
@@ -96,7 +99,7 @@ def why_view(record: JobRecord, job: Job, tasks: Iterable[tuple[TaskView, int]])
         for key, task in first.items()
     ]
     found.sort(key=lambda group: (order.index(group.component), group.state.value))
-    return WhyView(record.id, record.name, record.state, record.reason, tuple(found))
+    return WhyView(record.id, record.name, record.state, record.reason, tuple(found), findings)
 
 
 def _next(state: TaskState, reason: Reason | None) -> str | None:

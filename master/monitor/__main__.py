@@ -15,6 +15,7 @@ from grass.api.daemon_log import start_master_log
 from grass.config import ClusterConfig, Secrets
 from grass.errors import UnreachableError
 from grass.store.connect import open_backend
+from grass.store.finding_store import FindingStore
 from grass.store.history_store import HistoryStore
 from grass.store.keys import Keys
 from grass.store.records import Records
@@ -22,6 +23,7 @@ from grass.store.tickets import Tickets
 from grass.system import clock, process_memory
 from grass.system.systemd import Notifier
 from grass.wire.api_figures import ApiFigures
+from master.monitor.hangs import Hangs
 from master.monitor.kept_files import KeptFilesWatch
 from master.monitor.monitor import EVERY, Monitor
 from master.monitor.page_server import PageServer
@@ -37,7 +39,9 @@ def main(path: str) -> int:
     backend = open_backend(config, Secrets.load(config.home), "agent")
     keys = Keys(config.key_prefix)
     records, waits = Records(backend, keys), Waits()
-    monitor = Monitor(records, HistoryStore(backend, keys))
+    tickets = Tickets(backend, keys)
+    hangs = Hangs(config, records, FindingStore(backend, keys), tickets)
+    monitor = Monitor(records, HistoryStore(backend, keys), taken=hangs.take)
 
     def page(figures: ApiFigures) -> bytes:
         from master.monitor.exposition import page as rendered
@@ -45,7 +49,7 @@ def main(path: str) -> int:
         nodes, newest = monitor.nodes.copy(), monitor.newest.copy()
         return rendered(collect(config, records, backend, keys, nodes, newest, waits, figures))
 
-    kept = KeptFilesWatch(config, records, Tickets(backend, keys))
+    kept = KeptFilesWatch(config, records, tickets)
     server = PageServer(config.socket("monitor"), page, kept.ask)
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -54,8 +58,10 @@ def main(path: str) -> int:
     notifier = Notifier()
     notifier.ready()
     server.start()
-    _run([monitor.turn, _Ends(records, waits).turn, kept.turn], monitor.forget, notifier, stop)
+    turns = [monitor.turn, lambda: hangs.turn(monitor.nodes), _Ends(records, waits).turn, kept.turn]
+    _run(turns, monitor.forget, notifier, stop)
     kept.close()
+    hangs.close()
     server.stop()
     return 0
 

@@ -45,8 +45,16 @@ class Monitor:
     ``newest``: the newest sample of each node. Only the thread that calls ``turn`` changes anything here.
     """
 
-    def __init__(self, records: Records, store: HistoryStore, steady: Callable[[], float] = clock.steady) -> None:
+    def __init__(
+        self,
+        records: Records,
+        store: HistoryStore,
+        steady: Callable[[], float] = clock.steady,
+        taken: Callable[[str, Sequence[Sampled]], None] = lambda *_: None,
+    ) -> None:
+        """``taken``: is called with the name of a node and its new samples."""
         self._records = records
+        self._taken = taken
         self._store = store
         self._steady = steady
         self._histories = Histories(store.chunks, store.fields)
@@ -119,6 +127,7 @@ class Monitor:
             own += self._own_points(sampled)
         self._histories.add(points)
         self._own.add(own)
+        self._taken(name, samples)
 
     def _tasks(self, sampled: Sampled) -> list[_Figured]:
         found = []

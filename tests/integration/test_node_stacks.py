@@ -10,7 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from grass.wire.stacks import TaskStacks, grouped
+from grass.wire.finding import Cause
+from grass.wire.stacks import ProcessStack, TaskStacks, grouped
+from master.detection.cause import judge
+from node.runtime import proc
 from node.runtime.stacks.collect import collect
 from tests.support import hanging
 from tests.support.needs import require
@@ -18,7 +21,7 @@ from tests.support.shepherd_run import ShepherdRun
 from tests.support.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
-KINDS = ("all_reduce", "all_reduce", "all_reduce", "endless_loop", "next_batch", "stopped")
+KINDS = ("all_reduce", "all_reduce", "all_reduce", "endless_loop", "next_batch", "stopped", "deadlock", "on_share")
 KEYS = [f"j-1/w.{index}/1" for index in range(len(KINDS))]
 
 
@@ -52,7 +55,26 @@ def test_py_spy_shows_where_each_program_stands_and_equal_ones_are_one_group(run
     assert found["w.3"].processes[0].state == "R"
     assert innermost(found["w.4"]).endswith("wait")  # Condition.wait, of the queue
     assert (found["w.5"].processes[0].state, innermost(found["w.5"])) == ("T", "stopped")
-    assert [len(group.members) for group in grouped(found.values())] == [1, 1, 1, 3]
+    assert found["w.7"].processes[0].state == "D"
+    assert [len(group.members) for group in grouped(found.values())][-2:] == [1, 3]
+
+
+def test_each_kind_of_hang_has_its_cause_and_accuses_who_hangs(run: ShepherdRun) -> None:
+    found = tasks(run, None)
+    others = [found[f"w.{index}"] for index in range(3)]
+    dead = TaskStacks("w.8", 1, "local", (ProcessStack(1, "sh", "S", "do_wait"), ProcessStack(2, "python", "Z")))
+    causes = {
+        "w.3": Cause.STRAGGLER_CODE,
+        "w.4": Cause.DATA_LOADER,
+        "w.5": Cause.STRAGGLER_CODE,
+        "w.6": Cause.STRAGGLER_CODE,
+        "w.7": Cause.STORAGE,
+        "w.8": Cause.DEAD_PEER,
+    }
+    for task, cause in causes.items():
+        verdict = judge([*others, found.get(task, dead)], {})
+        assert (verdict.cause, verdict.tasks) == (cause, (task,)), verdict.why
+    assert judge(others, {}).cause is Cause.NETWORK, "all wait at the same line"
 
 
 def test_a_program_that_reports_figures_writes_its_stacks_itself_where_there_is_no_py_spy(run: ShepherdRun) -> None:
@@ -70,6 +92,8 @@ def test_of_another_program_the_state_and_the_kernels_function_are_known(run: Sh
     run.start(key, key)
     pid = run.started(key).pid
     assert pid is not None
+    wait_until(lambda: [proc.stat(child) for child in proc.children(pid)], seconds=30)
+    wait_until(lambda: b"sleep" in proc.read(f"/proc/{proc.children(pid)[0]}/comm"), seconds=30)
     [task] = collect(run.config, [key]).tasks
     assert {process.command for process in task.processes} == {"sh", "sleep"}
     assert {process.state for process in task.processes} == {"S"}

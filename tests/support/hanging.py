@@ -32,6 +32,13 @@ def stopped():
     print("up", flush=True)
     os.kill(os.getpid(), signal.SIGSTOP)
 
+def on_share():  # in state D, as on a file server that does not answer: it waits until its child runs a program
+    import ctypes
+    libc = ctypes.CDLL(None)
+    print("up", flush=True)
+    if libc.vfork() == 0:
+        libc.pause()
+
 def train():
     grass.report(step=7, loss=0.5)
     globals()[sys.argv[1]]()

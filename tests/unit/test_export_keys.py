@@ -15,7 +15,7 @@ from grass.manifest.export.formats import FORMATS
 from grass.model.ending import Clean, Enough
 from grass.model.framework import Framework, FrameworkName
 from grass.model.job import After, Component, Condition, Job, Mount, Policy, Ready, RestartOn
-from grass.model.notify import OnEnd
+from grass.model.notify import OnEnd, OnHang
 from grass.model.runtime import RuntimeName
 
 NO_KEYS = {
@@ -51,6 +51,7 @@ OTHERS: dict[str, Any] = {
     "on_end.webhook": "https://example.net/end",
     "on_end.secret": "s",
     "on_end.command": "end",
+    "on_hang": OnHang.ACT,
     "read_only_data": True,
     "components.command": "another",
     "components.replicas": 3,

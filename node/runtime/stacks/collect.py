@@ -1,7 +1,7 @@
 """What the processes of attempts on this machine do now: states, Python stacks, and where the kernel lets them wait.
 
-Nothing is stopped or traced: py-spy reads the memory of a process while that goes on. What a process in state D does
-is read without its memory, because such a read may wait as long as the process does. Used by ``node.api.stacks``.
+Nothing is stopped or traced: py-spy reads the memory of a process while that goes on. Of a process in state D, such a
+read may wait as long as the process does, so that it has a time limit. Used by ``node.api.stacks``.
 """
 
 from __future__ import annotations

@@ -82,9 +82,16 @@ export function jobView([id, section = "", task]) {
   }
 
   function whyPanel(job) {
-    if (ended(job) || !why?.groups?.length) return null;
+    if (ended(job) || !(why?.groups?.length || why?.findings?.length)) return null;
     const wrong = (group) => group.state === "FAILED" || group.state === "LOST";
-    return [reasonPanel("Why it waits", why.groups.filter((group) => !wrong(group))), reasonPanel("What went wrong", why.groups.filter(wrong))];
+    return [findingPanel(why.findings || []), reasonPanel("Why it waits", why.groups.filter((group) => !wrong(group))), reasonPanel("What went wrong", why.groups.filter(wrong))];
+  }
+
+  function findingPanel(findings) {
+    if (!findings.length) return null;
+    return panel("It stands still", { key: "findings" }, h("div.scroll", h("table", h("tbody", findings.map((each) => h("tr",
+      h("td.nowrap", each.component), h("td.nowrap", each.state.toLowerCase()),
+      h("td.wide", `${each.what} ${each.why}`, h("div.soft", [each.action, ...(each.evidence || [])].filter(Boolean).join("; ")))))))));
   }
 
   function reasonPanel(title, groups) {
