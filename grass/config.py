@@ -11,7 +11,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
 
-from grass.errors import UndecodableError
+from grass import __version__
+from grass.errors import NewerVersionError, UndecodableError
 from grass.model.isolation import ContainerRights, UidRange
 from grass.model.namespace import Serve
 from grass.model.policy import ClusterPolicy
@@ -20,8 +21,24 @@ from grass.network_address import network_address
 from grass.system.atomic_file import replace_file
 from grass.system.private_file import write_private
 from grass.tls_files import TlsFiles
+from grass.wire.version import FORMAT, PROTOCOL, REVISION, newer_format, newer_writer
 
 _T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class Written:
+    """Which Grass wrote a ``cluster.json``; its field ``written``. One of before revision 1 wrote no such field."""
+
+    format: int = 0
+    protocol: int = 0
+    revision: int = 0
+    version: str = ""
+
+
+@dataclass(frozen=True)
+class _Head:
+    written: Written = field(default_factory=Written)
 
 
 @dataclass(frozen=True)
@@ -261,19 +278,43 @@ class ClusterConfig:
 
     def save(self, path: Path | None = None) -> None:
         """Write the file by atomic replacement. ``path``: where, if that is not its place yet."""
-        replace_file(path or self.path, json.dumps(asdict(self), indent=2) + "\n")
+        by = Written(FORMAT, PROTOCOL, REVISION, __version__)
+        replace_file(path or self.path, json.dumps({"written": asdict(by), **asdict(self)}, indent=2) + "\n")
 
     @classmethod
     def load(cls, path: str | Path) -> ClusterConfig:
-        """Read the file. Raises UndecodableError, which names the file and the path of the wrong value."""
+        """Read the file. Raises UndecodableError, which names the file and the path of the wrong value, and
+        NewerVersionError for a format that this Grass does not know."""
+        _check_format(_decoded(_Head, Path(path)).written, str(path))
         return _decoded(cls, Path(path))
 
     @classmethod
     def parse(cls, text: str | bytes) -> ClusterConfig:
-        """Decode the content of the file. Raises UndecodableError."""
+        """Decode the content of the file. Raises the errors of ``load``."""
         from grass.wire.codec import Form
 
+        _check_format(Form[_Head](_Head).decode(text).written, "cluster.json")
         return Form[ClusterConfig](cls).decode(text)
+
+
+def check_writer(name: str, text: str | bytes) -> None:
+    """To be called before ``text``, the ``cluster.json`` of cluster ``name``, is written anew. Raises
+    NewerVersionError if a newer Grass wrote it: this one would leave out what it does not know, such as TLS."""
+    from grass.wire.codec import Form
+
+    try:
+        by = Form[_Head](_Head).decode(text).written
+    except UndecodableError:
+        return  # whoever reads it says so
+    refusal = newer_writer(f"cluster {name}", (by.format, by.protocol, by.revision), by.version, __version__)
+    if refusal is not None:
+        raise NewerVersionError(refusal)
+
+
+def _check_format(written: Written, what: str) -> None:
+    refusal = newer_format(what, written.format, written.version, __version__)
+    if refusal is not None:
+        raise NewerVersionError(refusal)
 
 
 def _decoded(kind: type[_T], path: Path) -> _T:

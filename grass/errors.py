@@ -7,6 +7,7 @@ GrassError
 │   └── CommandNotFoundError      … a command beside a task           (exit 127)
 ├── UndecodableError      a message, a record or a file of Grass is damaged, or of another version
 ├── ConflictError         the name is taken or the state forbids it   (exit 2)
+│   └── NewerVersionError     … a newer Grass wrote what this one would change
 ├── NotFoundError         no such job, schedule, node or cluster      (exit 2)
 ├── NotAllowedError       the role or the key does not permit it      (exit 4)
 │   └── ReplayedError         … a sealed request that was seen before
@@ -104,6 +105,12 @@ class ConflictError(GrassError):
     code = "conflict"
     exit_code = 2
     http_status = 409
+
+
+class NewerVersionError(ConflictError):
+    """A newer Grass wrote the cluster's files or its store. Nothing was changed."""
+
+    code = "newer-version"
 
 
 class NotFoundError(GrassError):

@@ -35,7 +35,7 @@ class Channel(Generic[_Started, _Output]):
         """``calls``: those of the node, whose answers the master passes on."""
         self._transport = transport
         self._calls: ChannelCalls[Any, _Output, Any] = calls
-        self.opened: _Started = opened.convert(transport.call("POST", path, builtins(wanted), wait=NODE_SECONDS))
+        self.opened: _Started = transport.read(opened, "POST", path, builtins(wanted), wait=NODE_SECONDS)
         self._path = f"{path}/{quote(self.opened.id, safe='')}"
 
     def answers(self) -> Iterator[_Output]:
@@ -43,7 +43,7 @@ class Channel(Generic[_Started, _Output]):
         after = 0
         while True:
             target = with_query(f"{self._path}/output", {"after": after})
-            answer = self._calls.output.answered.convert(self._transport.call("GET", target, wait=OUTPUT_SECONDS))
+            answer = self._transport.read(self._calls.output.answered, "GET", target, wait=OUTPUT_SECONDS)
             yield answer
             after = answer.next
             if answer.pause:

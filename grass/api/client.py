@@ -424,7 +424,7 @@ class Client(OperationCalls, ScheduleCalls, EventCalls, NodeCalls, UserCalls, Fi
 
     def _submit(self, path: str, body: PlainData | Callable[[int], PlainData], source: str, form: Form[T]) -> T:
         try:
-            return form.convert(self._transport.call("POST", path, body))
+            return self._transport.read(form, "POST", path, body)
         except ManifestError as error:
             raise ManifestError(error.problems, source) from error
 

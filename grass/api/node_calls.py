@@ -68,7 +68,7 @@ class NodeCalls(Requests):
 
         wait = min(timeout, LONGEST_WAIT)
         target = with_query(path_of("nodes", node, "wait"), {"seen": seen, "timeout": f"{wait:.3f}"})
-        answer = NODE_WAITED.convert(self._transport.call("GET", target, wait=wait))
+        answer = self._transport.read(NODE_WAITED, "GET", target, wait=wait)
         clock.sleep(min(answer.pause, timeout))
         return answer
 

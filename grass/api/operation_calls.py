@@ -129,7 +129,7 @@ class OperationCalls(Requests):
         while True:
             left = LONGEST_WAIT if until is None else max(0.0, min(LONGEST_WAIT, until - clock.steady()))
             target = with_query(path, {"timeout": f"{left:.3f}"})
-            answer = OPERATION_WAITED.convert(self._transport.call("GET", target, wait=left))
+            answer = self._transport.read(OPERATION_WAITED, "GET", target, wait=left)
             found = answer.operation
             if found.state is OperationState.ENDED:
                 return found

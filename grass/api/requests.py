@@ -26,16 +26,16 @@ class Requests:
     _transport: Transport
 
     def _get(self, path: str, form: Form[T], **query: str | bool | float | None) -> T:
-        return form.convert(self._transport.call("GET", with_query(path, query)))
+        return self._transport.read(form, "GET", with_query(path, query))
 
     def _post(self, path: str, body: PlainData, form: Form[T], *, interrupted: ChangeInterrupted | None = None) -> T:
         """``interrupted``: raised after Ctrl-C if the change may still be made. Default: says which change of what."""
         with after_ctrl_c(interrupted or _interrupted(path)):
-            return form.convert(self._transport.call("POST", path, body))
+            return self._transport.read(form, "POST", path, body)
 
     def _delete(self, path: str, form: Form[T]) -> T:
         with after_ctrl_c(_interrupted(f"{path}/delete")):
-            return form.convert(self._transport.call("DELETE", path))
+            return self._transport.read(form, "DELETE", path)
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 from urllib.parse import urlencode, urlsplit
 
-import grass
+from grass.api.cluster_version import OWN, ClusterVersion
 from grass.api.envelope import KEY_BYTES, EnvelopeError
 from grass.api.error_reply import error_of
 from grass.api.http_connection import Connection, Reply
@@ -27,22 +27,25 @@ from grass.api.session_file import forget_session, load_session, save_session
 from grass.errors import (
     CertificateError,
     ChangeInterrupted,
+    GrassError,
     InputError,
     MasterAwayError,
     NodeUnreachableError,
     NotAllowedError,
     StoreRefusesError,
     TooManyCallsError,
+    UndecodableError,
     UnreachableError,
 )
 from grass.system import clock
 from grass.system.entropy import request_id
-from grass.wire.version import PROTOCOL
+from grass.wire.version import HEADER, OLDEST_CLIENT, PROTOCOL, Speaks
 
 if TYPE_CHECKING:
     from grass.api.keyring import ClientKeys
     from grass.api.signing import Claims
     from grass.api.tunnel import Tunnel
+    from grass.wire.codec import Form
 
 _MOST_OF_A_LINE = 8000
 """Characters of a request without content. The server accepts lines of 8190."""
@@ -51,6 +54,7 @@ _UPLOAD = 128 * 1024
 _SILENT = 1.0
 """Seconds that a stream waits for a server before it says so."""
 JOSE = "application/jose"
+_NO_SUCH_CALL = (404, 405)
 _COMPLETE = (NodeUnreachableError, StoreRefusesError, TooManyCallsError)
 """Answers of a cluster that say everything."""
 
@@ -119,8 +123,10 @@ class Transport:
         self._closed = False
         self._answered = False
         """Whether the server has answered any request of this client."""
+        self._version = ClusterVersion(self._ask_version)
         self.on_away: Callable[[str], object] | None = None
-        """Called with a message once per stream that waits for a server to come back."""
+        """Called with a message once per stream that waits for a server to come back, and when an older cluster does
+        less than it was asked."""
 
     def call(self, method: str, target: str, body: Body = None, *, wait: float = 0.0) -> Any:
         """Return the reply's body. Raises the server's error, or UnreachableError.
@@ -128,10 +134,31 @@ class Transport:
         Raises ChangeInterrupted if Ctrl-C came when a request that changes something was on its way.
         ``wait``: seconds for which the server may hold the request before it answers.
         """
+        try:
+            return self._call(method, target, body, wait)
+        except InputError as error:
+            if type(error) is not InputError or body is None or callable(body):
+                raise
+            left_out = self._version.left_out(body)
+            if not left_out:
+                raise
+        if self.on_away is not None:
+            self.on_away(self._text(f"runs an older Grass ({self._version.speaks()}): {', '.join(left_out.values())}"))
+        return self._call(method, target, {name: body[name] for name in body if name not in left_out}, wait)
+
+    def read(self, form: Form[_T], method: str, target: str, body: Body = None, *, wait: float = 0.0) -> _T:
+        """Do as ``call``, and return the reply as its type. Raises UndecodableError for one of another version."""
+        reply = self.call(method, target, body, wait=wait)
+        try:
+            return form.convert(reply)
+        except UndecodableError as error:
+            raise self._version.unread(error) from error
+
+    def _call(self, method: str, target: str, body: Body, wait: float) -> Any:
         changes = method != "GET"
         patience = Patience(self._timeout, wait, resumed=False)
         try:
-            return self._patiently(lambda: self._content(self._send(method, target, body, patience)), patience, changes)
+            return self._patiently(lambda: self._answer(self._send(method, target, body, patience)), patience, changes)
         except KeyboardInterrupt as interrupt:
             if changes and patience.sent:
                 raise ChangeInterrupted("interrupted; the requested change may still be made") from interrupt
@@ -193,6 +220,18 @@ class Transport:
                     reported = True
                     self.on_away(self._text("does not answer; waiting for it to come back"))
 
+    def _ask_version(self) -> Speaks | None:
+        """Return what the cluster speaks. None: it does not answer, or another server does."""
+        try:
+            sent = self._send("GET", "/v1/status", None, Patience(self._timeout, 0.0, resumed=False))
+            if sent.response.status == 200:
+                view = self._content(sent)
+                return Speaks(view["protocol"], view.get("revision", 0), view["version"])
+            sent.connection.close()
+        except (GrassError, OSError, LookupError, TypeError):
+            pass
+        return None
+
     def _give_up(self, error: Exception, answer: UnreachableError | None, may_change: bool) -> NoReturn:
         """Raise the last error. ``answer``: what the server said, which is the error or came before a silence."""
         open_end = "; the requested change may still be made" if may_change else ""
@@ -206,7 +245,7 @@ class Transport:
     def _begin(self, sent: _Sent) -> _Sent:
         if sent.response.status == 200 and sent.response.content_type == JOSE:
             return sent
-        self._content(sent)
+        self._answer(sent)
         raise UnreachableError(self._text("does not answer with a stream"))
 
     def _send(self, method: str, target: str, body: Body, patience: Patience) -> _Sent:
@@ -221,7 +260,8 @@ class Transport:
         if method != "POST" and size > _MOST_OF_A_LINE:  # the token is a header, and longer than the target in it
             raise InputError("the request is too long: it has a name, a tag or a pattern of many characters")
         connection = self._free_connection()
-        headers = {"Content-Type": JOSE} if method == "POST" else {"Authorization": f"JOSE {sealed.token}"}
+        sent = ("Content-Type", JOSE) if method == "POST" else ("Authorization", f"JOSE {sealed.token}")
+        headers = dict([sent, (HEADER, OWN.header)])
         content = sealed.token.encode() if method == "POST" else None
         try:
             response = connection.request(method, target, headers, content, timeout=seconds + size / _UPLOAD)
@@ -256,11 +296,21 @@ class Transport:
             return self._session
 
     def _sign_for_session(self, seconds: float) -> Session:
+        """Open a session in the highest protocol that both speak: an older cluster knows only its own."""
+        try:
+            return self._sign(seconds, PROTOCOL)
+        except InputError:
+            for protocol in range(PROTOCOL - 1, OLDEST_CLIENT - 1, -1):
+                with suppress(InputError):
+                    return self._sign(seconds, protocol)
+            raise
+
+    def _sign(self, seconds: float, protocol: int) -> Session:
         from grass.api.signing import seal_request
 
         new_id, path = request_id(), "/v1/session"
         reply = ReplyKey(new_id, os.urandom(KEY_BYTES))
-        body = json.dumps({"protocol": PROTOCOL, "version": grass.__version__})
+        body = json.dumps({"protocol": protocol, "version": OWN.version})
         token = seal_request(self._claims("POST", path, new_id), body, reply, self._keys.private(), self._keys.master())
         granted = self._content(self._exchange("POST", path, Sealed(token, reply), seconds))
         return Session(granted["session"], decode_key(granted["key"]))
@@ -277,6 +327,13 @@ class Transport:
                 self._session = None
                 forget_session(self._keys.folder, ended)
 
+    def _answer(self, sent: _Sent) -> Any:
+        """Do as ``_content``. An error says if it may come of the versions."""
+        try:
+            return self._content(sent)
+        except InputError as error:
+            raise self._version.explained(error) from error
+
     def _content(self, sent: _Sent) -> Any:
         """Return the reply's content. Raises the error in it."""
         response = sent.response
@@ -289,11 +346,14 @@ class Transport:
         if response.content_type != JOSE:
             if response.status == 401 and sent.sealed.session is not None:
                 raise _SessionEndedError(sent.sealed.session)
+            if response.status in _NO_SUCH_CALL and sent.sealed.session is not None and self._version.speaks():
+                raise InputError(self._text("does not know this call"))
             self._refuse(response.status)
         content = json.loads(_unsealed(sent.sealed.reply, text, response.status)[0])
         if response.status < 300:
             return content
         error = content["error"]
+        self._version.note(error)
         if "now" in error:
             raise _StaleError(float(error["now"]))
         raise error_of(error)
@@ -324,7 +384,8 @@ class Transport:
 
 
 def _text_of(body: Body, attempt: int) -> str | None:
-    content = body(attempt) if callable(body) else body
+    asked = body(attempt) if callable(body) else body
+    content = asked and {name: value for name, value in asked.items() if value is not None}  # an older server
     try:
         text = None if content is None else json.dumps(content, allow_nan=False, default=_plain)
     except (TypeError, ValueError) as error:

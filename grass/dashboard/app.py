@@ -35,6 +35,7 @@ from grass.dashboard.web_pages import WebPages
 from grass.errors import GrassError, InputError, NotAllowedError, UnreachableError
 from grass.system import clock
 from grass.wire.codec import builtins
+from grass.wire.version import HEADER, spoken
 
 PAGE = files("grass.dashboard") / "page"
 _CLASSIC_SCRIPT = re.compile(r'<script src="/assets/\w+/(\w+\.js)"></script>')
@@ -57,6 +58,7 @@ HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
+    HEADER: spoken(grass.__version__).header,
 }
 TYPES = {
     "html": "text/html",

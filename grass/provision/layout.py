@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from grass.api import keyring, user_files
-from grass.config import ClusterConfig, MasterConfig, NodeConfig, RedisConfig, Secrets
+from grass.config import ClusterConfig, MasterConfig, NodeConfig, RedisConfig, Secrets, check_writer
 from grass.errors import ConflictError, InputError, NotFoundError, UndecodableError
 from grass.manifest.local_settings import LocalSettings, RedisSettings
 from grass.model.amounts import show_cpu, show_memory
@@ -28,10 +28,15 @@ FOLDERS = ("master", "client", "redis", "log", "data", "data/logs", "data/jobs",
 
 
 def existing(cluster_home: Path) -> ClusterConfig | None:
-    """Return the cluster's configuration. None: no cluster, or its creation stopped before the file was complete."""
+    """Return the cluster's configuration. None: no cluster, or its creation stopped before the file was complete.
+
+    Raises NewerVersionError: a newer Grass wrote it.
+    """
     path = cluster_home / "cluster.json"
     try:
-        json.loads(path.read_text())
+        text = path.read_text()
+        json.loads(text)
+        check_writer(cluster_home.name, text)
         return ClusterConfig.load(path)  # gone, if the cluster is deleted at this moment
     except (FileNotFoundError, json.JSONDecodeError):
         return None

@@ -11,6 +11,7 @@ import os
 import resource
 import signal
 import socket
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from http import HTTPStatus
@@ -20,12 +21,14 @@ from gunicorn.http.parser import RequestParser
 from gunicorn.http.wsgi import create
 from gunicorn.workers.base import Worker as BaseWorker
 
+from grass import __version__
 from grass.serving.front import Answered, Front, Limits, refusal
 from grass.serving.outbox import LONGEST_UNSENT, Outbox
 from grass.serving.refusals import RefusalLog
 from grass.system import process_memory
 from grass.system.systemd import Notifier
 from grass.tls import ServerContext, TlsSocket
+from grass.wire.version import HEADER, spoken
 
 PEER = "grass.peer"
 """Key in the environment of a request: the name in the client's certificate; empty without TLS."""
@@ -101,7 +104,7 @@ class FrontWorker(BaseWorker):  # type: ignore[misc]
         environ[PEER], environ[PEER_SINCE] = (sock.peer, sock.peer_since) if isinstance(sock, TlsSocket) else ("", 0.0)
         if not self.alive:
             reply.force_close()
-        pieces = self.wsgi(environ, reply.start_response)
+        pieces = self.wsgi(environ, _stating_the_version(reply.start_response))
         try:
             length = reply.response_length
             outbox.stream = length is None or length > LONGEST_UNSENT
@@ -120,6 +123,15 @@ class FrontWorker(BaseWorker):  # type: ignore[misc]
             if hasattr(pieces, "close"):
                 pieces.close()
         return Answered(not reply.should_close(), outbox.take_unsent())
+
+
+def _stating_the_version(start_response: Any) -> Callable[..., Any]:  # Any: gunicorn has no types
+    stated = (HEADER, spoken(__version__).header)
+
+    def start(status: str, headers: list[tuple[str, str]], *more: Any) -> Any:
+        return start_response(status, [*headers, stated], *more)
+
+    return start
 
 
 def die_with_the_arbiter(server: Any, worker: Any) -> None:

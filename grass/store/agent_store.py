@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from grass.errors import StaleLeaseError, UndecodableError
+from grass import __version__
+from grass.errors import NewerVersionError, StaleLeaseError, UndecodableError
 from grass.model.job import Job
 from grass.model.lifecycle import JobState, TaskState
 from grass.store.backend import Backend, Entry, Guard, Op
@@ -35,6 +36,7 @@ from grass.wire.task_events import TaskEvents
 from grass.wire.task_record import TASK_RECORD, TaskRecord
 from grass.wire.tickets import TICKET, JoinNode, PlanJob, Ticket
 from grass.wire.usage_record import KEPT_FILES, USAGE_RECORD, UsageRecord
+from grass.wire.version import FORMAT, newer_format
 
 _READ_AT_ONCE = 1_000
 """Most entries read from each stream. Entries beyond the limits of a round are kept for the next one."""
@@ -150,8 +152,15 @@ class AgentStore:
         """Both: entries that were read and not yet taken. They are taken before more of their stream is read."""
 
     def acquire(self, owner: str) -> None:
-        """Take the lease. The supervisor runs one master-agent, so the newest process is the right one."""
-        self._backend.apply([("INCR", self.keys.fence), ("SET", self.keys.lease, owner)])
+        """Take the lease. The supervisor runs one master-agent, so the newest process is the right one.
+
+        Raises NewerVersionError, and changes nothing, if a newer Grass wrote the store.
+        """
+        keys = self.keys
+        ops: list[Op] = [("INCR", keys.fence), ("SET", keys.lease, owner), ("SET", keys.format, str(FORMAT))]
+        if self._backend.apply(ops, [("below", keys.format, str(FORMAT + 1))]):
+            found = int(self._backend.get(keys.format) or 0)
+            raise NewerVersionError(newer_format(f"the store ({keys.format})", found, "", __version__))
         self._fence = self._backend.get(self.keys.fence) or ""
         self._commit = int(self._backend.get(self.keys.commit) or 0)
 

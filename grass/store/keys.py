@@ -7,6 +7,7 @@ All carry the cluster's prefix (``grass:<cluster>:``), so a redis of your own ca
 
 key                      type     writer  content, lifetime
 fence                    string   A       number of the lease that may write; grows by one with every takeover
+format                   string   A       ``grass.wire.version.FORMAT`` of who wrote all this; one
 commit                   string   A       number of the last commit, so that a repeated one does nothing
 lease                    string   A       who took the fence last, for people to read (ADR 4)
 cursor                   hash     A       stream name → last entry taken
@@ -95,6 +96,7 @@ class Keys:
         self.prefix = prefix
         self.fence = prefix + "fence"
         self.commit = prefix + "commit"
+        self.format = prefix + "format"
         self.lease = prefix + "lease"
         self.cursor = prefix + "cursor"
         self.tickets = prefix + "tickets"

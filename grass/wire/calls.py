@@ -5,6 +5,8 @@ The client sends them, the API server reads them.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -17,6 +19,10 @@ from grass.wire.operation_record import OperationKind
 
 Document = dict[str, Any]  # Any: the errors of its reader name every problem with its path, which a type could not
 """A JSON object that other code reads: ``grass.manifest`` a user's document, ``joserfc`` a public key."""
+
+
+LEFT_OUT: Mapping[str, str] = MappingProxyType({"file": "it keeps no copy of the job file"})
+"""Fields of a submission without which a job runs the same, and what an older cluster then does not do."""
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

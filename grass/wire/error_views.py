@@ -5,6 +5,8 @@ from __future__ import annotations
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from grass.wire.version import Speaks
+
 
 class ProblemView(msgspec.Struct, frozen=True):
     """One fault in a file. ``path`` is dotted; empty for the whole file."""
@@ -21,6 +23,8 @@ class ErrorBody(msgspec.Struct, frozen=True):
     problems: tuple[ProblemView, ...]
     now: float | UnsetType = UNSET
     """The server's time, if the sender's clock is off."""
+    speaks: Speaks | UnsetType = UNSET
+    """What the server speaks; a client of another version then knows why."""
 
 
 class ErrorView(msgspec.Struct, frozen=True):

@@ -33,6 +33,8 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="he
     """``grass.wire.version.PROTOCOL`` of the node."""
     version: str
     """Version of Grass on the node."""
+    revision: int = 0
+    """``grass.wire.version.REVISION`` of the node."""
     boot_id: str
     address: str
     """Where the master and other nodes reach it."""

@@ -26,7 +26,7 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     state: JobState
     reason: Reason | None
     """Why it waits, or how it ended."""
-    result: JobState | None
+    result: JobState | None = None
     """The state in which it ended, or will end once no task runs, unless it starts again. None: not known yet."""
     submitted: float
     started: float | None

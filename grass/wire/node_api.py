@@ -39,6 +39,9 @@ class NodeStatus(msgspec.Struct, frozen=True):
     """Attempts that run."""
     ended: int | None
     """Attempts that have ended, and are not forgotten yet."""
+    protocol: int = 0
+    """What the node speaks. 0: it is of before revision 1."""
+    revision: int = 0
 
 
 class ImagePrograms(msgspec.Struct, frozen=True):

@@ -42,8 +42,10 @@ class StatusView(msgspec.Struct, frozen=True, kw_only=True):
     """Why the store refuses writes."""
     isolation: Isolation
     """Whether tasks of different users are isolated from each other on the nodes."""
-    disks: tuple[DiskView, ...]
+    disks: tuple[DiskView, ...] = ()
     """Those on which the master keeps the cluster's state and logs."""
+    revision: int = 0
+    """The server's ``grass.wire.version.REVISION``."""
 
 
 STATUS: Form[StatusView] = Form(StatusView)

@@ -4,7 +4,7 @@ Here: plans, schedules, images. Other replies are in the modules ``*_views``. Se
 API server.
 
 A view is a record without fields that only the master-agent needs, redacted for its reader. A field that does not
-apply is absent.
+apply is absent. A new field has a default: older servers do not send it (``version``).
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ class SessionView(msgspec.Struct, frozen=True):
     """What the server speaks."""
     version: str
     """Version of Grass on the server."""
+    revision: int = 0
+    """The server's ``grass.wire.version.REVISION``."""
 
 
 class PlanEviction(msgspec.Struct, frozen=True):

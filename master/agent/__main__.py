@@ -10,7 +10,7 @@ from pathlib import Path
 
 from grass.api.daemon_log import start_master_log
 from grass.config import ClusterConfig, Secrets
-from grass.errors import StaleLeaseError
+from grass.errors import NewerVersionError, StaleLeaseError
 from grass.store.accounts import Accounts, MemoryAccounts, RedisAccounts
 from grass.store.agent_store import AgentStore
 from grass.store.connect import open_backend
@@ -64,7 +64,7 @@ def main() -> int:
         agent.run(stopped=lambda: False)
     except (KeyboardInterrupt, _Stop):
         return 0
-    except StaleLeaseError as error:
+    except (StaleLeaseError, NewerVersionError) as error:
         logging.getLogger("grass.master-agent").error("%s", error)
         return 1
     finally:

@@ -271,6 +271,12 @@ def _unfit(step: Step, node: NodeRun, hello: Hello) -> Reason | None:
     if wanted is not None and reported != wanted:
         message = f"runs Grass {reported or 'of an unknown version'}, the master {wanted}; install {wanted} on the node"
         return Reason(ReasonCode.VERSION, message, {"version": reported, "master": wanted})
+    if wanted is not None and hello.revision != version.REVISION:
+        message = (
+            f"runs another build of Grass {reported} (protocol {hello.protocol}.{hello.revision}) than the master "
+            f"(protocol {version.PROTOCOL}.{version.REVISION}); install the master's on the node"
+        )
+        return Reason(ReasonCode.VERSION, message, {"version": reported, "master": wanted})
     if probe is None:
         wants = node.digest and node.state is NodeState.JOINING
         return Reason(ReasonCode.PROBE, "has not passed its probe yet") if wants else None

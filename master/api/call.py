@@ -20,6 +20,7 @@ from msgspec import structs
 from werkzeug.exceptions import RequestEntityTooLarge
 from werkzeug.wrappers import Request
 
+import grass
 from grass.api.envelope import EnvelopeError
 from grass.api.keyring import Role
 from grass.api.sealing import MAX_REQUEST, ReplyKey
@@ -41,6 +42,7 @@ from grass.wire import calls
 from grass.wire.codec import Form, builtins
 from grass.wire.error_views import ErrorBody, ErrorView, ProblemView
 from grass.wire.tickets import AskedTicket
+from grass.wire.version import HEADER, spoken
 from grass.wire.views import KeepAlive
 from master.api.authentication import Authenticator, Caller, StaleRequestError
 from master.api.feed import Feed
@@ -265,12 +267,22 @@ def _call(api: Api, route: Route, caller: Caller, request: Request) -> Call:
         api,
         user.name if user else "",
         user.role if user else Role.VIEWER,
-        parse_query(route.query, request.args),
-        _content(route, caller.body),
+        *_asked(route, caller, request),
         caller,
         request.remote_addr or "",
         in_turn=user is not None and not route.stream,
     )
+
+
+def _asked(route: Route, caller: Caller, request: Request) -> tuple[Query, calls.Call | None]:
+    """Return query and content. Raises InputError, which tells a client of before revision 1 what is spoken here."""
+    try:
+        return parse_query(route.query, request.args), _content(route, caller.body)
+    except InputError as error:
+        if HEADER in request.headers:
+            raise
+        here = spoken(grass.__version__)
+        raise InputError(f"{error}; this client, which does not say its version, may be too old for {here}") from error
 
 
 def _token(route: Route, request: Request) -> bytes:
@@ -356,7 +368,8 @@ def _line(key: ReplyKey, piece: msgspec.Struct, number: int, last: bool) -> byte
 
 def _error_body(error: GrassError) -> ErrorBody:
     problems = error.problems if isinstance(error, ManifestError) else []
-    return ErrorBody(error.code, str(error), tuple(ProblemView(each.path, each.message) for each in problems))
+    named = tuple(ProblemView(each.path, each.message) for each in problems)
+    return ErrorBody(error.code, str(error), named, speaks=spoken(grass.__version__))
 
 
 def _pack(body: msgspec.Struct) -> bytes:

@@ -8,17 +8,17 @@ from grass.errors import InputError
 from grass.store.keys import SESSION_SECONDS
 from grass.system.clock import steady
 from grass.wire.calls import SessionRequest
-from grass.wire.version import PROTOCOL, mismatch
+from grass.wire.version import OLDEST_CLIENT, PROTOCOL, REVISION, mismatch
 from grass.wire.views import SessionView
 from master.api.call import Call, Reply
 
 
 def open_session(call: Call) -> Reply:
-    """Grant a session. Raises InputError for a client that speaks another protocol."""
+    """Grant a session. Raises InputError for a client whose protocol is not admitted."""
     request = call.read(SessionRequest)
-    refusal = mismatch("this client", request.protocol, request.version, grass.__version__)
+    refusal = mismatch("this client", request.protocol, request.version, grass.__version__, OLDEST_CLIENT)
     if refusal is not None:
         raise InputError(refusal)
     session = call.api.authenticator.sessions.grant(call.user, call.caller.key_id, steady())
     key = encode_key(session.key)
-    return Reply(SessionView(session.id, key, SESSION_SECONDS, PROTOCOL, grass.__version__), 201)
+    return Reply(SessionView(session.id, key, SESSION_SECONDS, PROTOCOL, grass.__version__, REVISION), 201)

@@ -12,7 +12,7 @@ import grass
 from grass.errors import StoreFullError, StoreRefusesError
 from grass.model.isolation import Isolation
 from grass.wire.status_views import DiskView, StatusView, StoreTrouble
-from grass.wire.version import PROTOCOL
+from grass.wire.version import PROTOCOL, REVISION
 from master.api.call import Call
 
 
@@ -23,6 +23,7 @@ def show_status(call: Call) -> StatusView:
         mode=config.mode,
         version=grass.__version__,
         protocol=PROTOCOL,
+        revision=REVISION,
         time=call.api.wall(),
         user=call.user,
         role=call.role.value,

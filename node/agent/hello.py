@@ -12,7 +12,7 @@ from grass.model.resources import DEVICE, Resources
 from grass.system import clock
 from grass.wire.gpu import GpuDevice
 from grass.wire.hello import Hello
-from grass.wire.version import PROTOCOL
+from grass.wire.version import PROTOCOL, REVISION
 from node.agent.machine import Offer
 
 
@@ -29,6 +29,7 @@ def hello(
     return Hello(
         protocol=PROTOCOL,
         version=__version__,
+        revision=REVISION,
         boot_id=clock.boot_id(),
         address=node.address,
         api_port=node.api_port,

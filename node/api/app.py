@@ -25,6 +25,7 @@ from grass.wire.calls import NoContent
 from grass.wire.codec import encode
 from grass.wire.membership_api import MOST_BODY, Refusal, RefusedRequest
 from grass.wire.node_api import END_USER, NOTHING, PROGRAMS, STACKS, STATUS, FoundPrograms, NodeStatus
+from grass.wire.version import PROTOCOL, REVISION
 from node.api import task_exec
 from node.api.channels import ABANDONED
 from node.api.commands import add_exec
@@ -99,7 +100,9 @@ def _status(config: ClusterConfig) -> NodeStatus:
         ended = len(known) - running
     except UnreachableError as error:
         state = str(error)
-    return NodeStatus(config.node.name, __version__, clock.boot_id(), clock.steady(), state, running, ended)
+    return NodeStatus(
+        config.node.name, __version__, clock.boot_id(), clock.steady(), state, running, ended, PROTOCOL, REVISION
+    )
 
 
 def _refusal(error: GrassError) -> Response:

@@ -18,11 +18,13 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+from grass import __version__
 from grass.config import ClusterConfig
 from grass.errors import ConflictError, GrassError, InputError
 from grass.serving.front import Answered, Front, Limits
 from grass.wire.codec import encode
 from grass.wire.membership_api import MOST_BODY
+from grass.wire.version import HEADER, spoken
 from node.membership.api import Api, Request
 from node.membership.paths import api_folder, api_socket
 
@@ -126,6 +128,7 @@ def _parsed(raw: bytes) -> Request:
 
 def _reply(status: int, body: bytes) -> bytes:
     head = f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\nContent-Type: application/json\r\n"
+    head += f"{HEADER}: {spoken(__version__).header}\r\n"
     return f"{head}Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode() + body
 
 

@@ -24,7 +24,7 @@ from grass.wire.heartbeat import Heartbeat, Network, NodeUsage
 from grass.wire.hello import Hello, Probe
 from grass.wire.membership import MEMBERSHIP
 from grass.wire.task_events import Ended, Started, TaskEvent, TaskEvents
-from grass.wire.version import PROTOCOL
+from grass.wire.version import PROTOCOL, REVISION
 from node.agent.reconcile import Reconciliation, launch_key
 from node.runtime.protocol import Launch, Observed, Start, Stop
 from tests.doubles.simulated_runtime import SimulatedRuntime
@@ -74,6 +74,7 @@ class FleetNode:
     def hello(self) -> None:
         hello = Hello(
             protocol=PROTOCOL,
+            revision=REVISION,
             version=__version__,
             boot_id="bench",
             address=self._address,

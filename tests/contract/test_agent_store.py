@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from grass.errors import NewerVersionError
 from grass.store import agent_store
 from grass.store.agent_store import AgentStore, Message
 from grass.store.api_store import ApiStore
@@ -15,6 +16,7 @@ from grass.store.node_store import NodeStore
 from grass.wire.envelope import Undecodable
 from grass.wire.task_events import TaskEvents
 from grass.wire.tickets import StopJob
+from grass.wire.version import FORMAT
 from tests.doubles.memory_backend import MemoryBackend
 from tests.support.redis_server import RedisServer
 from tests.support.said import HELLO, report
@@ -63,6 +65,15 @@ def taken(store: AgentStore, most: int = 20) -> list[Message]:
         store.commit(messages, [])
         found += messages
     return found
+
+
+def test_a_store_that_a_newer_grass_wrote_is_refused_before_anything_changes(backend: Backend) -> None:
+    first = opened(backend, [])
+    assert backend.get(KEYS.format) == str(FORMAT)
+    backend.apply([("SET", KEYS.format, str(FORMAT + 1))])
+    with pytest.raises(NewerVersionError, match=r"the store \(.*format\): written by a newer Grass"):
+        opened(backend, [])
+    assert (backend.get(KEYS.fence), backend.get(KEYS.format)) == (str(first.epoch), str(FORMAT + 1))
 
 
 @pytest.mark.parametrize("nodes", [MANY[:3], MANY], ids=["few", "many"])

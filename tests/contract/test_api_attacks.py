@@ -20,7 +20,7 @@ from grass.api.signing import Claims
 from grass.errors import ConflictError, NotAllowedError, NotFoundError
 from grass.system import clock
 from grass.system.entropy import request_id
-from grass.wire.version import PROTOCOL
+from grass.wire.version import PROTOCOL, REVISION
 from master.api.route import Access
 from master.api.routes import ROUTES
 from tests.support.api_world import ApiWorld, write_client
@@ -88,6 +88,16 @@ class Wire:
 def test_an_honest_request_is_answered(world: ApiWorld) -> None:
     status, body = Wire(world).call("GET", "/v1/status")
     assert (status, body["user"], body["role"]) == (200, "ann", "user")
+
+
+def test_a_client_that_does_not_say_its_version_learns_the_servers_with_a_field_that_is_not_known(
+    world: ApiWorld,
+) -> None:
+    """Clients of before revision 1 send no header."""
+    status, body = Wire(world).call("POST", "/v1/jobs", {"manifest": JOB, "again": True})
+    said = body["error"]["message"]
+    assert status == 400 and "unknown field again; this client, which does not say its version, may be too old" in said
+    assert body["error"]["speaks"] == {"protocol": PROTOCOL, "revision": REVISION, "version": grass.__version__}
 
 
 def test_a_request_that_is_played_again_is_refused(world: ApiWorld) -> None:

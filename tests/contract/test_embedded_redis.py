@@ -326,6 +326,7 @@ def test_the_api_cannot_write_what_only_the_master_agent_writes(
 ) -> None:
     api = clients["api"]
     assert refused(api, "SET", KEYS.fence, "99")
+    assert refused(api, "SET", KEYS.format, "99")
     assert refused(api, "XADD", KEYS.changes("local"), "*", "body", "{}")
     if server.server.version >= (7, 0):
         assert refused(api, "HSET", KEYS.nodes, "local", "{}")

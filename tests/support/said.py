@@ -6,12 +6,12 @@ from typing import Any
 
 from grass.wire.reports import REPORT, Report
 from grass.wire.tickets import TICKET, Ticket
-from grass.wire.version import PROTOCOL
+from grass.wire.version import PROTOCOL, REVISION
 
 
 def report(kind: str, body: dict[str, Any]) -> Report:
     """Make a ``hello``, ``heartbeat`` or ``tasks`` report. A hello has this protocol version by default."""
-    spoken = {"protocol": PROTOCOL} if kind == "hello" else {}
+    spoken = {"protocol": PROTOCOL, "revision": REVISION} if kind == "hello" else {}
     return REPORT.convert({"kind": kind, **spoken, **body})
 
 

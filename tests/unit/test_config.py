@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from grass.config import ClusterConfig, MasterConfig, NodeConfig, SambaConfig, Secrets
-from grass.errors import UndecodableError
+from grass.config import ClusterConfig, MasterConfig, NodeConfig, SambaConfig, Secrets, check_writer
+from grass.errors import NewerVersionError, UndecodableError
+from grass.provision import layout, local
+from grass.provision.on_premises import facts
+from grass.wire.version import FORMAT, REVISION
 
 
 def written(folder: Path) -> ClusterConfig:
@@ -39,3 +43,45 @@ def test_what_is_wrong_in_a_file_of_settings_is_named_with_its_path(tmp_path: Pa
     (tmp_path / "secrets.json").write_text("{}")
     with pytest.raises(UndecodableError, match=r"secrets.json: Object missing required field redis"):
         Secrets.load(tmp_path)
+
+
+def by_a_later_grass(config: ClusterConfig, **numbers: int) -> str:
+    """Return the file as a later Grass writes it, with a setting that this one does not know."""
+    config.save()
+    content = json.loads(config.path.read_text())
+    content["written"] |= {"version": "0.9.0", **numbers}
+    text = json.dumps({**content, "seals": True})
+    config.path.write_text(text)
+    return text
+
+
+def test_a_daemon_refuses_settings_in_a_format_that_a_newer_grass_wrote(tmp_path: Path) -> None:
+    config = written(tmp_path)
+    by_a_later_grass(config, format=FORMAT + 1)
+    with pytest.raises(NewerVersionError, match=r"cluster.json: written by a newer Grass .*Grass 0.9.0, format 2"):
+        ClusterConfig.load(config.path)
+    by_a_later_grass(config, revision=REVISION + 1)
+    assert ClusterConfig.load(config.path) == config, "what is only added does no harm to who reads"
+
+
+@pytest.mark.parametrize("newer", ["format", "protocol", "revision"])
+def test_create_writes_nothing_over_a_cluster_of_a_newer_grass(tmp_path: Path, newer: str) -> None:
+    folder = tmp_path / "clusters" / "local"
+    folder.mkdir(parents=True)
+    text = by_a_later_grass(ClusterConfig("local", "local", str(folder), "/run/c"), **{newer: 9})
+    said: list[str] = []
+    with pytest.raises(NewerVersionError, match=r"cluster local: written by a newer Grass .* Go on with Grass 0.9.0"):
+        local.create(home=tmp_path, progress=said.append)
+    assert [path.name for path in folder.iterdir()] == ["cluster.json"] and said == []
+    assert (folder / "cluster.json").read_text() == text
+    with pytest.raises(NewerVersionError, match="cluster local: written by a newer Grass"):
+        facts.parse(f"@config\n{text}\n@end\n", "local")  # a master, before anything is changed there
+
+
+def test_settings_of_before_revision_1_and_of_this_version_are_written_anew(tmp_path: Path) -> None:
+    config = written(tmp_path)
+    check_writer("c", config.path.read_text())
+    content = json.loads(config.path.read_text())
+    assert content.pop("written")["revision"] == REVISION
+    config.path.write_text(json.dumps(content))
+    assert layout.existing(tmp_path) == config

@@ -25,7 +25,7 @@ from grass.wire import codec
 from grass.wire.job_record import JobRecord
 from grass.wire.schedule_record import ScheduleRecord, ScheduleState
 from grass.wire.tickets import PlanJob, StartSchedule, StopJob
-from grass.wire.version import PROTOCOL
+from grass.wire.version import PROTOCOL, REVISION
 from master.agent.fault_isolation import isolate, retry_isolated
 from master.agent.loop import MasterAgent
 from master.agent.set_aside import SetAsideWork, Work
@@ -298,6 +298,18 @@ def test_a_node_of_another_protocol_is_quarantined_until_it_speaks_this_one(life
     assert node is not None and code(node.reason) is ReasonCode.PROTOCOL
     assert "speaks protocol 99 (Grass 9.9)" in str(node.reason) and f"speaks protocol {PROTOCOL}" in str(node.reason)
     assert life.runs("stays")
+    life.node.hello()
+    life.until(lambda: state(life) is NodeState.READY)
+
+
+def test_a_node_of_another_build_of_the_same_version_gets_no_tasks_until_it_has_this_one(life: Life) -> None:
+    """What the master sends may have fields that the node does not heed."""
+    life.node.about["revision"] = REVISION - 1
+    life.node.hello()
+    life.until(lambda: state(life) is NodeState.QUARANTINED)
+    node = life.api.node("n1")
+    assert node is not None and code(node.reason) is ReasonCode.VERSION and "another build of Grass" in str(node.reason)
+    life.node.about["revision"] = REVISION
     life.node.hello()
     life.until(lambda: state(life) is NodeState.READY)
 

@@ -253,6 +253,8 @@ def test_a_peer_of_another_protocol_is_told_what_both_speak() -> None:
     speaker = undecodable(newer, refused.value).envelope
     said = version.mismatch("node n1", speaker.protocol, speaker.version, "0.1")
     assert said is not None and "protocol 99 (Grass 9.9)" in said and f"protocol {version.PROTOCOL} (Grass 0.1)" in said
+    assert "install Grass 0.1 there, or upgrade the cluster with that one's `grass create`" in said
+    assert version.mismatch("this client", 1, "0.0.9", "0.1", version.OLDEST_CLIENT) is None
     silent = version.mismatch("node n1", 0, "", "0.1")
     assert silent is not None and "no known protocol" in silent
 
@@ -268,3 +270,11 @@ def test_every_module_of_messages_is_on_the_page_or_is_described_elsewhere() -> 
     modules = {path.stem for path in Path(tables.__file__).parent.glob("*.py")}
     openapi = {"calls", "job_details", *(module for module in modules if module.endswith("views"))}
     assert modules - openapi - without_messages - of_fluentd == set(tables.MODULES)
+
+
+def test_of_two_versions_the_older_one_is_named_with_what_to_do() -> None:
+    old, new = version.Speaks(2, 1, "0.1.0"), version.Speaks(2, 3, "0.2.0")
+    assert version.difference(old, old) == ""
+    assert "the cluster runs an older Grass" in version.difference(client=new, cluster=old)
+    said = version.difference(client=old, cluster=new)
+    assert said.startswith("this client is older") and said.endswith("install Grass 0.2.0 here")

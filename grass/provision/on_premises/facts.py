@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from grass.assets import asset
-from grass.config import ClusterConfig
+from grass.config import ClusterConfig, check_writer
 from grass.errors import UndecodableError
 from grass.hosts import Host
 from grass.lines import lines_of
@@ -137,9 +137,9 @@ class Facts:
 
 
 def gather(host: Host, cluster: str) -> Facts:
-    """Gather the facts in one round trip, as root. Raises the errors of ``Host.run``."""
+    """Gather the facts in one round trip, as root. Raises the errors of ``Host.run`` and of ``parse``."""
     script = asset("on_premises/facts.sh").read_bytes()
-    return parse(host.run(["sh", "-s", cluster], stdin=script, sudo=True, timeout=60).check().out)
+    return parse(host.run(["sh", "-s", cluster], stdin=script, sudo=True, timeout=60).check().out, cluster)
 
 
 def look_for_image(host: Host, image: str) -> str:
@@ -151,9 +151,12 @@ def look_for_image(host: Host, image: str) -> str:
     return REGISTRY if asked.ok else (said[-1] if said else "no registry answers within 20 s")
 
 
-def parse(text: str) -> Facts:
-    """Parse the script's output. Missing sections keep their defaults."""
+def parse(text: str, cluster: str = "") -> Facts:
+    """Parse the script's output. Missing sections keep their defaults. Raises NewerVersionError: this machine
+    is the master of ``cluster``, and a newer Grass made it."""
     sections = dict(_sections(text))
+    config = "\n".join(sections.get("config", []))
+    check_writer(cluster, config)
     first = {name: (lines[0].strip() if lines else "") for name, lines in sections.items()}
     os_release = dict(_assignments(sections.get("os", [])))
     programs = dict(line.split(" ", 1) for line in sections.get("programs", []) if " " in line)
@@ -191,7 +194,7 @@ def parse(text: str) -> Facts:
         paths=frozenset(sections.get("paths", [])),
         units=frozenset(path.rsplit("/", 1)[-1] for path in sections.get("units", [])),
         bundle=first.get("venv", ""),
-        config=_config("\n".join(sections.get("config", []))),
+        config=_config(config),
         records={
             name.partition(" ")[2]: made
             for name, lines in sections.items()
