@@ -1,6 +1,6 @@
 """Render the answer to `grass job why` as paragraphs. Pure.
 
-*Why view*: ``{"name", "id", "state", "reason", "groups": [{"component", "state", "count", "reason", "next"}],
+*Why view*: ``{"name", "id", "state", "reason", "groups": [{"component", "state", "count", "reason", "next", …}],
 "findings"}``. A finding is a component that stands still, with the cause.
 A group is the tasks of one component that wait or ended for the same reason; ``next`` says what would start them. Used
 by ``job``.
@@ -31,6 +31,13 @@ def page(answer: WhyView, width: int | None) -> list[str]:
         lines += paragraph(show_reason(group.reason), width, indent=2)
         for line in _details(group.reason):
             lines += paragraph(line, width, indent=4)
+        if group.common:
+            lines += paragraph(f"{group.common} in {'all of them' if group.count > 1 else 'it'}", width, indent=2)
+        if group.first:
+            log = f"grass job logs {answer.name} {group.first}"
+            lines += paragraph(
+                f"its output: `{log}`" if group.count == 1 else f"the first is {group.first}: `{log}`", width, indent=2
+            )
         if group.next:
             lines += paragraph(group.next, width, indent=2)
     return lines
@@ -61,5 +68,6 @@ def _details(reason: Reason | None) -> list[str]:
 
 
 def _tasks(group: WhyGroup) -> str:
-    noun = "task" if group.count == 1 else "tasks"
-    return f"{group.count} {noun} {group.state}"
+    noun = "task" if max(group.count, group.of) == 1 else "tasks"
+    of = f" of {group.of}" if group.of > group.count else ""
+    return f"{group.count}{of} {noun} {group.state}"

@@ -15,12 +15,11 @@ from grass.manifest import yaml_text
 from grass.manifest.document import MAX_DEPTH, DocumentFault
 from grass.manifest.script import is_script, without_secrets
 from grass.manifest.values import Wrong
-from grass.model.secrets import REDACTED, is_secret, without_login
+from grass.model.secrets import REDACTED, is_secret, without_login, without_named
 
 Span = tuple[int, int]
 _BYTE_ORDER = "\ufeff"
 _COMMENT = re.compile(r"(?:^|(?<=\s))#[^\n]*", re.MULTILINE)
-_SAID = re.compile(r"\b(\w+)(\s*[=:]\s*)('[^'\n]*'|\"[^\"\n]*\"|[^\s'\"]+)")
 
 
 def shown_text(text: str) -> str | None:
@@ -41,11 +40,7 @@ def shown_text(text: str) -> str | None:
             text = without_secrets(text)
         except Wrong:
             return None
-    return without_login(_COMMENT.sub(_without_secrets, text))
-
-
-def _without_secrets(comment: re.Match[str]) -> str:
-    return _SAID.sub(lambda said: f"{said[1]}{said[2]}{REDACTED}" if is_secret(said[1]) else said[0], comment[0])
+    return without_login(_COMMENT.sub(lambda comment: without_named(comment[0]), text))
 
 
 @dataclass(frozen=True)

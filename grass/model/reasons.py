@@ -104,9 +104,12 @@ class Details(TypedDict, total=False):
     largest: int
     quota: int
     used: int
-    # how an attempt ended, and when the next one starts
+    # how an attempt ended, and when the next one starts; ``limit``: of memory, in bytes, which it exceeded; ``error``:
+    # what its own output says of why, which is also at the end of the message
     code: int
     signal: int
+    limit: int
+    error: str
     seconds: float
     cause: Reason | None
     failures: int

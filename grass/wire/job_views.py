@@ -162,6 +162,12 @@ class WhyGroup(msgspec.Struct, frozen=True):
     reason: Reason | None
     next: str | None
     """What would start them."""
+    of: int = 0
+    """How many tasks the component has."""
+    first: str = ""
+    """The first of those that failed, whose reason this is. The others may have other numbers in theirs."""
+    common: str = ""
+    """Values of `matrix` that all of those that failed have, and not all tasks of the component: ``lr=0.3, seed=1``."""
 
 
 class WhyView(msgspec.Struct, frozen=True):

@@ -62,6 +62,8 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="e
     """What the attempt used. None: not measured."""
     software: dict[str, str] | None = None
     """The same as in ``started``, which is left out if it ended at once. None: it never started."""
+    cause: str = ""
+    """What its output says of why it failed, in one line, without secrets. Empty: nothing, or it did not fail."""
 
 
 class Drained(msgspec.Struct, frozen=True, tag_field="event", tag="drained"):

@@ -10,11 +10,11 @@ from grass.model.job import Component, Condition
 from grass.model.lifecycle import JobState, TaskState, check_job
 from grass.model.reasons import Reason, ReasonCode
 from grass.wire.job_record import Outcome
-from grass.wire.task_record import TaskRecord
 from master.agent import job_dependencies, job_end, job_restart, notifications, scaling, stopped_tasks
 from master.agent.allocation import release
 from master.agent.component_run import ComponentRun
 from master.agent.desired import desired_attempt
+from master.agent.failures import first_failed, why_component_failed
 from master.agent.state import JobRun
 from master.agent.step import Step
 
@@ -112,12 +112,9 @@ def settle(step: Step, run: JobRun) -> None:
     if all(job_end.enough(run, part) for part in needed):
         finish(step, run, JobState.SUCCEEDED, None, 0)
     elif failed is not None and (run.job.fail_fast or _all_ended(needed) or _blocked_for_ever(run)):
-        name, index, task = _first_failed(failed)
-        message = f"{name}.{index} failed: {task.reason.message if task.reason else 'unknown'}"
+        _, task = first_failed(failed)
         code = task.exit_code if task.exit_code is not None else 128 + (task.signal or 0)
-        finish(
-            step, run, JobState.FAILED, Reason(ReasonCode.COMPONENT_FAILED, message, {"task": f"{name}.{index}"}), code
-        )
+        finish(step, run, JobState.FAILED, why_component_failed(failed), code)
     elif any(part.counts[TaskState.STOPPED] for part in needed) and (_all_ended(needed) or _blocked_for_ever(run)):
         finish(step, run, JobState.STOPPED, stopped_tasks.reason(needed), None)
 
@@ -260,9 +257,3 @@ def _blocked_for_ever(run: JobRun) -> bool:
         return False
     waiting = [part for part in run.components.values() if part.counts[TaskState.PENDING]]
     return all(unmet(run, part.spec) is not None for part in waiting)
-
-
-def _first_failed(component: ComponentRun) -> tuple[str, int, TaskRecord]:
-    failed = [(task.ended or 0.0, index) for index, task in component.tasks.items() if task.state is TaskState.FAILED]
-    index = min(failed)[1]
-    return component.spec.name, index, component.tasks[index]

@@ -5,17 +5,13 @@ Used by ``node_tickets``, ``nodes`` and ``reactor``.
 
 from __future__ import annotations
 
-import signal as signals
-
 from grass.backoff import wait_after
 from grass.errors import UndecodableError
 from grass.model.event_kind import EventKind
 from grass.model.exhaustive import assert_never
-from grass.model.job import EXIT_DO_NOT_RESTART, EXIT_STOP_JOB, RestartOn, runtime_of
+from grass.model.job import EXIT_DO_NOT_RESTART, EXIT_STOP_JOB, RestartOn
 from grass.model.lifecycle import JobState, TaskState
-from grass.model.program import first_program, starts_several
 from grass.model.reasons import Reason, ReasonCode
-from grass.model.runtime import RUNTIMES
 from grass.wire.keys import AttemptKey
 from grass.wire.task_events import Drained, Ended, Located, Ready, Started, TaskEvent, Unclaimed, Waiting
 from grass.wire.task_record import TaskRecord
@@ -25,6 +21,7 @@ from master.agent.addresses import publish_addresses
 from master.agent.allocation import release
 from master.agent.component_run import ComponentRun
 from master.agent.desired import desired_attempt
+from master.agent.failures import why_failed
 from master.agent.node_run import NodeRun
 from master.agent.state import JobRun
 from master.agent.step import Step
@@ -40,8 +37,6 @@ INTENDED = frozenset(
     }
 )
 """Reasons to withdraw an attempt for which it may end by itself."""
-NOT_FOUND = 127
-"""Exit code of a shell that does not find a program."""
 RESTARTS_TOLD = 8
 """Restarts of a task that are events. Of the later ones, those that are powers of two: there may be very many."""
 _NO_RESTART = frozenset({ReasonCode.CANNOT_START})
@@ -249,7 +244,7 @@ def _ended(
         task.reason = preempted
         _requeue(step, run, component, index, task, 0.0)
     else:
-        _apply_end(step, run, component, index, task)
+        _apply_end(step, run, component, index, task, event)
     step.changes.plan = True
     if component.spec.ports:
         publish_addresses(step, run)
@@ -289,7 +284,7 @@ def _intended(component: ComponentRun, task: TaskRecord, event: Ended) -> bool:
     return reason.code in INTENDED and (event.code != 0 or (framework is not None and framework.kind.drains))
 
 
-def _apply_end(step: Step, run: JobRun, component: ComponentRun, index: int, task: TaskRecord) -> None:
+def _apply_end(step: Step, run: JobRun, component: ComponentRun, index: int, task: TaskRecord, event: Ended) -> None:
     """Apply the end of an attempt to its task: first the meaning of exit codes, then the restart policy."""
     code = task.exit_code
     reason = task.reason.code if task.reason else None
@@ -313,8 +308,8 @@ def _apply_end(step: Step, run: JobRun, component: ComponentRun, index: int, tas
         wanted = wanted and (128 + task.signal if task.signal else code) in policy.codes
     allowed = policy.limit is None or task.restarts < policy.limit
     final = code in (EXIT_DO_NOT_RESTART, EXIT_STOP_JOB) or reason in _NO_RESTART
-    if failed and task.reason is None:
-        task.reason = _exit_reason(step, component, task)
+    if failed:
+        task.reason = why_failed(step, component, task, event)
     if wanted and allowed and not final:
         task.restarts += 1
         run.restarts += 1
@@ -387,33 +382,6 @@ def _lose_leaving(step: Step, run: JobRun, component: ComponentRun, index: int, 
 def _tell(step: Step, run: JobRun, component: ComponentRun, index: int, kind: EventKind, text: str) -> None:
     name = f"{component.spec.name}.{index}"
     step.event(kind, f"task {run.name}.{name}: {text}", job=run.name, run=run.id, task=name)
-
-
-def _exit_reason(step: Step, component: ComponentRun, task: TaskRecord) -> Reason:
-    code, signal = task.exit_code, task.signal
-    if signal is not None:
-        try:
-            name = signals.Signals(signal).name
-        except ValueError:
-            name = str(signal)
-        return Reason(ReasonCode.SIGNAL, f"ended by signal {name}", {"signal": signal})
-    if code is None:
-        return Reason(ReasonCode.EXIT_UNKNOWN, "its process is gone, and its exit code is unknown")
-    return Reason(ReasonCode.EXIT_CODE, f"ended with exit code {code}{_hint(step, component, task)}", {"code": code})
-
-
-def _hint(step: Step, component: ComponentRun, task: TaskRecord) -> str:
-    """Say what a shell means with exit code 127, and which program the command starts if it starts only one."""
-    spec, node = component.spec, step.cluster.nodes.get(task.node or "")
-    program = first_program(spec.command)
-    if task.exit_code != NOT_FOUND or not program:
-        return ""
-    if starts_several(spec.command):
-        return ": a program was not found; the task's log names it"
-    contained = runtime_of(spec, node.runtimes if node else RUNTIMES).contained
-    image = spec.image or (node.default_image if node else "")
-    where = f"in image {image}" if contained else f"of node {task.node}"
-    return f": a program was not found; its command starts {program}, which must be on the PATH {where}"
 
 
 def _stopped_reason(run: JobRun) -> Reason:

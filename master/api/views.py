@@ -14,10 +14,10 @@ from msgspec import UNSET, UnsetType, structs
 from grass.model.job import Job
 from grass.model.key_text import job_of
 from grass.model.lifecycle import JobState, TaskState
-from grass.model.matrix import combination, combinations
 from grass.model.reasons import Reason, ReasonCode
 from grass.model.resources import Resources
 from grass.model.secrets import REDACTED, hidden, redacted
+from grass.model.task_values import values_of
 from grass.store.event_log import Event
 from grass.wire.event_views import EventView
 from grass.wire.job_record import JobRecord
@@ -172,12 +172,8 @@ def counted_tasks(record: JobRecord, job: Job, known: Mapping[TaskKey, TaskRecor
 
 def with_values(task: TaskView, job: Job) -> TaskView:
     """Return the task with what distinguishes it from the other tasks of an array."""
-    spec = job.components[task.component]
-    if spec.matrix and task.index < combinations(spec.matrix):
-        return structs.replace(task, values=combination(spec.matrix, task.index))
-    if spec.entries and task.index < len(spec.entries):
-        return structs.replace(task, values={"entry": spec.entries[task.index]})
-    return task
+    values = values_of(job.components[task.component], task.index)
+    return structs.replace(task, values=values) if values else task
 
 
 def specification(job: Job, *, values: bool) -> Job:

@@ -6,7 +6,7 @@ Used by ``jobs``.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from msgspec import structs
@@ -14,6 +14,7 @@ from msgspec import structs
 from grass.model.job import Job
 from grass.model.lifecycle import NodeState, TaskState
 from grass.model.reasons import Reason, ReasonCode
+from grass.model.task_values import alike, in_common
 from grass.wire.finding import Finding
 from grass.wire.job_record import JobRecord
 from grass.wire.job_views import TaskView, WhyGroup, WhyView
@@ -84,22 +85,27 @@ def why_view(
     record: JobRecord, job: Job, tasks: Iterable[tuple[TaskView, int]], findings: tuple[Finding, ...] = ()
 ) -> WhyView:
     """Group the tasks by component, state and reason. ``tasks``: each with the number of tasks like it."""
-    first: dict[tuple[str, TaskState, Reason | None], TaskView] = {}
-    counts: Counter[tuple[str, TaskState, Reason | None]] = Counter()
+    groups: dict[tuple[str, TaskState, object], tuple[TaskView, list[int]]] = {}
+    counts: Counter[tuple[str, TaskState, object]] = Counter()
     for task, count in tasks:
-        reason = task.reason
+        reason, failed = task.reason, task.state is TaskState.FAILED
         if task.state in _PROGRESS and not (reason and reason.code in _DELAYS):
             continue
-        key = (task.component, task.state, reason)
-        first.setdefault(key, task)
+        key = (task.component, task.state, alike(reason) if failed else reason)
+        groups.setdefault(key, (task, []))[1].append(task.index)
         counts[key] += count
     order = list(job.components)
-    found = [
-        WhyGroup(task.component, task.state, counts[key], task.reason, _next(task.state, task.reason))
-        for key, task in first.items()
-    ]
+    found = [_group(record, job, task, counts[key], indexes) for key, (task, indexes) in groups.items()]
     found.sort(key=lambda group: (order.index(group.component), group.state.value))
     return WhyView(record.id, record.name, record.state, record.reason, tuple(found), findings)
+
+
+def _group(record: JobRecord, job: Job, task: TaskView, count: int, indexes: Sequence[int]) -> WhyGroup:
+    name, of = task.component, record.components[task.component].replicas
+    group = WhyGroup(name, task.state, count, task.reason, _next(task.state, task.reason), of)
+    if task.state is not TaskState.FAILED:
+        return group
+    return structs.replace(group, first=task.task, common=in_common(job.components[name], indexes))
 
 
 def _next(state: TaskState, reason: Reason | None) -> str | None:

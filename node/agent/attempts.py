@@ -5,11 +5,14 @@ Called by the loop only, in its thread."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 
 from grass.config import ClusterConfig
 from grass.model.job import DEFAULT_GRACE, Ready
 from grass.model.reasons import Reason, ReasonCode
+from grass.model.secrets import is_secret
 from grass.system import clock
+from grass.system.bounded_file import UnfitFileError, read_end
 from grass.wire.desired import DesiredAttempt
 from grass.wire.launch import LaunchTemplate
 from grass.wire.task_events import Ended
@@ -17,8 +20,10 @@ from grass.wire.usage import TaskTotals
 from node.agent import environment
 from node.agent.check import Check
 from node.agent.folders import Removal, attempts_on_disk
+from node.agent.log_source import KEPT_END
 from node.agent.readiness import Readiness
 from node.agent.shipper import Shipper
+from node.causes.cause import cause_of
 from node.runtime.attempts import Folders
 from node.runtime.protocol import Observed, Stop
 from node.runtime.registry import kind
@@ -106,6 +111,20 @@ class Attempts:
         self._readiness.drop(attempt.key)
         return self._log_ended(attempt.key, attempt.sizes or {})
 
+    def cause(self, attempt: Observed, template: LaunchTemplate | None) -> str:
+        """Return in one line what the output of an attempt that failed by itself says of why; empty: nothing."""
+        failed = attempt.signal is not None or attempt.code not in (0, None)
+        if not failed or attempt.stopping or attempt.started is None or not any((attempt.sizes or {}).values()):
+            return ""
+        secrets = {**self._base, **(template.component.env | dict(template.component.shell) if template else {})}
+        hidden = {value for name, value in secrets.items() if is_secret(name)}
+        for name in ("stderr", "stdout"):  # of a pod, all is standard output
+            with suppress(OSError, UnfitFileError):
+                end = read_end(self._folders.path(attempt.key, name), KEPT_END)
+                if cause := cause_of(end, attempt.code, hidden, only_errors=name == "stdout"):
+                    return cause
+        return ""
+
     def ready(self, key: str) -> None:
         """Note that its readiness check has passed: it reads the output no more."""
         if key in self._alive:
@@ -185,7 +204,9 @@ class Attempts:
         )
 
 
-def ended_event(attempt: Observed, sizes: dict[str, int], usage: TaskTotals | None, software: dict[str, str]) -> Ended:
+def ended_event(
+    attempt: Observed, sizes: dict[str, int], usage: TaskTotals | None, software: dict[str, str], cause: str = ""
+) -> Ended:
     """Return the report of an attempt's end. ``sizes``: last offset of each stream. ``usage``: what it used."""
     return Ended(
         key=attempt.key,
@@ -198,6 +219,7 @@ def ended_event(attempt: Observed, sizes: dict[str, int], usage: TaskTotals | No
         stopped=attempt.stopping,
         usage=usage,
         software=None if attempt.started is None else software,
+        cause=cause,
     )
 
 

@@ -34,6 +34,8 @@ STREAMS: tuple[StreamName, StreamName] = ("stdout", "stderr")
 _PAGE = 4096
 _KEPT_HEAD = _PAGE
 """Bytes at the beginning of a file that stay: they show whether it was rewritten."""
+KEPT_END = 1 << 14
+"""Bytes at the end of a file that stay: if the task fails, they may say why."""
 _LINE = 1 << 16
 """Bytes behind a hole in which the next line is looked for, so that it begins with one."""
 _OPEN_TO_PUNCH = os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -202,7 +204,7 @@ class Stream:
     def give_back(self, *, hole: bool) -> None:
         """Give back to the disk what the collector has, and the hole. Raises OSError: the file system cannot."""
         self._forget_rewritten()
-        shipped = self.position.file_offset & ~(_PAGE - 1)
+        shipped = max(0, self.position.file_offset - KEPT_END) & ~(_PAGE - 1)
         parts = [self.hole] if hole and self.hole is not None else []
         if shipped - self._given_back >= STORE_BYTES:
             parts.append((self._given_back, shipped))

@@ -346,6 +346,7 @@ class NodeAgent:
         if attempt.ended is not None:
             used = self._machine.totals_at_end(attempt)
             sizes = self._attempts.end_streams(attempt)
+            cause = self._attempts.cause(attempt, self._reconciliation.launches.get(launch_key(key)))
             self._reconciliation.note_end(key)
             self._starts.gone(key)
             kept = self._reconciliation.holding and not attempt.stopping
@@ -353,7 +354,7 @@ class NodeAgent:
                 if attempt.code == 0 and attempt.reason is None and attempt.since is not None:
                     ended = clock.steady() - max(0.0, clock.wall() - attempt.ended)
                     attempt = attempt._replace(reason=self._machine.loss(attempt.since, ended))
-                event = ended_event(attempt, sizes, used, self._machine.software(attempt))
+                event = ended_event(attempt, sizes, used, self._machine.software(attempt), cause)
                 self._records.add(event)
                 if entry is not None:
                     self._events.append(event)

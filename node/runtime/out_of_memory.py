@@ -17,6 +17,6 @@ def out_of_memory(limit: int, code: int | None = None, *, seen: bool = True) -> 
     what = f"more memory than its limit of {show_memory(limit)}" if limit else "too much memory"
     if code is not None:
         message = f"ended with exit code {code}, after the kernel killed a process of it that used {what}"
-        return Reason(ReasonCode.EXIT_CODE, message, {"code": code})
+        return Reason(ReasonCode.EXIT_CODE, message, {"code": code, "limit": limit})
     message = f"killed by the kernel: it used {what}" if seen else f"killed, but not by Grass; it probably used {what}"
-    return Reason(ReasonCode.SIGNAL, message, {"signal": signal.SIGKILL.value})
+    return Reason(ReasonCode.SIGNAL, message, {"signal": signal.SIGKILL.value, "limit": limit})

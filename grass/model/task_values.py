@@ -1,0 +1,44 @@
+"""What distinguishes the tasks of an array, and what those have in common that failed alike. Pure.
+
+Used by ``master.agent.failures`` and ``master.api``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+
+from grass.model.job import Component
+from grass.model.matrix import combination, combinations
+from grass.model.reasons import Reason, ReasonCode
+
+_MOST_SHOWN = 4
+_MOST_VALUE = 40
+"""Characters of a value in a sentence."""
+_NUMBER = re.compile(r"0x[0-9a-fA-F]+|\d+(?:\.\d+)?(?:e[+-]?\d+)?")
+
+
+def values_of(component: Component, index: int) -> dict[str, str]:
+    """Return the task's combination of `matrix`, or its entry of `from` as `entry`."""
+    if component.matrix and index < combinations(component.matrix):
+        return combination(component.matrix, index)
+    if component.entries and index < len(component.entries):
+        return {"entry": component.entries[index]}
+    return {}
+
+
+def in_common(component: Component, indexes: Collection[int]) -> str:
+    """Return which values that differ within the component are the same in all of these tasks: ``lr=0.3, seed=1``."""
+    shared: dict[str, str] | None = None
+    for index in indexes:
+        values = values_of(component, index)
+        shared = values if shared is None else {name: text for name, text in shared.items() if values.get(name) == text}
+        if not shared:
+            return ""
+    found = {name: text for name, text in (shared or {}).items() if len(component.matrix.get(name, (0, 0))) > 1}
+    return ", ".join(f"{name}={text[:_MOST_VALUE]}" for name, text in [*found.items()][:_MOST_SHOWN])
+
+
+def alike(reason: Reason | None) -> tuple[ReasonCode, str] | None:
+    """Return the same for reasons that differ only in numbers, such as a step or an address."""
+    return None if reason is None else (reason.code, _NUMBER.sub("#", reason.message))

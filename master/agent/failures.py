@@ -1,0 +1,107 @@
+"""The reasons of tasks and jobs that failed: how a task ended, why by its output, and which failed alike. Pure.
+
+Used by ``jobs`` and ``tasks``.
+"""
+
+from __future__ import annotations
+
+import signal as signals
+from dataclasses import replace
+
+from grass.model.amounts import show_memory
+from grass.model.job import runtime_of
+from grass.model.lifecycle import TaskState
+from grass.model.program import first_program, starts_several
+from grass.model.reasons import Details, Reason, ReasonCode
+from grass.model.runtime import RUNTIMES
+from grass.model.task_values import alike, in_common
+from grass.wire.task_events import Ended
+from grass.wire.task_record import TaskRecord
+from master.agent.component_run import ComponentRun
+from master.agent.step import Step
+
+NOT_FOUND = 127
+"""Exit code of a shell that does not find a program."""
+_SHELL_SIGNAL = 128
+_SIGNALS = 32
+
+
+def why_failed(step: Step, component: ComponentRun, task: TaskRecord, event: Ended) -> Reason:
+    """Return why a task failed: how it ended, and what its output says of why."""
+    reason = task.reason or _how_it_ended(step, component, task, event)
+    if reason.code not in (ReasonCode.EXIT_CODE, ReasonCode.SIGNAL):
+        return reason
+    message, details = reason.message, reason.details.copy()
+    if "limit" in details and event.usage is not None and event.usage.memory:
+        message += f"; {show_memory(event.usage.memory)} were measured at most"
+    if event.cause:
+        message, details["error"] = f"{message}: {event.cause}", event.cause
+    return replace(reason, message=message, details=details)
+
+
+def _how_it_ended(step: Step, component: ComponentRun, task: TaskRecord, event: Ended) -> Reason:
+    code, signal = task.exit_code, task.signal
+    if signal is not None:
+        message = f"ended by signal {_name(signal)}{_in_words(signal)}"
+        if signal == signals.SIGKILL:
+            used = event.usage.memory if event.usage is not None else 0
+            message += f", not by Grass{f'; it used {show_memory(used)} of memory at most' if used else ''}"
+        return Reason(ReasonCode.SIGNAL, message, {"signal": signal})
+    if code is None:
+        return Reason(ReasonCode.EXIT_UNKNOWN, "its process is gone, and its exit code is unknown")
+    of_shell = code - _SHELL_SIGNAL
+    words = f" ({_name(of_shell)}{_in_words(of_shell)})" if 0 < of_shell < _SIGNALS else ""
+    hint = "" if event.cause else _hint(step, component, task)
+    return Reason(ReasonCode.EXIT_CODE, f"ended with exit code {code}{words}{hint}", {"code": code})
+
+
+def _name(signal: int) -> str:
+    try:
+        return signals.Signals(signal).name
+    except ValueError:
+        return str(signal)
+
+
+def _in_words(signal: int) -> str:
+    """Return ``: segmentation fault``; empty: the system has no words for it."""
+    words = signals.strsignal(signal) if 0 < signal < signals.NSIG else None
+    return f": {words[0].lower()}{words[1:]}" if words else ""
+
+
+def _hint(step: Step, component: ComponentRun, task: TaskRecord) -> str:
+    """Say what a shell means with exit code 127, and which program the command starts if it starts only one."""
+    spec, node = component.spec, step.cluster.nodes.get(task.node or "")
+    program = first_program(spec.command)
+    if task.exit_code != NOT_FOUND or not program:
+        return ""
+    if starts_several(spec.command):
+        return ": a program was not found; the task's log names it"
+    contained = runtime_of(spec, node.runtimes if node else RUNTIMES).contained
+    image = spec.image or (node.default_image if node else "")
+    where = f"in image {image}" if contained else f"of node {task.node}"
+    return f": a program was not found; its command starts {program}, which must be on the PATH {where}"
+
+
+def first_failed(component: ComponentRun) -> tuple[int, TaskRecord]:
+    failed = [(task.ended or 0.0, index) for index, task in component.tasks.items() if task.state is TaskState.FAILED]
+    index = min(failed)[1]
+    return index, component.tasks[index]
+
+
+def why_component_failed(component: ComponentRun) -> Reason:
+    """Return the reason of the job: of its first failed task, how many failed, and what those have in common that
+    failed like it."""
+    index, task = first_failed(component)
+    first, why = f"{component.spec.name}.{index}", task.reason.message if task.reason else "unknown"
+    failed = {at: alike(each.reason) for at, each in component.tasks.items() if each.state is TaskState.FAILED}
+    like = [at for at, kind in failed.items() if kind == failed[index]]
+    message = f"{first} failed: {why}"
+    if len(failed) > 1:
+        message = f"{len(failed)} of {component.size} tasks failed, first {first}: {why}"
+    notes = [] if len(like) == len(failed) else [f"{len(like)} failed like this"]
+    if shared := in_common(component.spec, like):
+        notes.append(shared if len(like) == 1 else f"{shared} in all {len(like)}")
+    details = Details(task=first)
+    if task.reason is not None and "error" in task.reason.details:
+        details["error"] = task.reason.details["error"]
+    return Reason(ReasonCode.COMPONENT_FAILED, "; ".join([message, *notes]), details)
