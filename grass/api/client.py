@@ -36,6 +36,7 @@ from grass.wire.codec import Form, builtins
 if TYPE_CHECKING:
     from grass.api.client_views import LogLine
     from grass.api.job import Job
+    from grass.api.results import Results
     from grass.wire.job_details import JobDetails
     from grass.wire.job_views import AttemptView, JobFileView, JobsView, JobView, StartedView, TaskView, WhyView
     from grass.wire.status_views import StatusView
@@ -261,6 +262,17 @@ class Client(OperationCalls, ScheduleCalls, EventCalls, NodeCalls, UserCalls, Fi
         from grass.wire.job_views import TASKS
 
         return [*self._get(path_of("jobs", name, "tasks"), TASKS, component=component, first=first).tasks]
+
+    def results(self, *jobs: str, tag: Sequence[str] = ()) -> Results:
+        """Return what came out of jobs, a row for each task: parameters that differ, state, cause of failure, figures.
+
+        ``tag``: all jobs with these tags, finished ones too. ``results(…).frame()`` is a frame of pandas, if that is
+        installed. Raises NotFoundError: there is no such job.
+        """
+        found = jobs or tuple(job.id for job in self.jobs(all=True, tag=tag))
+        if not found:
+            raise NotFoundError(f"no job has the tag {' and '.join(tag)}" if tag else "results: name a job, or a tag")
+        return self._results(found)
 
     def attempts(self, name: str, task: str | None = None) -> list[AttemptView]:
         """Return every attempt of all tasks, or of one (``worker.3``), or of several joined by commas.

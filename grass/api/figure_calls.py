@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from grass.api.requests import Requests, path_of, quoted
 
 if TYPE_CHECKING:
+    from grass.api.results import Results
     from grass.wire.usage_views import ClusterUsageView, JobMetricsView, JobUsageView, NodeUsageView, TaskUsageView
     from grass.wire.user_views import SharesView
 
@@ -57,6 +59,12 @@ class FigureCalls(Requests):
         from grass.wire.usage_views import JOB_METRICS
 
         return self._get(path_of("jobs", job, "metrics"), JOB_METRICS)
+
+    def _results(self, jobs: Sequence[str]) -> Results:
+        from grass.api.results import Results
+        from grass.wire.result_views import RESULTS
+
+        return Results([self._get(path_of("jobs", job, "results"), RESULTS) for job in jobs])
 
     def shares(self) -> SharesView:
         """Return who has how much of the cluster, and who is served next. Raises UnreachableError.

@@ -33,6 +33,7 @@ _LAZY = {
     "logs": "grass.cli.job_logs:show_logs",
     "diff": "grass.cli.job_diff:diff",
     "usage": "grass.cli.job_usage:usage",
+    "results": "grass.cli.job_results:results",
     **{name: f"grass.cli.job_operations:{name}" for name in _OPERATIONS},
     "pull": "grass.cli.pull:pull",
     "exec": "grass.cli.exec:execute",
@@ -44,7 +45,7 @@ _LAZY = {
 _SECTIONS = {
     "Start and stop": ("start", "stop", "delete", "rerun", "hold", "release", "set", "plan"),
     "Change while it runs": _OPERATIONS,
-    "See": ("list", "show", "why", "logs", "wait", "diff", "usage"),
+    "See": ("list", "show", "why", "logs", "results", "wait", "diff", "usage"),
     "Inside a job": ("exec", "open", "stacks", "pull"),
 }
 

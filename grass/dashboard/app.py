@@ -33,6 +33,7 @@ from grass.dashboard.mirror import Mirrors
 from grass.dashboard.questions import QUESTIONS
 from grass.dashboard.web_pages import WebPages
 from grass.errors import GrassError, InputError, NotAllowedError, UnreachableError
+from grass.model.failure_text import without_causes
 from grass.system import clock
 from grass.wire.codec import builtins
 from grass.wire.version import HEADER, spoken
@@ -154,14 +155,18 @@ class Pages:
         with self.mirrors.open(job) as mailbox:
             while not mailbox.closed and not self._access.expired(self._steady()):
                 piece = mailbox.wait_for_news(SILENCE)
-                yield {"quiet": mailbox.quiet()} if piece is None else piece
+                message: Message = {"quiet": mailbox.quiet()} if piece is None else piece
+                if self._shared:
+                    message = without_causes(builtins(message))
+                yield message
 
     def ask(self, name: str) -> Response:
         question = QUESTIONS.get(name)
         if question is None or (self._shared and not question.shared):
             raise RefusedError(404, f"no question {name}")
         try:
-            return jsonify(builtins(question.ask(self._client, request.args)))
+            answer = builtins(question.ask(self._client, request.args))
+            return jsonify(without_causes(answer) if self._shared else answer)
         except BadRequestKeyError as error:
             raise InputError(f"query parameter {error.args[0]}: missing") from error
 

@@ -1,6 +1,6 @@
 """Which program a command starts. Pure: nothing is looked up.
 
-Used by ``grass.files``, ``grass.frameworks.programs``, ``grass.manifest``, ``master.agent.tasks``,
+Used by ``grass.files``, ``grass.frameworks.programs``, ``grass.manifest``, ``master.agent.failures``,
 ``master.api.preflight``, ``node.agent`` and ``node.runtime``.
 """
 

@@ -1,8 +1,10 @@
-"""Curves of the figures that tasks report of themselves, as they are kept with a job. Pure.
+"""The figures that tasks report of themselves, as they are kept with a job: last, least and greatest, and curves. Pure.
 
 In the hash ``history:job:<job id>``: the field ``own`` lists the curves, ``own/<task>/<name>`` is one of them. As text:
-``<every> <seen> `` and base64 of zlib of steps, values and times, as 64-bit floats. The monitor writes them, the API
-reads them.
+``<every> <seen> `` and base64 of zlib of steps, values and times, as 64-bit floats. The field ``own-last/<task>`` has
+the summaries of a task's figures. The monitor writes them, the API reads them.
+
+Many tasks have summaries first. Curves share a number of points: the more there are, the fewer points each has.
 """
 
 from __future__ import annotations
@@ -20,8 +22,12 @@ from grass.wire.codec import Form
 INDEX = "own"
 MOST_POINTS = 512
 """Points of one curve. With more, every second one is left out."""
-MOST_CURVES = 64
-"""Curves of one job."""
+FULL_CURVES = 64
+"""Curves of one job that have so many points each. With twice as many curves, each has half as many points."""
+MOST_CURVES = 2_048
+"""Curves of one job, which then have 16 points each."""
+MOST_FIGURES = 30_000
+"""Figures of all tasks of one job that have a summary: six of each of 5,000 tasks."""
 _MOST_RAW = 8 * 3 * (MOST_POINTS + 1)
 
 
@@ -32,9 +38,32 @@ class OwnIndex(msgspec.Struct):
     """Task and name of each curve."""
     dropped: int = 0
     """Points of further curves."""
+    figures: int = 0
+    """How many figures of tasks have a summary."""
+
+
+class Summary(msgspec.Struct, array_like=True):
+    """What is kept of a figure of one task, however many tasks there are."""
+
+    last: float
+    least: float
+    greatest: float
+    step: float
+    """That of the last value."""
+
+    def add(self, step: float, value: float) -> None:
+        self.last, self.step = value, step
+        self.least, self.greatest = min(self.least, value), max(self.greatest, value)
 
 
 OWN_INDEX: Form[OwnIndex] = Form(OwnIndex)
+SUMMARIES: Form[dict[str, Summary]] = Form(dict[str, Summary])
+"""Name of a figure → its summary, of one task."""
+
+
+def most_points(curves: int) -> int:
+    """Return how many points each curve of a job has if there are so many curves: a power of two."""
+    return MOST_POINTS >> max(0, (curves - 1) // FULL_CURVES).bit_length()
 
 
 class OwnCurve:
@@ -48,15 +77,21 @@ class OwnCurve:
         self.seen = seen
         self.steps, self.values, self.times = (array("d", column) for column in columns)
 
-    def add(self, step: float, value: float, at: float) -> None:
-        """Add a point. Beyond ``MOST_POINTS``, every second one is left out, now and later."""
+    def add(self, step: float, value: float, at: float, most: int = MOST_POINTS) -> None:
+        """Add a point. Beyond ``most``, every second one is left out, now and later."""
         if self.seen % self.every == 0:
             for column, figure in ((self.steps, step), (self.values, value), (self.times, at)):
                 column.append(figure)
         self.seen += 1
-        if len(self.steps) > MOST_POINTS:
+        self.thin(most)
+
+    def thin(self, most: int) -> bool:
+        """Leave out every second point until there are ``most`` at most. Return whether there were more."""
+        before = self.every
+        while len(self.steps) > most:
             self.steps, self.values, self.times = self.steps[::2], self.values[::2], self.times[::2]
             self.every *= 2
+        return self.every != before
 
     def pack(self) -> str:
         """Return the curve as it is kept."""
@@ -82,3 +117,8 @@ def unpack(text: str) -> OwnCurve:
 def field(task: str, name: str) -> str:
     """Return the field of the hash in which a curve is kept."""
     return f"{INDEX}/{task}/{name}"
+
+
+def last_field(task: str) -> str:
+    """Return the field of the hash in which the summaries of a task are kept."""
+    return f"{INDEX}-last/{task}"

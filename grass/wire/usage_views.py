@@ -85,6 +85,10 @@ class JobMetricsView(msgspec.Struct, frozen=True):
     curves: tuple[OwnCurve, ...]
     dropped: int
     """Points of further figures, which were not kept: a job may have a limited number of curves."""
+    figures: int = 0
+    """Figures of its tasks. Each of 30,000 has its last, least and greatest value, also without a curve."""
+    points: int = 0
+    """Most points of each curve. The more curves there are, the fewer points each has."""
 
 
 class ClusterUsageView(msgspec.Struct, frozen=True):

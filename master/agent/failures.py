@@ -5,10 +5,10 @@ Used by ``jobs`` and ``tasks``.
 
 from __future__ import annotations
 
-import signal as signals
 from dataclasses import replace
 
 from grass.model.amounts import show_memory
+from grass.model.failure_text import by_code, by_signal
 from grass.model.job import runtime_of
 from grass.model.lifecycle import TaskState
 from grass.model.program import first_program, starts_several
@@ -22,8 +22,7 @@ from master.agent.step import Step
 
 NOT_FOUND = 127
 """Exit code of a shell that does not find a program."""
-_SHELL_SIGNAL = 128
-_SIGNALS = 32
+_KILL = 9
 
 
 def why_failed(step: Step, component: ComponentRun, task: TaskRecord, event: Ended) -> Reason:
@@ -42,30 +41,14 @@ def why_failed(step: Step, component: ComponentRun, task: TaskRecord, event: End
 def _how_it_ended(step: Step, component: ComponentRun, task: TaskRecord, event: Ended) -> Reason:
     code, signal = task.exit_code, task.signal
     if signal is not None:
-        message = f"ended by signal {_name(signal)}{_in_words(signal)}"
-        if signal == signals.SIGKILL:
-            used = event.usage.memory if event.usage is not None else 0
-            message += f", not by Grass{f'; it used {show_memory(used)} of memory at most' if used else ''}"
+        used = event.usage.memory if event.usage is not None else 0
+        notes = ["not by Grass", *([f"it used {show_memory(used)} of memory at most"] if used else [])]
+        message = by_signal(signal, *(notes if signal == _KILL else ()))
         return Reason(ReasonCode.SIGNAL, message, {"signal": signal})
     if code is None:
         return Reason(ReasonCode.EXIT_UNKNOWN, "its process is gone, and its exit code is unknown")
-    of_shell = code - _SHELL_SIGNAL
-    words = f" ({_name(of_shell)}{_in_words(of_shell)})" if 0 < of_shell < _SIGNALS else ""
     hint = "" if event.cause else _hint(step, component, task)
-    return Reason(ReasonCode.EXIT_CODE, f"ended with exit code {code}{words}{hint}", {"code": code})
-
-
-def _name(signal: int) -> str:
-    try:
-        return signals.Signals(signal).name
-    except ValueError:
-        return str(signal)
-
-
-def _in_words(signal: int) -> str:
-    """Return ``: segmentation fault``; empty: the system has no words for it."""
-    words = signals.strsignal(signal) if 0 < signal < signals.NSIG else None
-    return f": {words[0].lower()}{words[1:]}" if words else ""
+    return Reason(ReasonCode.EXIT_CODE, f"{by_code(code)}{hint}", {"code": code})
 
 
 def _hint(step: Step, component: ComponentRun, task: TaskRecord) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from grass.wire import calls, channel_views, job_details, job_views, log_views, stacks, views
+from grass.wire import calls, channel_views, job_details, job_views, log_views, result_views, stacks, views
 from grass.wire.waits import LONGEST_STREAM, LONGEST_WAIT
 from master.api.route import READ, WRITE, Parameter, Route
 
@@ -77,6 +77,13 @@ JOB_ROUTES: tuple[Route, ...] = (
         "List the tasks of a job",
         job_views.TasksView,
         query={"component": _COMPONENT, "first": _FIRST},
+    ),
+    Route(
+        "jobs.results",
+        "GET /v1/jobs/{job}/results",
+        READ,
+        "List what came out of each task of a job: its parameters, state, cause of failure, and figures",
+        result_views.ResultsView,
     ),
     Route(
         "jobs.attempts",

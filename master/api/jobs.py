@@ -88,7 +88,7 @@ def list_tasks(call: Call, job: str) -> TasksView:
     spec, most = call.api.store.spec(record.id), call.query["first"]
     if spec is None:
         return TasksView(())
-    tasks = _known(call, record, spec)
+    tasks = known_tasks(call, record, spec)
     if most is None:
         found = task_views(record, spec, tasks, component)
     else:
@@ -101,7 +101,7 @@ def explain_job(call: Call, job: str) -> WhyView:
     spec = call.api.store.spec(record.id)
     if spec is None:
         raise NotFoundError(f"job {record.name}: not found; it is being deleted")
-    tasks = counted_tasks(record, spec, _known(call, record, spec))
+    tasks = counted_tasks(record, spec, known_tasks(call, record, spec))
     findings = () if record.state.ended else call.api.store.findings(record.id)
     return why_view(record, spec, on_silent_nodes(tasks, call.api.store.nodes()), findings)
 
@@ -173,7 +173,7 @@ def delete_job(call: Call, job: str) -> Reply:
     return Reply(job_view(record), 202)
 
 
-def _known(call: Call, record: JobRecord, spec: Job) -> dict[TaskKey, TaskRecord]:
+def known_tasks(call: Call, record: JobRecord, spec: Job) -> dict[TaskKey, TaskRecord]:
     """Return the redacted records of the job's tasks. A task that was never assigned has none."""
     redaction = Redaction(call)
     stored = {key: redaction.task(task) for key, task in call.api.store.tasks(record.id).items()}

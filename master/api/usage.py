@@ -18,7 +18,7 @@ from grass.model.lifecycle import NodeState
 from grass.wire.job_record import JobRecord
 from grass.wire.job_views import TaskView
 from grass.wire.keys import AttemptKey, TaskKey
-from grass.wire.own_curves import INDEX, OWN_INDEX, OwnIndex, field, unpack
+from grass.wire.own_curves import INDEX, OWN_INDEX, OwnIndex, field, most_points, unpack
 from grass.wire.task_record import TaskRecord
 from grass.wire.usage import TaskSample, TaskTotals
 from grass.wire.usage_history import WHOLE_JOB, Chunk, join, level_of
@@ -95,7 +95,8 @@ def job_metrics(call: Call, job: str) -> JobMetricsView:
         curve = unpack(packed)
         steps, values, times = (tuple(column) for column in (curve.steps, curve.values, curve.times))
         curves.append(OwnCurve(*names[name], steps, values, times, curve.every))
-    return JobMetricsView(record.id, record.name, tuple(curves), index.dropped)
+    figures = max(index.figures, len(curves))
+    return JobMetricsView(record.id, record.name, tuple(curves), index.dropped, figures, most_points(len(curves)))
 
 
 def _visible(call: Call, tasks: Iterable[TaskSample]) -> tuple[TaskSample, ...]:

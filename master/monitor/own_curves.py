@@ -1,20 +1,36 @@
-"""Curves of the figures that tasks report of themselves, in memory until they are written. Pure.
+"""Figures that tasks report of themselves, in memory until they are written: summaries first, then curves. Pure.
 
-Used by the monitor. A job has a bounded number of curves, and each a bounded number of points.
+Used by the monitor. A job has a bounded number of figures and of curves; the curves share a number of points.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 
 from grass.errors import UndecodableError
 from grass.store.backend import Op
 from grass.wire import codec
-from grass.wire.own_curves import INDEX, MOST_CURVES, OWN_INDEX, OwnCurve, OwnIndex, field, unpack
+from grass.wire.own_curves import (
+    INDEX,
+    MOST_CURVES,
+    MOST_FIGURES,
+    OWN_INDEX,
+    SUMMARIES,
+    OwnCurve,
+    OwnIndex,
+    Summary,
+    last_field,
+    most_points,
+    unpack,
+)
+from grass.wire.own_curves import field as curve_field
 
 MOST_JOBS = 1_000
-"""Jobs whose curves stay in memory; others are read again when a task reports more."""
+"""Jobs whose figures stay in memory; others are read again when a task reports more."""
+MOST_KEPT = 60_000
+"""Figures of all jobs that stay in memory, about 20 MiB. Those of one job may."""
 Point = tuple[str, str, str, float, float, float]
 """Key of the job's hash, task, name, step, value, time."""
 Texts = Callable[[str, Sequence[str]], dict[str, str]]
@@ -22,57 +38,110 @@ Texts = Callable[[str, Sequence[str]], dict[str, str]]
 log = logging.getLogger("grass.monitor")
 
 
-class OwnCurves:
-    """The curves of all active jobs.
+@dataclass
+class _Job:
+    index: OwnIndex = field(default_factory=OwnIndex)
+    curves: dict[tuple[str, str], OwnCurve] = field(default_factory=dict)
+    summaries: dict[str, dict[str, Summary]] = field(default_factory=dict)
+    """Of the tasks that have reported since the job was read."""
+    changed: dict[tuple[str, str], None] = field(default_factory=dict)
+    """Curves to be written."""
+    reported: dict[str, None] = field(default_factory=dict)
+    """Tasks whose summaries are to be written."""
+    listed: bool = True
+    """Whether the index is written."""
 
-    ``texts`` reads a job's curves from the store when one of its tasks reports more.
+    def operations(self, key: str) -> Iterable[Op]:
+        if not self.listed:
+            yield "HSET", key, INDEX, codec.encode(self.index)
+        for each in self.changed:
+            yield "HSET", key, curve_field(*each), self.curves[each].pack()
+        for task in self.reported:
+            yield "HSET", key, last_field(task), codec.encode(self.summaries[task])
+        self.changed, self.reported, self.listed = {}, {}, True
+
+
+class OwnCurves:
+    """The figures of all active jobs.
+
+    ``texts`` reads those of a job from the store when one of its tasks reports more.
     """
 
     def __init__(self, texts: Texts) -> None:
         self._texts = texts
-        self._jobs: dict[str, tuple[OwnIndex, dict[tuple[str, str], OwnCurve]]] = {}
-        self._changed: dict[str, dict[tuple[str, str], None]] = {}
+        self._jobs: dict[str, _Job] = {}
 
     def add(self, points: Iterable[Point]) -> None:
         for key, task, name, step, value, at in points:
-            index, curves = self._jobs.get(key) or self._load(key)
-            changed = self._changed.setdefault(key, {})
-            curve = curves.get((task, name))
-            if curve is None:
-                if len(curves) >= MOST_CURVES:
-                    index.dropped += 1
-                    continue
-                curve = curves[task, name] = OwnCurve()
-                index.curves.append((task, name))
-            curve.add(step, value, at)
-            changed[task, name] = None
+            job = self._jobs.get(key) or self._load(key)
+            if self._summarize(key, job, task, name, step, value):
+                self._draw(job, (task, name), step, value, at)
+            else:
+                job.index.dropped, job.listed = job.index.dropped + 1, False
 
     def operations(self) -> list[Op]:
-        """Return what writes the curves that have changed."""
-        ops: list[Op] = []
-        for key, changed in self._changed.items():
-            index, curves = self._jobs[key]
-            ops.append(("HSET", key, INDEX, codec.encode(index)))
-            ops += [("HSET", key, field(*each), curves[each].pack()) for each in changed]
-        self._changed = {}
-        for key in list(self._jobs)[: max(0, len(self._jobs) - MOST_JOBS)]:
-            del self._jobs[key]
+        """Return what writes the figures that have changed."""
+        ops = [op for key, job in self._jobs.items() for op in job.operations(key)]
+        figures = sum(job.index.figures for job in self._jobs.values())
+        for key in list(self._jobs)[:-1]:
+            if figures <= MOST_KEPT and len(self._jobs) <= MOST_JOBS:
+                break
+            figures -= self._jobs.pop(key).index.figures
         return ops
 
     def clear(self) -> None:
         """Forget everything; the store has what was written."""
         self._jobs.clear()
-        self._changed.clear()
 
-    def _load(self, key: str) -> tuple[OwnIndex, dict[tuple[str, str], OwnCurve]]:
-        index, curves = OwnIndex(), dict[tuple[str, str], OwnCurve]()
+    def _summarize(self, key: str, job: _Job, task: str, name: str, step: float, value: float) -> bool:
+        """Note the point in the summary of its figure. Return False if the job has too many figures."""
+        known = job.summaries.get(task)
+        if known is None:
+            known = job.summaries[task] = self._read(key, task)
+        summary = known.get(name)
+        if summary is None:
+            if job.index.figures >= MOST_FIGURES:
+                return False
+            known[name] = Summary(value, value, value, step)
+            job.index.figures, job.listed = job.index.figures + 1, False
+        else:
+            summary.add(step, value)
+        job.reported[task] = None
+        return True
+
+    def _draw(self, job: _Job, which: tuple[str, str], step: float, value: float, at: float) -> None:
+        curve = job.curves.get(which)
+        if curve is None:
+            job.listed = False
+            if len(job.curves) >= MOST_CURVES:
+                job.index.dropped += 1
+                return
+            curve = job.curves[which] = OwnCurve()
+            job.index.curves.append(which)
+            if most_points(len(job.curves)) < most_points(len(job.curves) - 1):
+                most = most_points(len(job.curves))
+                job.changed.update((each, None) for each, other in job.curves.items() if other.thin(most))
+        curve.add(step, value, at, most_points(len(job.curves)))
+        job.changed[which] = None
+
+    def _load(self, key: str) -> _Job:
+        job = _Job()
         try:
             if text := self._texts(key, [INDEX]).get(INDEX):
-                index = OWN_INDEX.decode(text)
-            names = {field(*each): each for each in index.curves}
-            curves = {names[name]: unpack(text) for name, text in self._texts(key, list(names)).items()}
+                job.index = OWN_INDEX.decode(text)
+            names = {curve_field(*each): each for each in job.index.curves}
+            job.curves = {names[name]: unpack(text) for name, text in self._texts(key, list(names)).items()}
         except UndecodableError as error:
             log.warning("redis key %s: %s; its curves begin again", key, error)
-            index = OwnIndex()
-        self._jobs[key] = index, curves
-        return index, curves
+            job = _Job()
+        self._jobs[key] = job
+        return job
+
+    def _read(self, key: str, task: str) -> dict[str, Summary]:
+        """Return the summaries of a task as an earlier monitor has written them."""
+        text = self._texts(key, [last_field(task)]).get(last_field(task))
+        try:
+            return SUMMARIES.decode(text) if text else {}
+        except UndecodableError as error:
+            log.warning("redis key %s: %s; the figures of task %s begin again", key, error, task)
+            return {}

@@ -25,20 +25,32 @@ MOST_SERIES = 1_000
 
 
 class _Series:
-    """Points of one figure. ``every``: so many of the points are thinned out to one."""
+    """Points of one figure, always with the last, the least and the greatest. ``every``: so many of the points are
+    thinned out to one."""
 
-    def __init__(self) -> None:
-        self.points: list[OwnPoint] = []
+    def __init__(self, first: OwnPoint) -> None:
+        self._points: dict[int, OwnPoint] = {}
+        """Number of a point → the point."""
         self._every = 1
         self._seen = 0
+        self._last = self._least = self._greatest = (0, first)
 
     def add(self, point: OwnPoint) -> None:
+        self._last = numbered = (self._seen, point)
+        if point.value < self._least[1].value:
+            self._least = numbered
+        if point.value > self._greatest[1].value:
+            self._greatest = numbered
         if self._seen % self._every == 0:
-            self.points.append(point)
+            self._points[self._seen] = point
         self._seen += 1
-        if len(self.points) > MOST_POINTS:
-            del self.points[1::2]
+        if len(self._points) > MOST_POINTS:
             self._every *= 2
+            self._points = {number: each for number, each in self._points.items() if number % self._every == 0}
+
+    def points(self) -> list[OwnPoint]:
+        kept = self._points | dict((self._least, self._greatest, self._last))
+        return [point for _, point in sorted(kept.items())]
 
 
 class OwnFigures:
@@ -66,7 +78,7 @@ class OwnFigures:
         """Return the points since the last call."""
         with self._lock:
             points, self._points = self._points, {}
-        return tuple(point for series in points.values() for point in series.points)
+        return tuple(point for series in points.values() for point in series.points())
 
     def forget(self, key: str) -> None:
         with self._lock:
@@ -80,12 +92,13 @@ class OwnFigures:
             if name not in names and len(names) >= MOST_NAMES:
                 continue
             names[name] = count = names.get(name, -1) + 1
+            point = OwnPoint(key, name, count if step is None else step, value, at)
             series = self._points.get((key, name))
             if series is None:
                 if len(self._points) >= MOST_SERIES:
                     continue
-                series = self._points[key, name] = _Series()
-            series.add(OwnPoint(key, name, count if step is None else step, value, at))
+                series = self._points[key, name] = _Series(point)
+            series.add(point)
 
 
 def parse(line: str) -> Iterator[tuple[str, float]]:

@@ -16,8 +16,8 @@ _AHEAD = 15
 
 
 class _Kind(NamedTuple):
-    """``said``: its line, with the groups ``what`` and maybe ``file`` and ``line``. ``more``: the rest of the message,
-    on a following line. ``place``: on a following line, too."""
+    """One kind of message. ``said``: its line, with the groups ``what`` and maybe ``file`` and ``line``. ``more``: the
+    rest of the message, on a following line. ``place``: on a following line, too."""
 
     said: re.Pattern[str]
     more: re.Pattern[str] | None = None

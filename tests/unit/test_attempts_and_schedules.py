@@ -51,7 +51,10 @@ def test_an_earlier_attempt_keeps_its_own_reason_and_a_first_attempt_costs_nothi
     world.takeover()
     world.end("j-1/t.0/2", code=None, signal=9)
     world.advance(4)
-    assert attempts(world) == [(1, 3, "ended with exit code 3"), (2, None, "ended by signal SIGKILL")]
+    assert attempts(world) == [
+        (1, 3, "ended with exit code 3"),
+        (2, None, "ended by signal SIGKILL (killed; not by Grass)"),
+    ]
     assert attempts(world, "t.1") == []
     [first, second] = kept(world)
     assert first.node == "n1"

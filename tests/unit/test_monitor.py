@@ -24,7 +24,21 @@ from grass.wire.api_figures import LATENCIES, ApiFigures, Operation
 from grass.wire.codec import encode
 from grass.wire.job_record import first_record
 from grass.wire.node_record import NodeRecord
-from grass.wire.own_curves import INDEX, MOST_CURVES, MOST_POINTS, OwnCurve, field, unpack
+from grass.wire.own_curves import (
+    FULL_CURVES,
+    INDEX,
+    MOST_CURVES,
+    MOST_FIGURES,
+    MOST_POINTS,
+    OWN_INDEX,
+    SUMMARIES,
+    OwnCurve,
+    Summary,
+    field,
+    last_field,
+    most_points,
+    unpack,
+)
 from grass.wire.usage import GpuUsage, NodeSample, OwnPoint, RdmaUsage, TaskSample, UsageSample
 from grass.wire.usage_history import FINE, WHOLE_JOB, JobHistory, join
 from master.monitor.__main__ import _Ends, _run
@@ -196,13 +210,40 @@ def test_the_monitor_goes_on_after_a_turn_that_failed(backend: Timed, caplog: py
 def test_own_curves_are_bounded() -> None:
     curves = OwnCurves(lambda key, fields: {})
     curves.add(("k", "w.0", "loss", step, 0.5, 1.0) for step in range(100_000))
-    curves.add(("k", f"w.{task}", "loss", 1.0, 0.5, 1.0) for task in range(200))
     ops = {str(op[2]): str(op[3]) for op in curves.operations()}
-    assert len(ops) == MOST_CURVES + 1 and '"dropped":136' in ops[INDEX]
     loss = unpack(ops[field("w.0", "loss")])
-    assert MOST_POINTS / 2 <= len(loss.steps) <= MOST_POINTS and loss.seen == 100_001
+    assert MOST_POINTS / 2 <= len(loss.steps) <= MOST_POINTS and loss.seen == 100_000
     assert loss.steps[1] - loss.steps[0] == loss.every and loss.steps[0] == 0
     assert len(OwnCurve().pack()) < 30
+
+
+def test_the_curves_of_many_tasks_share_the_points_and_all_tasks_keep_last_least_and_greatest() -> None:
+    kept: dict[str, str] = {}
+    curves = OwnCurves(lambda key, fields: {name: kept[name] for name in fields if name in kept})
+    for tasks in (60, 5_000):  # two figures each: once all curves fit, then not
+        for step in range(400):
+            curves.add(
+                ("k", f"w.{task}", name, step, step - 5.0, 1.0) for task in range(60) for name in ("loss", "acc")
+            )
+        curves.add(("k", f"w.{task}", name, 9, 7.0, 1.0) for task in range(tasks) for name in ("loss", "acc"))
+        kept |= {str(op[2]): str(op[3]) for op in curves.operations()}
+        curves.clear()  # another monitor goes on
+        index = OWN_INDEX.decode(kept[INDEX])
+        drawn = [unpack(kept[field(*each)]) for each in index.curves]
+        assert index.figures == 2 * tasks and len(drawn) == min(2 * tasks, MOST_CURVES)
+        assert all(len(each.steps) <= most_points(len(drawn)) for each in drawn)
+        assert sum(len(each.steps) for each in drawn) <= FULL_CURVES * MOST_POINTS
+        assert index.dropped == max(0, 2 * tasks - MOST_CURVES)
+        assert SUMMARIES.decode(kept[last_field("w.0")])["loss"] == Summary(7.0, -5.0, 394.0, 9)
+        assert SUMMARIES.decode(kept[last_field(f"w.{tasks - 1}")])["acc"].last == 7.0
+    assert len(unpack(kept[field("w.0", "loss")]).steps) > 8
+
+
+def test_a_job_with_too_many_figures_says_how_much_is_missing() -> None:
+    curves = OwnCurves(lambda key, fields: {})
+    curves.add(("k", f"w.{task}", "loss", 1.0, 0.5, 1.0) for task in range(MOST_FIGURES + 7))
+    index = OWN_INDEX.decode(next(str(op[3]) for op in curves.operations() if op[2] == INDEX))
+    assert index.figures == MOST_FIGURES and index.dropped == MOST_FIGURES + 7 - MOST_CURVES
 
 
 def test_only_so_much_is_kept_of_ended_jobs() -> None:

@@ -54,8 +54,16 @@ def test_nonsense_is_ignored(line: str) -> None:
 def test_a_flood_is_thinned_out_evenly_and_keeps_its_beginning() -> None:
     points = found(*(f"GRASS_METRIC loss={step} step={step}" for step in range(1000)))
     steps = [step for _, step, _ in points]
-    assert steps[0] == 0 and MOST_POINTS / 2 <= len(steps) <= MOST_POINTS
-    assert len({after - before for before, after in itertools.pairwise(steps)}) == 1
+    assert steps[0] == 0 and MOST_POINTS / 2 <= len(steps) <= MOST_POINTS + 1
+    assert len({after - before for before, after in itertools.pairwise(steps[:-1])}) == 1
+
+
+def test_a_flood_keeps_its_last_least_and_greatest_value() -> None:
+    values = {501: -7.0, 777: 9.0, 998: 2.5}
+    points = found(*(f"GRASS_METRIC loss={values.get(step, 1.0)} step={step}" for step in range(999)))
+    assert points[-1] == ("loss", 998, 2.5)
+    assert min(points, key=lambda point: point[2])[1] == 501 and max(points, key=lambda point: point[2])[1] == 777
+    assert [step for _, step, _ in points] == sorted(step for _, step, _ in points)
 
 
 def test_an_attempt_has_a_bounded_number_of_figures() -> None:

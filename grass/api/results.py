@@ -1,0 +1,123 @@
+"""The results of jobs as one table: a row for each task, with the parameters that differ and its figures. Pure.
+
+Used by ``Client`` and `grass job results`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from grass.wire.result_views import ResultRow, ResultsView
+
+Cell = str | float | int | None
+FIRST = ("job", "task")
+LAST = (
+    "state",
+    "seconds",
+    "cause",
+    "exit_code",
+    "attempt",
+    "node",
+    "started",
+    "ended",
+    "cpu",
+    "memory",
+    "id",
+    "output",
+)
+"""Columns behind the parameters; the figures come before ``seconds``."""
+
+
+class Results(list[dict[str, Cell]]):
+    """The rows of the table, which all have the same keys.
+
+    ``parameters``: the columns in which the tasks were made to differ. ``figures``: the last values of what they
+    reported; ``NAME:min`` and ``NAME:max`` are the least and greatest ones.
+    """
+
+    def __init__(self, views: Sequence[ResultsView]) -> None:
+        settings = [_parameters(view, several=len(views) > 1) for view in views]
+        self.parameters = _differing([values for rows in settings for values in rows])
+        names = dict.fromkeys(name for view in views for row in view.rows for name in row.figures)
+        taken = {*FIRST, *LAST, *self.parameters}
+        titles = {name: f"{name}:last" if name in taken else name for name in names}
+        self.figures = tuple(titles.values())
+        self.incomplete = tuple(view.name for view in views if view.full)
+        """Jobs that reported more figures than are kept of one job."""
+        super().__init__(
+            self._row(view, row, values, titles)
+            for view, rows in zip(views, settings, strict=True)
+            for row, values in zip(view.rows, rows, strict=True)
+        )
+
+    def columns(self) -> list[str]:
+        """Return all columns in their order."""
+        ranges = [f"{name.removesuffix(':last')}:{end}" for name in self.figures for end in ("min", "max")]
+        return [*FIRST, *self.parameters, LAST[0], *self.figures, *ranges, *LAST[1:]]
+
+    def ordered(self, by: str) -> list[dict[str, Cell]]:
+        """Return the rows in the order of a column; ``-name``: the greatest first. Rows without a value come last."""
+        name = by.removeprefix("-")
+        known = [row for row in self if row[name] not in (None, "")]
+        numbers = all(isinstance(row[name], int | float) for row in known)
+        known.sort(key=lambda row: row[name] if numbers else str(row[name]), reverse=by.startswith("-"))  # type: ignore[arg-type,return-value] # of one type
+        return known + [row for row in self if row[name] in (None, "")]
+
+    def frame(self) -> Any:  # Any: of a library that Grass does not need
+        """Return the rows as a ``pandas.DataFrame``. Raises ImportError: pandas is not installed."""
+        return importlib.import_module("pandas").DataFrame(list(self), columns=self.columns())
+
+    def _row(
+        self, view: ResultsView, row: ResultRow, values: Mapping[str, str], titles: Mapping[str, str]
+    ) -> dict[str, Cell]:
+        found: dict[str, Cell] = {"job": view.name, "task": row.task}
+        found |= {name: number(values.get(name, "")) for name in self.parameters}
+        found["state"] = row.state.value
+        figures = {name: row.figures.get(name, (None, None, None)) for name in titles}
+        found |= {title: figures[name][0] for name, title in titles.items()}
+        for name, (_, least, greatest) in figures.items():
+            found[f"{name}:min"], found[f"{name}:max"] = least, greatest
+        over = row.started is not None and row.ended is not None
+        found["seconds"] = round(row.ended - row.started, 3) if over else None  # type: ignore[operator] # known then
+        found |= {name: getattr(row, name) for name in LAST[2:-2]}
+        return {**found, "id": view.id, "output": f"jobs/{view.id}"}
+
+
+def number(text: str) -> Cell:
+    """Return a text as the number that is written in just this way, otherwise as it is."""
+    for kind in (int, float):
+        try:
+            found = kind(text)
+        except ValueError:
+            continue
+        if str(found) == text and found == found:
+            return found
+    return text
+
+
+def _parameters(view: ResultsView, *, several: bool) -> list[dict[str, str]]:
+    """Return the parameters of each row. What all tasks of a job have only counts beside other jobs."""
+    shared: dict[str, dict[str, str]] = {}
+    if several:
+        shared = {name: {**values, **view.tags} for name, values in view.settings.items()}
+    return [{**shared.get(row.task.rpartition(".")[0], {}), **_entry(row.values)} for row in view.rows]
+
+
+def _entry(values: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the values of a task. The keys of an entry that is a JSON object are parameters."""
+    if not values.get("entry", "").startswith("{"):
+        return values
+    try:
+        found: dict[str, Any] = json.loads(values["entry"])  # Any: JSON of a user
+    except ValueError:
+        return values
+    return {name: each if isinstance(each, str) else json.dumps(each) for name, each in found.items()}
+
+
+def _differing(rows: Sequence[Mapping[str, str]]) -> tuple[str, ...]:
+    names: Iterable[str] = dict.fromkeys(name for row in rows for name in row)
+    return tuple(name for name in names if name not in FIRST + LAST and len({row.get(name) for row in rows}) > 1)

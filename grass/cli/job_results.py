@@ -1,0 +1,94 @@
+"""Define `grass job results`: the tasks of jobs as a table of parameters and figures. Loaded by ``job``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from grass.cli.amounts import NOTHING, show_instant
+from grass.cli.command import Command
+from grass.cli.invocation import Invocation, pass_invocation
+from grass.cli.output import Result
+from grass.cli.table import Column, table
+from grass.cli.values import JOB
+from grass.errors import InputError
+from grass.model.amounts import show_memory, show_span
+
+if TYPE_CHECKING:
+    from grass.api.results import Cell, Results
+
+_MOST_FIGURES = 8
+"""Figures that have a column of the table unless `--columns` names others."""
+
+
+@click.command("results", cls=Command)
+@click.argument("names", type=JOB, nargs=-1, metavar="JOB…")
+@click.option("--tag", multiple=True, metavar="NAME[=VALUE]", help="All jobs with this tag, finished ones too.")
+@click.option("--by", metavar="COLUMN", help="Sort by a figure or another column; -COLUMN: the greatest first.")
+@click.option("--columns", metavar="NAMES", help="Columns, such as task,lr,loss,loss:min. [default: those that differ]")
+@pass_invocation
+def results(
+    invocation: Invocation, names: Sequence[str], tag: tuple[str, ...], by: str | None, columns: str | None
+) -> None:
+    """Show what came out of each task: parameters that differ, state, last figures, time, and why it failed.
+
+    Of several jobs, the variables, commands and tags that differ are parameters, too. Beside its last value, each
+    figure has columns NAME:min and NAME:max. CSV and JSON have all columns.
+    """
+    if bool(names) == bool(tag):
+        raise click.UsageError("name the jobs, or select them with --tag")
+    found = invocation.client().results(*names, tag=tag)
+    for job in found.incomplete:
+        invocation.output.note(f"job {job}: reported more figures than are kept; those of some tasks are missing")
+    known = found.columns()
+    chosen = columns.split(",") if columns else _default(found)
+    for name in [*chosen, *([by.removeprefix("-")] if by else [])]:
+        if name not in known:
+            raise InputError(f"unknown column {name!r}; use some of {', '.join(known)}")
+    rows = found.ordered(by) if by else list(found)
+    shown = chosen if columns else known
+
+    def lines(width: int | None) -> list[str]:
+        return table([_column(name, found) for name in chosen], [_texts(row, chosen) for row in rows], width)
+
+    data = [{name: row[name] for name in shown} for row in rows]
+    raw = [["" if row[name] is None else str(row[name]) for name in shown] for row in rows]
+    ids = [str(row["task"]) if len({row["id"] for row in rows}) < 2 else f"{row['id']}.{row['task']}" for row in rows]
+    invocation.output.show(Result(data, lines, ids, lambda: (shown, raw)))
+
+
+def _default(found: Results) -> list[str]:
+    several = len({row["id"] for row in found}) > 1
+    job = ["job"] if several else []
+    if several and len({row["job"] for row in found}) == 1:
+        job = ["id"]  # several runs of one job
+    cause = ["cause"] if any(row["cause"] for row in found) else []
+    return [*job, "task", *found.parameters, "state", *found.figures[:_MOST_FIGURES], "seconds", *cause]
+
+
+def _column(name: str, found: Results) -> Column:
+    number = any(isinstance(row[name], int | float) for row in found)
+    title = {"seconds": "TIME", "exit_code": "EXIT"}.get(name, name if name in found.parameters else name.upper())
+    return Column(title, wrap=name == "cause", right=number)
+
+
+def _texts(row: Mapping[str, Cell], names: Sequence[str]) -> list[str]:
+    return [_text(name, row[name]) for name in names]
+
+
+def _text(name: str, cell: Cell) -> str:
+    if cell is None or cell == "":
+        return NOTHING if name != "cause" else ""
+    if isinstance(cell, str):
+        return cell
+    match name:
+        case "seconds" | "cpu":
+            return show_span(cell)
+        case "memory":
+            return show_memory(int(cell))
+        case "started" | "ended":
+            return show_instant(cell)
+        case _:
+            return f"{cell:.6g}" if isinstance(cell, float) else str(cell)

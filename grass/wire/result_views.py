@@ -1,0 +1,46 @@
+"""The reply of the API about the results of a job: one row for each task. Sent by the API server."""
+
+from __future__ import annotations
+
+import msgspec
+
+from grass.model.lifecycle import TaskState
+from grass.wire.codec import Form
+
+
+class ResultRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What came out of one task. Times are seconds since the epoch."""
+
+    task: str
+    state: TaskState
+    values: dict[str, str] = {}
+    """Its values of `matrix`, or its entry of `from` as `entry`."""
+    cause: str = ""
+    """Why it failed: what its output says of that, or how it ended."""
+    exit_code: int | None = None
+    attempt: int = 0
+    node: str | None = None
+    started: float | None = None
+    ended: float | None = None
+    cpu: float | None = None
+    """Seconds of CPU time of its ended attempts."""
+    memory: float | None = None
+    """Bytes of memory at its peak."""
+    figures: dict[str, tuple[float, float, float]] = {}
+    """Figure that it reported → last, least and greatest value."""
+
+
+class ResultsView(msgspec.Struct, frozen=True):
+    """What came out of a job."""
+
+    id: str
+    name: str
+    tags: dict[str, str]
+    settings: dict[str, dict[str, str]]
+    """Component → its variables, without secrets, and its command as ``command``."""
+    rows: tuple[ResultRow, ...]
+    full: bool
+    """Whether the job has as many figures as are kept of one job, so that those of further tasks may be missing."""
+
+
+RESULTS: Form[ResultsView] = Form(ResultsView)

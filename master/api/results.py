@@ -1,0 +1,65 @@
+"""The results of a job, one row for each task: `GET /v1/jobs/{job}/results`. Used by ``handlers``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from grass.errors import NotFoundError
+from grass.model.job import Component
+from grass.model.lifecycle import TaskState
+from grass.wire.job_record import JobRecord
+from grass.wire.job_views import TaskView
+from grass.wire.own_curves import INDEX, MOST_FIGURES, OWN_INDEX, SUMMARIES, Summary, last_field
+from grass.wire.result_views import ResultRow, ResultsView
+from master.api.call import Call
+from master.api.job_changes import find_job
+from master.api.jobs import known_tasks
+from master.api.views import specification, task_views, with_values
+
+
+def job_results(call: Call, job: str) -> ResultsView:
+    record = find_job(call, job)
+    spec = call.api.store.spec(record.id)
+    if spec is None:
+        raise NotFoundError(f"job {record.name}: not found; it is being deleted")
+    tasks = task_views(record, spec, known_tasks(call, record, spec))
+    shown = specification(spec, values=call.sees_values(record.user))
+    figures, full = _figures(call, record, [task.task for task in tasks])
+    rows = tuple(_row(with_values(task, spec), figures.get(task.task, {})) for task in tasks)
+    settings = {name: _settings(part) for name, part in shown.components.items()}
+    return ResultsView(record.id, record.name, record.tags, settings, rows, full)
+
+
+def _figures(call: Call, record: JobRecord, tasks: list[str]) -> tuple[dict[str, dict[str, Summary]], bool]:
+    """Return task → its figures, and whether the job has as many as are kept."""
+    history = call.api.store.history
+    key = history.keys.job_history(record.id)
+    index = history.texts(key, [INDEX]).get(INDEX)
+    if not index:
+        return {}, False
+    texts = history.texts(key, [last_field(task) for task in tasks])
+    found = {task: SUMMARIES.decode(text) for task in tasks if (text := texts.get(last_field(task)))}
+    return found, OWN_INDEX.decode(index).figures >= MOST_FIGURES
+
+
+def _row(task: TaskView, figures: Mapping[str, Summary]) -> ResultRow:
+    reason = task.reason if task.state in (TaskState.FAILED, TaskState.LOST) else None
+    return ResultRow(
+        task=task.task,
+        state=task.state,
+        values=task.values or {},
+        cause=reason.details.get("error", reason.message) if reason is not None else "",
+        exit_code=task.exit_code,
+        attempt=task.attempt,
+        node=task.node,
+        started=task.started,
+        ended=task.ended,
+        cpu=task.usage.cpu if task.usage is not None else None,
+        memory=task.usage.memory if task.usage is not None else None,
+        figures={name: (each.last, each.least, each.greatest) for name, each in figures.items()},
+    )
+
+
+def _settings(part: Component) -> dict[str, str]:
+    command = part.command if isinstance(part.command, str) else " ".join(part.command)
+    return {**part.env, "command": command}
