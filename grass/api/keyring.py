@@ -42,8 +42,9 @@ class Profile:
     url: str
     user: str
     key_id: str
-    tunnel: dict[str, Any] | None = None  # Any: JSON that grass.api.tunnel reads and checks
-    """``{address, username, port, key, known_hosts}`` if only SSH reaches the master. ``url`` is then as seen there."""
+    tunnel: dict[str, Any] | None = None  # Any: JSON that grass.api.tunnel or pod_tunnel reads and checks
+    """``{address, username, port, key, known_hosts}`` if only SSH reaches the master, or the fields of a ``PodWay`` if
+    only the API server of Kubernetes does. ``url`` is then as seen there."""
 
 
 @dataclass(frozen=True)

@@ -43,6 +43,7 @@ from grass.wire.version import HEADER, OLDEST_CLIENT, PROTOCOL, Speaks
 
 if TYPE_CHECKING:
     from grass.api.keyring import ClientKeys
+    from grass.api.pod_tunnel import PodTunnel
     from grass.api.signing import Claims
     from grass.api.tunnel import Tunnel
     from grass.wire.codec import Form
@@ -405,7 +406,11 @@ def _plain(value: object) -> object:
     return found
 
 
-def _tunnel(keys: ClientKeys) -> Tunnel:
+def _tunnel(keys: ClientKeys) -> Tunnel | PodTunnel:
+    if "pod" in (keys.profile.tunnel or {}):
+        from grass.api.pod_tunnel import PodTunnel
+
+        return PodTunnel(keys.profile)
     from grass.api.tunnel import Tunnel
 
     return Tunnel(keys.profile)

@@ -18,8 +18,8 @@ from grass.cli.exits import Exit
 from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.output import Result
 from grass.cli.values import CLUSTER
-from grass.errors import ConflictError, NotFoundError, UnreachableError
-from grass.provision.provisioner import CanCreate, CanPlan, CanRepair, CanStart, need
+from grass.errors import ConflictError, InputError, NotFoundError, UnreachableError
+from grass.provision.provisioner import CanCreate, CanKeepVolume, CanPlan, CanRepair, CanStart, need
 from grass.system import clock, environment
 from grass.wire.codec import builtins
 
@@ -93,10 +93,17 @@ def _used_if_usable(name: str) -> Iterator[None]:
 @_YES
 @click.option("--force", is_flag=True, help="Several hosts: skip hosts that cannot be reached.")
 @click.option("--packages", is_flag=True, help="Several hosts: also remove system packages that were installed for it.")
+@click.option("--volume", is_flag=True, help="Master inside Kubernetes: also delete its volume.")
 @_ASK_BECOME
 @pass_invocation
 def delete(
-    invocation: Invocation, name: str | None, yes: bool, force: bool, packages: bool, ask_become_pass: bool
+    invocation: Invocation,
+    name: str | None,
+    yes: bool,
+    force: bool,
+    packages: bool,
+    volume: bool,
+    ask_become_pass: bool,
 ) -> Exit:
     """Delete a cluster with its jobs, logs and processes. Also removes what was installed for it on its hosts.
 
@@ -107,6 +114,11 @@ def delete(
     if not sure and not invocation.output.ask(f"Delete the cluster {name}, its jobs and their logs?"):
         return _unchanged(invocation)
     provisioner = provisioning.of_cluster(invocation, name, ask_become_pass=ask_become_pass)
+    if isinstance(provisioner, CanKeepVolume):
+        asks, question = invocation.output.can_ask and not yes, "Delete also its volume, with jobs, logs and results?"
+        provisioner.keep_volume(keep=not (volume or (asks and invocation.output.ask(question))))
+    elif volume:
+        raise InputError("--volume: is for a cluster whose master is inside Kubernetes")
     deleted = need(provisioner, CanCreate).delete(force=force, packages=packages)
     deselect_cluster(name)
     for host, why in deleted.left.items():

@@ -175,9 +175,14 @@ class Output:
         """Print text of several lines that Grass did not write, such as a traceback, for a person."""
         self._write(self._err, text if text.endswith("\n") else text + "\n")
 
+    @property
+    def can_ask(self) -> bool:
+        """Whether there is a terminal for questions."""
+        return sys.stdin.isatty() and self._err.isatty()
+
     def ask(self, question: str) -> bool:
         """Ask a question on a terminal. Without a terminal return True: the author of the script decided already."""
-        if not (sys.stdin.isatty() and self._err.isatty()):
+        if not self.can_ask:
             return True
         self._write(self._err, f"{question} [y/N] ")
         return sys.stdin.readline().strip().lower() in ("y", "yes")

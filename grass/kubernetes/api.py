@@ -27,6 +27,7 @@ T = TypeVar("T")
 SECONDS = 30.0
 """Limit for each byte of a reply. Admission webhooks may take that long."""
 JSON = "application/json"
+PLAIN_MERGE = "application/merge-patch+json"
 MERGE = "application/strategic-merge-patch+json"
 """A patch that knows which lists are sets. For built-in kinds only."""
 _BUSY = (500, 502, 503, 504)

@@ -23,6 +23,9 @@ CLUSTER, NODE, JOB = (f"{DOMAIN}/{name}" for name in ("cluster", "node", "job"))
 """Labels. Their values are hashes: names of Grass are longer than a label may be."""
 COMPONENT = f"{DOMAIN}/component"
 """Label: the component, as it is. Names of components may be values of labels."""
+MASTER, CLUSTER_ID = f"{DOMAIN}/master", f"{DOMAIN}/cluster-id"
+"""Labels of what is made for a master in a namespace: the name of its cluster, and its id, which a volume that was kept
+tells the next master."""
 CARRIER = f"{DOMAIN}/files"
 """Label of the pods through which users copy files."""
 ATTEMPT, LAUNCH, GANG = (f"{DOMAIN}/{name}" for name in ("attempt", "launch", "gang"))

@@ -22,6 +22,7 @@ class Metadata(Fields, frozen=True, rename="camel"):
     namespace: str = ""
     uid: str = ""
     resource_version: str = ""
+    generation: int = 0
     creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
     deletion_grace_period_seconds: int | None = None
@@ -242,6 +243,22 @@ class KubernetesNode(Fields, frozen=True, rename="camel"):
     status: KubernetesNodeStatus = KubernetesNodeStatus()
 
 
+class AnyObject(Fields, frozen=True, rename="camel"):
+    """An object of any kind."""
+
+    metadata: Metadata
+
+
+class StatefulSetStatus(Fields, frozen=True, rename="camel"):
+    observed_generation: int = 0
+    update_revision: str = ""
+
+
+class StatefulSet(Fields, frozen=True, rename="camel"):
+    metadata: Metadata
+    status: StatefulSetStatus = StatefulSetStatus()
+
+
 class PodGroup(Fields, frozen=True, rename="camel"):
     """The group of a gang, for Volcano."""
 
@@ -290,5 +307,8 @@ API_GROUPS: Form[ApiGroups] = Form(ApiGroups)
 NODES: Form[ListOf[KubernetesNode]] = Form(ListOf[KubernetesNode])
 LEASE: Form[Lease] = Form(Lease)
 STATUS: Form[Status] = Form(Status)
+STATEFUL_SET: Form[StatefulSet] = Form(StatefulSet)
+OBJECT: Form[AnyObject] = Form(AnyObject)
+OBJECTS: Form[ListOf[AnyObject]] = Form(ListOf[AnyObject])
 ANY: Form[object] = Form(object)
 """An answer that nobody reads."""

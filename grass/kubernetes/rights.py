@@ -6,7 +6,7 @@ it. Used by ``grass.provision`` and ``trial``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from grass.config import KubernetesConfig
@@ -19,7 +19,7 @@ from grass.wire.codec import Form
 
 _REVIEW: Form[AccessReview] = Form(AccessReview)
 _REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
-_AUTHORIZATION = "rbac.authorization.k8s.io"
+AUTHORIZATION = "rbac.authorization.k8s.io"
 
 
 class Rule(NamedTuple):
@@ -83,20 +83,15 @@ class Missing(NamedTuple):
         return f"{self.verb} {self.rule.resource}{name}{group} (for {self.rule.why})"
 
 
-def missing(api: ApiServer, settings: KubernetesConfig) -> list[Missing]:
-    """Ask the server, for each verb and resource. Return what this user may not do."""
-    return [each for each in _all(settings) if not _allowed(api, settings.namespace, each)]
+def missing(api: ApiServer, settings: KubernetesConfig, more: Iterable[Rule] = ()) -> list[Missing]:
+    """Ask the server, for each verb and resource. Return what this user may not do. ``more``: what is also needed."""
+    wanted = [Missing(verb, rule) for rule in (*rules(settings), *more) for verb in rule.verbs]
+    return [each for each in wanted if not _allowed(api, settings.namespace, each)]
 
 
 def may_see_machines(api: ApiServer) -> bool:
     """Return whether this user may list the machines of the cluster."""
     return all(_allowed(api, "", Missing(verb, MACHINES)) for verb in MACHINES.verbs)
-
-
-def _all(settings: KubernetesConfig) -> Iterator[Missing]:
-    for rule in rules(settings):
-        for verb in rule.verbs:
-            yield Missing(verb, rule)
 
 
 def _allowed(api: ApiServer, namespace: str, asked: Missing) -> bool:
@@ -120,32 +115,33 @@ def _allowed(api: ApiServer, namespace: str, asked: Missing) -> bool:
 def objects(settings: KubernetesConfig, name: str = "grass", user: str = "USER") -> list[dict[str, object]]:
     """Return what an administrator creates for who runs Grass: a Role, and a RoleBinding for ``user``."""
     metadata = {"name": name, "namespace": settings.namespace}
-    role = {"apiVersion": f"{_AUTHORIZATION}/v1", "kind": "Role", "metadata": metadata}
-    binding = {"apiVersion": f"{_AUTHORIZATION}/v1", "kind": "RoleBinding", "metadata": metadata}
+    role = {"apiVersion": f"{AUTHORIZATION}/v1", "kind": "Role", "metadata": metadata}
+    binding = {"apiVersion": f"{AUTHORIZATION}/v1", "kind": "RoleBinding", "metadata": metadata}
     return [
-        {**role, "rules": [_in_role(rule) for rule in rules(settings)]},
+        {**role, "rules": [in_role(rule) for rule in rules(settings)]},
         {
             **binding,
-            "subjects": [{"kind": "User", "name": user, "apiGroup": _AUTHORIZATION}],
-            "roleRef": {"kind": "Role", "name": name, "apiGroup": _AUTHORIZATION},
+            "subjects": [{"kind": "User", "name": user, "apiGroup": AUTHORIZATION}],
+            "roleRef": {"kind": "Role", "name": name, "apiGroup": AUTHORIZATION},
         },
     ]
 
 
 def optional_objects(name: str = "grass-machines", user: str = "USER") -> list[dict[str, object]]:
     """Return what an administrator may create so that ``user`` sees machines. Nothing needs it."""
-    role = {"apiVersion": f"{_AUTHORIZATION}/v1", "kind": "ClusterRole", "metadata": {"name": name}}
-    binding = {"apiVersion": f"{_AUTHORIZATION}/v1", "kind": "ClusterRoleBinding", "metadata": {"name": name}}
+    role = {"apiVersion": f"{AUTHORIZATION}/v1", "kind": "ClusterRole", "metadata": {"name": name}}
+    binding = {"apiVersion": f"{AUTHORIZATION}/v1", "kind": "ClusterRoleBinding", "metadata": {"name": name}}
     return [
-        {**role, "rules": [_in_role(MACHINES)]},
+        {**role, "rules": [in_role(MACHINES)]},
         {
             **binding,
-            "subjects": [{"kind": "User", "name": user, "apiGroup": _AUTHORIZATION}],
-            "roleRef": {"kind": "ClusterRole", "name": name, "apiGroup": _AUTHORIZATION},
+            "subjects": [{"kind": "User", "name": user, "apiGroup": AUTHORIZATION}],
+            "roleRef": {"kind": "ClusterRole", "name": name, "apiGroup": AUTHORIZATION},
         },
     ]
 
 
-def _in_role(rule: Rule) -> dict[str, object]:
+def in_role(rule: Rule) -> dict[str, object]:
+    """Return the rule as it stands in a Role."""
     named: dict[str, object] = {"resourceNames": [rule.name]} if rule.name else {}
     return {"apiGroups": [rule.group], "resources": [rule.resource], **named, "verbs": [*rule.verbs]}

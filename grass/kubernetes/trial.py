@@ -6,6 +6,7 @@ Changes nothing. Used by ``grass.provision.namespaces`` and ``node.agent.namespa
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 
@@ -29,6 +30,7 @@ from grass.kubernetes.objects import (
 )
 from grass.kubernetes.pod_rights import container_rights, spec_rights
 from grass.kubernetes.queues import kind_of
+from grass.kubernetes.rights import Rule
 from grass.model.namespace import QueueKind
 from grass.wire.codec import Form
 from grass.wire.machines import Machines
@@ -82,9 +84,9 @@ def check_version(server: ApiServer) -> str:
     return found.git_version
 
 
-def check_rights(server: ApiServer, settings: KubernetesConfig) -> None:
-    """Raises NotAllowedError, which names each right that is missing."""
-    missing = rights.missing(server, settings)
+def check_rights(server: ApiServer, settings: KubernetesConfig, more: Iterable[Rule] = ()) -> None:
+    """Raises NotAllowedError, which names each right that is missing. ``more``: what is also needed."""
+    missing = rights.missing(server, settings, more)
     if missing:
         names = "\n  ".join(map(str, missing))
         raise NotAllowedError(

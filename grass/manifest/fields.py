@@ -136,6 +136,11 @@ class Fields:
             else:
                 problems.add(path, f"a key must be text, got {show(key)}")
 
+    @property
+    def content(self) -> Document:
+        """The mapping itself."""
+        return self._content
+
     def at(self, key: str) -> str:
         return join(self.path, key)
 

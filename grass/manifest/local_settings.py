@@ -55,10 +55,12 @@ class OfferedResources:
 
 @dataclass(frozen=True)
 class PortSettings:
-    """Ports of the cluster's servers. None: Grass chooses a free port."""
+    """Ports of the cluster's servers. None: Grass chooses a free port. ``host``: where the API listens; no file says
+    it."""
 
     api: int | None = None
     node_api: int | None = None
+    host: str | None = None
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,7 @@ class LocalSettings(ClusterSettings):
 
 @dataclass(frozen=True)
 class KubernetesSettings(LocalSettings):
-    """Settings of a cluster whose master is on this machine, and whose nodes are ``namespaces``."""
+    """Settings of a cluster whose master is a machine, in most cases this one, and whose nodes are ``namespaces``."""
 
     mode = KUBERNETES
     own_node = ""
@@ -106,7 +108,6 @@ _NOT_OF_PODS = {
     ),
     "task_redis": "is for tasks on this machine; pods do not reach it",
     "cloud": "Grass makes no machines in a cloud; name namespaces of a cluster that exists with `namespaces`",
-    "master": "the master is this machine; `redis`, `ports` and the like stand beside `mode`",
 }
 """Keys of other kinds of clusters, and of MARO's file of mode `k8s/aks`, with why they have no meaning."""
 
@@ -138,7 +139,7 @@ def _read_master(fields: Fields) -> dict[str, Any]:  # Any: values of several ty
     }
 
 
-def read_kubernetes(fields: Fields) -> KubernetesSettings:
+def read_outside(fields: Fields) -> KubernetesSettings:
     for key in ISOLATION_KEYS:
         fields.refuse(key, "is for a cluster on several hosts; pods are apart by themselves")
     for key, why in _NOT_OF_PODS.items():

@@ -26,7 +26,8 @@ class NamespaceSettings:
 
     ``path``: where it is in the file; empty: options say it. ``context`` and ``kubeconfig`` None: as kubectl finds
     them. ``cpu``, ``memory`` and ``gpu``: the most that tasks may use; None: what quotas of the namespace allow.
-    ``registry_user``: None: its registry wants no login. Further ``grass.config.KubernetesConfig``.
+    ``registry_user``: None: its registry wants no login. ``cluster_id``: no file says it; empty: that of the cluster.
+    Further ``grass.config.KubernetesConfig``.
     """
 
     namespace: str
@@ -45,6 +46,7 @@ class NamespaceSettings:
     registry: str | None = None
     registry_user: str | None = None
     serve: Serve | None = None
+    cluster_id: str = ""
     labels: dict[str, str] = field(default_factory=dict)
 
 
@@ -79,11 +81,11 @@ def _namespace(item: Any, path: str, problems: Problems) -> NamespaceSettings | 
             path,
             context=fields.read("context", values.text, None),
             kubeconfig=fields.read("kubeconfig", _file, None),
-            image=fields.read("image", _image, None),
+            image=fields.read("image", image_name, None),
             cpu=most.read("cpu", quantities.all_or(quantities.cpu), None),
             memory=most.read("memory", quantities.all_or(quantities.memory), None),
             gpu=most.read("gpu", quantities.all_or(quantities.devices), None),
-            claim=fields.read("claim", _object, None),
+            claim=fields.read("claim", object_name, None),
             queue=queue,
             queue_kind=queue_kind,
             pull_secrets=_pull_secrets(fields),
@@ -99,7 +101,7 @@ def _namespace(item: Any, path: str, problems: Problems) -> NamespaceSettings | 
 
 
 def _pull_secrets(fields: Fields) -> tuple[str, ...]:
-    names = [fields.parsed(path, _object, item, "") for path, item in fields.items("pull_secrets")]
+    names = [fields.parsed(path, object_name, item, "") for path, item in fields.items("pull_secrets")]
     return tuple(dict.fromkeys(names))
 
 
@@ -109,7 +111,7 @@ def _namespace_name(value: Any) -> str:
     return value
 
 
-def _object(value: Any) -> str:
+def object_name(value: Any) -> str:
     if not isinstance(value, str) or not is_object_name(value):
         raise Wrong(f"must be the name of an object of Kubernetes, got {show(value)}")
     return value
@@ -123,7 +125,7 @@ def _queue(value: Any) -> tuple[str, str]:
     return kind, name
 
 
-def _image(value: Any) -> str:
+def image_name(value: Any) -> str:
     name = values.text(value)
     if not is_image_name(name):
         raise Wrong(f"must be the name of a container image such as python:3.12, got {show(value)}")

@@ -13,7 +13,8 @@ from grass.manifest.bounds import check_bounds
 from grass.manifest.cluster_settings import ClusterSettings
 from grass.manifest.document import Document
 from grass.manifest.fields import Fields, Problems
-from grass.manifest.local_settings import read_kubernetes, read_local, read_maro_local, read_maro_process
+from grass.manifest.inside import read_kubernetes
+from grass.manifest.local_settings import read_local, read_maro_local, read_maro_process
 from grass.manifest.on_premises import read_on_premises
 from grass.manifest.values import Wrong, show
 from grass.model.mode import AZURE, KUBERNETES, LOCAL, ON_PREMISES

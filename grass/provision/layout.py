@@ -69,6 +69,7 @@ def design(settings: LocalSettings, cluster_home: Path, before: ClusterConfig | 
         master=replace(
             master,
             **settings.policy(),
+            api_host=settings.ports.host or master.api_host,
             api_port=api_port,
             own_node=settings.own_node or None,
             nodes_on_client=bool(settings.own_node),

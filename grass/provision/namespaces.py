@@ -95,6 +95,7 @@ def requested(
         context = Login(kubeconfig).read().context
     settings = KubernetesConfig(
         wanted.namespace,
+        wanted.cluster_id,
         kubeconfig=kubeconfig,
         context=context,
         image=wanted.image,
@@ -236,7 +237,7 @@ def node_config(request: NamespaceRequest, settings: KubernetesConfig, *, addres
 def of_cluster(settings: KubernetesConfig, others: Iterable[KubernetesConfig | None]) -> KubernetesConfig:
     """Return the settings with the id by which the cluster knows its pods: that of its ``others``, or a new one."""
     known = (each.cluster_id for each in others if each is not None)
-    return replace(settings, cluster_id=next(known, None) or request_id())
+    return replace(settings, cluster_id=next(known, None) or settings.cluster_id or request_id())
 
 
 def provide_login(

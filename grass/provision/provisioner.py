@@ -184,6 +184,12 @@ class CanBackUp(Protocol):
 
 
 @runtime_checkable
+class CanKeepVolume(Protocol):
+    def keep_volume(self, *, keep: bool) -> None:
+        """Say whether the next ``delete`` keeps the volume of the cluster in Kubernetes. Without a word, it does."""
+
+
+@runtime_checkable
 class CanAddNodes(Protocol):
     def add_nodes(self, request: NodeRequest, client: Client) -> Sequence[AddedNode]:
         """Join machines to the cluster. Return one result for each host, in order."""

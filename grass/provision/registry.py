@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from grass.errors import ConflictError, InputError
 from grass.mode_file import read_mode
-from grass.model.mode import AZURE, KUBERNETES, LOCAL, ON_PREMISES, SIGNED_IN
+from grass.model.mode import AZURE, KUBERNETES, KUBERNETES_INSIDE, LOCAL, ON_PREMISES, SIGNED_IN
 from grass.provision.provisioner import CanCreate, Provisioner, Session
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ _PROVISIONERS = {
     ON_PREMISES: "grass.provision.on_premises.provisioner:OnPremisesProvisioner",
     KUBERNETES: "grass.provision.local:LocalProvisioner",
     AZURE: "grass.provision.azure.provisioner:AzureProvisioner",
+    KUBERNETES_INSIDE: "grass.provision.inside:InsideProvisioner",
     SIGNED_IN: "grass.provision.signed_in:SignedInProvisioner",
 }
 """Mode → ``module:class``. Imported on use, because some of these modules import SSH code."""

@@ -34,20 +34,26 @@ def stop(config: ClusterConfig, *, forever: bool = False) -> None:
 
     ``forever``: the exit states of its containers are no longer needed, so the containers are removed.
     """
-    supervisor = Supervisor(config)
-    if supervisor.answers():
-        _stop_supervised(config, supervisor)
-    _stop_unsupervised(config)
+    stop_processes(config)
     for each in (config, *local_namespaces.nodes(config)):
         if any(runtime.contained and runtime in each.node.runtimes for runtime in RuntimeName):
             end_containers(each, forever=forever)
 
 
-def end_containers(config: ClusterConfig, *, forever: bool) -> None:
-    """End what engines run for the cluster. One that is down does not stop the call; its error is shown to the user."""
+def stop_processes(config: ClusterConfig) -> None:
+    """Stop the cluster like ``stop``, except what engines and Kubernetes run for it: that goes on."""
+    supervisor = Supervisor(config)
+    if supervisor.answers():
+        _stop_supervised(config, supervisor)
+    _stop_unsupervised(config)
+
+
+def end_containers(config: ClusterConfig, *, forever: bool) -> bool:
+    """End what engines run for the cluster. One that is down does not stop the call; its error is shown to the user,
+    and the answer is False."""
     options = ["--remove"] if forever else []
     command = own_program.command("node.runtime.sweep", str(config.path), *options)
-    subprocess.run(command, env=own_program.environment(), cwd="/", check=False)
+    return subprocess.run(command, env=own_program.environment(), cwd="/", check=False).returncode == 0
 
 
 def end_orphans(config: ClusterConfig) -> None:

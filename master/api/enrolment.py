@@ -46,6 +46,8 @@ def check_address(config: ClusterConfig, request: JoinRequest) -> None:
     except ValueError:
         raise InputError(f"facts.address: must be an IP address, got {request.facts.address!r}") from None
     own = config.master.api_host
+    if config.redis.socket is not None:
+        return  # all daemons run on the master's machine, also if its API listens on all addresses
     if address.is_loopback and own not in ("127.0.0.1", "::1", "localhost"):
         raise InputError(
             f"node {request.name}: address {address} is reachable only from the machine itself; "

@@ -12,9 +12,9 @@ import psutil
 import pytest
 
 from grass.config import ClusterConfig, KubernetesConfig, NodeConfig
+from grass.kubernetes.command import LOST
 from grass.kubernetes.names import pod_name
 from grass.model.reasons import Reason, ReasonCode
-from node.runtime.kubernetes.command import LOST
 from node.runtime.kubernetes.execution import PodExecution
 from node.runtime.kubernetes.kind import PodInside
 from node.runtime.kubernetes.reach import answers

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from grass.kubernetes.command import LOST, exit_code
 from grass.kubernetes.objects import Cause, Status, StatusDetails
-from node.runtime.kubernetes.command import LOST, exit_code
 
 _OCI = "OCI runtime exec failed: exec failed: "
 _CONTAINERD = (

@@ -16,11 +16,11 @@ from signal import Signals
 
 from grass.errors import GrassError, UndecodableError, UnreachableError
 from grass.kubernetes.api import ApiServer
+from grass.kubernetes.channels import CLOSE, V4, V5, Channels
+from grass.kubernetes.command import LOST, PodCommand, exit_code
 from grass.kubernetes.objects import POD, STATUS, Status
 from grass.system.entropy import request_id
 from node.runtime.kind import Output, Stream
-from node.runtime.kubernetes.channels import CLOSE, V4, V5, Channels
-from node.runtime.kubernetes.command import LOST, PodCommand, exit_code
 from node.runtime.kubernetes.judge import TASK, Ended, judge
 from node.runtime.kubernetes.processes import marked, signal_marked
 

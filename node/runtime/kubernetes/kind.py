@@ -11,18 +11,19 @@ from grass.backoff import Backoff
 from grass.config import ClusterConfig, KubernetesConfig
 from grass.errors import GrassError, InputError, UnreachableError
 from grass.kubernetes import registry
+from grass.kubernetes.command import PodCommand
 from grass.kubernetes.names import FINALIZER, node_labels, pod_name, selector
+from grass.kubernetes.ports import answers
 from grass.kubernetes.queues import has_groups
 from grass.kubernetes.trial import server_of
 from grass.system import clock
 from node.runtime.kind import Execution, SignedOff, Trial
-from node.runtime.kubernetes.command import PodCommand
 from node.runtime.kubernetes.execution import PodExecution
 from node.runtime.kubernetes.judge import TASK
 from node.runtime.kubernetes.keeper import is_there
 from node.runtime.kubernetes.place import Place
 from node.runtime.kubernetes.processes import listens
-from node.runtime.kubernetes.reach import PodReach, answers, running_pod
+from node.runtime.kubernetes.reach import PodReach, running_pod
 from node.runtime.kubernetes.removal import sweep
 from node.runtime.kubernetes.runtime import PodRuntime
 from node.runtime.protocol import Launch

@@ -21,13 +21,13 @@ from grass.backoff import Backoff
 from grass.errors import ConflictError, GrassError, InputError, NotAllowedError, NotFoundError, UnreachableError
 from grass.kubernetes import names
 from grass.kubernetes.api import ApiServer
+from grass.kubernetes.command import PodCommand
 from grass.kubernetes.objects import Pod
 from grass.model.key_text import job_of
 from grass.system import clock
 from grass.system.atomic_file import replace_file
 from node.runtime.attempts import Folders
 from node.runtime.kubernetes import keeper
-from node.runtime.kubernetes.command import PodCommand
 from node.runtime.kubernetes.place import Place
 from node.runtime.kubernetes.unpacking import merge, unpack
 from node.runtime.reactor import Reactor

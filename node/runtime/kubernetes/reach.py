@@ -1,31 +1,19 @@
-"""Ports of the pod of an attempt, through the API server: nothing else leads into a namespace. Used by ``kind``.
-
-One websocket carries one connection: channel 0 is its data, channel 1 an error.
-"""
+"""Ports of the pod of an attempt, through the API server: nothing else leads into a namespace. Used by ``kind``."""
 
 from __future__ import annotations
 
 import os
 import socket
 import threading
-from contextlib import closing, suppress
 
 from grass.errors import ConflictError, GrassError, NotFoundError, UnreachableError
+from grass.kubernetes import ports
 from grass.kubernetes.api import ApiServer, RefusedError
 from grass.kubernetes.objects import POD, Pod
-from node.runtime.kubernetes.channels import V4, Channels
 from node.runtime.kubernetes.judge import Runs, judge
 
-_DATA, _ERROR = 0, 1
-_PORT_BYTES = 2
-"""Each channel begins with the number of its port."""
 _LOOK = 5.0
 """Seconds between two looks whether the attempt still runs."""
-_PIECE = 1 << 16
-_REFUSAL_SECONDS = 0.3
-"""Seconds that a port which nobody listens on may take to say so. A connection that is open says nothing at first."""
-_CERTAIN_SECONDS = 1.0
-"""The same where a wrong answer does harm."""
 
 
 def running_pod(api: ApiServer, path: str, key: str) -> Pod:
@@ -41,18 +29,6 @@ def running_pod(api: ApiServer, path: str, key: str) -> Pod:
     return found
 
 
-def answers(api: ApiServer, path: str, port: int) -> bool:
-    """Return whether a connection to a port of the pod is not refused. Raises GrassError."""
-    query = [("ports", str(port))]
-    with closing(Channels(api, f"{path}/portforward", query, [V4], _CERTAIN_SECONDS)) as channels:
-        begun: set[int] = set()
-        for channel, message in channels.receive():
-            if channel in begun or len(message) > _PORT_BYTES:
-                return channel == _DATA
-            begun.add(channel)
-        return channels.silent
-
-
 class PodReach:
     """A ``Reach`` through port-forwarding. ``path``: of the pod in the API."""
 
@@ -65,17 +41,9 @@ class PodReach:
 
     def connect(self, port: int, seconds: float) -> socket.socket:
         try:
-            channels = Channels(self._api, f"{self._path}/portforward", [("ports", str(port))], [V4])
+            return ports.connect(self._api, self._path, port, seconds)
         except GrassError as error:
             raise OSError(str(error)) from error
-        ours, theirs = socket.socketpair()
-        answered = threading.Event()
-        pump = _Pump(channels, theirs, answered)
-        answered.wait(min(seconds, _REFUSAL_SECONDS))
-        if pump.error:
-            ours.close()
-            raise OSError(pump.error)
-        return ours
 
     def fileno(self) -> int:
         return self._ended
@@ -98,38 +66,3 @@ class PodReach:
                     if not self._closed.is_set():
                         os.eventfd_write(self._ended, 1)
                 return
-
-
-class _Pump:
-    """Moves data between a websocket and a socket, in threads. ``error``: why the port does not answer."""
-
-    def __init__(self, channels: Channels, end: socket.socket, answered: threading.Event) -> None:
-        self.error = ""
-        self._channels, self._end, self._answered = channels, end, answered
-        for run in (self._inward, self._outward):
-            threading.Thread(target=run, name="pod-port", daemon=True).start()
-
-    def _inward(self) -> None:
-        begun: set[int] = set()
-        for channel, message in self._channels.receive():
-            data = message if channel in begun else message[_PORT_BYTES:]
-            begun.add(channel)
-            if not data:
-                continue
-            if channel == _ERROR:
-                self.error = data.decode(errors="replace").strip()
-                break
-            self._answered.set()
-            with suppress(OSError):
-                self._end.sendall(data)
-        self._answered.set()
-        with suppress(OSError):
-            self._end.shutdown(socket.SHUT_RDWR)
-        self._channels.close()
-
-    def _outward(self) -> None:
-        with suppress(OSError, UnreachableError):
-            while data := self._end.recv(_PIECE):
-                self._channels.send(_DATA, data)
-        self._channels.close()
-        self._end.close()

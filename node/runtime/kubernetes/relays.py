@@ -15,7 +15,7 @@ from contextlib import closing
 from grass.backoff import Backoff
 from grass.errors import GrassError
 from grass.kubernetes.api import ApiServer
-from node.runtime.kubernetes.command import PodCommand
+from grass.kubernetes.command import PodCommand
 from node.runtime.kubernetes.job_files import API, FOLDER, RELAY
 from node.runtime.kubernetes.judge import TASK
 from node.runtime.kubernetes.tunnel import Door, Tunnel

@@ -21,13 +21,13 @@ from grass.errors import GrassError, InputError, NotFoundError, UnreachableError
 from grass.files import paths
 from grass.kubernetes import names
 from grass.kubernetes.api import ApiServer, RefusedError
+from grass.kubernetes.command import PodCommand
 from grass.kubernetes.objects import ANY, POD, PODS
 from grass.kubernetes.trial import check_claim, server_of
 from grass.system import clock
 from grass.system.entropy import request_id
 from node.runtime.kubernetes import carrier
 from node.runtime.kubernetes.carrier import Mounted
-from node.runtime.kubernetes.command import PodCommand
 from node.runtime.kubernetes.judge import TASK, Ended, Runs, Waits, judge
 from node.runtime.kubernetes.kind import place_of, settings_of
 from node.runtime.kubernetes.local_files import SizedTar, move, size_of

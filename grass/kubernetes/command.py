@@ -1,5 +1,5 @@
-"""A command in a container of a pod, whose output is read like a file. Used by ``outputs``, ``execution``, ``kind`` and
-``transfer``."""
+"""A command in a container of a pod, whose output is read like a file. Used by ``grass.provision.inside`` and
+``node.runtime.kubernetes``."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from contextlib import suppress
 
 from grass.errors import UndecodableError
 from grass.kubernetes.api import ApiServer
+from grass.kubernetes.channels import V4, V5, Channels
 from grass.kubernetes.objects import STATUS, Status
-from node.runtime.kubernetes.channels import V4, V5, Channels
 
 _STDIN, _STDOUT, _STDERR, _ERROR = range(4)
 LOST = 255

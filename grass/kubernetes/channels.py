@@ -1,5 +1,5 @@
-"""A websocket to the API server with numbered channels: commands in pods, and ports of pods. Used by ``execution`` and
-``reach``. The only module that imports ``websocket``.
+"""A websocket to the API server with numbered channels: commands in pods, and ports of pods. Used by ``command``,
+``ports`` and ``node.runtime.kubernetes.execution``. The only module that imports ``websocket``.
 
 The protocol is Kubernetes' ``v4.channel.k8s.io`` (each message begins with the number of its channel), or ``v5`` where
 the server has it (1.29 and later), which can also close a channel.
