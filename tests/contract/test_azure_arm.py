@@ -1,4 +1,4 @@
-"""The double of Azure over TLS: with Grass's real pipeline, and with Microsoft's typed clients, which prove the double."""
+"""The double of Azure over TLS: with the real pipeline of Grass, and with the typed clients of Microsoft, which prove it."""
 
 from __future__ import annotations
 
