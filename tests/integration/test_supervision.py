@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,7 +20,11 @@ from grass.cli.exits import Exit
 from grass.config import Secrets
 from grass.errors import ConflictError, UnreachableError
 from grass.model.daemons import SUPERVISOR
-from grass.provision import ports, readiness, stopping
+from grass.provision import layout, local, ports, readiness, stopping
+from grass.provision.backup import making
+from grass.provision.backup.catalogue import target
+from grass.provision.backup.sealed_file import PassphraseError
+from grass.provision.backup.verification import verify
 from grass.supervision import processes
 from grass.supervision.apart import request_shutdown
 from grass.supervision.supervisor import Supervisor
@@ -172,6 +177,45 @@ def test_when_supervisord_dies_with_all_who_watch_it_tasks_go_on_and_create_take
     with cluster.client() as client:
         client.stop("sleeper")
         assert client.wait("sleeper", timeout=30).state == "STOPPED"
+
+
+def test_a_master_whose_disk_died_is_restored_adopts_what_runs_and_repeats_nothing(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    """What the backup does not know: a task ended since, another one began; a user was added before."""
+    home, folder, brief = Path(cluster.config.home), tmp_path / "b", tmp_path / "brief"
+    task = cluster.start_sleeper(tmp_path / "runs")
+    with cluster.client() as client:
+        client.add_user("anna", "viewer", 600.0)
+        command = f"echo run >> {brief}; while [ ! -e {tmp_path}/end ]; do sleep 0.1; done; exit 5"
+        client.start({"name": "brief", "components": {"t": {"command": command}}})
+        wait_until(lambda: client.tasks("brief")[0].state == "RUNNING", what="RUNNING")
+        file = target(folder, "local", time.time())
+        header, content = making.make(cluster.config, file, "secret", (), cost=4)
+        assert (header.parts, content.jobs) == (("state",), 2)
+        (tmp_path / "end").touch()
+        assert client.wait("brief", timeout=30).exit_code == 5
+    with pytest.raises(ConflictError, match="its master lives"):
+        local.restore(file, "secret", home=cluster.home, replaced=True, progress=print)
+    verified = verify(file, "secret", cluster.home)
+    assert verified.content == content
+
+    stopping.end_orphans(cluster.config)  # KILL, to all but the shepherd
+    for name in ("redis", "master", "client"):
+        shutil.rmtree(home / name)
+    (home / "cluster.json").unlink()
+    before = {path: path.stat().st_ino for path in sorted(home.iterdir())}
+    with pytest.raises(PassphraseError):
+        local.restore(file, "wrong", home=cluster.home, replaced=False, progress=print)
+    assert {path: path.stat().st_ino for path in sorted(home.iterdir())} == before
+
+    config, made = local.restore(file, "secret", home=cluster.home, replaced=False, progress=print)
+    assert config == cluster.config and made == header.made
+    with cluster.client() as client:
+        assert client.wait("brief", timeout=30).exit_code == 5
+        assert client.tasks("sleeper")[0].pid == task and alive(task)
+        assert [user.name for user in client.users()] == ["anna", layout.user_name()]
+    assert (tmp_path / "runs").read_text() == brief.read_text() == "run\n"
 
 
 def test_create_starts_what_was_stopped_by_hand_and_leaves_the_rest_alone(

@@ -22,13 +22,15 @@ def commands(group: click.Group, path: str) -> Iterator[tuple[str, click.Command
         assert command is not None
         if isinstance(command, click.Group):
             yield from commands(command, f"{path} {name}")
+            if command.invoke_without_command:
+                yield f"{path} {name}", command
         else:
             yield f"{path} {name}", command
 
 
 def test_every_command_is_described_and_every_described_command_exists() -> None:
     exist = {path for path, _ in commands(grass, "grass")}
-    nouns = "|".join(("job", "schedule", "node", "kubernetes", "data", "image", "user", "cluster"))
+    nouns = "|".join(("job", "schedule", "node", "kubernetes", "data", "image", "user", "cluster", "backup"))
     described = set(re.findall(rf"^(?:\| `|### `)(grass (?:(?:{nouns}) )?[a-z-]+)", REFERENCE, re.MULTILINE))
     assert described == exist
 

@@ -21,6 +21,7 @@ from grass.provision.on_premises.provisioner import OnPremisesProvisioner
 from grass.provision.provisioner import (
     CanAddNamespaces,
     CanAddNodes,
+    CanBackUp,
     CanCreate,
     CanLogIn,
     CanPlan,
@@ -116,6 +117,11 @@ def test_a_cluster_keeps_its_mode(tmp_path: Path) -> None:
 def test_a_cluster_of_hosts_says_where_its_log_is_repaired(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"--repair is for a cluster on this machine; for a host see docs/guide"):
         need(registry.for_cluster(cluster_of_hosts(tmp_path)), CanRepair)
+
+
+def test_a_cluster_of_hosts_says_that_it_cannot_be_backed_up_yet(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cluster lab is on several hosts; only clusters of one machine have backups"):
+        need(registry.for_cluster(cluster_of_hosts(tmp_path)), CanBackUp)
 
 
 def test_a_cluster_of_hosts_knows_which_of_its_nodes_are_namespaces_also_when_it_is_created_again(

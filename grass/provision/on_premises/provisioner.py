@@ -18,6 +18,7 @@ from grass.provision.provisioner import (
     AddedNode,
     CanAddNamespaces,
     CanAddNodes,
+    CanBackUp,
     CanCreate,
     CanLogIn,
     CanPlan,
@@ -103,6 +104,10 @@ class HostsProvisioner(CanAddNodes, CanAddNamespaces, CanRemoveNodes, CanLogIn):
     def refusal(self, capability: object) -> str:
         if capability is CanRepair:
             return "--repair is for a cluster on this machine; for a host see docs/guide/faults.md"
+        if capability is CanBackUp:
+            return (
+                f"cluster {self._session.name} is on several hosts; only clusters on one machine can be backed up yet"
+            )
         return f"cluster {self._session.name} is on several hosts; repeat `grass create FILE`"
 
     def _url(self) -> str:
