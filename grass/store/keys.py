@@ -50,7 +50,7 @@ feed                     stream   A       names of what each commit changed, for
 session:<id>             string   P       a client's session: key, user, key id, end (ADR 12); expires
 session:<id>:<request>   string   P       a request of a session that was seen; expires after twice as long
 write-check              string   P       1; written to see whether the store takes writes; expires in a second
-restored                 hash     –       `record`: from the backup of which moment this store was restored; one
+restored                 hash     –       `record`: times of the backup and of its restore, if this store is from one
 horizon                  string   P       up to when requests without a session may have been accepted; one
 shared:<space>:<key>     string   N       a value that tasks of a job share; expires after a week at most. <space>
                                           derives from the job's secret: only nodes with a part of the job know it

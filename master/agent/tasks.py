@@ -111,7 +111,7 @@ def _take(
 
 
 def _unclaimed(step: Step, node: NodeRun, key: AttemptKey, event: Unclaimed) -> None:
-    """Say what became of an attempt of which a restored store knows nothing. The node stops it."""
+    """Say what became of an attempt that a restored store does not know. Its node stops it."""
     job, name = key.job_id.rpartition("-")[0], f"{key.component}.{key.index}"
     what = f"task {job}.{name}: attempt {key.attempt} began after the backup from which the master was restored; "
     if event.ended is None:

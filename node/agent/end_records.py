@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 
 class Begun(msgspec.Struct, frozen=True, tag_field="event", tag="begun"):
-    """From here on, every end is recorded. ``since``: wall seconds of this node."""
+    """A line from which on every end is recorded. ``since``: wall seconds of this node."""
 
     since: float
 
@@ -50,7 +50,7 @@ class Past:
 
 
 class EndRecords:
-    """Two files in ``folder``, the older of which is dropped when the newer is full."""
+    """Two files in ``folder``. When the newer is full, it replaces the older one."""
 
     def __init__(self, folder: Path, most_bytes: int = MOST_BYTES) -> None:
         self._path = folder / "ends.jsonl"

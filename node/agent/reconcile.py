@@ -83,8 +83,8 @@ class Reconciliation:
     def remember(self, ended: Iterable[str], *, complete: bool = True, hold: bool = True) -> None:
         """The store was restored: what it desires is old. Call it before the first ``reset``.
 
-        ``ended``: attempts that ended on this node, as far as it knows. ``complete``: it knows all of them since the
-        backup. ``hold``: until ``release``, attempts that are not desired run on: the master may desire them again.
+        ``ended``: attempts that ended on this node, by its records. ``complete``: these go back to the backup.
+        ``hold``: until ``release``, attempts that are not desired run on: the master may desire them again.
         """
         self._past = set(ended)
         self._incomplete = not complete

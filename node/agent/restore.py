@@ -35,7 +35,7 @@ class Restore:
         self.ends[event.key] = event
 
     def doubt(self) -> Reason:
-        """Return the end of an attempt that the store wants to run, and of which the node knows nothing."""
+        """Return the end of an attempt that the store wants to run, and that the node does not know."""
         return Reason(
             ReasonCode.UNRECORDED,
             "the master was restored from a backup, and this node has no record of what became of the attempt since",

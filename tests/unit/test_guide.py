@@ -102,7 +102,7 @@ def test_every_command_in_the_documents_exists_with_its_options(path: Path) -> N
         command: click.Command = grass
         rest = words[1:]
         context = click.Context(grass, info_name="grass")
-        while isinstance(command, click.Group) and rest and not rest[0].startswith("-"):
+        while isinstance(command, click.Group) and rest and not rest[0].startswith(("-", "[")):
             found = command.get_command(context, rest[0])
             assert found is not None, f"{' '.join(words)}: there is no {rest[0]!r}"
             command, rest = found, rest[1:]

@@ -1,5 +1,4 @@
-"""Backups in a folder: their names, their list, the removal of old ones. Used by ``grass.cli.backup`` and
-``verification``."""
+"""Backups in a folder: their names, their list, the removal of old ones. Used by ``grass.cli.backup``."""
 
 from __future__ import annotations
 

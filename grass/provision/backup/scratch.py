@@ -1,5 +1,5 @@
-"""A redis for a copy of a cluster's keys, which ends with this process, however that ends. Used by ``making``,
-``restoring`` and ``verification``."""
+"""A redis for a copy of a cluster's keys, which ends with this process, however that ends. Used by ``making`` and
+``unpacking``."""
 
 from __future__ import annotations
 
