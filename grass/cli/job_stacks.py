@@ -40,7 +40,7 @@ def show_stacks(invocation: Invocation, name: str, parts: Sequence[Part], all_th
 
 
 def page(found: JobStacks, all_threads: bool, width: int | None) -> list[str]:
-    """Return the groups, and the tasks of which nothing is known."""
+    """Return the groups, and the tasks without any."""
     from grass.wire.stacks import grouped
 
     groups = grouped(found.tasks, all_threads)

@@ -16,6 +16,7 @@ from grass.wire import (
     channel_views,
     error_views,
     event_views,
+    finding,
     gpu,
     heartbeat,
     image_views,
@@ -27,6 +28,7 @@ from grass.wire import (
     node_views,
     plan_answer,
     result_views,
+    stacks,
     status_views,
     usage,
     usage_views,
@@ -54,7 +56,7 @@ _DESCRIBED = (
         usage_views,
         user_views,
     ),
-    *(gpu, heartbeat, job_file, plan_answer, usage),
+    *(finding, gpu, heartbeat, job_file, plan_answer, stacks, usage),
 )
 """Modules whose docstrings describe types of requests and replies."""
 

@@ -46,7 +46,7 @@ class Doing(Enum):
 
 
 class Verdict(NamedTuple):
-    """``tasks``: whom it accuses. ``busy``: those of them that run, and may only be slow."""
+    """The cause, and why. ``tasks``: whom it accuses. ``busy``: those of them that run, and may only be slow."""
 
     cause: Cause
     tasks: tuple[str, ...]

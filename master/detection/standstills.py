@@ -33,8 +33,8 @@ class Attempt(NamedTuple):
 
 
 class Group(NamedTuple):
-    """``name``: a component, or a task that works alone. ``trains``: it has a framework, whose members wait for one
-    another, so that even without reports it must not be idle for an hour."""
+    """What is watched. ``name``: a component, or a task that works alone. ``trains``: it has a framework, whose members
+    wait for one another, so that even without reports it must not be idle for an hour."""
 
     job_id: str
     name: str
@@ -113,6 +113,13 @@ class Standstills:
     def all_members(self) -> set[str]:
         """Return the keys of the attempts of all groups."""
         return {key for group in self._groups for key in self.members(group)}
+
+    def may_hold(self, finding: Finding) -> bool:
+        """Return whether a finding of an earlier monitor may still hold: nothing was reported by the same members."""
+        return any(
+            group.job_id == finding.job_id and watched.generation == finding.generation and not watched.progress.signs
+            for group, watched in self._groups.items()
+        )
 
     def judged(self, group: Group, evidence: Evidence, now: float) -> Finding | None:
         """Take what was collected of a group. Return what is found; None: nothing is certain yet."""

@@ -86,7 +86,7 @@ class Hangs:
         self._asked: dict[Group, Future[Evidence]] = {}
         self._pool = ThreadPoolExecutor(2, "hangs")
         self._now = 0.0
-        self._pruned = -1e9
+        self._pruned: float | None = None
 
     def take(self, node: str, samples: Sequence[Sampled]) -> None:
         """Take new samples of a node, oldest first."""
@@ -103,7 +103,7 @@ class Hangs:
             self._rules.feed(sampled.at, tasks, points, self._group)
 
     def turn(self, nodes: Mapping[str, NodeRecord]) -> None:
-        """Ask for stacks that are wanted, and take what has come. Raises UnreachableError."""
+        """Ask for stacks that are wanted, and take what nodes answered. Raises UnreachableError."""
         for group in self._rules.due(self._now):
             if group not in self._asked:
                 members = self._rules.members(group)
@@ -114,7 +114,9 @@ class Hangs:
                 self._found(group, finding)
         for finding in self._rules.take_ended():
             self._over(finding)
-        if self._now - self._pruned >= _PRUNE_EVERY:
+        if self._pruned is None:
+            self._pruned = self._now  # at first, not all nodes have sent a sample
+        elif self._now - self._pruned >= _PRUNE_EVERY:
             self._prune()
             self._pruned = self._now
 
@@ -192,12 +194,16 @@ class Hangs:
                 self._tickets.ticket(NoteFinding(finding))
 
     def _prune(self) -> None:
-        """Remove what is kept of jobs that have ended, and of findings that an earlier monitor left."""
-        for job_id in self._records.found():
+        """Remove findings about jobs that have ended, and those of an earlier monitor that hold no longer."""
+        for job_id, findings in self._records.found().items():
             record = self._records.run(job_id)
             if record is None or record.state.ended:
                 self._open.pop(job_id, None)
                 self._store.put(job_id, ())
+            elif job_id not in self._open:
+                kept = [finding for finding in findings if self._rules.may_hold(finding)]
+                if len(kept) < len(findings):
+                    self._store.put(job_id, kept)
         members = self._rules.all_members()
         self._where = {key: node for key, node in self._where.items() if key in members}
 

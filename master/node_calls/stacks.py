@@ -23,7 +23,7 @@ _OF_ONE_CALL = 64
 
 
 class Collected(NamedTuple):
-    """``notes``: why stacks are missing, once for each node."""
+    """What nodes answered. ``notes``: why stacks are missing, once for each node."""
 
     tasks: tuple[TaskStacks, ...]
     notes: tuple[str, ...]

@@ -99,3 +99,13 @@ def test_of_another_program_the_state_and_the_kernels_function_are_known(run: Sh
     assert {process.state for process in task.processes} == {"S"}
     [missing] = collect(run.config, ["j-1/none.0/1"]).tasks
     assert missing.problem == "no attempt j-1/none.0/1 on this node" and not missing.processes
+
+
+def test_where_the_kernel_does_not_permit_py_spy_the_setting_is_said_once(run: ShepherdRun, tmp_path: Path) -> None:
+    refused = tmp_path / "py-spy"
+    refused.write_text("#!/bin/sh\necho 'Permission Denied: Try running again with elevated permissions' >&2; exit 1\n")
+    refused.chmod(0o755)
+    answer = collect(run.config, KEYS, str(tmp_path))
+    assert answer.note.startswith("py-spy may not look into the process; `kernel.yama.ptrace_scope = 0` (sysctl), and")
+    assert innermost(answer.tasks[3]) == "endless_loop", "faulthandler says it"
+    assert answer.tasks[5].processes[0].problem == "py-spy may not look into the process"

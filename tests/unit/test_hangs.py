@@ -48,12 +48,15 @@ class Training:
         self.job = Job("train", {"w": part}, ("w",), on_hang=on_hang)
         self.world.submit(self.job)
         self.asked: list[Mapping[str, Sequence[str]]] = []
-        config = ClusterConfig("x", "test", str(folder), str(folder), share=str(folder / "share"))
-        backend, keys = self.world.backend, self.world.keys
-        self.records = Records(backend, keys)
-        store, tickets = FindingStore(backend, keys), Tickets(backend, keys)
-        self.hangs = Hangs(config, self.records, store, tickets, LIMITS, self.stacks)
+        self.config = ClusterConfig("x", "test", str(folder), str(folder), share=str(folder / "share"))
+        self.records = Records(self.world.backend, self.world.keys)
+        self.hangs = self.monitor()
         self.number, self.steps = 1, 0
+
+    def monitor(self) -> Hangs:
+        backend, keys = self.world.backend, self.world.keys
+        store, tickets = FindingStore(backend, keys), Tickets(backend, keys)
+        return Hangs(self.config, self.records, store, tickets, LIMITS, self.stacks)
 
     def stacks(self, _: Mapping[str, NodeRecord], wanted: Mapping[str, Sequence[str]]) -> list[TaskStacks]:
         self.asked.append(wanted)
@@ -149,11 +152,22 @@ def test_a_component_with_a_web_page_waits_for_its_users(tmp_path: Path) -> None
     assert training.asked == []
 
 
+def test_a_new_monitor_keeps_a_finding_until_the_job_goes_on(tmp_path: Path) -> None:
+    training = Training(tmp_path)
+    training.hang()
+    training.hangs = training.monitor()
+    training.run(100, steps=False)
+    assert [finding.text for finding in training.records.findings("train-1")] == [TEXT]
+    training.run(100, steps=True)
+    assert training.records.findings("train-1") == ()
+
+
 def test_findings_of_a_job_that_has_ended_are_removed(tmp_path: Path) -> None:
     training = Training(tmp_path)
     training.hang()
     training.world.ticket("stop", id="train-1")
     training.world.advance(5)
-    training.hangs.take("n1", [Sampled(training.world.wall + 3600, UsageSample(0.0, NODE))])
-    training.hangs.turn({})
+    for later in (0, 3600):
+        training.hangs.take("n1", [Sampled(training.world.wall + later, UsageSample(0.0, NODE))])
+        training.hangs.turn({})
     assert training.records.found() == {}

@@ -77,7 +77,21 @@ def test_operations_have_names_of_their_own() -> None:
     assert len(names) == len(set(names))
 
 
-CHANGES = {"start", "stop", "delete", "rerun", "hold", "release", "set", "pause", "resume", "run", "file", "cancel"}
+CHANGES = {
+    "start",
+    "stop",
+    "delete",
+    "rerun",
+    "hold",
+    "release",
+    "set",
+    "pause",
+    "resume",
+    "run",
+    "file",
+    "cancel",
+    "stacks",
+}
 
 
 def test_a_viewer_may_call_nothing_that_changes_anything() -> None:

@@ -32,8 +32,8 @@ _TRIES = 3
 _MOST_FRAMES = 100
 _MOST_OUTPUT = 4 << 20
 NO_PROGRAM = "py-spy is not installed; install it beside Grass (`pip install py-spy`) to see stacks of Python programs"
-_REFUSED = ("os error 1)", "os error 13)")
-"""What the kernel answers: EPERM and EACCES."""
+_REFUSED = ("Permission Denied", "os error 1)", "os error 13)")
+"""What py-spy says without rights, and what the kernel answers: EPERM and EACCES."""
 
 
 class _Frame(msgspec.Struct):
