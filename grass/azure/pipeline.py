@@ -7,12 +7,13 @@ Used by ``grass.provision.azure``.
 from __future__ import annotations
 
 import json
+import logging
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from grass.azure.arm import LinkError, Reply, Send
 from grass.azure.faults import LOGIN, AzureLoginError
-from grass.errors import InputError
+from grass.errors import InputError, UnreachableError
 from grass.manifest.document import Document
 
 if TYPE_CHECKING:
@@ -37,8 +38,10 @@ def open_pipeline(endpoint: str, credential: TokenCredential | None = None) -> S
         from azure.core.pipeline.policies import BearerTokenCredentialPolicy, UserAgentPolicy
         from azure.core.pipeline.transport import RequestsTransport
         from azure.core.rest import HttpRequest
+        from requests.exceptions import SSLError  # azure-core brings it
     except ImportError as error:
         raise InputError(_MISSING.format(error.name)) from error
+    logging.getLogger("azure").setLevel(logging.CRITICAL)  # what it warns of is in its errors as well
     token = credential or _usual_credential()
     transport = RequestsTransport(connection_timeout=_CONNECT_SECONDS, read_timeout=_READ_SECONDS)
     agent: Any = UserAgentPolicy("grass")  # Any: policies of two kinds in one list
@@ -59,8 +62,13 @@ def open_pipeline(endpoint: str, credential: TokenCredential | None = None) -> S
             response = (signed if ours else plain).run(request).http_response
             text = response.body()
         except ClientAuthenticationError as error:
-            raise AzureLoginError(f"Azure: nobody is signed in ({_first_line(error)}); {LOGIN}") from error
+            raise AzureLoginError(f"Azure: nobody is signed in ({_attempts(error)}); {LOGIN}") from error
         except PipelineError as error:
+            if isinstance(error.inner_exception, SSLError):
+                raise UnreachableError(
+                    f"Azure: the certificate of {host} is not trusted ({_first_line(error)}); name the file of its "
+                    "authority in REQUESTS_CA_BUNDLE, if it is yours"
+                ) from error
             raise LinkError(f"no answer from {host} ({_first_line(error)})") from error
         return Reply(response.status_code, _document(text), {k.lower(): v for k, v in response.headers.items()})
 
@@ -84,6 +92,15 @@ def _document(text: bytes) -> Document:
     except ValueError:
         return {}
     return found if isinstance(found, dict) else {}
+
+
+def _attempts(error: Exception) -> str:
+    """Return what the ways to sign in said, each of which has a line behind a tab; of many, what `az` said."""
+    lines = [line.strip() for line in str(error).split("\n") if line.startswith("\t")]
+    if len(lines) > 1:
+        of_az = next((line for line in lines if line.startswith("AzureCliCredential")), lines[-1])
+        return f"none of {len(lines)} ways to sign in works; {of_az}"
+    return lines[0] if lines else _first_line(error)
 
 
 def _first_line(error: Exception) -> str:

@@ -1,4 +1,4 @@
-"""The double of Azure over TLS: with the real pipeline of Grass, and with the typed clients of Microsoft, which prove it."""
+"""The double of Azure over TLS: with the real pipeline of Grass, and with the typed clients of Microsoft."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from grass.azure.arm import Arm, Clock, LinkError
 from grass.azure.faults import AzureLoginError
 from grass.azure.pipeline import open_pipeline
 from grass.azure.resources import Kind, wanted
-from grass.errors import InputError
+from grass.errors import InputError, UnreachableError
 from grass.provision.azure import create, delete
 from grass.provision.azure.edges import Edges
 from grass.provision.azure.look import subscription_of
@@ -65,7 +65,7 @@ def test_a_refused_token_is_a_login_that_has_ended(trusted: Served) -> None:
 
 def test_a_server_with_a_certificate_of_another_authority_gets_no_token(served: Served) -> None:
     before = len(served.azure.asked)
-    with pytest.raises(LinkError, match="no answer from localhost"):
+    with pytest.raises(UnreachableError, match="the certificate of localhost is not trusted"):
         open_pipeline(served.azure.endpoint, Credential(TOKEN))("GET", f"{served.azure.endpoint}/subscriptions", None)
     assert len(served.azure.asked) == before
 
@@ -74,10 +74,15 @@ def test_the_token_goes_to_no_other_host(trusted: Served) -> None:
     other = trusted.azure.endpoint.replace("https://localhost", "https://127.0.0.1")
     credential = Credential(TOKEN)
     send = open_pipeline("https://management.azure.com", credential)
-    with pytest.raises(LinkError):
+    with pytest.raises(UnreachableError):
         send("GET", f"{other}/subscriptions", None)
     reply = send("GET", f"{trusted.azure.endpoint}/subscriptions?api-version=2022-12-01", None)
     assert (reply.status, credential.asked) == (401, 0)
+
+
+def test_a_server_that_is_away_may_be_asked_again(trusted: Served) -> None:
+    with pytest.raises(LinkError, match="no answer from localhost"):
+        open_pipeline("https://localhost:1", Credential(TOKEN))("GET", "https://localhost:1/subscriptions", None)
 
 
 def test_without_the_extra_the_command_to_install_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

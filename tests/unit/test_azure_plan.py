@@ -69,6 +69,11 @@ def test_a_size_that_azure_does_not_know_brings_what_fits_as_well(world: World) 
     assert "master.size: Azure has no Standard_X1 in westeurope" in text and "Standard_B2s in" in text
 
 
+def test_a_region_that_does_not_exist_brings_those_that_look_alike(world: World) -> None:
+    text = refusal(world, cloud={"location": "westeurop"})
+    assert text == "cloud.location: Azure has no region westeurop for you; there are westeurope, northeurope"
+
+
 def test_a_region_that_a_policy_forbids_brings_sizes_of_those_it_allows(world: World) -> None:
     world.azure.allowed = ["northeurope"]
     text = refusal(world)

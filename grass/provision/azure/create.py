@@ -91,8 +91,14 @@ def _look(settings: AzureSettings, session: Session, edges: Edges) -> _Known:
             f"cluster {session.name}: exists in the group {before.group} in {before.location} of the subscription "
             f"{before.subscription}; `grass delete {session.name}` removes it, or choose another name"
         )
+    try:
+        facts = look(settings, arm, subscription)
+    except AzureError as error:
+        if before is None:
+            raise InputError(str(error)) from error
+        raise
     sources = settings.ssh_from or (f"{own_address(arm)}/32",)
-    return _Known(arm, look(settings, arm, subscription), before or fresh, sources)
+    return _Known(arm, facts, before or fresh, sources)
 
 
 def _where(record: Record) -> tuple[str, str, str, str]:

@@ -5,6 +5,7 @@ Only reads. Used by this package.
 
 from __future__ import annotations
 
+import difflib
 import ipaddress
 import math
 from collections.abc import Iterable, Mapping
@@ -23,6 +24,8 @@ from grass.manifest.azure import AzureSettings
 from grass.manifest.document import Document
 
 _OWN_ADDRESS = "https://api.ipify.org?format=json"
+Position = tuple[float, float]
+"""Latitude and longitude, in degrees."""
 _REGIONS = 5
 """Other regions that are looked at if a size may not be had: two requests each."""
 _PLAIN = Size("Standard_B2s", "", 2, 4.0)
@@ -59,10 +62,12 @@ class Costs:
 class Facts:
     """All that is known of a subscription.
 
-    ``found``: what has a name of the cluster already. ``unregistered``: providers that are not used yet.
-    ``allowed``: regions that policies name; None: none is known."""
+    ``locations``: all regions with their positions. ``found``: what has a name of the cluster already.
+    ``unregistered``: providers that are not used yet. ``allowed``: regions that policies name; None: none is known.
+    """
 
     subscription: Subscription
+    locations: Mapping[str, Position | None]
     region: Region
     found: Mapping[Kind, Document]
     unregistered: tuple[str, ...]
@@ -96,9 +101,16 @@ def subscription_of(arm: Arm, wanted: str | None) -> Subscription:
 
 
 def look(settings: AzureSettings, arm: Arm, subscription: Subscription) -> Facts:
+    """Raises InputError: there is no such region."""
     cloud = settings.cloud
+    listed = arm.list(f"{subscription.path}/locations", SUBSCRIPTIONS, "regions")
+    locations = {str(each.get("name")): _position(each) for each in listed}
+    if cloud.location not in locations:
+        near = difflib.get_close_matches(cloud.location, locations, 3) or sorted(locations)
+        raise InputError(f"cloud.location: Azure has no region {cloud.location} for you; there are {', '.join(near)}")
     return Facts(
         subscription,
+        locations,
         region_of(arm, subscription, cloud.location),
         existing(settings, arm, subscription),
         tuple(name for name in NAMESPACES if not _is_registered(arm, subscription, name)),
@@ -158,7 +170,7 @@ def alternatives(settings: AzureSettings, arm: Arm, facts: Facts) -> list[Fit]:
     fits = [Fit(size, here.name) for size in candidates(wanted or _PLAIN, here.sizes, here.quotas, zone)]
     if facts.allowed is not None and here.name not in facts.allowed:
         fits = []
-    for location in _nearby(arm, facts):
+    for location in _nearby(facts):
         region = region_of(arm, facts.subscription, location)
         size = region.sizes.get(name.lower())
         near = candidates(wanted or size or _PLAIN, region.sizes, region.quotas)[:2]
@@ -179,20 +191,18 @@ def own_address(arm: Arm) -> str:
         ) from error
 
 
-def _nearby(arm: Arm, facts: Facts) -> list[str]:
+def _nearby(facts: Facts) -> list[str]:
     """Return the nearest other regions, without those that a known policy forbids."""
-    listed = arm.list(f"{facts.subscription.path}/locations", SUBSCRIPTIONS, "regions")
-    at = {str(each.get("name")): _position(each) for each in listed}
-    here = at.pop(facts.region.name, None)
+    here = facts.locations.get(facts.region.name)
     open_to = [
         (_distance(here, position), name)
-        for name, position in at.items()
-        if position is not None and (facts.allowed is None or name in facts.allowed)
+        for name, position in facts.locations.items()
+        if position and name != facts.region.name and (facts.allowed is None or name in facts.allowed)
     ]
     return [name for _, name in sorted(open_to)[:_REGIONS]]
 
 
-def _position(location: Document) -> tuple[float, float] | None:
+def _position(location: Document) -> Position | None:
     """Return latitude and longitude; None: it is no region with machines."""
     found = location.get("metadata")
     if not isinstance(found, dict) or found.get("regionType", "Physical") != "Physical":
@@ -203,7 +213,7 @@ def _position(location: Document) -> tuple[float, float] | None:
         return None
 
 
-def _distance(one: tuple[float, float] | None, other: tuple[float, float]) -> float:
+def _distance(one: Position | None, other: Position) -> float:
     """Return what grows with the distance on the globe."""
     if one is None:
         return 0.0
