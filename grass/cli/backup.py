@@ -77,12 +77,12 @@ def _back_up(
     keep: int | None,
     passphrase_file: Path | None,
 ) -> None:
-    from grass.provision.backup import catalogue
+    from grass.provision.backup import archive, catalogue
 
     name = invocation.existing_cluster()
     provisioner = need(provisioning.of_cluster(invocation, name), CanBackUp)
     folder = to or _folder()
-    if folder.suffix == catalogue.SUFFIX and (every is not None or keep is not None):
+    if folder.suffix == archive.SUFFIX and (every is not None or keep is not None):
         raise InputError(f"--to {folder}: names one file; with --every and --keep it must be a folder")
     passphrase = _passphrase(passphrase_file, new=True)
     parts = [part for part, wanted in (("logs", logs), ("data", data)) if wanted]

@@ -125,12 +125,23 @@ def test_a_file_of_something_else_is_named_as_such(tmp_path: Path) -> None:
 
 
 def test_an_interrupted_backup_leaves_no_file_of_its_name(tmp_path: Path) -> None:
-    packing = Packing(tmp_path / "b", header(), SECRET)
+    packing = Packing(tmp_path / "b.grass-backup", header(), SECRET)
     (tmp_path / "data").write_text("x")
     packing.add(MANIFEST, tmp_path / "data")
-    assert not (tmp_path / "b").exists()
+    assert not (tmp_path / "b.grass-backup").exists()
     packing.abandon()
     assert [path.name for path in tmp_path.iterdir()] == ["data"]
+
+
+def test_what_a_killed_backup_left_is_removed_by_the_next_and_what_another_writes_is_not(tmp_path: Path) -> None:
+    left = tmp_path / "a.grass-backup.partial"
+    left.touch()
+    packing = Packing(tmp_path / "b.grass-backup", header(), SECRET)
+    other = Packing(tmp_path / "c.grass-backup", header(), SECRET)
+    assert not left.exists()
+    packing.finish()
+    other.finish()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["b.grass-backup", "c.grass-backup"]
 
 
 def test_a_full_disk_is_said_before_the_cluster_has_to_feel_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ home/…           files of the cluster's folder, relative to it
 
 from __future__ import annotations
 
+import fcntl
 import gzip
 import io
 import os
@@ -23,11 +24,13 @@ from grass.provision.backup.sealed_file import AlteredError, Reader, Writer, ope
 from grass.system import disk
 from grass.wire.backup import BackupHeader
 
+SUFFIX = ".grass-backup"
 MANIFEST, DUMP, HOME = "backup.json", "dump.rdb", "home"
 STATE, LOGS, DATA = "state", "logs", "data"
 _LEFT_FREE = 4 * disk.FULL
 """Bytes of a disk that a backup leaves free: the cluster may use the same disk."""
 _LOOK_EVERY = 1 << 20
+_DRAFT = ".partial"
 _NOT_STATE = frozenset(
     {"redis", "log", "ends", "daemon-logs", "data", "node", "run", "supervisord.conf", "confirmed", "mode"}
     | {"backup", "backup.lock", "restoring"}
@@ -84,9 +87,10 @@ class Packing:
     """Writes members into a sealed file beside ``target``, which appears there only when the whole is written."""
 
     def __init__(self, target: Path, header: BackupHeader, passphrase: str) -> None:
+        _remove_abandoned(target.parent)
         check_space(target.parent)
         self._target = target
-        self._draft = target.with_name(f"{target.name}.partial")
+        self._draft = target.with_name(f"{target.name}{_DRAFT}")
         self._file = _Watched(self._draft)
         self._sealed = Writer(cast("BinaryIO", self._file), header, passphrase)
         self._zip = gzip.GzipFile(fileobj=self._sealed, mode="wb", compresslevel=1, filename="", mtime=0)
@@ -122,6 +126,14 @@ class Packing:
         self._draft.unlink(missing_ok=True)
 
 
+def _remove_abandoned(folder: Path) -> None:
+    """Remove what processes left that were killed: nobody locks it any more."""
+    for path in folder.glob(f"*{SUFFIX}{_DRAFT}"):
+        with suppress(OSError), path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            path.unlink()
+
+
 def _sync_folder(folder: Path) -> None:
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -147,6 +159,7 @@ class _Watched:
     def __init__(self, path: Path) -> None:
         self._folder = path.parent
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
         self._file = os.fdopen(descriptor, "wb")
         self._since_look = 0
 

@@ -7,10 +7,9 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from grass.errors import GrassError, InputError, NotFoundError
+from grass.provision.backup.archive import SUFFIX
 from grass.provision.backup.sealed_file import opened
 from grass.wire.backup import BackupHeader
-
-SUFFIX = ".grass-backup"
 
 
 @dataclass(frozen=True)

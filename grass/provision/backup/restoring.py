@@ -15,7 +15,7 @@ from grass.config import ClusterConfig, NodeConfig
 from grass.errors import ConflictError, GrassError, InputError
 from grass.manifest.local_settings import OfferedResources
 from grass.mode_file import read_mode, write_mode
-from grass.model.daemons import REDIS
+from grass.model.daemons import REDIS, SHEPHERD
 from grass.model.mode import KUBERNETES, LOCAL
 from grass.model.names import is_name
 from grass.provision import layout, machine, ports, redis_log, runtime_folder, stopping
@@ -103,9 +103,9 @@ def _key(folder: Path) -> str:
 
 def _check_dead(config: ClusterConfig, folder: Path) -> None:
     """Raises ConflictError: the master of this folder lives."""
-    runs = any(process.name == REDIS for process in processes.of_cluster(config))
-    lost = not (folder / "secrets.json").exists() or not config.path.exists()  # then nobody can ask that redis
-    if runs and (lost or redis_log.answers(config, patience=0.0)):
+    runs = {process.name for process in processes.of_cluster(config)} - {SHEPHERD.name}
+    lost = not (folder / "secrets.json").exists() or not config.path.exists()  # then nobody can ask its redis
+    if REDIS in runs if lost else runs and redis_log.answers(config):  # redis may be starting again just now
         raise ConflictError(
             f"cluster {config.name}: its master lives, and a restore would end it; `grass status` shows it, and `grass "
             f"delete {config.name}` removes it"

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import shutil
 import signal
 import subprocess
@@ -14,6 +15,7 @@ from pathlib import Path
 
 from grass.errors import UnreachableError
 from grass.lines import lines_of
+from grass.provision import runtime_folder
 from grass.store import embedded
 from grass.store.redis_copy import CannotCopyError, CopyServer, configuration
 from grass.system import clock
@@ -29,10 +31,12 @@ def loaded(folder: Path, program: embedded.Server | None = None) -> Iterator[Cop
     Raises CannotCopyError: it cannot be loaded.
     """
     found = program or embedded.find_server()
-    sockets = Path(tempfile.mkdtemp(prefix="grass-copy-"))  # its path is short, as a socket's must be
+    name = "redis.sock"
+    short = len(os.fsencode(folder / name)) <= runtime_folder.LONGEST_SOCKET
+    sockets = folder if short else Path(tempfile.mkdtemp(prefix="grass-copy-"))
     conf, log = folder / "copy.conf", folder / "copy.log"
-    conf.write_text(configuration(folder, sockets / "redis.sock", found.version))
-    server = CopyServer(unix_socket_path=str(sockets / "redis.sock"))
+    conf.write_text(configuration(folder, sockets / name, found.version))
+    server = CopyServer(unix_socket_path=str(sockets / name))
     try:
         with log.open("wb") as output:
             process = subprocess.Popen(
@@ -51,8 +55,9 @@ def loaded(folder: Path, program: embedded.Server | None = None) -> Iterator[Cop
             process.wait()
     finally:
         server.close()
-        shutil.rmtree(sockets, ignore_errors=True)
-        for path in (conf, log):
+        if not short:
+            shutil.rmtree(sockets, ignore_errors=True)
+        for path in (conf, log, folder / name):
             path.unlink(missing_ok=True)
 
 
