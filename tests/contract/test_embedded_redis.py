@@ -332,6 +332,7 @@ def test_the_api_cannot_write_what_only_the_master_agent_writes(
         assert refused(api, "HSET", KEYS.nodes, "local", "{}")
         assert refused(api, "HSET", KEYS.tasks("x"), "a.0", "[]")
         assert refused(api, "HSET", KEYS.deleted, "x", "x-1")
+        assert refused(api, "HSET", KEYS.findings, "x-1", "[]")
         assert refused(api, "HSET", KEYS.attempts("x"), "a.0/1", "[]")
 
 
