@@ -173,6 +173,8 @@ class Azure:
     """Path of a group → name of its lock."""
     poll: str = "10"
     """What ``Retry-After`` says of operations."""
+    boot: Callable[[Body], str] = lambda machine: "20.0.0.9"
+    """Called with each machine that is made; starts it, and returns its public address."""
     endless: bool = False
     """Whether machines never come to an end of being made."""
     refuse: Callable[[Asked], None] = lambda asked: None
@@ -411,7 +413,7 @@ class Azure:
         address = {
             "location": machine.body["location"],
             "tags": public["tags"],
-            "properties": {"ipAddress": "20.0.0.9"},
+            "properties": {"ipAddress": self.boot(machine.body)},
         }
         config = {"subnet": first["subnet"], "publicIPAddress": {"id": f"{root}/{IP}/{names[IP]}"}}
         body = {
