@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import importlib
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -32,6 +34,9 @@ LAST = (
 """Columns behind the parameters; the figures come before ``seconds``."""
 
 
+_NO_FIGURE = (None, None, None)
+
+
 class Results(list[dict[str, Cell]]):
     """The rows of the table, which all have the same keys.
 
@@ -48,8 +53,13 @@ class Results(list[dict[str, Cell]]):
         self.figures = tuple(titles.values())
         self.incomplete = tuple(view.name for view in views if view.full)
         """Jobs that reported more figures than are kept of one job."""
+        columns, figures = self.columns(), tuple(names)
         super().__init__(
-            self._row(view, row, values, titles)
+            dict(
+                zip(
+                    columns, _cells(view, row, [values.get(name, "") for name in self.parameters], figures), strict=True
+                )
+            )
             for view, rows in zip(views, settings, strict=True)
             for row, values in zip(view.rows, rows, strict=True)
         )
@@ -71,22 +81,21 @@ class Results(list[dict[str, Cell]]):
         """Return the rows as a ``pandas.DataFrame``. Raises ImportError: pandas is not installed."""
         return importlib.import_module("pandas").DataFrame(list(self), columns=self.columns())
 
-    def _row(
-        self, view: ResultsView, row: ResultRow, values: Mapping[str, str], titles: Mapping[str, str]
-    ) -> dict[str, Cell]:
-        found: dict[str, Cell] = {"job": view.name, "task": row.task}
-        found |= {name: number(values.get(name, "")) for name in self.parameters}
-        found["state"] = row.state.value
-        figures = {name: row.figures.get(name, (None, None, None)) for name in titles}
-        found |= {title: figures[name][0] for name, title in titles.items()}
-        for name, (_, least, greatest) in figures.items():
-            found[f"{name}:min"], found[f"{name}:max"] = least, greatest
-        over = row.started is not None and row.ended is not None
-        found["seconds"] = round(row.ended - row.started, 3) if over else None  # type: ignore[operator] # known then
-        found |= {name: getattr(row, name) for name in LAST[2:-2]}
-        return {**found, "id": view.id, "output": f"jobs/{view.id}"}
+
+def _cells(view: ResultsView, row: ResultRow, values: Sequence[str], figures: Sequence[str]) -> list[Cell]:
+    """Return the cells of a row in the order of the columns."""
+    found = [row.figures.get(name, _NO_FIGURE) for name in figures]
+    seconds = None if row.started is None or row.ended is None else round(row.ended - row.started, 3)
+    return [
+        *(view.name, row.task, *map(number, values), row.state.value),
+        *(each[0] for each in found),
+        *(end for each in found for end in each[1:]),
+        *(seconds, row.cause, row.exit_code, row.attempt, row.node, row.started, row.ended, row.cpu, row.memory),
+        *(view.id, f"jobs/{view.id}"),
+    ]
 
 
+@lru_cache(4096)
 def number(text: str) -> Cell:
     """Return a text as the number that is written in just this way, otherwise as it is."""
     for kind in (int, float):
@@ -94,7 +103,7 @@ def number(text: str) -> Cell:
             found = kind(text)
         except ValueError:
             continue
-        if str(found) == text and found == found:
+        if str(found) == text and math.isfinite(found):
             return found
     return text
 

@@ -85,6 +85,19 @@ def own_charts(metrics: JobMetricsView) -> list[Record]:
     return [_own_chart(name, curves[:MOST_OWN]) for name, curves in sorted(by_name.items())]
 
 
+def own_extent(metrics: JobMetricsView) -> dict[str, int]:
+    """Return how much of a job's figures the charts show, so that the page says what is left out."""
+    tasks = len({curve.task for curve in metrics.curves})
+    return {
+        "tasks": tasks,
+        "drawn": min(tasks, MOST_OWN),
+        "curves": len(metrics.curves),
+        "figures": metrics.figures,
+        "points": metrics.points,
+        "dropped": metrics.dropped,
+    }
+
+
 @dataclass(frozen=True)
 class Run:
     """What is drawn of a run: the figures that its tasks reported, and the history of one task, if there is one."""

@@ -12,7 +12,17 @@ from msgspec import UNSET
 
 from grass.api.client import Client
 from grass.api.run_events import events_of_run
-from grass.dashboard.curves import Run, capacity, comparison, job_charts, last, node_charts, own_charts, task_charts
+from grass.dashboard.curves import (
+    Run,
+    capacity,
+    comparison,
+    job_charts,
+    last,
+    node_charts,
+    own_charts,
+    own_extent,
+    task_charts,
+)
 from grass.errors import InputError, NotFoundError
 from grass.model.event_kind import EventKind
 from grass.model.job import Job
@@ -79,7 +89,19 @@ def _job_usage(client: Client, words: Words) -> Any:
     seconds, step = _range(words)
     answer = client.job_usage(words["job"], first=_TASKS, step=step)
     whole = job_charts(last(answer.history, seconds))
-    return {**builtins(answer), "whole": whole, "charts": own_charts(client.job_metrics(words["job"]))}
+    metrics = client.job_metrics(words["job"])
+    return {**builtins(answer), "whole": whole, "charts": own_charts(metrics), "own": own_extent(metrics)}
+
+
+def _results(client: Client, words: Words) -> Any:
+    """Return the table of parameters and figures of a job."""
+    found = client.results(words["job"])
+    return {
+        "parameters": found.parameters,
+        "figures": found.figures,
+        "incomplete": bool(found.incomplete),
+        "rows": list(found),
+    }
 
 
 def _pages(client: Client, words: Words) -> Any:
@@ -150,6 +172,7 @@ QUESTIONS: dict[str, Question] = {
     "shares": Question(lambda client, _: client.shares(), shared=True),
     "capacity": Question(_capacity, shared=True),
     "node-usage": Question(_node_usage, shared=True),
+    "results": Question(_results),
     "job-usage": Question(_job_usage, shared=True),
     "task-usage": Question(_task_usage, shared=True),
 }

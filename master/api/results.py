@@ -7,14 +7,16 @@ from collections.abc import Mapping
 from grass.errors import NotFoundError
 from grass.model.job import Component
 from grass.model.lifecycle import TaskState
+from grass.model.task_values import values_of
 from grass.wire.job_record import JobRecord
-from grass.wire.job_views import TaskView
+from grass.wire.keys import TaskKey
 from grass.wire.own_curves import INDEX, MOST_FIGURES, OWN_INDEX, SUMMARIES, Summary, last_field
 from grass.wire.result_views import ResultRow, ResultsView
+from grass.wire.task_record import TaskRecord
 from master.api.call import Call
 from master.api.job_changes import find_job
 from master.api.jobs import known_tasks
-from master.api.views import specification, task_views, with_values
+from master.api.views import specification
 
 
 def job_results(call: Call, job: str) -> ResultsView:
@@ -22,10 +24,12 @@ def job_results(call: Call, job: str) -> ResultsView:
     spec = call.api.store.spec(record.id)
     if spec is None:
         raise NotFoundError(f"job {record.name}: not found; it is being deleted")
-    tasks = task_views(record, spec, known_tasks(call, record, spec))
+    known = known_tasks(call, record, spec)
+    keys = [TaskKey(name, index) for name in spec.components for index in record.components[name].indexes]
     shown = specification(spec, values=call.sees_values(record.user))
-    figures, full = _figures(call, record, [task.task for task in tasks])
-    rows = tuple(_row(with_values(task, spec), figures.get(task.task, {})) for task in tasks)
+    figures, full = _figures(call, record, [str(key) for key in keys])
+    never = TaskRecord(TaskState.STOPPED if record.state.ended else TaskState.PENDING)
+    rows = tuple(_row(key, spec, known.get(key, never), figures.get(str(key), {})) for key in keys)
     settings = {name: _settings(part) for name, part in shown.components.items()}
     return ResultsView(record.id, record.name, record.tags, settings, rows, full)
 
@@ -42,12 +46,12 @@ def _figures(call: Call, record: JobRecord, tasks: list[str]) -> tuple[dict[str,
     return found, OWN_INDEX.decode(index).figures >= MOST_FIGURES
 
 
-def _row(task: TaskView, figures: Mapping[str, Summary]) -> ResultRow:
+def _row(key: TaskKey, spec: Job, task: TaskRecord, figures: Mapping[str, Summary]) -> ResultRow:
     reason = task.reason if task.state in (TaskState.FAILED, TaskState.LOST) else None
     return ResultRow(
-        task=task.task,
+        task=str(key),
         state=task.state,
-        values=task.values or {},
+        values=values_of(spec.components[key.component], key.index),
         cause=reason.details.get("error", reason.message) if reason is not None else "",
         exit_code=task.exit_code,
         attempt=task.attempt,

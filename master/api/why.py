@@ -92,7 +92,10 @@ def why_view(
         if task.state in _PROGRESS and not (reason and reason.code in _DELAYS):
             continue
         key = (task.component, task.state, alike(reason) if failed else reason)
-        groups.setdefault(key, (task, []))[1].append(task.index)
+        first, indexes = groups.setdefault(key, (task, []))
+        indexes.append(task.index)
+        if task.index < first.index:
+            groups[key] = (task, indexes)
         counts[key] += count
     order = list(job.components)
     found = [_group(record, job, task, counts[key], indexes) for key, (task, indexes) in groups.items()]

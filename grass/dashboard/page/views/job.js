@@ -15,13 +15,14 @@ import { operationList } from "./operations.js";
 import { mayStart, startJob } from "./start_job.js";
 import { timeline } from "./timeline.js";
 import { JobUsage } from "./job_usage.js";
+import { Results } from "./results.js";
 
-const SECTIONS = { "": "Tasks", timeline: "Timeline", logs: "Logs", usage: "Usage", files: "Files", operations: "Operations", events: "Events", about: "About" };
+const SECTIONS = { "": "Tasks", results: "Results", timeline: "Timeline", logs: "Logs", usage: "Usage", files: "Files", operations: "Operations", events: "Events", about: "About" };
 const ATTENTION = 25, OFFERED = 200;
 
 export function jobView([id, section = "", task]) {
   const feed = new Feed(id), grids = new Map();
-  let log = null, usage = null, files = null, why = null, events = null, attempts = null, operations = null, specification = null, file = null, pages = null;
+  let log = null, usage = null, results = null, files = null, why = null, events = null, attempts = null, operations = null, specification = null, file = null, pages = null;
   const gone = () => (feed.known || feed.link.up) && !feed.jobs.size; // deleted, or it never existed: there is nothing to ask
   const current = () => (gone() ? undefined : feed.jobs.get(id) || [...feed.jobs.values()][0] || cluster.jobs.get(id));
   const view = {
@@ -43,6 +44,7 @@ export function jobView([id, section = "", task]) {
     if (section === "logs" && log) { log.offer(parts(job, tasks)); return log.element; }
     if (section === "timeline") return timeline(job, tasks, attempts);
     if (section === "usage" && usage) return usage.draw();
+    if (section === "results" && results) return results.draw();
     if (section === "files" && files) return files.draw();
     if (section === "operations") return operationList(job, operations);
     if (section === "events") return panel("Events", {}, events === null ? empty("Loading.") : events.length ? eventList([...events].reverse()) : empty("No event of this job is kept."));
@@ -82,9 +84,10 @@ export function jobView([id, section = "", task]) {
   }
 
   function whyPanel(job) {
-    if (ended(job) || !(why?.groups?.length || why?.findings?.length)) return null;
+    if ((ended(job) && job.state !== "FAILED") || !(why?.groups?.length || why?.findings?.length)) return null;
     const wrong = (group) => group.state === "FAILED" || group.state === "LOST";
-    return [findingPanel(why.findings || []), reasonPanel("Why it waits", why.groups.filter((group) => !wrong(group))), reasonPanel("What went wrong", why.groups.filter(wrong))];
+    const waits = ended(job) ? null : reasonPanel("Why it waits", why.groups.filter((group) => !wrong(group)));
+    return [findingPanel(why.findings || []), waits, reasonPanel("What went wrong", why.groups.filter(wrong))];
   }
 
   function findingPanel(findings) {
@@ -97,8 +100,8 @@ export function jobView([id, section = "", task]) {
   function reasonPanel(title, groups) {
     if (!groups.length) return null;
     return panel(title, { key: title }, h("div.scroll", h("table", h("tbody", groups.map((group) => h("tr",
-      h("td.nowrap", group.component), h("td.nowrap", `${group.count} ${group.state.toLowerCase()}`),
-      h("td.wide", group.reason?.message || "–", group.next ? h("div.soft", group.next) : null)))))));
+      h("td.nowrap", group.component), h("td.nowrap", `${group.count}${group.of > group.count ? ` of ${group.of}` : ""} ${group.state.toLowerCase()}`),
+      h("td.wide", group.reason?.message || "–", group.common ? h("div", `${group.common} in ${group.count > 1 ? "all of them" : "it"}`) : null, group.next ? h("div.soft", group.next) : null)))))));
   }
 
   function filePanel(job) {
@@ -111,11 +114,12 @@ export function jobView([id, section = "", task]) {
     if (gone()) return;
     if (section === "logs" && !me.shared) log = new LogPane(id, task);
     if (section === "usage" && !me.shared) usage = new JobUsage(id, task, () => feed.changed(), () => settled(current()));
+    if (section === "results" && !me.shared) results = new Results(id, () => feed.changed(), () => settled(current()));
     if (section === "files" && me.files) files = new FileList(id, task === undefined ? undefined : task === "." ? "" : task, () => feed.changed());
     poll.now();
   }
 
-  function leave() { files?.close(); files = null; log?.close(); log = null; usage?.close(); usage = null; }
+  function leave() { files?.close(); files = null; log?.close(); log = null; usage?.close(); usage = null; results?.close(); results = null; }
 
   // What the feed does not have: asked for again, slowly, until the job has ended.
   const poll = new Poll(async () => {
@@ -128,7 +132,7 @@ export function jobView([id, section = "", task]) {
       if (section === "operations") operations = await ask("operations", { job: id });
       if (section === "timeline") attempts = await ask("attempts", { job: id });
       if (section === "about" && !specification) [specification, file] = await Promise.all([ask("specification", { job: id }), ask("file", { job: id })]);
-      if ((section === "" || section === "tasks") && !ended(job)) why = await ask("why", { job: id });
+      if ((section === "" || section === "tasks") && (!ended(job) || job.state === "FAILED")) why = await ask("why", { job: id });
     } catch { again = 5; /* the head of the page says when the cluster is away */ }
     feed.changed();
     return again;

@@ -41,7 +41,7 @@ export class JobUsage {
     const { found } = this;
     if (!found) return panel("Usage", { key: "usage" }, empty(this.problem || "Loading."));
     return [
-      panel("Own figures", { key: "own", end: found.dropped ? h("span.soft", `${found.dropped} points of further figures were not kept`) : null },
+      panel("Own figures", { key: "own", end: leftOut(this.id, found.own) },
         h("div.body", this.own.element, found.charts?.length ? null : h("p.soft", "A task reports figures with lines ", h("code", "GRASS_METRIC loss=0.3 step=10"), " or grass.report(step=10, loss=0.3)."))),
       panel("All tasks together", { key: "whole", end: h("select.field", { "aria-label": "Range", onchange: (event) => { this.range = Number(event.target.value); this.poll.now(); } },
         Object.entries(RANGES).map(([seconds, text]) => h("option", { value: seconds, selected: Number(seconds) === this.range }, text))) }, h("div.body", this.whole.element)),
@@ -62,6 +62,13 @@ export class JobUsage {
   redraw() { this.own.redraw(); this.whole.redraw(); this.curves.redraw(); }
 
   close() { this.closed = true; this.poll.close(); this.own.close(); this.whole.close(); this.curves.close(); }
+}
+
+// What the curves do not show.
+function leftOut(id, own) {
+  const words = [own.tasks > own.drawn ? `curves of the first ${own.drawn} of ${own.tasks} tasks` : "", own.points && own.points < 512 ? `at most ${own.points} points each` : "",
+    own.figures > own.curves ? `${own.figures - own.curves} figures have no curve` : "", own.dropped ? `${own.dropped} points of further figures were not kept` : ""].filter(Boolean);
+  return words.length ? h("span.soft", words.join(", "), ". ", h("a", { href: `#/jobs/${encodeURIComponent(id)}/results` }, "All last values")) : null;
 }
 
 function energy(totals) {
