@@ -34,7 +34,7 @@ _PASSPHRASE = click.option(
     "--passphrase-file",
     type=click.Path(path_type=Path),
     metavar="PATH",
-    help="A file whose first line is the passphrase. Without it, you are asked.",
+    help="A file whose first line is the passphrase. [default: GRASS_BACKUP_PASSPHRASE, or asked for]",
 )
 _FILE = click.argument("file", type=click.Path(path_type=Path))
 
@@ -205,7 +205,7 @@ def _check_there(file: Path) -> None:
 
 
 def _passphrase(file: Path | None, *, new: bool = False) -> str:
-    """Return the passphrase, from the file or the terminal. Raises InputError."""
+    """Return the passphrase: of the file, the environment or the terminal. Raises InputError."""
     if file is not None:
         try:
             said = next(iter(lines_of(file.read_text())), "")
@@ -214,9 +214,11 @@ def _passphrase(file: Path | None, *, new: bool = False) -> str:
         if not said:
             raise InputError(f"--passphrase-file {file}: its first line is empty")
         return said
+    if given := environment.backup_passphrase():
+        return given
     asked = provisioning.ask_password("passphrase of the backup: ")
     if not asked:
-        raise InputError("there is no passphrase; give one on a terminal, or with --passphrase-file")
+        raise InputError("no terminal to ask for the passphrase; set GRASS_BACKUP_PASSPHRASE, or use --passphrase-file")
     if new and provisioning.ask_password("the same again: ") != asked:
         raise InputError("the two passphrases differ; nothing was changed")
     return asked

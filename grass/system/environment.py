@@ -103,6 +103,11 @@ def become_password() -> str | None:
     return os.environ.get("GRASS_BECOME_PASSWORD")
 
 
+def backup_passphrase() -> str | None:
+    """Return the passphrase of backups: ``GRASS_BACKUP_PASSPHRASE``."""
+    return os.environ.get("GRASS_BACKUP_PASSPHRASE")
+
+
 def registry_password() -> str | None:
     """Return the password for the registry of a namespace: ``GRASS_REGISTRY_PASSWORD``."""
     return os.environ.get("GRASS_REGISTRY_PASSWORD")

@@ -81,7 +81,10 @@ def _check_target(folder: Path, header: BackupHeader, replaced: bool) -> None:
     if mode not in (None, header.mode):
         raise ConflictError(f"cluster {name}: exists here with the mode {mode}, and the backup has {header.mode}")
     if _key(folder) not in ("", header.master):
-        raise ConflictError(f"cluster {name}: the one that exists in {folder} is another one than that of the backup")
+        raise ConflictError(
+            f"cluster {name}: the one that exists in {folder} is another one than that of the backup; restore into "
+            f"another GRASS_HOME, or remove it first with `grass delete {name}`"
+        )
     before = layout.existing(folder)
     if before is not None:
         _check_dead(before, folder)
