@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import pty
@@ -28,6 +29,8 @@ from grass.cli.exits import Exit
 from grass.config import ClusterConfig
 from grass.model.daemons import DAEMONS, REDIS, SUPERVISOR
 from grass.supervision.supervisor import Supervisor
+from grass.wire.version import HEADER, spoken
+from tests.support.other_version import renumbered
 from tests.support.silent_proxy import SilentProxy
 from tests.support.waiting import wait_until
 
@@ -157,6 +160,24 @@ def wait_for_line(process: subprocess.Popen[str], pattern: str) -> str:
 def finish(process: subprocess.Popen[str]) -> tuple[int, str, str]:
     out, err = process.communicate(timeout=30)
     return process.returncode, out, err
+
+
+def test_an_older_grass_changes_nothing_of_a_cluster_and_every_server_says_what_it_speaks(
+    grass: Grass, folder: Path
+) -> None:
+    older = renumbered(folder / "older", "0.0.9", REVISION=0)
+    home = grass.home / "clusters" / "local"
+    before = {path: path.read_bytes() for path in home.glob("*.*")}
+    env = {**grass.environment, "PYTHONPATH": str(older)}
+    done = subprocess.run([*PROGRAM, "create"], cwd=folder, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == Exit.BAD_INPUT and "Go on with Grass 0.1.0; there is no way back to 0.0.9" in done.stderr
+    assert {path: path.read_bytes() for path in home.glob("*.*")} == before
+    config = ClusterConfig.load(home / "cluster.json")
+    for port in (config.master.api_port, config.node.api_port):
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+        connection.request("GET", "/")
+        assert connection.getresponse().headers[HEADER] == spoken("0.1.0").header
+        connection.close()
 
 
 def test_modules_of_the_user_are_for_tasks_and_not_for_grass(grass: Grass) -> None:

@@ -178,7 +178,11 @@ def test_every_file_of_the_page_has_headers_that_allow_no_other_source(link: str
     connection.close()
     policy = headers["Content-Security-Policy"]
     assert "default-src 'none'" in policy and "unsafe-inline" not in policy
-    assert headers["X-Content-Type-Options"] == "nosniff" and headers["Referrer-Policy"] == "no-referrer"
+    assert (
+        headers["Grass-Speaks"].startswith("2.")
+        and headers["X-Content-Type-Options"] == "nosniff"
+        and headers["Referrer-Policy"] == "no-referrer"
+    )
 
 
 TRAIN = """# the third trial

@@ -1,4 +1,4 @@
-"""Other versions of Grass: real ones of the repository's history, and later ones: this one with other numbers.
+"""Other versions of Grass: real ones of the repository's history, and this one with other numbers.
 
 Each is a folder for PYTHONPATH. ``python -m tests.support.other_version HOME`` serves the API of the version in which
 it runs; older versions get this file.
@@ -6,13 +6,11 @@ it runs; older versions get this file.
 
 from __future__ import annotations
 
-import io
 import os
 import re
 import shutil
 import subprocess
 import sys
-import tarfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,24 +18,22 @@ from pathlib import Path
 from tests.support.needs import require
 
 ROOT = Path(__file__).parents[2]
-PARTS = ("grass", "master", "node")
 
 
 def earlier(folder: Path, commit: str) -> Path:
     """Write what the version of a commit consists of."""
-    command = ["git", "-C", str(ROOT), "archive", commit, *PARTS, "tests"]
+    command = ["git", "-C", str(ROOT), "archive", commit, "grass", "master", "node", "tests/__init__.py", "tests/[ds]*"]
     packed = subprocess.run(command, capture_output=True, check=False)
     require(packed.returncode == 0, f"commit {commit} in the history of the repository", packed.stderr.decode())
-    with tarfile.open(fileobj=io.BytesIO(packed.stdout)) as archive:
-        archive.extractall(folder, filter="data")
+    folder.mkdir(parents=True, exist_ok=True)
+    subprocess.run(["tar", "-x", "-C", str(folder)], input=packed.stdout, check=True)
     shutil.copy(__file__, folder / "tests" / "support")
     return folder
 
 
-def later(folder: Path, version: str, **numbers: int) -> Path:
-    """Write this version with another number of the release, and other ``numbers`` of ``grass.wire.version``."""
-    for part in PARTS:
-        shutil.copytree(ROOT / part, folder / part, ignore=shutil.ignore_patterns("__pycache__"))
+def renumbered(folder: Path, version: str, **numbers: int) -> Path:
+    """Write the program of this version as another release, with other ``numbers`` of ``grass.wire.version``."""
+    shutil.copytree(ROOT / "grass", folder / "grass", ignore=shutil.ignore_patterns("__pycache__", "page"))
     _replace(folder / "grass" / "__init__.py", r'__version__ = ".*"', f'__version__ = "{version}"')
     for name, value in numbers.items():
         _replace(folder / "grass" / "wire" / "version.py", rf"(?m)^{name} = \d+$", f"{name} = {value}")
@@ -51,7 +47,7 @@ def _replace(path: Path, pattern: str, text: str) -> None:
 
 
 def environment(folder: Path) -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+    return {**os.environ, "PYTHONPATH": str(folder)}
 
 
 @contextmanager

@@ -372,6 +372,15 @@ def test_a_node_that_answers_as_many_requests_as_it_may_says_so(tasks: Tasks) ->
         serving.stop()
 
 
+def test_an_answer_says_what_the_node_speaks(tasks: Tasks) -> None:
+    serving = server.Server(tasks.config, tasks.api)
+    serving.start()
+    try:
+        assert b"\r\nGrass-Speaks: 2." in said(serving, "GET /v1/world HTTP/1.1\r\n\r\n")
+    finally:
+        serving.stop()
+
+
 def test_a_request_is_answered_whatever_number_of_tasks_wait_for_it(tasks: Tasks) -> None:
     serving = server.Server(tasks.config, tasks.api)
     serving.start()
