@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from grass.azure.faults import AzureError, AzureSlowError, Fault, Refusal, as_error, refusal_of
+from grass.azure.faults import AzureError, AzureForbiddenError, AzureSlowError, Fault, Refusal, as_error, refusal_of
 from grass.azure.resources import RESOURCES, Kind
 from grass.backoff import Backoff
 from grass.errors import NotFoundError, UnreachableError
@@ -207,7 +207,10 @@ class Arm:
 
     def register(self, subscription: str, namespace: str, what: str) -> None:
         path = f"{subscription}/providers/{namespace}"
-        self.request("POST", self.url(f"{path}/register", RESOURCES), f"registering {namespace}")
+        try:
+            self.request("POST", self.url(f"{path}/register", RESOURCES), f"registering {namespace}")
+        except AzureForbiddenError as error:
+            raise AzureForbiddenError(f"{error}, or to run `az provider register -n {namespace}` once") from error
         begin = told = self.clock.steady()
         while self.get(path, RESOURCES, what).get("registrationState") != "Registered":
             told = self._wait(Reply(200, {}), f"registering {namespace}", begin, told, 120)

@@ -5,6 +5,7 @@ Used by ``tests/contract/test_azure_arm.py``.
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import ssl
 import threading
@@ -46,6 +47,7 @@ class Credential:
 @contextmanager
 def serve(folder: Path) -> Iterator[Served]:
     require((TYPES / "validate.py").exists(), "types of Azure", f"they are not in {TYPES}")
+    require(importlib.util.find_spec("azure") is not None, "azure-core, azure-identity and azure-mgmt-*")
     authority = Authority(folder, "azure-ca")
     azure, lock = Azure(lambda: time.monotonic() * FASTER, poll="0"), threading.Lock()
 

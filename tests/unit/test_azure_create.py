@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from grass.azure.faults import AzureCapacityError, AzureError, AzureForbiddenError, AzureSlowError
+from grass.azure.faults import AzureCapacityError, AzureError, AzureForbiddenError, AzureLoginError, AzureSlowError
 from grass.azure.resources import Kind, Site, wanted
 from grass.errors import ConflictError, GrassError, InputError, UnreachableError
 from grass.manifest.on_premises import HostSettings
@@ -249,7 +249,47 @@ def test_a_group_that_is_being_deleted_is_waited_for(world: World) -> None:
     assert len(world.azure.of(VM)) == 1 and world.now > 40
 
 
-def test_a_group_in_another_region_is_refused(world: World) -> None:
+def test_a_group_of_an_earlier_cluster_that_is_being_deleted_is_waited_for(world: World) -> None:
+    world.create()
+    path = "/subscriptions/11111111-2222-3333-4444-555555555555/resourceGroups/grass-lab?api-version=2025-04-01"
+    world.azure.handle("DELETE", f"https://management.azure.com{path}", None)
+    shutil.rmtree(world.session.folder)
+    world.create()
+    assert [thing.body["tags"]["grass-id"] for thing in world.azure.of(VM)] == ["f" * 16]
+
+
+def test_a_login_that_ends_midway_says_what_exists(world: World) -> None:
+    def ended(method: str, url: str, go: Any) -> Any:
+        return reply(401, "ExpiredAuthenticationToken") if method == "PUT" and "virtualNetworks" in url else go()
+
+    world.fault = ended
+    with pytest.raises(
+        AzureLoginError, match=r"(?s)`az login`.*exists on Azure: resource group grass-lab, network sec"
+    ):
+        world.create()
+
+
+def test_who_interrupts_it_is_told_what_exists(world: World) -> None:
+    def interrupt(method: str, url: str, go: Any) -> Any:
+        if method == "PUT" and VM in url:
+            raise KeyboardInterrupt
+        return go()
+
+    world.fault = interrupt
+    with pytest.raises(KeyboardInterrupt):
+        world.create()
+    assert "exists on Azure: resource group grass-lab, network security group lab-rules, network lab-net" in told(world)
+
+
+def test_a_provider_that_the_login_may_not_register_names_the_command(world: World) -> None:
+    world.azure.registered = {"Microsoft.Compute"}
+    world.fault = lambda method, url, go: reply(403, "AuthorizationFailed") if method == "POST" else go()
+    with pytest.raises(AzureForbiddenError, match=r"`az provider register -n Microsoft\.Network` once") as refused:
+        world.create()
+    assert refused.value.exit_code == 4
+
+
+def test_a_group_of_another_cluster_is_refused(world: World) -> None:
     world.create()
     shutil.rmtree(world.session.folder)
     with pytest.raises(InputError, match="grass-lab exists, and not for this cluster"):

@@ -6,7 +6,8 @@ The property, after any cut: `create` again works, and `delete` leaves nothing, 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -58,8 +59,14 @@ PASSES = {"cut before", "cut after", "busy", "deleting", "500", "500 after", "50
     name for name in FAULTS if name.startswith("429") and "hour" not in name
 }
 """After these, the same command goes on by itself."""
-PARTS = pytest.mark.parametrize("part", [8, pytest.param(1, marks=pytest.mark.nightly)])
-"""Of the requests that only look; all of them: what test_azure_matrix shows of some in every run."""
+PARTS = pytest.mark.parametrize("part", [100, pytest.param(1, marks=pytest.mark.nightly)])
+"""In every run, the requests that change something and few that look; at night, every one of them: the same
+tests of this module."""
+_ALIKE = {"killed before", "cut before", "locked", "deleting", "429 in a second", "500", "502 of a proxy"}
+NAMES = pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.nightly] * (name in _ALIKE)) for name in FAULTS]
+)
+"""At night, also those that are much like another: the same tests of this module."""
 KEPT = ("theirs", "somebody-elses-vm")
 
 
@@ -69,6 +76,13 @@ def new_world(home: Path) -> World:
     world.azure.add(VM, KEPT[0], KEPT[1], {"properties": {"hardwareProfile": {"vmSize": "Standard_D2s_v3"}}})
     world.azure.limits["cores"] = 6
     return world
+
+
+@pytest.fixture
+def memory() -> Iterator[Path]:
+    """A folder without a disk, on which hundreds of clusters would wait for it."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        yield Path(folder)
 
 
 def requests(home: Path, act: Callable[[World], object], part: int) -> list[int]:
@@ -111,12 +125,12 @@ def nothing_is_left(world: World) -> bool:
 
 
 @PARTS
-@pytest.mark.parametrize("name", FAULTS)
+@NAMES
 def test_after_a_fault_at_any_request_create_goes_on_or_delete_leaves_nothing(
-    name: str, part: int, tmp_path: Path
+    name: str, part: int, memory: Path
 ) -> None:
-    for number in requests(tmp_path / "whole", World.create, part):
-        world = new_world(tmp_path / str(number))
+    for number in requests(memory / "whole", World.create, part):
+        world = new_world(memory / str(number))
         at(world, number, FAULTS[name])
         failed = run(world, World.create)
         where = f"request {number}: {world.azure.asked[-1:]}: {failed}"
@@ -133,12 +147,29 @@ def test_after_a_fault_at_any_request_create_goes_on_or_delete_leaves_nothing(
 
 
 @PARTS
-@pytest.mark.parametrize("name", FAULTS)
-def test_after_a_fault_at_any_request_of_delete_the_same_command_removes_the_rest(
-    name: str, part: int, tmp_path: Path
+@pytest.mark.parametrize("name", ["killed after", "cut after"])
+def test_after_a_fault_while_a_machine_that_failed_is_replaced_nothing_is_doubled(
+    name: str, part: int, memory: Path
 ) -> None:
-    for number in requests(tmp_path / "whole", World.delete, part):
-        world = new_world(tmp_path / str(number))
+    def create(world: World) -> None:
+        world.azure.without_capacity = {("Standard_B2s", None)}
+        world.create()
+
+    for number in requests(memory / "whole", create, part):
+        world = new_world(memory / str(number))
+        at(world, number, FAULTS[name])
+        where = f"request {number}: {run(world, create)}"
+        assert run(world, create) is None and is_whole(world), where
+        assert run(world, World.delete) is None and nothing_is_left(world), where
+
+
+@PARTS
+@NAMES
+def test_after_a_fault_at_any_request_of_delete_the_same_command_removes_the_rest(
+    name: str, part: int, memory: Path
+) -> None:
+    for number in requests(memory / "whole", World.delete, part):
+        world = new_world(memory / str(number))
         world.create()
         at(world, number, FAULTS[name])
         failed = run(world, World.delete)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -59,6 +61,12 @@ def test_every_mode_of_a_settings_file_has_its_provisioner(tmp_path: Path) -> No
         LocalProvisioner,
         AzureProvisioner,
     ]
+
+
+def test_a_cluster_on_azure_imports_packages_of_azure_only_to_call_it() -> None:
+    program = "import sys, grass.provision.azure.provisioner, grass.manifest.settings; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30)
+    assert done.returncode == 0 and not set(done.stdout.split()) & {"azure", "azure.core", "azure.identity", "requests"}
 
 
 def test_a_cluster_that_exists_is_managed_by_the_provisioner_that_made_it(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from urllib.parse import quote
 
 from grass.azure import catalogue
-from grass.azure.arm import Arm
+from grass.azure.arm import Arm, state_of
 from grass.azure.catalogue import ADDRESSES, Price, Quota, Size
 from grass.azure.faults import AzureError, AzureForbiddenError, AzureLoginError
 from grass.azure.finder import Fit, candidates, cheapest_first, obstacles
@@ -126,7 +126,7 @@ def existing(settings: AzureSettings, arm: Arm, subscription: Subscription) -> d
     for kind, name in names(settings.name, group).items():
         path = root if kind is Kind.GROUP else f"{root}/providers/{kind.type}/{name}"
         there = arm.find(path, kind.version, name)
-        if there is None and kind is Kind.GROUP:
+        if kind is Kind.GROUP and (there is None or state_of(there) == "Deleting"):
             return {}
         if there is not None:
             found[kind] = there
