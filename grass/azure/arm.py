@@ -171,7 +171,7 @@ class Arm:
             state = reply.content.get("status")
             if state in ("Failed", "Canceled"):
                 # the error of the operation itself; its reply has the status 200
-                raise as_error(refusal_of(reply.content), what)
+                raise as_error(refusal_of(reply.content.get("error") or {"code": state}), what)
             if reply.status != 202 and (not isinstance(state, str) or state == "Succeeded"):
                 return
             told = self._wait(reply, what, begin, told, usual)

@@ -269,6 +269,32 @@ def test_a_login_that_ends_midway_says_what_exists(world: World) -> None:
         world.create()
 
 
+@pytest.mark.parametrize("code", ["ExpiredAuthenticationToken", "InternalFailure"])
+def test_what_azure_accepted_is_never_forgotten_even_if_its_end_is_not_seen(world: World, code: str) -> None:
+    world.azure.add("group", "", "shared", {"location": "westeurope"})
+    world.fault = lambda method, url, go: reply(400, code) if "/operations/" in url else go()
+    with pytest.raises(GrassError, match=r"exists on Azure: network security group lab-rules \("):
+        world.create(cloud={"location": "westeurope", "resource_group": "shared", "use_existing_group": True})
+    world.fault = lambda method, url, go: go()
+    world.delete()
+    assert world.azure.of(NSG) == []
+
+
+def test_a_thing_that_is_made_again_whenever_it_is_removed_does_not_keep_delete_for_ever(world: World) -> None:
+    world.create()
+    rules = world.azure.of(NSG)[0]
+
+    def again(method: str, url: str, go: Any) -> Any:
+        done = go()
+        if method == "GET" and url.partition("?")[0].endswith("/resources"):
+            world.azure.add(NSG, "grass-lab", rules.name, rules.body)
+        return done
+
+    world.fault = again
+    with pytest.raises(LeftOnAzureError, match="lab-rules: something makes it again"):
+        world.delete()
+
+
 def test_who_interrupts_it_is_told_what_exists(world: World) -> None:
     def interrupt(method: str, url: str, go: Any) -> Any:
         if method == "PUT" and VM in url:

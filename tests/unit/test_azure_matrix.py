@@ -147,6 +147,21 @@ def test_after_a_fault_at_any_request_create_goes_on_or_delete_leaves_nothing(
 
 
 @PARTS
+@pytest.mark.parametrize("name", ["401", "quota", "killed after"])
+def test_in_a_group_of_somebody_else_nothing_is_forgotten_after_a_fault(name: str, part: int, memory: Path) -> None:
+    def create(world: World) -> None:
+        world.create(cloud={"location": "westeurope", "resource_group": KEPT[0], "use_existing_group": True})
+
+    for number in requests(memory / "whole", create, part):
+        world = new_world(memory / str(number))
+        at(world, number, FAULTS[name])
+        failed = run(world, create)
+        if world.session.folder.exists():
+            assert run(world, World.delete) is None, f"request {number}: {failed}"
+        assert nothing_is_left(world), f"request {number}: {failed}"
+
+
+@PARTS
 @pytest.mark.parametrize("name", ["killed after", "cut after"])
 def test_after_a_fault_while_a_machine_that_failed_is_replaced_nothing_is_doubled(
     name: str, part: int, memory: Path

@@ -17,6 +17,7 @@ from grass.manifest.document import Document
 ORDER = (Kind.MACHINE, Kind.CARD, Kind.ADDRESS, Kind.DISK, Kind.NETWORK, Kind.RULES)
 """What uses something comes before it. A network names the rules of its subnets."""
 OF_MACHINE = ORDER[:4]
+_ROUNDS = 10
 _LAG_SECONDS = 20.0
 """Azure's lists show something new, or still show what is gone, for so long."""
 
@@ -38,7 +39,7 @@ def clear(arm: Arm, site: Site, fixed: Collection[Item], kinds: Collection[Kind]
     ``fixed``: what has a name that is known without a list.
     """
     empty = 0
-    while True:
+    for _ in range(_ROUNDS):
         there = [item for item in _marked(arm, site, fixed) if item.kind in kinds]
         stays: dict[str, str] = {}
         for item in there:
@@ -53,6 +54,7 @@ def clear(arm: Arm, site: Site, fixed: Collection[Item], kinds: Collection[Kind]
         if empty == 1:
             arm.progress(f"resource group {site.group}: looking once more, as Azure's lists lag")
             arm.clock.sleep(_LAG_SECONDS)
+    return {item.label: "something makes it again whenever it is removed" for item in there}
 
 
 def others(arm: Arm, site: Site) -> list[str]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from grass.azure.arm import Arm, failed, operation_url, state_of
-from grass.azure.faults import AzureCapacityError, AzureError, Fault
+from grass.azure.faults import AzureCapacityError, AzureError, AzureForbiddenError, AzureLoginError, Fault
 from grass.azure.resources import BODY_TAG, Kind, Wanted, in_zone, is_ours, wanted
 from grass.errors import ConflictError, GrassError, InputError, UnreachableError
 from grass.files.key import key_pair
@@ -32,6 +32,7 @@ from grass.provision.on_premises.machines import MACHINES
 from grass.provision.provisioner import Created, Session
 from grass.system.tree_removal import remove_tree
 
+_REFUSALS = (AzureError, AzureForbiddenError, AzureLoginError)
 _KEY = "azure_key"
 """File of the key pair that Grass makes, in ``client/``."""
 _SAMPLE_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5"
@@ -126,17 +127,15 @@ def _make(settings: AzureSettings, session: Session, known: _Known, key: str, ma
         arm.register(f"/subscriptions/{site.subscription}", namespace, namespace)
     *others, machine = wanted(settings, site, known.sources, key)
     for each in others:
-        if _ensured(arm, each, site.id, settings.cloud.use_existing_group):
-            made.append(each.label)
+        _ensure(arm, each, site.id, made, use_existing=settings.cloud.use_existing_group)
     if known.record.machine_zone:
         machine = in_zone(machine, known.record.machine_zone)
-    there = _machine(arm, machine, known, session.folder, settings)
-    made.append(machine.label)
+    there = _machine(arm, machine, known, session.folder, settings, made)
     return _address(arm, there, machine.label)
 
 
-def _ensured(arm: Arm, each: Wanted, id: str, use_existing: bool) -> bool:
-    """Make a resource unless it is there as it should be. Return whether it is the cluster's.
+def _ensure(arm: Arm, each: Wanted, id: str, made: list[str], *, use_existing: bool) -> None:
+    """Make a resource unless it is there as it should be. ``made``: gets what is the cluster's, once Azure accepted it.
 
     Raises ConflictError: somebody else has made one with this name meanwhile.
     """
@@ -145,16 +144,20 @@ def _ensured(arm: Arm, each: Wanted, id: str, use_existing: bool) -> bool:
         found = arm.until_settled(each.path, each.kind, f"{each.label}, which is being deleted")
     if found is not None and not is_ours(found, id):
         if each.kind is Kind.GROUP and use_existing:
-            return False
+            return
         raise ConflictError(f"{each.label}: exists, and Grass did not make it; choose another name")
-    if found is not None and state_of(found) == "Succeeded" and _same(found, each):
-        return True
+    if found is not None:
+        made.append(each.label)
+        if state_of(found) == "Succeeded" and _same(found, each):
+            return
     if found is not None and each.kind is Kind.RULES:
         arm.progress(f"{each.label}: SSH is let in from other addresses than before")
-    arm.finish(arm.put(each.kind, each.path, each.body, each.label), each.label, usual=each.kind.usual)
+    accepted = arm.put(each.kind, each.path, each.body, each.label)
+    if found is None:
+        made.append(each.label)
+    arm.finish(accepted, each.label, usual=each.kind.usual)
     if found is None:
         arm.progress(f"{each.label}: made")
-    return True
 
 
 def _same(found: Document, each: Wanted) -> bool:
@@ -162,12 +165,15 @@ def _same(found: Document, each: Wanted) -> bool:
     return isinstance(tags, dict) and tags.get(BODY_TAG) == each.body["tags"][BODY_TAG]
 
 
-def _machine(arm: Arm, machine: Wanted, known: _Known, folder: Path, settings: AzureSettings) -> Document:
+def _machine(
+    arm: Arm, machine: Wanted, known: _Known, folder: Path, settings: AzureSettings, made: list[str]
+) -> Document:
     """Return the machine. Make it if need be; one that failed is removed with its disk and card first."""
     found = _settled(arm, machine, folder)
     if found is not None and not is_ours(found, known.record.id):
         raise ConflictError(f"{machine.label}: exists, and Grass did not make it; choose another name")
     if found is not None and state_of(found) == "Succeeded":
+        made.append(machine.label)
         if not _same(found, machine):
             raise GrassError(
                 f"{machine.label}: exists with other settings of `master` or `ssh`, which a machine keeps; take them "
@@ -175,24 +181,24 @@ def _machine(arm: Arm, machine: Wanted, known: _Known, folder: Path, settings: A
             )
         return found
     if found is not None:
-        _remove_failed(arm, machine, known, settings)
+        _remove_failed(arm, machine, known, settings, made)
     try:
-        return _put_machine(arm, machine, folder)
+        return _put_machine(arm, machine, folder, made)
     except AzureCapacityError as error:
-        _remove_failed(arm, machine, known, settings)
+        _remove_failed(arm, machine, known, settings, made)
         zone = _other_zone(known.facts, settings)
         if zone is None:
             raise
         arm.progress(f"{error}; trying zone {zone}")
-        again = replace(_current(folder), machine_zone=zone)
-        again.save(folder)
-        try:
-            return _put_machine(arm, in_zone(machine, zone), folder)
-        except AzureError:
-            _remove_failed(arm, machine, known, settings)
-            raise
+        replace(_current(folder), machine_zone=zone).save(folder)
+        machine = in_zone(machine, zone)
     except AzureError:
-        _remove_failed(arm, machine, known, settings)
+        _remove_failed(arm, machine, known, settings, made)
+        raise
+    try:
+        return _put_machine(arm, machine, folder, made)
+    except AzureError:
+        _remove_failed(arm, machine, known, settings, made)
         raise
 
 
@@ -215,10 +221,11 @@ def _settled(arm: Arm, machine: Wanted, folder: Path) -> Document | None:
     return arm.until_settled(machine.path, machine.kind, machine.label)
 
 
-def _put_machine(arm: Arm, machine: Wanted, folder: Path) -> Document:
+def _put_machine(arm: Arm, machine: Wanted, folder: Path, made: list[str]) -> Document:
     for stale in (KNOWN_HOSTS, MACHINES):  # a new machine has new keys and maybe another address
         (folder / "client" / stale).unlink(missing_ok=True)
     accepted = arm.put_new(machine.kind, machine.path, machine.body, machine.label)
+    made.append(machine.label)
     replace(_current(folder), operation=operation_url(accepted)).save(folder)
     try:
         arm.finish(accepted, machine.label, usual=machine.kind.usual)
@@ -232,7 +239,7 @@ def _put_machine(arm: Arm, machine: Wanted, folder: Path) -> Document:
     return found
 
 
-def _remove_failed(arm: Arm, machine: Wanted, known: _Known, settings: AzureSettings) -> None:
+def _remove_failed(arm: Arm, machine: Wanted, known: _Known, settings: AzureSettings, made: list[str]) -> None:
     """Remove a machine that Azure failed to make, with disk, card and address. One that was refused does not exist."""
     found = arm.find(machine.path, machine.kind.version, machine.label)
     if found is None or state_of(found) == "Succeeded":
@@ -241,6 +248,8 @@ def _remove_failed(arm: Arm, machine: Wanted, known: _Known, settings: AzureSett
     site = known.record.site
     if stays := clear(arm, site, fixed_items(settings.name, site), OF_MACHINE):
         raise GrassError("\n".join(["a machine that failed could not be removed:", *stays.values()]))
+    if machine.label in made:
+        made.remove(machine.label)
 
 
 def _other_zone(facts: Facts, settings: AzureSettings) -> str | None:
@@ -294,15 +303,14 @@ def _explained(
     done = list(made)
     try:
         yield done
-    except AzureError as error:
-        if done:
-            _append(error, _exists(settings, known, done))
-            raise
-        if new:
-            remove_tree(session.folder)
-        raise InputError(str(error)) from error
     except GrassError as error:
-        _append(error, _exists(settings, known, done))
+        if not done and isinstance(error, _REFUSALS):
+            if new:
+                remove_tree(session.folder)
+            if isinstance(error, AzureError):
+                raise InputError(str(error)) from error
+        else:
+            _append(error, _exists(settings, known, done))
         raise
     except KeyboardInterrupt:
         session.progress(_exists(settings, known, done))
