@@ -238,7 +238,7 @@ def _ended(finding: Finding, at: float) -> Finding:
 def _evidence(progress: Progress) -> tuple[str, ...]:
     behind = min(progress.reporters.values(), default=None)
     lines = [
-        f"{task}: {activity.cpu:.2f} cores, {activity.gpu:.2f} devices in use since"
+        f"{task} has used {activity.cpu:.2f} cores and {activity.gpu:.2f} devices since then"
         for task, activity in sorted(progress.members.items(), key=lambda pair: -pair[1].cpu)[:3]
     ]
     if behind is not None and progress.step is not None and behind < progress.step:

@@ -261,12 +261,11 @@ def _read_all(terminal: int, seconds: float) -> bytes:
     return said
 
 
-def test_stacks_of_a_running_task_come_from_its_node_and_only_running_tasks_have_some(client: Client) -> None:
-    found = client.stacks("held", ["w"])
-    [task] = found.tasks
-    assert (task.task, task.problem) == ("w.0", "")
-    assert "sleep" in {process.command for process in task.processes}
-    with pytest.raises(ConflictError, match=r"none of these tasks runs"):
-        client.stacks("held", ["late.0"])
-    with pytest.raises(NotFoundError, match=r"no task w\.7"):
-        client.stacks("held", ["w.7"])
+def test_stacks_of_a_running_task_come_from_its_node_and_only_running_tasks_have_some(cluster: LocalCluster) -> None:
+    done = grass(cluster, "job", "stacks", "held", "w")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "of 1 task" in done.stdout and "sleep" in done.stdout
+    refused = grass(cluster, "job", "stacks", "held", "late.0")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "job held: none of these tasks runs; only running tasks have stacks" in refused.stderr
+    assert "job held: no task w.7" in grass(cluster, "job", "stacks", "held", "w.7").stderr
