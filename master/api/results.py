@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from grass.errors import NotFoundError
-from grass.model.job import Component
+from grass.model.job import Component, Job
 from grass.model.lifecycle import TaskState
 from grass.model.task_values import values_of
 from grass.wire.job_record import JobRecord

@@ -382,3 +382,22 @@ def test_the_logs_of_all_daemons_are_in_one_place(grass: Grass) -> None:
         assert (done.returncode, done.stdout) == (0, "") and done.stderr.startswith("no such e")
     refused = grass("cluster", "logs", "redis")
     assert refused.returncode == Exit.BAD_INPUT and "node-agent" in refused.stderr
+
+
+def test_the_table_of_a_sweep_and_why_some_of_its_tasks_failed(grass: Grass, folder: Path) -> None:
+    program = "import os; assert os.environ['lr'] != '0.2', 'diverged'"
+    (folder / "train.py").write_text(program)
+    matrix = "matrix: {lr: [0.1, 0.2], seed: [1, 2]}"
+    file = job_file(folder, "swept", f"{sys.executable} -S train.py", matrix)
+    grass.good("job", "start", file)
+    assert grass("job", "wait", "swept").returncode == 1
+    cause = "AssertionError: diverged (train.py:1)"
+    said = grass.good("job", "list", "--all", "--name", "swept")
+    assert cause in said
+    assert "lr=0.2" in grass.good("job", "why", "swept") and cause in grass.good("events", "swept")
+    rows = grass.json("job", "results", "swept", "--by", "-lr")
+    assert (0.2, cause) in [(row["lr"], row["cause"]) for row in rows if row["state"] == "FAILED"]
+    table = grass.good("job", "results", "swept", "--columns", "task,lr,seed").split()
+    assert table[:3] == ["TASK", "lr", "seed"] and table[3:6] == ["main.0", "0.1", "1"]
+    refused = grass("job", "results", "swept", "--by", "nonsense")
+    assert refused.returncode == Exit.BAD_INPUT and "use some of job, task, lr, seed" in refused.stderr

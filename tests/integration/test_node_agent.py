@@ -83,6 +83,13 @@ def test_a_task_starts_runs_with_its_environment_ends_and_leaves_nothing(node: N
     assert node.path(ONE, "stdout").exists()  # there is no collector: its log is not shipped yet
 
 
+def test_an_attempt_that_failed_by_itself_says_why_without_secrets(node: NodeRun) -> None:
+    node.start("echo saved; echo no login with $MY_TOKEN >&2; exit 3", ONE, env={"MY_TOKEN": "s3cr3t"})
+    assert node.ended(ONE).cause == "no login with [REDACTED]"
+    node.start("echo oops: error; exit 0", "j-1/d.0/1", launch="j-1/d")
+    assert node.ended("j-1/d.0/1").cause == ""
+
+
 def test_what_cannot_start_says_so(node: NodeRun) -> None:
     node.start(["no-such-program"], ONE)
     ended = node.ended(ONE)

@@ -131,6 +131,8 @@ def test_own_figures_become_a_curve(client: Client, worked: str) -> None:
     assert (curve.task, curve.name, curve.every) == ("w.0", "loss", 1)
     assert curve.steps[0] == 0 and len(curve.steps) >= 16
     assert list(curve.values) == [pytest.approx(1 / (step + 1)) for step in curve.steps]
+    [row] = client.results(worked)
+    assert (row["task"], row["loss:max"], row["loss"]) == ("w.0", 1.0, row["loss:min"])
 
 
 def test_usage_of_a_running_task_and_the_totals_of_many_short_ones(client: Client) -> None:

@@ -116,6 +116,17 @@ def test_why_groups_tasks_that_wait_for_the_same_reason() -> None:
     assert answer["groups"][1]["next"] == "starts when enough resources are free, for example because tasks end"
 
 
+def test_why_groups_tasks_that_failed_alike_whatever_the_numbers_and_names_the_first_of_how_many() -> None:
+    swept = {"a": {"command": "x", "matrix": {"lr": [1, 2], "seed": [1, 2]}}}
+    sweep = parse_job({"name": "j", "components": swept}).job
+    made = first_record(sweep, job_id="j-1", user="ann", now=1.0)
+    why = [{"code": "exit-code", "message": f"KeyError: {number} (t.py:3)", "details": {}} for number in range(4)]
+    tasks = known("a.3", state="FAILED", reason=why[3]) | known("a.2", state="FAILED", reason=why[2])
+    [group] = [each for each in why_view(made, sweep, counted_tasks(made, sweep, tasks)).groups if each.first]
+    assert (group.count, group.of, group.first, group.common) == (2, 4, "a.2", "lr=2")
+    assert str(group.reason) == "KeyError: 2 (t.py:3)"
+
+
 @pytest.mark.parametrize("code", ["unschedulable", "namespace-quota", "not-started"])
 def test_a_task_whose_pod_waits_says_why_although_it_has_a_node(code: str) -> None:
     reason = {"code": code, "message": "kube-scheduler finds no machine", "details": {}}

@@ -9,7 +9,7 @@ import pytest
 
 from grass.errors import ConflictError
 from grass.files.share import read_index
-from grass.system.bounded_file import UnfitFileError, read_at_most
+from grass.system.bounded_file import UnfitFileError, read_at_most, read_end
 
 
 def test_a_file_is_read_up_to_its_limit(tmp_path: Path) -> None:
@@ -25,6 +25,18 @@ def test_a_pipe_and_a_device_are_no_files(tmp_path: Path) -> None:
     for name in ("pipe", "zeros"):
         with pytest.raises(UnfitFileError, match="is no file"):
             read_at_most(tmp_path / name, 5)
+
+
+def test_of_the_end_of_a_file_only_whole_lines_are_read_and_no_link_is_followed(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"secret=12345\nlast line\n")
+    assert read_end(str(tmp_path / "file"), 20) == b"last line\n"
+    assert read_end(str(tmp_path / "file"), 100) == b"secret=12345\nlast line\n"
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UnfitFileError, match="is no file"):
+        read_end(str(tmp_path / "pipe"), 5)
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+    with pytest.raises(OSError, match="symbolic link"):
+        read_end(str(tmp_path / "link"), 5)
 
 
 def test_a_list_of_images_of_a_terabyte_is_refused(tmp_path: Path) -> None:
