@@ -22,6 +22,7 @@ MODULES = (
         "attempt_record",
         "operation_record",
         "node_record",
+        "checks",
         "schedule_record",
     ),
     *("usage_record", "event_record", "notification", "plan_answer", "desired", "launch", "membership", "reports"),

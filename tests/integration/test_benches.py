@@ -42,6 +42,7 @@ SHORT = {
     "grass_run": (ONE_ROUND, {"grass run -- true": "ms", "python -c pass": "ms"}),
     "logs": ([*ONE_ROUND, "--megabytes", "1"], {"grass job logs": "MB/s", "cat of the collector's file": "MB/s"}),
     "memory": ([*ONE_ROUND, "--tasks", "20"], {"node: agent + api": "MiB", "master: agent + api": "MiB"}),
+    "node_checks": (["--most", "3"], {"Grass: innocent": "%", "DLRover: innocent": "%"}),
     "planner": (
         [*ONE_ROUND, "--nodes", "10", "20", "--tasks", "200", "--waiting", "400"],
         {"40 kinds of task, 20 nodes": "/s", "400 wait, no limits": "ms", "memory per task, view and plan": "B"},
