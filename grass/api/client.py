@@ -16,6 +16,7 @@ from grass.api.figure_calls import FigureCalls
 from grass.api.file_calls import FileCalls
 from grass.api.keyring import load_client
 from grass.api.node_calls import NodeCalls
+from grass.api.node_check_calls import NodeCheckCalls
 from grass.api.operation_calls import OperationCalls
 from grass.api.patience import TIMEOUT
 from grass.api.requests import after_ctrl_c, path_of
@@ -53,7 +54,9 @@ _PAGE = 500
 """Jobs that one request asks for."""
 
 
-class Client(OperationCalls, ScheduleCalls, EventCalls, NodeCalls, UserCalls, FigureCalls, FileCalls, TaskCalls):
+class Client(
+    OperationCalls, ScheduleCalls, EventCalls, NodeCalls, NodeCheckCalls, UserCalls, FigureCalls, FileCalls, TaskCalls
+):
     """A cluster, as the user whose keys are in its ``client/`` folder.
 
     ``cluster``: its name (default: ``GRASS_CLUSTER``, what `grass use` chose, the only one). ``home``: default

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _LAZY = {
     "token": "grass.cli.node_token:token",
+    "check": "grass.cli.node_check:check",
     "add": "grass.cli.node_add:add",
     "remove": "grass.cli.node_remove:remove",
     "ssh": "grass.cli.node_ssh:ssh",

@@ -46,6 +46,7 @@ class EventKind(str, Enum):
     NODE_QUARANTINED = "node-quarantined"
     NODE_CORDONED = "node-cordoned"
     NODE_UNCORDONED = "node-uncordoned"
+    NODE_CHECKED = "node-checked"
     NODE_DRAIN = "node-drain"
     NODE_DRAINING = "node-draining"
     NODE_DRAINED = "node-drained"

@@ -167,6 +167,8 @@ class Component:
     replace those that the node inherited.
     ``base``: the folder of the job's file. On a cluster of one machine, processes start there and ``cwd`` is relative
     to it. Without it (several hosts, containers), ``cwd`` is relative to the share.
+    ``checks``: the node that its one task holds for a check (empty: none). The task goes there alone, also if the node
+    is cordoned, or in quarantine because of a check. No job file can say it.
     """
 
     name: str
@@ -201,6 +203,7 @@ class Component:
     unit: int = 1
     web: str | None = None
     output_limit: int = DEFAULT_OUTPUT_LIMIT
+    checks: str = ""
 
     @property
     def elastic(self) -> bool:

@@ -54,6 +54,7 @@ class ReasonCode(str, Enum):
     SHARE = "share"  # the share is gone or does not answer; of a task: it waits for it, or ran while it was away
     FLOOD = "flood"  # sent more than a node may; cut off from the store
     SHUTDOWN = "shutdown"  # its machine shuts down
+    CHECK = "check"  # a check found a fault of it; ends by a good check, or by `grass node check --release`
     STUCK = "stuck"  # one of its tasks does not end after KILL, because its process waits in the kernel
     # ended
     EXIT_CODE = "exit-code"
@@ -122,6 +123,8 @@ class Details(TypedDict, total=False):
     package: str
     pid: int
     checks: list[dict[str, Any]]  # Any: a name, a message, and whether it is ok
+    level: int
+    evidence: list[str]
 
 
 @dataclass(frozen=True, slots=True)

@@ -225,7 +225,7 @@ def acl_text(*, prefix: str, node: str, passwords: dict[str, str], version: tupl
         f"{read}{keys.usage}",
         f"{read}{keys.kept_files}",
         f"{read}{keys.findings}",
-        *(f"{read}{key}" for key in (keys.node_usage("*"), f"{prefix}history:*")),
+        *(f"{read}{key}" for key in (keys.node_usage("*"), keys.checks("*"), f"{prefix}history:*")),
         *(f"{read}{key}" for key in (keys.deleted, keys.attempts("*"))),
     ]
     rights = {

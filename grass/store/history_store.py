@@ -12,8 +12,9 @@ from typing import NamedTuple
 from grass.errors import UndecodableError
 from grass.store.backend import Backend, Entry, Op
 from grass.store.decoding import sound
-from grass.store.keys import Keys
+from grass.store.keys import CHECKS_KEPT, Keys
 from grass.system import clock
+from grass.wire.checks import NODE_CHECK, NodeCheck
 from grass.wire.usage import USAGE_SAMPLE, UsageSample
 from grass.wire.usage_history import JOB_HISTORY, Chunk, JobHistory, Level, field, numbers, unpack
 
@@ -58,6 +59,16 @@ class HistoryStore:
         entry = self._backend.newest(self.keys.node_usage(node))
         found = list(self._sampled([entry])) if entry else []
         return found[0][1] if found else None
+
+    def checks(self, node: str) -> list[NodeCheck]:
+        """Return the kept checks of a node, newest first."""
+        found = []
+        for entry_id, fields in self._backend.backwards(self.keys.checks(node), None, CHECKS_KEPT):
+            try:
+                found.append(NODE_CHECK.decode(fields.get("body", "")))
+            except UndecodableError as error:
+                log.warning("redis key %s, entry %s: %s; it is left out", self.keys.checks(node), entry_id, error)
+        return found
 
     def chunks(self, key: str, wanted: Sequence[tuple[str, Level, int]]) -> dict[tuple[str, Level, int], Chunk]:
         """Return those chunks of the hash ``key`` that exist: (subject, level, number) → chunk."""

@@ -31,6 +31,7 @@ node:<n>:addresses       hash     A       job id → addresses file
 node:<n>:membership      hash     A       launch key → membership; removed with the job
 node:<n>:changes         stream   A       changes of the four above; trimmed to CHANGES_KEPT
 node:<n>:reports         stream   N       what happened there; removed by A once taken, by N if a newer heartbeat came
+node:<n>:checks          stream   A       checks of the node; trimmed to CHECKS_KEPT
 node:<n>:usage           stream   N       samples of the machine and its tasks, every 2 s; trimmed to USAGE_KEPT
 history:node:<n>         hash     M       <seconds of a point>/<chunk> → its curves (ADR 16); removed with the node
 history:job:<job id>     hash     M       the same of its tasks, and their own figures; removed with the job, or if old
@@ -65,6 +66,7 @@ from __future__ import annotations
 
 CHANGES_KEPT = 2_000
 EVENTS_KEPT = 100_000
+CHECKS_KEPT = 50
 WAKEUPS_KEPT = 10_000
 REVOKED_KEPT = 1_000
 """Removed nodes whose certificates other nodes refuse. Each is needed for two days, until the certificate expires."""
@@ -158,6 +160,9 @@ class Keys:
     def reports(self, node: str) -> str:
         return f"{self.prefix}node:{node}:reports"
 
+    def checks(self, node: str) -> str:
+        return f"{self.prefix}node:{node}:checks"
+
     def node_usage(self, node: str) -> str:
         return f"{self.prefix}node:{node}:usage"
 
@@ -170,7 +175,8 @@ class Keys:
     def of_node(self, node: str) -> list[str]:
         """All that is kept for one node, besides its record."""
         state = (self.desired, self.launch, self.addresses, self.membership)
-        return [key(node) for key in (*state, self.changes, self.reports, self.node_usage, self.node_history)]
+        own = (self.changes, self.reports, self.checks, self.node_usage, self.node_history)
+        return [key(node) for key in (*state, *own)]
 
     def shared(self, space: str, key: str) -> str:
         return f"{self.shared_channel(space)}:{key}"

@@ -14,6 +14,7 @@ from msgspec import Meta
 
 from grass.model.names import REQUEST_ID
 from grass.model.runtime import PROCESSES_ONLY
+from grass.wire.checks import MOST_NODES, Level, Measurements
 from grass.wire.job_file import JobFile
 from grass.wire.operation_record import OperationKind
 
@@ -222,6 +223,27 @@ class NodeRemoval(Call, frozen=True):
 
     force: bool = False
     """Remove it even if it has tasks, or does not answer."""
+
+
+class NodeCheckRequest(Call, frozen=True):
+    """Begin a check: a job holds the nodes while the client measures."""
+
+    nodes: Annotated[list[str], Meta(max_length=MOST_NODES)] = []
+    """Empty: all that are READY."""
+    level: Level = 0
+    image: str | None = None
+    """Measure in a container of this image, such as one with torch and NCCL."""
+    wait: bool = False
+    """Whether to wait for nodes that have tasks. Otherwise the check is refused."""
+    id: str | None = None
+    """Id of the job: ``check-xxxxxxxx``. Sent again with the same id, nothing is started twice."""
+
+
+class NodeCheckResult(Call, frozen=True):
+    """What a check measured, while its job still held the nodes."""
+
+    level: Level
+    measured: Measurements
 
 
 class ImageSignOff(Call, frozen=True):

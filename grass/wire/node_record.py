@@ -10,6 +10,7 @@ from grass.model.lifecycle import NodeState
 from grass.model.reasons import Reason
 from grass.model.resources import Resources
 from grass.model.runtime import PROCESSES_ONLY
+from grass.wire.checks import NodeCheck
 from grass.wire.codec import Form
 from grass.wire.gpu import GpuDevice
 from grass.wire.heartbeat import NodeUsage
@@ -74,6 +75,12 @@ class NodeRecord(msgspec.Struct, frozen=True, kw_only=True):
     quarantine: dict[int, str] = {}
     """Device id → why no new task gets it."""
     drain: DrainRecord | None = None
+    check: NodeCheck | None = None
+    """Its newest check."""
+    condemned: Reason | None = None
+    """Why it gets no tasks, by a check."""
+    bad_devices: dict[int, str] = {}
+    """Device id → what a check found. They are in ``quarantine``, too."""
 
 
 NODE_RECORD: Form[NodeRecord] = Form(NodeRecord)

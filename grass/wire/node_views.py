@@ -6,6 +6,7 @@ import msgspec
 
 from grass.model.lifecycle import NodeState
 from grass.model.reasons import Reason
+from grass.wire.checks import NodeCheck
 from grass.wire.codec import Form
 from grass.wire.gpu import GpuDevice
 from grass.wire.heartbeat import NodeUsage
@@ -60,6 +61,8 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     cordoned: bool | None
     quarantine: dict[str, str] | None
     """Device id → why no new task gets it."""
+    check: NodeCheck | None = None
+    """Its newest check. None: it was not checked."""
 
 
 class NodesView(msgspec.Struct, frozen=True):

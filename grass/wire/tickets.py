@@ -11,6 +11,7 @@ import msgspec
 from grass.model.job import Job
 from grass.model.runtime import PROCESSES_ONLY
 from grass.model.schedule import Schedule
+from grass.wire.checks import NodeCheck
 from grass.wire.codec import Form
 from grass.wire.finding import Finding
 from grass.wire.job_record import JobRecord
@@ -235,6 +236,21 @@ class UncordonNode(Asked, frozen=True, tag_field="kind", tag="node-uncordon"):
     user: str
 
 
+class NodeChecked(Asked, frozen=True, tag_field="kind", tag="node-checked"):
+    """Take what a check found about the node: keep it, put the node or devices of it into quarantine, or end that."""
+
+    node: str
+    user: str
+    check: NodeCheck
+
+
+class ReleaseNode(Asked, frozen=True, tag_field="kind", tag="node-release"):
+    """End what checks found about the node, without a check."""
+
+    node: str
+    user: str
+
+
 class DrainNode(Asked, frozen=True, tag_field="kind", tag="node-drain"):
     node: str
     user: str
@@ -272,7 +288,7 @@ class NoteFinding(msgspec.Struct, frozen=True, tag_field="kind", tag="finding"):
     finding: Finding
 
 
-NodeTicket = CordonNode | UncordonNode | DrainNode | RemoveNode | SuspectNode
+NodeTicket = CordonNode | UncordonNode | NodeChecked | ReleaseNode | DrainNode | RemoveNode | SuspectNode
 QueuedTicket = HoldJob | ReleaseJob | SetPriority
 JobTicket = StopJob | StopTasks | DeleteJob | QueuedTicket
 ScheduleChange = PauseSchedule | ResumeSchedule | RunSchedule | DeleteSchedule
@@ -286,6 +302,8 @@ AskedTicket = (
     | JoinNode
     | CordonNode
     | UncordonNode
+    | NodeChecked
+    | ReleaseNode
     | DrainNode
     | RemoveNode
 )

@@ -17,6 +17,7 @@ from grass.store.event_log import logged
 from grass.store.job_index import moved
 from grass.store.keys import (
     CHANGES_KEPT,
+    CHECKS_KEPT,
     ENDED_AT_MOST,
     ENDS_KEPT,
     FEED_KEPT,
@@ -25,6 +26,7 @@ from grass.store.keys import (
     Keys,
 )
 from grass.wire.attempt_record import AttemptRecord
+from grass.wire.checks import NodeCheck
 from grass.wire.codec import encode
 from grass.wire.event_record import EventRecord
 from grass.wire.feed_entry import FeedEntry
@@ -89,6 +91,8 @@ class Changes:
     """Wall-clock seconds of the round, by which certificates are made, too."""
     boot: str = ""
     """Boot id that the in-memory timestamps belong to."""
+    checks: list[tuple[str, NodeCheck]] = field(default_factory=list)
+    """Node → a check that ended."""
     plan: bool = False
     """Whether to plan in this round: something happened after which a waiting task may fit."""
 
@@ -137,6 +141,11 @@ def store_operations(changes: Changes, cluster: Cluster, keys: Keys) -> list[Op]
     for name, node in changes.nodes.items():
         if name in cluster.nodes:
             ops.append(("HSET", keys.nodes, name, encode(node_record(node))))
+    ops += [
+        ("XADD", keys.checks(name), CHECKS_KEPT, "body", encode(check))
+        for name, check in changes.checks
+        if name in cluster.nodes
+    ]
     for name in changes.left:
         ops += [("HDEL", keys.nodes, name), ("HDEL", keys.cursor, keys.reports(name))]
         ops += [("DEL", key) for key in keys.of_node(name)]

@@ -70,10 +70,11 @@ def _shape(
     has_image: bool,
     not_in_pods: str,
     share_helps: bool,
+    checks: str,
 ) -> Shape:
     """Shared by equal components, because a queue of thousands has few kinds of them."""
     pods = has_image, not_in_pods, share_helps
-    return Shape(resources, gpu, ports, where, avoid, runtime, programs, framework, *pods)
+    return Shape(resources, gpu, ports, where, avoid, runtime, programs, framework, *pods, checks=checks)
 
 
 @dataclass(slots=True)
@@ -147,7 +148,7 @@ class ComponentRun:
         share_helps = bool(not_in_pods) and not refused(spec, share=True)
         self.shape = _shape(
             *(spec.resources, spec.gpu, ports, where, spec.avoid, spec.runtime, programs, framework),
-            *(has_image, not_in_pods, share_helps),
+            *(has_image, not_in_pods, share_helps, spec.checks),
         )
 
     @property

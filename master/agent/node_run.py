@@ -10,6 +10,7 @@ from grass.model.machine_labels import with_own
 from grass.model.reasons import Reason
 from grass.model.resources import Resources
 from grass.model.runtime import PROCESSES_ONLY
+from grass.wire.checks import NodeCheck
 from grass.wire.gpu import GpuDevice
 from grass.wire.heartbeat import NodeUsage
 from grass.wire.keys import LaunchKey
@@ -120,6 +121,12 @@ class NodeRun:
     """Why it must get no tasks now, from its last message. Conditions end by themselves."""
     forgiven: dict[int, int] = field(default_factory=dict)
     """Device → how many of its ECC errors an administrator has accepted."""
+    check: NodeCheck | None = None
+    """Its newest check."""
+    condemned: Reason | None = None
+    """Why it must get no tasks, by a check."""
+    bad_devices: dict[int, str] = field(default_factory=dict)
+    """Device → why no new task gets it, by a check."""
     cordoned: bool = False
     drain: Drain | None = None
     written: float = float("-inf")

@@ -160,14 +160,13 @@ def on_offer(step: Step, node: NodeRun, report: OfferReport) -> None:
 
 
 def update_devices(node: NodeRun) -> list[str]:
-    """Update from the node's usage who uses its devices and which are in quarantine.
+    """Update from the node's usage, and its checks, who uses its devices and which are in quarantine.
 
     Return one text for each change: the message of an event, or empty where users need no event."""
     new: list[str] = []
-    for seen in node.usage.gpus:
-        device = node.devices.get(seen.id)
-        if device is None:
-            continue
+    samples = {seen.id: seen for seen in node.usage.gpus}
+    for number, device in node.devices.items():
+        seen = samples.get(number) or GpuSample(number)
         quarantine = _quarantine_reason(node, seen)
         if device.quarantine != quarantine:
             change = f"in quarantine; {quarantine}" if quarantine else "out of quarantine; it gets tasks again"
@@ -185,6 +184,8 @@ def _quarantine_reason(node: NodeRun, seen: GpuSample) -> str:
     which sets the count to 0, or when an administrator accepts the errors (``accept_ecc_errors``)."""
     if seen.error:
         return seen.error
+    if (found := node.bad_devices.get(seen.id)) is not None:
+        return found
     errors = seen.ecc or 0
     known = node.forgiven.get(seen.id, 0)
     if known > errors:
@@ -289,7 +290,7 @@ def _unfit(step: Step, node: NodeRun, hello: Hello) -> Reason | None:
 
 def update_readiness(step: Step, node: NodeRun) -> None:
     """Make a node that is fit for tasks READY. Keep one that is not JOINING, or quarantine it."""
-    unfit = node.unfit
+    unfit = node.unfit or node.condemned
     if unfit is None and node.conditions:
         unfit = Reason(node.conditions[0].code, "; ".join(each.message for each in node.conditions))
     match node.state:

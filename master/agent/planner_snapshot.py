@@ -103,6 +103,7 @@ def node_of(node: NodeRun) -> Node:
         _closed_reason(node),
         free_ports(len(node.ports)),
         node.machine_labels,
+        _is_checkable(node),
     )
 
 
@@ -143,6 +144,13 @@ def _closed_reason(node: NodeRun) -> str:
             return str(node.state.value).lower()
         case _:
             assert_never(node.state)
+
+
+def _is_checkable(node: NodeRun) -> bool:
+    """Return whether it is closed by an administrator's choice or by a check alone."""
+    if node.unfit is not None or node.conditions:
+        return False
+    return node.state is NodeState.QUARANTINED or (node.state is NodeState.READY and node.cordoned)
 
 
 def _refresh_job(step: Step, job_id: str) -> None:

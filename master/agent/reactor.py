@@ -30,12 +30,14 @@ from grass.wire.tickets import (
     JobTicket,
     JoinNode,
     KeptFiles,
+    NodeChecked,
     NodeTicket,
     NoteFinding,
     OperationTicket,
     PauseSchedule,
     PlanJob,
     ReleaseJob,
+    ReleaseNode,
     RemoveNode,
     ReplaceTask,
     RestartJob,
@@ -60,6 +62,7 @@ from master.agent import (
     job_end,
     job_restart,
     jobs,
+    node_checks,
     node_tickets,
     nodes,
     operations,
@@ -199,7 +202,7 @@ def _take_ticket(step: Step, entry_id: str, ticket: Ticket) -> None:
             _schedule_ticket(step, entry_id, ticket)
         case JoinNode():
             node_tickets.join(step, ticket)
-        case CordonNode() | UncordonNode() | DrainNode() | RemoveNode() | SuspectNode():
+        case CordonNode() | UncordonNode() | NodeChecked() | ReleaseNode() | DrainNode() | RemoveNode() | SuspectNode():
             _node_ticket(step, ticket)
         case KeptFiles() | NoteFinding():
             _monitor_ticket(step, ticket)
@@ -281,6 +284,10 @@ def _node_ticket(step: Step, ticket: NodeTicket) -> None:
             node_tickets.cordon(step, node, user)
         case UncordonNode():
             node_tickets.uncordon(step, node, user)
+        case NodeChecked(check=check):
+            node_checks.take(step, node, check)
+        case ReleaseNode():
+            node_checks.release(step, node, user)
         case DrainNode(deadline=deadline):
             node_tickets.drain(step, node, user, deadline)
         case RemoveNode(force=force):

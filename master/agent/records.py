@@ -101,5 +101,8 @@ def node_record(node: NodeRun) -> NodeRecord:
         conditions=node.conditions,
         forgiven=node.forgiven,
         quarantine={number: device.quarantine for number, device in sorted(node.devices.items()) if device.quarantine},
+        check=node.check,
+        condemned=node.condemned,
+        bad_devices=node.bad_devices,
         drain=None if drain is None else DrainRecord(drain.user, drain.deadline, drain.remove, drain.address),
     )

@@ -143,6 +143,9 @@ def _node(cluster: Cluster, record: NodeRecord, agenda: Agenda, now: _Now, chang
         unfit=record.unfit,
         conditions=record.conditions,
         forgiven=dict(record.forgiven),
+        check=record.check,
+        condemned=record.condemned,
+        bad_devices=dict(record.bad_devices),
     )
     node.see(record.machines)
     nodes.offer_devices(node)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from grass.wire import (
     calls,
     change_views,
+    checks,
     event_views,
     image_views,
     join_views,
@@ -95,6 +96,34 @@ CLUSTER_ROUTES: tuple[Route, ...] = (
         "POST /v1/nodes/{node}/uncordon",
         RULE,
         "Let the node accept tasks again, also after a drain",
+        node_views.NodeAccepted,
+        calls.NoContent,
+    ),
+    Route(
+        "checks.begin",
+        "POST /v1/node-checks",
+        RULE,
+        "Begin a check of nodes: start the job that holds them while the caller measures",
+        checks.CheckBegun,
+        calls.NodeCheckRequest,
+        takes_id=True,
+    ),
+    Route(
+        "checks.finish",
+        "POST /v1/node-checks/{job}/result",
+        RULE,
+        "End a check with what was measured, and get the verdicts; bad nodes and devices get no new tasks",
+        checks.CheckedView,
+        calls.NodeCheckResult,
+    ),
+    Route(
+        "checks.list", "GET /v1/nodes/{node}/checks", READ, "List checks of a node, newest first", checks.NodeChecksView
+    ),
+    Route(
+        "checks.release",
+        "POST /v1/nodes/{node}/release",
+        RULE,
+        "End the quarantine of a node and its devices that a check began",
         node_views.NodeAccepted,
         calls.NoContent,
     ),

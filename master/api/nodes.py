@@ -13,7 +13,7 @@ from grass.store.join_tokens import token_id
 from grass.wire.calls import Drain, NodeRemoval
 from grass.wire.node_record import NodeRecord
 from grass.wire.node_views import NodeAccepted, NodesView, NodeView, NodeWaited
-from grass.wire.tickets import CordonNode, DrainNode, RemoveNode, UncordonNode
+from grass.wire.tickets import CordonNode, DrainNode, ReleaseNode, RemoveNode, UncordonNode
 from master.api.call import Call, Reply
 from master.api.node_wait import node_mark, wait_for_node
 from master.api.query import parse_duration
@@ -26,7 +26,7 @@ def list_nodes(call: Call) -> NodesView:
 
 
 def show_node(call: Call, node: str) -> NodeView:
-    record = _find(call, node)
+    record = find_node(call, node)
     machines = record.machines.machines if record.machines is not None else ()
     return node_view(record, seen_jobs(call, (key for machine in machines for key in machine.tasks)))
 
@@ -44,6 +44,11 @@ def uncordon(call: Call, node: str) -> Reply:
     return _ticket(call, UncordonNode(node, call.user))
 
 
+def release(call: Call, node: str) -> Reply:
+    """End the quarantine that a check began."""
+    return _ticket(call, ReleaseNode(node, call.user))
+
+
 def drain(call: Call, node: str) -> Reply:
     """Place no new tasks on the node, and move its tasks at the deadline."""
     deadline = parse_duration("deadline", call.read(Drain).deadline)
@@ -54,7 +59,7 @@ def remove(call: Call, node: str) -> Reply:
     """Remove a node. Without ``force`` it must have no tasks: drain it first.
 
     The join tokens that its machine used are revoked, so that it comes back only if an administrator invites it."""
-    record, force = _find(call, node), call.read(NodeRemoval).force
+    record, force = find_node(call, node), call.read(NodeRemoval).force
     if record.tasks and not force:
         raise ConflictError(
             f"node {node}: still has {record.tasks} task(s); wait for them with `grass node remove --drain {node}`, "
@@ -70,14 +75,14 @@ def remove(call: Call, node: str) -> Reply:
     return _ticket(call, RemoveNode(node, call.user, force))
 
 
-def _ticket(call: Call, ticket: CordonNode | UncordonNode | DrainNode | RemoveNode) -> Reply:
+def _ticket(call: Call, ticket: CordonNode | UncordonNode | ReleaseNode | DrainNode | RemoveNode) -> Reply:
     """Send the ticket. The reply has the node's mark before the change, from which the client can wait."""
-    record = _find(call, ticket.node)
+    record = find_node(call, ticket.node)
     call.ticket(ticket)
     return Reply(NodeAccepted(node_view(record), node_mark(record)), 202)
 
 
-def _find(call: Call, node: str) -> NodeRecord:
+def find_node(call: Call, node: str) -> NodeRecord:
     record = call.api.store.node(node)
     if record is None or record.state is NodeState.LEFT:
         raise NotFoundError(f"node {node}: not found; `grass node list` lists all nodes")

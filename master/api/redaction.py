@@ -83,6 +83,7 @@ class Redaction:
                 | ReasonCode.FLOOD
                 | ReasonCode.SHUTDOWN
                 | ReasonCode.STUCK
+                | ReasonCode.CHECK
                 | ReasonCode.EXIT_CODE
                 | ReasonCode.SIGNAL
                 | ReasonCode.CANNOT_START

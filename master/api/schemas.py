@@ -14,6 +14,7 @@ from grass.wire import (
     calls,
     change_views,
     channel_views,
+    checks,
     error_views,
     event_views,
     finding,
@@ -56,7 +57,7 @@ _DESCRIBED = (
         usage_views,
         user_views,
     ),
-    *(finding, gpu, heartbeat, job_file, plan_answer, stacks, usage),
+    *(checks, finding, gpu, heartbeat, job_file, plan_answer, stacks, usage),
 )
 """Modules whose docstrings describe types of requests and replies."""
 

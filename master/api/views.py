@@ -107,6 +107,7 @@ def node_view(record: NodeRecord, seen: Collection[str] | None = None) -> NodeVi
         conditions=record.conditions,
         cordoned=record.cordoned,
         quarantine={str(device): why for device, why in record.quarantine.items()},
+        check=record.check,
     )
 
 

@@ -63,7 +63,8 @@ class Node:
     ``path``: in the topology (``("rack1", "switch3")``). ``closed``: why the node accepts no tasks ("draining",
     "silent"); empty: the node is open. The size of a closed node still counts. ``ports``: free named ports.
     ``without_image``: whether it runs tasks without an image. ``programs``: those of frameworks on the PATH of its
-    processes; None: not known. ``machines``: labels of the machines of a namespace, if they are seen.
+    processes; None: not known. ``machines``: labels of the machines of a namespace, if they are seen. ``checkable``:
+    whether it is closed, but accepts the task that holds it for a check.
     """
 
     name: str
@@ -78,6 +79,7 @@ class Node:
     closed: str = ""
     ports: int = 10_000
     machines: tuple[Mapping[str, str], ...] = ()
+    checkable: bool = False
 
     @cached_property
     def pods(self) -> bool:
@@ -131,7 +133,8 @@ class Shape:
     ``where``: label → values; the node must have one of the values. ``runtime`` None: any. ``programs``: those of its
     ``framework`` that the node must not be known to lack. ``has_image`` False: the node must run tasks without one.
     ``not_in_pods``: why the node must be no namespace of Kubernetes, except with ``share_helps`` one whose pods have a
-    share; empty: it may be one. ``away_from``: nodes that could not start such a task a short time ago.
+    share; empty: it may be one. ``away_from``: nodes that could not start such a task a short time ago. ``checks``: the
+    only node where it may run, because it holds that one for a check.
     """
 
     resources: Resources
@@ -146,6 +149,7 @@ class Shape:
     not_in_pods: str = ""
     share_helps: bool = False
     away_from: tuple[str, ...] = ()
+    checks: str = ""
 
     @cached_property
     def amounts(self) -> tuple[tuple[str, int], ...]:
@@ -163,7 +167,7 @@ class Shape:
             key += f",{self.programs},{self.framework}"
         if not self.has_image or self.not_in_pods or self.away_from:
             key += f",{self.has_image},{self.not_in_pods},{self.share_helps},{self.away_from}"
-        return key
+        return f"{key},checks {self.checks}" if self.checks else key
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,7 @@ GRAIN = 1e9
 
 
 _WITHOUT_IMAGE = attrgetter("without_image")
+_CHECKABLE = attrgetter("checkable")
 
 
 class NodeTable:
@@ -80,7 +81,8 @@ class NodeTable:
     def is_eligible(self, shape: Shape, index: int) -> bool:
         """Return whether a node is open and satisfies a shape's constraints, regardless of free resources."""
         node = self.nodes[index]
-        return not node.closed and all(test(node) for _, _, test in _tests(shape))
+        accepts = not node.closed or (node.checkable and shape.checks)
+        return bool(accepts) and all(test(node) for _, _, test in _tests(shape))
 
     def usable(self, need: Need, index: int) -> tuple[int, ...]:
         """Return indexes of a node's devices that match a need."""
@@ -135,6 +137,8 @@ class NodeTable:
     def eligible(self, shape: Shape) -> Mask:
         """Return a new array of the open nodes that satisfy a shape's constraints, regardless of free resources."""
         mask: Mask = self.open.copy()
+        if shape.checks:
+            mask |= self._mask("checkable", _CHECKABLE)
         for _, part in self.constraints(shape):
             mask &= part
         return mask
@@ -239,6 +243,9 @@ def times(free: Ints, amount: int | Ints) -> Ints:
 def _tests(shape: Shape) -> list[Constraint]:
     """Return each constraint of a shape."""
     parts: list[Constraint] = []
+    if shape.checks:
+        only = shape.checks
+        parts.append((f"only {only} is checked", ("checks", only), lambda node: node.name == only))
     if shape.avoid:
         avoided = frozenset(shape.avoid)
         parts.append(("named under `avoid`", ("avoid", shape.avoid), lambda node: node.name not in avoided))

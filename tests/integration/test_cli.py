@@ -764,3 +764,16 @@ def test_every_command_prints_json_that_parses(grass: Grass) -> None:
         done = grass(*words, "-o", "json")
         assert done.returncode in (0, 1), done.stderr
         json.loads(done.stdout)
+
+
+def test_a_check_holds_a_node_shows_what_it_found_and_is_refused_while_tasks_use_the_node(
+    grass: Grass, folder: Path
+) -> None:
+    [check] = grass.json("node", "check", "local")["checks"]
+    assert check["verdict"]["state"] == "good" and check["figures"]["disk write MiB/s"] > 0
+    wait_until(lambda: grass.json("node", "show", "local")["check"] == check)
+    grass.good("job", "start", job_file(folder, "user-of-the-node", "exec sleep 600"))
+    wait_until(lambda: grass.json("node", "show", "local")["tasks"] == 1)
+    refused = grass("node", "check", "local", "--level", "1")
+    assert refused.returncode == 2 and "node local: has 1 task(s)" in refused.stderr
+    grass.good("job", "stop", "user-of-the-node", "--grace", "0s")

@@ -10,6 +10,9 @@ commands
   cordon / uncordon NODE, drain NODE [deadline=S], remove NODE [force=1]
   busy NODE DEVICE [OWNER]                    a program that is not Grass's is on the device; none: it is gone
   lost NODE DEVICE [WHY], ecc NODE DEVICE N   the device does not answer; has had so many errors of its memory
+  hold NODE [cpu=N]                           a check of the node begins: the job that holds it
+  verdict NODE good|bad|unknown [level=N] [fault=WORD] [gpu=DEVICE]   what the check found
+  release NODE                                ends what checks found
   condition NODE [CODE WHY]                   why it wants no tasks now; none: it does
   obstinate / obedient NODE                   whether its tasks ignore that they are told to stop
   level N                                     parallel_level from here on
@@ -41,7 +44,11 @@ import yaml
 
 from grass.manifest import parse_job
 from grass.manifest.schedule import parse_schedule
+from grass.model.job import Component, Job
 from grass.model.lifecycle import JobState, TaskState
+from grass.model.resources import Resources
+from grass.wire.checks import NodeCheck, NodeVerdict
+from grass.wire.codec import builtins
 from grass.wire.tickets import StartSchedule, StopSchedule
 from tests.support.said import report, ticket
 from tests.support.world import CALM, World
@@ -121,6 +128,18 @@ def obey(world: World, command: str) -> None:  # noqa: C901 (one flat case per v
             world.ticket("node-drain", node=name, deadline=deadline)
         case "remove":
             world.ticket("node-remove", node=name, force="force" in options)
+        case "hold":
+            cpu = int(float(options.get("cpu", 0)) * 1000)
+            holder = Component("n0", "x", resources=Resources(cpu=cpu), checks=name)
+            number = 1 + sum(job["name"].startswith("check") for job in world.jobs())
+            world.submit(Job(f"check{number}", {"n0": holder}, ("n0",)))
+        case "verdict":
+            fault, devices = options.get("fault", ""), tuple(int(each) for each in options.get("gpu", ""))
+            found = NodeVerdict(name, words[1], fault, ("what was seen",) if fault else (), devices)
+            check = NodeCheck(at=world.wall, user="ann", level=int(options.get("level", 1)), verdict=found)
+            world.ticket("node-checked", node=name, check=builtins(check))
+        case "release":
+            world.ticket("node-release", node=name)
         case "busy":
             world.nodes[name].busy = {int(words[1]): words[2]} if len(words) > 2 else {}
             world.nodes[name].beat()

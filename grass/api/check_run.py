@@ -1,0 +1,192 @@
+"""A whole check of nodes, from the job that holds them to the verdicts. Used by `grass node check`.
+
+The ladder: each node alone, level 0 and level 1 at the same time on all; then pairs, as ``grass.checks.rounds`` chooses
+them. What a node does not answer is a finding, never an error of the check.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Protocol
+
+from msgspec import structs
+
+from grass.api.check_session import CheckFailed, CheckSession, program
+from grass.checks.judge import good_alone
+from grass.checks.rounds import next_pairs
+from grass.checks.slowness import disturbed
+from grass.errors import ConflictError, GrassError
+from grass.model.lifecycle import TaskState
+from grass.system import clock
+from grass.system.entropy import password
+from grass.wire.checks import (
+    MOST_PROBLEMS,
+    Alone,
+    HeldNode,
+    Level,
+    Measurements,
+    Pair,
+    ProbeAnswer,
+    ProbeRequest,
+    Problem,
+)
+
+if TYPE_CHECKING:
+    from grass.api.client import Client
+    from grass.wire.checks import CheckedView
+
+LOOK_SECONDS, LOAD_SECONDS, PAIR_SECONDS = 6.0, 40.0, 8.0
+"""Seconds after which a node, or a pair, has not answered. Measuring takes at most 3, 15 and 3."""
+_STARTS = 60.0
+"""Seconds for the tasks to start where nobody waits for nodes with tasks."""
+SKEW = 30.0
+"""Seconds by which a node's clock may differ before Grass corrects the times of its reports."""
+
+
+class Asked(Protocol):
+    """What measures on a node."""
+
+    def ask(self, request: ProbeRequest, seconds: float) -> ProbeAnswer:
+        """Return the answer. Raises CheckFailed."""
+
+
+def check_nodes(
+    client: Client,
+    nodes: Sequence[str] = (),
+    level: Level = 0,
+    *,
+    image: str | None = None,
+    wait: bool = False,
+    progress: Callable[[str], object] = lambda _: None,
+) -> CheckedView:
+    """Check nodes, and return the verdicts. Raises ConflictError if a node has tasks and ``wait`` is not set."""
+    begun, since = client.begin_check(nodes, level, image=image, wait=wait), clock.steady()
+    try:
+        _wait_for_tasks(client, begun.job, len(begun.nodes), None if wait else _STARTS, progress)
+        with _sessions(client, begun.job, begun.nodes) as (sessions, missing):
+            measured = measure(begun.nodes, sessions, level, lambda: begun.at + clock.steady() - since, progress)
+        lost = tuple(Alone(name, problems=(Problem("host", why),)) for name, why in missing.items())
+        whole = structs.replace(measured, alone=(*measured.alone, *lost))
+        return client.finish_check(begun.job, level, whole)
+    except BaseException:
+        with suppress(GrassError):
+            client.stop(begun.job, grace=0.0)
+        raise
+
+
+def measure(
+    nodes: Sequence[HeldNode],
+    sessions: Mapping[str, Asked],
+    level: Level,
+    wall: Callable[[], float],
+    progress: Callable[[str], object] = lambda _: None,
+    pair_seconds: float = PAIR_SECONDS,
+) -> Measurements:
+    """Climb the ladder on the nodes that have a session. ``wall``: the master's clock. ``pair_seconds``: how long each
+    step of a pair may take."""
+    held = {each.name: each for each in nodes if each.name in sessions}
+    with ThreadPoolExecutor(max(1, len(held)), "check") as pool:
+        progress(f"level 0 on {len(held)} node(s)")
+        alone = list(pool.map(lambda each: _look(each, sessions[each.name], wall), held.values()))
+        if level >= 1:
+            progress(f"level 1 on {len(held)} node(s)")
+            alone = list(pool.map(lambda each: _load(each, sessions[each.node]), alone))
+        pairs: list[Pair] = []
+        paths = {name: each.path for name, each in held.items()}
+        while level == 2 and (chosen := next_pairs(good_alone(alone), paths, pairs, disturbed(alone))):
+            progress(f"level 2: {', '.join(f'{a} and {b}' for a, b in chosen)}")
+            pairs += pool.map(lambda each: _meet(held[each[0]], held[each[1]], sessions, pair_seconds), chosen)
+    return Measurements(tuple(alone), tuple(pairs))
+
+
+def _look(node: HeldNode, session: Asked, wall: Callable[[], float]) -> Alone:
+    before = wall()
+    request = ProbeRequest("look", node.address, node.gpus, not node.busy)
+    try:
+        answer = session.ask(request, LOOK_SECONDS)
+    except CheckFailed as error:
+        return Alone(node.name, problems=(Problem("host", f"level 0: {error}"[:500]),))
+    found = _added(Alone(node.name), answer)
+    early, late = answer.clock - wall(), before - answer.clock
+    off = max(early, late)
+    if answer.clock and off > 1:
+        text = f"its clock is {off:.0f} s {'ahead' if early > late else 'behind'}"
+        found = structs.replace(found, problems=(*found.problems, Problem("host", text, grave=off > SKEW)))
+    return found
+
+
+def _load(before: Alone, session: Asked) -> Alone:
+    try:
+        return _added(before, session.ask(ProbeRequest("load"), LOAD_SECONDS))
+    except CheckFailed as error:
+        return structs.replace(before, problems=(*before.problems, Problem("host", f"level 1: {error}"[:500])))
+
+
+def _added(before: Alone, answer: ProbeAnswer) -> Alone:
+    times = answer.times if isinstance(answer.times, dict) else {}
+    return structs.replace(
+        before,
+        model=answer.model or before.model,
+        problems=(*before.problems, *answer.problems)[:MOST_PROBLEMS],
+        times={**before.times, **times},
+        figures={**before.figures, **answer.figures},
+        devices=answer.devices or before.devices,
+    )
+
+
+def _meet(a: HeldNode, b: HeldNode, sessions: Mapping[str, Asked], seconds: float) -> Pair:
+    token = password()
+    try:
+        server = sessions[a.name].ask(ProbeRequest("serve", a.address, token=token, seconds=seconds), LOOK_SECONDS)
+        request = ProbeRequest("meet", b.address, peer=a.address, port=server.port, token=token, seconds=seconds)
+        answer = sessions[b.name].ask(request, LOOK_SECONDS + 3 * seconds)
+    except CheckFailed as error:
+        return Pair(a.name, b.name, error=str(error)[:500])
+    if answer.error or not isinstance(answer.times, tuple):
+        return Pair(a.name, b.name, error=answer.error[:500] or "measured nothing")
+    return Pair(a.name, b.name, answer.times)
+
+
+def _wait_for_tasks(
+    client: Client, job: str, number: int, seconds: float | None, progress: Callable[[str], object]
+) -> None:
+    """Wait until the tasks that hold the nodes run. Raises ConflictError with the reason."""
+    until, said = None if seconds is None else clock.steady() + seconds, ""
+    while True:
+        states = [each.state for each in client.tasks(job)]
+        if states.count(TaskState.RUNNING) + sum(state.ended for state in states) == number:
+            return
+        view = client.job(job, specification=False)
+        why = next((part.reason.message for part in view.components.values() if part.reason), "")
+        why = why or (view.reason.message if view.reason else "")
+        if view.state.ended or (until is not None and clock.steady() > until):
+            raise ConflictError(f"check {job}: its nodes were not free ({why}); `--wait` waits for them")
+        if why and why != said:
+            progress(f"waits: {why}")
+            said = why
+        clock.sleep(0.1)
+
+
+@contextmanager
+def _sessions(
+    client: Client, job: str, nodes: Sequence[HeldNode]
+) -> Iterator[tuple[dict[str, CheckSession], dict[str, str]]]:
+    """Start the program on each node. Yield the sessions, and why other nodes have none."""
+    found: dict[str, CheckSession] = {}
+    missing: dict[str, str] = {}
+
+    def open_one(node: HeldNode) -> None:
+        try:
+            found[node.name] = CheckSession(client.execute(job, node.task, program()))
+        except GrassError as error:
+            missing[node.name] = str(error)[:500]
+
+    try:
+        with ThreadPoolExecutor(max(1, len(nodes)), "check") as pool:
+            list(pool.map(open_one, nodes))
+        yield found, missing
+    finally:
+        for session in found.values():
+            session.close()
