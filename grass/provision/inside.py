@@ -63,13 +63,14 @@ class InsideProvisioner(CanCreate[InsideSettings], CanPlan[InsideSettings], CanK
         node = requested(wanted, plan=lambda _: None).settings
         key = {"kty": "RSA", "n": "the public key of this user", "e": "AQAB"}
         master = _master(settings, replace(node, cluster_id="ID"), key)
-        shown = [*made.objects(master)]
         lines = [
             f"# cluster {settings.name}: its master is the pod {made.pod_name(settings.name)} in the namespace "
             f"{wanted.namespace},",
-            f"# which is its node {wanted.name}; these objects are made there, with your rights. ID is a random number",
+            f"# which is its node {wanted.name}. These objects are made there. ID is a random number.",
+            "# Beside the rights in the Role, which nobody may give without having them, who makes them needs there:",
         ]
-        for number, each in enumerate(shown):
+        lines += [f"#   {' '.join(rule.verbs)} {rule.resource}" for rule in made.RIGHTS]
+        for number, each in enumerate(made.objects(master)):
             lines += [*(["---"] if number else []), *lines_of(indented(each))]
         return lines
 
@@ -249,7 +250,10 @@ class InsideProvisioner(CanCreate[InsideSettings], CanPlan[InsideSettings], CanK
         path = made.path_of(*made.CLAIMS, settings.namespace)
         for each in server.get(path, OBJECTS, query).items:
             if self._keep:
-                left[f"claim {each.metadata.name}"] = "kept, with the jobs and logs; `--volume` removes it"
+                left[f"claim {each.metadata.name}"] = (
+                    "it keeps jobs and logs; `grass create` with the same file goes on with it; "
+                    f"`kubectl delete pvc {each.metadata.name} -n {settings.namespace}` removes it"
+                )
             else:
                 _delete(server, path, each.metadata)
                 say(f"removed the claim {each.metadata.name}")

@@ -140,7 +140,7 @@ def test_what_is_wrong_with_a_namespace_is_said_with_its_path(text: str, problem
         ("task_redis: true", "task_redis: is for tasks on this machine"),
         ("isolation: user", "isolation: is for a cluster on several hosts"),
         ("cloud: {location: eastus}", "cloud: Grass makes no machines in a cloud"),
-        ("master: {node_size: Standard_D2s_v3}", "master: the master is this machine"),
+        ("master: {node_size: Standard_D2s_v3}", "master: must be outside or inside"),
     ],
 )
 def test_what_has_no_meaning_without_a_machine_is_refused(more: str, problem: str) -> None:

@@ -17,6 +17,7 @@ from grass.model.mode import SIGNED_IN
 from grass.provision import registry
 from grass.provision.azure.provisioner import AzureProvisioner
 from grass.provision.doctor import doctor
+from grass.provision.inside import InsideProvisioner
 from grass.provision.local import LocalProvisioner
 from grass.provision.on_premises.machines import Machines
 from grass.provision.on_premises.provisioner import OnPremisesProvisioner
@@ -37,6 +38,7 @@ from grass.provision.provisioner import (
 from grass.system import environment
 from tests.support.api_world import ApiWorld, api_world, write_client
 
+INSIDE = {"mode": "k8s", "name": "k", "master": "inside", "inside": {"image": "grass:1"}, "namespaces": ["lab"]}
 LAB = {"mode": "grass/on-premises", "name": "lab", "master": {"address": "m1"}}
 
 
@@ -54,12 +56,13 @@ def cluster_of_hosts(home: Path) -> Session:
 
 def test_every_mode_of_a_settings_file_has_its_provisioner(tmp_path: Path) -> None:
     azure = {"mode": "grass/azure", "name": "a", "cloud": {"location": "westeurope"}}
-    files = ({}, {"name": "a"}, LAB, {"mode": "k8s", "name": "k", "namespaces": ["lab"]}, azure)
+    files = ({}, {"name": "a"}, LAB, {"mode": "k8s", "name": "k", "namespaces": ["lab"]}, azure, INSIDE)
     found = [registry.for_settings(parse_settings(wire), session(tmp_path)) for wire in files]
     assert [type(each) for each in found] == [LocalProvisioner] * 2 + [
         OnPremisesProvisioner,
         LocalProvisioner,
         AzureProvisioner,
+        InsideProvisioner,
     ]
 
 
