@@ -65,11 +65,19 @@ def start() -> None:
         provide(IMAGE, image_files)
 
 
-def provide(image: str, files: Callable[[], bytes]) -> None:
-    """Give the cluster an image, unless it has it."""
+def provide(image: str, files: Callable[[], bytes], other: str | None = None, without: str = "") -> None:
+    """Give the cluster an image, unless it has it. ``other``: another name for it. ``without``: the name of a
+    repository; its other images are removed first."""
     docker: list[str | Path] = ["docker", "-H", f"unix://{STATE / 'docker.sock'}"]
-    if image not in _done([*docker, "images", "--format", "{{.Repository}}:{{.Tag}}"]).decode().split():
-        _done([*docker, "import", "-", image], given=files())
+    there = _done([*docker, "images", "--format", "{{.Repository}}:{{.Tag}}"]).decode().split()
+    if image in there:
+        return
+    for each in there:
+        if without and each.startswith(f"{without}:"):
+            subprocess.run([*docker, "rmi", each], capture_output=True, check=False)  # a pod may have it still
+    _done([*docker, "import", "-", image], given=files())
+    if other is not None:
+        _done([*docker, "tag", image, other])
 
 
 def _done(command: Sequence[str | Path], env: Mapping[str, str] | None = None, given: bytes = b"") -> bytes:
@@ -131,6 +139,28 @@ def claim(server: ApiServer, namespace: str, name: str, folder: Path, mode: str 
             with suppress(RefusedError):
                 server.patch(each, {"metadata": {"finalizers": None}}, ANY)
                 server.delete(each, ANY)
+
+
+@contextmanager
+def volume(server: ApiServer, namespace: str, claim: str, folder: Path) -> Iterator[None]:
+    """A volume for a claim that will be made, which is a folder of this machine."""
+    folder.mkdir()
+    folder.chmod(0o777)
+    name = f"{namespace}-{claim}"
+    spec = {
+        "accessModes": ["ReadWriteOnce"],
+        "capacity": {"storage": "10Gi"},
+        "hostPath": {"path": str(folder)},
+        "persistentVolumeReclaimPolicy": "Retain",
+        "claimRef": {"namespace": namespace, "name": claim},
+    }
+    server.post("/api/v1/persistentvolumes", {"metadata": {"name": name}, "spec": spec}, ANY)
+    try:
+        yield
+    finally:
+        with suppress(RefusedError):
+            server.patch(f"/api/v1/persistentvolumes/{name}", {"metadata": {"finalizers": None}}, ANY)
+            server.delete(f"/api/v1/persistentvolumes/{name}", ANY)
 
 
 def kubectl(*words: str, given: str = "") -> str:

@@ -6,6 +6,7 @@ Users make theirs with ``deploy/kubernetes/Dockerfile``.
 
 from __future__ import annotations
 
+import hashlib
 import importlib.metadata
 import io
 import re
@@ -18,12 +19,25 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
-IMAGES = ("grass-test-master:1", "grass-test-master:2")
-"""Two names, to go from one to the other. The first is that of a tar, which has all."""
+from tests.support import kubernetes
+
 ROOT = Path(__file__).parents[2]
+_NAME = "grass-test-master"
 _LIBRARY = f"usr/local/lib/python{sys.version_info.major}.{sys.version_info.minor}"
+_OWN = ("grass", "master", "node", "deploy")
 _LEFT_OUT = {"dist-packages", "site-packages", "test", "tests", "idlelib", "lib2to3", "ensurepip"}
 _USERS = b"root:x:0:0::/root:/bin/sh\ngrass-master:x:1000:1000::/tmp:/bin/sh\n"
+
+
+def provide_images() -> tuple[str, str]:
+    """Give the cluster an image with the present code, unless it has it, under two names. Remove older ones."""
+    sources = sorted(
+        path for package in _OWN for path in (ROOT / package).rglob("*") if path.suffix not in (".pyc", "")
+    )
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources if path.is_file())).hexdigest()[:12]
+    names = (f"{_NAME}:{digest}-1", f"{_NAME}:{digest}-2")
+    kubernetes.provide(names[0], image_files, names[1], without=_NAME)
+    return names
 
 
 def image_files() -> bytes:
@@ -32,7 +46,7 @@ def image_files() -> bytes:
         program, library = Path(sys.executable).resolve(), Path(sysconfig.get_path("stdlib"))
         tar.add(program, "usr/local/bin/python3")
         tar.add(library, _LIBRARY, filter=_kept)
-        for package in ("grass", "master", "node", "deploy"):
+        for package in _OWN:
             tar.add(ROOT / package, f"{_LIBRARY}/site-packages/{package}")
         compiled = [program, *library.glob("lib-dynload/*.so")]
         for file, name in _packages():

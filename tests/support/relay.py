@@ -9,12 +9,12 @@ from types import TracebackType
 
 
 class Relay:
-    """Listens at ``address``, on a port of its own, for what listens at ``to``. ``away``: as if nobody listened."""
+    """Listens at ``address``, on ``port`` or one of its own, for what is at ``to``. ``away``: as if nobody listened."""
 
-    def __init__(self, address: str, to: tuple[str, int]) -> None:
+    def __init__(self, address: str, to: tuple[str, int], port: int = 0) -> None:
         self.to = to
         self.away = False
-        self._listener = socket.create_server((address, 0))
+        self._listener = socket.create_server((address, port))
         self.port: int = self._listener.getsockname()[1]
         self._open: set[socket.socket] = set()
         threading.Thread(target=self._accept, daemon=True).start()
