@@ -164,7 +164,7 @@ class InsideProvisioner(CanCreate[InsideSettings], CanPlan[InsideSettings], CanK
             check_version(server)
             check_rights(server, node, made.RIGHTS)
             before_id = before.node.kubernetes.cluster_id if before and before.node.kubernetes else ""
-            cluster_id = before_id or _free(server, settings.name, node.namespace)
+            cluster_id = before_id or kept_id(server, settings.name, node.namespace)
             known = replace(node, cluster_id=cluster_id or request_id())
             if not before_id:
                 _try(server, _master(settings, known, {}))
@@ -265,7 +265,7 @@ def _master(settings: InsideSettings, node: KubernetesConfig, key: keyring.Jwk) 
     return Master(settings.name, node.cluster_id, settings.inside, node, given)
 
 
-def _free(server: ApiServer, cluster: str, namespace: str) -> str:
+def kept_id(server: ApiServer, cluster: str, namespace: str) -> str:
     """Return the id of a cluster whose volume was kept; empty: there is none. Raises ConflictError: the cluster is
     there already, and was created elsewhere."""
     name = made.object_name(cluster)

@@ -1,4 +1,4 @@
-"""The program of a master's pod, of the StatefulSet of ``inside_objects``.
+"""The program of a master's pod. Run by the StatefulSet of ``inside_objects``; ``inside`` asks it.
 
 ``python3 -m grass.provision.inside_master run GIVEN`` makes or starts the cluster in the pod's volume, with the
 namespace as its first node, and stays as the first process of the container. ``show CLUSTER`` prints what the command

@@ -15,7 +15,7 @@ from msgspec import UNSET
 
 from grass.api.client import Client
 from grass.errors import ConflictError, InputError, NotAllowedError, NotFoundError, UnreachableError
-from grass.kubernetes.api import ApiServer, BusyError, RefusedError
+from grass.kubernetes.api import PLAIN_MERGE, ApiServer, BusyError, RefusedError
 from grass.kubernetes.custom_resources import JOBS, MARS_JOB, SCALES, TRAINING_JOB, Kind, Resource, other_writer
 from grass.kubernetes.names import short
 from grass.kubernetes.objects import ANY
@@ -29,7 +29,6 @@ from node.operator.events import warning
 from node.operator.status import Said
 from node.operator.watch import Watch
 
-PATCH = "application/merge-patch+json"
 BUSY, IDLE, WHY = 1.0, 10.0, 5.0
 """Seconds between two looks at jobs, with resources that are not finished and without; and at why a job waits."""
 
@@ -297,7 +296,7 @@ class Operator:
         except RefusedError as error:
             if error.reason != "AlreadyExists":
                 raise
-            self._server.patch(f"{path}/{body['metadata']['name']}", body, ANY, PATCH)
+            self._server.patch(f"{path}/{body['metadata']['name']}", body, ANY, PLAIN_MERGE)
 
     def _say(
         self, kind: Kind, resource: Resource, said: Said, job: JobView | None = None, more: Document | None = None
@@ -311,7 +310,7 @@ class Operator:
         path = f"{kind.path(self._place.namespace)}/{resource.metadata.name}/status?fieldManager={self._place.writer}"
         body = {"metadata": {"uid": uid}, "status": new}  # the uid: another resource of this name is refused
         try:
-            self._server.patch(path, body, ANY, PATCH)
+            self._server.patch(path, body, ANY, PLAIN_MERGE)
         except RefusedError as error:
             if error.http not in (404, 409):  # it is gone, or another one has its name
                 raise

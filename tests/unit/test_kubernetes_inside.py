@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from grass.manifest.inside import Inside, InsideSettings
 from grass.manifest.settings import parse_settings
 from grass.model.mode import KUBERNETES
 from grass.provision import inside_objects, layout
-from grass.provision.inside import InsideProvisioner
+from grass.provision.inside import InsideProvisioner, kept_id
 from grass.provision.inside_master import settings_of
 from grass.provision.inside_objects import Given, Master
 from grass.provision.pod_start import fault_of, is_newest, is_ready, reason_of
@@ -264,8 +265,6 @@ def no_room(asked: Asked) -> None:
     ("spoil", "error", "said"),
     [
         (lambda api: api.denied.add(("create", "statefulsets")), NotAllowedError, "create statefulsets in apps"),
-        (lambda api: api.tell(STATEFUL_SETS, "grass-lab", {}), ConflictError, "from another machine or user"),
-        (lambda api: api.tell(CLAIMS, "data-grass-lab-0", {}), ConflictError, "is of somebody else"),
         (lambda api: setattr(api, "refuse", no_room), InputError, "inside.resources: the namespace has no room"),
     ],
 )
@@ -288,6 +287,21 @@ def test_what_stands_in_the_way_of_a_master_is_seen_before_anything_is_made(
     assert [each.path for each in api.asked if each.method == "POST" and "dryRun" not in each.query] == [
         each.path for each in api.asked if "selfsubjectaccessreviews" in each.path
     ]
+
+
+def test_a_volume_that_was_kept_tells_whose_it_is_and_a_master_of_others_stays(api: KubernetesApi) -> None:
+    labels = by_kind(master())["StatefulSet"]["spec"]["volumeClaimTemplates"][0]["metadata"]["labels"]
+    claim = f"{CLAIMS}/data-grass-lab-0"
+    with closing(api.api()) as server:
+        assert kept_id(server, "lab", "lab") == ""
+        api.objects[claim] = {"metadata": {"name": "data-grass-lab-0", "labels": labels}}
+        assert kept_id(server, "lab", "lab") == "0" * 32
+        api.objects[claim] = {"metadata": {"name": "data-grass-lab-0"}}
+        with pytest.raises(ConflictError, match="is of somebody else"):
+            kept_id(server, "lab", "lab")
+        api.tell(STATEFUL_SETS, "grass-lab", {})
+        with pytest.raises(ConflictError, match="from another machine or user"):
+            kept_id(server, "lab", "lab")
 
 
 # the way to the API

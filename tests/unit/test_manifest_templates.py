@@ -91,7 +91,7 @@ def test_the_commented_lines_of_the_template_of_a_cluster_in_namespaces_are_righ
     many = parse_settings(read_document(text))
     assert isinstance(many, KubernetesSettings) and many.parallel_level == 4
     one, other = many.namespaces
-    names = {each.name for each in fields(NamespaceSettings)} - {"path"}
+    names = {each.name for each in fields(NamespaceSettings)} - {"path", "cluster_id"}
     assert [name for name in names if not getattr(one, name)] == []
     assert (other.context, other.namespace) == ("university", "team-speech")
 
@@ -142,7 +142,7 @@ def test_the_reference_names_every_setting() -> None:
         assert key in ("warnings", "default_quota", "usage_half_life") or f"`{key}`" in page, key
     section = page.partition("## Namespaces of Kubernetes")[2].partition("\n## ")[0]
     for key in (each.name for each in fields(NamespaceSettings)):
-        assert key in ("path", "cpu", "memory", "gpu", "queue_kind") or f"`{key}`" in section, key
+        assert key in ("path", "cpu", "memory", "gpu", "queue_kind", "cluster_id") or f"`{key}`" in section, key
 
 
 def _known_keys(document: dict[str, object]) -> set[str]:
