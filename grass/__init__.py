@@ -25,6 +25,7 @@ __all__ = [
     "TaskView",
     "__version__",
     "peers",
+    "queue",
     "report",
 ]
 
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from grass.api.job import Job
     from grass.task.own_figures import report
     from grass.task.peer_file import Peer, peers
+    from grass.task.work_queue import queue
     from grass.wire.event_views import EventView
     from grass.wire.job_views import AttemptView, JobView, OperationView, TaskView
     from grass.wire.node_views import NodeView
@@ -54,6 +56,7 @@ _HOMES = {
     "ScheduleView": "grass.wire.views",
     "TaskView": "grass.wire.job_views",
     "peers": "grass.task.peer_file",
+    "queue": "grass.task.work_queue",
     "report": "grass.task.own_figures",
 }
 

@@ -19,6 +19,7 @@ from grass.api.node_calls import NodeCalls
 from grass.api.node_check_calls import NodeCheckCalls
 from grass.api.operation_calls import OperationCalls
 from grass.api.patience import TIMEOUT
+from grass.api.queue_calls import QueueCalls
 from grass.api.requests import after_ctrl_c, path_of
 from grass.api.schedule_calls import ScheduleCalls
 from grass.api.streams import wait_for_job
@@ -55,7 +56,16 @@ _PAGE = 500
 
 
 class Client(
-    OperationCalls, ScheduleCalls, EventCalls, NodeCalls, NodeCheckCalls, UserCalls, FigureCalls, FileCalls, TaskCalls
+    OperationCalls,
+    ScheduleCalls,
+    EventCalls,
+    NodeCalls,
+    NodeCheckCalls,
+    UserCalls,
+    FigureCalls,
+    FileCalls,
+    TaskCalls,
+    QueueCalls,
 ):
     """A cluster, as the user whose keys are in its ``client/`` folder.
 

@@ -30,6 +30,18 @@ def task_token(secret: str, key: str) -> str:
     return f"{key}:{hmac.digest(secret.encode(), key.encode(), 'sha256').hex()}"
 
 
+def message_code(token: str, body: str) -> str:
+    """Return a code of a message that only who knows the token can make."""
+    return hmac.digest(token.encode(), body.encode(), "sha256").hex()
+
+
+def check_message(secret: str, key: AttemptKey, body: str, code: str) -> None:
+    """Raise NotAllowedError unless the message is of the attempt. ``secret``: of its job."""
+    expected = message_code(task_token(secret, str(key)), body)
+    if not secret or not hmac.compare_digest(expected.encode(), code.encode()):
+        raise NotAllowedError(f"attempt {key}: the message is of somebody else")
+
+
 def bearer(header: str) -> tuple[AttemptKey, str]:
     """Return who an ``Authorization`` header claims to be, and the whole token. Raises NotAllowedError."""
     kind, _, token = header.partition(" ")

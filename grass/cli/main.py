@@ -35,6 +35,7 @@ _COMMANDS = {
     "apply": "grass.cli.apply:apply",
     "export": "grass.cli.export:export",
     "run": "grass.cli.run:run",
+    "queue": "grass.cli.queue:queue",
     "schedule": "grass.cli.schedule:schedule",
     "node": "grass.cli.node:node",
     "kubernetes": "grass.cli.kubernetes:kubernetes",
@@ -61,7 +62,7 @@ _SYSTEM_FAULTS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 
 _ALIASES = {"ls": "job list", "ps": "job list", "logs": "job logs"}
 _SECTIONS = {
-    "Work": ("run", "job", "apply", "export", "schedule"),
+    "Work": ("run", "job", "apply", "export", "schedule", "queue"),
     "Files": ("data", "image", "template"),
     "See": ("status", "events", "top", "dashboard", "shares", "report"),
     "Clusters": ("create", "use", "delete", "clean", "backup", "restore", "doctor", "cluster"),

@@ -204,6 +204,7 @@ RUNNING_TASK = Known("task", _running_tasks)
 NODE = Known("node", lambda invocation: [node.name for node in invocation.client().nodes()])
 USER = Known("user", lambda invocation: [user.name for user in invocation.client().users()])
 SCHEDULE = Known("schedule", lambda invocation: [one.name for one in invocation.client().schedules()])
+QUEUE = Known("queue", lambda invocation: [one.name for one in invocation.client().queues()])
 TEMPLATE = Known("template", _templates)
 
 

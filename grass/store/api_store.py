@@ -18,6 +18,7 @@ from grass.store.history_store import HistoryStore
 from grass.store.job_index import moved
 from grass.store.join_tokens import JoinTokens
 from grass.store.keys import Keys
+from grass.store.queue_store import QueueStore
 from grass.store.records import Records
 from grass.store.sessions import Sessions, Sighting
 from grass.store.tickets import Tickets
@@ -39,6 +40,7 @@ class ApiStore(Records, Tickets):
         self.join_tokens = JoinTokens(backend, keys)
         self.sessions = Sessions(backend, keys)
         self.change_feed = ChangeFeed(backend, keys)
+        self.queues = QueueStore(backend, keys)
 
     def submit(
         self,

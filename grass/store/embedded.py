@@ -183,7 +183,7 @@ _NODE_COMMANDS = "+hget +hgetall +xread +xrange +xrevrange +xadd +xdel +publish 
 """No script: a node could keep the server busy with one forever."""
 _TASK_VALUES = "+get +set +del +watch +pttl"
 """For the values that tasks of a job share."""
-_API_WRITES = "+set +setex +hset +hdel +xadd +zadd"
+_API_WRITES = "+set +setex +del +hset +hdel +xadd +xdel +zadd"
 _CONNECTS = "+ping +hello +auth +client|setname +client|id +multi +exec"
 
 
@@ -220,6 +220,8 @@ def acl_text(*, prefix: str, node: str, passwords: dict[str, str], version: tupl
         f"~{keys.join('*')}",
         f"~{keys.join_tokens}",
         f"~{keys.images}",
+        *(f"~{key}" for key in (keys.queues, keys.queue("*"), keys.queue_snapshots("*"), keys.queue_request("*"))),
+        *(f"~{key}" for key in (keys.queue_writer, keys.queue_calls, keys.answers("*"))),
         *(f"{read}{key}" for key in (keys.tasks("*"), keys.operations("*"), keys.schedules, keys.nodes)),
         *(f"{read}{key}" for key in (keys.lease, keys.plans, keys.ends, keys.feed)),
         f"{read}{keys.usage}",
@@ -266,14 +268,15 @@ def node_rights(prefix: str, node: str, version: tuple[int, ...]) -> list[str]:
         keys.images,
         keys.revoked,
         keys.restored,
+        keys.answers(node),
     )
     rights = [f"~{keys.reports(node)}", f"~{keys.node_usage(node)}", *(read + key for key in reads)]
     commands = f"{_connects(version)} {_NODE_COMMANDS}".split()
     channels = ["resetchannels", f"&{keys.shared_channel('*')}"]
     if version < _READ_PATTERNS:  # no selectors either: the node may remove entries of the shared stream
-        shared = [f"~{keys.shared('*', '*')}", f"~{keys.wakeups}"]
+        shared = [f"~{keys.shared('*', '*')}", f"~{keys.wakeups}", f"~{keys.queue_calls}"]
         return [*rights, *shared, *channels, "-@all", *commands, *_TASK_VALUES.split()]
-    selectors = [f"(+xadd ~{keys.wakeups})", f"({_TASK_VALUES} ~{keys.shared('*', '*')})"]
+    selectors = [f"(+xadd ~{keys.wakeups} ~{keys.queue_calls})", f"({_TASK_VALUES} ~{keys.shared('*', '*')})"]
     return [*rights, *channels, "-@all", *commands, *selectors]
 
 

@@ -55,6 +55,13 @@ restored                 hash     –       `record`: times of the backup and of
 horizon                  string   P       up to when requests without a session may have been accepted; one
 shared:<space>:<key>     string   N       a value that tasks of a job share; expires after a week at most. <space>
                                           derives from the job's secret: only nodes with a part of the job know it
+queues                   hash     P       name of a work queue → its record; its user removes it, or its job's end
+queue:<queue>            hash     P       name → item that is not done, and (empty) a tally; removed with the queue
+queue-snapshots:<queue>  hash     P       name of a snapshot → its items; SNAPSHOTS_KEPT; removed with the queue
+queue-request:<id>       string   P       answer to a step, for its repetition; expires in REPEATED_SECONDS
+queue-writer             string   P       id of the API server that may write queues; one
+queue-calls              stream   N       steps of tasks; P removes each with its answer; trimmed to CALLS_KEPT
+node:<n>:answers         stream   P       answers to the steps of tasks of this node; trimmed to CALLS_KEPT
 join:<digest>            string   P       a join token, by the SHA-256 of its secret: uses left, by whom; expires
 join-tokens              hash     P       digests of join tokens; P removes those that have expired
 join:name:<node>         string   P       id of the join that goes on under this name; expires in seconds
@@ -85,6 +92,10 @@ PLANS_KEPT = 256
 """More than can be waited for at once."""
 OPERATIONS_KEPT = 50
 """Ended operations of one job."""
+CALLS_KEPT = 10_000
+SNAPSHOTS_KEPT = 8
+"""Snapshots of one queue."""
+REPEATED_SECONDS = 120
 MOST_IMAGES = 10_000
 SESSION_SECONDS = 3600
 RECORD = "record"
@@ -128,6 +139,9 @@ class Keys:
         self.findings = prefix + "findings"
         self.history_cursor = prefix + "history:cursor"
         self.history_jobs = prefix + "history:jobs"
+        self.queues = prefix + "queues"
+        self.queue_writer = prefix + "queue-writer"
+        self.queue_calls = prefix + "queue-calls"
 
     def jobs_in(self, state: str, user: str) -> str:
         """Return the key of the sorted set of jobs in a state. ``user``: empty for all."""
@@ -175,8 +189,20 @@ class Keys:
     def of_node(self, node: str) -> list[str]:
         """All that is kept for one node, besides its record."""
         state = (self.desired, self.launch, self.addresses, self.membership)
-        own = (self.changes, self.reports, self.checks, self.node_usage, self.node_history)
-        return [key(node) for key in (*state, *own)]
+        streams = (self.changes, self.reports, self.checks, self.node_usage, self.answers)
+        return [key(node) for key in (*state, *streams, self.node_history)]
+
+    def answers(self, node: str) -> str:
+        return f"{self.prefix}node:{node}:answers"
+
+    def queue(self, name: str) -> str:
+        return f"{self.prefix}queue:{name}"
+
+    def queue_snapshots(self, name: str) -> str:
+        return f"{self.prefix}queue-snapshots:{name}"
+
+    def queue_request(self, request_id: str) -> str:
+        return f"{self.prefix}queue-request:{request_id}"
 
     def shared(self, space: str, key: str) -> str:
         return f"{self.shared_channel(space)}:{key}"

@@ -11,7 +11,7 @@ from functools import cache
 
 from flask import Flask, Response, jsonify
 
-from grass.config import ClusterConfig
+from grass.config import ClusterConfig, Secrets
 from grass.store.api_store import ApiStore
 from grass.system import clock
 from master.api import join_downloads, metrics
@@ -22,6 +22,7 @@ from master.api.feed import Feed
 from master.api.large_logs import LargeLogs
 from master.api.latencies import Latencies
 from master.api.pace import Pace
+from master.api.queue_desk import Desk
 from master.api.registry import add_calls
 from master.api.turns import Turns, WaitingSlots
 
@@ -39,7 +40,9 @@ def create_app(
     authenticator = Authenticator(config.master_dir, store, wall())
     feed, slots = Feed(store, waits.poll), WaitingSlots(waits.waiting, waits.waiting_of_user)
     turns = Turns(waits.answered_of_user)
-    api = Api(config, store, authenticator, feed, slots, turns, Pace(), Latencies(), LargeLogs(config), wall, waits)
+    desk = Desk(store, lambda: Secrets.load(config.home).node_token, wall, waits.poll)
+    logs = LargeLogs(config)
+    api = Api(config, store, authenticator, feed, slots, turns, Pace(), Latencies(), logs, desk, wall, waits)
     app = Application()
     app.extensions["grass"] = api
     add_calls(app, api)
@@ -51,8 +54,9 @@ def create_app(
 
 
 def close_app(app: Flask) -> None:
-    """End all waiting requests, and the feed's thread."""
+    """End all waiting requests, and the threads."""
     api_of(app).feed.close()
+    api_of(app).desk.close()
 
 
 def api_of(app: Flask) -> Api:

@@ -50,6 +50,7 @@ from master.api.large_logs import LargeLogs, advice
 from master.api.latencies import Latencies
 from master.api.pace import Pace
 from master.api.query import Query, parse_query
+from master.api.queue_desk import Desk
 from master.api.route import Access, Route
 from master.api.turns import Turns, WaitingSlots
 
@@ -94,6 +95,7 @@ class Api:
     pace: Pace
     latencies: Latencies
     large_logs: LargeLogs
+    desk: Desk
     wall: Callable[[], float]
     waits: WaitLimits
 

@@ -62,6 +62,7 @@ class Server(BaseApplication):  # type: ignore[misc]
             store.log_event(EventKind.API_STARTED, "", f"master-api-server: started, version {__version__}")
         watch_daemon_ends(Path(self._config.home), store)
         app = create_app(self._config, store)
+        api_of(app).desk.start()
         tls = metrics.tls_server(api_of(app))
         if tls is not None:
             tls.start()

@@ -21,6 +21,7 @@ from grass.store.connect import open_backend
 from grass.store.embedded import TASKS_USER
 from grass.store.keys import Keys
 from grass.store.node_store import NodeStore
+from grass.store.queue_store import QueueLink
 from grass.store.shared_store import SharedStore
 from grass.supervision.certificate_renewal import start_renewal
 from grass.system import process_memory
@@ -89,7 +90,8 @@ def main(path: str) -> int:
         )
         on_output = this.own_figures.found
     shipper = Shipper(config, key, on_complete=inbox.shipped, on_output=on_output)
-    service = Service(config, SharedStore(backend, keys), inbox.left)
+    stores = SharedStore(backend, keys), QueueLink(backend, keys, config.node.name)
+    service = Service(config, stores, inbox.left)
     agent = NodeAgent(config, store, runtime, machine, shipper, service, inbox, notifier.beat)
     signal.signal(signal.SIGINT, lambda *_: agent.stop())
     signal.signal(signal.SIGTERM, lambda *_: threading.Thread(target=_end_agent, args=(agent,), daemon=True).start())

@@ -15,8 +15,10 @@ from grass.errors import GrassError, InputError, NotFoundError, UndecodableError
 from grass.model.key_text import opened_parts
 from grass.wire.keys import AttemptKey
 from grass.wire.membership_api import KEY_CHANGE, LONGEST_WAIT, TASK_EXEC, Left, Pulse, Refusal, RefusedRequest, World
+from grass.wire.queue_api import QueueReply
 from node.membership.forwarding import Forwarding
 from node.membership.memberships import Memberships
+from node.membership.queues import Queues
 from node.membership.shared_values import SharedValues
 
 _KEY = re.compile(r"[A-Za-z0-9._/-]{1,160}")
@@ -67,11 +69,17 @@ class Api:
     """
 
     def __init__(
-        self, memberships: Memberships, values: SharedValues, forwarding: Forwarding, drained: Callable[[str], None]
+        self,
+        memberships: Memberships,
+        values: SharedValues,
+        forwarding: Forwarding,
+        queues: Queues,
+        drained: Callable[[str], None],
     ) -> None:
         self._memberships = memberships
         self._values = values
         self._forwarding = forwarding
+        self._queues = queues
         self._drained = drained
 
     def answer(self, request: Request) -> object:
@@ -114,6 +122,10 @@ class Api:
                 return self._values.barrier(call.key, _name(rest), call.wait)
             case "GET" | "PUT" | "DELETE", ["v1", "kv", *rest]:
                 return self._key_value(call, _name(rest))
+            case "POST", ["v1", "queues", queue]:
+                answer = self._queues.step(call.key, call.token, queue, call.body)
+                world = self._memberships.world(call.key, -1, 0)
+                return QueueReply(generation=world.generation, epoch=world.epoch, queue=answer)
             case _, ["v1", "exec", *rest]:
                 return self._exec(call, rest)
         raise NotFoundError(f"{call.method} {call.path}: no such route")

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from grass.config import ClusterConfig
+from grass.store.queue_store import QueueLink
 from grass.store.shared_store import SharedStore
 from grass.wire.desired import DesiredAttempt
 from grass.wire.keys import AttemptKey, LaunchKey
@@ -18,6 +19,7 @@ from node.membership.api import Api
 from node.membership.forwarding import Forwarding
 from node.membership.late_files import LateFiles
 from node.membership.memberships import Memberships
+from node.membership.queues import Queues
 from node.membership.rendering import Additions, additions
 from node.membership.server import Server
 from node.membership.shared_values import SharedValues
@@ -26,24 +28,28 @@ from node.membership.shared_values import SharedValues
 class Service:
     """The node-agent's part of memberships.
 
-    ``store`` None: files and environment only, no API. ``drained`` is called, in any thread, with the key of an
+    ``stores`` None: files and environment only, no API. ``drained`` is called, in any thread, with the key of an
     attempt that left by itself.
     """
 
-    def __init__(self, config: ClusterConfig, store: SharedStore | None, drained: Callable[[str], None]) -> None:
+    def __init__(
+        self, config: ClusterConfig, stores: tuple[SharedStore, QueueLink] | None, drained: Callable[[str], None]
+    ) -> None:
         self._config = config
         self.late_files = LateFiles()
         self._memberships = Memberships(config, self.late_files)
-        self._values = SharedValues(store, self._memberships) if store else None
+        self._values = SharedValues(stores[0], self._memberships) if stores else None
+        self._queues = Queues(stores[1], config.node.name) if stores else None
         self._drained = drained
         self._addresses: dict[str, str] = {}
         self._server: Server | None = None
 
     def _serve(self) -> None:
         """Open the API, once the memberships are known: until then a task waits, rather than being refused."""
-        if self._values is not None and self._server is None:
+        if self._values is not None and self._queues is not None and self._server is None:
             forwarding = Forwarding(self._config, self._memberships)
-            self._server = Server(self._config, Api(self._memberships, self._values, forwarding, self._drained))
+            api = Api(self._memberships, self._values, forwarding, self._queues, self._drained)
+            self._server = Server(self._config, api)
             self._server.start()
 
     def stop(self) -> None:
