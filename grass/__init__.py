@@ -24,6 +24,7 @@ __all__ = [
     "ScheduleView",
     "TaskView",
     "__version__",
+    "notice",
     "peers",
     "queue",
     "report",
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from grass.api.client_views import LogLine
     from grass.api.executor import Executor
     from grass.api.job import Job
+    from grass.task.notices import notice
     from grass.task.own_figures import report
     from grass.task.peer_file import Peer, peers
     from grass.task.work_queue import queue
@@ -55,6 +57,7 @@ _HOMES = {
     "Peer": "grass.task.peer_file",
     "ScheduleView": "grass.wire.views",
     "TaskView": "grass.wire.job_views",
+    "notice": "grass.task.notices",
     "peers": "grass.task.peer_file",
     "queue": "grass.task.work_queue",
     "report": "grass.task.own_figures",

@@ -28,10 +28,13 @@ from grass.model.job import (
     DEFAULT_GRACE,
     DEFAULT_OUTPUT_LIMIT,
     LEAST_OUTPUT_LIMIT,
+    LONGEST_NOTICE,
     MAX_PRIORITY,
     Component,
     Condition,
     Job,
+    Notice,
+    NoticeSignal,
     Ready,
 )
 from grass.model.notify import OnHang
@@ -46,6 +49,7 @@ JOB_KEYS = (
 )
 """Keys of a schedule that are also keys of its jobs."""
 
+_LEAVE_AT_ONCE = ("torchrun", "horovod")
 UNKNOWN_COMMAND: str | tuple[str, ...] = ""
 _NOT_RESOURCES = (
     *(
@@ -63,6 +67,7 @@ _NOT_RESOURCES = (
         "cwd",
         "restart",
         "grace",
+        "notice",
         "timeout",
         "output",
     ),
@@ -169,6 +174,7 @@ def _read_component(name: str, fields: Fields, warnings: list[str]) -> Component
         cwd=fields.read("cwd", values.text, None),
         restart=read_restart(fields, warnings),
         grace=fields.read("grace", quantities.duration_or_zero, DEFAULT_GRACE),
+        notice=_read_notice(fields),
         timeout=fields.read("timeout", quantities.duration, None),
         output_limit=_read_output_limit(fields),
         matrix=combinations,
@@ -248,6 +254,26 @@ def _read_ready(fields: Fields, ports: tuple[str, ...]) -> Ready | None:
         section.problems.add(section.at("port"), f"unknown port `{ready.port}`; {known}")
     section.done()
     return ready
+
+
+def _read_notice(fields: Fields) -> Notice | None:
+    section = fields.section("notice")
+    if section is None:
+        return None
+    notice = Notice(
+        seconds=section.read("for", quantities.duration, 60.0),
+        signal=section.read("signal", values.one_of(NoticeSignal), None),
+        command=section.read("command", values.command, None),
+    )
+    if notice.seconds > LONGEST_NOTICE:
+        section.problems.add(section.at("for"), f"must be at most {LONGEST_NOTICE / 3600:g}h")
+    framework = fields.raw("framework")
+    framework = framework.get("name") if isinstance(framework, dict) else framework
+    if framework in _LEAVE_AT_ONCE:
+        why = f"cannot be combined with {framework}, whose workers are stopped as soon as the membership changes"
+        section.problems.add(section.path, f"{why}; let them save often")
+    section.done()
+    return notice
 
 
 def _read_env(fields: Fields, warnings: list[str]) -> dict[str, str]:

@@ -24,6 +24,7 @@ from grass.model.job import (
     Component,
     Container,
     Job,
+    Notice,
     Policy,
     Ready,
     Restart,
@@ -84,6 +85,7 @@ def component_document(part: Component) -> Document:
         env=dict(part.env),
         cwd=part.cwd,
         restart=_restart(part.restart),
+        notice=_notice(part.notice),
         timeout=_time(part.timeout),
         where={label: list(values) for label, values in part.where.items()},
         avoid=list(part.avoid),
@@ -165,6 +167,14 @@ def _ready(ready: Ready | None) -> Document | None:
         return None
     command = list(ready.command) if isinstance(ready.command, tuple) else ready.command
     return _given(port=ready.port, command=command, log=ready.log, timeout=_time(ready.timeout))
+
+
+def _notice(notice: Notice | None) -> Document | None:
+    if notice is None:
+        return None
+    command = list(notice.command) if isinstance(notice.command, tuple) else notice.command
+    signal = notice.signal and notice.signal.value
+    return {"for": _time(notice.seconds), **_given(signal=signal, command=command)}
 
 
 def _restart(restart: Restart) -> str | Document | None:

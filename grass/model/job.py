@@ -75,6 +75,32 @@ class Ready:
     timeout: float | None = None
 
 
+class NoticeSignal(str, Enum):
+    """What can be sent with a notice."""
+
+    HUP = "HUP"
+    INT = "INT"
+    TERM = "TERM"
+    USR1 = "USR1"
+    USR2 = "USR2"
+
+
+LONGEST_NOTICE = 86_400.0
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """What a task is told before it is stopped while its job goes on, so that it can save its work.
+
+    ``seconds``: how long it may take until it says that it is done. ``signal``: is sent to its first process.
+    ``command``: runs beside it; its end means that it is done.
+    """
+
+    seconds: float = 60.0
+    signal: NoticeSignal | None = None
+    command: tuple[str, ...] | str | None = None
+
+
 NODE_LEVEL = 99
 """Topology level of the node itself. Levels 1, 2, … are the first parts of a node's path (``rack1/switch3``)."""
 
@@ -182,6 +208,7 @@ class Component:
     restart: Restart = NO_RESTART
     ready: Ready | None = None
     grace: float = DEFAULT_GRACE
+    notice: Notice | None = None
     timeout: float | None = None
     parallelism: int | None = None
     image: str | None = None

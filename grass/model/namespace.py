@@ -91,8 +91,15 @@ def refusals(component: Component, *, share: bool) -> tuple[Refusal, ...]:
         found += _of_container(component.container, share)
     if component.resources.gpu % DEVICE:
         found.append(Refusal("resources.gpu", "pods have whole GPUs only"))
-    found += _of_members(component)
+    found += [*_of_members(component), *_of_notice(component)]
     return tuple(found)
+
+
+def _of_notice(component: Component) -> Iterator[Refusal]:
+    if component.notice is not None and component.notice.command is None:
+        yield Refusal("notice", "a pod is told by a command only (`notice.command`)")
+    elif component.notice is not None and component.notice.signal is not None:
+        yield Refusal("notice.signal", "a pod gets no signal before it is stopped; name a `notice.command` alone")
 
 
 def _of_members(component: Component) -> Iterator[Refusal]:

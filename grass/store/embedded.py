@@ -176,7 +176,8 @@ def _port_text(address: str, port: int, tls: TlsFiles | None) -> str:
 
 
 _READS = (
-    "+get +hget +hmget +hgetall +hexists +hlen +exists +xrange +xrevrange +xread +xlen +xinfo +zcard +zrevrangebylex"
+    "+get +hget +hmget +hgetall +hscan +hexists +hlen +exists +xrange +xrevrange +xread +xlen +xinfo +zcard"
+    " +zrevrangebylex"
 )
 _EVALS = "+eval +evalsha +script|load"
 _NODE_COMMANDS = "+hget +hgetall +xread +xrange +xrevrange +xadd +xdel +publish +subscribe +unsubscribe"

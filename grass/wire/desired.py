@@ -25,6 +25,8 @@ class DesiredAttempt(msgspec.Struct, frozen=True, omit_defaults=True):
     """(device id, thousandths of it) of each device."""
     stop_grace: float | None = None
     """Set: stop it, with TERM to its process group, and KILL after so many seconds. None: run it."""
+    notice: str = ""
+    """Set: tell it why it is stopped, as its component says, and stop it once it is done."""
 
 
 class DesiredChange(msgspec.Struct, frozen=True, omit_defaults=True):

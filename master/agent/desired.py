@@ -63,9 +63,10 @@ class NodeChange:
         return bool(self.launch or self.set or self.remove or self.drop or self.addresses or self.membership)
 
 
-def desired_attempt(task: TaskRecord, grace: float | None) -> DesiredAttempt:
-    """Return the task's current attempt. ``grace``: stop it, with this many seconds of grace; None: let it run."""
-    return DesiredAttempt(task.seq, task.ports, task.gpus, grace)
+def desired_attempt(task: TaskRecord, grace: float | None, notice: str = "") -> DesiredAttempt:
+    """Return the task's current attempt. ``grace``: stop it, with this many seconds of grace; None: let it run.
+    ``notice``: why it is stopped, if it is told before."""
+    return DesiredAttempt(task.seq, task.ports, task.gpus, grace, notice)
 
 
 def launch_template(

@@ -265,6 +265,8 @@ def _left(step: Step, run: JobRun, component: ComponentRun, operation: Operation
 
 def drain_seconds(component: ComponentRun, operation: OperationRecord) -> float:
     """Return how long tasks of the component may take to leave by themselves."""
+    if component.spec.notice is not None:
+        return 0.0  # the node waits until they are done
     framework = component.spec.framework
     default = DRAIN_SECONDS if framework is not None and framework.kind.drains else 0.0
     if operation.patience is None:

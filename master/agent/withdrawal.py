@@ -5,7 +5,7 @@ Used by ``preemption``, ``halting`` and ``stopped_tasks``, which differ in the r
 
 from __future__ import annotations
 
-from grass.model.reasons import Reason
+from grass.model.reasons import Reason, ReasonCode
 from master.agent.component_run import ComponentRun
 from master.agent.desired import desired_attempt
 from master.agent.state import JobRun
@@ -30,9 +30,14 @@ def withdraw(step: Step, run: JobRun, component: ComponentRun, index: int, reaso
 
 
 def stop(step: Step, run: JobRun, component: ComponentRun, index: int, grace: float | None = None) -> None:
-    """Tell a withdrawn attempt to stop. ``grace``: seconds until it is killed; None: as its component says."""
+    """Tell a withdrawn attempt to stop. ``grace``: seconds until it is killed; None: as its component says.
+
+    One that a user did not stop gets the notice of its component before."""
     task = component.tasks[index]
     assert task.node is not None
-    desired = desired_attempt(task, component.spec.grace if grace is None else grace)
+    why = task.preempted
+    noticed = component.spec.notice is not None and why is not None and why.code is not ReasonCode.USER_STOPPED
+    notice = why.message if why is not None and noticed else ""
+    desired = desired_attempt(task, component.spec.grace if grace is None else grace, notice)
     step.changes.of_node(task.node).put(run.attempt(component, index, task), desired)
     step.touch_job(run)

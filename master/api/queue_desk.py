@@ -241,6 +241,8 @@ class Desk:
             self._waiting.setdefault(asked.queue, OrderedDict())[asked.entry or asked.id] = asked
             return
         self._done.append((asked, outcome))
+        if (request := _request(asked)) and outcome.answer is not None:
+            self._recent[request] = outcome  # a repetition may come in the same round
         self._size += sum(len(item.value) for item in outcome.answer.items) if outcome.answer else 0
         if self._size + book.written > _MOST_WRITTEN:
             self._commit(book)
@@ -275,8 +277,6 @@ class Desk:
             raise UnreachableError("work queues: another API server has taken over; try again")
         self._done, self._size = [], 0
         for asked, outcome in done:
-            if (request := _request(asked)) and outcome.answer is not None:
-                self._recent[request] = outcome
             with self._lock:
                 future = self._futures.pop(asked.id, None)
             if future is not None:

@@ -91,7 +91,7 @@ def main(path: str) -> int:
         on_output = this.own_figures.found
     shipper = Shipper(config, key, on_complete=inbox.shipped, on_output=on_output)
     stores = SharedStore(backend, keys), QueueLink(backend, keys, config.node.name)
-    service = Service(config, stores, inbox.left)
+    service = Service(config, stores, inbox.left, inbox.done)
     agent = NodeAgent(config, store, runtime, machine, shipper, service, inbox, notifier.beat)
     signal.signal(signal.SIGINT, lambda *_: agent.stop())
     signal.signal(signal.SIGTERM, lambda *_: threading.Thread(target=_end_agent, args=(agent,), daemon=True).start())

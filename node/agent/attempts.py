@@ -63,6 +63,7 @@ class Attempts:
         self._folders = Folders(str(config.node_dir / "attempts"))
         self._alive: dict[str, LaunchTemplate | None] = {}
         """Running attempts and their templates."""
+        self._pids: dict[str, int | None] = {}
         self._ready: set[str] = set()
         """Running attempts whose readiness check has passed."""
         self._followed: set[str] = set()
@@ -90,6 +91,7 @@ class Attempts:
         if key in self._alive or since is None:
             return False
         self._alive[key] = template
+        self._pids[key] = attempt.pid
         self._timers.at(since + FOLLOW_AFTER, lambda: self._follow_if_alive(key))
         if template and template.component.timeout is not None:
             limit = template.component.timeout
@@ -101,12 +103,17 @@ class Attempts:
     def running(self) -> Mapping[str, LaunchTemplate | None]:
         return self._alive
 
+    def pid(self, key: str) -> int | None:
+        """Return the first process of a running attempt on this machine. None: it is in a container."""
+        return self._pids.get(key)
+
     def runs(self, key: str) -> bool:
         return key in self._alive
 
     def end_streams(self, attempt: Observed) -> dict[str, int]:
         """Return where its streams will end for readers of its log."""
         self._alive.pop(attempt.key, None)
+        self._pids.pop(attempt.key, None)
         self._ready.discard(attempt.key)
         self._readiness.drop(attempt.key)
         return self._log_ended(attempt.key, attempt.sizes or {})

@@ -26,6 +26,12 @@ class Left(NamedTuple):
     key: str
 
 
+class Done(NamedTuple):
+    """An attempt is ready to be stopped. From the threads of the membership API, and of ``Notices``."""
+
+    key: str
+
+
 class Checked(NamedTuple):
     """The result of a readiness check. From the threads of ``Readiness``. ``failure``: what the check said."""
 
@@ -38,7 +44,7 @@ class Offers(NamedTuple):
     """What the machine offers has changed. From a thread of the machine."""
 
 
-News = Shipped | Left | Checked | Offers
+News = Shipped | Left | Done | Checked | Offers
 
 
 class Inbox:
@@ -66,6 +72,9 @@ class Inbox:
 
     def left(self, key: str) -> None:
         self._add(Left(key))
+
+    def done(self, key: str) -> None:
+        self._add(Done(key))
 
     def checked(self, verdict: Verdict, key: str, failure: str) -> None:
         self._add(Checked(verdict, key, failure))

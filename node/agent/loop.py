@@ -33,8 +33,9 @@ from node.agent.conditions import together
 from node.agent.end_records import EndRecords
 from node.agent.hello import gpus, hello, resources
 from node.agent.idle_hosts import IdleHosts
-from node.agent.inbox import Checked, Inbox, Left, Offers, Shipped
+from node.agent.inbox import Checked, Done, Inbox, Left, Offers, Shipped
 from node.agent.machine import Machine
+from node.agent.notices import Notices
 from node.agent.readiness import Readiness, Verdict
 from node.agent.reconcile import Reconciliation, launch_key
 from node.agent.redis_threads import Changes, Reports
@@ -117,6 +118,7 @@ class NodeAgent:
         self._idle_hosts = IdleHosts(
             self._timers, self._attempts.running, service.released, self._commanded, inbox.left
         )
+        self._notices = Notices(config, self._timers, lambda key, grace: self._stop_one(Stop(key, grace)), inbox.done)
         self._shutdown = Shutdown()
         self._desired = False
         self._events_of_runtime: list[RuntimeEvent] = []
@@ -240,6 +242,8 @@ class NodeAgent:
                     self._attempts.shipped(key)
                 case Left(key):
                     self._events.append(Drained(key))
+                case Done(key):
+                    self._notices.finish(key)
                 case Checked(verdict, key, failure):
                     self._take_verdict(verdict, key, failure)
                 case Offers():
@@ -348,6 +352,7 @@ class NodeAgent:
             sizes = self._attempts.end_streams(attempt)
             cause = self._attempts.cause(attempt, self._reconciliation.launches.get(launch_key(key)))
             self._reconciliation.note_end(key)
+            self._notices.drop(key)
             self._starts.gone(key)
             kept = self._reconciliation.holding and not attempt.stopping
             if entry is not None or kept:
@@ -445,10 +450,11 @@ class NodeAgent:
         actions = self._reconciliation.next_actions()
         if actions.start:
             self._start(actions.start)
-        if actions.stop:
-            self._runtime.stop([Stop(key, grace) for key, grace in actions.stop.items()])
-            for key, grace in actions.stop.items():
-                self._machine.stopping(key, grace)
+        at_once = [Stop(key, grace) for key, grace in actions.stop.items() if not self._told(key, grace)]
+        if at_once:
+            self._runtime.stop(at_once)
+            for stop in at_once:
+                self._machine.stopping(stop.key, stop.grace)
         for key in actions.not_started:
             self._events.append(not_started_event(key, None))
         self._events += [self._restore.ends[key] for key in actions.ended_before]
@@ -462,6 +468,16 @@ class NodeAgent:
         if self._events:
             self._reports.events(self._events)
             self._events = []
+
+    def _told(self, key: str, grace: float) -> bool:
+        """Return whether an attempt that is to be stopped is told first. It is stopped later then."""
+        entry, template = self._reconciliation.entries.get(key), self._reconciliation.launches.get(launch_key(key))
+        notice = template.component.notice if template is not None else None
+        if entry is None or not entry.notice or notice is None or not self._attempts.runs(key) or self._shutdown.begun:
+            self._notices.drop(key)
+            return False
+        self._notices.give(key, entry.notice, grace, notice, self._attempts.pid(key))
+        return True
 
     def _start(self, keys: list[str]) -> None:
         refused = self._starts.start(keys, self._reconciliation.entries, self._reconciliation.launches)

@@ -149,7 +149,8 @@ class Reconciliation:
                 if entry.stop_grace is not None:
                     self._stop_before_start.add(key)
             case Phase.STARTED | Phase.STOPPING:
-                if entry.stop_grace is not None and (before is None or before.stop_grace != entry.stop_grace):
+                how = before and (before.stop_grace, before.notice)
+                if entry.stop_grace is not None and how != (entry.stop_grace, entry.notice):
                     self._stop(key)
             case Phase.ENDED:
                 pass
@@ -171,12 +172,14 @@ class Reconciliation:
         self._to_fill.add(name)
 
     def _remove(self, key: str) -> None:
-        self.entries.pop(key, None)
+        before = self.entries.pop(key, None)
         match self._phases.get(key):
             case Phase.WAITING:
                 del self._phases[key]  # its entry in the heap is skipped later
             case Phase.STARTED:
                 self._stop(key)
+            case Phase.STOPPING if before is not None and before.notice:
+                self._stop(key)  # what it does before it is stopped has no time left
             case Phase.ENDED:
                 del self._phases[key]
                 self._actions.forget.append(key)

@@ -65,7 +65,8 @@ class Call:
 class Api:
     """Answers the requests of tasks.
 
-    ``drained`` is called with the key of an attempt that has left by itself.
+    ``drained`` is called with the key of an attempt that has left by itself, ``done`` with that of one that has saved
+    its work.
     """
 
     def __init__(
@@ -75,12 +76,14 @@ class Api:
         forwarding: Forwarding,
         queues: Queues,
         drained: Callable[[str], None],
+        done: Callable[[str], None],
     ) -> None:
         self._memberships = memberships
         self._values = values
         self._forwarding = forwarding
         self._queues = queues
         self._drained = drained
+        self._done = done
 
     def answer(self, request: Request) -> object:
         """Return the answer. Raises GrassError."""
@@ -118,6 +121,10 @@ class Api:
                 return Pulse(generation=world.generation, epoch=world.epoch, changed=changed, released=world.released)
             case "POST", ["v1", "leave"]:
                 return self._leave(call)
+            case "POST", ["v1", "done"]:
+                self._done(str(call.key))
+                world = self._memberships.world(call.key, -1, 0)
+                return Left(generation=world.generation, epoch=world.epoch)
             case "POST", ["v1", "barrier", *rest]:
                 return self._values.barrier(call.key, _name(rest), call.wait)
             case "GET" | "PUT" | "DELETE", ["v1", "kv", *rest]:

@@ -36,7 +36,7 @@ LISTED = "listed"
 def write_membership(config: ClusterConfig, job_id: str, component: str, membership: Membership) -> None:
     """Write the file that ``GRASS_MEMBERSHIP`` names. Raises OSError."""
     path = Path(membership_file(config, job_id, component))
-    _open_folder(path.parent, config)
+    open_folder(path.parent, config)
     replace_file(path, indented(membership), mode=0o644)
 
 
@@ -53,7 +53,7 @@ def write_rendered(config: ClusterConfig, template: LaunchTemplate, memberships:
         return  # it cannot start yet, and its start says why
     folder = Path(files_folder(str(job_folder(config, template.job_id)), template.component.name))
     for name, text in made.files.items():
-        _open_folder(folder, config)
+        open_folder(folder, config)
         replace_file(folder / name, text, mode=0o755 if text.startswith("#!") else 0o644)
 
 
@@ -62,7 +62,7 @@ def write_library(config: ClusterConfig, job_id: str) -> None:
     target = Path(library_folder(str(job_folder(config, job_id))))
     if target.exists():
         return
-    _open_folder(target.parent, config)
+    open_folder(target.parent, config)
     draft = target.with_name(target.name + ".new")
     shutil.rmtree(draft, ignore_errors=True)
     shutil.copytree(LIBRARY, draft, ignore=shutil.ignore_patterns("__pycache__"))
@@ -127,7 +127,7 @@ def _listed(config: ClusterConfig, job_id: str, component: str) -> Path:
     return Path(membership_file(config, job_id, component)).with_name(LISTED)
 
 
-def _open_folder(folder: Path, config: ClusterConfig) -> None:
+def open_folder(folder: Path, config: ClusterConfig) -> None:
     """Make a folder below the jobs' that the user of any container can read, whatever the umask of this process."""
     folder.mkdir(parents=True, exist_ok=True)
     for each in (folder, *folder.parents):

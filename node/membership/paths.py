@@ -9,6 +9,7 @@ from pathlib import Path
 
 from grass.config import ClusterConfig
 from grass.frameworks.seat import files_folder
+from grass.wire.keys import AttemptKey
 
 MEMBERSHIP = "membership.json"
 
@@ -21,6 +22,11 @@ def job_folder(config: ClusterConfig, job_id: str) -> Path:
 def membership_file(config: ClusterConfig, job_id: str, component: str) -> str:
     """Return the path as text: every start asks for it, and a ``Path`` costs ten times as much."""
     return f"{files_folder(f'{config.node_dir}/jobs/{job_id}', component)}/{MEMBERSHIP}"
+
+
+def events_file(config: ClusterConfig, key: AttemptKey) -> str:
+    """Return the path of the file that tells an attempt what will happen to it."""
+    return f"{config.node_dir}/jobs/{key.job_id}/events/{key.task}.{key.attempt}.jsonl"
 
 
 def secrets_folder(config: ClusterConfig) -> Path:

@@ -26,7 +26,7 @@ from grass.wire.queue_api import QUEUE_STEP, Get, QueueAnswer, QueueCall, QueueO
 
 MARGIN = 8.0
 """Seconds beyond what a step may wait: for the API server to restart."""
-_POLL = 10.0
+_POLL = 2.0
 
 log = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from grass.wire.desired import DesiredAttempt
 from grass.wire.keys import AttemptKey
 from grass.wire.launch import LaunchTemplate
 from grass.wire.membership import Membership
-from node.membership.paths import api_socket, job_folder, membership_file
+from node.membership.paths import api_socket, events_file, job_folder, membership_file
 from node.runtime.attempts import Folders
 
 PROGRAM_FOLDER = "/usr/local/bin"
@@ -105,6 +105,8 @@ def additions(
         return NOTHING
     env = {"GRASS_TOKEN": task_token(template.secret, key)}
     component = template.component
+    if component.notice is not None:
+        env["GRASS_EVENTS"] = events_file(config, AttemptKey.parse(key))
     if component.framework is None or component.framework.name is FrameworkName.NONE:
         return Additions(env)
     contained = runtime_of(component, config.node.runtimes).contained

@@ -33,7 +33,11 @@ class Service:
     """
 
     def __init__(
-        self, config: ClusterConfig, stores: tuple[SharedStore, QueueLink] | None, drained: Callable[[str], None]
+        self,
+        config: ClusterConfig,
+        stores: tuple[SharedStore, QueueLink] | None,
+        drained: Callable[[str], None],
+        done: Callable[[str], None],
     ) -> None:
         self._config = config
         self.late_files = LateFiles()
@@ -41,6 +45,7 @@ class Service:
         self._values = SharedValues(stores[0], self._memberships) if stores else None
         self._queues = Queues(stores[1], config.node.name) if stores else None
         self._drained = drained
+        self._done = done
         self._addresses: dict[str, str] = {}
         self._server: Server | None = None
 
@@ -48,7 +53,7 @@ class Service:
         """Open the API, once the memberships are known: until then a task waits, rather than being refused."""
         if self._values is not None and self._queues is not None and self._server is None:
             forwarding = Forwarding(self._config, self._memberships)
-            api = Api(self._memberships, self._values, forwarding, self._queues, self._drained)
+            api = Api(self._memberships, self._values, forwarding, self._queues, self._drained, self._done)
             self._server = Server(self._config, api)
             self._server.start()
 

@@ -23,9 +23,11 @@ from grass.store.api_store import ApiStore
 from grass.store.embedded import Server
 from grass.store.keys import Keys
 from grass.store.node_store import NodeStore
+from grass.store.queue_store import QueueLink, QueueStore
 from grass.store.redis_backend import RedisBackend
 from grass.wire.desired import DesiredAttempt
 from grass.wire.envelope import Undecodable
+from grass.wire.queue_api import ItemRecord, QueueAnswer, QueueOutcome, QueueRecord, TallyRecord
 from grass.wire.tickets import StopJob
 from tests.support.redis_server import RedisServer
 from tests.support.said import HELLO, report
@@ -128,6 +130,34 @@ def test_only_the_api_reads_what_opens_a_session(server: RedisServer, clients: d
     assert refused(clients["node"], "GET", key)
     assert refused(clients["node"], "SET", key, "x")
     assert not refused(clients["api"], "GET", key)
+
+
+def test_only_the_api_writes_queues_and_a_node_only_asks_and_reads_its_own_answers(
+    server: RedisServer, clients: dict[str, redis.Redis]
+) -> None:
+    backends = [server.backend(user) for user in ("api", "node")]
+    api, link = QueueStore(backends[0], KEYS), QueueLink(backends[1], KEYS, "local")
+    try:
+        api.take("me")
+        record = QueueRecord(user="ann", created=1.0, lease=2.0, tries=3)
+        made = [*api.made("q", record), *api.changed("q", {"a": ItemRecord(1, "x")}, ["a"], TallyRecord(1))]
+        link.ask("code", "body")
+        [(entry, fields)] = api.calls("0-0", 0)
+        outcome = QueueOutcome(id="1", answer=QueueAnswer(ready=1))
+        made += [*api.kept("q", "s", {"a": ItemRecord(1, "x")})[0], *api.replied("local", entry, outcome)]
+        assert fields == {"code": "code", "body": "body"} and not api.commit("another", made)
+        assert api.commit("me", made + api.answered("r", outcome)) and link.answers("0-0", 0)[1] == [outcome]
+        assert (api.records(), api.items("q")[0]) == ({"q": record}, {"a": ItemRecord(1, "x")})
+        assert (api.calls("0-0", 0), api.earlier_answer("r")) == ([], outcome)
+        assert api.snapshot("q", "s") == {"a": ItemRecord(1, "x")}
+        assert api.commit("me", api.removed("q")) and api.records() == {}
+    finally:
+        for backend in backends:
+            backend.close()
+    node = clients["node"]
+    for key in (KEYS.queues, KEYS.queue("q"), KEYS.queue_snapshots("q")):
+        assert refused(node, "HSET", key, "a", "b") and refused(node, "HGETALL", key)
+    assert refused(node, "SET", KEYS.queue_writer, "me") and refused(node, "XRANGE", KEYS.answers("other"), "-", "+")
 
 
 def test_the_api_reads_operations_and_does_not_write_them(clients: dict[str, redis.Redis]) -> None:

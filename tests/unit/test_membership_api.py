@@ -23,6 +23,7 @@ from grass.errors import ConflictError, InputError, NodeUnreachableError, NotAll
 from grass.model.framework import Framework, FrameworkName
 from grass.serving.front import Limits
 from grass.store.keys import Keys
+from grass.store.queue_store import QueueLink
 from grass.store.shared_store import SharedStore
 from grass.wire.codec import builtins, encode
 from grass.wire.keys import AttemptKey
@@ -34,6 +35,7 @@ from node.membership.api import Api, Request
 from node.membership.forwarding import Forwarding
 from node.membership.late_files import LateFiles
 from node.membership.memberships import Memberships
+from node.membership.queues import Queues
 from node.membership.shared_values import MOST_KEYS, SharedValues
 from tests.doubles.memory_backend import MemoryBackend
 from tests.support.templates import changed, template
@@ -70,7 +72,9 @@ class Tasks:
         self.values = SharedValues(SharedStore(self.backend, Keys("g:")), self.memberships, most_keys)
         self.drained: list[str] = []
         forwarding = Forwarding(self.config, self.memberships)
-        self.api = Api(self.memberships, self.values, forwarding, self.drained.append)
+        self.done: list[str] = []
+        queues = Queues(QueueLink(self.backend, Keys("g:"), "n1"), "n1")
+        self.api = Api(self.memberships, self.values, forwarding, queues, self.drained.append, self.done.append)
         launches = {"j-1/w": self.template}
         self.memberships.reset({"j-1/w": world(1, 0, 1)}, launches)
 
@@ -482,3 +486,11 @@ def test_the_shim_and_the_plugin_are_there_for_a_component_with_a_framework(task
     assert (folder / "library" / "bin" / "ssh").stat().st_mode & 0o111
     assert (folder / "components" / "w" / "hosts").read_text() == "w-0-1:1\nw-1-1:1\n"
     assert (folder / "components" / "w" / "discover_hosts.sh").stat().st_mode & 0o111
+
+
+def test_a_task_says_that_it_may_be_stopped_with_its_own_token_only(tasks: Tasks) -> None:
+    tasks.ask("POST", "/v1/done", {}, key=KEYS[1])
+    assert tasks.done == [KEYS[1]]
+    with pytest.raises(NotAllowedError):
+        tasks.ask("POST", "/v1/done", {}, key=KEYS[0], token=task_token(SECRET, KEYS[1]).replace("w.1", "w.0"))
+    assert tasks.done == [KEYS[1]]

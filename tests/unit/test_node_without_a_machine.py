@@ -69,7 +69,10 @@ class Node:
         self.inbox = Inbox()
         self.machine = SimulatedMachine(self.inbox.wake, [USED], {"j-1/long.1/1"})
         self.runtime = runtime or Runtime()
-        store, service = NodeStore(self.backend, KEYS, config.node.name), Service(config, None, self.inbox.left)
+        store, service = (
+            NodeStore(self.backend, KEYS, config.node.name),
+            Service(config, None, self.inbox.left, self.inbox.done),
+        )
         shipper = Shipper(config, on_complete=self.inbox.shipped)
         self.agent = NodeAgent(config, store, self.runtime, self.machine, shipper, service, self.inbox, hold=hold)
         self.thread = threading.Thread(target=self.agent.run)

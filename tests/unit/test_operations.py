@@ -12,7 +12,7 @@ import pytest
 from grass.manifest import parse_job
 from grass.model.ending import Ending, Enough
 from grass.model.framework import Framework, FrameworkName
-from grass.model.job import Component, Job, Ready, Restart, RestartOn
+from grass.model.job import Component, Job, Notice, Ready, Restart, RestartOn
 from grass.model.reasons import ReasonCode
 from grass.model.resources import Resources
 from grass.model.sizes import scaling_warning
@@ -545,3 +545,24 @@ def test_an_operation_that_is_filed_again_is_carried_out_once() -> None:
     for _ in range(2):
         world.ticket("scale", job_id="j-1", id="o1", component="w", delta=1)
     assert (size(world), len(world.api.operations("j-1"))) == (3, 1)
+
+
+@pytest.mark.parametrize("how", ["suspend", "restart", "scale", "drain", "stop"])
+def test_a_task_that_leaves_while_its_job_goes_on_is_told_first_and_one_that_a_user_stops_is_not(how: str) -> None:
+    world = nodes(2)
+    world.submit(elastic(notice=Notice(60.0)))
+    asked = Operations(world)
+    for node in world.nodes.values():
+        node.obstinate = True
+    match how:
+        case "scale":
+            asked.scale(1)
+        case "drain":
+            world.ticket("drain", node="n2", user="root", deadline=0.0)
+        case "stop":
+            world.ticket("stop-tasks", job_id="j-1", tasks=["w.1"], user="ann")
+        case _:
+            asked.file(how)
+    world.advance(2)
+    entry = world.nodes["n2"].desired["j-1/w.1/1"]
+    assert entry.stop_grace is not None and bool(entry.notice) is (how != "stop")

@@ -269,3 +269,13 @@ def test_after_a_restore_attempts_that_nobody_desires_run_on_until_they_are_desi
     assert state.next_actions() == Actions(stop={key(8): 7.0})
     state.listed([(each, False, False) for each in (key(0), key(1), key(7), key(8), key(9))])
     assert state.next_actions().stop == {key(8): 7.0, key(9): 7.0}
+
+
+def test_a_stop_without_the_notice_comes_at_once_also_to_one_that_was_told_and_so_does_its_removal() -> None:
+    for then in (DesiredChange(set={key(0): entry(grace=5.0)}), DesiredChange(remove=(key(0),))):
+        state = of_one_job(1)
+        state.next_actions()
+        state.apply(DesiredChange(set={key(0): DesiredAttempt(1, stop_grace=5.0, notice="the node is drained")}))
+        assert state.next_actions().stop == {key(0): 5.0}
+        state.apply(then)
+        assert list(state.next_actions().stop) == [key(0)]

@@ -22,7 +22,7 @@ def refused(folder: Path, runtime: str, component: Component) -> str:
     config = cluster_config(folder, folder / "share")
     config = replace(config, node=replace(config.node, runtimes=(runtime,)))
     machine = SimulatedMachine(lambda: None, [])
-    service = Service(config, None, lambda *_: None)
+    service = Service(config, None, lambda *_: None, lambda *_: None)
     starts = Starts(config, SimulatedRuntime(lambda start: (1.0, 0)), machine, service)
     reasons = starts.start(
         ["j-1/w.0/1"], {"j-1/w.0/1": DesiredAttempt(1)}, {"j-1/w": structs.replace(template(), component=component)}

@@ -259,6 +259,20 @@ def test_a_repeated_step_gets_the_first_answer_also_from_the_next_api_server(wor
     assert (look.ready, look.leased, look.done) == (1, 0, 1)
 
 
+def test_a_repetition_that_is_read_together_with_the_first_try_gets_its_answer(world: World) -> None:
+    world.user("q", step="put", items=[{"value": "a"}])
+    got = world.of_task("q", step="get")
+    world.desk.close()
+    step = encode({"step": "finish", "lease": got.lease, "names": ["1"], "id": "2" * 16})
+    link, token = QueueLink(world.backend, KEYS, "n2"), task_token(job_secret("master", "a-00000001"), ANNS)
+    for number in "12":
+        call = QueueCall(id=number, node="n2", attempt=ANNS, queue="q", wait=0.0, step=Raw(step.encode()))
+        link.ask(message_code(token, encode(call)), encode(call))
+    world.desk = world.open()
+    wait_until(lambda: len(link.answers("0-0", 0)[1]) == 2, 5)
+    assert [each.answer and each.answer.names for each in link.answers("0-0", 0)[1]] == [("1",), ("1",)]
+
+
 def test_a_lease_outlives_the_api_server_and_a_step_that_waits_is_answered_by_the_next_one(world: World) -> None:
     world.user("q", step="put", items=[{"value": "a"}])
     got = world.of_task("q", step="get", id="1" * 16)
