@@ -9,7 +9,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-__version__ = "0.1.0"
+from grass.release import VERSION as __version__
+
 __all__ = [
     "AttemptView",
     "Client",
