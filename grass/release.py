@@ -1,3 +1,3 @@
-"""The version of Grass. Used by ``grass``, and by modules that do not import its public names (``config``, ``store``)."""
+"""The version of Grass. Used by ``grass``, and by who does not import its public names (``config``, ``store``)."""
 
 VERSION = "0.1.0"

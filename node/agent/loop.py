@@ -283,7 +283,10 @@ class NodeAgent:
     def _release(self) -> None:
         """Stop what nobody desired again, and say so, attempt by attempt."""
         running, past = self._reconciliation.release()
-        self._events += self._restore.unclaimed(running, past)[:_MOST_UNCLAIMED]
+        unclaimed = self._restore.unclaimed(running, past)
+        self._events += unclaimed[:_MOST_UNCLAIMED]
+        for each in unclaimed[_MOST_UNCLAIMED:]:
+            log.warning("attempt %s began after the backup, and nothing desires it", each.key)
         self._remove_jobs(folders.job_ids(self._config))
         self._records.note_restore(self._restore.at, clock.wall())
 

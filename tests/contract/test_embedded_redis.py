@@ -208,6 +208,7 @@ def test_a_node_writes_nothing_but_its_own_reports(clients: dict[str, redis.Redi
     assert refused(node, "HGETALL", KEYS.membership("other"))
     assert not refused(node, "HGETALL", KEYS.membership("local"))
     assert refused(node, "HGETALL", KEYS.operations("a"))
+    assert refused(node, "HSET", KEYS.restored, "record", "{}") and not refused(node, "HGET", KEYS.restored, "record")
     assert not refused(node, "SET", KEYS.shared("j-1", "a"), "x", "EX", "60")
     assert not refused(node, "GET", KEYS.shared("j-1", "a"))
     assert not refused(node, "PUBLISH", KEYS.shared_channel("j-1"), "a")
@@ -355,7 +356,7 @@ def test_the_api_cannot_write_what_only_the_master_agent_writes(
     server: RedisServer, clients: dict[str, redis.Redis]
 ) -> None:
     api = clients["api"]
-    assert refused(api, "SET", KEYS.fence, "99")
+    assert refused(api, "SET", KEYS.fence, "99") and refused(api, "HSET", KEYS.restored, "record", "{}")
     assert refused(api, "SET", KEYS.format, "99")
     assert refused(api, "XADD", KEYS.changes("local"), "*", "body", "{}")
     if server.server.version >= (7, 0):

@@ -8,6 +8,7 @@ import pytest
 from msgspec import structs
 
 from grass.errors import ConflictError, GrassError, InputError
+from grass.manifest.local_settings import LocalSettings, RedisSettings
 from grass.mode_file import write_mode
 from grass.model.mode import ON_PREMISES, SIGNED_IN
 from grass.provision import local
@@ -90,8 +91,11 @@ def test_a_restore_that_was_killed_while_it_moved_files_is_finished_by_the_next_
     tmp_path: Path,
 ) -> None:
     folder = write(tmp_path / "clusters/lab", "new", "redis/x", "restoring")  # cluster.json has left, and not come
+    settings = LocalSettings(
+        name="lab", redis=RedisSettings(embedded=False, host="127.0.0.1", port=1)
+    )  # starts nothing
     with pytest.raises(ConflictError, match="`grass restore` was interrupted; run it again"):
-        local.create(local.LocalSettings(name="lab"), home=tmp_path, progress=lambda _: None)
+        local.create(settings, home=tmp_path, progress=lambda _: None)
     restoring._place(staged(tmp_path), folder)
     found = tree(folder)
     assert "restoring" not in found and found["cluster.json"] == found["redis/x"] == "new"
