@@ -401,3 +401,23 @@ def test_the_table_of_a_sweep_and_why_some_of_its_tasks_failed(grass: Grass, fol
     assert table[:3] == ["TASK", "lr", "seed"] and table[3:6] == ["main.0", "0.1", "1"]
     refused = grass("job", "results", "swept", "--by", "nonsense")
     assert refused.returncode == Exit.BAD_INPUT and "use some of job, task, lr, seed" in refused.stderr
+
+
+def test_a_backup_of_a_running_cluster_is_made_listed_and_verified_and_never_replaces_a_living_master(
+    grass: Grass, folder: Path
+) -> None:
+    (folder / "right").write_text("secret\n")
+    (folder / "wrong").write_text("another\n")
+    to = str(folder / "backups")
+    made = grass.json("backup", "--to", to, "--logs", "--keep", "1", "--passphrase-file", str(folder / "right"))
+    assert made["parts"] == ["state", "logs"] and made["removed"] == []
+    assert [each["file"] for each in grass.json("backup", "list", to)] == [made["file"]]
+    assert "whole; cluster local of" in grass.good(
+        "backup", "verify", made["file"], "--passphrase-file", str(folder / "right")
+    )
+    refused = grass("backup", "verify", made["file"], "--passphrase-file", str(folder / "wrong"))
+    assert refused.returncode == Exit.NOT_ALLOWED and "the passphrase is wrong" in refused.stderr
+    refused = grass("restore", made["file"], "--replace", "--passphrase-file", str(folder / "right"))
+    assert refused.returncode == Exit.BAD_INPUT and "cluster local: its master lives" in refused.stderr
+    refused = grass("backup", "--to", to)
+    assert refused.returncode == Exit.BAD_INPUT and "set GRASS_BACKUP_PASSPHRASE" in refused.stderr

@@ -104,7 +104,6 @@ grass() {  # what serves or shows until a key is pressed
 }
 """
 PAGES = {
-    "docs/guide/backup.md": Page("echo secret > passphrase", printed=("jobs backed up", "whole; cluster local")),
     "docs/guide/dashboard.md": Page(printed=("http://127.0.0.1:8900/",)),
     "docs/guide/elastic.md": Page(
         "part train 'sleep 600' 'replicas: 2, min: 2, max: 8, unit: 2'",

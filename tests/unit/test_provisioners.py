@@ -131,7 +131,7 @@ def test_a_cluster_of_hosts_says_where_its_log_is_repaired(tmp_path: Path) -> No
 
 
 def test_a_cluster_of_hosts_says_that_it_cannot_be_backed_up_yet(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="cluster lab is on several hosts; only clusters of one machine have backups"):
+    with pytest.raises(InputError, match="cluster lab is on several hosts; only clusters on one machine can be backed"):
         need(registry.for_cluster(cluster_of_hosts(tmp_path)), CanBackUp)
 
 
