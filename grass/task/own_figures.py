@@ -19,7 +19,8 @@ from typing import SupportsFloat
 FIGURE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]{0,63}")
 
 STACKS_FILE = "grass-stacks"
-STACKS_SIGNAL = int(signal.SIGRTMIN) + 7
+STACKS_SIGNAL = 41
+"""A real-time signal of Linux, by its number: C libraries count these from different ones."""
 _asked_before = False
 
 
