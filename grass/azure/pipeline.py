@@ -95,7 +95,7 @@ def _document(text: bytes) -> Document:
 
 
 def _attempts(error: Exception) -> str:
-    """Return what the ways to sign in said, each of which has a line behind a tab; of many, what `az` said."""
+    """Return what the ways to sign in said. Each has a line behind a tab; from many, the line about `az` is chosen."""
     lines = [line.strip() for line in str(error).split("\n") if line.startswith("\t")]
     if len(lines) > 1:
         of_az = next((line for line in lines if line.startswith("AzureCliCredential")), lines[-1])
