@@ -14,8 +14,8 @@ MOST = 240
 """Characters of a cause."""
 _NOT_FOUND = (126, 127)
 _SHELL_SIGNAL = 128
-_LOOKED_AT = 30
-"""Last lines in which a word such as ``error`` is looked for, if nothing is recognized."""
+_LAST, _LOOKED_AT = 100, 30
+"""Last lines that are looked at if nothing is recognized, and those of them in which words such as ``error`` count."""
 _NOISE = re.compile(
     r"\W*$|\s|GRASS_METRIC |\[grass\]|.*(?:Warning: |\d%\||\dit/s\]|s/it\])|\+ |(?:INFO|DEBUG|WARNING|WARN)\b"
     r"|.*[\s\]](?:INFO|DEBUG|WARNING)[\s:\]]|(?:mpirun|mpiexec|prterun|prun|srun|slurmstepd|orterun|horovodrun)\b"
@@ -67,7 +67,8 @@ def _found(lines: list[str], code: int | None, *, only_errors: bool) -> Found | 
 
 def _plain(lines: Sequence[str], *, only_errors: bool) -> Found | None:
     """Return the last line that speaks of an error, or what a launcher said, or the last lines."""
-    meaningful = [(at, line) for at, line in enumerate(lines) if not _NOISE.match(line)]
+    last = lines[-_LAST:]
+    meaningful = [(at, line) for at, line in enumerate(last) if not _NOISE.match(line)]
     for at, line in reversed(meaningful[-_LOOKED_AT:]):
         if _ERRORS.search(line):
             return Found(line.strip(), None, at)

@@ -18,7 +18,7 @@ _ERROR = re.compile(r"((?:\w+\.)*[A-Za-z_]\w*)(?:: ?(.*))?$")
 _GROUP_EDGE = re.compile(r"\s*(?:\|\s?|\+ (?=Exception Group))")
 _GROUP_PART = re.compile(r"\s*\+[-+]*-{8,} (?:\d+|\.\.\.) -{8,}$|\s*\+-{20,}$")
 _GROUPS = ("ExceptionGroup", "BaseExceptionGroup")
-_NOT_OF_THE_USER = ("/site-packages/", "/dist-packages/", "/lib/python", "<frozen ", "<string>", "/grass/task/library/")
+_NOT_OF_THE_USER = ("/site-packages/", "/dist-packages/", "/lib/python", "<frozen ", "/grass/task/library/")
 _SAYS_MORE = re.compile(r"$|.*:$|\d+ validation errors? for ")
 """A message whose meaning is in the following lines."""
 _CAUSED = "The above exception was the direct cause of the following exception:"
@@ -124,7 +124,8 @@ def _shown(found: _Traceback) -> Found:
 def _place(frames: Sequence[Place]) -> Place | None:
     """Return the innermost line of the user's files, or of any file."""
     own = [each for each in frames if not any(mark in each.file for mark in _NOT_OF_THE_USER)]
-    return own[-1] if own else frames[-1] if frames else None
+    found = (own or frames)[-1:]
+    return found[0] if found and not found[0].file.startswith("<") else None
 
 
 class _Reader:

@@ -394,7 +394,7 @@ def test_the_table_of_a_sweep_and_why_some_of_its_tasks_failed(grass: Grass, fol
     cause = "AssertionError: diverged (train.py:1)"
     said = grass.good("job", "list", "--all", "--name", "swept")
     assert cause in said
-    assert "lr=0.2" in grass.good("job", "why", "swept") and cause in grass.good("events", "swept")
+    assert "lr=0.2" in grass.good("job", "why", "swept") and cause in grass.good("events", "--job", "swept")
     rows = grass.json("job", "results", "swept", "--by", "-lr")
     assert (0.2, cause) in [(row["lr"], row["cause"]) for row in rows if row["state"] == "FAILED"]
     table = grass.good("job", "results", "swept", "--columns", "task,lr,seed").split()

@@ -211,6 +211,11 @@ CASES = {
         1,
         "ModuleNotFoundError: No module named 'torhc' (train.py:1)",
     ),
+    "a program without a file": (
+        "Traceback (most recent call last):\n  File \"<string>\", line 1, in <module>\nModuleNotFoundError: No module named 'x'\n",
+        1,
+        "ModuleNotFoundError: No module named 'x'",
+    ),
     "a bare assertion": (
         'Traceback (most recent call last):\n  File "t.py", line 2, in f\n    assert loss > 0\n           ^^^^^^^^\nAssertionError\n',
         1,
