@@ -55,7 +55,8 @@ SHELL = Kinds(
 NATIVE = Kinds(
     re.compile(
         r"terminat|runtime error|Sanitizer|Assertion|stack smashing|\(\): |corrupt|panic|fatal error"
-        r"|Exception in thread|Caused by|[Ee]rror|ERROR|forrtl|At line|Segmentation|Aborted|Killed|Bus error|Illegal|Floating"
+        r"|Exception in thread"
+        r"|Caused by|[Ee]rror|ERROR|forrtl|At line|Segmentation|Aborted|Killed|Bus error|Illegal|Floating"
     ),
     (
         _kind(r"terminate called after throwing an instance of '(?P<what>[^']+)'", r"\s*what\(\):\s+(.*)"),
