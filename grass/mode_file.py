@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from grass.model.mode import KUBERNETES, LOCAL
+from grass.model.mode import KUBERNETES, KUBERNETES_INSIDE, LOCAL
 from grass.system.atomic_file import replace_file
 
 _FILE = "mode"
@@ -27,6 +27,11 @@ def read_mode(folder: Path) -> str | None:
 def is_on_this_machine(folder: Path) -> bool:
     """Return whether the cluster's tasks run on this machine, with its files and programs."""
     return read_mode(folder) == LOCAL
+
+
+def is_inside(folder: Path) -> bool:
+    """Return whether the cluster's master, with the share, is a pod of Kubernetes."""
+    return read_mode(folder) == KUBERNETES_INSIDE
 
 
 def keeps_files_here(folder: Path) -> bool:

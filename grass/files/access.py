@@ -31,6 +31,7 @@ from grass.errors import (
 from grass.files import rights, serve, share
 from grass.files.operations import REPLY, A, AnyOperation, Operation, ReadFile
 from grass.lines import lines_of
+from grass.mode_file import is_inside
 from grass.model.names import is_job_id
 from grass.network_address import network_address
 from grass.system.atomic_file import replace_file
@@ -209,6 +210,11 @@ def access_in(folder: Path) -> ShareAccess:
         pass
     except UndecodableError as error:
         raise InputError(f"{folder}/client/{PROFILE} is damaged: {error}") from error
+    if is_inside(folder):
+        raise NotFoundError(
+            f"cluster {folder.name}: its files are in a volume in Kubernetes, which no command reaches; with a `claim` "
+            "in its settings, `grass data pull --node` reaches the files of its namespace"
+        )
     try:
         return LocalShare(ClusterConfig.load(folder / "cluster.json").data_dir)
     except FileNotFoundError:

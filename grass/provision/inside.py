@@ -28,6 +28,7 @@ from grass.provision import inside_objects as made
 from grass.provision.filelock import cluster_lock
 from grass.provision.inside_master import SHOWN, Shown
 from grass.provision.inside_objects import Given, Master
+from grass.provision.namespace_findings import namespace_findings
 from grass.provision.namespaces import node_config, pods_stay, requested, wait_ready
 from grass.provision.pod_start import wait_started
 from grass.provision.provisioner import (
@@ -49,6 +50,7 @@ _SECONDS = 30.0
 """Limit of a command in the pod."""
 _END_SECONDS = 90.0
 """Seconds for the master's pod to end, which has 60."""
+_READY_SECONDS = 120.0
 _GLANCE = 0.3
 _STATEFUL_SET = "StatefulSet"
 
@@ -84,7 +86,7 @@ class InsideProvisioner(CanCreate[InsideSettings], CanPlan[InsideSettings], CanK
                 done = sum([self._provide(server, each) for each in made.objects(master)])
                 session.progress(f"waiting for the pod {made.pod_name(settings.name)}")
                 wait_started(server, node.node.kubernetes.namespace, master.name)
-                shown = _shown(server, node)
+                shown = _shown_once_ready(server, node)
             self._sign_in(master, shown)
         self._wait(node.node.name)
         profile = keyring.load_profile(session.client_dir)
@@ -121,7 +123,11 @@ class InsideProvisioner(CanCreate[InsideSettings], CanPlan[InsideSettings], CanK
         return ClusterStatus(url, shown.daemons, shown.problems)
 
     def findings(self) -> list[Finding]:
-        return []
+        node, name = self._known(), self._session.name
+        if node is None:
+            again = f"`grass create` finishes it, `grass delete {name}` removes it"
+            return [Finding(f"cluster {name}", False, "creating it was interrupted", again)]
+        return list(namespace_findings([node.node]))
 
     def refusal(self, capability: object) -> str:
         return f"cluster {self._session.name}: its master is in Kubernetes, and its one node is the namespace there"
@@ -307,6 +313,25 @@ def _shown(server: ApiServer, node: ClusterConfig) -> Shown:
         if command.code() != 0:
             raise UnreachableError(command.said or "the connection was lost")
     return SHOWN.decode(text)
+
+
+def _shown_once_ready(server: ApiServer, node: ClusterConfig) -> Shown:
+    """The API of a new cluster answers before its first node is there, and its administrator is registered last."""
+    until = clock.steady() + _READY_SECONDS
+    while True:
+        try:
+            shown = _shown(server, node)
+            if shown.ready:
+                return shown
+            why = "its namespace has not become a node"
+        except (NotFoundError, ConflictError, UnreachableError) as error:
+            why = str(error)
+        if clock.steady() > until:
+            raise UnreachableError(
+                f"pod {made.pod_name(node.name)}: works, but {why}; `kubectl logs` says more, and the same command "
+                "waits on"
+            )
+        clock.sleep(_GLANCE)
 
 
 def _delete(server: ApiServer, path: str, metadata: Metadata) -> None:

@@ -32,7 +32,7 @@ from grass.manifest.local_settings import KubernetesSettings, PortSettings
 from grass.manifest.settings import parse_settings
 from grass.model.daemons import DaemonState
 from grass.provision import layout, stopping
-from grass.provision.inside_objects import API_PORT, Given
+from grass.provision.inside_objects import API_PORT, GIVEN, Given
 from grass.provision.local import LocalProvisioner
 from grass.provision.provisioner import Session
 from grass.supervision import processes
@@ -43,6 +43,8 @@ from grass.wire.codec import Form, encode
 
 _GIVEN: Form[Given] = Form(Given)
 _ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+_REGISTERED = "registered"
+"""File in the cluster's folder: the key of the administrator who was registered."""
 _AFTER = 2.0
 """Seconds after another pod has let the volume go. The kernel ends its other processes in a moment."""
 _LOOK = 10.0
@@ -50,8 +52,10 @@ _LOOK = 10.0
 
 
 class Shown(msgspec.Struct, frozen=True):
-    """What ``show`` prints. ``key``: the master's public one."""
+    """What ``show`` prints. ``ready``: whether the administrator whom the pod was given is registered. ``key``: the
+    master's public one."""
 
+    ready: bool
     daemons: tuple[DaemonState, ...]
     problems: tuple[str, ...]
     key: Jwk
@@ -121,12 +125,16 @@ def _alone(home: Path) -> Iterator[None]:
 
 def _register(config: ClusterConfig, given: Given) -> None:
     """Register the first administrator, once for each key: it may be changed later by the user."""
-    noted, text = Path(config.home) / "registered", encode(given.key)
+    folder = Path(config.home)
+    if not _is_registered(folder, given):
+        user_files.register_user(config.master_dir, given.user, keyring.Role.ADMIN, given.key)
+        replace_file(folder / _REGISTERED, encode(given.key))
+
+
+def _is_registered(folder: Path, given: Given) -> bool:
     with suppress(FileNotFoundError):
-        if noted.read_text() == text:
-            return
-    user_files.register_user(config.master_dir, given.user, keyring.Role.ADMIN, given.key)
-    replace_file(noted, text)
+        return (folder / _REGISTERED).read_text() == encode(given.key)
+    return False
 
 
 def _stay(config: ClusterConfig) -> int:
@@ -153,10 +161,10 @@ def _interrupted(number: int, frame: FrameType | None) -> None:
 
 
 def show(name: str) -> int:
-    home = grass_home()
-    status = LocalProvisioner(Session(name, home, _say)).status()
-    key = keyring.master_key(cluster_home(name, home) / "master")
-    _say(encode(Shown(status.daemons, status.problems, key)))
+    home, given = grass_home(), _GIVEN.decode(Path(GIVEN).read_bytes())
+    status, folder = LocalProvisioner(Session(name, home, _say)).status(), cluster_home(name, home)
+    key = keyring.master_key(folder / "master")
+    _say(encode(Shown(_is_registered(folder, given), status.daemons, status.problems, key)))
     return 0
 
 

@@ -1,4 +1,7 @@
-"""Checks of a cluster's namespaces of Kubernetes for `grass doctor`. Called by ``local_findings``. Change nothing."""
+"""Checks of a cluster's namespaces of Kubernetes for `grass doctor`. Called by ``inside`` and ``local_findings``.
+
+They change nothing.
+"""
 
 from __future__ import annotations
 

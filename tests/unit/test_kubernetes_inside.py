@@ -17,19 +17,21 @@ from grass.api.keyring import ClientKeys, Profile
 from grass.api.pod_tunnel import PodWay, tunnel_of
 from grass.api.transport import Transport
 from grass.config import KubernetesConfig
-from grass.errors import ConflictError, InputError, ManifestError, NotAllowedError
+from grass.errors import ConflictError, InputError, ManifestError, NotAllowedError, NotFoundError
+from grass.files.access import access_to
 from grass.kubernetes import names, rights
 from grass.kubernetes.objects import POD, STATEFUL_SET, Pod, StatefulSet
 from grass.manifest import read_document
 from grass.manifest.inside import Inside, InsideSettings
 from grass.manifest.settings import parse_settings
+from grass.mode_file import write_mode
 from grass.model.mode import KUBERNETES
 from grass.provision import inside_objects, layout
 from grass.provision.inside import InsideProvisioner, kept_id
 from grass.provision.inside_master import settings_of
 from grass.provision.inside_objects import Given, Master
 from grass.provision.pod_start import fault_of, is_newest, is_ready, reason_of
-from grass.provision.provisioner import Session
+from grass.provision.provisioner import CanAddNodes, Session, need
 from tests.doubles.kubernetes_api import Asked, KubernetesApi, RefusalError, kubernetes_api
 from tests.support.needs import missing
 
@@ -302,6 +304,18 @@ def test_a_volume_that_was_kept_tells_whose_it_is_and_a_master_of_others_stays(a
         api.tell(STATEFUL_SETS, "grass-lab", {})
         with pytest.raises(ConflictError, match="from another machine or user"):
             kept_id(server, "lab", "lab")
+
+
+def test_what_is_not_there_says_so(tmp_path: Path) -> None:
+    session = Session("lab", tmp_path, lambda _: None)
+    inside = InsideProvisioner(session)
+    session.folder.mkdir(parents=True)
+    write_mode(session.folder, InsideSettings.mode)
+    with pytest.raises(NotFoundError, match="its files are in a volume in Kubernetes, which no command reaches"):
+        access_to("lab", tmp_path)
+    with pytest.raises(InputError, match="its master is in Kubernetes, and its one node is the namespace"):
+        need(inside, CanAddNodes)
+    assert [each.message for each in inside.findings()] == ["creating it was interrupted"]
 
 
 # the way to the API
