@@ -162,7 +162,12 @@ class InsideProvisioner(CanCreate[InsideSettings], CanPlan[InsideSettings], CanK
                     f"{wanted.path}: cluster {settings.name} is in the namespace {known.namespace}, as node "
                     f"{before.node.name}; `grass delete {settings.name}` removes it"
                 )
-            request = requested(wanted)
+            kept = replace(
+                wanted,
+                context=wanted.context or known.context,  # which one is current may have changed
+                kubeconfig=wanted.kubeconfig or known.kubeconfig,
+            )
+            request = requested(kept)
         else:
             request = file_namespaces.looked_at([wanted], self._session.ask)[wanted.name]
         node = request.settings

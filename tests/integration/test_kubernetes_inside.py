@@ -111,8 +111,8 @@ def test_a_job_outlives_the_pod_of_its_master_and_ends_once_with_all_its_lines(i
     assert client.wait("count", 200).state == "SUCCEEDED"
     tasks = client.tasks("count")
     assert [(each.state, each.attempt) for each in tasks] == [("SUCCEEDED", 1)] * 2, tasks
-    ticks = sorted((each.index, int(each.text.split()[1])) for each in client.logs("count"))
-    assert ticks == [(index, number) for index in range(2) for number in range(TICKS)]
+    ticks = sorted((each.task, int(each.text.split()[1])) for each in client.logs("count"))
+    assert ticks == [(task, number) for task in ("t.0", "t.1") for number in range(TICKS)]
 
 
 def test_another_image_replaces_the_pod_and_keeps_jobs_and_what_runs(inside: Inside, client: Client) -> None:
