@@ -26,7 +26,7 @@ import msgspec
 from grass.api import keyring, user_files
 from grass.api.keyring import Jwk
 from grass.config import ClusterConfig
-from grass.errors import GrassError, InputError
+from grass.errors import GrassError, InputError, UnreachableError
 from grass.manifest.inside import InsideSettings, values_of
 from grass.manifest.local_settings import KubernetesSettings, PortSettings
 from grass.manifest.settings import parse_settings
@@ -35,6 +35,7 @@ from grass.provision import layout, stopping
 from grass.provision.inside_objects import API_PORT, GIVEN, Given
 from grass.provision.local import LocalProvisioner
 from grass.provision.provisioner import Session
+from grass.provision.readiness import NotReadyError
 from grass.supervision import processes
 from grass.system import clock
 from grass.system.atomic_file import replace_file
@@ -47,6 +48,8 @@ _REGISTERED = "registered"
 """File in the cluster's folder: the key of the administrator who was registered."""
 _AFTER = 2.0
 """Seconds after another pod has let the volume go. The kernel ends its other processes in a moment."""
+_TRIES, _PAUSE = 10, 2.0
+"""How often the start is waited for, half a minute each time, and seconds between."""
 _LOOK = 10.0
 """Seconds between looks whether anything of the cluster is left."""
 
@@ -71,7 +74,7 @@ def run(path: str) -> int:
         settings = settings_of(given, str(kubeconfig_in(home)))
         config = None
         try:
-            LocalProvisioner(Session(settings.name, home, _say)).create(settings)
+            _start(settings, home)
             config = layout.existing(cluster_home(settings.name, home))
             assert config is not None, "the cluster was created"
             _register(config, given)
@@ -80,6 +83,19 @@ def run(path: str) -> int:
             config = config or layout.existing(cluster_home(settings.name, home))
             if config is not None:
                 stopping.stop_processes(config)
+
+
+def _start(settings: KubernetesSettings, home: Path) -> None:
+    """Create or start the cluster. It may take longer than a user would wait; what has begun goes on."""
+    for left in reversed(range(_TRIES)):
+        try:
+            LocalProvisioner(Session(settings.name, home, _say)).create(settings)
+            return
+        except (NotReadyError, UnreachableError) as error:
+            if not left:
+                raise
+            _say(f"{error}; waiting on")
+            clock.sleep(_PAUSE)
 
 
 def settings_of(given: Given, kubeconfig: str) -> KubernetesSettings:

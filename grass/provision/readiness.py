@@ -1,4 +1,7 @@
-"""Wait until a started cluster can be used: its node is READY and the API answers. Used by ``local``."""
+"""Wait until a started cluster can be used: its node is READY and the API answers.
+
+Used by ``inside_master`` and ``local``.
+"""
 
 from __future__ import annotations
 

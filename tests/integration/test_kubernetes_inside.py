@@ -145,7 +145,7 @@ def test_delete_leaves_nothing_but_the_volume_and_then_not_even_that(inside: Ins
     done = inside.create(inside.images[0])
     assert done.returncode == 0, done.stderr
     with Client("lab", home=inside.home) as again:
-        assert {"count", "through"} <= {each.name for each in again.jobs(all=True)}
+        assert "cut" in {each.name for each in again.jobs(all=True)}
     done = inside.grass("delete", "lab", "--volume")
     assert done.returncode == 0, done.stderr
     wait_until(lambda: inside.made() == [], 60, "an empty namespace")
