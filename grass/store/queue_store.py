@@ -1,5 +1,5 @@
 """Work queues in the store. ``QueueStore`` is for the API server, the only writer of queues; ``QueueLink`` for the
-node-agents, which pass on the steps of their tasks. Decides nothing.
+node-agents, which pass on the steps of their tasks. Decides nothing. Used by ``api_store`` and ``node.membership``.
 """
 
 from __future__ import annotations

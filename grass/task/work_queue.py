@@ -135,7 +135,7 @@ class Queue:
     def delete(self) -> None:
         self.step({"step": "delete"})
 
-    def step(self, step: dict[str, Any], wait: float = 0.0) -> dict[str, Any]:
+    def step(self, step: dict[str, object], wait: float = 0.0) -> Any:
         """Carry out a step of the API. Repeat it while nobody answers."""
         until = time.monotonic() + wait + _PATIENCE
         while True:
@@ -149,20 +149,19 @@ class Queue:
                     raise
             time.sleep(_AGAIN)
 
-    def _call(self, step: dict[str, Any], wait: float) -> dict[str, Any]:
+    def _call(self, step: dict[str, object], wait: float) -> Any:
         connection = _Connection(self._path, wait + _MARGIN)
         try:
             headers = {"Authorization": "Bearer " + self._token, "Content-Type": "application/json"}
             with contextlib.suppress(BrokenPipeError):  # the answer says why it was refused before its end
                 connection.request("POST", "/v1/queues/" + quote(self.name, safe=""), json.dumps(step), headers)
             answer = connection.getresponse()
-            decoded: dict[str, Any] = json.loads(answer.read().decode())
+            decoded = json.loads(answer.read().decode())
         finally:
             connection.close()
         if answer.status != 200:
             raise QueueError(answer.status, decoded["error"]["message"])
-        found: dict[str, Any] = decoded["queue"]
-        return found
+        return decoded["queue"]
 
 
 class _Connection(http.client.HTTPConnection):

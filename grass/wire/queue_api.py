@@ -1,7 +1,7 @@
 """Work queues: the steps that tasks and users ask for, the answers, and the records in redis.
 
 A task sends a step to its node's membership API, and a user to the API server. The node-agent passes the step on as a
-``QueueCall``; the API server carries all of them out (``master.api.queue_desk``).
+``QueueCall``; the API server carries all of them out. Used by ``grass.api``, ``master.api`` and ``node.membership``.
 """
 
 from __future__ import annotations

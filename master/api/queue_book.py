@@ -66,7 +66,7 @@ class Asked:
 
 
 class Book:
-    """For one thread."""
+    """All queues. For one thread."""
 
     def __init__(self, store: ApiStore, wall: Callable[[], float]) -> None:
         self._store = store

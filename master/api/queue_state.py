@@ -1,6 +1,6 @@
 """One work queue in memory: what each step does to its items. Pure.
 
-``changed`` collects the names of items that differ from the store; who uses it writes them. Used by ``queue_desk``.
+``changed`` collects the names of items that differ from the store; who uses it writes them. Used by ``queue_book``.
 """
 
 from __future__ import annotations

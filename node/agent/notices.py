@@ -42,7 +42,7 @@ class Given(NamedTuple):
 
 
 class Notices:
-    """For the loop. ``over`` is called in the loop with key and grace of an attempt that is to be stopped now.
+    """The notices of one node, for the loop. ``over`` is called in the loop with key and grace of an attempt that is to be stopped now.
     ``done``: puts the key of an attempt whose command has ended into the inbox."""
 
     def __init__(

@@ -91,6 +91,7 @@ CHANGES = {
     "file",
     "cancel",
     "stacks",
+    "change",
 }
 
 
