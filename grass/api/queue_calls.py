@@ -71,8 +71,9 @@ class QueueCalls(Requests):
         return [*self._step(name, {"step": "revive", "names": [*names]}).names]
 
     def snapshot_queue(self, name: str, snapshot: str) -> QueueAnswer:
-        """Keep all items that are not done, as of now, under a name. A queue keeps its 8 newest ones. Raises NotFoundError,
-        ConflictError."""
+        """Keep all items that are not done, as of now, under a name. A queue keeps its 8 newest ones.
+
+        Raises NotFoundError, ConflictError."""
         return self._step(name, {"step": "snapshot", "name": snapshot})
 
     def restore_queue(self, name: str, snapshot: str) -> QueueAnswer:

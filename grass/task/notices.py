@@ -52,7 +52,9 @@ class _Connection(http.client.HTTPConnection):
 
 
 def notice() -> Optional[Notice]:
-    """Return the notice that this task has got; None: it has none. It costs a look at a file: call it at each step."""
+    """Return the notice that this task has got; None: it has none. It costs a look at a file: call it at each step.
+
+    Raises ValueError if the file is damaged."""
     try:
         with open(os.environ["GRASS_EVENTS"], encoding="utf-8") as file:
             lines = file.readlines()

@@ -176,7 +176,7 @@ class _Connection(http.client.HTTPConnection):
 
 
 def queue(name: str, *, create: bool = False, of_job: bool = False, lease: float = 600.0, tries: int = 3) -> Queue:
-    """Return a work queue. ``create``: make it, unless it exists.
+    """Return a work queue. ``create``: make it, unless it exists. ``lease``: seconds.
 
     ``of_job``: one of this run of the job, which is made now and removed with the job. Raises QueueError.
     """

@@ -42,8 +42,8 @@ class Given(NamedTuple):
 
 
 class Notices:
-    """The notices of one node, for the loop. ``over`` is called in the loop with key and grace of an attempt that is to be stopped now.
-    ``done``: puts the key of an attempt whose command has ended into the inbox."""
+    """The notices of one node, for the loop. ``over`` is called in the loop with key and grace of an attempt that is to
+    be stopped now. ``done``: puts the key of an attempt whose command has ended into the inbox."""
 
     def __init__(
         self, config: ClusterConfig, timers: Timers, over: Callable[[str, float], None], done: Callable[[str], None]
