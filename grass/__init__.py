@@ -9,7 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from grass.release import VERSION as __version__
+from grass.release import __version__
 
 __all__ = [
     "AttemptView",

@@ -17,7 +17,7 @@ from grass.model.namespace import Serve
 from grass.model.policy import ClusterPolicy
 from grass.model.runtime import PROCESSES_ONLY
 from grass.network_address import network_address
-from grass.release import VERSION
+from grass.release import __version__
 from grass.system.atomic_file import replace_file
 from grass.system.private_file import write_private
 from grass.tls_files import TlsFiles
@@ -278,7 +278,7 @@ class ClusterConfig:
 
     def save(self, path: Path | None = None) -> None:
         """Write the file by atomic replacement. ``path``: where, if that is not its place yet."""
-        by = Written(FORMAT, PROTOCOL, REVISION, VERSION)
+        by = Written(FORMAT, PROTOCOL, REVISION, __version__)
         replace_file(path or self.path, json.dumps({"written": asdict(by), **asdict(self)}, indent=2) + "\n")
 
     @classmethod
@@ -306,13 +306,13 @@ def check_writer(name: str, text: str | bytes) -> None:
         by = Form[_Head](_Head).decode(text).written
     except UndecodableError:
         return  # whoever reads it says so
-    refusal = newer_writer(f"cluster {name}", (by.format, by.protocol, by.revision), by.version, VERSION)
+    refusal = newer_writer(f"cluster {name}", (by.format, by.protocol, by.revision), by.version, __version__)
     if refusal is not None:
         raise NewerVersionError(refusal)
 
 
 def _check_format(written: Written, what: str) -> None:
-    refusal = newer_format(what, written.format, written.version, VERSION)
+    refusal = newer_format(what, written.format, written.version, __version__)
     if refusal is not None:
         raise NewerVersionError(refusal)
 

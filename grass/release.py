@@ -1,3 +1,5 @@
-"""The version of Grass. Used by ``grass``, and by who does not import its public names (``config``, ``store``)."""
+"""The version of this Grass. Apart from ``grass``, so that modules of every layer may name it. Used by all packages."""
 
-VERSION = "0.1.0"
+from __future__ import annotations
+
+__version__ = "0.1.0"

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from grass import __version__
 from grass.errors import InputError, ManifestError, Problem, UndecodableError
+from grass.release import __version__
 from grass.wire.calls import LEFT_OUT
 from grass.wire.version import Speaks, difference, is_older, spoken
 

@@ -21,7 +21,7 @@ from gunicorn.http.parser import RequestParser
 from gunicorn.http.wsgi import create
 from gunicorn.workers.base import Worker as BaseWorker
 
-from grass.release import VERSION
+from grass.release import __version__
 from grass.serving.front import Answered, Front, Limits, refusal
 from grass.serving.outbox import LONGEST_UNSENT, Outbox
 from grass.serving.refusals import RefusalLog
@@ -126,7 +126,7 @@ class FrontWorker(BaseWorker):  # type: ignore[misc]
 
 
 def _stating_the_version(start_response: Any) -> Callable[..., Any]:  # Any: gunicorn has no types
-    stated = (HEADER, spoken(VERSION).header)
+    stated = (HEADER, spoken(__version__).header)
 
     def start(status: str, headers: list[tuple[str, str]], *more: Any) -> Any:
         return start_response(status, [*headers, stated], *more)

@@ -16,7 +16,7 @@ import msgspec
 from grass.errors import NewerVersionError, StaleLeaseError, UndecodableError
 from grass.model.job import Job
 from grass.model.lifecycle import JobState, TaskState
-from grass.release import VERSION
+from grass.release import __version__
 from grass.store.backend import Backend, Entry, Guard, Op
 from grass.store.decoding import decoded_all
 from grass.store.keys import WAKEUPS_KEPT, Keys
@@ -160,7 +160,7 @@ class AgentStore:
         ops: list[Op] = [("INCR", keys.fence), ("SET", keys.lease, owner), ("SET", keys.format, str(FORMAT))]
         if self._backend.apply(ops, [("below", keys.format, str(FORMAT + 1))]):
             found = int(self._backend.get(keys.format) or 0)
-            raise NewerVersionError(newer_format(f"the store ({keys.format})", found, "", VERSION))
+            raise NewerVersionError(newer_format(f"the store ({keys.format})", found, "", __version__))
         self._fence = self._backend.get(self.keys.fence) or ""
         self._commit = int(self._backend.get(self.keys.commit) or 0)
 

@@ -57,7 +57,7 @@ class Item:
 
     def extend(self, seconds: float | None = None) -> bool:
         """Hold it for so long from now (None: as the queue says)."""
-        step = {"step": "extend", "lease": self.lease, "names": [self.name], "seconds": seconds}
+        step: dict[str, object] = {"step": "extend", "lease": self.lease, "names": [self.name], "seconds": seconds}
         return bool(self.queue.step(step)["names"])
 
 

@@ -34,7 +34,7 @@ def earlier(folder: Path, commit: str) -> Path:
 def renumbered(folder: Path, version: str, **numbers: int) -> Path:
     """Write the program of this version as another release, with other ``numbers`` of ``grass.wire.version``."""
     shutil.copytree(ROOT / "grass", folder / "grass", ignore=shutil.ignore_patterns("__pycache__", "page"))
-    _replace(folder / "grass" / "release.py", r'VERSION = ".*"', f'VERSION = "{version}"')
+    _replace(folder / "grass" / "release.py", r'__version__ = ".*"', f'__version__ = "{version}"')
     for name, value in numbers.items():
         _replace(folder / "grass" / "wire" / "version.py", rf"(?m)^{name} = \d+$", f"{name} = {value}")
     return folder

@@ -14,7 +14,7 @@ from grass.manifest import parse_job, read_document
 from grass.manifest.export.formats import FORMATS
 from grass.model.ending import Clean, Enough
 from grass.model.framework import Framework, FrameworkName
-from grass.model.job import After, Component, Condition, Job, Mount, Policy, Ready, RestartOn
+from grass.model.job import After, Component, Condition, Job, Mount, Notice, NoticeSignal, Policy, Ready, RestartOn
 from grass.model.notify import OnEnd, OnHang
 from grass.model.runtime import RuntimeName
 
@@ -28,6 +28,7 @@ NO_KEYS = {
     "components.base",
     "components.shell",
     "components.process",
+    "components.checks",
 }
 """Fields that are no keys of a file: what a run of the job is, and where it was submitted."""
 OTHERS: dict[str, Any] = {
@@ -99,6 +100,9 @@ OTHERS: dict[str, Any] = {
     "components.unit": 2,
     "components.web": "p",
     "components.output_limit": 1 << 20,
+    "components.notice.seconds": 90.0,
+    "components.notice.signal": NoticeSignal.USR1,
+    "components.notice.command": "save",
 }
 """Field → another value than the jobs below have."""
 TOGETHER: dict[str, dict[str, Any]] = {
@@ -118,7 +122,12 @@ TOGETHER: dict[str, dict[str, Any]] = {
 """Field → what else must be set for it to mean anything."""
 SAME = {(format, "components.container.network") for format in ("kubernetes", "kubernetes-pods")}
 """A key of no consequence: each pod has a network of its own."""
-BLANK: dict[str, Any] = {"on_end": OnEnd(), "ready": Ready(), "framework": Framework(FrameworkName.NONE)}
+BLANK: dict[str, Any] = {
+    "on_end": OnEnd(),
+    "ready": Ready(),
+    "notice": Notice(),
+    "framework": Framework(FrameworkName.NONE),
+}
 
 
 def of_file(path: str) -> Job:

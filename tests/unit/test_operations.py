@@ -558,9 +558,9 @@ def test_a_task_that_leaves_while_its_job_goes_on_is_told_first_and_one_that_a_u
         case "scale":
             asked.scale(1)
         case "drain":
-            world.ticket("drain", node="n2", user="root", deadline=0.0)
+            world.ticket("node-drain", node="n2", user="root", deadline=0.0)
         case "stop":
-            world.ticket("stop-tasks", job_id="j-1", tasks=["w.1"], user="ann")
+            world.ticket("stop-tasks", id="j-1", tasks=["w.1"])
         case _:
             asked.file(how)
     world.advance(2)
