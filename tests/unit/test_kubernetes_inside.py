@@ -16,7 +16,7 @@ from grass.api import keyring
 from grass.api.keyring import ClientKeys, Profile
 from grass.api.pod_tunnel import PodWay, tunnel_of
 from grass.api.transport import Transport
-from grass.config import KubernetesConfig
+from grass.config import KubernetesConfig, NodeConfig, RedisConfig
 from grass.errors import ConflictError, InputError, ManifestError, NotAllowedError, NotFoundError
 from grass.files.access import access_to
 from grass.kubernetes import names, rights
@@ -30,8 +30,10 @@ from grass.provision import inside_objects, layout
 from grass.provision.inside import InsideProvisioner, kept_id
 from grass.provision.inside_master import settings_of
 from grass.provision.inside_objects import Given, Master
+from grass.provision.namespaces import join_request
 from grass.provision.pod_start import fault_of, is_newest, is_ready, reason_of
 from grass.provision.provisioner import CanAddNodes, Session, need
+from master.api.enrolment import check_address
 from tests.doubles.kubernetes_api import Asked, KubernetesApi, RefusalError, kubernetes_api
 from tests.support.needs import missing
 
@@ -184,6 +186,10 @@ def test_the_pod_makes_a_cluster_of_one_machine_with_its_namespace_as_node(tmp_p
     assert (node.name, node.kubeconfig, node.context, node.cluster_id) == ("pods", "/home/kubeconfig", "pod", "0" * 32)
     config = layout.design(made, tmp_path, None)
     assert (config.master.api_host, config.master.api_port) == ("0.0.0.0", inside_objects.API_PORT)
+    asked = join_request(NodeConfig("pods"), "secret", "password", "0" * 32)
+    check_address(config, asked)  # of the agent, beside the master
+    with pytest.raises(InputError, match="reachable only from the machine itself"):
+        check_address(replace(config, redis=RedisConfig(host="10.0.0.1", port=6379)), asked)
     with pytest.raises(InputError, match="not for `master: inside`"):
         settings_of(Given({"mode": "local"}, "0", "ann", KEY), "/k")
 
