@@ -121,7 +121,7 @@ def _entry(values: Mapping[str, str]) -> Mapping[str, str]:
     if not values.get("entry", "").startswith("{"):
         return values
     try:
-        found: dict[str, Any] = json.loads(values["entry"])  # Any: JSON of a user
+        found: dict[str, object] = json.loads(values["entry"])
     except ValueError:
         return values
     return {name: each if isinstance(each, str) else json.dumps(each) for name, each in found.items()}

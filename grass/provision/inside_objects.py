@@ -8,10 +8,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import msgspec
 
+from grass.api.keyring import Jwk
 from grass.config import KubernetesConfig
 from grass.kubernetes import names, rights
 from grass.kubernetes.rights import AUTHORIZATION, Rule
@@ -61,7 +61,7 @@ class Given(msgspec.Struct, frozen=True):
     settings: Document
     cluster_id: str
     user: str
-    key: dict[str, Any]  # Any: a JWK; grass.api.keyring checks it
+    key: Jwk
 
 
 @dataclass(frozen=True)

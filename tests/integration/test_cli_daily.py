@@ -418,3 +418,19 @@ def test_a_backup_of_a_running_cluster_is_made_listed_and_verified_and_never_rep
     assert refused.returncode == Exit.BAD_INPUT and "cluster local: its master lives" in refused.stderr
     refused = grass("backup", "--to", to)
     assert refused.returncode == Exit.BAD_INPUT and "set GRASS_BACKUP_PASSPHRASE" in refused.stderr
+
+
+def test_a_queue_is_filled_looked_at_kept_and_brought_back(grass: Grass) -> None:
+    grass.good("queue", "create", "shards", "--lease", "30s", "--tries", "2")
+    grass.good("queue", "put", "shards", "a", "b")
+    grass.good("queue", "snapshot", "shards", "first")
+    assert "shards" in grass.good("queue", "list")
+    grass.good("queue", "put", "shards", "--named", "third=c")
+    shown = grass.good("queue", "show", "shards")
+    assert "third" in shown
+    grass.good("queue", "restore", "shards", "first")
+    assert "third" not in grass.good("queue", "show", "shards")
+    grass.good("queue", "retry", "shards")
+    grass.good("queue", "delete", "shards")
+    refused = grass("queue", "show", "shards")
+    assert refused.returncode == Exit.BAD_INPUT and "shards" in refused.stderr

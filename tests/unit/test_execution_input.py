@@ -7,9 +7,10 @@ from typing import Any
 from grass.api.execution import Execution
 from grass.wire.codec import builtins
 from grass.wire.node_api import EXEC
+from tests.support.answers import Answers
 
 
-class Lossy:
+class Lossy(Answers):
     """A transport that carries out each request for input twice, as when a reply is lost. It takes 5 bytes at most."""
 
     def __init__(self) -> None:

@@ -14,11 +14,12 @@ from grass.wire.calls import Forward, ForwardInput
 from grass.wire.channel_views import Accepted
 from grass.wire.codec import Form, builtins
 from node.api import forwards
+from tests.support.answers import Answers
 
 INPUT: Form[ForwardInput] = Form(ForwardInput)
 
 
-class Task:
+class Task(Answers):
     """Answers as the master does, of a task that says nothing and ends when it is told to."""
 
     def __init__(self) -> None:
@@ -50,7 +51,7 @@ class Port:
         os.close(self._ended)
 
 
-class Node:
+class Node(Answers):
     """Passes on to a node's side of a forward, as the master does. ``asked``: input, in the order in which it came."""
 
     def __init__(self, forward: forwards.Forward) -> None:

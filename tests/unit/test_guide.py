@@ -116,7 +116,7 @@ def test_every_command_in_the_documents_exists_with_its_options(path: Path) -> N
 def test_the_python_guide_names_every_method_of_the_client_with_its_arguments() -> None:
     table = (ROOT / "docs" / "guide" / "python.md").read_text()
     shown = {
-        name: [argument.split("=")[0].strip() for argument in arguments.split(",") if argument]
+        name: [argument.split("=")[0].strip(" *") for argument in arguments.split(",") if argument]
         for name, arguments in re.findall(r"`(\w+)\(([^)`]*)\)`", table)
     }
     public = {
