@@ -152,7 +152,7 @@ def test_the_client_and_the_server_keep_to_the_document(world: ApiWorld) -> None
         client._get("/v1/jobs/j/attempts", DATA, after="nonsense")
     put_usage(world, job_id)
     client.usage(), client.node_usage("n1", step=60), client.job_usage("j", first=3), client.job_metrics("j")
-    client.task_usage("j", "w.0", since=5.0)
+    client.task_usage("j", "w.0", since=5.0), client.results("j")
     client.nodes(), client.node("n1"), client.status(), client.stop("j", grace=1.5)
     folder = world.config.logs_dir / job_id
     folder.mkdir(parents=True)
@@ -206,9 +206,11 @@ def test_the_client_and_the_server_keep_to_the_document(world: ApiWorld) -> None
         world.backend.apply([("HDEL", world.keys.schedules, "s")])
         removing.result(10)
     list(client.events(limit=100)), next(client.changes()), client.shares()
+    client.create_queue("q", lease=30), client.put_items("q", ["a"]), client.queues(), client.queue("q")
     assert checked.found == []
     assert of_nobody_knows_where(world) == []
     away = {f"nodes.{verb}" for verb in ("wait", "cordon", "uncordon", "drain", "remove")}  # test_api_joins
+    away.add("jobs.stacks")  # test_node_stacks
     elsewhere = ("joins", "exec", "forward", "session", "checks")  # checks: test_api_node_checks
     assert checked.seen == operations_but(*elsewhere, *ADMINISTERED) - away
 

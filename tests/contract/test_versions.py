@@ -51,6 +51,7 @@ def old_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield home
 
 
+@pytest.mark.nightly  # needs the history of the repository
 def test_a_job_file_starts_at_an_older_cluster_that_keeps_none_and_the_user_learns_it(old_server: Path) -> None:
     file, notes = old_server / "j.yml", list[str]()
     file.write_text(json.dumps(JOB))
@@ -63,6 +64,7 @@ def test_a_job_file_starts_at_an_older_cluster_that_keeps_none_and_the_user_lear
     assert "runs an older Grass (Grass 0.1.0, protocol 1.0): it keeps no copy of the job file" in note
 
 
+@pytest.mark.nightly  # needs the history of the repository
 def test_what_an_older_cluster_does_not_know_is_refused_at_once_by_one_line(old_server: Path) -> None:
     with client_of(old_server, "bob") as client:
         client.start({**JOB, "name": "k"})
