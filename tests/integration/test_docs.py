@@ -117,6 +117,11 @@ PAGES = {
     "docs/guide/foreign-files.md": Page(
         "part sweep 'exit 0' 'replicas: 2'", printed=("train  train-", "scale worker 2 → 3", "Submitted batch job 1")
     ),
+    "docs/guide/hangs.md": Page(
+        "part train 'sleep 600' 'replicas: 4}, ps: {command: sleep 600, resources: {cpu: 0.1}'; "
+        "until grass job list | grep -q '5/5 running'; do sleep 0.1; done",
+        printed=("5 processes of 5 tasks",),
+    ),
     "docs/guide/jobs.md": Page(
         "echo > simulate.py; grass job start count.yml; part sweep 'exit 1' 'replicas: 2, restart: {policy: never}'",
         "grass job wait sweep || true",
@@ -129,6 +134,7 @@ PAGES = {
         printed=("loss 2", "wrong", "evaluated", "node-agent"),
     ),
     "docs/guide/metrics.md": Page(printed=("grass_collector_up 1.0",)),
+    "docs/guide/queues.md": Page(),
     "docs/guide/report.md": Page("part train true 'replicas: 1'; grass job wait train"),
     "docs/guide/schedules.md": Page("grass schedule start nightly.yml", printed=("nightly", "PAUSED", "deleted")),
     "docs/guide/sharing.md": Page(printed=("train would wait", "no node matches its constraints")),

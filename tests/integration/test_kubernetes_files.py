@@ -14,10 +14,10 @@ import pytest
 from grass.config import ClusterConfig, KubernetesConfig, NodeConfig
 from grass.kubernetes.command import LOST
 from grass.kubernetes.names import pod_name
+from grass.kubernetes.ports import answers
 from grass.model.reasons import Reason, ReasonCode
 from node.runtime.kubernetes.execution import PodExecution
 from node.runtime.kubernetes.kind import PodInside
-from node.runtime.kubernetes.reach import answers
 from node.runtime.protocol import Launch, Listed, Observed, Start, Stop, Waiting
 from tests.support import kubernetes
 from tests.support.api_gateway import Asked, Fault

@@ -79,6 +79,7 @@ def site() -> Iterator[Site]:
             cluster.end()
 
 
+@pytest.mark.nightly  # 30 s on an idle machine
 def test_a_cluster_of_namespaces_is_created_grows_starts_again_and_goes_without_a_trace(site: Site) -> None:
     one, two = site.wanted("one"), site.wanted("two")
     made = site.create(one)

@@ -36,6 +36,8 @@ def run() -> Iterator[ShepherdRun]:
         for key in KEYS:
             run.started(key)
             wait_until(lambda key=key: "up" in run.stdout(key), seconds=30)  # type: ignore[misc]
+        for task, state in (("w.5", "T"), ("w.7", "D")):  # soon after they said so
+            wait_until(lambda task=task, state=state: tasks(run, None)[task].processes[0].state == state)  # type: ignore[misc]
         yield run
 
 
