@@ -37,7 +37,8 @@ def on_share():  # in state D, as on a file server that does not answer: it wait
     libc = ctypes.CDLL(None)
     print("up", flush=True)
     if libc.vfork() == 0:
-        libc.pause()
+        while True:  # a signal ends one pause; a child that went on would use up the memory of its parent
+            libc.pause()
 
 def train():
     grass.report(step=7, loss=0.5)
