@@ -1,10 +1,11 @@
-"""Renders the README's table beside other schedulers from ``docs/features.yml``.
+"""Renders the tables beside other schedulers from ``docs/features.yml``: some rows for the README, all for a page.
 
-``python -m tests.support.feature_table`` writes it into the README. ``test_readme_table`` compares the two.
+``python -m tests.support.feature_table`` writes them. ``test_feature_table`` compares.
 """
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,9 @@ import yaml
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "docs" / "features.yml"
 README = ROOT / "README.md"
+PAGE = ROOT / "docs" / "comparison.md"
 HEAD = ("| | Grass | Slurm | HyperQueue | dstack | submitit |", "|---|---|---|---|---|---|")
-AFTER = "\n## What it survives"
+TABLE = re.compile(rf"^{re.escape(HEAD[0])}\n(?:\|.*\n)+", re.MULTILINE)
 
 
 def features() -> list[dict[str, Any]]:
@@ -22,20 +24,27 @@ def features() -> list[dict[str, Any]]:
     return rows
 
 
-def table() -> str:
-    return "\n".join([*HEAD, *map(_line, features())]) + "\n"
+def tables() -> dict[Path, str]:
+    """Return the table of each page."""
+    rows = features()
+    return {README: table([row for row in rows if row.get("first")], ""), PAGE: table(rows, "docs/")}
 
 
-def _line(row: dict[str, Any]) -> str:
+def table(rows: list[dict[str, Any]], folder: str) -> str:
+    """Return the table in a page that is in ``folder``."""
+    return "\n".join([*HEAD, *(_line(row, folder) for row in rows)]) + "\n"
+
+
+def _line(row: dict[str, Any], folder: str) -> str:
     own = row["grass"]
-    shown = own if isinstance(own, str) else f"[{own['words']}]({own['guide']})"
+    shown = own if isinstance(own, str) else f"[{own['words']}]({own['guide'].removeprefix(folder)})"
     return f"| {' | '.join([row['feature'], shown, *row['others']])} |"
 
 
 def main() -> None:
-    text = README.read_text()
-    begin = text.index(HEAD[0])
-    README.write_text(text[:begin] + table() + text[text.index(AFTER, begin) :])
+    for page, text in tables().items():
+        before = page.read_text()
+        page.write_text(before.replace(TABLE.findall(before)[0], text))
 
 
 if __name__ == "__main__":
