@@ -21,7 +21,7 @@ ID_TAG, CLUSTER_TAG, BODY_TAG = "grass-id", "grass-cluster", "grass-body"
 
 RESOURCES = "2025-04-01"
 SUBSCRIPTIONS = "2022-12-01"
-NETWORK = "2025-09-01"
+NETWORKING = "2025-09-01"
 COMPUTE = "2026-04-01"
 DISKS = "2026-03-02"
 SKUS = "2021-07-01"
@@ -53,11 +53,11 @@ class Kind(Enum):
     """Kinds of resources, in the order in which they are made. Value: type, API version, usual seconds to make one."""
 
     GROUP = ("Microsoft.Resources/resourceGroups", RESOURCES, 5)
-    RULES = ("Microsoft.Network/networkSecurityGroups", NETWORK, 10)
-    NETWORK = ("Microsoft.Network/virtualNetworks", NETWORK, 10)
-    ADDRESS = ("Microsoft.Network/publicIPAddresses", NETWORK, 10)
+    RULES = ("Microsoft.Network/networkSecurityGroups", NETWORKING, 10)
+    NETWORK = ("Microsoft.Network/virtualNetworks", NETWORKING, 10)
+    ADDRESS = ("Microsoft.Network/publicIPAddresses", NETWORKING, 10)
     MACHINE = ("Microsoft.Compute/virtualMachines", COMPUTE, 180)
-    CARD = ("Microsoft.Network/networkInterfaces", NETWORK, 10)
+    CARD = ("Microsoft.Network/networkInterfaces", NETWORKING, 10)
     DISK = ("Microsoft.Compute/disks", DISKS, 10)
 
     @property

@@ -2,8 +2,9 @@
 
 Bodies are checked against the types in ``$GRASS_TEST_AZURE``, by default beside the checkout. What is enforced besides:
 cards that stay reserved, machines without power that keep their quota, names in use while deleting, lists that lag,
-immutable fields, ids in another case, both styles of long operations. Nothing here has ever
-been compared with Azure itself. ``tests/contract/test_azure_arm.py`` holds it to the typed clients of Microsoft.
+immutable fields, ids in another case, both styles of long operations, the order of making and removing, one operation
+at a time, the versions of the types: rules that ``tests/unit/test_azure_double.py`` has one by one. Nothing here has
+ever been compared with Azure itself. ``tests/contract/test_azure_arm.py`` holds it to the typed clients of Microsoft.
 """
 
 from __future__ import annotations
@@ -261,6 +262,7 @@ class Azure:
         raise RefusalError(404, "NotFound", path)
 
     def _group(self, asked: Asked, name: str) -> Answer:
+        self._check_version("microsoft.resources/resourcegroups", asked)
         there = self.groups.get(name.lower())
         if asked.method == "PUT":
             assert asked.body is not None
@@ -279,7 +281,9 @@ class Azure:
             there.going = True
 
             def gone() -> None:
-                self.groups.pop(name.lower(), None)
+                if self.groups.get(name.lower()) is not there:
+                    return  # by an earlier request
+                del self.groups[name.lower()]
                 for key in [key for key in self.things if key[0] == name.lower()]:
                     self.past.append(self.things.pop(key))
 
@@ -289,6 +293,7 @@ class Azure:
         return Answer(200, self._shown_group(there), {})
 
     def _thing(self, asked: Asked, group: str, type: str, name: str) -> Answer:
+        self._check_version(type.lower(), asked)
         there = self.things.get((group.lower(), type.lower(), name.lower()))
         if self.groups.get(group.lower()) is None:
             raise RefusalError(404, "ResourceGroupNotFound")
@@ -312,6 +317,10 @@ class Azure:
         self._check_region(body)
         if there is not None and (there.going or there.busy > self.steady()):
             raise RefusalError(409, "AnotherOperationInProgress")
+        if there is not None and there.body["location"] != body["location"]:
+            raise RefusalError(409, "InvalidResourceLocation")
+        if type == VNET:
+            self._check_network(body, there)
         error = self._check_machine(group, name, body, there) if type == VM else None
         now, seconds = self.steady(), _SECONDS[type]
         end = float("inf") if self.endless and type == VM else now + seconds
@@ -330,7 +339,7 @@ class Azure:
 
     def _delete(self, asked: Asked, there: Thing) -> Answer:
         self._check_lock(asked.path)
-        if there.type == VM and there.busy > self.steady() and not self.endless:
+        if there.busy > self.steady() and not self.endless:
             raise RefusalError(409, "AnotherOperationInProgress")
         if there.type == NIC and there.reserved > self.steady():
             raise RefusalError(400, "NicReservedForAnotherVm")
@@ -361,6 +370,33 @@ class Azure:
                 400, "InvalidRequestContent", f"{type}: {wrong if type.lower() in _FILES else 'unknown'}"
             )
 
+    def _check_version(self, type: str, asked: Asked) -> None:
+        """Bodies are checked by the types of one version, so no other is known."""
+        if type in _FILES and not _FILES[type].endswith(asked.query["api-version"]):
+            raise RefusalError(400, "InvalidApiVersionParameter")
+
+    def _check_network(self, body: Body, there: Thing | None) -> None:
+        subnets = {each["name"]: each["properties"] for each in body["properties"]["subnets"]}
+        for each in subnets.values():
+            self._named(each["networkSecurityGroup"]["id"])
+        if there is None or self._user_of(there) == "":
+            return
+        for each in there.body["properties"]["subnets"]:
+            after = subnets.get(each["name"])
+            if after is None:
+                raise RefusalError(400, "InUseSubnetCannotBeDeleted")
+            if after["addressPrefix"] != each["properties"]["addressPrefix"]:
+                raise RefusalError(400, "InUseSubnetCannotBeUpdated")
+
+    def _named(self, path: str) -> Thing:
+        """Return what a body names."""
+        found = self._by_path(path)
+        if found is None or found.going:
+            raise RefusalError(400, "InvalidResourceReference")
+        if found.state != "Succeeded":
+            raise RefusalError(409, "ReferencedResourceNotProvisioned")
+        return found
+
     def _check_region(self, body: Body) -> None:
         for regions in (self.allowed, self.secretly_allowed):
             if regions is not None and body["location"] not in regions:
@@ -375,7 +411,8 @@ class Azure:
         wanted = body["properties"]
         if there is not None:
             kept = there.body["properties"]
-            if any(kept.get(key) != wanted.get(key) for key in ("osProfile", "storageProfile", "networkProfile")):
+            fixed = ("osProfile", "storageProfile", "networkProfile")
+            if any(kept.get(key) != wanted.get(key) for key in fixed) or there.body.get("zones") != body.get("zones"):
                 raise RefusalError(409, "PropertyChangeNotAllowed")
             return None
         size = next((each for each in self.skus if each["name"] == wanted["hardwareProfile"]["vmSize"]), None)
@@ -386,11 +423,11 @@ class Azure:
             if self._used(quota) + cores > self.limits.get(quota, 100):
                 raise RefusalError(409, "OperationNotAllowed")
         card = wanted["networkProfile"]["networkInterfaceConfigurations"][0]["properties"]["ipConfigurations"][0]
-        subnet = card["properties"]["subnet"]["id"]
-        network = self._by_path(subnet.rpartition("/subnets/")[0])
-        if network is None or network.state != "Succeeded":
+        path, _, subnet = card["properties"]["subnet"]["id"].rpartition("/subnets/")
+        subnets = {each["name"]: each["properties"] for each in self._named(path).body["properties"]["subnets"]}
+        if subnet not in subnets:
             raise RefusalError(400, "InvalidResourceReference")
-        prefix = network.body["properties"]["subnets"][0]["properties"]["addressPrefix"]
+        prefix = subnets[subnet]["addressPrefix"]
         if len(self.of(NIC)) >= ipaddress.ip_network(prefix).num_addresses - 5:
             raise RefusalError(400, "SubnetIsFull")
         if self._used("PublicIPAddresses") >= self.limits["PublicIPAddresses"]:
@@ -436,16 +473,18 @@ class Azure:
     def _drop_parts(self, machine: Thing) -> None:
         """Remove what has `deleteOption: Delete`. The card of a machine that failed stays, reserved for a while."""
         properties = machine.body["properties"]
-        card = properties["networkProfile"]["networkInterfaces"][0]["id"].rpartition("/")[2]
-        nic = self.things[machine.group.lower(), NIC.lower(), card.lower()]
+        profile, disk = properties["networkProfile"], properties["storageProfile"]["osDisk"]
+        nic = self._by_path(profile["networkInterfaces"][0]["id"])
+        assert nic is not None, "a card in use cannot be removed"
         if machine.state == "Failed":
             nic.reserved = self.steady() + NIC_SECONDS
             return
-        address = nic.body["properties"]["ipConfigurations"][0]["properties"]["publicIPAddress"]["id"].rpartition("/")[
-            2
-        ]
-        for type, name in ((NIC, card), (IP, address), (DISK, properties["storageProfile"]["osDisk"]["name"])):
-            if (part := self.things.get((machine.group.lower(), type.lower(), name.lower()))) is not None:
+        card = profile["networkInterfaceConfigurations"][0]["properties"]
+        public = card["ipConfigurations"][0]["properties"]["publicIPAddressConfiguration"]
+        address = self._by_path(nic.body["properties"]["ipConfigurations"][0]["properties"]["publicIPAddress"]["id"])
+        boot = self.things.get((machine.group.lower(), DISK.lower(), disk["name"].lower()))
+        for part, options in ((nic, card), (address, public.get("properties", {})), (boot, disk)):
+            if part is not None and options.get("deleteOption") == "Delete":
                 self._drop(part)
 
     def _user_of(self, thing: Thing) -> str:

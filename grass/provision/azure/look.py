@@ -18,7 +18,17 @@ from grass.azure.arm import Arm, state_of
 from grass.azure.catalogue import ADDRESSES, Price, Quota, Size
 from grass.azure.faults import AzureError, AzureForbiddenError, AzureLoginError
 from grass.azure.finder import Fit, candidates, cheapest_first, obstacles
-from grass.azure.resources import ASSIGNMENTS, COMPUTE, NAMESPACES, NETWORK, RESOURCES, SKUS, SUBSCRIPTIONS, Kind, names
+from grass.azure.resources import (
+    ASSIGNMENTS,
+    COMPUTE,
+    NAMESPACES,
+    NETWORKING,
+    RESOURCES,
+    SKUS,
+    SUBSCRIPTIONS,
+    Kind,
+    names,
+)
 from grass.errors import GrassError, InputError, NotFoundError, UnreachableError
 from grass.manifest.azure import AzureSettings
 from grass.manifest.document import Document
@@ -139,7 +149,7 @@ def region_of(arm: Arm, subscription: Subscription, location: str) -> Region:
     skus = arm.list(f"{path}/Microsoft.Compute/skus", SKUS, f"sizes in {location}", filtered)
     usages = [
         usage
-        for namespace, version in (("Microsoft.Compute", COMPUTE), ("Microsoft.Network", NETWORK))
+        for namespace, version in (("Microsoft.Compute", COMPUTE), ("Microsoft.Network", NETWORKING))
         for usage in arm.list(f"{path}/{namespace}/locations/{location}/usages", version, f"quotas in {location}")
     ]
     return Region(location, catalogue.read_sizes(skus, location), catalogue.read_quotas(usages))
