@@ -10,7 +10,7 @@ import click
 from grass.cli.amounts import NOTHING, show_instant
 from grass.cli.command import Command
 from grass.cli.invocation import Invocation, pass_invocation
-from grass.cli.output import Result
+from grass.cli.output import Result, Rows
 from grass.cli.table import Column, table
 from grass.cli.values import JOB
 from grass.errors import InputError
@@ -46,21 +46,29 @@ def results(
     chosen = columns.split(",") if columns else _default(found)
     for name in [*chosen, *([by.removeprefix("-")] if by else [])]:
         if name not in known:
-            raise InputError(f"unknown column {name!r}; use some of {', '.join(known)}")
+            unknown, unreported = f"unknown column {name!r}", f"column {name!r}: no task has reported such a figure yet"
+            raise InputError(f"{unknown if found.figures else unreported}; use some of {', '.join(known)}")
     rows = found.ordered(by) if by else list(found)
     shown = chosen if columns else known
 
     def lines(width: int | None) -> list[str]:
         return table([_column(name, found) for name in chosen], [_texts(row, chosen) for row in rows], width)
 
-    data = [{name: row[name] for name in shown} for row in rows]
-    raw = [["" if row[name] is None else str(row[name]) for name in shown] for row in rows]
-    ids = [str(row["task"]) if len({row["id"] for row in rows}) < 2 else f"{row['id']}.{row['task']}" for row in rows]
-    invocation.output.show(Result(data, lines, ids, lambda: (shown, raw)))
+    def raw() -> Rows:
+        return shown, [["" if row[name] is None else str(row[name]) for name in shown] for row in rows]
+
+    data = [{name: row[name] for name in shown} for row in rows] if columns else rows
+    several = _of_several(found)
+    ids = [f"{row['id']}.{row['task']}" if several else str(row["task"]) for row in rows]
+    invocation.output.show(Result(data, lines, ids, raw))
+
+
+def _of_several(found: Results) -> bool:
+    return len({row["id"] for row in found}) > 1
 
 
 def _default(found: Results) -> list[str]:
-    several = len({row["id"] for row in found}) > 1
+    several = _of_several(found)
     job = ["job"] if several else []
     if several and len({row["job"] for row in found}) == 1:
         job = ["id"]  # several runs of one job

@@ -400,7 +400,8 @@ def test_the_table_of_a_sweep_and_why_some_of_its_tasks_failed(grass: Grass, fol
     table = grass.good("job", "results", "swept", "--columns", "task,lr,seed").split()
     assert table[:3] == ["TASK", "lr", "seed"] and table[3:6] == ["main.0", "0.1", "1"]
     refused = grass("job", "results", "swept", "--by", "nonsense")
-    assert refused.returncode == Exit.BAD_INPUT and "use some of job, task, lr, seed" in refused.stderr
+    said = "column 'nonsense': no task has reported such a figure yet; use some of job, task, lr, seed"
+    assert refused.returncode == Exit.BAD_INPUT and said in refused.stderr
 
 
 def test_a_backup_of_a_running_cluster_is_made_listed_and_verified_and_never_replaces_a_living_master(
