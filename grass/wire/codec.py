@@ -25,6 +25,14 @@ def encode(value: object) -> str:
         return json.dumps(msgspec.to_builtins(value), ensure_ascii=False).encode("utf-8", "replace").decode()
 
 
+def packed(value: object) -> bytes:
+    """Return compact JSON. Log lines that are not UTF-8 arrive unchanged: their characters are escaped."""
+    try:
+        return _encoder.encode(value)
+    except UnicodeEncodeError:
+        return json.dumps(msgspec.to_builtins(value), separators=(",", ":")).encode()
+
+
 def indented(value: object) -> str:
     """Return indented JSON for people, such as settings files."""
     return msgspec.json.format(encode(value), indent=2) + "\n"

@@ -5,7 +5,6 @@ Used by ``registry`` for every route. It must know nothing about jobs or nodes.
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager, nullcontext
@@ -39,7 +38,7 @@ from grass.model.event_kind import EventKind
 from grass.store.api_store import ApiStore
 from grass.store.job_index import EVERYBODY
 from grass.wire import calls
-from grass.wire.codec import Form, builtins
+from grass.wire.codec import Form, packed
 from grass.wire.error_views import ErrorBody, ErrorView, ProblemView
 from grass.wire.tickets import AskedTicket
 from grass.wire.version import HEADER, spoken
@@ -317,7 +316,7 @@ def _form(shape: type[calls.Call]) -> Form[calls.Call]:
 
 
 def _sealed(key: ReplyKey, status: int, body: msgspec.Struct) -> Response:
-    return Response(key.seal(status, _pack(body)), status, mimetype=JOSE)
+    return Response(key.seal(status, packed(body)), status, mimetype=JOSE)
 
 
 def _refusal() -> Response:
@@ -365,15 +364,10 @@ def _next(pieces: _Stream) -> tuple[msgspec.Struct, bool]:
 
 
 def _line(key: ReplyKey, piece: msgspec.Struct, number: int, last: bool) -> bytes:
-    return key.seal(200, _pack(piece), number, last).encode() + b"\n"
+    return key.seal(200, packed(piece), number, last).encode() + b"\n"
 
 
 def _error_body(error: GrassError) -> ErrorBody:
     problems = error.problems if isinstance(error, ManifestError) else []
     named = tuple(ProblemView(each.path, each.message) for each in problems)
     return ErrorBody(error.code, str(error), named, speaks=spoken(grass.__version__))
-
-
-def _pack(body: msgspec.Struct) -> bytes:
-    """Encode as ASCII, so that log lines that are not UTF-8 arrive unchanged."""
-    return json.dumps(builtins(body), separators=(",", ":")).encode()

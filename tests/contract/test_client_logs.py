@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import threading
 from collections.abc import Callable, Generator, Iterable
 from concurrent import futures
@@ -118,6 +119,18 @@ def test_bytes_that_are_not_utf8_survive(world: ApiWorld, logs: Logs) -> None:
     (folder / "w.0.jsonl").write_text(block)
     [text] = texts(world.client().logs("j"))
     assert text.encode("utf-8", "surrogateescape") == b"\xff\x0f"
+
+
+def test_each_line_keeps_its_characters_in_replies_and_in_streams(world: ApiWorld, logs: Logs) -> None:
+    """A piece with bytes that are not UTF-8 is encoded otherwise than one without."""
+    lines = ["é\u2028…\U0001f600"]
+    logs.print_("w.0", lines[0] + "\n")
+    assert texts(world.client().logs("j")) == texts(world.client().logs("j", tail=1)) == lines
+    lines.append("é\udcff\u2028")
+    coded = base64.b64encode((lines[1] + "\n").encode("utf-8", "surrogateescape")).decode()
+    with (world.config.logs_dir / logs.job_id / "w.0.jsonl").open("a") as file:
+        file.write(f'{{"attempt":1,"stream":"stdout","offset":99,"time":2.0,"base64":"{coded}"}}\n')
+    assert texts(world.client().logs("j")) == texts(world.client().logs("j", tail=2)) == lines
 
 
 def test_a_line_of_ten_megabytes_survives(world: ApiWorld, logs: Logs) -> None:

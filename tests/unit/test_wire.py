@@ -204,6 +204,14 @@ def test_text_that_is_no_unicode_can_be_sent_all_the_same() -> None:
     assert codec.Form[Reason](Reason).decode(codec.encode(reason)).message == "no such file: ?"
 
 
+@pytest.mark.parametrize("text", ["é\u2028\x00\x7f…\U0001f600", "\udcff", "é\udc80\u2028\U0001f600\ud83d"])
+def test_a_reply_keeps_each_character_however_it_is_encoded(text: str) -> None:
+    body = {"line": text, text: ["one\ntwo"]}
+    reply = codec.packed(body)
+    assert json.loads(reply) == body
+    assert b"\n" not in reply
+
+
 @pytest.mark.parametrize("text", ["j-1/a.0/1", "a-b_c.d-0123/learner.15/200"])
 def test_an_attempt_key_is_read_as_it_was_written(text: str) -> None:
     key = AttemptKey.parse(text)
