@@ -22,8 +22,8 @@ ROOT = Path(__file__).parents[2]
 
 def earlier(folder: Path, commit: str) -> Path:
     """Write what the version of a commit consists of."""
-    command = ["git", "-C", str(ROOT), "archive", commit, "grass", "master", "node", "tests/__init__.py", "tests/[ds]*"]
-    packed = subprocess.run(command, capture_output=True, check=False)
+    parts = ["grass", "master", "node", "deploy", "tests/__init__.py", "tests/[ds]*"]
+    packed = subprocess.run(["git", "-C", str(ROOT), "archive", commit, *parts], capture_output=True, check=False)
     require(packed.returncode == 0, f"commit {commit} in the history of the repository", packed.stderr.decode())
     folder.mkdir(parents=True, exist_ok=True)
     subprocess.run(["tar", "-x", "-C", str(folder)], input=packed.stdout, check=True)
