@@ -46,9 +46,11 @@ _FILE = click.argument("file", type=click.Path(path_type=Path))
 @click.option("--every", type=DURATION, metavar="DURATION", help="Go on, with a backup each time.")
 @click.option("--keep", type=Whole(min=1), metavar="NUMBER", help="Then remove all but the newest of this cluster.")
 @_PASSPHRASE
+@pass_invocation
 @click.pass_context
 def backup(
     context: click.Context,
+    invocation: Invocation,
     to: Path | None,
     logs: bool,
     data: bool,
@@ -63,20 +65,6 @@ def backup(
     """
     if context.invoked_subcommand is not None:
         return
-    invocation = context.find_object(Invocation)
-    assert invocation is not None, "`main` made it"
-    _back_up(invocation, to, logs, data, every, keep, passphrase_file)
-
-
-def _back_up(
-    invocation: Invocation,
-    to: Path | None,
-    logs: bool,
-    data: bool,
-    every: float | None,
-    keep: int | None,
-    passphrase_file: Path | None,
-) -> None:
     from grass.provision.backup import archive, catalogue
 
     name = invocation.existing_cluster()
@@ -91,12 +79,12 @@ def _back_up(
         try:
             path = catalogue.target(folder, name, clock.wall())
             header, content = provisioner.back_up(path, passphrase, parts)
-            removed = catalogue.prune(path.parent, header.master, keep) if keep is not None else []
-        except GrassError as error:
+        except (GrassError, OSError) as error:  # the disk of the folder may be away for a while
             if first:
                 raise
             invocation.output.warn(f"no backup was made: {error}")
         else:
+            removed = catalogue.prune(path.parent, header.master, keep) if keep is not None else []
             size = path.stat().st_size
             wire = {"file": str(path), "cluster": name, "jobs": content.jobs, "size": size, "parts": header.parts}
             said = [f"cluster {name}: {content.jobs} jobs backed up in {path} ({show_memory(size)})"]
