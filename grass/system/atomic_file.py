@@ -36,14 +36,14 @@ def replace_file(
                 os.fsync(descriptor)
         draft.replace(path)
         if sync:
-            _sync_folder(path.parent)
+            sync_folder(path.parent)
     except OSError:
         with suppress(OSError):
             draft.unlink()
         raise
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Make the names in it durable: after a power cut, a rename may be lost although the content is on the disk."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from grass.errors import GrassError, InputError
-from grass.provision.backup import archive, catalogue, unpacking
+from grass.errors import ConflictError, GrassError, InputError
+from grass.provision.backup import archive, catalogue, making, unpacking
 from grass.provision.backup.archive import MANIFEST, Packing, members, state_files
 from grass.provision.backup.sealed_file import (
     AlteredError,
@@ -24,6 +24,7 @@ from grass.provision.backup.sealed_file import (
 )
 from grass.wire.backup import BackupHeader
 from grass.wire.codec import encode
+from tests.support.shepherd_run import cluster_config
 
 CHUNK = (1 << 16) + 16
 SECRET = "geheim"
@@ -142,6 +143,31 @@ def test_what_a_killed_backup_left_is_removed_by_the_next_and_what_another_write
     packing.finish()
     other.finish()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["b.grass-backup", "c.grass-backup"]
+
+
+def test_a_backup_never_replaces_or_cuts_one_that_another_cluster_writes_under_the_same_name(tmp_path: Path) -> None:
+    target, data = tmp_path / "b.grass-backup", tmp_path / "data"
+    data.write_bytes(b"x" * 100_000)
+    first = Packing(target, header(), SECRET)
+    first.add(MANIFEST, data)
+    with pytest.raises(ConflictError, match="another backup is being written there"):
+        Packing(target, header(), SECRET)
+    first.finish()
+    with pytest.raises(ConflictError, match="exists already"):
+        Packing(target, header(), SECRET)
+    with members(target, SECRET) as (_, found):
+        assert [len(content.read()) for _, content in found] == [100_000]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["b.grass-backup", "data"]
+
+
+def test_a_backup_into_the_folder_of_its_cluster_is_refused(tmp_path: Path) -> None:
+    home = tmp_path / "lab"
+    home.mkdir()
+    config = cluster_config(home)
+    (tmp_path / "link").symlink_to(home)
+    for folder in (home / "backup", tmp_path / "link" / "data"):
+        with pytest.raises(InputError, match="is in the folder of the cluster"):
+            making.make(config, folder / "b.grass-backup", SECRET, ())
 
 
 def test_a_full_disk_is_said_before_the_cluster_has_to_feel_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,10 +18,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from grass.errors import GrassError
+from grass.errors import ConflictError, GrassError
 from grass.model.amounts import show_memory
 from grass.provision.backup.sealed_file import AlteredError, Reader, Writer, opened
 from grass.system import disk
+from grass.system.atomic_file import sync_folder
 from grass.wire.backup import BackupHeader
 
 SUFFIX = ".grass-backup"
@@ -31,6 +32,7 @@ _LEFT_FREE = 4 * disk.FULL
 """Bytes of a disk that a backup leaves free: the cluster may use the same disk."""
 _LOOK_EVERY = 1 << 20
 _DRAFT = ".partial"
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
 _NOT_STATE = frozenset(
     {"redis", "log", "ends", "daemon-logs", "data", "node", "run", "supervisord.conf", "confirmed", "mode"}
     | {"backup", "backup.lock", "restoring"}
@@ -84,14 +86,23 @@ def _walk(folder: Path, without: Sequence[Path]) -> Iterator[Path]:
 
 
 class Packing:
-    """Writes members into a sealed file beside ``target``, which appears there only when the whole is written."""
+    """Writes members into a sealed file beside ``target``, which appears there only when the whole is written.
+
+    Raises ConflictError: the file exists, or is being written; and NoSpaceError.
+    """
 
     def __init__(self, target: Path, header: BackupHeader, passphrase: str) -> None:
         _remove_abandoned(target.parent)
-        check_space(target.parent)
         self._target = target
         self._draft = target.with_name(f"{target.name}{_DRAFT}")
-        self._file = _Watched(self._draft)
+        try:
+            self._file = Watched(self._draft)
+        except FileExistsError as error:
+            raise ConflictError(f"{target}: another backup is being written there; choose another name") from error
+        fcntl.flock(self._file.fileno(), fcntl.LOCK_EX)
+        if target.exists():  # while the draft is there, nobody else gives a file this name
+            self.abandon()
+            raise ConflictError(f"{target}: exists already; choose another name")
         self._sealed = Writer(cast("BinaryIO", self._file), header, passphrase)
         self._zip = gzip.GzipFile(fileobj=self._sealed, mode="wb", compresslevel=1, filename="", mtime=0)
         self._tar = tarfile.TarFile(fileobj=self._zip, mode="w", format=tarfile.PAX_FORMAT)
@@ -117,12 +128,14 @@ class Packing:
         self._tar.close()
         self._zip.close()
         self._sealed.finish()
-        self._file.finish()
+        self._file.sync()
+        self._file.close()
         self._draft.rename(self._target)
-        _sync_folder(self._target.parent)
+        sync_folder(self._target.parent)
 
     def abandon(self) -> None:
-        self._file.close()
+        with suppress(OSError):
+            self._file.close()
         self._draft.unlink(missing_ok=True)
 
 
@@ -132,15 +145,6 @@ def _remove_abandoned(folder: Path) -> None:
         with suppress(OSError), path.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             path.unlink()
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        with suppress(OSError):  # a network file system that knows no such thing
-            os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 class _Fixed:
@@ -153,34 +157,34 @@ class _Fixed:
         return self._file.read(size).ljust(size, b"\0")
 
 
-class _Watched:
-    """A new private file that leaves its disk some space. Raises NoSpaceError from ``write``."""
+class Watched:
+    """A new private file that leaves its disk some space. Raises NoSpaceError, also from ``write``."""
 
     def __init__(self, path: Path) -> None:
         self._folder = path.parent
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        self._file = os.fdopen(descriptor, "wb")
+        _check_space(self._folder)
+        self._file = os.fdopen(os.open(path, _NEW, 0o600), "wb")
         self._since_look = 0
+
+    def fileno(self) -> int:
+        return self._file.fileno()
 
     def write(self, data: bytes) -> int:
         self._since_look += len(data)
         if self._since_look >= _LOOK_EVERY:
-            check_space(self._folder)
+            _check_space(self._folder)
             self._since_look = 0
         return self._file.write(data)
 
-    def finish(self) -> None:
+    def sync(self) -> None:
         self._file.flush()
         os.fsync(self._file.fileno())
-        self._file.close()
 
     def close(self) -> None:
-        with suppress(OSError):
-            self._file.close()
+        self._file.close()
 
 
-def check_space(folder: Path) -> None:
+def _check_space(folder: Path) -> None:
     """Raises NoSpaceError."""
     free = disk.free(folder)
     if free < _LEFT_FREE:

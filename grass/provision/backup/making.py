@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
 from grass import __version__
@@ -17,7 +18,7 @@ from grass.provision.backup.archive import (
     MANIFEST,
     STATE,
     Packing,
-    check_space,
+    Watched,
     other_files,
     state_files,
 )
@@ -31,25 +32,23 @@ from grass.system.entropy import request_id
 from grass.wire.backup import BackedUp, BackupHeader
 from grass.wire.codec import encode
 
-_LOOK_EVERY = 1 << 20
-
 
 def make(
     config: ClusterConfig, target: Path, passphrase: str, parts: Sequence[str], cost: int = COST
 ) -> tuple[BackupHeader, BackedUp]:
     """Write a backup to the new file ``target``.
 
-    Raises ConflictError: the file exists, or another backup is being made; InputError: the redis is the user's own;
-    UnreachableError: redis does not run; NoSpaceError.
+    Raises ConflictError: the file exists, or another backup is being made; InputError: the redis is the user's own, or
+    the file would be in the cluster's folder; UnreachableError: redis does not run; NoSpaceError.
     """
     if not config.redis.embedded or config.redis.socket is None:
         raise InputError(
             f"cluster {config.name}: its state is in your own redis; back that up with its own tools, and "
             f"{config.home} with it"
         )
-    if target.exists():
-        raise ConflictError(f"{target}: exists already; choose another name")
     home = Path(config.home)
+    if target.resolve().is_relative_to(home.resolve()):
+        raise InputError(f"{target}: is in the folder of the cluster, and would go with it; choose another folder")
     try:
         with file_lock(home / "backup.lock", 0.0), scratch_folder(home / "backup") as folder:
             return _make(config, target, passphrase, (STATE, *parts), folder, cost)
@@ -71,15 +70,12 @@ def _make(
         cost=cost,
     )
     home = Path(config.home)
-    _fetch(config, folder / "dump.rdb")
-    files = _copied(home, folder / HOME)  # at once: they change seldom, and belong to this moment
-    with scratch.loaded(folder) as server:
-        keys, digest = server.digest()
-        version = ".".join(map(str, server.version()))
-        content = BackedUp(keys=keys, digest=digest, jobs=server.jobs(Keys(config.key_prefix)), redis=version)
-    (folder / MANIFEST).write_text(encode(content))
     packing = Packing(target, header, passphrase)
     try:
+        _fetch(config, folder / "dump.rdb")
+        files = _copied(home, folder / HOME)  # at once: they change seldom, and belong to this moment
+        content = _read(config, folder)
+        (folder / MANIFEST).write_text(encode(content))
         packing.add(MANIFEST, folder / MANIFEST)
         packing.add(DUMP, folder / "dump.rdb")
         for path in files:
@@ -95,18 +91,17 @@ def _make(
 
 def _fetch(config: ClusterConfig, path: Path) -> None:
     assert config.redis.socket is not None, "the redis is the cluster's own"
-    left = 0
-    with path.open("wb") as file:
+    password = Secrets.load(config.home).redis["admin"]
+    with closing(Watched(path)) as file:
+        fetch(config.redis.socket, "admin", password, file.write)
 
-        def write(data: bytes) -> None:
-            nonlocal left
-            left -= len(data)
-            if left < 0:
-                check_space(path.parent)
-                left = _LOOK_EVERY
-            file.write(data)
 
-        fetch(config.redis.socket, "admin", Secrets.load(config.home).redis["admin"], write)
+def _read(config: ClusterConfig, folder: Path) -> BackedUp:
+    """Return what a redis says that has loaded the copy."""
+    with scratch.loaded(folder) as server:
+        keys, digest = server.digest()
+        version = ".".join(map(str, server.version()))
+        return BackedUp(keys=keys, digest=digest, jobs=server.jobs(Keys(config.key_prefix)), redis=version)
 
 
 def _copied(home: Path, folder: Path) -> list[Path]:

@@ -6,14 +6,14 @@ import os
 import shutil
 import tarfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 from grass.api import keyring
 from grass.provision.backup import scratch
-from grass.provision.backup.archive import DUMP, HOME, MANIFEST, check_space, members
+from grass.provision.backup.archive import DUMP, HOME, MANIFEST, Watched, members
 from grass.provision.backup.sealed_file import AlteredError
 from grass.store.keys import Keys
 from grass.store.redis_copy import CopyServer
@@ -87,18 +87,11 @@ def _between(folder: Path, path: Path) -> list[Path]:
 
 
 def _write(path: Path, info: tarfile.TarInfo, data: BinaryIO) -> None:
-    check_space(path.parent)
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        left = _PIECE
+    with closing(Watched(path)) as file:
         while piece := data.read(_PIECE):
             file.write(piece)
-            left -= len(piece)
-            if left < 0:
-                check_space(path.parent)
-                left = _PIECE
         if path.name != DUMP:
-            os.fchmod(descriptor, info.mode & 0o777)
+            os.fchmod(file.fileno(), info.mode & 0o777)
 
 
 @contextmanager
