@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from grass.errors import ConflictError, GrassError, InputError
+from grass.config import ClusterConfig
+from grass.errors import ConflictError, GrassError, InputError, NewerVersionError
 from grass.manifest.local_settings import LocalSettings, RedisSettings
 from grass.mode_file import write_mode
 from grass.model.mode import ON_PREMISES, SIGNED_IN
@@ -15,6 +16,7 @@ from grass.provision import local
 from grass.provision.backup import restoring
 from grass.provision.backup.sealed_file import Writer
 from grass.wire.backup import BackupHeader
+from grass.wire.version import REVISION
 from tests.support.rsa_keys import write_key
 
 HEADER = BackupHeader(
@@ -58,6 +60,21 @@ def test_state_is_replaced_only_if_that_is_wanted(tmp_path: Path) -> None:
     refused = refusal(tmp_path)
     assert isinstance(refused, ConflictError) and "--replace" in str(refused)
     assert "its content cannot be read" in str(refusal(tmp_path, replaced=True))  # it got that far
+
+
+@pytest.mark.parametrize("name", ["cluster.json", "nodes/k/cluster.json"])
+def test_a_backup_whose_configuration_a_newer_grass_wrote_is_not_written_anew_by_this_one(
+    tmp_path: Path, name: str
+) -> None:
+    (tmp_path / "nodes" / "k").mkdir(parents=True)
+    config = ClusterConfig("lab", "local", str(tmp_path), "/run/lab")
+    for each in ("cluster.json", "nodes/k/cluster.json"):
+        config.save(tmp_path / each)
+    assert restoring._configuration(tmp_path, "lab") == config
+    text = (tmp_path / name).read_text().replace(f'"revision": {REVISION}', f'"revision": {REVISION + 1}')
+    (tmp_path / name).write_text(text)
+    with pytest.raises(NewerVersionError, match="cluster lab: written by a newer Grass"):
+        restoring._configuration(tmp_path, "lab")
 
 
 def tree(folder: Path) -> dict[str, str]:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from grass.api import keyring
-from grass.config import ClusterConfig, NodeConfig
+from grass.config import ClusterConfig, NodeConfig, check_writer
 from grass.errors import ConflictError, GrassError, InputError
 from grass.manifest.local_settings import OfferedResources
 from grass.mode_file import read_mode, write_mode
@@ -53,7 +53,8 @@ def put_in_place(file: Path, passphrase: str, home: Path, *, replaced: bool, pro
     """Return the configuration of the cluster, which can be started now. The caller has the cluster's lock.
 
     ``home``: GRASS_HOME. ``replaced``: put the state that is there aside. Raises ConflictError: the master lives, the
-    folder has state, or it is of another cluster; and what ``unpack`` and ``tried`` raise. Nothing was changed then.
+    folder has state, it is of another cluster, or a newer Grass made the backup; and what ``unpack`` and ``tried``
+    raise. Nothing was changed then.
     """
     header = header_of(file)
     folder = home / "clusters" / header.cluster
@@ -61,7 +62,7 @@ def put_in_place(file: Path, passphrase: str, home: Path, *, replaced: bool, pro
     progress(f"reading the backup of {header.cluster}")
     with scratch_folder(home / f".restore-{header.cluster}") as scratch:
         unpacked = unpack(file, passphrase, scratch / "content")
-        before = ClusterConfig.load(unpacked.home / "cluster.json")
+        before = _configuration(unpacked.home, header.cluster)
         fresh = not folder.exists()
         config = _moved(before, folder)
         _check_dead(config, folder)
@@ -73,6 +74,14 @@ def put_in_place(file: Path, passphrase: str, home: Path, *, replaced: bool, pro
         _write_configurations(unpacked, config)
         _place(unpacked.home, folder)
     return config
+
+
+def _configuration(unpacked: Path, cluster: str) -> ClusterConfig:
+    """Raises NewerVersionError: a newer Grass wrote a configuration of the backup, and this one will write it anew."""
+    path = unpacked / "cluster.json"
+    for each in (path, *unpacked.glob("nodes/*/cluster.json")):
+        check_writer(cluster, each.read_text())
+    return ClusterConfig.load(path)
 
 
 def _check_target(folder: Path, header: BackupHeader, replaced: bool) -> None:
