@@ -6,10 +6,11 @@ Written by ``grass.provision``. Each daemon gets the path as its only argument. 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TypeVar
 
 from grass.errors import NewerVersionError, UndecodableError
 from grass.model.isolation import ContainerRights, UidRange
@@ -22,8 +23,6 @@ from grass.system.atomic_file import replace_file
 from grass.system.private_file import write_private
 from grass.tls_files import TlsFiles
 from grass.wire.version import FORMAT, PROTOCOL, REVISION, newer_format, newer_writer
-
-_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -285,15 +284,15 @@ class ClusterConfig:
     def load(cls, path: str | Path) -> ClusterConfig:
         """Read the file. Raises UndecodableError, which names the file and the path of the wrong value, and
         NewerVersionError for a format that this Grass does not know."""
-        _check_format(_decoded(_Head, Path(path)).written, str(path))
-        return _decoded(cls, Path(path))
+        with _naming(Path(path)) as text:
+            return cls.parse(text, str(path))
 
     @classmethod
-    def parse(cls, text: str | bytes) -> ClusterConfig:
+    def parse(cls, text: str | bytes, what: str = "cluster.json") -> ClusterConfig:
         """Decode the content of the file. Raises the errors of ``load``."""
-        from grass.wire.codec import Form
+        from grass.wire.codec import Form  # imported here: most CLI commands read no settings
 
-        _check_format(Form[_Head](_Head).decode(text).written, "cluster.json")
+        _check_format(Form[_Head](_Head).decode(text).written, what)
         return Form[ClusterConfig](cls).decode(text)
 
 
@@ -317,11 +316,11 @@ def _check_format(written: Written, what: str) -> None:
         raise NewerVersionError(refusal)
 
 
-def _decoded(kind: type[_T], path: Path) -> _T:
-    from grass.wire.codec import Form  # imported here: most CLI commands read no settings
-
+@contextmanager
+def _naming(path: Path) -> Iterator[str]:
+    """Yield the content of a file, and name the file in an UndecodableError of the block."""
     try:
-        return Form[_T](kind).decode(path.read_text())
+        yield path.read_text()
     except UndecodableError as error:
         raise UndecodableError(f"{path}: {error.path}" if error.path else str(path), error.problem) from error
 
@@ -344,4 +343,7 @@ class Secrets:
 
     @classmethod
     def load(cls, home: str | Path) -> Secrets:
-        return _decoded(cls, Path(home) / "secrets.json")
+        from grass.wire.codec import Form
+
+        with _naming(Path(home) / "secrets.json") as text:
+            return Form[Secrets](cls).decode(text)
