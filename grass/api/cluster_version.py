@@ -11,7 +11,7 @@ from typing import Any
 from grass.errors import InputError, ManifestError, Problem, UndecodableError
 from grass.release import __version__
 from grass.wire.calls import LEFT_OUT
-from grass.wire.version import Speaks, difference, is_older, spoken
+from grass.wire.version import SPEAKS, Speaks, difference, is_older, spoken
 
 OWN = spoken(__version__)
 
@@ -26,7 +26,7 @@ class ClusterVersion:
     def note(self, error: Mapping[str, Any]) -> None:  # Any: decoded JSON
         """Take what a refusal says. A server of before revision 1 says nothing, and has to be asked."""
         said = error.get("speaks")
-        self._known = Speaks(**said) if said else None
+        self._known = SPEAKS.convert(said) if said else None  # a newer one may say more
 
     def speaks(self) -> Speaks | None:
         self._known = self._known or self._ask()

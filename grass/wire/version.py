@@ -17,6 +17,8 @@ from __future__ import annotations
 
 import msgspec
 
+from grass.wire.codec import Form
+
 PROTOCOL = 2
 OLDEST_CLIENT = 1
 REVISION = 1
@@ -39,6 +41,9 @@ class Speaks(msgspec.Struct, frozen=True):
     @property
     def header(self) -> str:
         return f"{self.protocol}.{self.revision} {self.version}"
+
+
+SPEAKS: Form[Speaks] = Form(Speaks)
 
 
 def spoken(version: str) -> Speaks:

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from grass.api.cluster_version import ClusterVersion
 from grass.errors import UndecodableError
 from grass.model.job import Component, Condition, Container, GpuNeed, Job, Mount, Ready
 from grass.model.lifecycle import JobState, NodeState, TaskState
@@ -286,3 +287,9 @@ def test_of_two_versions_the_older_one_is_named_with_what_to_do() -> None:
     assert "the cluster runs an older Grass" in version.difference(client=new, cluster=old)
     said = version.difference(client=old, cluster=new)
     assert said.startswith("this client is older") and said.endswith("install Grass 0.2.0 here")
+
+
+def test_what_a_newer_version_says_beside_its_numbers_is_passed_over() -> None:
+    known = ClusterVersion(lambda: None)
+    known.note({"speaks": {"protocol": 2, "revision": 9, "version": "0.9.0", "since": "2027"}})
+    assert known.speaks() == version.Speaks(2, 9, "0.9.0")
