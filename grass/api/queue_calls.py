@@ -68,7 +68,7 @@ class QueueCalls(Requests):
 
     def retry_dead_items(self, name: str, names: Sequence[str] = ()) -> list[str]:
         """Make dead letters ready again (no names: all of them). Return their names. Raises NotFoundError."""
-        return [*self._step(name, {"step": "revive", "names": [*names]}).names]
+        return [*self._step(name, {"step": "revive", "names": [*names], "id": request_id()}).names]
 
     def snapshot_queue(self, name: str, snapshot: str) -> QueueAnswer:
         """Keep all items that are not done, as of now, under a name. A queue keeps its 8 newest ones.
@@ -78,11 +78,11 @@ class QueueCalls(Requests):
 
     def restore_queue(self, name: str, snapshot: str) -> QueueAnswer:
         """Replace all items by those of a snapshot. Leases from before have ended. Raises NotFoundError."""
-        return self._step(name, {"step": "restore", "name": snapshot})
+        return self._step(name, {"step": "restore", "name": snapshot, "id": request_id()})
 
     def delete_queue(self, name: str) -> QueueAnswer:
         """Remove a queue with its items and snapshots. Raises NotFoundError."""
-        return self._step(name, {"step": "delete"})
+        return self._step(name, {"step": "delete", "id": request_id()})
 
     def _step(self, name: str, step: PlainData) -> QueueAnswer:
         from grass.wire.queue_api import QUEUE_ANSWER

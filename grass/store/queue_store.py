@@ -53,8 +53,10 @@ class QueueStore:
         tally = texts.pop(TALLY, None)
         return decoded_all(ITEM_RECORD, key, texts), TALLY_RECORD.decode(tally) if tally else TallyRecord()
 
-    def snapshot(self, name: str, snapshot: str) -> dict[str, ItemRecord] | None:
-        text = self._backend.hget(self._keys.queue_snapshots(name), snapshot)
+    def snapshot(self, name: str, snapshot: str, text: str | None) -> dict[str, ItemRecord] | None:
+        """Return the items of a snapshot. ``text``: of one that is not written yet."""
+        if text is None:
+            text = self._backend.hget(self._keys.queue_snapshots(name), snapshot)
         return None if text is None else _SNAPSHOT.decode(text)
 
     def earlier_answer(self, request: str) -> QueueOutcome | None:
@@ -93,10 +95,10 @@ class QueueStore:
     def cleared(self, name: str) -> list[Op]:
         return [("DEL", self._keys.queue(name))]
 
-    def kept(self, name: str, snapshot: str, items: Mapping[str, ItemRecord]) -> tuple[list[Op], int]:
-        """Return the writes of a snapshot, and its size."""
+    def kept(self, name: str, snapshot: str, items: Mapping[str, ItemRecord]) -> tuple[list[Op], str]:
+        """Return the writes of a snapshot, and its text."""
         text = encode(items)
-        return [("HSET", self._keys.queue_snapshots(name), snapshot, text)], len(text)
+        return [("HSET", self._keys.queue_snapshots(name), snapshot, text)], text
 
     def dropped(self, name: str, snapshot: str) -> list[Op]:
         return [("HDEL", self._keys.queue_snapshots(name), snapshot)]

@@ -130,10 +130,10 @@ class Queue:
 
     def restore(self, name: str) -> None:
         """Replace all items by those of a snapshot. What tasks held before is ready again."""
-        self.step({"step": "restore", "name": name})
+        self.step({"step": "restore", "name": name, "id": _id()})
 
     def delete(self) -> None:
-        self.step({"step": "delete"})
+        self.step({"step": "delete", "id": _id()})
 
     def step(self, step: dict[str, object], wait: float = 0.0) -> Any:
         """Carry out a step of the API. Repeat it while nobody answers."""

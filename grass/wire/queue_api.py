@@ -89,6 +89,7 @@ class Revive(Call, frozen=True, tag_field="step", tag="revive"):
 
     names: Names = ()
     """Empty: all of them."""
+    id: RequestId = ""
 
 
 class Snapshot(Call, frozen=True, tag_field="step", tag="snapshot"):
@@ -101,6 +102,7 @@ class Restore(Call, frozen=True, tag_field="step", tag="restore"):
     """Replace all items by those of a snapshot. All of them are ready, and leases from before have ended."""
 
     name: Label
+    id: RequestId = ""
 
 
 class Look(Call, frozen=True, tag_field="step", tag="look"):
@@ -109,6 +111,8 @@ class Look(Call, frozen=True, tag_field="step", tag="look"):
 
 class Delete(Call, frozen=True, tag_field="step", tag="delete"):
     """Remove the queue with its items and snapshots."""
+
+    id: RequestId = ""
 
 
 QueueStep = Create | Put | Get | Finish | Extend | Revive | Snapshot | Restore | Look | Delete

@@ -23,7 +23,6 @@ from grass.wire.queue_api import (
     Extend,
     Finish,
     Get,
-    ItemRecord,
     LeasedItem,
     Look,
     Put,
@@ -82,8 +81,8 @@ class Book:
         self._loaded: dict[str, WorkQueue] = {}
         self._users: dict[str, str] = {}
         self._looked: dict[str, float] = {}
-        self._kept: dict[tuple[str, str], dict[str, ItemRecord]] = {}
-        """Snapshots that are not written yet."""
+        self._kept: dict[tuple[str, str], str] = {}
+        """Snapshots that are not written yet, as they are written."""
 
     def writes(self) -> list[Op]:
         """Return what is to be written, once."""
@@ -221,18 +220,25 @@ class Book:
         if clock.steady() - self._looked.get(name, 0.0) < LOOK_AGAIN:
             return queue.ready > 0
         self._looked[name] = clock.steady()
+        for holder in self.ended(queue.holders):
+            queue.reclaim(holder)
+        return queue.ready > 0
+
+    def ended(self, holders: Iterable[str]) -> list[str]:
+        """Return those holders that are attempts which have ended."""
         jobs: dict[str, list[AttemptKey]] = {}
-        for holder in queue.holders:
+        for holder in holders:
             if not holder.startswith("user:"):
                 key = AttemptKey.parse(holder)
                 jobs.setdefault(key.job_id, []).append(key)
+        found: list[str] = []
         for job_id, keys in jobs.items():
             tasks = self._store.some_tasks(job_id, [str(key.task) for key in keys])
             for key in keys:
                 task = tasks.get(TaskKey(key.component, key.index))
                 if task is None or task.attempt != key.attempt or not task.state.on_node:
-                    queue.reclaim(str(key))
-        return queue.ready > 0
+                    found.append(str(key))
+        return found
 
     def _check_room(self, user: str, more: int) -> None:
         """Raise ConflictError if the queues of a user would take too much."""
@@ -243,8 +249,8 @@ class Book:
 
     def _keep(self, name: str, queue: WorkQueue, snapshot: str) -> None:
         kept = queue.tally.kept
-        items = queue.undone()
-        ops, taken = self._queues.kept(name, snapshot, items)
+        ops, text = self._queues.kept(name, snapshot, queue.undone())
+        taken = len(text)
         self._check_room(queue.record.user, taken - kept.get(snapshot, 0))
         kept.pop(snapshot, None)
         if len(kept) >= SNAPSHOTS_KEPT:
@@ -252,13 +258,13 @@ class Book:
             del kept[oldest]
             self.ops += self._queues.dropped(name, oldest)
         kept[snapshot] = taken
-        self._kept[name, snapshot] = items
+        self._kept[name, snapshot] = text
         queue.changed.add(TALLY)
         self.ops += ops
         self.written += taken
 
     def _restore(self, name: str, queue: WorkQueue, snapshot: str) -> WorkQueue:
-        items = self._kept.get((name, snapshot)) or self._queues.snapshot(name, snapshot)
+        items = self._queues.snapshot(name, snapshot, self._kept.get((name, snapshot)))
         if snapshot not in queue.tally.kept or items is None:
             raise NotFoundError(
                 f"queue {name}: has no snapshot {snapshot}; it has {', '.join(queue.tally.kept) or 'none'}"
@@ -274,6 +280,7 @@ class Book:
     def _remove(self, name: str) -> None:
         self._records.pop(name, None)
         self._loaded.pop(name, None)
+        self._looked.pop(name, None)
         self.touched.discard(name)
         self.ops += self._queues.removed(name)
 

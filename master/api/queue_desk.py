@@ -30,6 +30,7 @@ from grass.wire.membership_api import LONGEST_WAIT
 from grass.wire.queue_api import (
     QUEUE_CALL,
     QUEUE_STEP,
+    Delete,
     Finish,
     Get,
     Put,
@@ -37,6 +38,8 @@ from grass.wire.queue_api import (
     QueueOutcome,
     QueueStep,
     QueueView,
+    Restore,
+    Revive,
 )
 from master.api.queue_book import Asked, Book
 
@@ -47,6 +50,7 @@ _TOGETHER = 500
 _MOST_WRITTEN = 4 << 20
 """Characters after which a write waits for nothing more."""
 _REMEMBERED = 50_000
+"""Answers in memory. Older ones are read from the store."""
 _AWAY = 0.1
 _PATIENCE = 10.0
 
@@ -155,15 +159,17 @@ class Desk:
         self._term += 1
         self._writer = ""
         self._book: Book | None = None
-        self._since = clock.steady()
         self._futures: dict[str, Future[QueueAnswer]] = {}
         """Of steps of users that have no answer."""
         self._waiting: dict[str, OrderedDict[str, Asked]] = {}
-        self._recent: OrderedDict[str, QueueOutcome] = OrderedDict()
+        self._recent: OrderedDict[str, tuple[float, QueueOutcome]] = OrderedDict()
+        """Answers of the last ``REPEATED_SECONDS``, with their times."""
         self._done: list[tuple[Asked, QueueOutcome]] = []
         """What counts once it is written."""
         self._size = 0
-        self._ticked = self._swept = self._since
+        self._ticked = self._swept = now = clock.steady()
+        self._stored_until = now
+        """Until then, the store may have answers that memory lacks."""
 
     def _run(self) -> None:
         while not self._closed.is_set():
@@ -195,6 +201,7 @@ class Desk:
         self._writer = request_id()
         self._store.queues.take(self._writer)
         self._book = Book(self._store, self._wall)
+        self._stored_until = clock.steady() + REPEATED_SECONDS
         self._term += 1  # what was read before may have been answered by that server
         return self._book
 
@@ -242,7 +249,7 @@ class Desk:
             return
         self._done.append((asked, outcome))
         if (request := _request(asked)) and outcome.answer is not None:
-            self._recent[request] = outcome  # a repetition may come in the same round
+            self._recent[request] = clock.steady(), outcome  # a repetition may come in the same round
         self._size += sum(len(item.value) for item in outcome.answer.items) if outcome.answer else 0
         if self._size + book.written > _MOST_WRITTEN:
             self._commit(book)
@@ -263,10 +270,9 @@ class Desk:
         request = _request(asked)
         if not request:
             return None
-        found = self._recent.get(request)
-        if found is None and (clock.steady() - self._since < REPEATED_SECONDS or len(self._recent) >= _REMEMBERED):
-            found = self._store.queues.earlier_answer(request)
-        return found
+        if found := self._recent.get(request):
+            return found[1]
+        return self._store.queues.earlier_answer(request) if clock.steady() < self._stored_until else None
 
     def _commit(self, book: Book) -> None:
         """Write what was decided, then tell it."""
@@ -281,8 +287,17 @@ class Desk:
                 future = self._futures.pop(asked.id, None)
             if future is not None:
                 _resolve(future, outcome)
-        while len(self._recent) > _REMEMBERED:
-            self._recent.popitem(last=False)
+        self._forget_answers(clock.steady() - REPEATED_SECONDS)
+
+    def _forget_answers(self, before: float) -> None:
+        """Forget the answers that nobody asks for any more, and those that are too many."""
+        while self._recent:
+            request, (at, _) = next(iter(self._recent.items()))
+            if at > before:
+                if len(self._recent) <= _REMEMBERED:
+                    break
+                self._stored_until = max(self._stored_until, at + REPEATED_SECONDS)
+            del self._recent[request]
 
     def _answers(self, asked: Asked, outcome: QueueOutcome) -> list[Op]:
         ops: list[Op] = []
@@ -302,10 +317,14 @@ class Desk:
 
     def _tick(self, book: Book) -> None:
         self._ticked = clock.steady()
+        ended = set(book.ended({asked.holder for waiting in self._waiting.values() for asked in waiting.values()}))
         for name, waiting in list(self._waiting.items()):
             book.look(name)
             for entry, asked in list(waiting.items()):
-                if asked.until <= self._ticked:
+                if asked.holder in ended:  # an item that it gets would lose a try
+                    del waiting[entry]
+                    book.ops += self._store.queues.refused(entry)
+                elif asked.until <= self._ticked:
                     del waiting[entry]
                     self._try(book, asked)
         if self._ticked - self._swept >= _SWEEP:
@@ -333,7 +352,7 @@ class Desk:
 
 def _request(asked: Asked) -> str:
     """Return the id by which a repetition of a step is known; empty: it may be done again."""
-    found = asked.step.id if isinstance(asked.step, Put | Finish) else ""
+    found = asked.step.id if isinstance(asked.step, Put | Finish | Revive | Restore | Delete) else ""
     return f"{asked.holder}/{asked.queue}/{found}" if found else ""
 
 

@@ -17,6 +17,8 @@ _OVERHEAD = 64
 """Bytes that count for an item besides its name and value."""
 _SHOWN = 100
 """Characters of a value that is shown."""
+_SPARE = 1_000
+"""Ends of leases that are kept although they do not count any more."""
 
 
 class WorkQueue:
@@ -62,6 +64,8 @@ class WorkQueue:
         added = []
         for each in items:
             self.tally.number += 1
+            while each.name is None and str(self.tally.number) in self.items:  # somebody named an item like a number
+                self.tally.number += 1
             name = each.name or str(self.tally.number)
             if name not in self.items:
                 self._add(name, ItemRecord(self.tally.number, each.value))
@@ -115,7 +119,7 @@ class WorkQueue:
         held = self._of(lease, holder, names)
         for name in held:
             self.items[name].until = until
-            heapq.heappush(self._ends, (until, name))
+            self._note_end(name, until)
         self.changed.update(held)
         return held
 
@@ -162,7 +166,13 @@ class WorkQueue:
     def _hold(self, name: str, item: ItemRecord) -> None:
         self._held.setdefault(item.holder, set()).add(name)
         self.leased += 1
-        heapq.heappush(self._ends, (item.until, name))
+        self._note_end(name, item.until)
+
+    def _note_end(self, name: str, until: float) -> None:
+        heapq.heappush(self._ends, (until, name))
+        if len(self._ends) > 2 * self.leased + _SPARE:  # those of items that are done would stay as long as a lease
+            self._ends = [(self.items[each].until, each) for held in self._held.values() for each in held]
+            heapq.heapify(self._ends)
 
     def _release(self, name: str) -> ItemRecord:
         item = self.items[name]

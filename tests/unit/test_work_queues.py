@@ -39,7 +39,7 @@ from grass.wire.queue_api import (
     TallyRecord,
 )
 from grass.wire.task_record import TaskRecord
-from master.api.queue_book import MOST_OF_USER, Book
+from master.api.queue_book import MOST_OF_USER, Asked, Book
 from master.api.queue_desk import Desk
 from master.api.queue_state import MOST_ITEMS, WorkQueue
 from node.membership.queues import Queues
@@ -124,6 +124,19 @@ def test_a_name_that_is_in_the_queue_is_not_put_again() -> None:
     queue = work_queue()
     assert queue.put([NewItem("a", "one"), NewItem("b", "one"), NewItem("c")]) == ["one", "3"]
     assert [queue.items[name].value for name in queue.items] == ["a", "c"]
+
+
+def test_an_item_without_a_name_is_put_though_another_one_has_its_number_for_a_name() -> None:
+    queue = work_queue()
+    assert queue.put([NewItem("a", "2"), NewItem("b"), NewItem("c", "2")]) == ["2", "3"]
+    assert [item.value for item in queue.items.values()] == ["a", "b"]
+
+
+def test_leases_that_are_over_take_no_memory_until_their_time_comes() -> None:
+    queue = work_queue("a")
+    for number in range(5_000):
+        queue.extend("l", "x", ["1"], 1e6) if number else queue.get(1, "l", "x", 1e6)
+    assert len(queue._ends) < 1_100
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -247,6 +260,34 @@ def test_items_of_an_attempt_that_has_ended_are_given_out_again(world: World) ->
     assert [item.tries for item in world.user("q", wait=5, step="get").items] == [2]
 
 
+def test_attempts_that_ended_while_they_waited_do_not_use_up_the_tries_of_an_item(world: World) -> None:
+    keys = [f"a-00000001/w.{index}/1" for index in range(3)]
+    waiters = [
+        threading.Thread(target=world.of_task, args=("q", key), kwargs={"step": "get", "wait": 25}) for key in keys
+    ]
+    for key, waiter in zip(keys, waiters, strict=True):
+        world.task(key)
+        waiter.daemon = True  # nobody answers it
+        waiter.start()
+    wait_until(lambda: len(world.store.queues.calls("0-0", 0)) == 3, 5)
+    for key in keys:
+        world.task(key, TaskState.FAILED)
+    world.user("q", step="put", items=[{"value": "a"}])
+    wait_until(lambda: not world.store.queues.calls("0-0", 0), 10)
+    assert [item.tries for item in world.user("q", step="get", wait=5).items] == [2]
+
+
+def test_an_empty_snapshot_that_is_not_written_yet_can_be_restored(world: World) -> None:
+    book = Book(world.store, lambda: world.now)
+
+    def step(text: str) -> QueueAnswer:
+        return book.step(Asked("q", QUEUE_STEP.decode(text), "ann", "user:ann", 0.0, "1"))
+
+    step('{"step":"snapshot","name":"s"}')
+    step('{"step":"put","items":[{"value":"a"}]}')
+    assert step('{"step":"restore","name":"s"}').ready == 0
+
+
 def test_a_repeated_step_gets_the_first_answer_also_from_the_next_api_server(world: World) -> None:
     put = {"step": "put", "items": [{"value": "a"}, {"value": "b"}], "id": "0" * 16}
     get = {"step": "get", "id": "1" * 16}
@@ -257,6 +298,19 @@ def test_a_repeated_step_gets_the_first_answer_also_from_the_next_api_server(wor
     assert world.of_task("q", **done).names == first[2].names == ("1",)
     look = world.user("q", step="look")
     assert (look.ready, look.leased, look.done) == (1, 0, 1)
+
+
+def test_a_repeated_restore_ends_no_lease_and_a_repeated_deletion_is_no_error(world: World) -> None:
+    world.user("q", step="put", items=[{"value": "a"}])
+    world.user("q", step="snapshot", name="s")
+    restore, delete = {"step": "restore", "name": "s", "id": "3" * 16}, {"step": "delete", "id": "4" * 16}
+    world.of_task("q", **restore)
+    got = world.of_task("q", step="get")
+    assert world.of_task("q", step="finish", lease=got.lease, names=["1"]).names == ("1",)
+    world.restart()
+    world.of_task("q", **restore)
+    assert world.user("q", step="look").ready == 0
+    assert world.of_task("q", **delete) == world.of_task("q", **delete)
 
 
 def test_a_repetition_that_is_read_together_with_the_first_try_gets_its_answer(world: World) -> None:
