@@ -104,7 +104,7 @@ class Attempts:
         return self._alive
 
     def pid(self, key: str) -> int | None:
-        """Return the first process of a running attempt on this machine. None: it is in a container."""
+        """Return the first process of a running attempt, as this machine numbers it."""
         return self._pids.get(key)
 
     def runs(self, key: str) -> bool:

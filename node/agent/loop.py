@@ -16,6 +16,7 @@ from pathlib import Path
 from grass import trace
 from grass.config import ClusterConfig
 from grass.model.exhaustive import assert_never
+from grass.model.job import runtime_of
 from grass.model.key_text import job_of
 from grass.model.reasons import Reason, ReasonCode
 from grass.store.node_store import Desired, NodeStore, Revoked
@@ -475,11 +476,19 @@ class NodeAgent:
     def _told(self, key: str, grace: float) -> bool:
         """Return whether an attempt that is to be stopped is told first. It is stopped later then."""
         entry, template = self._reconciliation.entries.get(key), self._reconciliation.launches.get(launch_key(key))
-        notice = template.component.notice if template is not None else None
-        if entry is None or not entry.notice or notice is None or not self._attempts.runs(key) or self._shutdown.begun:
+        component = template.component if template is not None else None
+        if (
+            entry is None
+            or not entry.notice
+            or component is None
+            or component.notice is None
+            or not self._attempts.runs(key)
+            or self._shutdown.begun
+        ):
             self._notices.drop(key)
             return False
-        self._notices.give(key, entry.notice, grace, notice, self._attempts.pid(key))
+        pid = None if runtime_of(component, self._config.node.runtimes).contained else self._attempts.pid(key)
+        self._notices.give(key, entry.notice, grace, component.notice, pid)
         return True
 
     def _start(self, keys: list[str]) -> None:

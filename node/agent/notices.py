@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from grass.config import ClusterConfig
-from grass.errors import GrassError
-from grass.lines import lines_of
+from grass.errors import GrassError, UndecodableError
 from grass.model.job import Notice
 from grass.system import clock
+from grass.system.atomic_file import replace_file
 from grass.wire.codec import encode
 from grass.wire.keys import AttemptKey
 from grass.wire.task_notice import TASK_NOTICE, TaskNotice
@@ -55,7 +55,7 @@ class Notices:
         self._given: dict[str, Given] = {}
 
     def give(self, key: str, why: str, grace: float, notice: Notice, pid: int | None) -> None:
-        """Tell an attempt. ``pid``: its first process on this machine; None: it is in a container."""
+        """Tell an attempt. ``pid``: its first process; None: it is in a container, where that is 1."""
         if key in self._given:
             return
         path, now = Path(events_file(self._config, AttemptKey.parse(key))), clock.wall()
@@ -66,9 +66,8 @@ class Notices:
         if known is None:
             try:
                 open_folder(path.parent, self._config)
-                with path.open("a") as file:
-                    file.write(encode(TaskNotice(event="leave", reason=why, until=now + left)) + "\n")
-                path.chmod(0o644)
+                text = encode(TaskNotice(event="leave", reason=why, until=now + left)) + "\n"
+                replace_file(path, text, mode=0o644)  # a full disk, or a kill, leaves no half line
             except OSError as error:
                 log.warning("attempt %s: its notice cannot be written: %s", key, error)
         if known is None or notice.command is not None:
@@ -123,9 +122,8 @@ def _kill(signal: str, pid: int | None) -> list[str]:
 
 
 def _last(path: Path) -> TaskNotice | None:
-    """Return the notice that an earlier agent gave."""
+    """Return the notice that an earlier agent gave. None: there is none, or the task has overwritten it."""
     try:
-        lines = lines_of(path.read_text())
-    except OSError:
+        return TASK_NOTICE.decode(path.read_text())
+    except (OSError, ValueError, UndecodableError):
         return None
-    return TASK_NOTICE.decode(lines[-1]) if lines else None

@@ -90,6 +90,22 @@ def test_a_container_of_another_user_reads_the_share_and_writes_its_output(clust
     assert Path(cluster.config.home).stat().st_mode & 0o077 == 0
 
 
+def test_a_container_that_is_told_by_a_signal_saves_its_work_and_ends(cluster: LocalCluster) -> None:
+    command = "trap 'echo saved; exit 0' USR1; echo begun; while :; do sleep 0.1; done"
+    part = {"image": IMAGE, "command": command, "notice": {"for": "50s", "signal": "USR1"}, "resources": {"cpu": 0.1}}
+    with cluster.client() as client:
+        job_id = client.start({"name": "told", "components": {"box": part}}).id
+
+        def said() -> str:
+            return "".join(line.text for line in client.logs(job_id))
+
+        wait_until(lambda: "begun" in said(), 30)
+        done = client.wait_for_operation("told", client.suspend("told").id, 30)
+        assert done.outcome is not None and done.outcome.value == "DONE"
+        assert "saved" in said()
+        client.stop("told")
+
+
 def test_a_job_runs_in_containers_and_the_end_of_the_cluster_is_theirs(own_cluster: LocalCluster) -> None:
     cluster = own_cluster
     engine = Engine()

@@ -15,6 +15,7 @@ from grass.model.job import Component, Notice, NoticeSignal
 from grass.model.namespace import refused
 from grass.system import clock
 from grass.wire.keys import AttemptKey
+from grass.wire.task_notice import TASK_NOTICE
 from node.agent.notices import Notices
 from node.membership.paths import events_file
 from node.runtime.timers import Timers
@@ -95,6 +96,18 @@ def test_an_attempt_that_says_nothing_is_stopped_at_the_deadline_and_one_that_en
     told.notices.drop(KEY)
     told.timers.run(clock.steady() + 100)
     assert len(told.stopped) == 1
+
+
+@pytest.mark.parametrize("content", [b"", b'{"event":"lea', b"\xff\xfe", b"[]\n"])
+def test_a_file_of_notices_that_a_task_has_overwritten_does_not_end_the_agent(tmp_path: Path, content: bytes) -> None:
+    told = Told(tmp_path)
+    path = Path(events_file(told.config, AttemptKey.parse(KEY)))
+    path.parent.mkdir(parents=True)
+    path.write_bytes(content)
+    told.give()
+    assert TASK_NOTICE.decode(path.read_text()).reason == "the node is drained"
+    told.notices.finish(KEY)
+    assert told.stopped == [(KEY, 7.0)]
 
 
 def test_a_restarted_agent_gives_no_more_time_and_no_second_notice(tmp_path: Path) -> None:
