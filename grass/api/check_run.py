@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 from msgspec import structs
 
 from grass.api.check_session import CheckFailed, CheckSession, program
+from grass.backoff import Backoff
 from grass.checks.judge import good_alone
 from grass.checks.rounds import next_pairs
 from grass.checks.slowness import disturbed
@@ -152,10 +153,16 @@ def _meet(a: HeldNode, b: HeldNode, sessions: Mapping[str, Asked], seconds: floa
 def _wait_for_tasks(
     client: Client, job: str, number: int, seconds: float | None, progress: Callable[[str], object]
 ) -> None:
-    """Wait until the tasks that hold the nodes run. Raises ConflictError with the reason."""
+    """Wait until the tasks that hold the nodes run, or failed to start. Raises ConflictError with the reason."""
     until, said = None if seconds is None else clock.steady() + seconds, ""
+    backoff = Backoff(0.1, 2.0)
     while True:
         states = [each.state for each in client.tasks(job)]
+        if TaskState.SUCCEEDED in states or TaskState.STOPPED in states:  # the node is not at fault
+            raise ConflictError(
+                f"check {job}: a task ended that held a node, before all nodes were free; begin a new check, perhaps "
+                "of fewer nodes"
+            )
         if states.count(TaskState.RUNNING) + sum(state.ended for state in states) == number:
             return
         view = client.job(job, specification=False)
@@ -166,7 +173,7 @@ def _wait_for_tasks(
         if why and why != said:
             progress(f"waits: {why}")
             said = why
-        clock.sleep(0.1)
+        clock.sleep(backoff.next())
 
 
 @contextmanager

@@ -62,11 +62,9 @@ def check(
     from grass.api.check_run import check_nodes
     from grass.cli.check_text import checked
 
-    past = {name: client.node_checks(name) for name in names} if compare else None
     reached = cast("Level", int(level))
     view = check_nodes(client, names, reached, image=image, wait=wait, progress=invocation.output.progress)
-    if past is not None:
-        past |= {each.verdict.node: client.node_checks(each.verdict.node) for each in view.checks if not names}
+    past = {each.verdict.node: client.node_checks(each.verdict.node) for each in view.checks} if compare else None
     bad = [each.verdict.node for each in view.checks if each.verdict.state != "good"]
     invocation.output.show(Result(builtins(view), partial(checked, view, past), bad))
     for each in view.checks:

@@ -7,6 +7,7 @@ whole node, so that nothing else runs beside what is measured. The client measur
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from grass.checks.judge import judge
@@ -83,7 +84,7 @@ def finish(call: Call, job: str) -> CheckedView:
     verdicts = judge(measured, {name: each.path for name, each in nodes.items()})
     alone = {each.node: each for each in measured.alone}
     checks = tuple(
-        _check(call, result, each, alone[each.node], [one for one in verdicts.between if each.node in one])
+        _check(call, result, each, alone[each.node], [one for one in verdicts.between if _names(one, each.node)])
         for each in verdicts.nodes
     )
     for each in checks:
@@ -184,6 +185,11 @@ def _check(
         times=times,
         figures=alone.figures,
     )
+
+
+def _names(text: str, node: str) -> bool:
+    """Return whether a fault between nodes is one of this node. The name of a node may begin that of another."""
+    return node in re.findall(r"[A-Za-z0-9._-]+", text)
 
 
 def _pairs_of(node: str, pairs: Sequence[Pair]) -> list[Pair]:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from itertools import combinations
 from typing import Any
 
 import pytest
 
+from grass.api.check_run import check_nodes
 from grass.errors import ConflictError, InputError, NotAllowedError, NotFoundError
+from grass.model.lifecycle import TaskState
 from grass.wire.checks import Alone, Measurements, Pair, Problem
 from grass.wire.codec import encode as pack
+from grass.wire.task_record import TaskRecord
 from grass.wire.tickets import TICKET, NodeChecked, StopJob
 from grass.wire.usage import NodeSample, TaskSample, UsageSample
 from tests.contract.test_api_replies import Checked
 from tests.support.api_world import ApiWorld
+from tests.support.waiting import wait_until
 
 NODE = {"state": "READY", "address": "10.0.0.1", "resources": {"cpu": 4000, "memory": 8 << 30, "gpu": 2000}}
 
@@ -56,6 +62,34 @@ def test_a_check_is_a_job_that_takes_each_node_whole_and_what_it_finds_goes_to_t
     assert client.node_checks("a") == [bad, good]
     assert client.release_node("a").node.name == "a"
     assert checked.found == [] and checked.seen == {f"checks.{name}" for name in ("begin", "finish", "list", "release")}
+
+
+def test_a_fault_between_two_nodes_is_noted_with_these_two(world: ApiWorld) -> None:
+    names = ("n1", "n10", "n11", "n2")
+    for name in names:
+        put(world, name)
+    client = world.client("root")
+    pairs = [Pair(a, b, (1.0, 1.0)) for a, b in combinations(names, 2) if (a, b) != ("n10", "n11")]
+    pairs.append(Pair("n10", "n11", error="no answer within 8 s"))
+    begun = client.begin_check(level=2)
+    view = client.finish_check(begun.job, 2, Measurements(tuple(map(Alone, names)), tuple(pairs)))
+    assert view.between == ("link(n10, n11): n10 and n11: no answer within 8 s",)
+    assert [each.verdict.node for each in view.checks if each.between] == ["n10", "n11"]
+
+
+def test_a_node_whose_task_ended_while_others_were_not_free_is_not_at_fault(world: ApiWorld) -> None:
+    put(world, "a")
+    put(world, "b")
+    with ThreadPoolExecutor(1) as pool:
+        check = pool.submit(check_nodes, world.client("root"), ["a", "b"], 1, wait=True)
+        wait_until(lambda: tickets(world), 30)
+        [job] = [each.id for each in world.client("root").jobs()]
+        for task in ("n0.0", "n1.0"):
+            record = TaskRecord(state=TaskState.SUCCEEDED, attempt=1)
+            world.backend.apply([("HSET", world.keys.tasks(job), task, pack(record))])
+        with pytest.raises(ConflictError, match="a task ended that held a node"):
+            check.result(30)
+    assert not [each for each in tickets(world) if isinstance(each, NodeChecked)]
 
 
 def test_a_busy_node_is_refused_with_who_uses_it_unless_one_waits_or_only_looks(world: ApiWorld) -> None:
