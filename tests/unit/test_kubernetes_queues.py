@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from grass.config import KubernetesConfig
 from grass.errors import InputError
-from grass.kubernetes.names import GANG
+from grass.kubernetes.names import GANG, node_labels
 from grass.kubernetes.queues import groups_path, has_groups, kind_of, pod_group, queue_of
 from grass.kubernetes.rights import rules
 from grass.model.namespace import QueueKind
 from grass.model.runtime import RuntimeName
 from grass.provision.namespaces import check_object_names
 from node.runtime.kubernetes.gangs import Gangs
+from node.runtime.kubernetes.place import Place
 from node.runtime.kubernetes.pods import pod
-from node.runtime.protocol import Launch, Start
+from node.runtime.kubernetes.runtime import PodRuntime
+from node.runtime.protocol import Launch, Listed, Start
+from tests.doubles.kubernetes_api import Asked, RefusalError, kubernetes_api
+from tests.support.waiting import wait_until
 
 KUEUE, VOLCANO = "kueue.x-k8s.io", "scheduling.volcano.sh"
 LAUNCH = Launch(["true"], {}, None, 1.0, runtime=RuntimeName.KUBERNETES, image="i:1", gang=3)
@@ -129,3 +135,31 @@ def test_a_new_agent_finds_the_group_in_a_pod() -> None:
     gangs = Gangs("home")
     assert gangs.join("j-1/t.0/1", "g-old") == gangs.join("j-1/t.1/1") == "g-old"
     assert gangs.names() == {"g-old"}
+
+
+def test_groups_that_are_made_while_old_ones_cannot_be_listed_stay(tmp_path: Path) -> None:
+    groups, refusals = groups_path("lab"), [RefusalError(503, "ServiceUnavailable")] * 2
+
+    def busy(asked: Asked) -> None:
+        if asked.method == "GET" and asked.path == groups and refusals:
+            raise refusals.pop()
+
+    with kubernetes_api() as server:
+        server.refuse = busy
+        place = Place("c1", "n1", "lab", str(tmp_path / "attempts"), str(tmp_path / "jobs"))
+        own = node_labels(place.cluster, place.node)
+        server.tell(groups, "g-left", {"metadata": {"name": "g-left", "labels": own}})
+        with closing(PodRuntime(server.api(), place, settings("volcano"))) as runtime:
+            wait_until(lambda: any(isinstance(each, Listed) for each in runtime.receive()), 20)
+            runtime.define({"j-1/t": LAUNCH})
+            runtime.start([Start("j-1/t.0/1", "j-1/t", {})])
+
+            def left() -> set[str]:
+                runtime.receive()
+                return {path for path in list(server.objects) if path.startswith(groups)}
+
+            wait_until(lambda: left() and server.pods(), 20)
+            wait_until(lambda: f"{groups}/g-left" not in left(), 20)
+            [group] = left()
+            [made] = server.pods()
+            assert group == f"{groups}/{made['metadata']['annotations'][GANG]}"

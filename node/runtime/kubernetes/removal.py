@@ -79,17 +79,17 @@ class Removal:
             log.info("pod group %s: cannot be deleted now: %s; trying again", name, result)
             self._reactor.after(_RETRY, lambda: self.remove_group(name))
 
-    def remove_other_groups(self, kept: Collection[str]) -> None:
-        """Remove groups that an earlier agent left."""
+    def remove_other_groups(self, kept: Callable[[], Collection[str]]) -> None:
+        """Remove groups that an earlier agent left. ``kept``: asked once they are listed, because others are made
+        meanwhile."""
 
         def listed(result: list[str] | GrassError) -> None:
             if isinstance(result, GrassError):
                 log.info("pod groups cannot be listed now: %s; trying again", result)
                 self._reactor.after(_RETRY, lambda: self.remove_other_groups(kept))
                 return
-            for name in result:
-                if name not in kept:
-                    self.remove_group(name)
+            for name in set(result) - set(kept()):
+                self.remove_group(name)
 
         self._reactor.errands.ask(functools.partial(_groups, self._api, self._place), listed)
 

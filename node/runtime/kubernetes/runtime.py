@@ -276,7 +276,7 @@ class PodRuntime:
                 self._on_pod(pod, change)
         if not self._listed or len(self._attempts) > known:  # the kube-agent ends what it does not want
             if not self._listed and has_groups(self._settings):
-                self._removal.remove_other_groups(self._gangs.names())
+                self._removal.remove_other_groups(self._gangs.names)
             self._listed = True
             self._list()
 
