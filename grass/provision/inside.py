@@ -7,6 +7,7 @@ runs in the pod.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 
@@ -84,6 +85,7 @@ class InsideProvisioner(CanCreate[InsideSettings], CanPlan[InsideSettings], CanK
             with closing(server_of(node.node.kubernetes)) as server:
                 master = _master(settings, node.node.kubernetes, keyring.user_key(session.client_dir))
                 done = sum([self._provide(server, each) for each in made.objects(master)])
+                remove_others(server, master, session.progress)
                 session.progress(f"waiting for the pod {made.pod_name(settings.name)}")
                 wait_started(server, node.node.kubernetes.namespace, master.name)
                 shown = _shown_once_ready(server, node)
@@ -244,12 +246,9 @@ class InsideProvisioner(CanCreate[InsideSettings], CanPlan[InsideSettings], CanK
     ) -> dict[str, str]:
         """Remove the objects, by label: the master first, so that it makes nothing anew; then the pods of tasks."""
         say, left = self._session.progress, dict[str, str]()
-        query = {"labelSelector": f"{names.CLUSTER}={names.short(settings.cluster_id)},{names.MASTER}={node.name}"}
-        for kind, (api, plural) in made.KINDS.items():
-            path = made.path_of(api, plural, settings.namespace)
-            for each in server.get(path, OBJECTS, query).items:
-                _delete(server, path, each.metadata)
-                say(f"removed {kind} {each.metadata.name}")
+        query = _query(settings.cluster_id, node.name)
+        for kind in made.KINDS:
+            _remove_kind(server, kind, settings.namespace, query, say)
             if kind == _STATEFUL_SET and not _ended(server, node.name, settings.namespace) and not force:
                 name = made.pod_name(node.name)
                 raise UnreachableError(f"pod {name}: does not end; its machine may be away; `--force` goes on")
@@ -269,6 +268,28 @@ class InsideProvisioner(CanCreate[InsideSettings], CanPlan[InsideSettings], CanK
                 _delete(server, path, each.metadata)
                 say(f"removed the claim {each.metadata.name}")
         return left
+
+
+def remove_others(server: ApiServer, master: Master, say: Callable[[str], None]) -> None:
+    """Remove what is not wanted any more: an Ingress that the file does not ask for."""
+    query = _query(master.cluster_id, master.cluster)
+    wanted = {each["kind"] for each in made.objects(master)}
+    for kind in made.KINDS:
+        if kind not in wanted:
+            _remove_kind(server, kind, master.node.namespace, query, say)
+
+
+def _query(cluster_id: str, cluster: str) -> dict[str, str]:
+    return {"labelSelector": f"{names.CLUSTER}={names.short(cluster_id)},{names.MASTER}={cluster}"}
+
+
+def _remove_kind(
+    server: ApiServer, kind: str, namespace: str, query: dict[str, str], say: Callable[[str], None]
+) -> None:
+    path = made.path_of(*made.KINDS[kind], namespace)
+    for each in server.get(path, OBJECTS, query).items:
+        _delete(server, path, each.metadata)
+        say(f"removed {kind} {each.metadata.name}")
 
 
 def _master(settings: InsideSettings, node: KubernetesConfig, key: keyring.Jwk) -> Master:

@@ -121,6 +121,8 @@ def change_of(body: Part) -> Part:
     kept = {key: value for key, value in body.items() if key in ("stringData", "rules", "subjects", "spec")}
     if body["kind"] == "StatefulSet":
         kept = {"spec": {key: body["spec"][key] for key in ("replicas", "template")}}
+    if body["kind"] == "Ingress":
+        kept = {"spec": {"ingressClassName": None, **body["spec"]}}  # a patch leaves what it does not name
     return {"metadata": {"labels": body["metadata"]["labels"]}, **kept}
 
 
@@ -209,8 +211,7 @@ def _template(master: Master) -> Part:
         "terminationGracePeriodSeconds": _GRACE,
         "containers": [container],
         "volumes": [{"name": "given", "secret": {"secretName": master.name, "defaultMode": 0o440}}],
+        "imagePullSecrets": [{"name": each} for each in master.inside.pull_secrets],  # none, too: it may be a patch
     }
-    if master.inside.pull_secrets:
-        spec["imagePullSecrets"] = [{"name": each} for each in master.inside.pull_secrets]
     annotations = {**master.node.annotations, SETTINGS: digest}
     return {"metadata": {"labels": master.labels, "annotations": annotations}, "spec": spec}

@@ -27,7 +27,7 @@ from grass.manifest.settings import parse_settings
 from grass.mode_file import write_mode
 from grass.model.mode import KUBERNETES
 from grass.provision import inside_objects, layout
-from grass.provision.inside import InsideProvisioner, kept_id
+from grass.provision.inside import InsideProvisioner, kept_id, remove_others
 from grass.provision.inside_master import settings_of
 from grass.provision.inside_objects import Given, Master
 from grass.provision.namespaces import join_request
@@ -166,6 +166,22 @@ def test_only_what_may_be_changed_of_an_object_is_sent_to_one_that_exists() -> N
         assert change["metadata"] == {"labels": body["metadata"]["labels"]}
         assert "roleRef" not in change and "type" not in change
         assert kind != "StatefulSet" or set(change["spec"]) == {"replicas", "template"}
+
+
+def test_what_the_file_does_not_name_any_more_goes_with_the_next_create(api: KubernetesApi) -> None:
+    bare = master(FULL.replace("pull_secrets: [team], ", "").replace(", class: nginx", ""))
+    change = inside_objects.change_of(by_kind(bare)["StatefulSet"])
+    assert change["spec"]["template"]["spec"]["imagePullSecrets"] == []
+    assert inside_objects.change_of(by_kind(bare)["Ingress"])["spec"]["ingressClassName"] is None
+    for each in inside_objects.objects(master(FULL)):
+        api.tell(inside_objects.collection(each), "grass-lab", {"metadata": each["metadata"]})
+    removed: list[str] = []
+    with closing(api.api()) as server:
+        remove_others(server, bare, removed.append)
+        assert removed == []
+        remove_others(server, master(), removed.append)
+    assert removed == ["removed Ingress grass-lab"]
+    assert len(api.objects) == len(inside_objects.KINDS), "the quota of the double is there, too"
 
 
 def test_the_plan_is_yaml_with_all_objects_and_asks_no_server(tmp_path: Path) -> None:
