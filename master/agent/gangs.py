@@ -65,7 +65,7 @@ def release(step: Step, run: JobRun, component: ComponentRun, index: int, why: R
     """Stop what runs of a gang, because one of its tasks could not start. ``why``: it could not."""
     name = f"{component.spec.name}.{index}"
     text = f"its gang was released, because {name} could not start ({why.message}); all start together again"
-    stopped = preemption.stop_gang(step, run, Reason(ReasonCode.GANG_INCOMPLETE, text))
+    stopped = preemption.stop_all(step, run, parts(run), Reason(ReasonCode.GANG_INCOMPLETE, text))
     if stopped:
         tasks = "1 task" if stopped == 1 else f"{stopped} tasks"
         message = f"job {run.name}: {name} could not start; {tasks} of its gang stopped; they start together again"

@@ -7,6 +7,8 @@ its task is placed again. That does not count as a restart, and the job keeps it
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from grass.model.event_kind import EventKind
 from grass.model.reasons import Reason, ReasonCode
 from grass.wire.keys import LaunchKey
@@ -63,12 +65,11 @@ def preempt_all(step: Step, node: NodeRun, reason: Reason, user: str) -> None:
                     _preempt(step, run, component, index, reason, user)
 
 
-def stop_gang(step: Step, run: JobRun, reason: Reason) -> int:
-    """Stop all tasks of the job's gang, to be placed again. Return how many."""
+def stop_all(step: Step, run: JobRun, components: Iterable[ComponentRun], reason: Reason) -> int:
+    """Stop all tasks of some components, to be placed again. Return how many."""
     stopped = 0
-    for name in run.job.gang:
-        component = run.components[name]
-        for index, task in component.tasks.items() if not component.spec.elastic else ():
+    for component in components:
+        for index, task in component.tasks.items():
             if task.preempted is None and task.state.on_node:
                 _preempt(step, run, component, index, reason)
                 stopped += 1
