@@ -19,11 +19,11 @@ _LOOK = 5.0
 def running_pod(api: ApiServer, path: str, key: str) -> Pod:
     """Return the pod at ``path`` if its task runs. Raises NotFoundError, ConflictError, UnreachableError."""
     try:
-        found = api.get(path, POD)
+        found = api.find(path, POD)
     except RefusedError as error:
-        if error.http == 404:
-            raise NotFoundError(f"no attempt {key} on this node") from error
         raise UnreachableError(str(error)) from error
+    if found is None:
+        raise NotFoundError(f"no attempt {key} on this node")
     if not isinstance(judge(found), Runs):
         raise ConflictError(f"attempt {key} does not run now")
     return found

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection
 from grass.errors import GrassError
 from grass.kubernetes import names
 from grass.kubernetes.api import ApiServer, RefusedError
-from grass.kubernetes.objects import ANY, POD_GROUPS, PODS, Pod
+from grass.kubernetes.objects import ANY, OBJECTS, PODS, Pod
 from grass.kubernetes.queues import groups_path
 from grass.model.reasons import Reason, ReasonCode
 from grass.system import clock
@@ -154,7 +154,7 @@ def sweep(api: ApiServer, place: Place, *, remove: bool, groups: bool = False) -
 
 def _groups(api: ApiServer, place: Place) -> list[str]:
     query = {"labelSelector": names.selector(place.cluster, place.node)}
-    return [each.metadata.name for each in api.get(groups_path(place.namespace), POD_GROUPS, query).items]
+    return [each.metadata.name for each in api.get(groups_path(place.namespace), OBJECTS, query).items]
 
 
 def _delete_group(api: ApiServer, place: Place, name: str) -> None:

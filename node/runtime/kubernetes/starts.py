@@ -98,13 +98,13 @@ class Starts:
     def _look(self, attempt: PodAttempt) -> Pod | Decision:
         """Return the pod that may exist, or what to do without it."""
         try:
-            found = self._api.get(f"{self._place.path}/{attempt.name}", POD)
+            found = self._api.find(f"{self._place.path}/{attempt.name}", POD)
         except RefusedError as error:
-            if error.http == 404:
-                return Decision(Step.AGAIN)
             return after_refusal(error, attempt.name)
         except GrassError:  # nobody knows
             return Decision(Step.LOOK, pause=1.0)
+        if found is None:
+            return Decision(Step.AGAIN)
         if not belongs(found, self._place.cluster, self._place.node, attempt.key):
             return _failed(InputError(f"the namespace already has a pod {attempt.name} that is not of this cluster"))
         return found
