@@ -259,12 +259,6 @@ class StatefulSet(Fields, frozen=True, rename="camel"):
     status: StatefulSetStatus = StatefulSetStatus()
 
 
-class PodGroup(Fields, frozen=True, rename="camel"):
-    """The group of a gang, for Volcano."""
-
-    metadata: Metadata
-
-
 class ApiGroup(Fields, frozen=True, rename="camel"):
     name: str = ""
 
@@ -302,7 +296,6 @@ EVENTS: Form[ListOf[Event]] = Form(ListOf[Event])
 QUOTAS: Form[ListOf[ResourceQuota]] = Form(ListOf[ResourceQuota])
 CLAIM: Form[PersistentVolumeClaim] = Form(PersistentVolumeClaim)
 SECRET: Form[Secret] = Form(Secret)
-POD_GROUPS: Form[ListOf[PodGroup]] = Form(ListOf[PodGroup])
 API_GROUPS: Form[ApiGroups] = Form(ApiGroups)
 NODES: Form[ListOf[KubernetesNode]] = Form(ListOf[KubernetesNode])
 LEASE: Form[Lease] = Form(Lease)

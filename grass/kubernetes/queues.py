@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping
 
 from grass.config import KubernetesConfig
 from grass.errors import InputError
+from grass.kubernetes.names import MANAGED
 from grass.model.namespace import QueueKind
 
 GROUPS = {QueueKind.KUEUE: "kueue.x-k8s.io", QueueKind.VOLCANO: "scheduling.volcano.sh"}
@@ -98,6 +99,6 @@ def pod_group(settings: KubernetesConfig, name: str, size: int, own: Mapping[str
     return {
         "apiVersion": _POD_GROUP_API,
         "kind": "PodGroup",
-        "metadata": {"name": name, "labels": {"app.kubernetes.io/managed-by": "grass", **own}},
+        "metadata": {"name": name, "labels": {**MANAGED, **own}},
         "spec": {"minMember": size, "queue": settings.queue},
     }

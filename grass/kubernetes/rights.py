@@ -114,29 +114,25 @@ def _allowed(api: ApiServer, namespace: str, asked: Missing) -> bool:
 
 def objects(settings: KubernetesConfig, name: str = "grass", user: str = "USER") -> list[dict[str, object]]:
     """Return what an administrator creates for who runs Grass: a Role, and a RoleBinding for ``user``."""
-    metadata = {"name": name, "namespace": settings.namespace}
-    role = {"apiVersion": f"{AUTHORIZATION}/v1", "kind": "Role", "metadata": metadata}
-    binding = {"apiVersion": f"{AUTHORIZATION}/v1", "kind": "RoleBinding", "metadata": metadata}
-    return [
-        {**role, "rules": [in_role(rule) for rule in rules(settings)]},
-        {
-            **binding,
-            "subjects": [{"kind": "User", "name": user, "apiGroup": AUTHORIZATION}],
-            "roleRef": {"kind": "Role", "name": name, "apiGroup": AUTHORIZATION},
-        },
-    ]
+    return _bound("Role", {"name": name, "namespace": settings.namespace}, rules(settings), user)
 
 
 def optional_objects(name: str = "grass-machines", user: str = "USER") -> list[dict[str, object]]:
     """Return what an administrator may create so that ``user`` sees machines. Nothing needs it."""
-    role = {"apiVersion": f"{AUTHORIZATION}/v1", "kind": "ClusterRole", "metadata": {"name": name}}
-    binding = {"apiVersion": f"{AUTHORIZATION}/v1", "kind": "ClusterRoleBinding", "metadata": {"name": name}}
+    return _bound("ClusterRole", {"name": name}, [MACHINES], user)
+
+
+def _bound(kind: str, metadata: dict[str, str], wanted: Iterable[Rule], user: str) -> list[dict[str, object]]:
+    """Return a role of a kind, and its binding to a user."""
+    version = f"{AUTHORIZATION}/v1"
     return [
-        {**role, "rules": [in_role(MACHINES)]},
+        {"apiVersion": version, "kind": kind, "metadata": metadata, "rules": [in_role(rule) for rule in wanted]},
         {
-            **binding,
+            "apiVersion": version,
+            "kind": f"{kind}Binding",
+            "metadata": metadata,
             "subjects": [{"kind": "User", "name": user, "apiGroup": AUTHORIZATION}],
-            "roleRef": {"kind": "ClusterRole", "name": name, "apiGroup": AUTHORIZATION},
+            "roleRef": {"kind": kind, "name": metadata["name"], "apiGroup": AUTHORIZATION},
         },
     ]
 
