@@ -57,9 +57,9 @@ class PodTunnel:
 
     def _api(self) -> ApiServer:
         from grass.kubernetes.api import ApiServer
-        from grass.kubernetes.credentials import Credential, Login
+        from grass.kubernetes.credentials import Login, shared_credential
 
         with self._lock:
             if self._server is None:
-                self._server = ApiServer(Credential(Login(self._way.kubeconfig, self._way.context).read))
+                self._server = ApiServer(shared_credential(Login(self._way.kubeconfig, self._way.context)))
             return self._server
