@@ -15,7 +15,7 @@ from grass.manifest import quantities, values
 from grass.manifest.document import Document
 from grass.manifest.fields import Fields
 from grass.manifest.local_settings import KubernetesSettings, read_outside
-from grass.manifest.namespaces import image_name, object_name
+from grass.manifest.namespaces import image_name, object_name, pull_secrets
 from grass.manifest.values import Wrong, show
 from grass.model.mode import KUBERNETES_INSIDE
 from grass.model.names import is_namespace_name, is_object_name
@@ -114,7 +114,7 @@ def _read_inside(fields: Fields) -> Inside:
         host = ingress.require("host", _host, "", "is missing; it is the host name of the API")
         return Inside(
             image=own.require("image", image_name, "", _NO_IMAGE),
-            pull_secrets=tuple(own.parsed(path, object_name, item, "") for path, item in own.items("pull_secrets")),
+            pull_secrets=pull_secrets(own),
             size=own.read("size", _size, Inside.size),
             storage_class=own.read("class", object_name, None),
             cpu=amounts.read("cpu", quantities.cpu, Inside.cpu),

@@ -88,7 +88,7 @@ def _namespace(item: Any, path: str, problems: Problems) -> NamespaceSettings | 
             claim=fields.read("claim", object_name, None),
             queue=queue,
             queue_kind=queue_kind,
-            pull_secrets=_pull_secrets(fields),
+            pull_secrets=pull_secrets(fields),
             registry=fields.read("registry", _registry, None),
             registry_user=fields.read("registry_user", _user, None),
             serve=fields.read("serve", values.one_of(Serve), None),
@@ -100,7 +100,7 @@ def _namespace(item: Any, path: str, problems: Problems) -> NamespaceSettings | 
     return found if len(problems.found) == before else None
 
 
-def _pull_secrets(fields: Fields) -> tuple[str, ...]:
+def pull_secrets(fields: Fields) -> tuple[str, ...]:
     names = [fields.parsed(path, object_name, item, "") for path, item in fields.items("pull_secrets")]
     return tuple(dict.fromkeys(names))
 

@@ -31,6 +31,7 @@ from grass.manifest.inside import InsideSettings, values_of
 from grass.manifest.local_settings import KubernetesSettings, PortSettings
 from grass.manifest.settings import parse_settings
 from grass.model.daemons import DaemonState
+from grass.network_address import network_address
 from grass.provision import layout, stopping
 from grass.provision.inside_objects import API_PORT, GIVEN, Given
 from grass.provision.local import LocalProvisioner
@@ -112,7 +113,8 @@ def settings_of(given: Given, kubeconfig: str) -> KubernetesSettings:
 
 def kubeconfig_in(home: Path) -> Path:
     """Write a kubeconfig that names the pod's account, whose token Kubernetes renews, and return its path."""
-    server = f"https://{variables()['KUBERNETES_SERVICE_HOST']}:{variables()['KUBERNETES_SERVICE_PORT']}"
+    host, port = (variables()[f"KUBERNETES_SERVICE_{name}"] for name in ("HOST", "PORT"))
+    server = f"https://{network_address(host, int(port))}"
     content = {
         "apiVersion": "v1",
         "kind": "Config",

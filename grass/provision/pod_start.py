@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from grass.errors import GrassError, InputError, NotAllowedError, UnreachableError
-from grass.kubernetes.api import ApiServer, RefusedError
+from grass.kubernetes.api import ApiServer
 from grass.kubernetes.objects import EVENTS, POD, STATEFUL_SET, Pod, StatefulSet
 from grass.system import clock
 
@@ -79,8 +79,8 @@ def _said(server: ApiServer, namespace: str, name: str) -> str:
     """Return the newest event of the StatefulSet: a quota, for example, refuses its pod."""
     query = {"fieldSelector": f"involvedObject.name={name}"}
     try:
-        found = [each for each in server.get(f"/api/v1/namespaces/{namespace}/events", EVENTS, query).items]
-    except (RefusedError, GrassError):
+        found = server.get(f"/api/v1/namespaces/{namespace}/events", EVENTS, query).items
+    except GrassError:
         return ""
-    found.sort(key=lambda each: each.last_timestamp or each.event_time or "")
-    return found[-1].message if found and found[-1].type == "Warning" else ""
+    newest = max(found, key=lambda each: each.last_timestamp or each.event_time or "", default=None)
+    return newest.message if newest is not None and newest.type == "Warning" else ""
