@@ -89,6 +89,7 @@ class Details(TypedDict, total=False):
     component: str
     condition: str
     node: str
+    machine: str  # of Kubernetes
     run: str | None
     # what the planner found; ``nodes`` are ``feasibility.NodeGroup``, ``fits`` are resources
     nodes: list[dict[str, Any]]  # Any: counts and names of a group of nodes

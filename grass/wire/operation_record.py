@@ -57,7 +57,8 @@ class Cause(NamedTuple):
 
     code: ReasonCode
     by: str
-    """The node that is lost or drained, or the id of the job that they are preempted for."""
+    """The node that is lost or drained, the id of the job that they are preempted for, or the machine of Kubernetes
+    whose pods are ended."""
 
 
 class OperationRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

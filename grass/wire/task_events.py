@@ -79,6 +79,14 @@ class Located(msgspec.Struct, frozen=True, tag_field="event", tag="located"):
     address: str
 
 
+class Leaving(msgspec.Struct, frozen=True, tag_field="event", tag="leaving"):
+    """It runs, and Kubernetes is ending its pod, as when a machine is drained. It has its grace until it ends."""
+
+    key: str
+    reason: Reason
+    """``machine`` in its details: that on which its pod is."""
+
+
 class Unclaimed(msgspec.Struct, frozen=True, tag_field="event", tag="unclaimed"):
     """After the store was restored from a backup: an attempt that began since, and that was not desired again."""
 
@@ -89,7 +97,7 @@ class Unclaimed(msgspec.Struct, frozen=True, tag_field="event", tag="unclaimed")
     """Exit code of one that ended."""
 
 
-TaskEvent = Started | Waiting | Ready | Ended | Drained | Located | Unclaimed
+TaskEvent = Started | Waiting | Ready | Ended | Drained | Located | Leaving | Unclaimed
 
 
 class TaskEvents(msgspec.Struct, frozen=True, tag_field="kind", tag="tasks"):

@@ -143,6 +143,11 @@ class NodeRun:
         labelled = machines.labelled() if machines is not None else ()
         self.machine_labels = tuple(with_own(labels, each.name) for each, labels in labelled if not each.closed)
 
+    def closed_machine(self, name: str) -> str:
+        """Return why no pod goes to a machine of a namespace; empty: it may, or that is not known."""
+        machines = self.machines.machines if self.machines is not None else ()
+        return next((each.closed for each in machines if each.name == name), "")
+
     @property
     def free(self) -> Resources:
         """Return what is not allocated. Negative if the node has shrunk below what is allocated."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from grass.model.exhaustive import assert_never
-from grass.wire.task_events import Drained, Ended, Located, Ready, Started, TaskEvent, Unclaimed, Waiting
+from grass.wire.task_events import Drained, Ended, Leaving, Located, Ready, Started, TaskEvent, Unclaimed, Waiting
 
 NEGLIGIBLE = 30.0
 """Seconds. A smaller difference is ignored: reports take time, and no two clocks agree exactly."""
@@ -33,7 +33,7 @@ def _shifted(event: TaskEvent, ahead: float) -> TaskEvent:
             return replace(event, at=event.at - ahead, started=started)
         case Unclaimed():
             return event if event.ended is None else replace(event, ended=event.ended - ahead)
-        case Ready() | Waiting() | Drained() | Located():
+        case Ready() | Waiting() | Drained() | Located() | Leaving():
             return event
         case _:
             assert_never(event)

@@ -2,7 +2,7 @@
 
 A preempted attempt is stopped with its component's grace. It stays RUNNING, with the reason, until it has ended; then
 its task is placed again. That does not count as a restart, and the job keeps its queue position. Used by
-``gangs``, ``node_tickets``, ``placement`` and ``planner_snapshot``.
+``gangs``, ``node_tickets``, ``placement``, ``planner_snapshot`` and ``tasks``.
 """
 
 from __future__ import annotations
@@ -63,6 +63,12 @@ def preempt_all(step: Step, node: NodeRun, reason: Reason, user: str) -> None:
             for index, task in component.tasks.items():
                 if task.preempted is None and task.state.on_node:
                     _preempt(step, run, component, index, reason, user)
+
+
+def leave(step: Step, run: JobRun, component: ComponentRun, index: int, reason: Reason) -> None:
+    """Take an attempt out of its membership that somebody else ends. It is placed again once it has ended."""
+    repairs.evicted(step, run, component, index, reason)
+    withdrawal.withdraw(step, run, component, index, reason)
 
 
 def stop_all(step: Step, run: JobRun, components: Iterable[ComponentRun], reason: Reason) -> int:

@@ -31,6 +31,11 @@ def preempted(step: Step, run: JobRun, component: ComponentRun, index: int, reas
     _note(step, run, component, kind, user or GRASS, reason, index)
 
 
+def evicted(step: Step, run: JobRun, component: ComponentRun, index: int, reason: Reason) -> None:
+    """Record that Kubernetes ends the pod of a task, as when it drains a machine."""
+    _note(step, run, component, OperationKind.DRAIN, GRASS, reason, index)
+
+
 def progress(step: Step, run: JobRun, operation: OperationRecord) -> None:
     """End the operation if its tasks are back, or need not come back."""
     component = run.components[operation.component or ""]
@@ -64,7 +69,9 @@ def _note(
     if task is None or task.released:
         return
     name = f"{spec.name}.{index}"
-    cause = Cause(reason.code, reason.details.get("node") or reason.details.get("job", ""))
+    cause = Cause(
+        reason.code, next((reason.details[by] for by in ("node", "job", "machine") if reason.details.get(by)), "")
+    )
     known = _same(run, spec.name, cause)
     if known is not None:
         added = tuple(dict.fromkeys((*known.added, name)))
@@ -83,7 +90,7 @@ def _note(
             reason=reason.message,
             filed=step.wall,
             added=(name,),
-            message="its tasks start again on other nodes",
+            message="its tasks start again elsewhere",
             cause=cause,
         ),
         seconds=REPAIR_SECONDS,

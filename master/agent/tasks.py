@@ -13,10 +13,10 @@ from grass.model.job import EXIT_DO_NOT_RESTART, EXIT_STOP_JOB, RestartOn
 from grass.model.lifecycle import JobState, TaskState
 from grass.model.reasons import Reason, ReasonCode
 from grass.wire.keys import AttemptKey
-from grass.wire.task_events import Drained, Ended, Located, Ready, Started, TaskEvent, Unclaimed, Waiting
+from grass.wire.task_events import Drained, Ended, Leaving, Located, Ready, Started, TaskEvent, Unclaimed, Waiting
 from grass.wire.task_record import TaskRecord
 from grass.wire.usage import TaskTotals
-from master.agent import gangs, job_end, jobs, repairs, scaling, setbacks
+from master.agent import gangs, job_end, jobs, preemption, repairs, scaling, setbacks
 from master.agent.addresses import publish_addresses
 from master.agent.allocation import release
 from master.agent.component_run import ComponentRun
@@ -33,7 +33,7 @@ _UNMEASURED = TaskTotals(unmeasured=1)
 INTENDED = frozenset(
     {
         *(ReasonCode.SUSPENDED, ReasonCode.RESTARTED, ReasonCode.REPLACED, ReasonCode.BELOW_MINIMUM),
-        *(ReasonCode.RELEASED, ReasonCode.GANG_INCOMPLETE),
+        *(ReasonCode.RELEASED, ReasonCode.GANG_INCOMPLETE, ReasonCode.EVICTED),
     }
 )
 """Reasons to withdraw an attempt for which it may end by itself."""
@@ -87,7 +87,7 @@ def _take(
     component: ComponentRun,
     index: int,
     task: TaskRecord,
-    event: Started | Waiting | Ready | Ended | Drained | Located,
+    event: Started | Waiting | Ready | Ended | Drained | Located | Leaving,
 ) -> None:
     """Take an event of the current attempt of a task."""
     match event:
@@ -102,6 +102,8 @@ def _take(
             _ready(step, component, task)
         case Located(address=address):
             _located(step, run, task, address)
+        case Leaving(reason=reason):
+            _leaving(step, node, run, component, index, task, reason)
         case Drained():
             _drained(step, node, component, task, event)
         case Ended():
@@ -203,6 +205,19 @@ def _ready(step: Step, component: ComponentRun, task: TaskRecord) -> None:
         step.changes.plan = True
 
 
+def _leaving(
+    step: Step, node: NodeRun, run: JobRun, component: ComponentRun, index: int, task: TaskRecord, reason: Reason
+) -> None:
+    """Let the others of an elastic component go on without an attempt whose pod is being ended."""
+    stays = task.state is TaskState.RUNNING and task.preempted is None and not task.released
+    if not component.spec.elastic or run.outcome is not None or not stays:
+        return
+    machine = reason.details.get("machine", "")
+    closed = node.closed_machine(machine)
+    message = f"{reason.message}; machine {machine} takes no pods ({closed})" if closed else reason.message
+    preemption.leave(step, run, component, index, Reason(reason.code, message, reason.details))
+
+
 def _drained(step: Step, node: NodeRun, component: ComponentRun, task: TaskRecord, event: Drained) -> None:
     """Stop an attempt that left the membership, and that its framework has let go."""
     if task.state.on_node and (task.released or task.preempted is not None):
@@ -242,7 +257,7 @@ def _ended(
         _end_stopped(component, task, stopped, by_itself=not event.stopped)
     elif preempted is not None and run.outcome is None:
         task.reason = preempted
-        _requeue(step, run, component, index, task, 0.0)
+        _requeue(step, run, component, index, task, _wait(step, run, component, task, preempted.code))
     else:
         _apply_end(step, run, component, index, task, event)
     step.changes.plan = True

@@ -27,7 +27,7 @@ from grass.wire.heartbeat import Heartbeat
 from grass.wire.hello import Hello
 from grass.wire.keys import LaunchKey
 from grass.wire.offer_report import OfferReport
-from grass.wire.task_events import Drained, Located, Ready, Started, TaskEvent, Waiting
+from grass.wire.task_events import Drained, Leaving, Located, Ready, Started, TaskEvent, Waiting
 from node.agent import folders
 from node.agent.attempts import Attempts, ended_event, not_started_event
 from node.agent.conditions import together
@@ -383,6 +383,8 @@ class NodeAgent:
             started = attempt.started or clock.wall()
             software = self._machine.software(attempt)
             self._events.append(Started(key, started, attempt.pid, attempt.prepared, software))
+        if attempt.leaving is not None and entry is not None:
+            self._events.append(Leaving(key, attempt.leaving))
 
     def _take_verdict(self, verdict: Verdict, key: str, failure: str) -> None:
         match verdict:

@@ -118,6 +118,8 @@ class Observed(NamedTuple):
     """Where others reach it, if that is not the address of its node. None: it is, or it is not known yet."""
     machine: str | None = None
     """The machine of a namespace of Kubernetes on which its pod is."""
+    leaving: Reason | None = None
+    """Why Kubernetes is ending it while it runs. None: it is not."""
 
 
 class Waiting(NamedTuple):

@@ -133,6 +133,47 @@ def test_an_elastic_job_in_pods_grows_shrinks_replaces_suspends_and_survives_its
     assert client.wait("elastic", SECONDS).state == "STOPPED"
 
 
+@pytest.mark.nightly
+def test_drains_by_grass_and_by_kubernetes_are_operations_of_an_elastic_job(node: Node, client: Client) -> None:
+    # it hears TERM, and goes on until its grace is over
+    worker = component(f"trap '' TERM; {SHOW}", replicas=2, min=1, max=4, grace=20)
+    client.start({"name": "elastic", "components": {"w": worker}})
+    wait_until(lambda: complete(client, 2), SECONDS)
+    [machine] = [each["metadata"]["name"] for each in node.server.get("/api/v1/nodes", kubernetes.ANY)["items"]]
+    pod = next(each["metadata"] for each in node.pods("elastic") if "/w.1/" in str(each["metadata"]["annotations"]))
+    body = {"apiVersion": "policy/v1beta1", "kind": "Eviction", "metadata": {"name": pod["name"]}}
+    kubernetes.kubectl("cordon", machine)
+    try:
+        wait_until(lambda: closed(client) == "cordoned in Kubernetes", SECONDS)
+        node.server.post(f"{node.path}/pods/{pod['name']}/eviction", body, kubernetes.ANY)
+        wait_until(lambda: complete(client, 1), 15, "the others go on while the pod has its grace")
+        assert [each.state for each in client.tasks("elastic")] == ["RUNNING", "RUNNING"]
+    finally:
+        kubernetes.kubectl("uncordon", machine)
+    [drain] = [each for each in client.operations("elastic") if each.kind == "drain"]
+    assert (drain.author, drain.added) == ("grass", ["w.1"])
+    assert drain.reason.endswith(f"; machine {machine} takes no pods (cordoned in Kubernetes)"), drain.reason
+    assert done(client, drain) == "DONE"
+    wait_until(lambda: [each.attempt for each in last(client, "w.0")] == [1, 2], SECONDS)
+    assert [each.restarts for each in client.tasks("elastic")] == [0, 0]
+    client.drain("pods", 0.0)
+    wait_until(lambda: client.node("pods").state == "DRAINED", SECONDS)
+    assert node.pods("elastic") == [] or all("deletionTimestamp" in each["metadata"] for each in node.pods("elastic"))
+    assert {each.state for each in client.tasks("elastic")} == {"PENDING"}
+    client.uncordon("pods")
+    [mine] = [each for each in client.operations("elastic") if each.kind == "drain" and each.author != "grass"]
+    assert (done(client, mine), mine.added) == ("DONE", ["w.0", "w.1"])
+    wait_until(lambda: [each.attempt for each in last(client, "w.0")] == [2, 3], SECONDS)
+    client.stop("elastic")
+    assert client.wait("elastic", SECONDS).state == "STOPPED"
+
+
+def closed(client: Client) -> str:
+    """Return why pods do not go to the machine."""
+    found = client.node("pods").machines
+    return found.machines[0].closed if found is not None else ""
+
+
 def with_python(program: str, framework: str, **more: Any) -> dict[str, Any]:
     """Return a component whose tasks use the membership API. Their interpreter needs more than a shell."""
     kubernetes.provide(PYTHON, python_image.image_files)

@@ -26,7 +26,7 @@ from tests.support.world import CALM, EPOCH, World
 
 LOST_AFTER = 30.0
 TORCHRUN = Framework(FrameworkName.TORCHRUN)
-WAITS = "its tasks start again on other nodes"
+WAITS = "its tasks start again elsewhere"
 
 
 def job(*components: str, replicas: int = 2, **more: Any) -> Job:
@@ -221,6 +221,64 @@ def test_a_drain_is_an_operation_of_whom_drains_with_one_for_each_node() -> None
     assert sorted(len(each.added) for each in found) == [2, 2]
 
 
+EVICTED = "its pod was deleted by somebody else"
+CLOSED = f"{EVICTED}; machine m1 takes no pods (cordoned in Kubernetes)"
+
+
+def evict(world: World, *keys: str) -> None:
+    """Say that Kubernetes ends pods on a machine that is cordoned."""
+    reason = {"code": "evicted", "message": EVICTED, "details": {"machine": "m1"}}
+    node = world.nodes["n1"]
+    machines = {"machines": [{"name": "m1", "closed": "cordoned in Kubernetes"}]}
+    node.store.report([report("offer", {"resources": {"cpu": 8000}, "gpus": [], "machines": machines})])
+    node.store.report(
+        [report("tasks", {"events": [{"event": "leaving", "key": each, "reason": reason}]}) for each in keys]
+    )
+    world.run()
+
+
+def test_pods_that_kubernetes_ends_leave_their_membership_first_and_are_one_operation() -> None:
+    world = world_of(1, cpu=8)
+    world.submit(job("w", replicas=4))
+    evict(world, "j-1/w.1/1", "j-1/w.3/1")
+    evict(world, "j-1/w.1/1")  # an agent that starts again says it again
+    [found] = repairs(world)
+    assert (found.kind, found.author, found.reason, found.added) == (OperationKind.DRAIN, GRASS, CLOSED, ("w.1", "w.3"))
+    assert found.cause == Cause(ReasonCode.EVICTED, "m1")
+    node = world.nodes["n1"]
+    assert [each.task for each in node.membership["j-1/w"].members] == ["w.0", "w.2"]
+    assert {key: entry.stop_grace for key, entry in node.desired.items() if entry.stop_grace is not None} == {}
+    world.takeover()
+    for key in ("j-1/w.1/1", "j-1/w.3/1"):
+        node.store.report([report("tasks", {"events": [node.end(key, world.wall, code=None, signal=15)]})])
+    world.advance(20, CALM)
+    assert [each.outcome for each in repairs(world)] == [Outcome.DONE]
+    assert {name: (each["attempt"], each["restarts"]) for name, each in world.tasks("j-1").items()} == {
+        **{f"w.{number}": (1, 0) for number in (0, 2)},
+        **{f"w.{number}": (2, 0) for number in (1, 3)},
+    }
+    assert [each.task for each in node.membership["j-1/w"].members] == ["w.0", "w.1", "w.2", "w.3"]
+
+
+def test_a_task_that_ends_well_while_its_pod_is_ended_has_succeeded() -> None:
+    world = world_of(1, cpu=8)
+    world.submit(job("w", replicas=2))
+    evict(world, "j-1/w.1/1")
+    node = world.nodes["n1"]
+    node.store.report([report("tasks", {"events": [node.end("j-1/w.1/1", world.wall)]})])
+    world.run()
+    assert world.tasks("j-1")["w.1"]["state"] == "SUCCEEDED"
+
+
+def test_a_pod_that_kubernetes_ends_of_a_component_of_one_size_is_told_by_its_end_alone() -> None:
+    world = world_of(1, cpu=8)
+    part = Component("w", "x", replicas=2, framework=TORCHRUN, resources=Resources(1000))
+    world.submit(Job("j", {"w": part}, ("w",)))
+    evict(world, "j-1/w.1/1")
+    assert repairs(world) == []
+    assert [each.task for each in world.nodes["n1"].membership["j-1/w"].members] == ["w.0", "w.1"]
+
+
 def test_tasks_that_are_preempted_for_two_jobs_are_two_operations() -> None:
     world = world_of(4)
     world.submit(job("w", replicas=4))
@@ -236,7 +294,7 @@ def test_an_operation_that_the_version_before_stored_is_read() -> None:
     text = (
         '{"id":"r1","job_id":"j-1","component":"w","kind":"replace","state":"STARTING","author":"grass",'
         '"reason":"node n2 was silent for 301 s","filed":1.5,"deadline":[7.0,"b"],'
-        '"message":"its tasks start again on other nodes","added":["w.1"],"number":1}'
+        '"message":"its tasks start again elsewhere","added":["w.1"],"number":1}'
     )
     found = OPERATION_RECORD.decode(text)
     assert (found.cause, found.reason, found.repairs) == (None, "node n2 was silent for 301 s", True)

@@ -56,6 +56,8 @@ class PodAttempt:
         self.stopping = False
         self.grace: float | None = None
         """Seconds that the server was, or will be, told for its end."""
+        self.leaving: Reason | None = None
+        """Why somebody else ends its pod while its task runs."""
         self.asked_grace: float | None = None
         """Seconds that the server was told for its end; None: it was not asked for."""
         self.signalled = False
@@ -123,4 +125,5 @@ class PodAttempt:
             image=self.image or None,
             address=self.address,
             machine=(self.pod.spec.node_name or None) if self.pod is not None else None,
+            leaving=self.leaving,
         )

@@ -53,6 +53,7 @@ _CONFIGURATION = frozenset(
 )
 
 
+DELETED = "its pod was deleted by somebody else"
 _MOST_SAID = 240
 """Characters of a sentence of Kubernetes that are shown."""
 _HELPS = (
@@ -111,6 +112,14 @@ def judge(pod: Pod, memory: int = 0) -> Judgement:
     if pod.status.phase in ("Failed", "Succeeded"):
         return Ended(None, None, _why_never(pod), None, None, begun=False)
     return _waits(pod, container)
+
+
+def leaves(pod: Pod) -> Reason | None:
+    """Return why a pod whose task runs is being ended, if it is: the reason counts if that was not Grass."""
+    if pod.metadata.deletion_timestamp is None:  # a condition alone may be taken back
+        return None
+    reason = _disruption(pod) or Reason(ReasonCode.EVICTED, DELETED)
+    return Reason(reason.code, reason.message, {"machine": pod.spec.node_name})
 
 
 def lost(pod: Pod) -> Ended:

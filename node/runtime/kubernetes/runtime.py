@@ -32,11 +32,13 @@ from node.runtime.kubernetes.events import EventLooks
 from node.runtime.kubernetes.gangs import Gangs
 from node.runtime.kubernetes.job_files import RELAY, news
 from node.runtime.kubernetes.judge import (
+    DELETED,
     START_PATIENCE,
     Ended,
     Runs,
     Waits,
     judge,
+    leaves,
     lost,
     of_deletion,
     waits_for_others,
@@ -75,7 +77,6 @@ _AWAY = "waits for the Kubernetes API server of its node, which does not answer"
 
 
 _GONE = "its Kubernetes namespace was deleted"
-_DELETED = "its pod was deleted by somebody else"
 
 
 class PodRuntime:
@@ -321,7 +322,9 @@ class PodRuntime:
         """Take over a pod of an earlier agent."""
         launch = pod.metadata.annotations.get(names.LAUNCH, "")
         attempt = self._attempts[key] = PodAttempt(key, launch, pod.metadata.name)
-        attempt.stopping = attempt.deleting = pod.metadata.deletion_timestamp is not None
+        attempt.deleting = (
+            pod.metadata.deletion_timestamp is not None
+        )  # by whom, the loop knows: it stops its own again
         attempt.queued = self._settings.queue is not None
         group = pod.metadata.annotations.get(names.GANG, "")
         if group:
@@ -339,6 +342,9 @@ class PodRuntime:
                     attempt.begins(started)
                     self._follow(attempt)
                     self._tell(attempt)
+                    self._reactor.publish(attempt.observed())
+                if not attempt.stopping and attempt.leaving is None and (leaving := leaves(pod)) is not None:
+                    attempt.leaving = leaving
                     self._reactor.publish(attempt.observed())
             case Waits():
                 self._on_waits(attempt, pod, found)
@@ -596,7 +602,7 @@ class PodRuntime:
             pod = attempt.pod
             deleted = self._gone or (pod is not None and pod.metadata.deletion_timestamp)
             if deleted and attempt.given_up is None:
-                end = of_deletion(end, _GONE if self._gone else _DELETED)
+                end = of_deletion(end, _GONE if self._gone else DELETED)
             return end.reason
         ours = end.reason is None or not end.begun or end.reason.code is ReasonCode.EXIT_UNKNOWN
         return attempt.reason if ours else end.reason
