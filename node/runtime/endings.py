@@ -21,6 +21,7 @@ from node.runtime.attempts import Attempt, Folders
 from node.runtime.frames import WireReason
 from node.runtime.guard import Keeper
 from node.runtime.journal import Journal
+from node.runtime.journal_entries import end_entry, main_end_entry, stop_entry
 from node.runtime.segments import Segments
 from node.runtime.shared_memory import SharedMemory
 from node.runtime.shepherd_messages import Spent
@@ -96,7 +97,7 @@ class Endings:
             return False
         attempt.reason = attempt.reason if attempt.stopping else reason
         attempt.stopping, attempt.kill_at = True, kill_at
-        self._journal.add("k", attempt.key, kill_at, attempt.reason)
+        self._journal.add(stop_entry(attempt))
         return True
 
     def _arm_kill(self, attempt: Attempt) -> None:
@@ -141,7 +142,7 @@ class Endings:
 
     def _write_end(self, attempt: Attempt, code: int | None, number: int | None) -> None:
         attempt.code, attempt.signal, attempt.main_ended = code, number, clock.wall()
-        self._journal.write("m", attempt.key, code, number, attempt.main_ended)
+        self._journal.write(main_end_entry(attempt))
 
     def _end_group(self, attempt: Attempt) -> None:
         """End the rest of the group of an attempt whose first process has ended."""
@@ -186,8 +187,7 @@ class Endings:
             os.close(attempt.pidfd)
             attempt.pidfd = None
         attempt.env = {}
-        entry = (attempt.key, attempt.code, attempt.signal, attempt.reason, attempt.ended, attempt.sizes, attempt.spent)
-        self._journal.add("e", *entry)
+        self._journal.add(end_entry(attempt))
         if self.memory.owners:
             self.memory.release([attempt.key])
         self._note(attempt)

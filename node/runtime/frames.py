@@ -1,4 +1,6 @@
-"""Messages on the shepherd's socket: JSON lists, one per line. Used by the shepherd and its clients.
+"""JSON lists, one per line: the messages on the shepherd's socket, and the entries of its journal.
+
+Each list is a word and the fields of the named tuple that the word stands for. Used by the shepherd and its clients.
 
 msgspec is not used here: it would cost the shepherd 2 MiB and 10 ms at each start.
 """
@@ -7,8 +9,10 @@ from __future__ import annotations
 
 import json
 import socket
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
 
+_T = TypeVar("_T")
 Message = list[Any]  # Any: the receiver matches it against patterns
 WireReason = dict[str, object]
 """A reason as JSON. The shepherd passes it on unchanged: it outlives upgrades, and may not know the code."""
@@ -20,6 +24,22 @@ READ = 1 << 20
 def pack(message: object) -> bytes:
     """Return a message as one line."""
     return _encode(message).encode() + b"\n"
+
+
+def unpacked(message: Message, kinds: Mapping[str, type[_T]]) -> _T | None:
+    """Return the named tuple that a message's word stands for; None: an unknown word. Raises TypeError, as ``filled``.
+
+    The types of its fields are not checked.
+    """
+    match message:
+        case [str(word), *fields] if word in kinds:
+            return filled(kinds[word], fields)
+    return None
+
+
+def filled(kind: type[_T], fields: Iterable[Any]) -> _T:
+    """Return a named tuple, without the fields that a later version adds. Raises TypeError: fields are missing."""
+    return kind(*[*fields][: len(kind._fields)])  # type: ignore[attr-defined]
 
 
 class Lines:

@@ -1,17 +1,8 @@
 """The shepherd's journal: what its successor must know of every attempt.
 
-An append-only file of JSON lists. Written data survives a killed process, so single writes are not synced. ``sync``,
-called about once a second, limits what a power cut can take. Used by ``adoption``, ``endings``, ``shepherd`` and
-``upkeep``.
-
-    ["life", boot id, guard pid]              a shepherd began to write
-    ["i", key]                                intent: is about to be spawned
-    ["s", key, pid, began, returned, wall, launch]   was spawned
-    ["l", key, group, memory, cpu]            its control group and limits; written before "s", if it has some
-    ["k", key, kill_at, reason]               was asked to stop
-    ["m", key, code, signal, wall]            its first process ended; written before that process is reaped
-    ["e", key, code, signal, reason, wall, sizes, spent]   the attempt has ended; earlier versions wrote no ``spent``
-    ["f", [keys]]                             was forgotten
+An append-only file of entries (``journal_entries``). Written data survives a killed process, so single writes are not
+synced. ``sync``, called about once a second, limits what a power cut can take. Used by ``adoption``, ``endings``,
+``shepherd`` and ``upkeep``.
 """
 
 from __future__ import annotations
@@ -22,12 +13,20 @@ import os
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from grass.system import disk
 from node.runtime.attempts import Attempt
-from node.runtime.frames import pack
-from node.runtime.shepherd_messages import Spent
+from node.runtime.journal_entries import (
+    Entry,
+    ForgetEntry,
+    IntentEntry,
+    LifeEntry,
+    apply_entry,
+    attempt_history,
+    pack,
+    unpack,
+)
 
 COMPACT_AT = 4 << 20
 """Bytes beyond which a journal is rewritten if most of it is obsolete."""
@@ -51,45 +50,30 @@ def replay(path: Path) -> Past:
     attempts: dict[str, Attempt] = {}
     for entry in _entries(path):
         match entry:
-            case ["life", boot_id, guard]:
+            case LifeEntry(boot_id, guard):
                 pass
-            case ["f", keys]:
+            case ForgetEntry(keys):
                 for key in keys:
                     attempts.pop(key, None)
-            case ["i", key]:
+            case IntentEntry(key):
                 attempts[key] = Attempt(key)
-            case [_, key, *_]:
-                _apply(attempts.setdefault(key, Attempt(key)), entry)
+            case _:
+                apply_entry(attempts.setdefault(entry.key, Attempt(entry.key)), entry)
     return Past(boot_id, guard, attempts)
 
 
-def _entries(path: Path) -> Iterable[list[Any]]:
+def _entries(path: Path) -> Iterable[Entry]:
     try:
         lines = path.read_bytes().split(b"\n")
     except FileNotFoundError:
         return
     for line in lines:
         try:
-            yield json.loads(line)
+            entry = unpack(json.loads(line))
         except ValueError:  # a line torn by a power cut, or the empty end
             continue
-
-
-def _apply(attempt: Attempt, entry: list[Any]) -> None:
-    match entry:
-        case ["s", _, pid, began, returned, wall, launch]:
-            attempt.pid, attempt.began, attempt.returned, attempt.started = pid, began, returned, wall
-            attempt.launch = launch
-        case ["l", _, group, memory, cpu]:
-            attempt.group, attempt.memory, attempt.cpu = group, memory, cpu
-        case ["k", _, kill_at, reason]:
-            attempt.stopping, attempt.kill_at, attempt.reason = True, kill_at, reason
-        case ["m", _, code, signal, wall]:
-            attempt.code, attempt.signal, attempt.main_ended = code, signal, wall
-        case ["e", _, code, signal, reason, wall, sizes, *spent]:
-            attempt.code, attempt.signal, attempt.reason = code, signal, reason
-            attempt.ended, attempt.sizes = wall, sizes
-            attempt.spent = Spent(*spent[0][: len(Spent._fields)]) if spent and spent[0] else None
+        if entry is not None:
+            yield entry
 
 
 class Journal:
@@ -98,20 +82,20 @@ class Journal:
     def __init__(self, path: Path, boot_id: str, guard: int, compact_at: int = COMPACT_AT) -> None:
         self._compact_at = compact_at
         self._path = path
-        self._life = ["life", boot_id, guard]
+        self._life = LifeEntry(boot_id, guard)
         self._descriptor = -1
         self._size = 0
         self._floor = 0
         self._buffer: list[bytes] = []
         self._dirty = False
 
-    def add(self, *entry: Any) -> None:
+    def add(self, entry: Entry) -> None:
         """Add an entry that the next ``flush`` writes."""
         self._buffer.append(pack(entry))
 
-    def write(self, *entry: Any) -> bool:
-        """Write an entry now, after those that were added before. Returns as ``flush``."""
-        self._buffer.append(pack(entry))
+    def write(self, *entries: Entry) -> bool:
+        """Write entries now, after those that were added before. Returns as ``flush``."""
+        self._buffer += map(pack, entries)
         return self.flush()
 
     def flush(self) -> bool:
@@ -149,7 +133,7 @@ class Journal:
         If the disk refuses the new file, the old one stays in use.
         """
         replacement = self._path.with_suffix(".new")
-        lines = [pack(self._life), *(pack(entry) for attempt in attempts for entry in _history(attempt))]
+        lines = [pack(self._life), *(pack(entry) for attempt in attempts for entry in attempt_history(attempt))]
         data = b"".join(lines)
         descriptor = _open(replacement, os.O_TRUNC)
         try:
@@ -181,21 +165,6 @@ class Journal:
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
-
-
-def _history(attempt: Attempt) -> Iterable[tuple[Any, ...]]:
-    key = attempt.key
-    if attempt.pid is not None:
-        if attempt.group:
-            yield "l", key, attempt.group, attempt.memory, attempt.cpu
-        yield "s", key, attempt.pid, attempt.began, attempt.returned, attempt.started, attempt.launch
-    if attempt.stopping:
-        yield "k", key, attempt.kill_at, attempt.reason
-    if attempt.main_ended is not None:
-        yield "m", key, attempt.code, attempt.signal, attempt.main_ended
-    if attempt.ended is not None:
-        ended = (attempt.code, attempt.signal, attempt.reason, attempt.ended, attempt.sizes, attempt.spent)
-        yield "e", key, *ended
 
 
 def _open(path: Path, flags: int = 0) -> int:

@@ -31,6 +31,7 @@ from node.runtime.isolation.groups import Groups
 from node.runtime.isolation.service import IsolationService
 from node.runtime.isolation.tasks import IsolatedTasks
 from node.runtime.journal import Journal, replay
+from node.runtime.journal_entries import ForgetEntry, IntentEntry, spawn_entries
 from node.runtime.parallelism import ParallelismLimits
 from node.runtime.segment_watch import SegmentWatch
 from node.runtime.server import Client, Server
@@ -223,7 +224,7 @@ class Shepherd:
             del self._attempts[key]
             self._changed.pop(key, None)
         if gone:
-            self._journal.add("f", gone)
+            self._journal.add(ForgetEntry(gone))
 
     def _stop(self, stops: list[StopOrder]) -> None:
         known = self._attempts
@@ -244,7 +245,7 @@ class Shepherd:
         while self._queue and clock.steady() < limit:
             attempt = self._attempts.get(self._queue[0])
             if attempt and attempt.ended is None:
-                if not self._journal.write("i", attempt.key):
+                if not self._journal.write(IntentEntry(attempt.key)):
                     log.error("cannot write the journal (is the disk full?); no task starts until that works")
                     self._selector.select(0.1)
                     return
@@ -263,11 +264,7 @@ class Shepherd:
         attempt.returned = clock.steady()
         attempt.started = clock.wall()
         attempt.env = {}
-        if attempt.group:
-            self._journal.add("l", attempt.key, attempt.group, attempt.memory, attempt.cpu)
-        self._journal.write(
-            "s", attempt.key, attempt.pid, attempt.began, attempt.returned, attempt.started, attempt.launch
-        )
+        self._journal.write(*spawn_entries(attempt))
         self._endings.mains[attempt.pid] = attempt
         self._note(attempt)
 

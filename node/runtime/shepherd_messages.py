@@ -8,7 +8,7 @@ named tuples, because msgspec would cost the shepherd 2 MiB and 10 ms at each st
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from node.runtime import frames
@@ -270,7 +270,7 @@ def pack(message: Request | Reply) -> bytes:
 def unpack_request(message: Message) -> Request | None:
     """Return what a client sent; None: no request that is known here, or a malformed one."""
     try:
-        match _unpacked(message, _REQUESTS):
+        match frames.unpacked(message, _REQUESTS):
             case StartAttempts(list(starts)):
                 return StartAttempts(_each(NewAttempt, starts))
             case StopAttempts(list(stops)):
@@ -300,7 +300,7 @@ def unpack_request(message: Message) -> Request | None:
 def unpack_reply(message: Message) -> Reply | None:
     """Return what the shepherd sent; None: no reply that is known here, or a malformed one."""
     try:
-        match _unpacked(message, _REPLIES):
+        match frames.unpacked(message, _REPLIES):
             case AttemptList(list(attempts)):
                 return AttemptList(_reports(attempts))
             case AttemptEvents(list(attempts)):
@@ -313,25 +313,13 @@ def unpack_reply(message: Message) -> Reply | None:
         return None
 
 
-def _unpacked(message: Message, kinds: Mapping[str, type[_T]]) -> _T | None:
-    match message:
-        case [str(word), *fields] if word in kinds:
-            return _made(kinds[word], fields)
-    return None
-
-
 def _reports(attempts: list[Any]) -> list[AttemptReport]:
     reports = _each(AttemptReport, attempts)
-    return [each._replace(spent=_made(Spent, each.spent)) if each.spent else each for each in reports]
+    return [each._replace(spent=frames.filled(Spent, each.spent)) if each.spent else each for each in reports]
 
 
 def _each(kind: type[_T], items: list[Any]) -> list[_T]:
     """Make something of each item, in the same list: the memory for thousands of them is not needed twice."""
     for index, fields in enumerate(items):
-        items[index] = _made(kind, fields)
+        items[index] = frames.filled(kind, fields)
     return items
-
-
-def _made(kind: type[_T], fields: Iterable[Any]) -> _T:
-    """Raises TypeError: fields are missing."""
-    return kind(*[*fields][: len(kind._fields)])  # type: ignore[attr-defined]

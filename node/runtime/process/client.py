@@ -260,7 +260,19 @@ def _definition(name: str, launch: Launch) -> list[Request]:
 
 def _observed(report: AttemptReport) -> Observed:
     reason = None if report.reason is None else Reason.from_wire(report.reason)
-    return Observed(*report[:8], reason, report.sizes, report.spent)
+    return Observed(
+        key=report.key,
+        pid=report.pid,
+        started=report.started,
+        since=report.since,
+        stopping=report.stopping,
+        ended=report.ended,
+        code=report.code,
+        signal=report.signal,
+        reason=reason,
+        sizes=report.sizes,
+        spent=report.spent,
+    )
 
 
 def ask(path: Path, request: ListAttempts | RemoveScratch | RemoveJobs, seconds: float = 5.0) -> list[Observed]:
