@@ -241,7 +241,10 @@ class Transport:
                 raise answer
             raise type(answer)(f"{answer}{open_end}") from error
         said = str(answer or error) or type(error).__name__
-        raise UnreachableError(self._text(f"does not answer ({said}){open_end}; see `grass status`")) from error
+        advice = "see `grass status`"
+        if isinstance(error, ConnectionRefusedError) and urlsplit(self._profile.url).hostname in ("127.0.0.1", "::1"):
+            advice += f"; `grass start {self._profile.cluster}` starts a cluster of this machine that was stopped"
+        raise UnreachableError(self._text(f"does not answer ({said}){open_end}; {advice}")) from error
 
     def _begin(self, sent: _Sent) -> _Sent:
         if sent.response.status == 200 and sent.response.content_type == JOSE:

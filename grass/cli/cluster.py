@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from grass.manifest.cluster_settings import ClusterSettings
 
 _ASK_BECOME = click.option("--ask-become-pass", is_flag=True, help="Several hosts: ask for the sudo password first.")
-_YES = click.option(
+YES = click.option(
     "-y", "--yes", is_flag=True, help="Do not ask for confirmation. (Without a terminal, nothing is asked.)"
 )
 
@@ -90,7 +90,7 @@ def _used_if_usable(name: str) -> Iterator[None]:
 
 @click.command(cls=Command)
 @click.argument("name", type=CLUSTER, required=False)
-@_YES
+@YES
 @click.option("--force", is_flag=True, help="Several hosts: skip hosts that cannot be reached.")
 @click.option("--packages", is_flag=True, help="Several hosts: also remove system packages that were installed for it.")
 @click.option("--volume", is_flag=True, help="Master inside Kubernetes: also delete its volume.")
@@ -112,7 +112,7 @@ def delete(
     sure = yes or name is not None
     name = invocation.existing_cluster(name)
     if not sure and not invocation.output.ask(f"Delete the cluster {name}, its jobs and their logs?"):
-        return _unchanged(invocation)
+        return unchanged(invocation)
     provisioner = provisioning.of_cluster(invocation, name, ask_become_pass=ask_become_pass)
     if isinstance(provisioner, CanKeepVolume):
         asks, question = invocation.output.can_ask and not yes, "Delete also its volume, with jobs, logs and results?"
@@ -158,17 +158,25 @@ def status(invocation: Invocation) -> Exit:
 
 
 @click.command(cls=Command)
-@click.argument("name", type=CLUSTER)
+@click.argument("name", type=CLUSTER, required=False)
 @pass_invocation
-def use(invocation: Invocation, name: str) -> None:
-    """Make NAME the current cluster: commands use it unless they name another."""
+def use(invocation: Invocation, name: str | None) -> None:
+    """Make NAME the current cluster: commands use it unless they name another. Without NAME, list the clusters."""
+    if name is None:
+        names, current = environment.clusters(environment.grass_home()), ""
+        with suppress(NotFoundError):  # there are several, and none was chosen
+            current = invocation.cluster
+        found = [{"name": each, "current": each == current} for each in names]
+        lines = [f"{each}  (current)" if each == current else each for each in names]
+        invocation.output.show(Result(found, lambda _: lines or ["no cluster; `grass create` creates one"], names))
+        return
     name = invocation.existing_cluster(name)
     select_cluster(name)
     invocation.output.show(Result({"name": name}, lambda _: [f"using cluster {name}"], [name]))
 
 
 @click.command(cls=Command)
-@_YES
+@YES
 @click.option("--outputs", is_flag=True, help="Also delete the files of these jobs in GRASS_OUTPUT.")
 @pass_invocation
 def clean(invocation: Invocation, yes: bool, outputs: bool) -> Exit:
@@ -177,7 +185,7 @@ def clean(invocation: Invocation, yes: bool, outputs: bool) -> Exit:
     ended = [job.id for job in client.jobs(all=True) if job.state.ended]
     question = f"Delete {len(ended)} finished jobs with their logs{' and outputs' if outputs else ''}?"
     if ended and not yes and not invocation.output.ask(question):
-        return _unchanged(invocation)
+        return unchanged(invocation)
     deleted = [job_id for job_id in ended if _delete(client, job_id)]
     if outputs:
         _remove_outputs(invocation, deleted)
@@ -204,7 +212,7 @@ def _remove_outputs(invocation: Invocation, job_ids: Sequence[str]) -> None:
             share.ask(RemoveFiles(f"jobs/{job_id}", recursive=True))
 
 
-def _unchanged(invocation: Invocation) -> Exit:
+def unchanged(invocation: Invocation) -> Exit:
     invocation.output.note("nothing was changed")
     return Exit.INTERRUPTED
 

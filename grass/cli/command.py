@@ -76,14 +76,17 @@ class Group(click.Group):
         lazy: Mapping[str, str] | None = None,
         aliases: Mapping[str, str] | None = None,
         sections: Mapping[str, Sequence[str]] | None = None,
+        elsewhere: Mapping[str, str] | None = None,
         **kwargs: Any,
     ) -> None:
-        """``aliases``: other name → command. ``sections``: title → commands, for the help; the others come last."""
+        """``aliases``: other name → command. ``sections``: title → commands, for the help; the others come last.
+        ``elsewhere``: word of another system → command here, for the error about it."""
         super().__init__(*args, **kwargs)
         self.params.extend(shared_options(_flags(self)))
         self._lazy = dict(lazy or {})
         self._aliases = {"ls": "list", **(aliases or {})}
         self._sections = sections or {}
+        self._elsewhere = elsewhere or {}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [*self._lazy, *super().list_commands(ctx)]
@@ -109,9 +112,12 @@ class Group(click.Group):
         return super().resolve_command(ctx, args)
 
     def _meant(self, ctx: click.Context, name: str) -> str:
-        """Return a command of one of its groups with this name, or one of this group with a similar name."""
+        """Return what other systems call so, a command of one of its groups with this name, or one of this group with a
+        similar name."""
         import difflib
 
+        if name in self._elsewhere:
+            return self._elsewhere[name]
         names = self.list_commands(ctx)
         for each in names:
             group = self.get_command(ctx, each)

@@ -55,3 +55,7 @@ def _interrupted(number: int, frame: FrameType | None) -> NoReturn:
     """Exit at once. An exception would print a traceback of the interrupted import; nothing needs cleaning up yet."""
     os.write(2, b"error: interrupted\n")
     os._exit(128 + number)
+
+
+if __name__ == "__main__":  # as `at_boot` starts it
+    main()

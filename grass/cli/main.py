@@ -26,6 +26,8 @@ _COMMANDS = {
     "create": "grass.cli.cluster:create",
     "delete": "grass.cli.cluster:delete",
     "status": "grass.cli.cluster:status",
+    "start": "grass.cli.cluster_start:start",
+    "stop": "grass.cli.cluster_start:stop",
     "use": "grass.cli.cluster:use",
     "clean": "grass.cli.cluster:clean",
     "backup": "grass.cli.backup:backup",
@@ -55,17 +57,37 @@ _COMMANDS = {
     "doctor": "grass.cli.doctor:doctor",
     "completion": "grass.cli.completion:completion",
 }
-_NAME_A_CLUSTER = {"use", "delete", "leave", "logout"}
+_NAME_A_CLUSTER = {"use", "start", "stop", "delete", "leave", "logout"}
 """Commands whose argument is a cluster."""
 _SYSTEM_FAULTS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 """Errors that another command line would not avoid."""
 
 _ALIASES = {"ls": "job list", "ps": "job list", "logs": "job logs"}
+_ELSEWHERE = {
+    **dict.fromkeys(("submit", "sbatch", "qsub", "launch"), "job start FILE"),
+    **dict.fromkeys(("srun", "salloc", "shell", "repl"), "run -- COMMAND"),
+    **dict.fromkeys(("squeue", "qstat", "jobs", "list"), "job list"),
+    **dict.fromkeys(("cancel", "scancel", "qdel", "kill"), "job stop NAME"),
+    **dict.fromkeys(("sinfo", "nodes", "hosts"), "node list"),
+    **dict.fromkeys(("sacct", "describe", "inspect"), "job show NAME"),
+    **dict.fromkeys(("init", "up", "setup", "server"), "create"),
+    **dict.fromkeys(("down", "destroy"), "delete"),
+    **dict.fromkeys(("attach", "follow", "tail"), "job logs NAME -f"),
+    **dict.fromkeys(("upload", "cp", "sync"), "data push"),
+    **dict.fromkeys(("download", "fetch"), "job pull NAME"),
+    **dict.fromkeys(("ui", "web"), "dashboard"),
+    "version": "--version",
+    "help": "--help",
+    "crontab": "schedule start FILE",
+    "alloc": "node add HOST",
+    "contexts": "use",
+}
+"""Words of Slurm, HyperQueue, dstack, docker and others for what has another name here."""
 _SECTIONS = {
     "Work": ("run", "job", "apply", "export", "schedule", "queue"),
     "Files": ("data", "image", "template"),
     "See": ("status", "events", "top", "dashboard", "shares", "report"),
-    "Clusters": ("create", "use", "delete", "clean", "backup", "restore", "doctor", "cluster"),
+    "Clusters": ("create", "stop", "start", "use", "delete", "clean", "backup", "restore", "doctor", "cluster"),
     "Machines": ("node", "join", "leave", "kubernetes"),
     "People": ("user", "login", "logout"),
 }
@@ -76,6 +98,7 @@ _SECTIONS = {
     lazy=_COMMANDS,
     aliases=_ALIASES,
     sections=_SECTIONS,
+    elsewhere=_ELSEWHERE,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.version_option(__version__, prog_name="grass", message="%(prog)s %(version)s")

@@ -13,8 +13,9 @@ import stat
 import sys
 import termios
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -43,8 +44,19 @@ _FIRST_WORDS = 0.05
 _INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
 
 
+class RunCommand(Command):
+    """Knows where the command of the user begins, which click does not say."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        separated = "--" in args
+        rest = super().parse_args(ctx, args)
+        own = {flag for option in self.params if isinstance(option, click.Option) for flag in option.opts}
+        ctx.params["notes"] = notes_on(ctx.params.get("command") or (), frozenset() if separated else own)
+        return rest
+
+
 @run_options
-@click.command(cls=Command, context_settings={"allow_interspersed_args": False})
+@click.command(cls=RunCommand, context_settings={"allow_interspersed_args": False})
 @environment_options
 @click.option("--detach", is_flag=True, help="Print the job's id and return; the job continues.")
 @click.option("--stdin", "wants_input", is_flag=True, help="Read standard input to its end, and give it to CMD.")
@@ -59,6 +71,7 @@ def run(
     env_all: bool,
     detach: bool,
     wants_input: bool,
+    notes: Sequence[str],
     **given: Any,
 ) -> int:
     """Run CMD as a job, show its output, and exit with its exit code.
@@ -68,6 +81,8 @@ def run(
     Ctrl-C or TERM stops the job; a second one returns at once. If the reader of the output ends (`| head`), the job is
     stopped, too.
     """
+    for note in notes:
+        invocation.output.note(note)
     options = JobOptions(**given)
     read_for_tasks = "-" in (options.each_line, options.each_json)
     if wants_input and read_for_tasks:
@@ -96,6 +111,23 @@ def run(
         except KeyboardInterrupt:
             output.note(f"detached; {job.name} continues: `grass job wait {job.name}`")
             return Exit.INTERRUPTED
+
+
+def notes_on(command: Sequence[str], options: Collection[str]) -> list[str]:
+    """Return what looks like a mistake in a command. ``options``: of `grass run`, if nothing ended them before it."""
+    notes = []
+    if len(command) == 1 and len(words := command[0].split()) > 1 and not Path(command[0]).exists():
+        notes.append(
+            f"note: the name of the program has spaces; `grass run -- {words[0]} …` runs {words[0]}, and "
+            "`grass run -- sh -c '…'` a line of the shell"
+        )
+    given = [word.partition("=")[0] for word in command[1:]]
+    for option in dict.fromkeys(word for word in given if word.startswith("--") and word in options):
+        notes.append(
+            f"note: {option} goes to {command[0]}; write options of `grass run` before the command, and `--` between "
+            "them if this is meant"
+        )
+    return notes
 
 
 def _start(

@@ -22,6 +22,7 @@ from grass.model.lifecycle import NodeState
 from grass.model.mode import ON_PREMISES
 from grass.network_address import network_address
 from grass.provision import (
+    at_boot,
     daemons,
     file_namespaces,
     layout,
@@ -54,11 +55,14 @@ from grass.provision.provisioner import (
     CanRemoveNodes,
     CanRepair,
     CanStart,
+    CanStartAtBoot,
+    CanStop,
     ClusterStatus,
     Created,
     Deleted,
     Finding,
     Progress,
+    RunsAlreadyError,
     Session,
 )
 from grass.store.connect import open_backend
@@ -83,12 +87,16 @@ _UP = frozenset({"RUNNING", "STARTING", "BACKOFF", "EXITED"})
 """supervisord's states for a daemon that runs or will be started again."""
 
 
-class RunsAlreadyError(ConflictError):
-    """The cluster runs, and nothing of it is missing."""
-
-
 class LocalProvisioner(
-    CanCreate[LocalSettings], CanPlan[LocalSettings], CanStart, CanRepair, CanBackUp, CanAddNamespaces, CanRemoveNodes
+    CanCreate[LocalSettings],
+    CanPlan[LocalSettings],
+    CanStart,
+    CanStop,
+    CanStartAtBoot,
+    CanRepair,
+    CanBackUp,
+    CanAddNamespaces,
+    CanRemoveNodes,
 ):
     """Clusters of the modes `local` and `grass/k8s`. Made by ``grass.provision.registry``."""
 
@@ -98,6 +106,21 @@ class LocalProvisioner(
 
     def start(self) -> Created:
         return self.create(None)
+
+    def stop(self) -> bool:
+        with cluster_lock(self._session.home, self._session.name):
+            config = _existing(self._session.name, self._session.home)
+            if not processes.of_cluster(config) and not processes.tasks_of(config):
+                return False
+            self._session.progress(f"ending the tasks and daemons of cluster {config.name}; its state stays")
+            stopping.stop(config)
+            return True
+
+    def start_at_boot(self) -> str:
+        return at_boot.remember(_existing(self._session.name, self._session.home))
+
+    def forget_at_boot(self) -> bool:
+        return at_boot.forget(_existing(self._session.name, self._session.home))
 
     def repair_at_start(self) -> None:
         self._repair = True
@@ -109,7 +132,13 @@ class LocalProvisioner(
         names = {node.name for node in there}
         looked = file_namespaces.looked_at([each for each in wanted if each.name not in names], self._session.ask)
         try:
-            config = create(settings, home=self._session.home, progress=self._session.progress, repair=self._repair)
+            config = create(
+                settings,
+                name=self._session.name,
+                home=self._session.home,
+                progress=self._session.progress,
+                repair=self._repair,
+            )
         except RunsAlreadyError:
             if settings is None or not wanted:
                 raise
@@ -243,17 +272,22 @@ class LocalProvisioner(
 
 
 def create(
-    settings: LocalSettings | None = None, *, home: Path | None = None, progress: Progress, repair: bool = False
+    settings: LocalSettings | None = None,
+    *,
+    name: str = LocalSettings.name,
+    home: Path | None = None,
+    progress: Progress,
+    repair: bool = False,
 ) -> ClusterConfig:
     """Create the cluster, or start a stopped one, and return when it is READY. ``home``: GRASS_HOME.
 
-    Without ``settings``: the cluster `local`, with its former settings if it existed. Raises ConflictError when the
+    Without ``settings``: the cluster ``name``, with its former settings if it existed. Raises ConflictError when the
     cluster already runs or a port is taken, UnreachableError when the user's own redis does not answer, NotReadyError
     when a daemon fails, and DamagedLogError when redis cannot read its log. With ``repair``, the unreadable part of the
     log is cut off instead.
     """
     base = (home or grass_home()).absolute()
-    name = settings.name if settings else LocalSettings.name
+    name = settings.name if settings else name
     folder = cluster_home(name, base)
     with cluster_lock(base, name):
         if (folder / restoring.INTERRUPTED).exists():
@@ -267,7 +301,7 @@ def create(
         if settings is not None and settings.metrics is not None:
             load_context(settings.metrics, clock.wall())  # only the errors matter here
         progress(f"creating cluster {name} in {folder}")
-        config = layout.design(settings or LocalSettings(), folder, None)
+        config = layout.design(settings or LocalSettings(name=name), folder, None)
         if processes.of_cluster(config):
             progress(f"ending processes of an earlier cluster {name}, whose folder was removed")
             stopping.stop(config, forever=True)
@@ -479,6 +513,7 @@ def delete(name: str, *, home: Path | None = None, progress: Progress) -> None:
 
 
 def _end(config: ClusterConfig, progress: Progress) -> None:
+    at_boot.forget(config)
     stopping.stop(config, forever=True)
     if not config.redis.embedded:
         _clear_redis(config, progress)

@@ -33,7 +33,7 @@ def _daemons(config: ClusterConfig) -> Finding:
         if alive:
             fix = "`grass create` with its settings takes them over; tasks go on meanwhile"
             return Finding(name, False, f"runs without supervisord: {', '.join(alive)}", fix)
-        return Finding(name, True, "is stopped; `grass create` starts it again")
+        return Finding(name, True, f"is stopped; `grass start {config.name}` starts it again")
     down = [f"{state.name} is {state.state}" for state in states if state.state != "RUNNING"]
     return Finding(name, not down, ", ".join(down) or "all its daemons run", f"read the logs in {config.home}/log")
 

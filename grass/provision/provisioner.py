@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeVar, cast, runtime_checkable
 
-from grass.errors import InputError
+from grass.errors import ConflictError, InputError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -128,6 +128,10 @@ class AddedNode:
     entered: bool = True
 
 
+class RunsAlreadyError(ConflictError):
+    """The cluster runs, and nothing of it is missing."""
+
+
 class Provisioner(Protocol):
     """What every kind of cluster has. A kind also implements those capabilities below that it has.
 
@@ -168,7 +172,23 @@ class CanPlan(Protocol[S]):
 @runtime_checkable
 class CanStart(Protocol):
     def start(self) -> Created:
-        """Start the cluster with the settings that it had before."""
+        """Start the cluster with the settings that it had before. Raises RunsAlreadyError."""
+
+
+@runtime_checkable
+class CanStop(Protocol):
+    def stop(self) -> bool:
+        """End tasks and daemons, and keep all state: tasks that ran start anew with the cluster. Return False if
+        nothing ran."""
+
+
+@runtime_checkable
+class CanStartAtBoot(Protocol):
+    def start_at_boot(self) -> str:
+        """Let this machine start the cluster at each boot. Return how, for people. Raises ConflictError: it cannot."""
+
+    def forget_at_boot(self) -> bool:
+        """Undo ``start_at_boot``. Return whether there was something to undo."""
 
 
 @runtime_checkable

@@ -41,7 +41,7 @@ def _supervision(name: str, daemons: Sequence[DaemonState], tasks: int) -> list[
     orphans = [one.name for one in daemons if one.state == "ORPHANED"]
     stopped = [one.name for one in daemons if one.state == "STOPPED"]
     running = f"{tasks} process{'es' if tasks != 1 else ''} of tasks"
-    again = "`grass create`, with its settings file if it was made from one,"
+    again = f"`grass start {name}`"
     if orphans:
         state = "does not answer" if SUPERVISOR in orphans else "is not running"
         others = ", ".join(one for one in orphans if one != SUPERVISOR)

@@ -20,8 +20,8 @@ from grass.manifest.namespaces import NamespaceSettings
 from grass.model.daemons import MASTER_DAEMONS, REDIS, SUPERVISOR
 from grass.model.lifecycle import NodeState
 from grass.provision import file_namespaces, local, local_namespaces, stopping
-from grass.provision.local import LocalProvisioner, RunsAlreadyError
-from grass.provision.provisioner import Created, Session
+from grass.provision.local import LocalProvisioner
+from grass.provision.provisioner import Created, RunsAlreadyError, Session
 from grass.supervision import processes
 from tests.doubles.kubernetes_api import KubernetesApi, kubernetes_api
 from tests.integration.test_namespace_interrupted import interrupted

@@ -20,11 +20,14 @@ from grass.cli.exits import Exit
 from grass.config import Secrets
 from grass.errors import ConflictError, UnreachableError
 from grass.model.daemons import SUPERVISOR
+from grass.model.lifecycle import JobState, TaskState
 from grass.provision import layout, local, ports, readiness, stopping
 from grass.provision.backup import making
 from grass.provision.backup.catalogue import target
 from grass.provision.backup.sealed_file import PassphraseError
 from grass.provision.backup.verification import verify
+from grass.provision.local import LocalProvisioner
+from grass.provision.provisioner import RunsAlreadyError, Session
 from grass.supervision import processes
 from grass.supervision.apart import request_shutdown
 from grass.supervision.supervisor import Supervisor
@@ -265,6 +268,23 @@ def test_after_the_idle_shut_down_create_starts_it_again_with_its_state(cluster:
         assert client.job("before").id == job_id
         client.start({"name": "after", "components": {"t": {"command": "true"}}})
         assert client.wait("after", timeout=30).state == "SUCCEEDED"
+
+
+def test_a_task_starts_anew_when_a_stopped_cluster_is_started_and_that_is_no_restart(cluster: LocalCluster) -> None:
+    provisioner = LocalProvisioner(Session(cluster.settings.name, cluster.home, lambda _: None))
+    with cluster.client() as client:
+        job_id = client.start({"name": "stays", "components": {"t": {"command": "sleep 300"}}}).id
+        wait_until(lambda: client.job("stays").state is JobState.RUNNING, 30)
+    pids = cluster.pids()
+    assert provisioner.stop() and not provisioner.stop()
+    assert not any(map(alive, pids)) and set(cluster.states().values()) == {"STOPPED"}
+    provisioner.start()
+    with pytest.raises(RunsAlreadyError):
+        provisioner.start()
+    with cluster.client() as client:
+        wait_until(lambda: client.tasks(job_id)[0].state is TaskState.RUNNING, 30)
+        assert (client.tasks(job_id)[0].attempt, client.job("stays").restarts) == (2, 0)
+        client.stop("stays", grace=0)
 
 
 def test_a_stopped_api_or_master_agent_is_named_before_anybody_gives_up(cluster: LocalCluster) -> None:

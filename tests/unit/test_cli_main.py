@@ -8,12 +8,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 
 from grass import errors
 from grass.cli import templates
 from grass.cli.exits import Exit
-from grass.cli.main import _COMMANDS, wanted_format
+from grass.cli.main import _COMMANDS, _ELSEWHERE, wanted_format
+from grass.cli.main import grass as program
 from grass.cli.output import Format
 
 
@@ -122,7 +124,7 @@ def test_bad_usage_exits_with_2_and_a_message_in_either_format(arguments: list[s
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["jobs"], "no such command 'jobs'; did you mean `grass job`?\nsee `grass --help`"),
+        (["jobs"], "no such command 'jobs'; did you mean `grass job list`?\nsee `grass --help`"),
         (["job", "strat"], "no such command 'strat'; did you mean `grass job start`?\nsee `grass job --help`"),
         (["scale", "x"], "no such command 'scale'; did you mean `grass job scale`?"),
         (["frob"], "no such command 'frob'\nsee `grass --help`"),
@@ -293,3 +295,31 @@ def test_the_client_of_every_call_imports_nothing_heavy() -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30)
     loaded = set(done.stdout.split())
     assert not loaded & {"yaml", "joserfc", "redis", "psutil", "asyncio", "numpy", "grass.manifest", "grass.files"}
+
+
+def test_words_of_other_systems_are_answered_with_the_command_here(tmp_path: Path) -> None:
+    done = grass("scancel", "7", home=tmp_path)
+    assert done.returncode == Exit.BAD_INPUT and "did you mean `grass job stop NAME`?" in done.stderr
+    context = click.Context(program)
+    for word, meant in _ELSEWHERE.items():
+        command: click.Command | None = program
+        assert program.get_command(context, word) is None, word
+        for each in meant.split():
+            if each.startswith("-") or not isinstance(command, click.Group):
+                break
+            command = command.get_command(context, each)
+            assert command is not None, meant
+
+
+def test_use_without_a_name_lists_the_clusters(tmp_path: Path) -> None:
+    assert grass("use", home=tmp_path).stdout == "no cluster; `grass create` creates one\n"
+    for name in ("a", "b"):
+        (tmp_path / "clusters" / name).mkdir(parents=True)
+    assert grass("use", home=tmp_path).stdout == "a\nb\n"
+    assert grass("use", home=tmp_path, GRASS_CLUSTER="b").stdout == "a\nb  (current)\n"
+
+
+def test_a_job_is_not_taken_for_a_cluster_to_stop_or_start(tmp_path: Path) -> None:
+    for verb in ("stop", "start"):
+        done = grass(verb, "train", home=tmp_path)
+        assert done.returncode == Exit.BAD_INPUT and f"`grass job {verb} train` is for jobs" in done.stderr

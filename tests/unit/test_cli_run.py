@@ -15,7 +15,7 @@ import pytest
 
 from grass.cli.main import execute
 from grass.cli.output import Output
-from grass.cli.run import Interrupts, exit_of, warn_of_input
+from grass.cli.run import Interrupts, exit_of, notes_on, warn_of_input
 from grass.cli.run_options import JobOptions, as_options, document_of, parsed
 from grass.errors import ManifestError
 from grass.manifest import parse_job
@@ -146,3 +146,11 @@ def test_the_first_interrupt_calls_and_the_second_raises(number: signal.Signals)
         assert (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)) == (signal.SIG_IGN, before[1])
     finally:
         signal.signal(signal.SIGTERM, before[0])
+
+
+def test_a_command_in_quotes_and_options_after_a_command_get_a_note() -> None:
+    [quoted] = notes_on(["echo hi"], frozenset())
+    assert "`grass run -- echo …` runs echo" in quoted
+    assert notes_on(["echo", "hi there"], frozenset({"--cpu"})) == [] == notes_on(["echo", "--cpu"], frozenset())
+    [late] = notes_on(["python", "x.py", "--cpu=1", "--cpu", "--other"], frozenset({"--cpu"}))
+    assert late.startswith("note: --cpu goes to python; write options of `grass run` before the command")

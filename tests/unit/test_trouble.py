@@ -25,7 +25,7 @@ def test_a_cluster_that_runs_on_a_disk_with_space_is_in_no_trouble() -> None:
 
 def test_a_stopped_cluster_is_said_to_be_and_how_it_starts_again() -> None:
     [message] = said(daemon("supervisord", "STOPPED"), daemon("redis", "STOPPED"))
-    assert message.startswith("cluster lab: stopped; `grass create`")
+    assert message.startswith("cluster lab: stopped; `grass start lab` starts it again")
 
 
 def test_a_cluster_whose_tasks_run_is_not_called_stopped() -> None:
@@ -42,7 +42,9 @@ def test_daemons_without_supervisord_are_partly_running() -> None:
 
 def test_a_daemon_that_was_stopped_by_hand_is_named() -> None:
     [message] = said(daemon("supervisord", "RUNNING"), daemon("redis", "RUNNING"), daemon("collector", "STOPPED"))
-    assert message.startswith("cluster lab: partly running: collector stopped; `grass create`")
+    assert message.startswith(
+        "cluster lab: partly running: collector stopped; `grass start lab` starts what is stopped"
+    )
 
 
 def test_a_full_disk_is_named() -> None:

@@ -100,7 +100,7 @@ def _check_target(folder: Path, header: BackupHeader, replaced: bool) -> None:
     has_state = any((folder / "redis" / each).exists() for each in ("appendonlydir", "appendonly.aof"))
     if has_state and not replaced and not (folder / INTERRUPTED).exists():
         raise ConflictError(
-            f"cluster {name}: exists in {folder} with its state; `grass create` starts it again, and `grass restore "
+            f"cluster {name}: exists in {folder} with its state; `grass start` starts it again, and `grass restore "
             "--replace` puts that state aside and takes the backup's"
         )
 
