@@ -68,6 +68,11 @@ class MasterConfig(ClusterPolicy):
     """Whether the nodes are the client's machine, so that tasks start in the folder that their job was submitted
     from."""
 
+    public_url: str = ""
+    """URL at which clients reach the API; empty: it is one of its machine's address."""
+    pod: str = ""
+    """Path of its pod, if clients reach it only through the API server of Kubernetes."""
+
     @property
     def url(self) -> str:
         """Return the API's URL on this machine."""

@@ -11,6 +11,7 @@ import http.client
 import json
 import os
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
@@ -20,8 +21,10 @@ from joserfc.errors import JoseError
 from joserfc.jwk import RSAKey
 
 from grass.api.envelope import KEY_BYTES
+from grass.api.http_connection import OpenSocket
 from grass.api.invitation import Invitation
 from grass.api.keyring import ClientKeys, Jwk, Profile
+from grass.api.pod_tunnel import PodTunnel, PodWay, tunnel_of
 from grass.api.sealing import ReplyKey
 from grass.api.signing import seal_unsigned_request
 from grass.api.transport import PlainData, Sealed, Transport, with_query
@@ -93,27 +96,40 @@ class JoinClient:
 
 
 def open_join_client(
-    invitation: Invitation, first: str | None = None, *, wall: Callable[[], float] = clock.wall
+    invitation: Invitation,
+    first: str | None = None,
+    *,
+    way: PodWay | None = None,
+    wall: Callable[[], float] = clock.wall,
 ) -> JoinClient:
     """Connect to the first of the invitation's URLs at which the right master answers. ``first``: a URL to try before.
+    ``way``: to the pod where the URLs are.
 
     Raises UnreachableError, NotAllowedError (another key).
     """
     failure: GrassError | None = None
     for url in dict.fromkeys([*([first] if first else []), *invitation.urls]):
         try:
-            key = master_key(url, invitation.key)
-            return JoinClient(Profile(invitation.cluster, url, "", ""), key, wall=wall)
+            profile = Profile(invitation.cluster, url, "", "", tunnel_of(way) if way else None)
+            return JoinClient(profile, _key_at_end(profile, invitation.key), wall=wall)
         except (UnreachableError, NotAllowedError) as error:
             failure = failure or error
     assert failure is not None
     raise failure
 
 
-def master_key(url: str, thumbprint: str) -> RSAKey:
+def _key_at_end(profile: Profile, thumbprint: str) -> RSAKey:
+    """Return the public key of the master to which a profile leads."""
+    if profile.tunnel is None:
+        return master_key(profile.url, thumbprint)
+    with closing(PodTunnel(profile)) as tunnel:
+        return master_key(profile.url, thumbprint, tunnel.open)
+
+
+def master_key(url: str, thumbprint: str, open_socket: OpenSocket | None = None) -> RSAKey:
     """Return the public key of the master at ``url``. Raises NotAllowedError if it is another master."""
     try:
-        key: RSAKey = RSAKey.import_key(json.loads(_fetch(url, "/v1/key")))
+        key: RSAKey = RSAKey.import_key(json.loads(_fetch(url, "/v1/key", open_socket)))
         found = key.thumbprint()
     except (JoseError, ValueError, TypeError, KeyError) as error:
         raise UnreachableError(f"{url}: the server there is not a master of Grass") from error
@@ -125,9 +141,12 @@ def master_key(url: str, thumbprint: str) -> RSAKey:
     return key
 
 
-def _fetch(url: str, path: str) -> bytes:
+def _fetch(url: str, path: str, open_socket: OpenSocket | None) -> bytes:
     address = urlsplit(url)
     connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=_KEY_SECONDS)
+    if open_socket is not None:
+        connection.sock = open_socket(address.hostname or "", address.port or 0)
+        connection.sock.settimeout(_KEY_SECONDS)
     try:
         connection.request("GET", path)
         response = connection.getresponse()

@@ -17,6 +17,7 @@ from grass.api.invitation import Invitation
 from grass.api.join_client import open_join_client
 from grass.api.keyring import ClientKeys, load_client, load_profile, save_profile, user_key
 from grass.api.login_invitation import LoginInvitation
+from grass.api.pod_tunnel import PodWay
 from grass.api.transport import Transport
 from grass.errors import ConflictError, NotAllowedError
 from grass.files.access import FilesAccess
@@ -28,11 +29,11 @@ from grass.wire.user_views import OWN_KEY, FilesOffer, OwnKeyView
 _ROTATING = "rotating"
 
 
-def log_in(invitation: LoginInvitation, folder: Path) -> OwnKeyView:
+def log_in(invitation: LoginInvitation, folder: Path, way: PodWay | None = None) -> OwnKeyView:
     """Register this machine's key with an invitation, and write the files of ``client``. Return the user's view.
 
-    ``folder``: the cluster's, which has no client yet. Raises NotAllowedError (invitation used or expired, or another
-    master), UnreachableError, ConflictError.
+    ``folder``: the cluster's, which has no client yet. ``way``: to the pod that the invitation names.
+    Raises NotAllowedError (invitation used or expired, or another master), UnreachableError, ConflictError.
     """
     client = folder / "client"
     if (client / "profile.json").exists():
@@ -40,7 +41,7 @@ def log_in(invitation: LoginInvitation, folder: Path) -> OwnKeyView:
             f"{client} has a key already; replace it with `grass login --rotate`, or choose another --name"
         )
     made = not folder.exists()
-    access = open_join_client(Invitation(invitation.urls, invitation.key, "", "", invitation.cluster))
+    access = open_join_client(Invitation(invitation.urls, invitation.key, "", "", invitation.cluster), way=way)
     try:
         jwk = user_key(client)
         body = {"user": invitation.user, "secret": invitation.secret, "key": jwk, "files_key": files_key(client)}

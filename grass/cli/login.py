@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 import click
 
@@ -16,13 +17,30 @@ from grass.model.names import MAX_NAME, NAME_RULE, is_name
 from grass.system import environment
 from grass.wire.codec import builtins
 
+if TYPE_CHECKING:
+    from grass.api.login_invitation import LoginInvitation
+    from grass.api.pod_tunnel import PodWay
+
 
 @click.command(cls=Command)
 @click.argument("invitation", required=False)
 @click.option("--name", metavar="NAME", help="What to call the cluster on this machine. [default: its own name]")
 @click.option("--rotate", is_flag=True, help="Replace this machine's key of the cluster by a new one.")
+@click.option(
+    "--kubeconfig",
+    type=click.Path(exists=True, dir_okay=False),
+    help="Master inside Kubernetes: your kubeconfig. [default: kubectl's]",
+)
+@click.option("--context", help="Master inside Kubernetes: the context in it. [default: the current one]")
 @pass_invocation
-def login(invocation: Invocation, invitation: str | None, name: str | None, rotate: bool) -> None:
+def login(
+    invocation: Invocation,
+    invitation: str | None,
+    name: str | None,
+    rotate: bool,
+    kubeconfig: str | None,
+    context: str | None,
+) -> None:
     """Log in to a cluster with an INVITATION. An administrator of the cluster makes it with `grass user add`.
 
     Makes a key pair on this machine; the private key never leaves it. INVITATION may be `-` to read it from stdin,
@@ -31,6 +49,8 @@ def login(invocation: Invocation, invitation: str | None, name: str | None, rota
     if rotate == (invitation is not None):
         raise InputError("give either an INVITATION, or --rotate to replace this machine's key")
     if rotate:
+        if kubeconfig or context:
+            raise InputError("--rotate keeps the way to the cluster; it takes no --kubeconfig and no --context")
         _rotate(invocation)
         return
     from grass.api.login import log_in
@@ -44,7 +64,7 @@ def login(invocation: Invocation, invitation: str | None, name: str | None, rota
     if not is_name(own):
         raise InputError(f"--name {own!r}: must be at most {MAX_NAME} {NAME_RULE}")
     folder = environment.cluster_home(own)
-    view = log_in(invited, folder)
+    view = log_in(invited, folder, _way(invited, kubeconfig, context))
     write_mode(folder, SIGNED_IN)
     select_cluster(own)
     line = f"logged in to cluster {own} as {view.name} ({view.role})"
@@ -67,6 +87,19 @@ def logout(invocation: Invocation, of: str | None) -> None:
     provisioner.forget()
     deselect_cluster(name)
     invocation.output.show(Result({"cluster": name}, lambda _: [f"logged out of cluster {name}"], [name]))
+
+
+def _way(invited: LoginInvitation, kubeconfig: str | None, context: str | None) -> PodWay | None:
+    """Return the way to a master that only Kubernetes leads to."""
+    if not invited.pod:
+        if kubeconfig or context:
+            raise InputError("--kubeconfig and --context are for invitations to a master inside Kubernetes")
+        return None
+    from grass.api.pod_tunnel import PodWay
+    from grass.provision.namespaces import kept_login
+
+    found = kept_login(kubeconfig, context)
+    return PodWay(invited.pod, found.kubeconfig, found.context)
 
 
 def _rotate(invocation: Invocation) -> None:

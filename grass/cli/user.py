@@ -130,8 +130,14 @@ def _show(invocation: Invocation, view: UserView, what: str) -> None:
 
 
 def _show_invitation(invocation: Invocation, made: UserInvitation) -> None:
+    from grass.api.login_invitation import parse_invitation
+
     text = made.invitation
     invocation.output.show(Result(made, lambda _: [text], [text]))
     left = show_span(made.expires - clock.wall() + 0.5)
     invocation.output.note(f"valid once, for {left}; give it to {made.user} over a private channel")
     invocation.output.note("on that person's machine: grass login INVITATION")
+    if (pod := parse_invitation(text).pod) != "":
+        _, _, namespace, _, name = pod.removeprefix("/api/").split("/")
+        need = f"they need a kubeconfig that may `create` and `get` pods/portforward of {name} in namespace {namespace}"
+        invocation.output.note(f"the master is a pod: {need}")

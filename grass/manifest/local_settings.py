@@ -55,12 +55,14 @@ class OfferedResources:
 
 @dataclass(frozen=True)
 class PortSettings:
-    """Ports of the cluster's servers. None: Grass chooses a free port. ``host``: where the API listens; no file says
-    it."""
+    """Ports of the cluster's servers. None: Grass chooses a free port. ``host``: where the API listens. ``url`` and
+    ``pod``: see ``MasterConfig``. No file says these three."""
 
     api: int | None = None
     node_api: int | None = None
     host: str | None = None
+    url: str = ""
+    pod: str = ""
 
 
 @dataclass(frozen=True)

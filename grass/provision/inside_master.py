@@ -33,7 +33,7 @@ from grass.manifest.settings import parse_settings
 from grass.model.daemons import DaemonState
 from grass.network_address import network_address
 from grass.provision import layout, stopping
-from grass.provision.inside_objects import API_PORT, GIVEN, Given
+from grass.provision.inside_objects import API_PORT, CORE, GIVEN, Given, path_of, pod_name
 from grass.provision.local import LocalProvisioner
 from grass.provision.provisioner import Session
 from grass.provision.readiness import NotReadyError
@@ -107,7 +107,10 @@ def settings_of(given: Given, kubeconfig: str) -> KubernetesSettings:
     namespaces = tuple(
         replace(each, kubeconfig=kubeconfig, context="pod", cluster_id=given.cluster_id) for each in found.namespaces
     )
-    ports = PortSettings(API_PORT, host="0.0.0.0")  # noqa: S104 (requests are sealed; the pod's network is the cluster's)
+    url = found.inside.address
+    pod = "" if url else path_of(CORE, "pods", found.namespaces[0].namespace, pod_name(found.name))
+    host = "0.0.0.0"  # noqa: S104 (requests are sealed; the pod's network is the cluster's)
+    ports = PortSettings(API_PORT, host=host, url=url, pod=pod)
     return KubernetesSettings(**{**values_of(found), "namespaces": namespaces, "ports": ports})
 
 

@@ -71,6 +71,8 @@ def design(settings: LocalSettings, cluster_home: Path, before: ClusterConfig | 
             **settings.policy(),
             api_host=settings.ports.host or master.api_host,
             api_port=api_port,
+            public_url=settings.ports.url,
+            pod=settings.ports.pod,
             own_node=settings.own_node or None,
             nodes_on_client=bool(settings.own_node),
         ),

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 import grass
 from grass.config import KubernetesConfig, NodeConfig
 from grass.errors import GrassError, InputError, NotAllowedError, UnreachableError
@@ -85,19 +87,13 @@ def requested(
     login: RegistryLogin | None = None,
     change: bool = False,
 ) -> NamespaceRequest:
-    """Return what is asked for, with what this shell says of kubeconfigs. Raises InputError: there is no context.
-
-    Which context is current may change, and the agent must stay in its cluster: so the node keeps the present one.
-    """
-    kubeconfig = absolute_paths(wanted.kubeconfig or variables().get("KUBECONFIG"))
-    context = wanted.context
-    if context is None and plan is None:
-        context = Login(kubeconfig).read().context
+    """Return what is asked for, with what this shell says of kubeconfigs. Raises InputError: there is no context."""
+    login_now = kept_login(wanted.kubeconfig, wanted.context, reads=plan is None)
     settings = KubernetesConfig(
         wanted.namespace,
         wanted.cluster_id,
-        kubeconfig=kubeconfig,
-        context=context,
+        kubeconfig=login_now.kubeconfig,
+        context=login_now.context,
         image=wanted.image,
         claim=wanted.claim,
         queue=wanted.queue,
@@ -109,6 +105,16 @@ def requested(
     )
     most = Most(wanted.cpu, wanted.memory, wanted.gpu)
     return NamespaceRequest(wanted.name, settings, most, dict(wanted.labels), plan, login, change, wanted.path)
+
+
+def kept_login(kubeconfig: str | None, context: str | None, *, reads: bool = True) -> Login:
+    """Return what leads to the same cluster of Kubernetes later. Raises InputError: there is no context.
+
+    Which context is current may change, and an agent or a client must stay in its cluster: so the present one is kept.
+    ``reads`` false: the kubeconfig is not read, so None stays the current one.
+    """
+    login = Login(absolute_paths(kubeconfig or variables().get("KUBECONFIG")), context)
+    return msgspec.structs.replace(login, context=login.read().context) if reads and context is None else login
 
 
 def absolute_paths(paths: str | None) -> str | None:

@@ -56,8 +56,9 @@ def check_address(config: ClusterConfig, request: JoinRequest) -> None:
 
 
 def api_urls(config: ClusterConfig) -> tuple[str, ...]:
-    """Return the URLs at which machines of the cluster's network reach the API."""
-    return (f"http://{network_address(_master_address(config), config.master.api_port)}",)
+    """Return the URLs at which machines of the cluster's network reach the API. To one in a pod, see
+    ``MasterConfig.pod``, its own one leads."""
+    return (config.master.public_url or f"http://{network_address(_master_address(config), config.master.api_port)}",)
 
 
 def reach(config: ClusterConfig, request: JoinRequest) -> list[tuple[str, str, int]]:

@@ -131,7 +131,7 @@ def _offer(call: Call, seconds: float) -> tuple[str, LoginOffer]:
 def _invitation(call: Call, record: UserRecord, secret: str, offer: LoginOffer) -> UserInvitation:
     config = call.api.config
     urls, key = enrolment.api_urls(config), call.api.authenticator.key_id
-    text = LoginInvitation(config.name, record.user, urls, key, secret).text()
+    text = LoginInvitation(config.name, record.user, urls, key, secret, config.master.pod).text()
     return UserInvitation(record.user, record.role.value, text, offer.expires)
 
 

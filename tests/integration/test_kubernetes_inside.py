@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +113,23 @@ def test_a_job_outlives_the_pod_of_its_master_and_ends_once_with_all_its_lines(i
     assert [(each.state, each.attempt) for each in tasks] == [("SUCCEEDED", 1)] * 2, tasks
     ticks = sorted((each.task, int(each.text.split()[1])) for each in client.logs("count"))
     assert ticks == [(task, number) for task in ("t.0", "t.1") for number in range(TICKS)]
+
+
+def test_another_person_logs_in_with_a_kubeconfig_that_may_only_forward_ports(
+    inside: Inside, client: Client, tmp_path: Path
+) -> None:
+    invited = inside.grass("user", "add", "ann")
+    assert "pods/portforward of grass-lab-0 in namespace " in invited.stderr, invited.stderr
+    account = kubernetes.account(inside.server, inside.namespace, "ann", tmp_path)
+    role, binding = "role ann --verb=create,get --resource=pods/portforward", "rolebinding ann --role=ann"
+    kubernetes.kubectl("create", *role.split(), "-n", inside.namespace)
+    kubernetes.kubectl("create", *binding.split(), f"--serviceaccount={inside.namespace}:ann", "-n", inside.namespace)
+    there = replace(inside, home=tmp_path)
+    words = ("login", invited.stdout.strip(), "--kubeconfig", str(account))
+    done = there.grass(*words)
+    assert done.returncode == 0, done.stderr
+    assert there.grass("job", "list", "--all").returncode == 0
+    assert there.grass("user", "list").returncode == 4
 
 
 def test_another_image_replaces_the_pod_and_keeps_jobs_and_what_runs(inside: Inside, client: Client) -> None:

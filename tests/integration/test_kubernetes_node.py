@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import os
 import signal
 import subprocess
@@ -17,7 +16,6 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-import yaml
 
 from grass.api.client import Client
 from grass.api.login import log_in
@@ -279,17 +277,7 @@ def away(folder: Path) -> Path:
 
 def nobody(node: Node, folder: Path) -> Path:
     """Return a kubeconfig of a user without rights."""
-    node.server.post(f"{node.path}/serviceaccounts", {"metadata": {"name": "nobody"}}, kubernetes.ANY)
-    place = f"{node.path}/serviceaccounts/nobody"
-    wait_until(lambda: node.server.get(place, kubernetes.ANY).get("secrets"), 20, "a token")
-    secret = node.server.get(place, kubernetes.ANY)["secrets"][0]["name"]
-
-    token = base64.b64decode(node.server.get(f"{node.path}/secrets/{secret}", kubernetes.ANY)["data"]["token"]).decode()
-    found = yaml.safe_load(kubernetes.KUBECONFIG.read_text())
-    found["users"][0]["user"] = {"token": token}
-    path = folder / "nobody.kubeconfig"
-    path.write_text(yaml.safe_dump(found))
-    return path
+    return kubernetes.account(node.server, node.namespace, "nobody", folder)
 
 
 @pytest.mark.nightly

@@ -7,6 +7,7 @@ test's time; a test starts it if need be.
 
 from __future__ import annotations
 
+import base64
 import fcntl
 import functools
 import os
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from grass.errors import GrassError
 from grass.kubernetes.api import ApiServer, RefusedError
@@ -167,6 +169,20 @@ def kubectl(*words: str, given: str = "") -> str:
     """Run kubectl as an administrator. Return what it printed."""
     program = STATE / "bin" / "kubectl"
     return _done([program, "--kubeconfig", str(KUBECONFIG), *words], given=given.encode()).decode()
+
+
+def account(server: ApiServer, namespace: str, name: str, folder: Path) -> Path:
+    """Make a service account without rights. Return a kubeconfig of it, in a folder."""
+    server.post(f"/api/v1/namespaces/{namespace}/serviceaccounts", {"metadata": {"name": name}}, ANY)
+    path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}"
+    wait_until(lambda: server.get(path, ANY).get("secrets"), 20, "a token")
+    secret = server.get(path, ANY)["secrets"][0]["name"]
+    data = server.get(f"/api/v1/namespaces/{namespace}/secrets/{secret}", ANY)["data"]
+    content = yaml.safe_load(KUBECONFIG.read_text())
+    content["users"][0]["user"] = {"token": base64.b64decode(data["token"]).decode()}
+    made = folder / f"{name}.kubeconfig"
+    made.write_text(yaml.safe_dump(content))
+    return made
 
 
 def strip_all(server: ApiServer, name: str) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
+from msgspec import structs
 
 from grass.api import keyring
 from grass.api.keyring import ClientKeys, Profile
@@ -33,7 +34,7 @@ from grass.provision.inside_objects import Given, Master
 from grass.provision.namespaces import join_request
 from grass.provision.pod_start import fault_of, is_newest, is_ready, reason_of
 from grass.provision.provisioner import CanAddNodes, Session, need
-from master.api.enrolment import check_address
+from master.api.enrolment import api_urls, check_address
 from tests.doubles.kubernetes_api import Asked, KubernetesApi, RefusalError, kubernetes_api
 from tests.support.needs import missing
 
@@ -202,12 +203,21 @@ def test_the_pod_makes_a_cluster_of_one_machine_with_its_namespace_as_node(tmp_p
     assert (node.name, node.kubeconfig, node.context, node.cluster_id) == ("pods", "/home/kubeconfig", "pod", "0" * 32)
     config = layout.design(made, tmp_path, None)
     assert (config.master.api_host, config.master.api_port) == ("0.0.0.0", inside_objects.API_PORT)
+    assert config.master.pod == "/api/v1/namespaces/lab/pods/grass-lab-0"
     asked = join_request(NodeConfig("pods"), "secret", "password", "0" * 32)
     check_address(config, asked)  # of the agent, beside the master
     with pytest.raises(InputError, match="reachable only from the machine itself"):
         check_address(replace(config, redis=RedisConfig(host="10.0.0.1", port=6379)), asked)
     with pytest.raises(InputError, match="not for `master: inside`"):
         settings_of(Given({"mode": "local"}, "0", "ann", KEY), "/k")
+
+
+def test_invitations_name_the_address_of_a_master_inside_where_it_has_one(tmp_path: Path) -> None:
+    text = LAB.replace("{image: grass:1}", "{image: grass:1, address: 'http://grass.example.org:8080'}")
+    given = replace(master(), inside=settings(text).inside).given
+    made = settings_of(structs.replace(given, settings=read_document(text)), "/home/kubeconfig")
+    config = layout.design(made, tmp_path, None)
+    assert (api_urls(config), config.master.pod) == (("http://grass.example.org:8080",), "")
 
 
 def pod(*states: dict[str, Any], **more: Any) -> Pod:

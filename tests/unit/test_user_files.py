@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -90,6 +91,10 @@ def test_an_unknown_user_is_named(tmp_path: Path) -> None:
 def test_an_invitation_survives_its_text() -> None:
     made = LoginInvitation("lab", "ann", ("http://10.0.0.1:51810",), "thumbprint", "secret")
     assert parse_invitation(made.text() + "\n") == made
+    inside = replace(made, pod="/api/v1/namespaces/team/pods/grass-lab-0")
+    assert parse_invitation(inside.text()) == inside
+    with pytest.raises(InputError, match="damaged"):  # what it names is requested with the user's own rights
+        parse_invitation(replace(made, pod="/api/v1/namespaces/team/pods/x/exec?command=sh").text())
     assert "secret" not in repr(made)
 
 
