@@ -101,6 +101,17 @@ def test_a_patch_of_a_pod_with_another_uid_is_invalid_and_says_which_field(place
     assert {each.field for each in details.causes} == {"metadata.uid"}
 
 
+def test_no_finalizer_can_be_taken_from_a_pod_that_ends_and_has_none(place: Place) -> None:
+    spec = {"containers": [{"name": "task", "image": IMAGE}], "nodeName": "nowhere"}
+    uid = place.api.post(place.pods, {"metadata": {"name": "ending"}, "spec": spec}, POD).metadata.uid
+    place.api.delete(f"{place.pods}/ending", ANY, {"gracePeriodSeconds": 30})
+    with pytest.raises(RefusedError) as refused:
+        place.patch("ending", uid, {"$deleteFromPrimitiveList/finalizers": [FINALIZER]})
+    details = refused.value.status.details
+    assert refused.value.http == 422 and details is not None
+    assert {each.field for each in details.causes} == {"metadata.finalizers"}
+
+
 def test_a_patch_adds_an_annotation(place: Place) -> None:
     uid = place.make("noted").metadata.uid
     place.patch("noted", uid, {"annotations": {NOTED: "1"}})

@@ -185,6 +185,8 @@ class KubernetesApi:
         if wanted.pop("uid", metadata["uid"]) != metadata["uid"]:
             raise RefusalError(422, "Invalid", "metadata.uid: field is immutable", field="metadata.uid")
         gone = wanted.pop("$deleteFromPrimitiveList/finalizers", [])
+        if gone and "finalizers" not in metadata and "deletionTimestamp" in metadata:
+            raise RefusalError(422, "Invalid", "no new finalizers can be added", field="metadata.finalizers")
         metadata["finalizers"] = [each for each in metadata.get("finalizers", []) if each not in gone]
         for name, values in wanted.items():
             metadata[name] = {**metadata.get(name, {}), **values}
@@ -197,7 +199,8 @@ class KubernetesApi:
         metadata = found["metadata"]
         if body.get("preconditions", {}).get("uid", metadata["uid"]) != metadata["uid"]:
             raise RefusalError(409, "Conflict", "the UID in the precondition is another one")
-        if not metadata.get("finalizers"):
+        ends_later = found.get("spec", {}).get("nodeName") and body.get("gracePeriodSeconds", 30)
+        if not metadata.get("finalizers") and not ends_later:
             return self._gone(collection, found)
         marks = {"deletionTimestamp": _now(), "deletionGracePeriodSeconds": body.get("gracePeriodSeconds", 30)}
         return self._put("MODIFIED", collection, {**found, "metadata": {**marks, **metadata}})

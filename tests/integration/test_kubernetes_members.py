@@ -151,7 +151,7 @@ def test_drains_by_grass_and_by_kubernetes_are_operations_of_an_elastic_job(node
     finally:
         kubernetes.kubectl("uncordon", machine)
     [drain] = [each for each in client.operations("elastic") if each.kind == "drain"]
-    assert (drain.author, drain.added) == ("grass", ["w.1"])
+    assert (drain.author, drain.added) == ("grass", ("w.1",))
     assert drain.reason.endswith(f"; machine {machine} takes no pods (cordoned in Kubernetes)"), drain.reason
     assert done(client, drain) == "DONE"
     wait_until(lambda: [each.attempt for each in last(client, "w.0")] == [1, 2], SECONDS)
@@ -162,7 +162,7 @@ def test_drains_by_grass_and_by_kubernetes_are_operations_of_an_elastic_job(node
     assert {each.state for each in client.tasks("elastic")} == {"PENDING"}
     client.uncordon("pods")
     [mine] = [each for each in client.operations("elastic") if each.kind == "drain" and each.author != "grass"]
-    assert (done(client, mine), mine.added) == ("DONE", ["w.0", "w.1"])
+    assert (done(client, mine), mine.added) == ("DONE", ("w.0", "w.1"))
     wait_until(lambda: [each.attempt for each in last(client, "w.0")] == [2, 3], SECONDS)
     client.stop("elastic")
     assert client.wait("elastic", SECONDS).state == "STOPPED"

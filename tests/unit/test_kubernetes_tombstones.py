@@ -5,8 +5,10 @@ from __future__ import annotations
 from contextlib import closing
 from pathlib import Path
 
+from grass.kubernetes import names
 from grass.kubernetes.names import FINALIZER, NOTED
 from grass.kubernetes.objects import ANY
+from node.runtime.kubernetes.removal import sweep
 from tests.support.pod_double import DoubledPods, doubled_pods
 
 KEY = "j-1/c.0/1"
@@ -75,3 +77,12 @@ def test_a_pod_that_somebody_put_in_the_place_of_a_tombstone_is_left_alone(tmp_p
         )
         run.wait(lambda: not run.runtime._removal._released)
         assert run.server.objects[path] == other
+
+
+def test_a_sweep_leaves_no_complaint_about_a_pod_that_ends_and_has_no_finalizer(tmp_path: Path) -> None:
+    with doubled_pods(tmp_path) as run, closing(run.server.api()) as api:
+        end(run)
+        labels = names.node_labels(run.place.cluster, run.place.node)
+        api.post(run.server.path, {"metadata": {"name": "files", "labels": labels}, "spec": {"nodeName": "m1"}}, ANY)
+        sweep(api, run.place, remove=True)
+        assert [each["metadata"]["name"] for each in run.server.pods()] == ["files"]

@@ -181,7 +181,8 @@ def _strip(api: ApiServer, path: str, uid: str) -> bool:
 
 def _is_there(request: Callable[[], object]) -> bool:
     """Make a request for one pod. Return False if it is gone, or another pod has its name: a DELETE is a conflict then,
-    and a patch would change the uid, which is invalid."""
+    and a patch would change the uid, which is invalid. From a pod that is ending and has no finalizer none can be
+    removed: servers take that for an addition."""
     try:
         request()
     except RefusedError as error:
@@ -189,5 +190,7 @@ def _is_there(request: Callable[[], object]) -> bool:
         invalid = {each.field for each in details.causes} if details is not None else set()
         if error.http in (404, 409) or (error.http == 422 and "metadata.uid" in invalid):
             return False
+        if error.http == 422 and "metadata.finalizers" in invalid:
+            return True
         raise
     return True
