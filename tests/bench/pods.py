@@ -33,13 +33,15 @@ import local_cluster  # noqa: E402
 import psutil  # noqa: E402
 from memory import pss  # noqa: E402
 
+from grass.config import KubernetesConfig  # noqa: E402
 from grass.kubernetes.api import ApiServer  # noqa: E402
 from grass.kubernetes.credentials import Credential, Credentials, Login  # noqa: E402
 from grass.kubernetes.informer import PAGE, Informer  # noqa: E402
 from grass.kubernetes.objects import POD_EVENT, PODS, Pod  # noqa: E402
+from grass.model.pod_security import Part  # noqa: E402
 from node.runtime.attempts import Folders  # noqa: E402
 from node.runtime.kubernetes.place import Place  # noqa: E402
-from node.runtime.kubernetes.pods import Body, pod  # noqa: E402
+from node.runtime.kubernetes.pods import pod  # noqa: E402
 from node.runtime.kubernetes.runtime import PodRuntime  # noqa: E402
 from node.runtime.protocol import Launch, Observed, RuntimeEvent, Start, Waiting  # noqa: E402
 from node.runtime.reactor import STARTERS  # noqa: E402
@@ -77,11 +79,11 @@ class Bare:
 class Bench:
     """A namespace, and a runtime in it. ``login``: an administrator's."""
 
-    def __init__(self, server: ApiServer, namespace: str, folder: str) -> None:
+    def __init__(self, server: ApiServer, namespace: str, folder: str, settings: KubernetesConfig = SETTINGS) -> None:
         self.server = server
         self.login = Login(str(kubernetes.KUBECONFIG)).read()
         self.place = Place("bench", "n", namespace, folder, f"{folder}/jobs")
-        self.runtime = PodRuntime(self.api(), self.place, SETTINGS, tombstone=0.0)
+        self.runtime = PodRuntime(self.api(), self.place, settings, tombstone=0.0)
         self.runtime.define({"b-1/never": NEVER, "b-1/ends": ENDS})
         self.watch(lambda event: not isinstance(event, (Waiting, Observed)))  # its first list
 
@@ -94,7 +96,7 @@ class Bench:
             if any([found(event) for event in self.runtime.receive()]):
                 return
 
-    def bodies(self, first: int, count: int) -> Iterator[tuple[Start, Body]]:
+    def bodies(self, first: int, count: int) -> Iterator[tuple[Start, Part]]:
         for number in range(first, first + count):
             start = Start(f"b-1/never.{number}/1", "b-1/never", {})
             yield start, pod("bare", "n", start, NEVER, SETTINGS)

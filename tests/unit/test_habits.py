@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import ast
+import importlib
+import importlib.util
 import re
 from collections import defaultdict
 from pathlib import Path
+from types import ModuleType
 
 ROOT = Path(__file__).parents[2]
+OURS = {"grass", "master", "node", "tests"}
 PATCHED = re.compile(r"""monkeypatch\.set(?:attr|item)\([^\n]*?[\w.,\s]["'.]_?[A-Z][A-Z0-9_]+["'],""")
 RIDDLE = re.compile(r"\b(?:as far as|by now|gets there|(?:has|have) come|of which)\b", re.IGNORECASE)
 """Words that make a reader look back in the sentence for what they mean."""
@@ -84,3 +88,19 @@ def test_each_module_that_the_documents_name_exists() -> None:
     named = {name: str(page) for page in pages for name in MODULE.findall(page.read_text())}
     assert len(named) > 50
     assert {name: page for name, page in named.items() if not (ROOT / name).is_file()} == {}
+
+
+def test_what_benches_import_is_there() -> None:
+    """Nothing else reads them between two runs of a bench."""
+    missing: list[str] = []
+    for path in sorted((ROOT / "tests" / "bench").glob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] in OURS:
+                found = importlib.import_module(node.module or "")
+                missing += [f"{path.name}: {each.name}" for each in node.names if not has(found, each.name)]
+    assert missing == []
+
+
+def has(module: ModuleType, name: str) -> bool:
+    package = hasattr(module, "__path__")
+    return hasattr(module, name) or (package and importlib.util.find_spec(f"{module.__name__}.{name}") is not None)
