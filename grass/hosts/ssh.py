@@ -50,6 +50,8 @@ class SshAccess:
     port: int = 22
     key: str | None = None
     password: Secret | None = None
+    through: SshAccess | None = None
+    """Machine from which this one is reached; None: it is reached from here."""
 
     def __str__(self) -> str:
         return f"{self.username}@" + (self.address if self.port == 22 else network_address(self.address, self.port))
@@ -75,12 +77,16 @@ class SshHost(Host):
         self.access = access
         self._known_hosts = known_hosts
         self._client: paramiko.SSHClient | None = None
+        through = access.through
+        self._through = None if through is None else SshHost(through, known_hosts, name=through.address)
         self._lock = threading.Lock()
 
     def close(self) -> None:
         client, self._client = self._client, None
         if client is not None:
             client.close()
+        if self._through is not None:
+            self._through.close()
 
     def connect(self) -> None:
         """Connect now instead of with the first command. Raises HostUnreachableError, AccessRefusedError."""
@@ -88,6 +94,8 @@ class SshHost(Host):
 
     def server_address(self) -> str:
         """Return the machine's address as this connection uses it."""
+        if self.access.through is not None:
+            return self.access.address  # the connection's own end is the machine between
         peer: tuple[str, int] = self._transport().getpeername()
         return peer[0]
 
@@ -197,7 +205,7 @@ class SshHost(Host):
                 key_filename=str(Path(access.key).expanduser()) if access.key else None,
                 allow_agent=access.key is None,
                 look_for_keys=access.key is None,
-                sock=socket.create_connection((access.address, access.port), REACH_SECONDS),
+                sock=self._stream(),
                 timeout=CONNECT_SECONDS,
                 banner_timeout=CONNECT_SECONDS,
                 auth_timeout=CONNECT_SECONDS,
@@ -226,6 +234,12 @@ class SshHost(Host):
         assert transport is not None
         transport.set_keepalive(_ALIVE_SECONDS)
         return client
+
+    def _stream(self) -> socket.socket | paramiko.Channel:
+        """Open the stream that carries the connection. Raises what ``open_channel`` does, OSError."""
+        if self._through is not None:
+            return self._through.open_channel(self.access.address, self.access.port)
+        return socket.create_connection((self.access.address, self.access.port), REACH_SECONDS)
 
     def _offered(self) -> str:
         with_what = [f"the key {self.access.key}"] if self.access.key else ["the keys of the agent and of ~/.ssh"]

@@ -71,13 +71,24 @@ class Login:
 
 
 @dataclass(frozen=True)
+class Jump:
+    """A host from which another is reached by SSH."""
+
+    address: str
+    login: Login = Login()
+
+
+@dataclass(frozen=True)
 class HostSettings:
-    """Addresses of a host. ``address``: for SSH. ``private_address``: for the other machines of the cluster."""
+    """Addresses of a host. ``address``: for SSH. ``private_address``: for the other machines of the cluster.
+
+    ``through``: the host from which ``address`` is reached; None: it is reached from here."""
 
     address: str
     login: Login = Login()
     name: str | None = None
     private_address: str | None = None
+    through: Jump | None = None
 
     @property
     def endpoint(self) -> str:

@@ -26,7 +26,9 @@ from grass.hosts import (
     Secret,
 )
 from grass.hosts.ssh import SshAccess, SshHost
+from grass.manifest.on_premises import HostSettings, Jump, Login
 from grass.provision.layout import user_name
+from grass.provision.on_premises.machines import open_host, ssh_words
 from tests.support.example_run import free_port
 from tests.support.needs import missing
 from tests.support.waiting import wait_until
@@ -222,3 +224,16 @@ def test_a_password_that_sudo_would_have_to_ask_for_is_never_sent_to_a_user_who_
         pytest.skip("runs as root")
     with sshd.host(become=Become.SUDO, password=Secret("not asked for")) as host:
         assert host.run(["cat"], stdin=b"input", sudo=True).out == "input"
+
+
+def test_a_host_behind_another_is_reached_through_it_by_grass_and_by_ssh(sshd: Sshd) -> None:
+    login = Login(user_name(), sshd.port, str(sshd.key))
+    behind = HostSettings("127.0.0.1", login, "node", through=Jump("localhost", login))
+    client_dir = sshd.folder / "client"
+    with open_host(behind, client_dir) as host:
+        assert host.run(["sh", "-c", "echo $SSH_CLIENT"]).check().out.startswith("127.0.0.1 ")
+        assert host.server_address() == "127.0.0.1"
+    pinned = (client_dir / "known_hosts").read_text()
+    assert f"[localhost]:{sshd.port} " in pinned and f"[127.0.0.1]:{sshd.port} " in pinned
+    done = subprocess.run([*ssh_words(behind, client_dir), "echo", "here"], capture_output=True, text=True, timeout=20)
+    assert done.stdout == "here\n", done.stderr

@@ -6,13 +6,14 @@ cluster that has ``machines.json`` is one of several hosts.
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from grass.hosts import Ask, Become, Secret
 from grass.hosts.ssh import KNOWN_HOSTS, SshAccess, SshHost, host_id
 from grass.lines import whole_lines_of
-from grass.manifest.on_premises import HostSettings
+from grass.manifest.on_premises import HostSettings, Login
 from grass.provision.layout import user_name
 from grass.system.environment import become_password, cluster_home, ssh_password
 from grass.system.private_file import write_private
@@ -53,16 +54,13 @@ def open_host(settings: HostSettings, client_dir: Path, ask: Ask | None = None) 
 
     The password comes from the settings, otherwise from the environment, otherwise from ``ask``.
     """
-    login = settings.login
+    login, through = settings.login, settings.through
     password = login.password or ssh_password()
     become = become_password() or password
     return SshHost(
-        SshAccess(
-            settings.address,
-            login.username or user_name(),
-            login.port,
-            login.key,
-            Secret(password) if password else None,
+        replace(
+            _access(settings.address, login, password),
+            through=through and _access(through.address, through.login, through.login.password or ssh_password()),
         ),
         client_dir / KNOWN_HOSTS,
         name=settings.name or settings.address,
@@ -70,6 +68,29 @@ def open_host(settings: HostSettings, client_dir: Path, ask: Ask | None = None) 
         password=Secret(become) if become else None,
         ask=ask,
     )
+
+
+def _access(address: str, login: Login, password: str | None) -> SshAccess:
+    return SshAccess(
+        address, login.username or user_name(), login.port, login.key, Secret(password) if password else None
+    )
+
+
+def ssh_words(host: HostSettings, client_dir: Path) -> list[str]:
+    """Return ``ssh`` and its arguments, with the pinned keys, to log in to a host."""
+    words = _ssh(host.address, host.login, client_dir)
+    if host.through is not None:
+        between = _ssh(host.through.address, host.through.login, client_dir)
+        words[1:1] = ["-o", f"ProxyCommand={shlex.join([*between[:-1], '-W', '[%h]:%p', between[-1]])}"]
+    return words
+
+
+def _ssh(address: str, login: Login, client_dir: Path) -> list[str]:
+    words = ["ssh", "-p", str(login.port), "-o", f'UserKnownHostsFile="{client_dir / KNOWN_HOSTS}"']
+    words += ["-o", "StrictHostKeyChecking=yes", "-o", "GlobalKnownHostsFile=/dev/null"]
+    if login.key:
+        words += ["-i", login.key]
+    return [*words, f"{login.username}@{address}" if login.username else address]
 
 
 def unpin(client_dir: Path, gone: HostSettings, left: Machines) -> None:

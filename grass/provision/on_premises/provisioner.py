@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 
 from grass.api.keyring import load_profile
 from grass.errors import ConflictError, NotFoundError
-from grass.hosts.ssh import KNOWN_HOSTS
 from grass.manifest.on_premises import OnPremisesSettings
 from grass.provision.on_premises import create, delete, namespace_nodes, node_remove, status
-from grass.provision.on_premises.machines import Machines, load_machines
+from grass.provision.on_premises.machines import Machines, load_machines, ssh_words
 from grass.provision.on_premises.node_add import Adding, Machine, add_machines
 from grass.provision.on_premises.node_hosts import wanted_hosts
 from grass.provision.provisioner import (
@@ -93,13 +92,7 @@ class HostsProvisioner(CanAddNodes, CanAddNamespaces, CanRemoveNodes, CanLogIn):
             if not address:
                 raise NotFoundError(f"node {name} has not reported its address yet")
             return ["ssh", address]
-        login = settings.login
-        pinned = self._session.client_dir / KNOWN_HOSTS
-        words = ["ssh", "-p", str(login.port), "-o", f'UserKnownHostsFile="{pinned}"']
-        words += ["-o", "StrictHostKeyChecking=yes", "-o", "GlobalKnownHostsFile=/dev/null"]
-        if login.key:
-            words += ["-i", login.key]
-        return [*words, f"{login.username}@{settings.address}" if login.username else settings.address]
+        return ssh_words(settings, self._session.client_dir)
 
     def refusal(self, capability: object) -> str:
         if capability is CanRepair:
