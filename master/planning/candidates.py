@@ -112,7 +112,7 @@ class Candidates:
             heappop(changed)
         if not self._spent():
             index, score = self._first[self._next], self._first_scores[self._next]
-            if not changed or (score, index) < changed[0][:2]:
+            if not changed or (score, index) < changed[0]:
                 self._next += 1
                 return score, index, last[index]
         return heappop(changed) if changed else None

@@ -84,15 +84,13 @@ class Survey:
         one[list(reserved)] = False
         best: tuple[float, str, int] | None = None
         for name, short in self.shortages:
-            if name == "ports" or (need.share and name == "gpu"):
-                continue
             found = one & (short > 0)
             if not found.any():
                 continue
             wanted = need.shape.resources.amount(name)
             left = wanted - int(short[found].min())
             grain = DEVICE if name == "gpu" else _GRAIN.get(name, 1)
-            left -= left % grain
+            left -= left % grain  # to 0 for a share of a device
             if left > 0 and (best is None or left / wanted > best[0]):
                 best = (left / wanted, name, left)
         return best[1:] if best else None

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from grass.model import feasibility
 from grass.model.job import NODE_LEVEL, GpuNeed, Policy
 from grass.model.reasons import ReasonCode
 from grass.model.resources import DEVICE, Resources
@@ -216,6 +217,36 @@ def test_a_gang_that_waits_says_whether_it_can_ever_start() -> None:
     assert "holds only 4" in why(devices, job(1, tasks(5, gpu=0.5, gang=True)))[1]
 
 
+def test_a_gang_is_kept_the_nodes_that_are_free_together_first_and_only_those() -> None:
+    nodes = [node("n1", used=4), node("n2", used=4), node("n3")]
+    held = runs("a", "n1", 4, ends=100.0), runs("b", "n2", 4, ends=200.0)
+    gang = job(1, tasks(3, 4, gang=True))
+    plan = decide(Snapshot(nodes, [gang], held))
+    assert plan.waiting["j1", "t"].details["starts_in"] == 200.0
+    assert where(nodes, gang, job(2, tasks(1, 4), seconds=200.0), held=held) == {"j2@n3": 1}
+    assert where(nodes, gang, job(2, tasks(1, 4), seconds=201.0), held=held) == {}
+    soon = runs("a", "n1", 4, stopping=True, preemptible=True), held[1]
+    assert where(nodes, job(1, tasks(2, 4, gang=True)), job(2, tasks(1, 4), seconds=1.0), held=soon) == {}
+
+
+def test_a_gang_is_kept_as_few_nodes_as_possible() -> None:
+    nodes, held = [node("n1", 2), node("n2", 4, used=4)], (runs("a", "n2", 4, ends=100.0),)
+    assert where(nodes, job(1, tasks(4, gang=True)), job(2, tasks(2)), held=held) == {"j2@n1": 2}
+
+
+def test_a_gang_in_one_rack_is_kept_nodes_of_that_rack_alone() -> None:
+    nodes = [node("n0", used=4, path=("a",)), node("n1", path=("a",)), node("n2", path=("b",))]
+    held = (runs("x", "n0", 4, ends=100.0),)
+    queue = job(1, tasks(2, 4, gang=True, pack=1)), job(2, tasks(2, 4))
+    assert where(nodes, *queue, held=held) == {"j2@n2": 1}
+
+
+def test_a_gang_whose_tasks_fit_only_on_what_is_kept_for_a_job_waits_behind_it() -> None:
+    nodes, held = [node("n1", used=2)], (runs("a", "n1", 2),)
+    queue = job(1, tasks(1, 4)), job(2, tasks(2, gang=True))
+    assert why(nodes, *queue, held=held) == (ReasonCode.BEHIND, feasibility.behind("job j1"))
+
+
 def test_priority_then_who_has_least_then_age() -> None:
     one = [node("n1", 1)]
     assert where(one, job(1, tasks()), job(2, tasks(), priority=1)) == {"j2@n1": 1}
@@ -258,6 +289,8 @@ def test_new_jobs_of_a_user_who_keeps_too_much_in_the_share_wait() -> None:
     assert message == (
         "waits for quota: ann may keep 2GiB in the share, and keeps 3GiB; remove some with `grass data remove`"
     )
+    [reason] = decide(Snapshot([node("n1", 16)], both[:1], **limits)).waiting.values()  # type: ignore[arg-type]
+    assert reason.details == {"resource": "space", "quota": 2 << 30, "used": 3 << 30}
     assert where([node("n1", 16)], replace(both[0], begun=True), **limits) == {"j1@n1": 2}
 
 
@@ -272,6 +305,23 @@ def test_a_job_that_begins_with_a_part_of_its_tasks_takes_one_turn() -> None:
     nodes = [node("n1", 5)]
     assert where(nodes, *queue, job_limit=2) == {"j1@n1": 2, "j2@n1": 1}
     assert where(nodes, *queue, job_limit=1) == {"j1@n1": 2}
+
+
+def test_a_job_that_could_not_begin_keeps_a_turn_from_those_that_may_still_run_when_it_starts() -> None:
+    nodes, held = [node("n1", used=3)], (runs("a", "n1", 3, ends=100.0),)
+
+    def behind(seconds: float | None) -> ReasonCode | None:
+        queue = job(1, tasks(1, 4), seconds=50.0), job(2, tasks(), seconds=seconds)
+        reason = decide(Snapshot(nodes, queue, held, job_limit=1)).waiting.get(("j2", "t"))
+        return None if reason is None else reason.code
+
+    assert behind(100.0) is None
+    assert behind(100.5) is ReasonCode.JOB_LIMIT and behind(None) is ReasonCode.JOB_LIMIT
+
+
+def test_a_job_of_which_one_task_began_has_its_turn() -> None:
+    nodes, held = [node("n1", 4), node("n2", 4, used=2)], (runs("a", "n2", 2, ends=100.0),)
+    assert where(nodes, job(1, tasks(2, 3)), job(2, tasks()), held=held, job_limit=2) == {"j1@n1": 1, "j2@n1": 1}
 
 
 def test_behind_a_blocked_job_goes_only_what_is_gone_in_time_or_fits_beside_it() -> None:
@@ -333,9 +383,33 @@ def test_the_fewest_tasks_of_the_lowest_priority_are_stopped_and_only_if_that_he
     plan = decide(Snapshot(nodes, [job(1, tasks(1, 3), priority=5)], (small, large)))
     assert [(each.job, each.count, each.beneficiary) for each in plan.evictions] == [("large", 1, "j1")]
     assert plan.waiting["j1", "t"].code is ReasonCode.PREEMPTING
+    assert plan.waiting["j1", "t"].details == {"jobs": ["large"], "tasks": 1}
     assert not decide(Snapshot(nodes, [job(1, tasks(1, 3))], (small, large))).evictions
     fixed = runs("large", "n2", 4), runs("small", "n1", 1, 2, preemptible=True), runs("other", "n1", 1, 2)
     assert not decide(Snapshot(nodes, [job(1, tasks(1, 3), priority=5)], fixed)).evictions
+
+
+def test_tasks_are_stopped_on_the_node_that_has_them_whatever_runs_on_others() -> None:
+    nodes = [node("n1", used=4), node("n2", used=4)]
+    held = runs("low", "n1", 4, preemptible=True), runs("high", "n2", 4, preemptible=True, priority=9)
+    plan = decide(Snapshot(nodes, [job(1, tasks(1, 3), priority=5)], held))
+    assert [each.job for each in plan.evictions] == ["low"]
+
+
+def test_nothing_is_stopped_where_that_would_not_be_enough() -> None:
+    nodes = [node("n1", used=4), node("n2", used=4)]
+    held = runs("low", "n1", 1, preemptible=True), runs("high", "n1", 3), runs("low2", "n2", 4, preemptible=True)
+    plan = decide(Snapshot(nodes, [job(1, tasks(1, 4), priority=5)], held))
+    assert [each.job for each in plan.evictions] == ["low2"]
+
+
+def test_where_more_than_two_have_to_stop_the_largest_that_need_not_is_kept() -> None:
+    singles = [runs(name, "n1", cpu, preemptible=True) for name, cpu in (("a", 2), ("b", 1), ("c", 1))]
+    gangs = [
+        runs(name, "n1", cpu, count, preemptible=True, gang=True) for name, cpu, count in (("g", 1, 3), ("h", 1.25, 4))
+    ]
+    plan = decide(Snapshot([node("n1", 12, used=12)], [job(1, tasks(1, 9), priority=5)], (*singles, *gangs)))
+    assert [each.job for each in plan.evictions] == ["a", "b", "c", "h"]
 
 
 def test_what_is_being_stopped_is_not_stopped_again_nor_given_to_others() -> None:
@@ -413,6 +487,7 @@ def of_machines(*machines: dict[str, str], **labels: str) -> Node:
         ((("disk", ("ssd",)),), True),
         ((("disk", ("hdd", "ssd")), ("zone", ("a",))), True),
         ((("disk", ("ssd",)), ("zone", ("b",))), False),  # no machine has both
+        ((("disk", ("ssd",)), ("zone", ("a", "b"))), True),
         ((("disk", ("nvme",)),), False),
         ((("kubernetes", ("lab",)), ("zone", ("b",))), True),
         ((("kubernetes", ("other",)),), False),

@@ -10,12 +10,13 @@ import pytest
 from grass.model.job import NODE_LEVEL, GpuNeed, Policy
 from grass.model.resources import DEVICE, Resources
 from grass.model.runtime import RuntimeName
+from master.planning.candidates import Candidates
 from master.planning.free_resources import UNLIMITED
 from master.planning.free_table import FreeTable
 from master.planning.futures import Futures
 from master.planning.ledger import NEVER, Ledger
 from master.planning.model import Allocation, Demand, Device, Node, Placement, QueuedJob, Shape, Snapshot
-from master.planning.node_table import NodeTable
+from master.planning.node_table import NodeTable, shortage
 from master.planning.ranking import BREAKS_A_DEVICE, GPU_WEIGHT, GRAIN, LONGER, BaseScores, Ranking, length_of
 from master.planning.reservation import Reservation
 from master.planning.survey import Survey, reduced
@@ -23,6 +24,8 @@ from master.planning.topology import Topology
 from tests.support.planner_worlds import random_view
 
 CORE = Shape(Resources(1000))
+WITHOUT = Resources(4000, 8, 1500)
+"""Less of the devices than there is: half of one is another cluster's."""
 
 
 def node(name: str, cores: float = 4, used: float = 0, memory: int = 8, **more: object) -> Node:
@@ -220,10 +223,32 @@ def test_scores_of_many_nodes_follow_what_is_allocated() -> None:
     free = tables(*(node(f"n{number:03}") for number in range(100)))
     need = free.table.need(CORE)
     ranking = Ranking(BaseScores(free), need, Policy.BEST_FIT, "cpu", 1.0)
-    for count in (1, 70):
+    for count in (1, 2, 70):
         for index in range(count):
             free.ledger.allocate(need, index, 1, 60.0)
         assert ranking.all().tolist() == [ranking.one(index) for index in range(100)]
+
+
+def test_the_best_nodes_follow_what_others_allocate_once_they_are_listed() -> None:
+    free = tables(node("n0", 4), node("n1", 5), node("n2", 6))
+    need = free.table.need(CORE)
+    found = Candidates(free, need, Ranking(BaseScores(free), need, Policy.BALANCED, "cpu", 1.0))
+    free.ledger.allocate(need, 2, 3, None)
+    order = []
+    for index, count in found.best(None):
+        order.append((index, count))
+        free.ledger.allocate(need, index, count, None)
+    assert order == [(1, 5), (0, 4), (2, 3)]
+
+
+def test_a_shortage_is_a_sum_of_parts_of_what_a_task_needs() -> None:
+    free = tables(node("n0", used=3), node("n1", memory=1), node("n2", used=3, memory=1))
+    assert free.shortages(free.table.need(Shape(Resources(2000, 4)))).tolist() == [0.5, 0.75, 1.25]
+
+
+def test_what_is_not_needed_is_not_short_even_where_more_is_used_than_there_is() -> None:
+    assert shortage(np.array([-5, 5]), 0).tolist() == [0, 0]
+    assert shortage(np.array([-5, 5]), 2).tolist() == [7, -3]
 
 
 # futures
@@ -308,6 +333,22 @@ def test_a_spread_fills_the_domain_with_the_fewest_tasks_first() -> None:
     assert topology.spread(job(demand), demand, np.array([1, 0, 1, 0]), scores, 9, []) == [0, 2]
 
 
+def test_equal_nodes_of_a_domain_are_filled_in_their_order() -> None:
+    free, _ = racks(*[1] * 100)
+    demand = Demand("t", 100, CORE, spread=0)
+    scores = np.arange(100) % 2.0
+    order = Topology(free, []).spread(job(demand), demand, np.ones(100, np.int64), scores, 100, [])
+    assert order == [*range(0, 100, 2), *range(1, 100, 2)]
+
+
+def test_of_domains_that_hold_as_much_of_a_job_the_tightest_for_all_its_tasks_is_tried_first() -> None:
+    free, _ = racks(6, 0, 3, 0)
+    for index, memory in ((0, 4), (2, 3)):
+        free.ledger.allocate(free.table.need(Shape(Resources(memory=memory))), index, 1, None)
+    two = job(Demand("a", 1, CORE), Demand("b", 1, Shape(Resources(memory=1))), together=1)
+    assert [mask.tolist().index(True) for mask in Topology(free, []).domains_for(two)] == [2, 0]
+
+
 def test_a_pack_goes_to_its_domain_the_tightest_that_holds_all_or_the_one_that_holds_most() -> None:
     free, _ = racks(3, 3, 2, 2)
     demand = Demand("t", 4, CORE, pack=1)
@@ -368,6 +409,8 @@ def test_what_is_reserved_for_a_blocked_job_is_in_the_domain_where_most_fit_now(
     gang = replace(packed, gang=True)
     assert first(Topology(sizes, []).to_reserve(job(gang), gang)) == 1
     assert first(Topology(sizes, []).to_reserve(job(packed), packed)) == 0
+    one = tables(node("n0", 1, path=("r0",)), node("n1", 8, used=8, path=("r1",)))
+    assert first(Topology(one, []).to_reserve(job(packed), packed)) == 0  # the first task may start there
 
 
 # surveys
@@ -389,6 +432,21 @@ def test_a_survey_groups_nodes_by_the_first_cause() -> None:
     assert survey.matching.tolist() == [True, True, False, True, True] and survey.capacity == 6
     assert survey.large.tolist() == [True, True, False, True, False] and not survey.any_fitting
     assert survey.fits(frozenset()) == ("cpu", 1000) and survey.fits(frozenset({4})) == ("cpu", 500)
+
+
+@pytest.mark.parametrize(
+    ("shape", "one", "fits"),
+    [
+        (Shape(Resources(disk=9 << 20)), node("n1", rest=(5 << 20,)), ("disk", 5 << 20)),
+        (Shape(Resources(cpu=1000), ports=9), node("n1", ports=5), None),  # a task needs the ports that it names
+        (Shape(Resources(gpu=500)), node("n1", devices=(Device(0, free=300),)), None),
+        (Shape(Resources(gpu=2000)), replace(node("n1", devices=(Device(0), Device(1))), free=WITHOUT), ("gpu", 1000)),
+    ],
+)
+def test_a_survey_suggests_an_amount_that_can_be_asked_for(
+    shape: Shape, one: Node, fits: tuple[str, int] | None
+) -> None:
+    assert Survey(tables(one), shape).fits(frozenset()) == fits
 
 
 def test_an_amount_is_reduced_and_the_others_stay() -> None:
