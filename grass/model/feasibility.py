@@ -56,6 +56,20 @@ def too_large(resource: str, need: int, largest: int, kind: str = "node") -> str
     return f"needs {show_amount(resource, need)} per task; the largest {kind} has {have}"
 
 
+def gang_too_large(count: int, capacity: int) -> str:
+    """Say that the tasks of a gang never fit together. ``capacity``: how many of them the empty cluster holds."""
+    return (
+        f"gang cannot start: its {count} tasks start together, and the cluster holds only {capacity} of them when "
+        "empty; add nodes, or ask for fewer or smaller tasks"
+    )
+
+
+def above_quota(user: str, resource: str, quota: int, need: int) -> str:
+    """Say that tasks that start together, or one task, need more than their user may ever use."""
+    most, needs = show_amount(resource, quota), show_amount(resource, need)
+    return f"needs more than the quota: {user} may use {most}, and this needs {needs} at once"
+
+
 def lacks_program(program: str, framework: str) -> str:
     """Return the words for a program of a framework that nodes lack."""
     return f"no {program} (framework {framework})"

@@ -28,7 +28,7 @@ from master.api.preflight import check_programs, program_sources
 from master.api.progress import Progress
 from master.api.query import parse_duration
 from master.api.redaction import Redaction
-from master.api.submission import accept_job
+from master.api.submission import Terms, accept_job
 from master.api.usage import with_running
 from master.api.views import all_records, counted_tasks, first_tasks, job_view, specification, task_views, with_values
 from master.api.why import on_silent_nodes, why_view
@@ -41,9 +41,7 @@ def start_job(call: Call) -> Reply:
     trace.mark("API: opened")
     store, submission = call.api.store, call.read(Submission)
     config = call.api.config
-    accepted = accept_job(
-        submission, store.nodes, run_id, keep_cwd=config.master.nodes_on_client, task_redis=config.task_redis
-    )
+    accepted = accept_job(submission, store.nodes, run_id, Terms.of(config, call.user))
     check_programs([accepted.job], program_sources(call))
     job, job_id = with_named_files(accepted.job, config.data_dir, call.confined), accepted.job_id
     now, warnings = call.api.wall(), [*accepted.warnings, *check_dependencies(call, job, submission.strict)]

@@ -14,7 +14,7 @@ from master.api.call import Call
 from master.api.dependency_check import check_after
 from master.api.preflight import check_programs, program_sources
 from master.api.redaction import Redaction
-from master.api.submission import accept_job
+from master.api.submission import Terms, accept_job
 
 
 def plan_job(call: Call) -> PlanView:
@@ -24,8 +24,7 @@ def plan_job(call: Call) -> PlanView:
         Submission(manifest=preview.manifest, shell=preview.shell),
         store.nodes,
         run_id,
-        keep_cwd=call.api.config.master.nodes_on_client,
-        task_redis=call.api.config.task_redis,
+        Terms.of(call.api.config, call.user),
     )
     job = accepted.job
     check_programs([job], program_sources(call))

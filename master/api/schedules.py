@@ -21,7 +21,7 @@ from master.api.call import Call, Reply
 from master.api.plan import check_dependencies
 from master.api.preflight import check_programs, program_sources
 from master.api.query import checked_id
-from master.api.submission import accept_schedule
+from master.api.submission import Terms, accept_schedule
 from master.api.views import schedule_view
 
 APPEAR_SECONDS = 3.0
@@ -56,10 +56,7 @@ def show_schedule(call: Call, schedule: str) -> ScheduleView:
 def start_schedule(call: Call) -> Reply:
     """Start a schedule. Answers when the master-agent has taken it; 202 if that takes long, although it is stored."""
     submission = call.read(ScheduleSubmission)
-    config = call.api.config
-    parsed = accept_schedule(
-        submission, call.api.store.nodes, keep_cwd=config.master.nodes_on_client, task_redis=config.task_redis
-    )
+    parsed = accept_schedule(submission, call.api.store.nodes, Terms.of(call.api.config, call.user))
     check_programs(parsed.schedule.jobs, program_sources(call))
     name = parsed.schedule.name
     warnings_after = [warning for job in parsed.schedule.jobs for warning in check_dependencies(call, job)]

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
+from grass.config import ClusterConfig
 from grass.errors import InputError, ManifestError, Problem, UndecodableError
 from grass.manifest import ParsedJob, maro, parse_job, values
 from grass.manifest.document import show_text
@@ -16,7 +17,7 @@ from grass.model.process_settings import is_setting
 from grass.wire.calls import ScheduleSubmission, Submission
 from grass.wire.job_file import JobFile, unpack
 from grass.wire.node_record import NodeRecord
-from master.api.suitability import asks_about_nodes, unsuited
+from master.api.suitability import Allowed, above_quota, asks_about_nodes, unsuited
 
 
 @dataclass(frozen=True)
@@ -32,25 +33,40 @@ class Accepted:
     file: JobFile | None = None
 
 
+@dataclass(frozen=True)
+class Terms:
+    """What the cluster says about all jobs of a user.
+
+    ``keep_cwd``: tasks start in the client's folder, with variables of the client's shell. ``task_redis``: the port at
+    which tasks reach their redis as localhost; 0: there is none. ``allowed``: the user's quota.
+    """
+
+    keep_cwd: bool = True
+    task_redis: int = 0
+    allowed: Allowed | None = None
+
+    @classmethod
+    def of(cls, config: ClusterConfig, user: str) -> Terms:
+        quota = config.master.quotas.get(user, config.master.default_quota)
+        return cls(config.master.nodes_on_client, config.task_redis, Allowed(user, quota))
+
+
+PLAIN = Terms()
+
+
 def accept_job(
-    submission: Submission,
-    nodes: Callable[[], list[NodeRecord]],
-    new_id: Callable[[str], str],
-    *,
-    keep_cwd: bool = True,
-    task_redis: int = 0,
+    submission: Submission, nodes: Callable[[], list[NodeRecord]], new_id: Callable[[str], str], terms: Terms = PLAIN
 ) -> Accepted:
     """Return the job. Raises InputError or ManifestError; if ``strict``, also for warnings and unsuited parts.
 
-    ``nodes``: reads their records, which most jobs do not need. ``new_id``: makes a job id from a name. ``keep_cwd``:
-    whether tasks start in the client's folder, with variables of the client's shell. ``task_redis``: the port at which
-    tasks reach their redis as localhost; 0: there is none.
+    ``nodes``: reads their records, which most jobs do not need. ``new_id``: makes a job id from a name.
     """
     parsed: ParsedJob = parse_job(submission.manifest)
-    origin = origin_of(submission) if keep_cwd else Origin()
+    origin = origin_of(submission) if terms.keep_cwd else Origin()
     job = origin.applied(parsed.job)
     missing = unsuited(job, nodes()) if submission.strict or asks_about_nodes(job) else []
-    told = (*parsed.warnings, *_redis_elsewhere(job, task_redis))
+    missing += above_quota(job, terms.allowed) if terms.allowed is not None else []
+    told = (*parsed.warnings, *_redis_elsewhere(job, terms.task_redis))
     if submission.strict and (told or missing):
         raise ManifestError([*(Problem("", warning) for warning in told), *missing])
     warnings = (*told, *map(str, missing))
@@ -59,18 +75,19 @@ def accept_job(
 
 
 def accept_schedule(
-    submission: ScheduleSubmission, nodes: Callable[[], list[NodeRecord]], *, keep_cwd: bool = True, task_redis: int = 0
+    submission: ScheduleSubmission, nodes: Callable[[], list[NodeRecord]], terms: Terms = PLAIN
 ) -> ParsedSchedule:
     """Return the schedule. Raises InputError or ManifestError. The arguments are those of ``accept_job``."""
     parsed = parse_schedule(submission.manifest)
-    origin = origin_of(submission) if keep_cwd else Origin()
+    origin = origin_of(submission) if terms.keep_cwd else Origin()
     jobs = tuple(origin.applied(job) for job in parsed.schedule.jobs)
     first = jobs[0]  # the jobs of a batch differ only in their names
     missing = unsuited(first, nodes()) if asks_about_nodes(first) else []
+    missing += above_quota(first, terms.allowed) if terms.allowed is not None else []
     return replace(
         parsed,
         schedule=replace(parsed.schedule, jobs=jobs),
-        warnings=(*parsed.warnings, *_redis_elsewhere(first, task_redis), *map(str, missing)),
+        warnings=(*parsed.warnings, *_redis_elsewhere(first, terms.task_redis), *map(str, missing)),
     )
 
 

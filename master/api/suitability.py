@@ -6,8 +6,9 @@ are those of ``grass.model.feasibility``. While no node is known, nothing is sai
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
+from typing import NamedTuple
 
 from grass.errors import Problem
 from grass.frameworks.programs import needed_of_node
@@ -25,11 +26,20 @@ from grass.wire.node_record import NodeRecord
 _GONE = (NodeState.LEFT, NodeState.LOST)
 _NAMESPACE = RuntimeName.KUBERNETES.value
 MAX_PROBLEMS = 50
+_SMALL = Resources(cpu=1000, memory=2 << 30)
+"""A task that asks for so much at most fits on nearly every machine: the records of the nodes are not read for it."""
+
+
+class Allowed(NamedTuple):
+    """The most that all running tasks of a user may use: ``amounts`` of ``Resources`` by name."""
+
+    user: str
+    amounts: Mapping[str, int]
 
 
 def asks_about_nodes(job: Job) -> bool:
-    """Return whether a job asks for more than cpu and memory, so that the records of the nodes have to be read."""
-    return job.together is not None or any(_special(component) for component in job.components.values())
+    """Return whether a job asks for more than a little cpu and memory, so that the records of the nodes are needed."""
+    return job.together is not None or bool(job.gang) or any(map(_special, job.components.values()))
 
 
 def _special(component: Component) -> bool:
@@ -40,9 +50,7 @@ def _special(component: Component) -> bool:
         or component.image
         or component.runtime is not None
         or refusals(component, share=False)
-        or resources.gpu
-        or resources.disk
-        or resources.custom
+        or not resources.fits(_SMALL)
         or needed_of_node(component)
     )
 
@@ -63,7 +71,37 @@ def unsuited(job: Job, nodes: Sequence[NodeRecord]) -> list[Problem]:
                 return [*problems, Problem("", f"stopped after {MAX_PROBLEMS} problems; there may be more")]
     if job.together is not None and job.together not in facts.levels:
         problems.append(Problem("together", _no_level(job.together)))
-    return problems
+    return [*problems, *_gang(job, [node.resources for node in known])]
+
+
+def above_quota(job: Job, allowed: Allowed) -> list[Problem]:
+    """Return path and message of each part that needs more at once than its user may ever use."""
+    problems = []
+    for name, component in job.components.items():
+        count = _together(job, name)
+        for resource, need in (component.resources * count).amounts().items():
+            most = allowed.amounts.get(resource)
+            if most is not None and need > most:
+                message = feasibility.above_quota(allowed.user, resource, most, need)
+                problems.append(Problem(f"components.{name}.resources", message))
+    return problems[:MAX_PROBLEMS]
+
+
+def _together(job: Job, name: str) -> int:
+    """Return how many tasks of a component start together."""
+    component = job.components[name]
+    return (component.min or 1) if component.elastic else component.replicas if name in job.gang else 1
+
+
+def _gang(job: Job, totals: Sequence[Resources]) -> Iterator[Problem]:
+    """Say that tasks that start together are more than the empty nodes hold, each component by itself."""
+    for name, component in job.components.items():
+        count = _together(job, name)
+        needs = [(resource, need) for resource, need in component.resources.amounts().items() if need]
+        if count > 1 and needs:
+            held = sum(min(total.amount(resource) // need for resource, need in needs) for total in totals)
+            if 0 < held < count:  # none: it is said of one task
+                yield Problem(f"components.{name}", feasibility.gang_too_large(count, held))
 
 
 class _Facts:

@@ -182,10 +182,7 @@ class Explainer:
 
     def _gang_too_large(self, demand: Demand, capacity: int) -> Reason:
         """Each component is checked by itself, so a gang of several components may be too large without this reason."""
-        message = (
-            f"gang cannot start: its {demand.count} tasks start together, and the cluster holds only {capacity} of "
-            "them when empty; add nodes, or ask for fewer or smaller tasks"
-        )
+        message = feasibility.gang_too_large(demand.count, capacity)
         return Reason(ReasonCode.GANG, message, {"capacity": capacity, "count": demand.count})
 
     def _quota(self, job: QueuedJob, demand: Demand) -> Reason:
@@ -200,11 +197,10 @@ class Explainer:
         count = demand.count if demand.gang else 1
         for name, need in limited_amounts(quota, demand.shape):
             if used[name] + need * count > quota[name]:
-                most, needs = show_amount(name, quota[name]), show_amount(name, need * count)
                 if need * count > quota[name]:
-                    message = f"needs more than the quota: {job.user} may use {most}, and this needs {needs} at once"
+                    message = feasibility.above_quota(job.user, name, quota[name], need * count)
                 else:
-                    uses = show_amount(name, used[name])
+                    most, needs, uses = (show_amount(name, each) for each in (quota[name], need * count, used[name]))
                     message = f"waits for quota: {job.user} may use {most}, uses {uses}, and this needs {needs}"
                 details = Details(resource=name, quota=quota[name], used=used[name], needs=need * count)
                 return Reason(ReasonCode.QUOTA, message, details)

@@ -17,7 +17,7 @@ from grass.errors import InputError
 from grass.model.process_settings import LIMITS, UMASK, UNLIMITED, is_setting, with_settings
 from grass.model.runtime import RuntimeName
 from grass.wire.calls import Submission
-from master.api.submission import accept_job
+from master.api.submission import Terms, accept_job
 from node.agent.environment import launch
 from tests.support.templates import changed, template
 
@@ -75,5 +75,5 @@ def test_other_settings_are_refused(wrong: dict[str, int]) -> None:
 def test_a_job_keeps_them_only_where_the_nodes_are_the_machine_of_the_client() -> None:
     submission = Submission(manifest=JOB, process={UMASK: 0o27})
     assert accept_job(submission, list, lambda name: name).job.components["w"].process == ((UMASK, 0o27),)
-    elsewhere = accept_job(submission, list, lambda name: name, keep_cwd=False)
+    elsewhere = accept_job(submission, list, lambda name: name, Terms(keep_cwd=False))
     assert elsewhere.job.components["w"].process == ()

@@ -13,7 +13,7 @@ from grass.manifest import Wrong, parse_job
 from grass.manifest.shell import assignments, left_out, passable, read_file, with_shell
 from grass.system.environment import is_shared
 from grass.wire.calls import Submission
-from master.api.submission import accept_job
+from master.api.submission import Terms, accept_job
 from node.agent.environment import launch
 from tests.support.templates import changed, template
 
@@ -122,7 +122,7 @@ def test_elsewhere_the_shell_stays_behind() -> None:
     submission = Submission(manifest=document(), shell={"PATH": "/x"})
     kept = accept_job(submission, list, lambda name: name).job.components["w"]
     assert kept.shell == (("PATH", "/x"),)
-    left = accept_job(submission, list, lambda name: name, keep_cwd=False).job.components["w"]
+    left = accept_job(submission, list, lambda name: name, Terms(keep_cwd=False)).job.components["w"]
     assert left.shell == ()
     assert "GRASS_HOME" not in launch(replace(CONFIG, master=MasterConfig()), TEMPLATE, {}).env
 

@@ -10,7 +10,8 @@ from grass.model.resources import Resources
 from grass.wire.calls import ScheduleSubmission, Submission
 from grass.wire.codec import Form
 from grass.wire.node_record import NodeRecord
-from master.api.submission import accept_job, accept_schedule
+from master.api.submission import Terms, accept_job, accept_schedule
+from master.api.suitability import Allowed
 
 NODE = NodeRecord(name="n", state=NodeState.READY, resources=Resources(2000, 4 << 30))
 
@@ -42,7 +43,10 @@ def test_components_run_in_the_folder_of_their_file() -> None:
     assert accept({"manifest": document(), "cwd": "/home/ann"}).job.components["w"].base == "/home/ann"
     assert accept({"manifest": document()}).job.components["w"].base is None
     there = accept_job(
-        submission({"manifest": document(), "cwd": "/home/ann"}), list, lambda name: f"{name}-00000000", keep_cwd=False
+        submission({"manifest": document(), "cwd": "/home/ann"}),
+        list,
+        lambda name: f"{name}-00000000",
+        Terms(keep_cwd=False),
     )
     assert there.job.components["w"].base is None
 
@@ -54,11 +58,21 @@ def test_a_folder_that_is_not_absolute_is_refused() -> None:
 
 def test_what_no_node_can_hold_is_accepted_unless_strict() -> None:
     large = document(resources={"cpu": 8})
-    assert accept({"manifest": large}).job.components["w"].resources.cpu == 8000
+    accepted, said = accept({"manifest": large}), "components.w.resources: needs 8 cpu per task; the largest node has 2"
+    assert accepted.job.components["w"].resources.cpu == 8000 and accepted.warnings == (said,)
     with pytest.raises(ManifestError) as caught:
         accept({"manifest": large, "strict": True})
     [problem] = caught.value.problems
-    assert str(problem) == "components.w.resources: needs 8 cpu per task; the largest node has 2"
+    assert str(problem) == said
+
+
+def test_what_a_quota_never_allows_is_said_at_once() -> None:
+    terms = Terms(allowed=Allowed("ann", {"cpu": 4000, "space": 1}))
+    parts = {"w": {"command": "c", "replicas": 3, "resources": {"cpu": 2}}}
+    for gang, said in ((False, ()), (True, ("ann may use 4 cpu, and this needs 6 cpu at once",))):
+        body = submission({"manifest": {"name": "a", "gang": gang, "components": parts}})
+        warnings = accept_job(body, list, lambda name: f"{name}-00000000", terms).warnings
+        assert tuple(each.partition("quota: ")[2] for each in warnings) == said
 
 
 def test_strict_refuses_warnings_too() -> None:
@@ -68,11 +82,11 @@ def test_strict_refuses_warnings_too() -> None:
         accept({"manifest": pictured, "strict": True})
 
 
-def test_nodes_are_read_only_for_jobs_that_ask_for_more_than_cpu_and_memory() -> None:
+def test_nodes_are_read_only_for_jobs_that_ask_for_more_than_a_little_cpu_and_memory() -> None:
     def unread() -> list[NodeRecord]:
         raise AssertionError("not needed")
 
-    accept_job(submission({"manifest": document(resources={"cpu": 8})}), unread, lambda name: f"{name}-00000000")
+    accept_job(submission({"manifest": document(resources={"cpu": 1})}), unread, lambda name: f"{name}-00000000")
     with pytest.raises(AssertionError, match="not needed"):
         accept_job(submission({"manifest": document(resources={"gpu": 1})}), unread, lambda name: f"{name}-00000000")
 
@@ -109,10 +123,10 @@ MARO = {
 )
 def test_a_job_of_maro_is_told_that_its_redis_is_elsewhere(port: int, found: str) -> None:
     body = {"manifest": MARO}
-    job = accept_job(submission(body), list, lambda name: f"{name}-00000000", task_redis=port)
+    job = accept_job(submission(body), list, lambda name: f"{name}-00000000", Terms(task_redis=port))
     schedule = {"mode": "grass", "name": "s", "job_names": ["a", "b"], "components": MARO["components"]}
     told = accept_schedule(
-        Form[ScheduleSubmission](ScheduleSubmission).convert({"manifest": schedule}), list, task_redis=port
+        Form[ScheduleSubmission](ScheduleSubmission).convert({"manifest": schedule}), list, Terms(task_redis=port)
     )
     for warnings in (job.warnings, told.warnings):
         assert len(warnings) == bool(found) and found in "".join(warnings)

@@ -207,9 +207,29 @@ def test_nothing_is_said_while_no_node_is_known() -> None:
     assert said("where: {arch: riscv}", nodes=[{**NODES[0], "state": "LEFT"}]) == []
 
 
+@pytest.mark.parametrize(
+    ("component", "job", "held"),
+    [
+        ("replicas: 7, resources: {cpu: 1}", "gang: true", 6),
+        ("replicas: 6, resources: {cpu: 1}", "gang: true", None),
+        ("replicas: 7, resources: {cpu: 1}", "gang: false", None),
+        ("replicas: 3, resources: {cpu: 1, seats: 1}", "gang: true", 2),
+        ("replicas: 3, min: 3, max: 5, resources: {cpu: 2, memory: 5GiB}", "priority: 0", 2),
+        ("replicas: 3, min: 2, max: 5, resources: {cpu: 2, memory: 5GiB}", "priority: 0", None),
+    ],
+)
+def test_tasks_that_start_together_and_never_fit_together_are_said_at_once(
+    component: str, job: str, held: int | None
+) -> None:
+    found = said(component, job)
+    assert found == [] if held is None else [each for each in found if f"holds only {held} of them when empty" in each]
+
+
 def test_only_special_wishes_are_worth_a_look_at_the_nodes() -> None:
     assert not asks_about_nodes(job_of("resources: {cpu: 1, memory: 1GiB}"))
-    assert asks_about_nodes(job_of("resources: {gpu: 1}"))
+    for amounts in ("gpu: 1", "cpu: 2", "memory: 3GiB", "disk: 1GiB", "seats: 1"):
+        assert asks_about_nodes(job_of(f"resources: {{{amounts}}}"))
+    assert asks_about_nodes(job_of("replicas: 2", "gang: true"))
     assert asks_about_nodes(job_of("replicas: 2", "together: node"))
 
 
