@@ -97,7 +97,8 @@ def job_page(
 
 
 def _task_table(shown: Sequence[TaskView], now: float, width: int | None) -> list[str]:
-    """Return the table of tasks; with devices and bytes, if a task has used any, and values, if an array has them."""
+    """Return the table of tasks; with devices and bytes, if a task has used any, values, if an array has them, and gaps
+    in logs, if there are any."""
     columns, rows = list(_TASKS), [_task_row(task, now) for task in shown]
     for title, show in _SOMETIMES:
         cells = [show(task.usage) if task.usage else "" for task in shown]
@@ -110,6 +111,10 @@ def _task_table(shown: Sequence[TaskView], now: float, width: int | None) -> lis
         columns.insert(-1, Column("VALUES", drop=5))
         for row, named in zip(rows, values, strict=True):
             row.insert(-1, ",".join(f"{name}={value}" for name, value in named.items()) or NOTHING)
+    if any(task.log_gaps for task in shown):
+        columns.insert(-1, Column("LOG GAPS", drop=5, right=True))
+        for row, task in zip(rows, shown, strict=True):
+            row.insert(-1, str(task.log_gaps or NOTHING))
     return table(columns, rows, width)
 
 

@@ -117,6 +117,9 @@ class TaskView(msgspec.Struct, frozen=True, kw_only=True):
     running attempt used so far, 2 s late; in other answers, only attempts that have ended count."""
     software: dict[str, str] | None
     """What its newest attempt ran with: ``image`` (digest), versions of GPU ``driver``, ``grass``, ``kernel``."""
+    log_gaps: int = 0
+    """Places in the output of its last ended attempt where lines are missing: Kubernetes removed them before they were
+    read."""
     values: dict[str, str] | UnsetType = UNSET
     """Its values of `matrix`, or its entry of `from` as `entry`. Only in the list of a job's tasks."""
 

@@ -64,6 +64,8 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="e
     """The same as in ``started``, which is left out if it ended at once. None: it never started."""
     cause: str = ""
     """What its output says of why it failed, in one line, without secrets. Empty: nothing, or it did not fail."""
+    log_gaps: int = 0
+    """Places in its output where lines are missing, because Kubernetes removed them before they were read."""
 
 
 class Drained(msgspec.Struct, frozen=True, tag_field="event", tag="drained"):

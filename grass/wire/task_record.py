@@ -61,6 +61,8 @@ class TaskRecord(msgspec.Struct, array_like=True):
     ``machine`` of its pod."""
     address: str | None = None
     """The address of its newest attempt where it is not that of its node: in a pod, once the pod has one."""
+    log_gaps: int = 0
+    """Places in the output of its newest attempt where lines are missing, since that has ended."""
 
     @property
     def serves(self) -> bool:

@@ -218,6 +218,7 @@ def _assign_one(
     task.node, task.seq, task.preempted = node.name, step.cluster.seq, None
     task.exit_code = task.signal = task.reason = task.started = task.ended = task.pid = task.sizes = None
     task.assigned, task.prepared, task.software, task.address = step.wall, None, None, None
+    task.log_gaps = 0
     task.ports = _take_ports(step, node, component.spec.ports)
     task.gpus = devices
     allocate_task(node, launch, index, task)

@@ -251,6 +251,7 @@ def _ended(
     task.started, task.ended, task.sizes = started, event.at, event.sizes
     task.exit_code, task.signal, task.reason = event.code, event.signal, event.reason
     task.software = event.software or task.software
+    task.log_gaps = event.log_gaps
     if task.released:
         scaling.released(step, run, component, index)
     elif stopped is not None and run.outcome is None:

@@ -227,6 +227,7 @@ def ended_event(
         usage=usage,
         software=None if attempt.started is None else software,
         cause=cause,
+        log_gaps=attempt.log_gaps,
     )
 
 

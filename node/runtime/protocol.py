@@ -120,6 +120,8 @@ class Observed(NamedTuple):
     """The machine of a namespace of Kubernetes on which its pod is."""
     leaving: Reason | None = None
     """Why Kubernetes is ending it while it runs. None: it is not."""
+    log_gaps: int = 0
+    """Places in its output where lines are missing, because Kubernetes removed them before they were read."""
 
 
 class Waiting(NamedTuple):

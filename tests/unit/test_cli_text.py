@@ -135,6 +135,14 @@ def test_the_table_of_tasks_shows_devices_and_bytes_only_if_a_task_has_used_any(
     assert all(len(line) <= 60 for line in job_page(job(), [plain, busy], 2, NOW, 60))
 
 
+def test_the_table_of_tasks_counts_gaps_in_logs_only_if_there_are_any() -> None:
+    whole, torn = task(0, "SUCCEEDED"), task(1, "SUCCEEDED", log_gaps=2)
+    assert "LOG GAPS" not in "\n".join(job_page(job(), [whole], 1, NOW, None))
+    title, first, second = job_page(job(), [whole, torn], 2, NOW, None)[-3:]
+    assert "LOG GAPS" in title
+    assert (first.split()[-1], second.split()[-1]) == ("-", "2")
+
+
 def test_a_list_says_how_many_jobs_it_leaves_out() -> None:
     lines = table_of([job()], DEFAULT, NOW, None, more=19_900)
     assert lines[-1] == "… and 19900 more jobs; --limit all shows them"

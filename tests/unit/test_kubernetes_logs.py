@@ -11,7 +11,7 @@ from pathlib import Path
 
 from grass.kubernetes.api import ApiServer
 from grass.kubernetes.credentials import Credential, Credentials
-from node.runtime.kubernetes.logs import UNREAD, Logs, PodLog
+from node.runtime.kubernetes.logs import LOST, UNREAD, Logs, PodLog
 from tests.support.waiting import wait_until
 
 
@@ -106,6 +106,7 @@ def test_the_rest_of_a_log_is_given_up_and_said_to_be_missing_when_its_machine_i
         each.ended.set()
         assert over.wait(10)
         assert text(each).encode() == UNREAD
+        assert each.gaps == 1
 
 
 def test_what_a_killed_agent_wrote_and_had_not_stored_stays_and_is_not_written_twice(tmp_path: Path) -> None:
@@ -143,6 +144,21 @@ def test_what_a_killed_agent_wrote_stays_where_the_log_is_gone(tmp_path: Path) -
         assert over.wait(10)
         assert text(each) == "line 0\n" + UNREAD.decode()
         assert each.sizes()["stdout"] == len(text(each))
+
+
+def test_what_kubernetes_has_removed_is_counted_also_by_the_next_agent(tmp_path: Path) -> None:
+    with copied(tmp_path, lambda handler: handler.lines(LINES[:1]), lambda handler: handler.lines(LINES[2:])) as (
+        each,
+        _,
+        over,
+    ):
+        wait_until(lambda: "line 0" in text(each))
+        each.ended.set()
+        assert over.wait(10)
+    assert text(each) == f"line 0\n{LOST.decode()}line 2\nline 3\n"
+    again = PodLog(each.key, each.path, str(each.file))
+    again.restore()
+    assert (each.gaps, again.gaps) == (1, 1)
 
 
 def test_no_log_is_given_up_while_the_api_server_is_away(tmp_path: Path) -> None:

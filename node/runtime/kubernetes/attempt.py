@@ -126,4 +126,5 @@ class PodAttempt:
             address=self.address,
             machine=(self.pod.spec.node_name or None) if self.pod is not None else None,
             leaving=self.leaving,
+            log_gaps=self.log.gaps if self.log is not None else 0,
         )

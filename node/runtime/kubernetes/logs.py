@@ -60,6 +60,8 @@ class PodLog:
         self.hurried: Callable[[], None] | None = None
         """Set if it comes before others, and gives no turn to them: called once it is followed."""
         self.stream: Stream | None = None
+        self.gaps = 0
+        """Places where lines are missing."""
         self.followed = False
         """Whether it was followed to the end of the last answer: of a deleted pod, nothing may be left to read then."""
         self._state = self.file.with_suffix(".podlog")
@@ -74,8 +76,12 @@ class PodLog:
         it stays, and is not written twice."""
         with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
             stored = json.loads(self._state.read_bytes())
-            size, self.complete = int(stored.pop("size")), bool(stored.pop("complete"))
-            self._position, self._size = LogPosition(Copied(**stored)), size
+            size, self.complete, gaps = (
+                int(stored.pop("size")),
+                bool(stored.pop("complete")),
+                int(stored.pop("gaps", 0)),
+            )
+            self._position, self._size, self.gaps = LogPosition(Copied(**stored)), size, gaps
         self.file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with self.file.open("a+b") as file:
             if file.tell() < self._size:  # the files of this node were lost
@@ -111,6 +117,7 @@ class PodLog:
             for line in batch:
                 text, lost = self._position.read_line(line)
                 if lost:
+                    self.gaps += 1
                     self._keep_beyond()
                     self._write(file, LOST)
                 if text is not None:
@@ -142,7 +149,7 @@ class PodLog:
 
     def _store(self) -> None:
         self._stored_at = clock.steady()
-        state = {**self._position.copied()._asdict(), "size": self._size, "complete": self.complete}
+        state = {**self._position.copied()._asdict(), "size": self._size, "complete": self.complete, "gaps": self.gaps}
         with suppress(OSError):
             replace_file(self._state, json.dumps(state))
 
@@ -327,5 +334,6 @@ class Logs:
         """Give up the rest of a log, and say so in it, unless it was followed to the end of what there was."""
         if not each.followed:
             log.warning("%s: the rest of its log cannot be read: %s", each.key, error)
+            each.gaps += 1
             each.note(UNREAD)
         return True
