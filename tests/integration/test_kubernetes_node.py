@@ -240,6 +240,27 @@ def test_a_full_quota_is_named_and_the_task_runs_when_there_is_room(node: Node, 
 
 
 @pytest.mark.nightly
+def test_too_much_memory_and_the_bounds_of_an_administrator_are_reasons_in_words(node: Node, client: Client) -> None:
+    client.start(job("greedy", "exec tail /dev/zero"))
+    view = client.wait("greedy", 45)
+    [task] = client.tasks("greedy")
+    said = (view.state, task.reason and (task.reason.code, task.reason.message))
+    assert said == ("FAILED", (ReasonCode.SIGNAL, "killed by the kernel: it used more memory than its limit of 16MiB"))
+    limits = {"limits": [{"type": "Container", "max": {"memory": "64Mi"}}]}
+    path = f"{node.path}/limitranges"
+    node.server.post(path, {"metadata": {"name": "small"}, "spec": limits}, kubernetes.ANY)
+    try:
+        client.start(job("large", "true", resources={"cpu": 0.01, "memory": "128MiB"}))
+        assert client.wait("large", 45).state == "FAILED"
+        [task] = client.tasks("large")
+        assert task.reason is not None
+        assert task.reason.code is ReasonCode.CANNOT_START
+        assert "maximum memory usage per Container is 64Mi, but limit is 128Mi" in task.reason.message
+    finally:
+        node.server.delete(f"{path}/small", kubernetes.ANY)
+
+
+@pytest.mark.nightly
 def test_an_image_that_cannot_be_pulled_is_the_reason_of_a_task_that_waits(node: Node, client: Client) -> None:
     client.start(job("unknown", "true", image="registry.invalid/none:1"))
     assert "its image cannot be pulled" in waits_for(client, "unknown", ReasonCode.IMAGE)
