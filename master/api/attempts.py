@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from itertools import islice
 
-from msgspec import structs
-
 from grass.errors import InputError, NotFoundError, UndecodableError
-from grass.wire.attempt_record import AttemptRecord, attempt_of, field_of
+from grass.wire.attempt_record import attempt_of, field_of
 from grass.wire.job_views import AttemptsView, AttemptView
 from grass.wire.keys import TaskKey
 from grass.wire.task_record import TaskRecord
 from master.api.call import Call
 from master.api.job_changes import find_job
 from master.api.redaction import Redaction
+from master.api.views import attempt_view
 
 _MOST_READ = 50_000
 """Most attempts that are looked up for one page. Only a job with very many restarts has attempts that are not kept."""
@@ -36,7 +35,11 @@ def list_attempts(call: Call, job: str) -> AttemptsView:
         earlier = [field for key, number in piece if (field := field_of(key, number)) not in newest]
         known = call.api.store.attempts(record.id, earlier) | newest
         named = ((key, known.get(field_of(key, number))) for key, number in piece)
-        found += (_view(redaction, key, attempt) for key, attempt in named if attempt is not None)
+        found += (
+            attempt_view(key, attempt, redaction.reason(attempt.reason))
+            for key, attempt in named
+            if attempt is not None
+        )
         read += len(piece)
     return AttemptsView(tuple(found), field_of(*piece[-1]))
 
@@ -48,11 +51,6 @@ def _attempts_after(tasks: Mapping[TaskKey, TaskRecord], after: str | None) -> I
         if key >= begin[0]:
             first = begin[1] + 1 if key == begin[0] else 1
             yield from ((key, number) for number in range(first, tasks[key].attempt + 1))
-
-
-def _view(redaction: Redaction, key: TaskKey, attempt: AttemptRecord) -> AttemptView:
-    fields = structs.asdict(attempt) | {"reason": redaction.reason(attempt.reason)}
-    return AttemptView(task=str(key), **fields)
 
 
 def _tasks(call: Call, job_id: str, job: str) -> dict[TaskKey, TaskRecord]:

@@ -19,9 +19,10 @@ from grass.model.resources import Resources
 from grass.model.secrets import REDACTED, hidden, redacted
 from grass.model.task_values import values_of
 from grass.store.event_log import Event
+from grass.wire.attempt_record import AttemptRecord
 from grass.wire.event_views import EventView
 from grass.wire.job_record import JobRecord
-from grass.wire.job_views import JobView, OperationView, TaskView
+from grass.wire.job_views import AttemptView, JobView, OperationView, TaskView
 from grass.wire.keys import TaskKey
 from grass.wire.machines import Machines
 from grass.wire.node_record import NodeRecord
@@ -42,10 +43,32 @@ _ATTENTION = (
 
 
 def job_view(record: JobRecord) -> JobView:
-    return JobView(**{name: getattr(record, name) for name in _JOB_FIELDS}, result=_result(record))
-
-
-_JOB_FIELDS = tuple(name for name in JobView.__struct_fields__ if name not in ("newer_deleted", "result"))
+    return JobView(
+        id=record.id,
+        name=record.name,
+        user=record.user,
+        state=record.state,
+        reason=record.reason,
+        submitted=record.submitted,
+        started=record.started,
+        ended=record.ended,
+        exit_code=record.exit_code,
+        counts=record.counts,
+        components=record.components,
+        restarts=record.restarts,
+        schedule=record.schedule,
+        operation=record.operation,
+        warnings=record.warnings,
+        tags=record.tags,
+        priority=record.priority,
+        usage=record.usage,
+        dialect=record.dialect,
+        tries=record.tries,
+        expires=record.expires,
+        held=record.held,
+        rerun_of=record.rerun_of,
+        result=_result(record),
+    )
 
 
 def _result(record: JobRecord) -> JobState | None:
@@ -68,12 +91,32 @@ def all_records(record: JobRecord, job: Job, stored: Mapping[TaskKey, TaskRecord
 
 
 def operation_view(record: OperationRecord, warnings: tuple[str, ...] | UnsetType = UNSET) -> OperationView:
-    same = {name: getattr(record, name) for name in OperationView.__struct_fields__ if name != "warnings"}
+    to_size, added, removed = record.to_size, record.added, record.removed
     if record.kind is OperationKind.REPLACE:
-        same["added"] = record.added or record.named  # also before the task is found, and if it cannot be replaced
+        added = record.added or record.named  # also before the task is found, and if it cannot be replaced
     if record.kind is OperationKind.SCALE and record.from_size is None:
-        same |= {"to_size": record.size, "removed": record.removed or record.named}
-    return OperationView(**same, warnings=warnings)
+        to_size, removed = record.size, record.removed or record.named
+    return OperationView(
+        id=record.id,
+        job_id=record.job_id,
+        component=record.component,
+        kind=record.kind,
+        state=record.state,
+        author=record.author,
+        reason=record.reason,
+        from_size=record.from_size,
+        delta=record.delta,
+        filed=record.filed,
+        ended=record.ended,
+        outcome=record.outcome,
+        message=record.message,
+        generation=record.generation,
+        cancellable=record.cancellable,
+        to_size=to_size,
+        added=added,
+        removed=removed,
+        warnings=warnings,
+    )
 
 
 def node_view(record: NodeRecord, seen: Collection[str] | None = None) -> NodeView:
@@ -118,9 +161,21 @@ def _resources(amounts: Resources) -> ResourcesView:
 def schedule_view(
     record: ScheduleRecord, warnings: tuple[str, ...] | UnsetType = UNSET, runs: Iterable[JobRecord] | UnsetType = UNSET
 ) -> ScheduleView:
-    same = {name: getattr(record, name) for name in ScheduleView.__struct_fields__ if name not in ("warnings", "runs")}
     shown = runs if runs is UNSET else tuple(_run(run) for run in runs)
-    return ScheduleView(**same, warnings=warnings, runs=shown)
+    return ScheduleView(
+        name=record.name,
+        state=record.state,
+        kind=record.kind,
+        user=record.user,
+        cron=record.cron,
+        time_zone=record.time_zone,
+        next=record.next,
+        last=record.last,
+        jobs=record.jobs,
+        reason=record.reason,
+        runs=shown,
+        warnings=warnings,
+    )
 
 
 def _run(record: JobRecord) -> RunView:
@@ -215,13 +270,42 @@ def _task(record: JobRecord, known: Mapping[TaskKey, TaskRecord], key: TaskKey) 
         task, reason = TaskRecord(state), _why_unassigned(record, key.component)
     else:
         reason = _why_waiting(record, key.component, task)
-    same = {name: getattr(task, name) for name in _TASK_FIELDS}
-    return TaskView(task=str(key), component=key.component, index=key.index, reason=reason, **same)
+    return TaskView(
+        task=str(key),
+        component=key.component,
+        index=key.index,
+        reason=reason,
+        state=task.state,
+        attempt=task.attempt,
+        node=task.node,
+        exit_code=task.exit_code,
+        signal=task.signal,
+        started=task.started,
+        ended=task.ended,
+        ports=task.ports,
+        restarts=task.restarts,
+        pid=task.pid,
+        sizes=task.sizes,
+        ready=task.ready,
+        gpus=task.gpus,
+        usage=task.usage,
+        software=task.software,
+    )
 
 
-_TASK_FIELDS = tuple(
-    name for name in TaskView.__struct_fields__ if name not in ("task", "component", "index", "reason", "values")
-)
+def attempt_view(key: TaskKey, attempt: AttemptRecord, reason: Reason | None) -> AttemptView:
+    return AttemptView(
+        task=str(key),
+        attempt=attempt.attempt,
+        node=attempt.node,
+        exit_code=attempt.exit_code,
+        signal=attempt.signal,
+        reason=reason,
+        started=attempt.started,
+        ended=attempt.ended,
+        assigned=attempt.assigned,
+        prepared=attempt.prepared,
+    )
 
 
 def _why_waiting(record: JobRecord, component: str, task: TaskRecord) -> Reason | None:

@@ -6,18 +6,29 @@ import pytest
 
 from grass.cli.operation_text import what
 from grass.manifest import parse_job
-from grass.model.lifecycle import NodeState, TaskState
+from grass.model.lifecycle import JobState, NodeState, TaskState
 from grass.model.reasons import Reason, ReasonCode
 from grass.wire import codec
+from grass.wire.attempt_record import AttemptRecord
 from grass.wire.codec import Form
 from grass.wire.job_record import JOB_RECORD, JobRecord, first_record
 from grass.wire.keys import TaskKey
 from grass.wire.moment import Moment
 from grass.wire.operation_record import OperationKind, OperationRecord, OperationState
+from grass.wire.schedule_record import ScheduleRecord
 from grass.wire.task_record import TaskRecord
 from master.agent.node_run import NodeRun
 from master.agent.records import node_record
-from master.api.views import counted_tasks, first_tasks, job_view, operation_view, task_views
+from master.api.views import (
+    attempt_view,
+    counted_tasks,
+    first_tasks,
+    job_view,
+    known_tasks,
+    operation_view,
+    schedule_view,
+    task_views,
+)
 from master.api.why import on_silent_nodes, why_view
 
 JOB = parse_job({"name": "j", "components": {"a": {"command": "x", "replicas": 3}, "b": {"command": "y"}}}).job
@@ -49,6 +60,25 @@ def plain(view: Any) -> Any:
 def test_what_the_master_agent_keeps_for_itself_is_not_shown() -> None:
     assert {"outcome", "deadline"} & plain(job_view(record())).keys() == set()
     assert "seq" not in plain(task_views(record(), JOB, known("a.0", state="RUNNING"))[0])
+
+
+def marked(of: type[Any], **fields: Any) -> Any:
+    """Return a record whose fields are told apart."""
+    return of(**{name: fields.get(name, f"the {name}") for name in of.__struct_fields__})
+
+
+def test_each_field_of_a_view_that_its_record_has_is_the_records() -> None:
+    task = marked(TaskRecord, state=TaskState.RUNNING, released=False)
+    views = [
+        (of_job := marked(JobRecord, state=JobState.RUNNING, outcome=None), job_view(of_job)),
+        (of_operation := marked(OperationRecord, kind=OperationKind.RESTART), operation_view(of_operation)),
+        (of_schedule := marked(ScheduleRecord), schedule_view(of_schedule)),
+        (of_attempt := marked(AttemptRecord), attempt_view(TaskKey("a", 0), of_attempt, None)),
+        (task, known_tasks(record(), {TaskKey("a", 0): task})[0]),
+    ]
+    for of, view in views:
+        both = set(of.__struct_fields__) & set(view.__struct_fields__) - {"reason", "runs"}
+        assert {name: getattr(view, name) for name in both} == {name: getattr(of, name) for name in both}
 
 
 @pytest.mark.parametrize(
