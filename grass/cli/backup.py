@@ -161,26 +161,56 @@ def verify(invocation: Invocation, file: Path, passphrase_file: Path | None) -> 
 @click.command(cls=Command)
 @_FILE
 @click.option("--replace", is_flag=True, help="Put the state of a cluster that is there, and does not run, aside.")
+@click.option(
+    "--on", metavar="[USER@]HOST[:PORT]", help="The machine of the new master, of a cluster on several hosts."
+)
+@click.option("--key", type=click.Path(exists=True, dir_okay=False), help="Private key for SSH to it.")
+@click.option("--become", type=click.Choice(["none", "sudo"]), help="How to become root. [default: as on the master]")
 @_PASSPHRASE
 @pass_invocation
-def restore(invocation: Invocation, file: Path, replace: bool, passphrase_file: Path | None) -> None:
-    """Make the cluster of a backup anew on this machine, and start it.
+def restore(
+    invocation: Invocation,
+    file: Path,
+    replace: bool,
+    on: str | None,
+    key: str | None,
+    become: str | None,
+    passphrase_file: Path | None,
+) -> None:
+    """Make the master of a backup anew, and start it: on this machine, or with --on on another one.
 
-    Tasks that still run here are adopted, and a task that ended since the backup is not run again. What happened since
+    Tasks that still run are adopted, and a task that ended since the backup is not run again. What happened since
     and cannot be known is listed: see `grass events`. Refused while the cluster's master lives.
     """
     from grass.cli.cluster import select_cluster
     from grass.provision import local
+    from grass.provision.backup import restoring
 
     _check_there(file)
-    passphrase = _passphrase(passphrase_file)
-    config, made = local.restore(
-        file, passphrase, home=environment.grass_home(), replaced=replace, progress=invocation.output.note
-    )
-    select_cluster(config.name)
-    wire = {"name": config.name, "url": config.master.url, "made": made}
-    line = f"cluster {config.name} is ready ({config.master.url}), as it was {show_span(clock.wall() - made)} ago"
-    invocation.output.show(Result(wire, lambda _: [line], [config.name]))
+    if on is None:
+        if key is not None or become is not None:
+            raise InputError("--key and --become: only with --on")
+        restoring.of_this_machine(file)
+        config, made = local.restore(
+            file,
+            _passphrase(passphrase_file),
+            home=environment.grass_home(),
+            replaced=replace,
+            progress=invocation.output.note,
+        )
+        name, url = config.name, config.master.url
+    else:
+        from grass.provision.on_premises.restore import Request, on_premises
+        from grass.provision.on_premises.restore import restore as restored
+
+        name = on_premises(file).cluster
+        request = Request(file, _passphrase(passphrase_file), on, key, become, replace)
+        created, made = restored(request, provisioning.session_of(invocation, name))
+        url = created.url
+    select_cluster(name)
+    wire = {"name": name, "url": url, "made": made}
+    line = f"cluster {name} is ready ({url}), as it was {show_span(clock.wall() - made)} ago"
+    invocation.output.show(Result(wire, lambda _: [line], [name]))
 
 
 def _folder() -> Path:

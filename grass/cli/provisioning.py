@@ -20,15 +20,15 @@ S = TypeVar("S", bound="ClusterSettings")
 
 
 def of_settings(invocation: Invocation, settings: S, *, ask_become_pass: bool = False) -> CanCreate[S]:
-    return registry.for_settings(settings, _session(invocation, settings.name, ask_become_pass))
+    return registry.for_settings(settings, session_of(invocation, settings.name, ask_become_pass))
 
 
 def of_cluster(invocation: Invocation, name: str | None = None, *, ask_become_pass: bool = False) -> Provisioner:
     """Return the provisioner of a cluster. Raise NotFoundError if the cluster does not exist."""
-    return registry.for_cluster(_session(invocation, invocation.existing_cluster(name), ask_become_pass))
+    return registry.for_cluster(session_of(invocation, invocation.existing_cluster(name), ask_become_pass))
 
 
-def _session(invocation: Invocation, name: str, ask_become_pass: bool) -> Session:
+def session_of(invocation: Invocation, name: str, ask_become_pass: bool = False) -> Session:
     lock, output = threading.Lock(), invocation.output
 
     def progress(line: str) -> None:

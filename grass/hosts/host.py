@@ -95,8 +95,11 @@ class Host(ABC):
         """Words that precede a command to run it as root, once they are known."""
 
     @abstractmethod
-    def _execute(self, argv: Sequence[str], stdin: Stdin, before: bytes, timeout: float) -> Done:
-        """Run ``argv``; ``before`` is written to its standard input ahead of ``stdin``."""
+    def _execute(
+        self, argv: Sequence[str], stdin: Stdin, before: bytes, timeout: float, output: IO[bytes] | None = None
+    ) -> Done:
+        """Run ``argv``; ``before`` is written to its standard input ahead of ``stdin``. Standard output goes to
+        ``output``, if that is given."""
 
     def close(self) -> None:  # noqa: B027 subclasses without a connection have nothing to close
         """Close the connection; the next command opens a new one."""
@@ -107,16 +110,24 @@ class Host(ABC):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def run(self, argv: Sequence[str], stdin: Stdin = None, sudo: bool = False, timeout: float = TIMEOUT) -> Done:
+    def run(
+        self,
+        argv: Sequence[str],
+        stdin: Stdin = None,
+        sudo: bool = False,
+        timeout: float = TIMEOUT,
+        output: IO[bytes] | None = None,
+    ) -> Done:
         """Run a command to its end. ``sudo``: as root. The caller judges the exit code, for example by ``.check()``.
+        ``output``: an open file of this machine for what the command prints; the result does not have it then.
 
         Raises HostUnreachableError, AccessRefusedError, CommandTimeoutError (``timeout`` in seconds).
         """
         if not sudo:
-            return self._execute(argv, stdin, b"", timeout)
+            return self._execute(argv, stdin, b"", timeout, output)
         prefix = self.become_root()
         before = f"{self._password.reveal()}\n".encode() if "-S" in prefix and self._password is not None else b""
-        done = self._execute([*prefix, *argv], stdin, before, timeout)
+        done = self._execute([*prefix, *argv], stdin, before, timeout, output)
         return Done(tuple(argv), done.code, done.out, done.err, done.raw, done.host)
 
     def put(self, content: bytes | Path, target: str, mode: int, owner: str | None = None, sudo: bool = False) -> None:

@@ -33,11 +33,12 @@ class LocalHost(Host):
     ) -> None:
         super().__init__(name, become=become, password=password, ask=ask)
 
-    def _execute(self, argv: Sequence[str], stdin: Stdin, before: bytes, timeout: float) -> Done:
+    def _execute(
+        self, argv: Sequence[str], stdin: Stdin, before: bytes, timeout: float, output: IO[bytes] | None = None
+    ) -> Done:
+        pipe = subprocess.PIPE
         try:
-            process = subprocess.Popen(
-                list(argv), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd="/"
-            )
+            process = subprocess.Popen(list(argv), stdin=pipe, stdout=output or pipe, stderr=pipe, cwd="/")
         except OSError as error:  # the code of a shell, so that both kinds of host agree
             code = _NOT_FOUND if isinstance(error, FileNotFoundError) else _NOT_RUNNABLE
             return Done(tuple(argv), code, "", f"{argv[0]}: {error.strerror}", host=self.name)
@@ -46,7 +47,7 @@ class LocalHost(Host):
         process_stdin, process.stdin = process.stdin, None  # communicate() must not use the feeder's pipe
         feeder.start()
         try:
-            out, err = process.communicate(timeout=timeout)
+            printed, err = process.communicate(timeout=timeout)
         except subprocess.TimeoutExpired:
             process.kill()
             process.communicate()
@@ -55,6 +56,7 @@ class LocalHost(Host):
             feeder.join(5)
             with suppress(OSError):
                 process_stdin.close()
+        out = printed or b""  # None: it went into a file
         code = process.returncode if process.returncode >= 0 else 128 - process.returncode
         return Done(tuple(argv), code, out.decode(errors="replace"), err.decode(errors="replace"), out, self.name)
 

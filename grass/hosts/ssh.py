@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from grass.hosts.command_line import Secret, command_line, shown
 from grass.hosts.errors import AccessRefusedError, CommandTimeoutError, HostKeyError, HostUnreachableError
@@ -117,13 +117,15 @@ class SshHost(Host):
             to = network_address(host, port)
             raise HostUnreachableError(f"{self.name}: no tunnel over SSH to {to} ({error})") from error
 
-    def _execute(self, argv: Sequence[str], stdin: Stdin, before: bytes, timeout: float) -> Done:
+    def _execute(
+        self, argv: Sequence[str], stdin: Stdin, before: bytes, timeout: float, output: IO[bytes] | None = None
+    ) -> Done:
         import paramiko
 
         try:
             channel = self._open_session()
             channel.exec_command(command_line(argv).encode())
-            return self._talk(channel, argv, stdin, before, timeout)
+            return self._talk(channel, argv, stdin, before, timeout, output)
         except (paramiko.SSHException, EOFError, ConnectionError) as error:
             self.close()
             raise HostUnreachableError(f"{self.name}: the connection broke during `{shown(argv)}` ({error})") from error
@@ -140,7 +142,13 @@ class SshHost(Host):
             return self._transport().open_session(timeout=CONNECT_SECONDS)
 
     def _talk(
-        self, channel: paramiko.Channel, argv: Sequence[str], stdin: Stdin, before: bytes, timeout: float
+        self,
+        channel: paramiko.Channel,
+        argv: Sequence[str],
+        stdin: Stdin,
+        before: bytes,
+        timeout: float,
+        output: IO[bytes] | None,
     ) -> Done:
         feeder = threading.Thread(target=_feed, args=(channel, before, stdin), daemon=True)
         errors: list[bytes] = []
@@ -150,9 +158,10 @@ class SshHost(Host):
         feeder.start()
         listener.start()
         pieces: list[bytes] = []
+        take: Callable[[bytes], object] = output.write if output is not None else pieces.append
         try:
             while piece := self._piece(channel, until, argv, timeout):
-                pieces.append(piece)
+                take(piece)
             if not channel.status_event.wait(max(0.0, until - clock.steady())):
                 raise CommandTimeoutError(f"{self.name}: `{shown(argv)}` did not end within {timeout:g} s")
             listener.join(10)

@@ -369,7 +369,7 @@ def restore(
 
     Raises what ``restoring.put_in_place`` raises: then nothing was changed; and what ``create`` raises.
     """
-    header = restoring.header_of(file)
+    header = restoring.of_this_machine(file)
     with cluster_lock(home, header.cluster):
         config = restoring.put_in_place(file, passphrase, home, replaced=replaced, progress=progress)
         return _start_again(config, None, Path(config.home), progress), header.made

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import tarfile
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from msgspec import structs
 
 from grass.errors import ConflictError, GrassError, InputError
 from grass.provision.backup import archive, catalogue, making, unpacking
-from grass.provision.backup.archive import MANIFEST, Packing, members, state_files
+from grass.provision.backup.archive import MANIFEST, Packing, drafted, members, state_files
 from grass.provision.backup.sealed_file import (
     AlteredError,
     NotABackupError,
@@ -126,35 +127,33 @@ def test_a_file_of_something_else_is_named_as_such(tmp_path: Path) -> None:
 
 
 def test_an_interrupted_backup_leaves_no_file_of_its_name(tmp_path: Path) -> None:
-    packing = Packing(tmp_path / "b.grass-backup", header(), SECRET)
     (tmp_path / "data").write_text("x")
-    packing.add(MANIFEST, tmp_path / "data")
-    assert not (tmp_path / "b.grass-backup").exists()
-    packing.abandon()
+    with suppress(KeyboardInterrupt), drafted(tmp_path / "b.grass-backup") as file:
+        Packing(file, header(), SECRET).add(MANIFEST, tmp_path / "data")
+        assert not (tmp_path / "b.grass-backup").exists()
+        raise KeyboardInterrupt
     assert [path.name for path in tmp_path.iterdir()] == ["data"]
 
 
 def test_what_a_killed_backup_left_is_removed_by_the_next_and_what_another_writes_is_not(tmp_path: Path) -> None:
     left = tmp_path / "a.grass-backup.partial"
     left.touch()
-    packing = Packing(tmp_path / "b.grass-backup", header(), SECRET)
-    other = Packing(tmp_path / "c.grass-backup", header(), SECRET)
-    assert not left.exists()
-    packing.finish()
-    other.finish()
+    with drafted(tmp_path / "b.grass-backup"), drafted(tmp_path / "c.grass-backup"):
+        assert not left.exists()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["b.grass-backup", "c.grass-backup"]
 
 
 def test_a_backup_never_replaces_or_cuts_one_that_another_cluster_writes_under_the_same_name(tmp_path: Path) -> None:
     target, data = tmp_path / "b.grass-backup", tmp_path / "data"
     data.write_bytes(b"x" * 100_000)
-    first = Packing(target, header(), SECRET)
-    first.add(MANIFEST, data)
-    with pytest.raises(ConflictError, match="another backup is being written there"):
-        Packing(target, header(), SECRET)
-    first.finish()
-    with pytest.raises(ConflictError, match="exists already"):
-        Packing(target, header(), SECRET)
+    with drafted(target) as file:
+        first = Packing(file, header(), SECRET)
+        first.add(MANIFEST, data)
+        with pytest.raises(ConflictError, match="another backup is being written there"), drafted(target):
+            pass
+        first.finish()
+    with pytest.raises(ConflictError, match="exists already"), drafted(target):
+        pass
     with members(target, SECRET) as (_, found):
         assert [len(content.read()) for _, content in found] == [100_000]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["b.grass-backup", "data"]
@@ -172,8 +171,8 @@ def test_a_backup_into_the_folder_of_its_cluster_is_refused(tmp_path: Path) -> N
 
 def test_a_full_disk_is_said_before_the_cluster_has_to_feel_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("grass.system.disk.free", lambda _: 1 << 20)
-    with pytest.raises(archive.NoSpaceError, match="nothing was changed") as full:
-        Packing(tmp_path / "b", header(), SECRET)
+    with pytest.raises(archive.NoSpaceError, match="nothing was changed") as full, drafted(tmp_path / "b"):
+        pass
     assert full.value.exit_code == 74
 
 
@@ -217,11 +216,12 @@ def test_a_backup_without_its_parts_is_refused(tmp_path: Path) -> None:
 def test_a_file_that_grows_or_vanishes_while_it_is_packed_does_no_harm(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_bytes(b"a" * 10)
-    packing = Packing(tmp_path / "b", header(), SECRET)
-    packing.add("home/gone", tmp_path / "gone")
-    packing.add("home/log", log)
-    log.write_bytes(b"a" * 20)
-    packing.finish()
+    with drafted(tmp_path / "b") as file:
+        packing = Packing(file, header(), SECRET)
+        packing.add("home/gone", tmp_path / "gone")
+        packing.add("home/log", log)
+        log.write_bytes(b"a" * 20)
+        packing.finish()
     with members(tmp_path / "b", SECRET) as (_, found):
         assert [(each.name, data.read()) for each, data in found] == [("home/log", b"a" * 10)]
 

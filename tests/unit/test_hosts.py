@@ -17,6 +17,13 @@ def test_a_command_gets_its_input_and_gives_code_and_both_outputs() -> None:
     assert (done.code, done.out, done.err, done.ok) == (3, "words", "problem\n", False)
 
 
+def test_the_output_of_a_command_may_go_into_a_file(tmp_path: Path) -> None:
+    with (tmp_path / "out").open("wb") as file:
+        done = HOST.run(["sh", "-c", "printf 'a\\000b'; echo why >&2; exit 3"], output=file)
+    assert (done.code, done.raw, done.err) == (3, b"", "why\n")
+    assert (tmp_path / "out").read_bytes() == b"a\0b"
+
+
 def test_a_failed_command_is_told_with_host_command_and_output() -> None:
     with pytest.raises(
         CommandFailedError, match=r"(?s)here: `sh -c 'echo no room; exit 4'` ended with code 4:.*no room"

@@ -21,6 +21,7 @@ from grass.manifest.on_premises import OnPremisesSettings
 from grass.manifest.settings import parse_settings
 from grass.model.daemons import MASTER_DAEMONS
 from grass.model.isolation import UIDS, UidRange
+from grass.provision.backup.restoring import INTERRUPTED
 from grass.provision.on_premises import facts as facts_module
 from grass.provision.on_premises import on_host, record, requirements
 from grass.provision.on_premises.bundle import Bundle
@@ -152,6 +153,20 @@ def test_a_master_without_half_of_its_authority_is_not_set_up_again_but_without_
     assert on_host.main(text) == 0
     assert (tls / "ca.pem").read_bytes() != made[tls / "ca.pem"]
     assert not (home / on_host.STARTED).exists(), "daemons with a certificate of the lost authority go on"
+
+
+@pytest.mark.parametrize(
+    ("mark", "said"),
+    [(INTERRUPTED, "`grass restore` was interrupted"), (on_host.REPLACED_BY, "is its master no more: 10.0.0.9 is")],
+)
+def test_a_master_that_is_half_restored_or_was_replaced_is_not_set_up(
+    tmp_path: Path, mark: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = replace(design(settings(), DEBIAN, PEER, HOST_KEY).config, home=str(tmp_path))
+    (tmp_path / mark).write_text("10.0.0.9\n")
+    setup = on_host.MasterSetup(config, "ann", public_jwk("ann"), "/usr/bin/redis-server", None, "0" * 64)
+    assert on_host.main(encode(setup)) == ConflictError.exit_code and said in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == [mark]
 
 
 @pytest.mark.parametrize("isolate", [UIDS, None])

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from grass.errors import ConflictError, InputError
+from grass.errors import ConflictError, InputError, UnreachableError
 from grass.manifest.join_file import Offer
 from grass.manifest.on_premises import HostSettings, Login
 from grass.manifest.settings import parse_settings
@@ -130,9 +130,11 @@ def test_a_cluster_of_hosts_says_where_its_log_is_repaired(tmp_path: Path) -> No
         need(registry.for_cluster(cluster_of_hosts(tmp_path)), CanRepair)
 
 
-def test_a_cluster_of_hosts_says_that_it_cannot_be_backed_up_yet(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="cluster lab is on several hosts; only clusters on one machine can be backed"):
-        need(registry.for_cluster(cluster_of_hosts(tmp_path)), CanBackUp)
+def test_a_backup_of_hosts_that_do_not_answer_leaves_no_file(tmp_path: Path) -> None:
+    provisioner = need(registry.for_cluster(cluster_of_hosts(tmp_path)), CanBackUp)
+    with pytest.raises(UnreachableError, match="no SSH at"):
+        provisioner.back_up(tmp_path / "b.grass-backup", "secret", ())
+    assert not list(tmp_path.glob("*.grass-backup*"))
 
 
 def test_a_cluster_of_hosts_knows_which_of_its_nodes_are_namespaces_also_when_it_is_created_again(

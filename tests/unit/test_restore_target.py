@@ -39,8 +39,8 @@ def refusal(home: Path, *, replaced: bool = False) -> GrassError:
 
 
 def test_a_backup_of_several_hosts_or_with_a_name_that_is_a_path_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="only clusters on one machine"):
-        restoring.header_of(backup(tmp_path, structs.replace(HEADER, mode=ON_PREMISES)))
+    with pytest.raises(InputError, match="grass restore FILE --on HOST"):
+        restoring.of_this_machine(backup(tmp_path, structs.replace(HEADER, mode=ON_PREMISES)))
     with pytest.raises(InputError, match="is no name of a cluster"):
         restoring.header_of(backup(tmp_path, structs.replace(HEADER, cluster="../lab")))
 
@@ -70,11 +70,11 @@ def test_a_backup_whose_configuration_a_newer_grass_wrote_is_not_written_anew_by
     config = ClusterConfig("lab", "local", str(tmp_path), "/run/lab")
     for each in ("cluster.json", "nodes/k/cluster.json"):
         config.save(tmp_path / each)
-    assert restoring._configuration(tmp_path, "lab") == config
+    assert restoring.configuration(tmp_path, "lab") == config
     text = (tmp_path / name).read_text().replace(f'"revision": {REVISION}', f'"revision": {REVISION + 1}')
     (tmp_path / name).write_text(text)
     with pytest.raises(NewerVersionError, match="cluster lab: written by a newer Grass"):
-        restoring._configuration(tmp_path, "lab")
+        restoring.configuration(tmp_path, "lab")
 
 
 def tree(folder: Path) -> dict[str, str]:
@@ -94,7 +94,7 @@ def write(folder: Path, text: str, *names: str) -> Path:
 
 def test_what_a_restore_replaces_is_put_aside_and_newer_data_stays(tmp_path: Path) -> None:
     folder = write(tmp_path / "lab", "old", "cluster.json", "redis/y", "data/b", "nodes/k/secrets.json", "node/journal")
-    restoring._place(staged(tmp_path), folder)
+    restoring.place(staged(tmp_path), folder)
     found = tree(folder)
     aside = {name.partition("/")[2] for name in found if name.startswith("replaced-")}
     assert aside == {"cluster.json", "redis/y", "nodes/k/secrets.json"}
@@ -113,6 +113,6 @@ def test_a_restore_that_was_killed_while_it_moved_files_is_finished_by_the_next_
     )  # starts nothing
     with pytest.raises(ConflictError, match="`grass restore` was interrupted; run it again"):
         local.create(settings, home=tmp_path, progress=lambda _: None)
-    restoring._place(staged(tmp_path), folder)
+    restoring.place(staged(tmp_path), folder)
     found = tree(folder)
     assert "restoring" not in found and found["cluster.json"] == found["redis/x"] == "new"

@@ -60,8 +60,11 @@ done
 say accounts; getent passwd
 say subuids; cat /etc/subuid 2>/dev/null
 say paths
+share="/srv/grass/$1"
+if grep -qsE " $share (cifs|fuse[^ ]*) " /proc/self/mounts; then echo "$share"; share= # of a master that may be away: a look would hang
+fi
 for path in /opt/grass /etc/grass /var/lib/grass /var/lib/grass/installed /var/lib/grass/clusters /run/grass /srv/grass \
-  /var/lib/grass/.ssh "/srv/grass/$1" "/srv/grass/$1/data" "/srv/grass/$1/logs" "/srv/grass/$1/images" "/srv/grass/$1/jobs" \
+  /var/lib/grass/.ssh ${share:+"$share" "$share/data" "$share/logs" "$share/images" "$share/jobs"} \
   /usr/local/bin/grass "/var/lib/grass/clusters/$1/tls/ca.key" "/var/lib/grass/clusters/$1/tls/ca.pem"; do
   { [ -e "$path" ] || [ -L "$path" ]; } && echo "$path"
 done

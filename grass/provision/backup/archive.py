@@ -35,7 +35,7 @@ _DRAFT = ".partial"
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
 _NOT_STATE = frozenset(
     {"redis", "log", "ends", "daemon-logs", "data", "node", "run", "supervisord.conf", "confirmed", "mode"}
-    | {"backup", "backup.lock", "restoring"}
+    | {"backup", "backup.lock", "restoring", "restored-from", "made", "started", "fluentd"}
 )
 """Parts of a cluster's folder that are of this machine, made anew at a start, or of another part of the backup."""
 REPLACED = "replaced-"
@@ -66,13 +66,17 @@ def _below(folder: Path, nodes: bool) -> Iterator[Path]:
             yield path
 
 
-def other_files(home: Path, parts: Sequence[str]) -> Iterator[Path]:
-    """Yield files and folders of those other parts of the backup. They may grow and vanish meanwhile."""
+def other_files(home: Path, share: Path, parts: Sequence[str]) -> Iterator[tuple[str, Path]]:
+    """Yield files and folders of those other parts of the backup, with their names in the cluster's folder. They may
+    grow and vanish meanwhile."""
     if LOGS in parts:
-        for folder in (home / "data" / "logs", home / "daemon-logs"):
-            yield from _walk(folder, ())
+        for path in _walk(home / "daemon-logs", ()):
+            yield str(path.relative_to(home)), path
+        for path in _walk(share / "logs", ()):
+            yield str(Path("data") / path.relative_to(share)), path
     if DATA in parts:
-        yield from _walk(home / "data", (home / "data" / "logs",))
+        for path in _walk(share, (share / "logs",)):
+            yield str(Path("data") / path.relative_to(share)), path
 
 
 def _walk(folder: Path, without: Sequence[Path]) -> Iterator[Path]:
@@ -85,25 +89,37 @@ def _walk(folder: Path, without: Sequence[Path]) -> Iterator[Path]:
         yield from (here / name for name in folders if (here / name).is_symlink())
 
 
-class Packing:
-    """Writes members into a sealed file beside ``target``, which appears there only when the whole is written.
+@contextmanager
+def drafted(target: Path) -> Iterator[BinaryIO]:
+    """Yield a new file beside ``target``, which appears there only when the block has ended well.
 
     Raises ConflictError: the file exists, or is being written; and NoSpaceError.
     """
-
-    def __init__(self, target: Path, header: BackupHeader, passphrase: str) -> None:
-        _remove_abandoned(target.parent)
-        self._target = target
-        self._draft = target.with_name(f"{target.name}{_DRAFT}")
-        try:
-            self._file = Watched(self._draft)
-        except FileExistsError as error:
-            raise ConflictError(f"{target}: another backup is being written there; choose another name") from error
-        fcntl.flock(self._file.fileno(), fcntl.LOCK_EX)
+    _remove_abandoned(target.parent)
+    draft = target.with_name(f"{target.name}{_DRAFT}")
+    try:
+        file = Watched(draft)
+    except FileExistsError as error:
+        raise ConflictError(f"{target}: another backup is being written there; choose another name") from error
+    try:
+        fcntl.flock(file.fileno(), fcntl.LOCK_EX)
         if target.exists():  # while the draft is there, nobody else gives a file this name
-            self.abandon()
             raise ConflictError(f"{target}: exists already; choose another name")
-        self._sealed = Writer(cast("BinaryIO", self._file), header, passphrase)
+        yield cast("BinaryIO", file)
+        file.sync()
+        draft.rename(target)
+        sync_folder(target.parent)
+    finally:
+        with suppress(OSError):
+            file.close()
+        draft.unlink(missing_ok=True)
+
+
+class Packing:
+    """Seals members into ``file``."""
+
+    def __init__(self, file: BinaryIO, header: BackupHeader, passphrase: str) -> None:
+        self._sealed = Writer(file, header, passphrase)
         self._zip = gzip.GzipFile(fileobj=self._sealed, mode="wb", compresslevel=1, filename="", mtime=0)
         self._tar = tarfile.TarFile(fileobj=self._zip, mode="w", format=tarfile.PAX_FORMAT)
 
@@ -128,15 +144,6 @@ class Packing:
         self._tar.close()
         self._zip.close()
         self._sealed.finish()
-        self._file.sync()
-        self._file.close()
-        self._draft.rename(self._target)
-        sync_folder(self._target.parent)
-
-    def abandon(self) -> None:
-        with suppress(OSError):
-            self._file.close()
-        self._draft.unlink(missing_ok=True)
 
 
 def _remove_abandoned(folder: Path) -> None:

@@ -1,4 +1,5 @@
-"""Puts the content of a backup into the folder of a cluster whose master is dead or gone. Used by ``local``.
+"""Puts the content of a backup into the folder of a cluster whose master is dead or gone. Used by ``local`` and, on the
+machine of a master, by ``grass.provision.on_premises.backup_on_host``.
 
 Nothing outside of a scratch folder changes until every byte is proven and redis has loaded its copy. What is replaced
 is put aside. The file ``restoring`` says that a restore was interrupted while it moved files: the next one finishes it.
@@ -7,6 +8,7 @@ is put aside. The file ``restoring`` says that a restore was interrupted while i
 from __future__ import annotations
 
 import os
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,13 +18,14 @@ from grass.errors import ConflictError, GrassError, InputError
 from grass.manifest.local_settings import OfferedResources
 from grass.mode_file import read_mode, write_mode
 from grass.model.daemons import REDIS, SHEPHERD
-from grass.model.mode import KUBERNETES, LOCAL
+from grass.model.mode import KUBERNETES, LOCAL, ON_PREMISES
 from grass.model.names import is_name
 from grass.provision import layout, machine, ports, redis_log, runtime_folder, stopping
 from grass.provision.backup.archive import REPLACED
 from grass.provision.backup.sealed_file import AlteredError, opened
 from grass.provision.backup.unpacking import Unpacked, scratch_folder, tried, unpack
 from grass.provision.provisioner import Progress
+from grass.store import embedded
 from grass.store.keys import Keys
 from grass.supervision import processes
 from grass.system import clock
@@ -37,16 +40,27 @@ _MERGED = frozenset({"nodes"})
 
 
 def header_of(file: Path) -> BackupHeader:
-    """Return the header of a backup that can be restored on this machine. Raises InputError."""
+    """Return the header of a backup. Raises InputError."""
     with opened(file) as (header, _):
         pass
     if not is_name(header.cluster):
         raise AlteredError(f"{file}: {header.cluster!r} is no name of a cluster; take another backup")
-    if header.mode not in (LOCAL, KUBERNETES):
-        raise InputError(
-            f"{file}: is of a cluster of mode {header.mode}; only clusters on one machine can be restored yet"
-        )
     return header
+
+
+def of_this_machine(file: Path) -> BackupHeader:
+    """Return the header of a backup of a cluster on one machine. Raises InputError."""
+    header = header_of(file)
+    if header.mode in (LOCAL, KUBERNETES):
+        return header
+    raise InputError(
+        f"{file}: is of a cluster of mode {header.mode}; "
+        + (
+            "name the machine of its new master: `grass restore FILE --on HOST`"
+            if header.mode == ON_PREMISES
+            else "such clusters cannot be restored yet"
+        )
+    )
 
 
 def put_in_place(file: Path, passphrase: str, home: Path, *, replaced: bool, progress: Progress) -> ClusterConfig:
@@ -56,28 +70,29 @@ def put_in_place(file: Path, passphrase: str, home: Path, *, replaced: bool, pro
     folder has state, it is of another cluster, or a newer Grass made the backup; and what ``unpack`` and ``tried``
     raise. Nothing was changed then.
     """
-    header = header_of(file)
+    header = of_this_machine(file)
     folder = home / "clusters" / header.cluster
     _check_target(folder, header, replaced)
     progress(f"reading the backup of {header.cluster}")
     with scratch_folder(home / f".restore-{header.cluster}") as scratch:
         unpacked = unpack(file, passphrase, scratch / "content")
-        before = _configuration(unpacked.home, header.cluster)
+        before = configuration(unpacked.home, header.cluster)
         fresh = not folder.exists()
         config = _moved(before, folder)
         _check_dead(config, folder)
-        _write_redis(unpacked)
+        write_redis(unpacked)
         _end_rest(config, fresh, progress)
         config = _with_ports(config, progress)
         if fresh and config.master.own_node is not None:
             config = replace(config, node=_within_machine(config.node, progress))
         _write_configurations(unpacked, config)
-        _place(unpacked.home, folder)
+        place(unpacked.home, folder)
     return config
 
 
-def _configuration(unpacked: Path, cluster: str) -> ClusterConfig:
-    """Raises NewerVersionError: a newer Grass wrote a configuration of the backup, and this one will write it anew."""
+def configuration(unpacked: Path, cluster: str) -> ClusterConfig:
+    """Return the configuration of the master. Raises NewerVersionError: a newer Grass wrote a configuration of the
+    backup, and this one will write it anew."""
     path = unpacked / "cluster.json"
     for each in (path, *unpacked.glob("nodes/*/cluster.json")):
         check_writer(cluster, each.read_text())
@@ -89,7 +104,7 @@ def _check_target(folder: Path, header: BackupHeader, replaced: bool) -> None:
     mode = read_mode(folder)
     if mode not in (None, header.mode):
         raise ConflictError(f"cluster {name}: exists here with the mode {mode}, and the backup has {header.mode}")
-    if _key(folder) not in ("", header.master):
+    if key_in(folder) not in ("", header.master):
         raise ConflictError(
             f"cluster {name}: the one that exists in {folder} is another one than that of the backup; restore into "
             f"another GRASS_HOME, or remove it first with `grass delete {name}`"
@@ -97,6 +112,11 @@ def _check_target(folder: Path, header: BackupHeader, replaced: bool) -> None:
     before = layout.existing(folder)
     if before is not None:
         _check_dead(before, folder)
+    check_state(folder, name, replaced)
+
+
+def check_state(folder: Path, name: str, replaced: bool) -> None:
+    """Raises ConflictError: the folder has the state of a cluster, and it shall not be replaced."""
     has_state = any((folder / "redis" / each).exists() for each in ("appendonlydir", "appendonly.aof"))
     if has_state and not replaced and not (folder / INTERRUPTED).exists():
         raise ConflictError(
@@ -105,7 +125,7 @@ def _check_target(folder: Path, header: BackupHeader, replaced: bool) -> None:
         )
 
 
-def _key(folder: Path) -> str:
+def key_in(folder: Path) -> str:
     """Return the id of the master's key; empty: there is none that can be read."""
     try:
         return str(keyring.master_key(folder / "master")["kid"])
@@ -162,10 +182,12 @@ def _least(wanted: int | None, there: int) -> int | None:
     return None if wanted is None else min(wanted, there)
 
 
-def _write_redis(unpacked: Unpacked) -> None:
+def write_redis(unpacked: Unpacked, program: embedded.Server | None = None) -> None:
+    """Prove the copy of the keys, and make of it the files of a restored cluster's redis. ``program``: as of
+    ``scratch.loaded``. Raises what ``tried`` raises."""
     made = unpacked.header.made
     now = clock.wall()
-    with tried(unpacked) as server:
+    with tried(unpacked, program) as server:
         server.settle(Keys(f"grass:{unpacked.header.cluster}:"), encode(Restored(made=made, at=now)), horizon=now)
         server.write_log()
     (unpacked.redis / "dump.rdb").unlink()
@@ -196,8 +218,9 @@ def _write_configurations(unpacked: Unpacked, config: ClusterConfig) -> None:
     config.save(unpacked.home / "cluster.json")
 
 
-def _place(staged: Path, folder: Path) -> None:
-    """Move what is staged into the folder. ``cluster.json`` leaves first and comes last: without it nothing starts."""
+def place(staged: Path, folder: Path, share: Path | None = None) -> None:
+    """Move what is staged into the folder. ``cluster.json`` leaves first and comes last: without it nothing starts.
+    ``share``: where files of the share go; None: into the folder."""
     folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not folder.exists():
         staged.rename(folder)
@@ -209,7 +232,8 @@ def _place(staged: Path, folder: Path) -> None:
         _put_aside(folder / last, aside)
     for path in sorted(staged.iterdir(), key=lambda each: each.name == last):
         if path.name in _KEPT or path.name in _MERGED:
-            _merge(path, folder / path.name, aside / path.name, replaced=path.name in _MERGED)
+            target = share if share is not None and path.name == "data" else folder / path.name
+            _merge(path, target, aside / path.name, replaced=path.name in _MERGED)
             continue
         if (folder / path.name).exists():
             _put_aside(folder / path.name, aside)
@@ -224,7 +248,7 @@ def _put_aside(path: Path, aside: Path) -> None:
 
 def _merge(source: Path, target: Path, aside: Path, *, replaced: bool) -> None:
     if not os.path.lexists(target):
-        source.rename(target)
+        shutil.move(source, target)  # the share may be on another disk
     elif source.is_dir() and not source.is_symlink() and target.is_dir():
         for path in source.iterdir():
             _merge(path, target / path.name, aside / path.name, replaced=replaced)

@@ -15,6 +15,7 @@ from grass.api import keyring
 from grass.provision.backup import scratch
 from grass.provision.backup.archive import DUMP, HOME, MANIFEST, Watched, members
 from grass.provision.backup.sealed_file import AlteredError
+from grass.store import embedded
 from grass.store.keys import Keys
 from grass.store.redis_copy import CopyServer
 from grass.wire.backup import BACKED_UP, BackedUp, BackupHeader
@@ -95,14 +96,15 @@ def _write(path: Path, info: tarfile.TarInfo, data: BinaryIO) -> None:
 
 
 @contextmanager
-def tried(unpacked: Unpacked) -> Iterator[CopyServer]:
-    """Load the copy of the keys, and compare it with what was backed up. Yield its server.
+def tried(unpacked: Unpacked, program: embedded.Server | None = None) -> Iterator[CopyServer]:
+    """Load the copy of the keys, and compare it with what was backed up. Yield its server. ``program``: as of
+    ``scratch.loaded``.
 
     Raises AlteredError: something differs; CannotCopyError: redis cannot load it.
     """
     header, wanted = unpacked.header, unpacked.content
     key = str(keyring.master_key(unpacked.home / "master")["kid"])
-    with scratch.loaded(unpacked.redis) as server:
+    with scratch.loaded(unpacked.redis, program) as server:
         keys, digest = server.digest()
         jobs = server.jobs(Keys(f"grass:{header.cluster}:"))
         for what, here, there in (

@@ -1,14 +1,15 @@
 """`grass create` of a cluster on several hosts: connect, inspect, decide, carry out, call the new API from here.
 
-Used by ``provisioner``.
+Used by ``provisioner``. ``restore`` makes a master with the same pieces.
 """
 
 from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from grass.api import keyring
@@ -33,7 +34,7 @@ from grass.provision.on_premises.master import Admin, master_steps
 from grass.provision.on_premises.node_plan import PlannedMaster, plan_node
 from grass.provision.on_premises.node_upgrade import lacked_by_nodes, upgrade_of
 from grass.provision.on_premises.services import why_not
-from grass.provision.on_premises.steps import Step, plan_lines, run_steps
+from grass.provision.on_premises.steps import Outcome, Step, plan_lines, run_steps
 from grass.provision.provisioner import Created, Session
 from grass.system import clock
 
@@ -41,7 +42,7 @@ _CLOCKS_APART = 60.0
 
 
 @dataclass(frozen=True)
-class _Known:
+class Known:
     """Facts, design and bundle: all data that is gathered before the first change."""
 
     facts: Facts
@@ -55,20 +56,14 @@ def create(settings: OnPremisesSettings, session: Session) -> Created:
     Raises ConflictError (the name is taken), InputError (missing requirements), UnreachableError, StepFailedError.
     """
     client = session.client_dir
-    with cluster_lock(session.home, session.name), _kept_if_touched(session.folder) as touch:
+    with cluster_lock(session.home, session.name), kept_if_touched(session.folder) as touch:
         _check_name(settings, session)
         client.mkdir(mode=0o700, parents=True, exist_ok=True)
         with open_host(settings.master, client, session.ask) as host:
-            known = _look(host, settings, session, make_bundle)
-            admin = _admin(settings, client)
+            known = look(host, settings, session, make_bundle, partial(_check_own, session))
             touch()
-            write_mode(session.folder, settings.mode)
-            before = load_machines(session.name, session.home) or Machines(settings.master)
-            replace(before, master=settings.master).save(client)
-            steps = master_steps(known.design, known.facts, known.bundle, admin, settings.samba_password)
-            outcome = run_steps(host, steps, session.progress, _label(host))
-            url = _remember(host, settings, known.design.config, admin, client)
-            _call_api(host, known.design, session, settings, url)
+            machines = load_machines(session.name, session.home) or Machines(settings.master)
+            outcome, url = set_up(host, settings, session, known, machines)
         was = known.facts.config
         config = known.design.config
         for line in lacked_by_nodes(was, config):
@@ -79,24 +74,45 @@ def create(settings: OnPremisesSettings, session: Session) -> Created:
     return Created(session.name, settings.mode, str(session.folder), url, outcome.done, outcome.unchanged)
 
 
+def set_up(
+    host: SshHost,
+    settings: OnPremisesSettings,
+    session: Session,
+    known: Known,
+    machines: Machines,
+    state: Sequence[Step] = (),
+) -> tuple[Outcome, str]:
+    """Make the machine the master, and call its API. Return the URL, too. ``machines``: those of the cluster before.
+    ``state``: as of ``master_steps``."""
+    client = session.client_dir
+    admin = _admin(settings, client)
+    write_mode(session.folder, settings.mode)
+    replace(machines, master=settings.master).save(client)
+    steps = master_steps(known.design, known.facts, known.bundle, admin, settings.samba_password, state)
+    outcome = run_steps(host, steps, session.progress, _label(host))
+    url = _remember(host, settings, known.design.config, admin, client)
+    _call_api(host, known.design, session, settings, url)
+    return outcome, url
+
+
 def plan(settings: OnPremisesSettings, session: Session) -> list[str]:
     """Return the steps of ``create`` as lines. Changes nothing on any machine, and fetches nothing.
 
     Which nodes would be upgraded is known only if the packages of Grass are in the local cache.
     """
     client = session.client_dir
-    with cluster_lock(session.home, session.name), _kept_if_touched(session.folder):
+    with cluster_lock(session.home, session.name), kept_if_touched(session.folder):
         _check_name(settings, session)
         client.mkdir(mode=0o700, parents=True, exist_ok=True)
         with open_host(settings.master, client, session.ask) as host:
-            known = _look(host, settings, session, planned_bundle)
+            known = look(host, settings, session, planned_bundle, partial(_check_own, session))
             admin = Admin(settings.admin or user_name(), {}, "")
             steps = master_steps(known.design, known.facts, known.bundle, admin, settings.samba_password)
             lines = list(_described(host, known, steps))
         return [*lines, *_planned_nodes(settings, known, session)]
 
 
-def _planned_nodes(settings: OnPremisesSettings, known: _Known, session: Session) -> Iterator[str]:
+def _planned_nodes(settings: OnPremisesSettings, known: Known, session: Session) -> Iterator[str]:
     config, bundle = known.design.config, known.bundle
     master = PlannedMaster(config, settings.master, api_url(settings, config), bundle.digest, bundle.nodes)
     nodes = settings.nodes if settings.join_after_create else ()
@@ -108,7 +124,7 @@ def _planned_nodes(settings: OnPremisesSettings, known: _Known, session: Session
             yield from plan_node(session, master, host, None)
 
 
-def _described(host: SshHost, known: _Known, steps: list[Step]) -> Iterator[str]:
+def _described(host: SshHost, known: Known, steps: list[Step]) -> Iterator[str]:
     facts = known.facts
     yield f"{_label(host)} ({host.access}): {facts.os_name}, {facts.machine}, {known.design.target}"
     yield from plan_lines(steps, _label(host))
@@ -130,7 +146,14 @@ def _check_name(settings: OnPremisesSettings, session: Session) -> None:
         )
 
 
-def _look(host: SshHost, settings: OnPremisesSettings, session: Session, bundled: Callable[..., Bundle]) -> _Known:
+def look(
+    host: SshHost,
+    settings: OnPremisesSettings,
+    session: Session,
+    bundled: Callable[..., Bundle],
+    check: Callable[[SshHost, Facts], None],
+) -> Known:
+    """Return all that is known before the first change. ``check`` raises what forbids this machine."""
     label, progress = _label(host), session.progress
     progress(f"{label}: connecting to {host.access}")
     host.connect()
@@ -140,14 +163,18 @@ def _look(host: SshHost, settings: OnPremisesSettings, session: Session, bundled
         facts = replace(facts, image=look_for_image(host, image))
     if abs(facts.time - clock.wall()) > _CLOCKS_APART:
         progress(f"{label}: its clock differs from this machine's clock by {abs(facts.time - clock.wall()):.0f} s")
-    if facts.config is not None and not (session.client_dir / "user.pem").exists():
-        raise ConflictError(
-            f"{host.name} is already the master of a cluster {settings.name} of another user; choose another "
-            f"name, or ask an administrator of that cluster for access"
-        )
+    check(host, facts)
     decided = design(settings, facts, host.server_address(), host.server_key())
     bundle = bundled(decided.target, session.home / "cache", progress, machines=settings.machines)
-    return _Known(facts, decided, bundle)
+    return Known(facts, decided, bundle)
+
+
+def _check_own(session: Session, host: SshHost, facts: Facts) -> None:
+    if facts.config is not None and not (session.client_dir / "user.pem").exists():
+        raise ConflictError(
+            f"{host.name} is already the master of a cluster {session.name} of another user; choose another "
+            f"name, or ask an administrator of that cluster for access"
+        )
 
 
 def _admin(settings: OnPremisesSettings, client: Path) -> Admin:
@@ -213,7 +240,7 @@ def _unready(host: SshHost, decided: MasterDesign, settings: OnPremisesSettings,
     return f"every daemon on {host.name} runs, but the API does not answer this machine at {url} ({error}){firewall}"
 
 
-class _kept_if_touched:
+class kept_if_touched:
     """Remove a new cluster folder if the call that created it failed before any change."""
 
     def __init__(self, folder: Path) -> None:

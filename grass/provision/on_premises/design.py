@@ -20,6 +20,8 @@ from grass.store.embedded import OLDEST
 STATE, SHARES, VENV, ETC = "/var/lib/grass", "/srv/grass", "/opt/grass/venv", "/etc/grass"
 AUTHORIZED_KEYS = f"{STATE}/.ssh/authorized_keys"
 UNIT_FOLDER = "/etc/systemd/system"
+SERVICES = (REDIS, TASK_REDIS, "fluentd", "fluentd-container", "samba")
+"""Units of a master beside those of its daemons; which of them it has follows from its settings."""
 _HERE = frozenset({"localhost", "127.0.0.1", "::1"})
 """Addresses by which only the master itself reaches its sshd."""
 _LEAST_DISK = 1 << 30

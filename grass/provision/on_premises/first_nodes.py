@@ -70,6 +70,18 @@ def join_nodes(
         raise _missing(cluster, failed, len(views), "could not be upgraded")
 
 
+def join_again(session: Session) -> None:
+    """Have all machines that this user reaches over SSH join again: their master is another one, or elsewhere. Tasks go
+    on. Raises NodesMissingError with those that did not, and why."""
+    machines = list(_known(session).values())
+    if not machines:
+        return
+    with Client(session.name, home=session.home) as client, ThreadPoolExecutor(AT_ONCE) as pool:
+        found = add_machines(Adding(session, client), [Machine(host, None) for host in machines], pool)
+    if failed := _failed(found):
+        raise _missing(session.name, failed, len(machines), "could not be told of the new master")
+
+
 def _known(session: Session) -> dict[str, HostSettings]:
     known = load_machines(session.name, session.home)
     return known.nodes if known else {}

@@ -1,5 +1,7 @@
 """Joining of a machine: facts, checks, questions to the master, steps, and the wait until the node is READY.
 
+A node whose master has another address than when it joined joins again, and gets all that names the master anew.
+
 All ways of joining use this module: `grass join` works on this machine, `grass node add` works over SSH. ``Host`` is
 the only difference. The same call continues an interrupted one: the machine's record holds its earlier choices. Used by
 ``grass.cli.join`` and ``node_add``.
@@ -12,6 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
+
+from msgspec import structs
 
 from grass.api.invitation import Invitation
 from grass.api.join_client import JoinClient
@@ -109,7 +113,7 @@ def join(
     """
     found = _checked(host, join_client, invitation, offer, progress, paths, check)
     label, own, asked, design, paths = found.label, found.own, found.asked, found.design, found.paths
-    made = replace(node_steps.made(found.facts, design, paths), details=builtins(own))
+    made = replace(node_steps.made(found.facts, design, paths), details=builtins(found.noted))
     new: list[str] = []
     claim = None
     if not asked.granted:
@@ -137,12 +141,14 @@ def join(
 
 @dataclass(frozen=True)
 class _Checked:
-    """What is known of a machine once all checks have passed. ``label``: its name in messages."""
+    """What is known of a machine once all checks have passed. ``label``: its name in messages. ``noted``: what its
+    record says of its own until it has joined."""
 
     label: str
     facts: Facts
     offer: Offer
     own: Own
+    noted: Own
     asked: Asked
     design: NodeDesign
     paths: NodePaths
@@ -162,11 +168,13 @@ def _checked(
     paths = paths or node_paths.of_root(invitation.cluster, facts.config)
     facts = with_record(host, facts, paths)
     own = Own.from_facts(facts, paths)
+    before = own.urls
+    moved = bool(before) and before != list(invitation.urls)
     chosen = offer or own.offer or Offer()
     offer = _complete(host, facts, chosen, invitation, own)
     label = offer.name or facts.hostname
     ask = check or (lambda request: join_client.join(builtins(request)))
-    asked = _ask(join_client, ask, invitation, offer, own, facts, since)
+    asked = _ask(join_client, ask, invitation, offer, own, facts, since, moved=moved)
     if not asked.granted:
         own.offer = offer
     elif own.offer is not None:
@@ -179,7 +187,8 @@ def _checked(
         facts, offer, paths, served=asked.served, joined=joined, granted=asked.granted, isolate=asked.isolate
     )
     _check_reach(host, facts, label, asked.reach)
-    return _Checked(label, facts, offer, own, asked, design, paths)
+    noted = structs.replace(own, urls=before) if moved else own  # until it has the new addresses, it joins again
+    return _Checked(label, facts, offer, own, noted, asked, design, paths)
 
 
 def _complete(host: Host, facts: Facts, offer: Offer, invitation: Invitation, own: Own) -> Offer:
@@ -239,8 +248,10 @@ def _ask(
     own: Own,
     facts: Facts,
     since: float,
+    *,
+    moved: bool,
 ) -> Asked:
-    if own.node_token and _is_known(join_client, own):
+    if own.node_token and not moved and _is_known(join_client, own):
         isolate = facts.config.node.isolate if facts.config else None
         served, bundle = own.share is not None, invitation.bundle
         return Asked(invitation.cluster, bundle, served, (), 0.0, isolate=isolate, granted=True)

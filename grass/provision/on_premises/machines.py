@@ -44,9 +44,13 @@ _MACHINES: Form[Machines] = Form(Machines)
 def load_machines(cluster: str, home: Path | None = None) -> Machines | None:
     """Load the machines of a cluster. None: the cluster is on this machine."""
     try:
-        return _MACHINES.decode((cluster_home(cluster, home) / "client" / MACHINES).read_bytes())
+        return machines_in(cluster_home(cluster, home) / "client")
     except FileNotFoundError:
         return None
+
+
+def machines_in(client_dir: Path) -> Machines:
+    return _MACHINES.decode((client_dir / MACHINES).read_bytes())
 
 
 def open_host(settings: HostSettings, client_dir: Path, ask: Ask | None = None) -> SshHost:

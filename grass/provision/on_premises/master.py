@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from grass.api.keyring import Jwk
@@ -29,8 +30,14 @@ class Admin:
 
 
 def master_steps(
-    design: MasterDesign, facts: Facts, bundle: Bundle, admin: Admin, samba_password: str | None
+    design: MasterDesign,
+    facts: Facts,
+    bundle: Bundle,
+    admin: Admin,
+    samba_password: str | None,
+    state: Sequence[Step] = (),
 ) -> list[Step]:
+    """``state``: steps that put a state in place which the master begins with; none: it begins with its own."""
     config = design.config
     made = made_on_master(design, facts)
     setup = _setup(design, bundle, admin, samba_password)
@@ -48,7 +55,7 @@ def master_steps(
     steps += [*install.bundle_steps(bundle, design.python), install.command_step()]
     drop_ins = Run(("mkdir", "-p", "--", UNIT_FOLDER, *_drop_ins(design)))
     steps.append(Step("write units and configuration", (drop_ins, *files, Run(("systemctl", "daemon-reload")))))
-    steps.append(_setup_step(config, setup))
+    steps += [*state, _setup_step(config, setup)]
     if config.samba:
         steps.append(_samba_step(config))
     steps += [start_step(design, _reads(design, bundle, setup)), listening_step(design)]

@@ -18,16 +18,16 @@ def wanted_hosts(request: NodeRequest, master: Login) -> list[HostSettings]:
 
     Raises InputError: an argument is not a host, or names the same host twice.
     """
-    key = str(Path(request.key).absolute()) if request.key else master.key
-    login = replace(master, port=22, key=key)
-    if request.become is not None:
-        login = replace(login, become=Become(request.become))
-    hosts = [_host(word, login) for word in request.hosts]
+    hosts = [host_of(word, request.key, request.become, master) for word in request.hosts]
     check_distinct(hosts)
     return hosts
 
 
-def _host(word: str, login: Login) -> HostSettings:
+def host_of(word: str, key: str | None, become: str | None, master: Login) -> HostSettings:
+    """Return one host. Raises InputError: the word is not a host."""
+    login = replace(master, port=22, key=str(Path(key).absolute()) if key else master.key)
+    if become is not None:
+        login = replace(login, become=Become(become))
     try:
         return spelled_host(word, login)
     except Wrong as wrong:

@@ -16,9 +16,11 @@ import msgspec
 
 from grass.api import keyring, master_certificate, user_files
 from grass.config import ClusterConfig, Secrets
+from grass.errors import ConflictError
 from grass.files.rights import OF_ALL
 from grass.network_address import host_and_port
 from grass.provision import layout
+from grass.provision.backup.restoring import INTERRUPTED
 from grass.store import embedded
 from grass.system import clock
 from grass.system.atomic_file import replace_file
@@ -28,6 +30,8 @@ from grass.wire.codec import Form
 FOLDERS = ("master", "redis", "log", "fluentd")
 SHARE_FOLDERS = ("data", "logs", "images", "jobs")
 PUBLIC_KEY = "master/key.pub.json"
+REPLACED_BY = "replaced-by"
+"""File of a master that a restore or a move has replaced: the address of the new one."""
 STARTED = "started"
 """What the daemons were started from (``services``). Without it, the next step starts all of them again."""
 
@@ -56,6 +60,9 @@ def main(text: str) -> int:
     asked = _SETUP.decode(text)
     config = asked.config
     home = Path(config.home)
+    if why := _not_startable(home):
+        sys.stderr.write(f"cluster {config.name}: {why}\n")
+        return ConflictError.exit_code
     for name in FOLDERS:
         (home / name).mkdir(mode=0o700, exist_ok=True)
     for name in SHARE_FOLDERS:
@@ -77,6 +84,15 @@ def main(text: str) -> int:
     config.save()
     user_files.accept_files_keys(config)
     return 0
+
+
+def _not_startable(home: Path) -> str:
+    """Return why a master must not start from this folder; empty: it may."""
+    if (home / INTERRUPTED).exists():
+        return "`grass restore` was interrupted; run it again"
+    if (home / REPLACED_BY).exists():
+        return f"this machine is its master no more: {(home / REPLACED_BY).read_text().strip()} is"
+    return ""
 
 
 def _folder_of_all(folder: Path) -> None:

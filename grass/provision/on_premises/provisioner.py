@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from grass.api.keyring import load_profile
 from grass.errors import ConflictError, NotFoundError
 from grass.manifest.on_premises import OnPremisesSettings
-from grass.provision.on_premises import create, delete, namespace_nodes, node_remove, status
+from grass.provision.on_premises import backup, create, delete, namespace_nodes, node_remove, status
 from grass.provision.on_premises.machines import Machines, load_machines, ssh_words
 from grass.provision.on_premises.node_add import Adding, Machine, add_machines
 from grass.provision.on_premises.node_hosts import wanted_hosts
@@ -34,12 +35,13 @@ from grass.provision.provisioner import (
 if TYPE_CHECKING:
     from grass.api.client import Client
     from grass.provision.namespaces import NamespaceRequest
+    from grass.wire.backup import BackedUp, BackupHeader
     from grass.wire.node_views import NodeView
 
 NODES_AT_ONCE = 8
 
 
-class HostsProvisioner(CanAddNodes, CanAddNamespaces, CanRemoveNodes, CanLogIn):
+class HostsProvisioner(CanAddNodes, CanAddNamespaces, CanRemoveNodes, CanLogIn, CanBackUp):
     """What clusters of several hosts can, whoever made the hosts."""
 
     def __init__(self, session: Session) -> None:
@@ -70,6 +72,9 @@ class HostsProvisioner(CanAddNodes, CanAddNamespaces, CanRemoveNodes, CanLogIn):
     def add_namespace(self, request: NamespaceRequest, client: Client) -> NodeView | None:
         return namespace_nodes.add(self._session, self._machines(), request, client)
 
+    def back_up(self, target: Path, passphrase: str, parts: Sequence[str]) -> tuple[BackupHeader, BackedUp]:
+        return backup.back_up(self._session, self._machines(), target, passphrase, parts)
+
     def keeps(self, name: str) -> bool:
         return name in self._machines().namespaces
 
@@ -97,10 +102,6 @@ class HostsProvisioner(CanAddNodes, CanAddNamespaces, CanRemoveNodes, CanLogIn):
     def refusal(self, capability: object) -> str:
         if capability is CanRepair:
             return "--repair is for a cluster on this machine; for a host see docs/guide/faults.md"
-        if capability is CanBackUp:
-            return (
-                f"cluster {self._session.name} is on several hosts; only clusters on one machine can be backed up yet"
-            )
         return f"cluster {self._session.name} is on several hosts; repeat `grass create FILE`"
 
     def _url(self) -> str:
