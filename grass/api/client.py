@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from grass.api.client_views import LogLine
     from grass.api.job import Job
     from grass.api.results import Results
+    from grass.wire.autoscale_views import AutoscaleView
     from grass.wire.job_details import JobDetails
     from grass.wire.job_views import AttemptView, JobFileView, JobsView, JobView, StartedView, TaskView, WhyView
     from grass.wire.status_views import StatusView
@@ -307,6 +308,15 @@ class Client(
         from grass.wire.job_views import WHY
 
         return self._get(path_of("jobs", name, "why"), WHY)
+
+    def autoscale(self, name: str) -> AutoscaleView:
+        """Return which size Grass would give now to each component that it may scale, and why. Changes nothing.
+
+        Raises InputError if it may scale none, ConflictError if the job does not run, NotFoundError.
+        """
+        from grass.wire.autoscale_views import AUTOSCALE
+
+        return self._get(path_of("jobs", name, "autoscale"), AUTOSCALE)
 
     def wait(
         self, name: str, timeout: float | None = None, on_progress: Callable[[JobView], object] | None = None

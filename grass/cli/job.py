@@ -39,12 +39,13 @@ _LAZY = {
     "exec": "grass.cli.exec:execute",
     "open": "grass.cli.job_open:open_page",
     "stacks": "grass.cli.job_stacks:show_stacks",
+    "autoscale": "grass.cli.job_autoscale:show_autoscale",
 }
 
 
 _SECTIONS = {
     "Start and stop": ("start", "stop", "delete", "rerun", "hold", "release", "set", "plan"),
-    "Change while it runs": _OPERATIONS,
+    "Change while it runs": (*_OPERATIONS, "autoscale"),
     "See": ("list", "show", "why", "logs", "results", "wait", "diff", "usage"),
     "Inside a job": ("exec", "open", "stacks", "pull"),
 }

@@ -9,6 +9,7 @@ import re
 
 from grass.manifest import (
     after,
+    autoscale,
     containers,
     elastic,
     ending,
@@ -58,6 +59,7 @@ _NOT_RESOURCES = (
         "min",
         "max",
         "unit",
+        "autoscale",
         "parallelism",
         "ports",
         "depends_on",
@@ -157,6 +159,7 @@ def _read_component(name: str, fields: Fields, warnings: list[str]) -> Component
     resources, gpu = resource_fields.read_task(fields, _NOT_RESOURCES)
     command = fields.require("command", values.command, UNKNOWN_COMMAND, _NO_COMMAND)
     sizes = elastic.read_sizes(fields, combinations, entries)
+    framework = elastic.read_framework(fields)
     return Component(
         name=name,
         command=command,
@@ -164,6 +167,7 @@ def _read_component(name: str, fields: Fields, warnings: list[str]) -> Component
         min=sizes.least,
         max=sizes.most,
         unit=sizes.unit,
+        autoscale=autoscale.read_autoscale(fields, sizes, framework),
         parallelism=fields.read("parallelism", values.whole(1, MAX_REPLICAS), None),
         resources=resources,
         gpu=gpu,
@@ -186,7 +190,7 @@ def _read_component(name: str, fields: Fields, warnings: list[str]) -> Component
         runtime=runtime,
         image=image,
         container=container,
-        framework=elastic.read_framework(fields),
+        framework=framework,
         web=_read_web(fields, ports),
     )
 

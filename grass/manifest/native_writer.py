@@ -11,6 +11,7 @@ from typing import Any
 
 from grass.manifest.document import Document
 from grass.model.amounts import SIZES, SPANS, show_whole
+from grass.model.autoscale import Autoscale
 from grass.model.ending import PLAIN_ENDING, Enough
 from grass.model.framework import Framework
 from grass.model.job import (
@@ -76,6 +77,7 @@ def component_document(part: Component) -> Document:
         min=part.min,
         max=part.max,
         unit=part.unit if part.unit != 1 else None,
+        autoscale=_autoscale(part.autoscale),
         parallelism=part.parallelism,
         resources=_resources(part),
         ports=list(part.ports),
@@ -167,6 +169,12 @@ def _ready(ready: Ready | None) -> Document | None:
         return None
     command = list(ready.command) if isinstance(ready.command, tuple) else ready.command
     return _given(port=ready.port, command=command, log=ready.log, timeout=_time(ready.timeout))
+
+
+def _autoscale(autoscale: Autoscale | None) -> Document | None:
+    if autoscale is None:
+        return None
+    return {"policy": autoscale.policy.value, "cooldown": _time(autoscale.cooldown), "gain": autoscale.gain}
 
 
 def _notice(notice: Notice | None) -> Document | None:

@@ -12,6 +12,7 @@ from enum import Enum
 from functools import lru_cache
 from typing import Any, TypeVar
 
+from grass.model.autoscale import Autoscale
 from grass.model.ending import PLAIN_ENDING, Ending
 from grass.model.framework import Framework
 from grass.model.notify import OnEnd, OnHang
@@ -183,6 +184,7 @@ class Component:
     spread evenly over the domains of that level, or kept in one of them.
     ``min``, ``max``: bounds of the component's size while the job runs (None: no bound); it begins with ``replicas``.
     ``min`` tasks start together; the job runs as long as it has so many. ``unit``: each size is a multiple of it.
+    ``autoscale``: how Grass itself changes the size between them (None: it does not).
     ``matrix``: name → values; task ``i`` gets the ``i``-th combination, the last name varying fastest, and
     ``replicas`` is the number of combinations.
     ``entries``: task ``i`` gets the ``i``-th one; ``replicas`` is their number.
@@ -228,6 +230,7 @@ class Component:
     min: int | None = None
     max: int | None = None
     unit: int = 1
+    autoscale: Autoscale | None = None
     web: str | None = None
     output_limit: int = DEFAULT_OUTPUT_LIMIT
     checks: str = ""

@@ -18,17 +18,18 @@ from grass.store.history_store import HistoryStore
 from grass.store.job_index import moved
 from grass.store.join_tokens import JoinTokens
 from grass.store.keys import Keys
+from grass.store.previews import Previews
 from grass.store.queue_store import QueueStore
 from grass.store.records import Records
 from grass.store.sessions import Sessions, Sighting
 from grass.store.tickets import Tickets
-from grass.system.clock import steady, wall
+from grass.system.clock import wall
 from grass.wire.codec import encode
 from grass.wire.event_record import EventRecord
 from grass.wire.job_file import JobFile
 from grass.wire.job_record import JobRecord, first_record
-from grass.wire.plan_answer import PLAN_ANSWER, PlanAnswer
-from grass.wire.tickets import PlanJob, StartJob
+from grass.wire.plan_answer import PlanAnswer
+from grass.wire.tickets import StartJob
 
 
 class ApiStore(Records, Tickets):
@@ -41,6 +42,7 @@ class ApiStore(Records, Tickets):
         self.sessions = Sessions(backend, keys)
         self.change_feed = ChangeFeed(backend, keys)
         self.queues = QueueStore(backend, keys)
+        self._previews = Previews(backend, keys)
 
     def submit(
         self,
@@ -102,16 +104,7 @@ class ApiStore(Records, Tickets):
 
         ``question``: a unique id. None: the master-agent did not answer within ``seconds``.
         """
-        newest = self._backend.newest(self._keys.plans)
-        after = newest[0] if newest else "0-0"
-        self.ticket(PlanJob(question, job, user))
-        until = steady() + seconds
-        while (left := until - steady()) > 0:
-            for entry, fields in self._backend.wait({self._keys.plans: after}, left, 100).get(self._keys.plans, []):
-                after = entry
-                if fields["question"] == question:
-                    return PLAN_ANSWER.decode(fields["body"])
-        return None
+        return self._previews.answer(self._previews.ask(job, user, question), seconds)
 
     def log_event(
         self,

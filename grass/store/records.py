@@ -89,6 +89,12 @@ class Records:
     def spec(self, job_id: str) -> Job | None:
         return self._one(SPECIFICATION, self._keys.specs, job_id)
 
+    def autoscaled(self, job_ids: Sequence[str]) -> dict[str, Job]:
+        """Return the specifications of those of the jobs that have a component with ``autoscale``, by job id."""
+        texts = self._backend.hget_many(self._keys.specs, job_ids).items()
+        wanted = [pair for pair in texts if '"autoscale":{' in pair[1]]  # decoding all of them would take long
+        return dict(sound(SPECIFICATION, self._keys.specs, wanted))
+
     def file(self, job_id: str) -> JobFile | None:
         """Return the file of the job; None: none is kept."""
         return self._one(JOB_FILE, self._keys.job_files, job_id)

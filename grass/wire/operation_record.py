@@ -52,6 +52,14 @@ class Outcome(str, Enum):
     REJECTED = "REJECTED"
 
 
+class ScaleRule(str, Enum):
+    """Why the autoscaler (``master.autoscale``) changed a size."""
+
+    GROW = "grow"  # machines were idle
+    GIVE_BACK = "give-back"  # a job of higher priority waited
+    UNDO = "undo"  # a growth gained too little; the component does not grow beyond that size again
+
+
 class Cause(NamedTuple):
     """Why Grass places tasks again. Tasks with the same cause share one operation."""
 
@@ -110,6 +118,8 @@ class OperationRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     """Tasks to remove, or to replace."""
     cause: Cause | None = None
     """Set if Grass filed it for lost, drained or preempted tasks."""
+    rule: ScaleRule | None = None
+    """Set if the autoscaler filed it."""
 
     @property
     def unfinished(self) -> bool:

@@ -15,6 +15,7 @@ from grass.wire.checks import NodeCheck
 from grass.wire.codec import Form
 from grass.wire.finding import Finding
 from grass.wire.job_record import JobRecord
+from grass.wire.operation_record import ScaleRule
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,6 +99,8 @@ class ScaleJob(Asked, frozen=True, kw_only=True, tag_field="kind", tag="scale"):
     deadline: float | None = None
     """Seconds."""
     reason: str = ""
+    rule: ScaleRule | None = None
+    """Set if the autoscaler files it."""
 
 
 class SuspendJob(Asked, frozen=True, kw_only=True, tag_field="kind", tag="suspend"):

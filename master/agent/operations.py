@@ -130,6 +130,7 @@ def _requested(step: Step, run: JobRun, ticket: OperationTicket) -> OperationRec
                 named=ticket.remove,
                 partial=ticket.partial,
                 patience=ticket.deadline,
+                rule=ticket.rule,
             )
         case SuspendJob():
             return replace(record, kind=OperationKind.SUSPEND, patience=ticket.deadline)

@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 from master.api import (
     attempts,
+    autoscale,
     changes,
     daemon_logs,
     events,
@@ -45,6 +46,7 @@ HANDLERS: Mapping[str, Handler] = MappingProxyType(
         "jobs.tasks": jobs.list_tasks,
         "jobs.results": results.job_results,
         "jobs.why": jobs.explain_job,
+        "jobs.autoscale": autoscale.explain_autoscale,
         "jobs.attempts": attempts.list_attempts,
         "jobs.stacks": stacks.show_stacks,
         "jobs.wait": jobs.wait_for_job,

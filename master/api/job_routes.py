@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from grass.wire import calls, channel_views, job_details, job_views, log_views, result_views, stacks, views
+from grass.wire import (
+    autoscale_views,
+    calls,
+    channel_views,
+    job_details,
+    job_views,
+    log_views,
+    result_views,
+    stacks,
+    views,
+)
 from grass.wire.waits import LONGEST_STREAM, LONGEST_WAIT
 from master.api.route import READ, WRITE, Parameter, Route
 
@@ -98,6 +108,13 @@ JOB_ROUTES: tuple[Route, ...] = (
         },
     ),
     Route("jobs.why", "GET /v1/jobs/{job}/why", READ, "Explain why a job or parts of it do not run", job_views.WhyView),
+    Route(
+        "jobs.autoscale",
+        "GET /v1/jobs/{job}/autoscale",
+        READ,
+        "Show which sizes Grass would give to the components of a job now, and why; changes nothing",
+        autoscale_views.AutoscaleView,
+    ),
     Route(
         "jobs.stacks",
         "POST /v1/jobs/{job}/stacks",

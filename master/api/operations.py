@@ -135,6 +135,7 @@ def _ticket(call: Call, record: JobRecord, wanted: OperationRequest, name: str) 
                 remove=tuple(wanted.remove),
                 partial=wanted.partial,
                 deadline=seconds,
+                rule=None,
             )
         case OperationKind.SUSPEND:
             if record.state is JobState.SUSPENDED:

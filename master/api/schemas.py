@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from grass.wire import (
+    autoscale_views,
     calls,
     change_views,
     channel_views,
@@ -54,6 +55,7 @@ _DESCRIBED = (
         log_views,
         node_views,
         queue_api,
+        autoscale_views,
         result_views,
         status_views,
         usage_views,

@@ -18,11 +18,13 @@ from grass.store.connect import open_backend
 from grass.store.finding_store import FindingStore
 from grass.store.history_store import HistoryStore
 from grass.store.keys import Keys
+from grass.store.previews import Previews
 from grass.store.records import Records
 from grass.store.tickets import Tickets
 from grass.system import clock, process_memory
 from grass.system.systemd import Notifier
 from grass.wire.api_figures import ApiFigures
+from master.monitor.autoscaler import Autoscaler
 from master.monitor.hangs import Hangs
 from master.monitor.kept_files import KeptFilesWatch
 from master.monitor.monitor import EVERY, Monitor
@@ -41,7 +43,9 @@ def main(path: str) -> int:
     records, waits = Records(backend, keys), Waits()
     tickets = Tickets(backend, keys)
     hangs = Hangs(config, records, FindingStore(backend, keys), tickets)
-    monitor = Monitor(records, HistoryStore(backend, keys), taken=hangs.take)
+    history = HistoryStore(backend, keys)
+    monitor = Monitor(records, history, taken=hangs.take)
+    autoscaler = Autoscaler(records, history, tickets, Previews(backend, keys))
 
     def page(figures: ApiFigures) -> bytes:
         from master.monitor.exposition import page as rendered
@@ -58,7 +62,7 @@ def main(path: str) -> int:
     notifier = Notifier()
     notifier.ready()
     server.start()
-    turns = [monitor.turn, lambda: hangs.turn(monitor.nodes), _Ends(records, waits).turn, kept.turn]
+    turns = [monitor.turn, lambda: hangs.turn(monitor.nodes), _Ends(records, waits).turn, kept.turn, autoscaler.turn]
     _run(turns, monitor.forget, notifier, stop)
     kept.close()
     hangs.close()

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from grass.api.client import Client
 from grass.api.transport import Body, PlainData, Transport
 from grass.errors import ConflictError, GrassError, InputError
 from grass.manifest import parse_job
@@ -20,7 +21,7 @@ from grass.wire import error_views
 from grass.wire.attempt_record import AttemptRecord, field_of
 from grass.wire.codec import Form, builtins
 from grass.wire.codec import encode as pack
-from grass.wire.operation_record import OperationKind, OperationRecord, OperationState, Outcome
+from grass.wire.operation_record import OperationKind, OperationRecord, OperationState, Outcome, ScaleRule
 from grass.wire.own_curves import INDEX, OwnCurve, OwnIndex
 from grass.wire.own_curves import field as own_field
 from grass.wire.task_record import TaskRecord
@@ -121,6 +122,18 @@ def put_usage(world: ApiWorld, job_id: str) -> None:
     )
 
 
+def put_elastic(world: ApiWorld, client: Client) -> None:
+    """A running job that may change its size, with a change that Grass has made."""
+    job_id = client.start({"name": "elastic", "components": {"w": {"command": "true", "min": 1, "max": 4}}}).id
+    world.change_job(job_id, "job-started", state="RUNNING", started=1.0)
+    done: dict[str, Any] = {"state": OperationState.ENDED, "outcome": Outcome.DONE, "ended": 3.0, "author": "grass"}
+    sizes: dict[str, Any] = {"from_size": 2, "to_size": 1, "rule": ScaleRule.UNDO, "reason": "gained nothing"}
+    scaled = OperationRecord(
+        id="0" * 8, job_id=job_id, component="w", kind=OperationKind.SCALE, filed=2.0, **done, **sizes
+    )
+    world.backend.apply([("HSET", world.keys.operations(job_id), scaled.id, pack(scaled))])
+
+
 def test_the_client_and_the_server_keep_to_the_document(world: ApiWorld) -> None:
     checked = Checked(world)
     client = checked.client
@@ -206,6 +219,8 @@ def test_the_client_and_the_server_keep_to_the_document(world: ApiWorld) -> None
         world.backend.apply([("HDEL", world.keys.schedules, "s")])
         removing.result(10)
     list(client.events(limit=100)), next(client.changes()), client.shares()
+    put_elastic(world, client)
+    client.autoscale("elastic")
     client.create_queue("q", lease=30), client.put_items("q", ["a"]), client.queues(), client.queue("q")
     assert checked.found == []
     assert of_nobody_knows_where(world) == []

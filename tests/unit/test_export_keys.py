@@ -12,6 +12,7 @@ import pytest
 from grass.errors import InputError
 from grass.manifest import parse_job, read_document
 from grass.manifest.export.formats import FORMATS
+from grass.model.autoscale import Autoscale, AutoscalePolicy
 from grass.model.ending import Clean, Enough
 from grass.model.framework import Framework, FrameworkName
 from grass.model.job import After, Component, Condition, Job, Mount, Notice, NoticeSignal, Policy, Ready, RestartOn
@@ -98,6 +99,9 @@ OTHERS: dict[str, Any] = {
     "components.min": 2,
     "components.max": 9,
     "components.unit": 2,
+    "components.autoscale.policy": AutoscalePolicy.OPPORTUNISTIC,
+    "components.autoscale.cooldown": 90.0,
+    "components.autoscale.gain": 0.75,
     "components.web": "p",
     "components.output_limit": 1 << 20,
     "components.notice.seconds": 90.0,
@@ -126,6 +130,7 @@ BLANK: dict[str, Any] = {
     "on_end": OnEnd(),
     "ready": Ready(),
     "notice": Notice(),
+    "autoscale": Autoscale(),
     "framework": Framework(FrameworkName.NONE),
 }
 
