@@ -27,14 +27,14 @@ _PIECE = 95 << 10
 _VARIABLE = re.compile(r"^((?:--env=)?(\w+)=)(.*)$", re.DOTALL)
 """A word that says a variable with its value."""
 _PLAIN = re.compile(r"[\w@%+=:,./\[\]-]+")
-_RUN_SCRIPT = r"""text=$1 name=$2 file=$3; shift 3
+_RUN_SCRIPT = r"""text=$1 name=$2 file=$3 with=$4; shift 4
 own() { LC_ALL=C sed '/^#GRASS[[:blank:]]/d'; echo .; }
 if [ -n "$file" ]; then export GRASS_SCRIPT="$file"; fi
 if [ -f "$file" ] && [ -r "$file" ]; then
-  if [ "$(own < "$file")" = "$(printf '%s' "$text" | own)" ]; then exec "$@" "$file"; fi
+  if [ "$(own < "$file")" = "$(printf '%s' "$text" | own)" ]; then eval "exec $with \"\$file\" \"\$@\""; fi
   echo "grass: $file was changed since the job was submitted; this task runs the script as it was submitted" >&2
 fi
-printf '%s' "$text" > "$GRASS_SCRATCH/$name" && exec "$@" "$GRASS_SCRATCH/$name"
+printf '%s' "$text" > "$GRASS_SCRATCH/$name" && eval "exec $with \"\$GRASS_SCRATCH/\$name\" \"\$@\""
 """
 """Run the file itself if it is there and is what was submitted, so that `$0` and files beside it are as in a terminal.
 Its `#GRASS` lines, which may have lost secrets, are comments."""
@@ -109,12 +109,12 @@ def _quoted(word: str) -> str:
     return word if _PLAIN.fullmatch(word) else shlex.quote(word)
 
 
-def script_command(name: str, text: str, path: str = "") -> list[str]:
-    """Return a command that runs a script with its interpreter: the file ``path`` where the task sees it as it was
-    submitted, otherwise a copy in its scratch folder. Raises Wrong."""
+def script_command(name: str, text: str, path: str = "", arguments: Sequence[str] = ()) -> list[str]:
+    """Return a command that runs a script with its interpreter and arguments: the file ``path`` where the task sees it
+    as it was submitted, otherwise a copy in its scratch folder. Raises Wrong."""
     if len(text.encode()) > MAX_ARGUMENT:
         raise Wrong(f"must be at most {MAX_ARGUMENT // 1024} KiB long; let the script call a program in a file")
-    return ["/bin/sh", "-c", _RUN_SCRIPT, "sh", text, name, path, *interpreter_of(text)]
+    return ["/bin/sh", "-c", _RUN_SCRIPT, "sh", text, name, path, shlex.join(interpreter_of(text)), *arguments]
 
 
 def script_text(content: bytes) -> str:

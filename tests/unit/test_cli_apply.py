@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from grass.cli.apply import apply_all, checked
-from grass.cli.documents import sources_of
+from grass.cli.documents import called, sources_of
 from grass.cli.main import execute
 from grass.cli.output import Output
-from grass.errors import ConflictError
+from grass.errors import ConflictError, InputError
 from grass.manifest import parse_job, read_document
 from grass.manifest.document import read_documents
 from grass.wire.job_views import StartedView
@@ -131,3 +131,17 @@ def test_what_was_started_before_a_failure_is_told(tmp_path: Path) -> None:
     with pytest.raises(ConflictError, match="still active"):
         apply_all(cluster, shell, checked(sources_of(path), {}), False, {})
     assert said.getvalue() == "one  one-1\n"
+
+
+@pytest.mark.parametrize("file", ["examples/foreign/mars_job.yml", "examples/digits/job.yml", "examples/maro/job.yml"])
+def test_a_job_can_have_another_name_than_in_its_file(file: str) -> None:
+    [job] = checked(called(sources_of(Path(file)), "again-2"), {})
+    assert job.parsed.job.name == "again-2"
+
+
+def test_arguments_are_for_scripts_and_another_name_for_one_job(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="arguments behind `--` are for scripts"):
+        sources_of(Path("examples/digits/job.yml"), ["x"])
+    (tmp_path / "two.yml").write_text(f"{JOB.format(name='a')}---\n{JOB.format(name='b')}")
+    with pytest.raises(InputError, match="--name: is for one job"):
+        called(sources_of(tmp_path / "two.yml"), "c")

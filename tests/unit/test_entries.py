@@ -116,6 +116,15 @@ def test_a_script_runs_with_its_own_interpreter(tmp_path: Path) -> None:
     assert run(script_command("x.py", text), tmp_path) == "it's 1 x.py\n"
 
 
+def test_a_script_gets_its_arguments_behind_those_of_its_interpreter(tmp_path: Path) -> None:
+    text = "#!/usr/bin/env -S python3 -O\nimport sys\nprint(sys.argv[1:], sys.flags.optimize)\n"
+    script = tmp_path / "x.py"
+    script.write_text(text)
+    for path in ("", str(script)):
+        command = script_command("x.py", text, path, ["a b", "$HOME", "--flag", ""])
+        assert run(command, tmp_path) == "['a b', '$HOME', '--flag', ''] 1\n"
+
+
 BESIDE = '#!/bin/bash\n#GRASS --env A_KEY=1\n. "$(dirname "${BASH_SOURCE[0]}")/lib"; echo "$0 $GRASS_SCRIPT"\n'
 
 
