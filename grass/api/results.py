@@ -20,6 +20,7 @@ FIRST = ("job", "task")
 LAST = (
     "state",
     "seconds",
+    "failure",
     "cause",
     "exit_code",
     "attempt",
@@ -90,7 +91,8 @@ def _cells(view: ResultsView, row: ResultRow, values: Sequence[str], figures: Se
         *(view.name, row.task, *map(number, values), row.state.value),
         *(each[0] for each in found),
         *(end for each in found for end in each[1:]),
-        *(seconds, row.cause, row.exit_code, row.attempt, row.node, row.started, row.ended, row.cpu, row.memory),
+        *(seconds, row.failure and row.failure.value, row.cause, row.exit_code),
+        *(row.attempt, row.node, row.started, row.ended, row.cpu, row.memory),
         *(view.id, f"jobs/{view.id}"),
     ]
 

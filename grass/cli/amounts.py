@@ -6,7 +6,7 @@ package.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
@@ -72,6 +72,16 @@ def show_share(free: ResourcesView | None, total: ResourcesView | None, name: st
         return NOTHING
     left = "?" if free is None else show_quantity(name, free.amount(name))
     return f"{left}/{show_quantity(name, total.amount(name))}"
+
+
+def show_failure(reason: Reason | None) -> str:
+    """Return the class of an end, in words; empty: it is none of a failure."""
+    return "" if reason is None or reason.failure is None else str(reason.failure)
+
+
+def tell_failures(reasons: Iterable[Reason | None]) -> bool:
+    """Return whether a table has a column for classes: unless all failures are what most are."""
+    return any(show_failure(each) not in ("", "user error") for each in reasons)
 
 
 def show_reason(reason: Reason | None) -> str:

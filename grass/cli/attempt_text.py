@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from grass.cli.amounts import NOTHING, show_instant, show_reason
+from grass.cli.amounts import NOTHING, show_failure, show_instant, show_reason, tell_failures
 from grass.cli.table import Column, paragraph, table
 
 if TYPE_CHECKING:
@@ -30,7 +30,12 @@ def earlier(attempts: Sequence[AttemptView], width: int | None) -> list[str]:
         return []
     shown = sorted(attempts, key=lambda one: one.started or 0.0)[-MOST_SHOWN:]
     shown.sort(key=lambda one: (one.task, one.attempt))
-    lines = ["", *table(_ATTEMPTS, [_row(one) for one in shown], width)]
+    columns, rows = list(_ATTEMPTS), [_row(one) for one in shown]
+    if tell_failures(one.reason for one in shown):
+        columns.insert(-1, Column("FAILURE", drop=4))
+        for row, one in zip(rows, shown, strict=True):
+            row.insert(-1, show_failure(one.reason) or NOTHING)
+    lines = ["", *table(columns, rows, width)]
     left, lost = len(attempts) - len(shown), _not_kept(attempts)
     notes = [f"… and {left} older attempts; -o json shows them all"] if left else []
     if lost:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from grass.cli.amounts import NOTHING, show_age, show_instant, show_progress
+from grass.cli.amounts import NOTHING, show_age, show_failure, show_instant, show_progress
 from grass.cli.job_text import job_reason, ran_for
 from grass.cli.table import Column, paragraph, table
 from grass.cli.usage_text import measured, show_cpu, show_energy
@@ -105,6 +105,7 @@ COLUMNS: Mapping[str, JobColumn] = {
     "read": _used("READ", lambda used: used.read, lambda used: show_memory(used.read)),
     "written": _used("WRITTEN", lambda used: used.written, lambda used: show_memory(used.written)),
     "energy": _used("ENERGY", lambda used: used.energy, show_energy),
+    "failure": _word("failure", lambda job: show_failure(job.reason) or None),
     "reason": JobColumn(Column("REASON", wrap=True), lambda job, _: job_reason(job), job_reason),
 }
 

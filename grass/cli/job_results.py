@@ -15,6 +15,7 @@ from grass.cli.table import Column, table
 from grass.cli.values import JOB
 from grass.errors import InputError
 from grass.model.amounts import show_memory, show_span
+from grass.model.reasons import FailureClass
 
 if TYPE_CHECKING:
     from grass.api.results import Cell, Results
@@ -73,6 +74,8 @@ def _default(found: Results) -> list[str]:
     if several and len({row["job"] for row in found}) == 1:
         job = ["id"]  # several runs of one job
     cause = ["cause"] if any(row["cause"] for row in found) else []
+    if any(row["failure"] not in (None, FailureClass.USER_ERROR.value) for row in found):
+        cause.insert(0, "failure")
     return [*job, "task", *found.parameters, "state", *found.figures[:_MOST_FIGURES], "seconds", *cause]
 
 

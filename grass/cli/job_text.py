@@ -13,8 +13,10 @@ from msgspec import UNSET
 from grass.cli.amounts import (
     NOTHING,
     show_counts,
+    show_failure,
     show_instant,
     show_reason,
+    tell_failures,
 )
 from grass.cli.table import Column, pairs, paragraph, table
 from grass.cli.usage_text import measured, show_cpu, show_used
@@ -115,6 +117,10 @@ def _task_table(shown: Sequence[TaskView], now: float, width: int | None) -> lis
         columns.insert(-1, Column("LOG GAPS", drop=5, right=True))
         for row, task in zip(rows, shown, strict=True):
             row.insert(-1, str(task.log_gaps or NOTHING))
+    if tell_failures(task.reason for task in shown):
+        columns.insert(-1, Column("FAILURE", drop=4))
+        for row, task in zip(rows, shown, strict=True):
+            row.insert(-1, show_failure(task.reason) or NOTHING)
     return table(columns, rows, width)
 
 
@@ -125,6 +131,7 @@ def _job_facts(job: JobView, phase: str, now: float) -> list[tuple[str, str]]:
         ("State", job.state.value),
         ("Phase", phase),
         ("Reason", show_reason(job.reason)),
+        ("Failure", show_failure(job.reason)),
         ("User", job.user or ""),
         ("Schedule", job.schedule or ""),
         ("Rerun of", job.rerun_of or ""),

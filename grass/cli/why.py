@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from grass.cli.amounts import show_reason
+from grass.cli.amounts import show_failure, show_reason
 from grass.cli.table import paragraph
 from grass.model.feasibility import NodeGroup, starts_within
 
@@ -70,4 +70,5 @@ def _details(reason: Reason | None) -> list[str]:
 def _tasks(group: WhyGroup) -> str:
     noun = "task" if max(group.count, group.of) == 1 else "tasks"
     of = f" of {group.of}" if group.of > group.count else ""
-    return f"{group.count}{of} {noun} {group.state}"
+    failure = show_failure(group.reason)
+    return f"{group.count}{of} {noun} {group.state}" + (f" ({failure})" if failure else "")

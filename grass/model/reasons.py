@@ -77,6 +77,23 @@ class ReasonCode(str, Enum):
     NODE_STOPPED = "node-stopped"  # ended with its node's shepherd or container engine, or before a shutdown
 
 
+class FailureClass(str, Enum):
+    """Whose fault an end is. A stable word: restarts follow it, and scripts match it (``failure_class``)."""
+
+    USER_ERROR = "user-error"  # of the program or its input
+    OUT_OF_MEMORY = "out-of-memory"  # of the host or of a device
+    HARDWARE = "hardware"  # a device or a machine that is broken
+    NETWORK = "network"  # another machine could not be reached
+    PREEMPTED = "preempted"  # it had to make room, or its node was drained
+    NODE = "node"  # its node was lost, rebooted or stopped, or could not run it
+    KILLED = "killed"  # by a signal from outside, not by Grass
+    TIMEOUT = "timeout"  # ran longer than its limit
+    UNKNOWN = "unknown"  # nobody saw its end
+
+    def __str__(self) -> str:
+        return self.value.replace("-", " ")
+
+
 class Details(TypedDict, total=False):
     """What scripts, `why` and the dashboard read beside the message. Each code has a few of them."""
 
@@ -107,11 +124,13 @@ class Details(TypedDict, total=False):
     quota: int
     used: int
     # how an attempt ended, and when the next one starts; ``limit``: of memory, in bytes, which it exceeded; ``error``:
-    # what its own output says of why, which is also at the end of the message
+    # what its own output says of why, which is also at the end of the message; ``failure``: whose fault it is
+    failure: FailureClass
     code: int
     signal: int
     limit: int
     error: str
+    repeated_on: list[str]  # nodes on which the same error came within a minute, so that it is not restarted
     seconds: float
     cause: Reason | None
     failures: int
@@ -135,6 +154,12 @@ class Reason:
     code: ReasonCode
     message: str
     details: Details = field(default_factory=Details, compare=False)
+
+    @property
+    def failure(self) -> FailureClass | None:
+        """Return whose fault it is; None: it says of no attempt that it ended without success."""
+        found = self.details.get("failure")
+        return None if found is None else FailureClass(found)
 
     def __str__(self) -> str:
         return self.message

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from grass.model.lifecycle import TaskState
+from grass.model.reasons import FailureClass
 from grass.wire.codec import Form
 
 
@@ -17,6 +18,8 @@ class ResultRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Its values of `matrix`, or its entry of `from` as `entry`."""
     cause: str = ""
     """Why it failed: what its output says of that, or how it ended."""
+    failure: FailureClass | None = None
+    """Whose fault that was."""
     exit_code: int | None = None
     attempt: int = 0
     node: str | None = None

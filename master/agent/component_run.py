@@ -36,6 +36,7 @@ class Setback(NamedTuple):
     until: float | None = None
 
 
+_NONE_EXCUSED: Mapping[int, tuple[str, ...]] = MappingProxyType({})
 _NO_SETBACKS: Mapping[str, Setback] = MappingProxyType({})
 
 
@@ -123,6 +124,10 @@ class ComponentRun:
     """A node on which tasks must not start now, because one of them is being replaced there."""
     setbacks: Mapping[str, Setback] = field(default_factory=lambda: _NO_SETBACKS)
     """By node; see ``setbacks``."""
+    errors: dict[object, dict[str, float]] | None = None
+    """Kind of error → node → steady time of the last one; see ``repeated_errors``."""
+    excused: Mapping[int, tuple[str, ...]] = field(default_factory=lambda: _NONE_EXCUSED)
+    """Task → nodes whose fault its failures were, so that no restart was counted."""
     whole: bool = True
     """Whether the tasks of ``entering`` start together or not at all."""
     below: float | None = None

@@ -1,4 +1,5 @@
-"""The reasons of tasks and jobs that failed: how a task ended, why by its output, and which failed alike. Pure.
+"""The reasons of tasks and jobs that failed: how a task ended, why by its output, whose fault it is, and which failed
+alike. Pure.
 
 Used by ``jobs`` and ``tasks``.
 """
@@ -8,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from grass.model.amounts import show_memory
+from grass.model.failure_class import failure_class
 from grass.model.failure_text import by_code, by_signal
 from grass.model.job import runtime_of
 from grass.model.lifecycle import TaskState
@@ -17,12 +19,28 @@ from grass.model.runtime import RUNTIMES
 from grass.model.task_values import alike, in_common
 from grass.wire.task_events import Ended
 from grass.wire.task_record import TaskRecord
+from master.agent import repeated_errors
 from master.agent.component_run import ComponentRun
+from master.agent.node_run import NodeRun
 from master.agent.step import Step
 
 NOT_FOUND = 127
 """Exit code of a shell that does not find a program."""
 _KILL = 9
+
+
+def classed(reason: Reason, *, at_fault: bool = False) -> Reason:
+    """Return the reason of an end with its class. ``at_fault``: see ``node_at_fault``."""
+    found = failure_class(reason, at_fault=at_fault)
+    return reason if found is None else replace(reason, details=Details(**{**reason.details, "failure": found}))
+
+
+def node_at_fault(node: NodeRun, task: TaskRecord) -> bool:
+    """Return whether the node itself measures a fault of a device that the task has, or a check found one of the node.
+
+    What a task prints is no proof of it."""
+    broken = (node.devices.get(number) for number, _ in task.gpus)
+    return node.condemned is not None or any(device is not None and device.quarantine for device in broken)
 
 
 def why_failed(step: Step, component: ComponentRun, task: TaskRecord, event: Ended) -> Reason:
@@ -87,4 +105,10 @@ def why_component_failed(component: ComponentRun) -> Reason:
     details = Details(task=first)
     if task.reason is not None and "error" in task.reason.details:
         details["error"] = task.reason.details["error"]
+    if repeated := repeated_errors.found(component):
+        details["repeated_on"] = repeated
+        if task.reason is not None and "repeated_on" not in task.reason.details:
+            notes.append(repeated_errors.same(repeated))
+    if task.reason is not None and task.reason.failure is not None:
+        details["failure"] = task.reason.failure
     return Reason(ReasonCode.COMPONENT_FAILED, "; ".join([message, *notes]), details)

@@ -26,7 +26,7 @@ def wanted(run: JobRun) -> bool:
     state, reason, code = run.outcome
     if state is not JobState.FAILED or reason is None or reason.code is not ReasonCode.COMPONENT_FAILED:
         return False
-    final = code in (EXIT_DO_NOT_RESTART, EXIT_STOP_JOB)
+    final = code in (EXIT_DO_NOT_RESTART, EXIT_STOP_JOB) or "repeated_on" in reason.details
     return not (run.delete or final) and run.tries < run.job.ending.restart.limit
 
 

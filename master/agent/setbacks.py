@@ -1,4 +1,5 @@
-"""What follows when Kubernetes did not run a task that a node took: where it goes then, and after which wait. Pure.
+"""What follows when Kubernetes did not run a task that a node took, or a fault of the node ended it: where it goes
+then, and after which wait. Pure.
 
 A pod may find no machine for as long as others use them. If another node could run the task, tasks of its component
 stay away from that node for a while, and those of its gang, if that is placed again as a whole. Otherwise, or if they
@@ -43,6 +44,20 @@ def note(step: Step, run: JobRun, component: ComponentRun, node: str, *, began: 
     for part in parts:
         part.setbacks = {**part.setbacks, node: Setback(failures, until)}
         step.agenda.add(until, "setback", run.id, part.spec.name)
+    return 0.0
+
+
+def blame(step: Step, run: JobRun, component: ComponentRun, node: str) -> float:
+    """Note that a fault of a node ended a task. Return the seconds until it is placed again, elsewhere if possible."""
+    known = component.setbacks.get(node)
+    failures = 1 + (known.failures if known else 0)
+    tied = component.spec.pack is not None or run.job.together is not None
+    if tied or not could_run_elsewhere(step, component, (*component.away_from, node)):
+        component.setbacks = {**component.setbacks, node: Setback(failures)}
+        return wait_after(failures, FIRST_AGAIN, LONGEST_AGAIN)
+    until = step.now + LONGEST_AWAY
+    component.setbacks = {**component.setbacks, node: Setback(failures, until)}
+    step.agenda.add(until, "setback", run.id, component.spec.name)
     return 0.0
 
 

@@ -9,23 +9,24 @@ from grass.backoff import wait_after
 from grass.errors import UndecodableError
 from grass.model.event_kind import EventKind
 from grass.model.exhaustive import assert_never
-from grass.model.job import EXIT_DO_NOT_RESTART, EXIT_STOP_JOB, RestartOn
+from grass.model.job import EXIT_STOP_JOB
 from grass.model.lifecycle import JobState, TaskState
-from grass.model.reasons import Reason, ReasonCode
+from grass.model.reasons import Details, FailureClass, Reason, ReasonCode
 from grass.wire.keys import AttemptKey
 from grass.wire.task_events import Drained, Ended, Leaving, Located, Ready, Started, TaskEvent, Unclaimed, Waiting
 from grass.wire.task_record import TaskRecord
 from grass.wire.usage import TaskTotals
-from master.agent import gangs, job_end, jobs, preemption, repairs, scaling, setbacks
+from master.agent import gangs, job_end, jobs, preemption, repairs, repeated_errors, scaling, setbacks
 from master.agent.addresses import publish_addresses
 from master.agent.allocation import release
 from master.agent.component_run import ComponentRun
 from master.agent.desired import desired_attempt
-from master.agent.failures import why_failed
+from master.agent.failures import classed, node_at_fault, why_component_failed, why_failed
 from master.agent.node_run import NodeRun
 from master.agent.state import JobRun
 from master.agent.step import Step
 from master.agent.stopped_tasks import is_stopped
+from master.agent.task_restart import OF_KUBERNETES, Blamed, End, Next, what_follows
 
 MOST_BACKOFF = 60.0
 """Seconds before a restart, at most."""
@@ -39,17 +40,6 @@ INTENDED = frozenset(
 """Reasons to withdraw an attempt for which it may end by itself."""
 RESTARTS_TOLD = 8
 """Restarts of a task that are events. Of the later ones, those that are powers of two: there may be very many."""
-_NO_RESTART = frozenset({ReasonCode.CANNOT_START})
-_OF_KUBERNETES = frozenset(
-    {ReasonCode.EVICTED, ReasonCode.NOT_STARTED, ReasonCode.UNSCHEDULABLE, ReasonCode.NAMESPACE_QUOTA}
-)
-"""Kubernetes ended its pod, or did not run it for too long. (Only a task of a gang waits for a quota not for ever.)"""
-_NOT_ITS_FAULT = frozenset(
-    {ReasonCode.NODE_REBOOTED, ReasonCode.NODE_STOPPED, ReasonCode.PORT_TAKEN, ReasonCode.SHARE}
-    | {ReasonCode.UNRECORDED}
-    | _OF_KUBERNETES
-)
-"""The task starts again, whatever its restart policy, and no restart is counted."""
 _SHARE_AGAIN = 1.0
 """Seconds until a task is placed again whose node could not show it the share; soon the node says so itself."""
 
@@ -245,6 +235,7 @@ def _ended(
         _add_usage(run, task, event)
     preempted = task.preempted if _intended(component, task, event) else None
     stopped = task.preempted if is_stopped(task) else None
+    at_fault = node_at_fault(node, task)
     release(step, run, component, index, task)
     if started is not None and preempted is None:
         component.learn(max(0.0, event.at - started))
@@ -257,10 +248,10 @@ def _ended(
     elif stopped is not None and run.outcome is None:
         _end_stopped(component, task, stopped, by_itself=not event.stopped)
     elif preempted is not None and run.outcome is None:
-        task.reason = preempted
+        task.reason = classed(preempted)
         _requeue(step, run, component, index, task, _wait(step, run, component, task, preempted.code))
     else:
-        _apply_end(step, run, component, index, task, event)
+        _apply_end(step, run, component, index, task, event, at_fault=at_fault)
     step.changes.plan = True
     if component.spec.ports:
         publish_addresses(step, run)
@@ -300,49 +291,86 @@ def _intended(component: ComponentRun, task: TaskRecord, event: Ended) -> bool:
     return reason.code in INTENDED and (event.code != 0 or (framework is not None and framework.kind.drains))
 
 
-def _apply_end(step: Step, run: JobRun, component: ComponentRun, index: int, task: TaskRecord, event: Ended) -> None:
-    """Apply the end of an attempt to its task: first the meaning of exit codes, then the restart policy."""
-    code = task.exit_code
-    reason = task.reason.code if task.reason else None
+def _apply_end(
+    step: Step, run: JobRun, component: ComponentRun, index: int, task: TaskRecord, event: Ended, *, at_fault: bool
+) -> None:
+    """Apply the end of an attempt to its task."""
     if run.outcome is not None:
         went_on = job_end.lets_tasks_go_on(run) and _ended_well(task)
         component.move(task, TaskState.SUCCEEDED if went_on else TaskState.STOPPED)
         task.reason = task.reason or (None if went_on else _stopped_reason(run))
         return
-    if reason is ReasonCode.UNRECORDED and task.reason is not None:
-        _tell(step, run, component, index, EventKind.TASK_RESTARTS, f"{task.reason.message}; it runs again")
-    if reason in _NOT_ITS_FAULT and not _ended_well(task):
-        ended_by, began = task.reason, task.started is not None
-        _requeue(step, run, component, index, task, _wait(step, run, component, task, reason))
-        if reason in _OF_KUBERNETES and not began and ended_by is not None and gangs.incomplete(run, component):
-            gangs.release(step, run, component, index, ended_by)
-        return
-    policy = component.spec.restart
-    failed = not _ended_well(task)
-    wanted = policy.policy is RestartOn.ALWAYS or (failed and policy.policy is RestartOn.ON_FAILURE)
-    if policy.codes and failed:
-        wanted = wanted and (128 + task.signal if task.signal else code) in policy.codes
-    allowed = policy.limit is None or task.restarts < policy.limit
-    final = code in (EXIT_DO_NOT_RESTART, EXIT_STOP_JOB) or reason in _NO_RESTART
-    if failed:
-        task.reason = why_failed(step, component, task, event)
-    if wanted and allowed and not final:
-        task.restarts += 1
-        run.restarts += 1
-        _requeue(step, run, component, index, task, wait_after(task.restarts, policy.backoff, MOST_BACKOFF))
-        return
+    policy, node = component.spec.restart, task.node or ""
+    failure: Reason | None = None
+    if not _ended_well(task):
+        failure = task.reason = classed(why_failed(step, component, task, event), at_fault=at_fault)
+    nodes = repeated_errors.note(step, component, node, failure) if failure is not None else []
+    blamed = Blamed(node, component.excused.get(index, ()), measured=at_fault)
+    end = End(task.exit_code, task.signal, failure, task.restarts, blamed, repeated=bool(nodes))
+    match what_follows(policy, end):
+        case Next.EXCUSED if failure is not None:
+            _excuse(step, run, component, index, task, failure)
+        case Next.BLAMED if failure is not None:
+            _blame(step, run, component, index, task, failure, measured=at_fault)
+        case Next.RESTART:
+            task.restarts += 1
+            run.restarts += 1
+            _requeue(step, run, component, index, task, wait_after(task.restarts, policy.backoff, MOST_BACKOFF))
+        case follows if failure is not None and nodes:
+            together = repeated_errors.ends_job(run, component)
+            if together or follows is Next.REPEATED or run.job.ending.restart.limit:
+                task.reason = repeated_errors.told(failure, nodes)
+            _end(step, run, component, index, task)
+            if together and run.outcome is None and job_end.failed(run, component):
+                code = task.exit_code if task.exit_code is not None else 128 + (task.signal or 0)
+                jobs.finish(step, run, JobState.FAILED, why_component_failed(component), code)
+        case _:
+            _end(step, run, component, index, task)
+
+
+def _excuse(step: Step, run: JobRun, component: ComponentRun, index: int, task: TaskRecord, failure: Reason) -> None:
+    """Place a task again whose end was not its fault."""
+    if failure.code is ReasonCode.UNRECORDED:
+        _tell(step, run, component, index, EventKind.TASK_RESTARTS, f"{failure.message}; it runs again")
+    began = task.started is not None
+    _requeue(step, run, component, index, task, _wait(step, run, component, task, failure.code))
+    if failure.code in OF_KUBERNETES and not began and gangs.incomplete(run, component):
+        gangs.release(step, run, component, index, failure)
+
+
+def _blame(
+    step: Step, run: JobRun, component: ComponentRun, index: int, task: TaskRecord, failure: Reason, *, measured: bool
+) -> None:
+    """Place a task again that a fault of its node ended: elsewhere, if it can run there. A device or a node whose fault
+    was measured gets no tasks anyway."""
+    node = task.node or ""
+    component.excused = {**component.excused, index: (*component.excused.get(index, ()), node)}
+    wait = 0.0 if measured else setbacks.blame(step, run, component, node)
+    text = f"{failure.message}; a fault of node {node}: it starts again, and no restart is counted"
+    _tell(step, run, component, index, EventKind.TASK_RESTARTS, text)
+    _requeue(step, run, component, index, task, wait)
+
+
+def _end(step: Step, run: JobRun, component: ComponentRun, index: int, task: TaskRecord) -> None:
+    """End a task for good."""
+    failed, code = not _ended_well(task), task.exit_code
     component.move(task, TaskState.FAILED if failed else TaskState.SUCCEEDED)
     if failed:
-        why = task.reason.message if task.reason else "failed"
-        _tell(step, run, component, index, EventKind.TASK_FAILED, why)
+        _tell(step, run, component, index, EventKind.TASK_FAILED, task.reason.message if task.reason else "failed")
     if code == EXIT_STOP_JOB:
         message = f"{component.spec.name}.{index} stopped the job: it ended with exit code {EXIT_STOP_JOB}"
-        jobs.finish(step, run, JobState.FAILED, Reason(ReasonCode.STOP_CODE, message), code)
+        jobs.finish(
+            step,
+            run,
+            JobState.FAILED,
+            Reason(ReasonCode.STOP_CODE, message, {"failure": FailureClass.USER_ERROR}),
+            code,
+        )
 
 
 def _wait(step: Step, run: JobRun, component: ComponentRun, task: TaskRecord, reason: ReasonCode) -> float:
     """Return the seconds until a task is placed again that ended for this reason, which is not its fault."""
-    if reason in _OF_KUBERNETES:
+    if reason in OF_KUBERNETES:
         return setbacks.note(step, run, component, task.node or "", began=task.started is not None)
     return _SHARE_AGAIN if reason is ReasonCode.SHARE else 0.0
 
@@ -356,7 +384,10 @@ def _requeue(step: Step, run: JobRun, component: ComponentRun, index: int, task:
     why = task.reason.message if task.reason else f"ended with exit code {task.exit_code}"
     number = f" (restart {task.restarts})" if task.restarts else ""
     text = f"{why}; restarts in {wait:g} s{number}"
-    task.reason = Reason(ReasonCode.BACKOFF, text, {"seconds": wait, "cause": task.reason})
+    details = Details(seconds=wait, cause=task.reason)
+    if task.reason is not None and task.reason.failure is not None:
+        details["failure"] = task.reason.failure
+    task.reason = Reason(ReasonCode.BACKOFF, text, details)
     if task.attempt <= RESTARTS_TOLD or task.attempt & (task.attempt - 1) == 0:
         _tell(step, run, component, index, EventKind.TASK_RESTARTS, text)
     task.not_before = step.later(wait)
@@ -371,7 +402,7 @@ def _lose_one(step: Step, run: JobRun, component: ComponentRun, index: int, task
         return
     component.move(task, TaskState.LOST)
     stopped = is_stopped(task)
-    task.reason = task.preempted if stopped else reason
+    task.reason = task.preempted if stopped else classed(reason)
     step.changes.tasks[run.id, component.spec.name, index] = task
     if run.outcome is not None or stopped:
         step.changes.of_node(task.node).remove_attempt(run.attempt(component, index, task))

@@ -53,6 +53,7 @@ def _row(key: TaskKey, spec: Job, task: TaskRecord, figures: Mapping[str, Summar
         state=task.state,
         values=values_of(spec.components[key.component], key.index),
         cause=reason.details.get("error", reason.message) if reason is not None else "",
+        failure=reason.failure if reason is not None else None,
         exit_code=task.exit_code,
         attempt=task.attempt,
         node=task.node,

@@ -25,6 +25,8 @@ FORGOTTEN = {
         "informed",
         "members",
         "avoid",
+        "errors",
+        "excused",
     },
     NodeRun: {
         "seen",

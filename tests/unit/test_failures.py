@@ -48,7 +48,8 @@ def test_the_reason_of_a_job_says_how_many_tasks_failed_why_and_which_values_onl
         "2 of 6 tasks failed, first main.5: ended with exit code 1: ValueError: loss is 5.5e10 (train.py:41); "
         "lr=0.3 in all 2"
     )
-    assert reason["details"] == {"task": "main.5", "error": "ValueError: loss is 5.5e10 (train.py:41)"}
+    error = "ValueError: loss is 5.5e10 (train.py:41)"
+    assert reason["details"] == {"task": "main.5", "error": error, "failure": "user-error"}
 
 
 def test_tasks_that_failed_otherwise_are_told_apart() -> None:

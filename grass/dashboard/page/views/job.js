@@ -70,7 +70,7 @@ export function jobView([id, section = "", task]) {
       h("div.body.detail",
         facts([["State", stateMark(each.state)], ["Node", nodeLink(each.node)], each.software?.machine ? ["Machine", each.software.machine] : null, ["Attempt", each.attempt || "none yet"], ["Restarts", each.restarts]]),
         facts([["Started", instant(each.started)], ["Ran", each.started ? duration((each.ended || clock.now()) - each.started) : "–"], ["Exit code", each.signal ? `signal ${each.signal}` : each.exit_code], ["Process", each.pid]]),
-        facts([["Reason", each.reason?.message || (each.state === "PENDING" && job.components[each.component]?.reason?.message)], ["Ports", Object.entries(each.ports || {}).map(([name, port]) => `${name} ${port}`).join(", ")], ["GPUs", (each.gpus || []).map(([device, share]) => `GPU ${device}${share < 1000 ? `, ${percent(share / 10)} of it` : ""}`).join("; ")]])));
+        facts([each.reason?.details?.failure ? ["Failure", each.reason.details.failure.replaceAll("-", " ")] : null, ["Reason", each.reason?.message || (each.state === "PENDING" && job.components[each.component]?.reason?.message)], ["Ports", Object.entries(each.ports || {}).map(([name, port]) => `${name} ${port}`).join(", ")], ["GPUs", (each.gpus || []).map(([device, share]) => `GPU ${device}${share < 1000 ? `, ${percent(share / 10)} of it` : ""}`).join("; ")]])));
   }
 
   function attention(job, tasks) {
@@ -80,7 +80,7 @@ export function jobView([id, section = "", task]) {
       h("thead", h("tr", h("th", "Task"), h("th", "State"), h("th", "Reason"), h("th", "Node"), h("th.num", "Restarts"), h("th.num", "Ended"))),
       h("tbody", bad.slice(0, ATTENTION).map((each) => h("tr", { "data-row": true, "data-key": each.task },
         h("td.main", h("a", { href: `#/jobs/${encodeURIComponent(id)}/tasks/${each.task}` }, each.task)), h("td", stateMark(each.state)),
-        h("td.wide", each.reason?.message || "–"), h("td", nodeLink(each.node)), h("td.num", each.restarts), h("td.num", ago(each.ended))))))));
+        h("td.wide", failed(each.reason), each.reason?.message || "–"), h("td", nodeLink(each.node)), h("td.num", each.restarts), h("td.num", ago(each.ended))))))));
   }
 
   function whyPanel(job) {
@@ -101,7 +101,7 @@ export function jobView([id, section = "", task]) {
     if (!groups.length) return null;
     return panel(title, { key: title }, h("div.scroll", h("table", h("tbody", groups.map((group) => h("tr",
       h("td.nowrap", group.component), h("td.nowrap", `${group.count}${group.of > group.count ? ` of ${group.of}` : ""} ${group.state.toLowerCase()}`),
-      h("td.wide", group.reason?.message || "–", group.common ? h("div", `${group.common} in ${group.count > 1 ? "all of them" : "it"}`) : null, group.next ? h("div.soft", group.next) : null)))))));
+      h("td.wide", failed(group.reason), group.reason?.message || "–", group.common ? h("div", `${group.common} in ${group.count > 1 ? "all of them" : "it"}`) : null, group.next ? h("div.soft", group.next) : null)))))));
   }
 
   function filePanel(job) {
@@ -154,6 +154,10 @@ function parts(job, tasks) {
   return [...(names.length > 1 ? names : []), ...tasks.slice(0, OFFERED).map((each) => each.task)];
 }
 
+function failed(reason) {
+  return reason?.details?.failure ? h("span.chip", reason.details.failure.replaceAll("-", " ")) : null;
+}
+
 function describe(each) {
   const ran = each.started ? `, ${duration((each.ended || clock.now()) - each.started)}` : "";
   return `${each.task}: ${each.state.toLowerCase()}${each.node ? ` on ${each.node}` : ""}${ran}${each.attempt > 1 ? `, attempt ${each.attempt}` : ""}${each.reason ? ` – ${each.reason.message}` : ""}`;
@@ -166,7 +170,7 @@ function head(job, pages) {
       h("div.line", stateMark(job.state), h("span", `of ${job.user}`), h("span", `submitted ${ago(job.submitted)}`),
         ran ? h("span", ended(job) ? `ran ${ran}` : `running for ${ran}`) : null, job.exit_code === null ? null : h("span", `exit code ${job.exit_code}`),
         job.restarts ? h("span", plural(job.restarts, "restart")) : null, job.schedule ? h("a", { href: "#/schedules" }, `schedule ${job.schedule}`) : null),
-      job.reason ? h("p.note", job.reason.message) : null),
+      job.reason ? h("p.note", failed(job.reason), job.reason.message) : null),
     h("div.actions", jobActions(job, pages)),
     h("div", { class: "wide-progress" }, progress(job.counts), tally(job.counts)));
 }

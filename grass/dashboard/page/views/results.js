@@ -38,7 +38,7 @@ export class Results {
     const { found } = this;
     if (!found) return panel("Results", { key: "results" }, empty(this.problem || "Loading."));
     const rows = this.rows(), shown = rows.slice(0, this.most);
-    const columns = ["task", ...found.parameters, "state", ...found.figures, "seconds", "memory", "cause"];
+    const columns = ["task", ...found.parameters, "state", ...found.figures, "seconds", "memory", "failure", "cause"];
     const filter = h("input.field", { type: "search", "aria-label": "Filter rows", placeholder: "Filter: lr=0.3 failed", value: this.words, oninput: (event) => { this.words = event.target.value; this.most = STEP; this.changed(); } });
     return panel("Results", { key: "results", end: [h("span.soft", rows.length === found.rows.length ? `${rows.length} tasks` : `${rows.length} of ${found.rows.length} tasks`), filter] },
       found.incomplete ? h("p.note", "The tasks reported more figures than are kept of one job; those of some tasks are missing.") : null,
@@ -50,7 +50,7 @@ export class Results {
 
   title(name) {
     const down = this.sort?.name === name ? this.sort.down : null;
-    const words = { seconds: "Time", memory: "Memory", task: "Task", state: "State", cause: "Cause" }[name] || name;
+    const words = { seconds: "Time", memory: "Memory", task: "Task", state: "State", failure: "Failure", cause: "Cause" }[name] || name;
     return h("th", { class: this.numeric(name) ? "num" : "", "aria-sort": down === null ? "none" : down ? "descending" : "ascending" },
       h("button.sort", { type: "button", onclick: () => { this.sort = { name, down: down === false }; this.changed(); } }, words, down === null ? "" : down ? " ↓" : " ↑"));
   }
@@ -63,6 +63,7 @@ export class Results {
       const cell = row[name];
       if (name === "task") return h("td.main", h("a", { href: `${place}/tasks/${cell}` }, cell), best ? h("span.chip", "first") : null);
       if (name === "state") return h("td", stateMark(cell));
+      if (name === "failure") return h("td.nowrap", cell ? cell.replaceAll("-", " ") : "–");
       if (name === "cause") return h("td.wide", cell ? h("a", { href: `${place}/logs/${row.task}` }, cell) : "–");
       if (cell === null || cell === "") return h("td", { class: this.numeric(name) ? "num" : "" }, "–");
       if (name === "seconds") return h("td.num", duration(cell));
