@@ -27,7 +27,7 @@ _POLL_SECONDS = 5.0
 """Azure allows 15 looks a minute at one operation."""
 _TELL_EVERY = 60.0
 _DELETE_SECONDS = {Kind.GROUP: 120, Kind.MACHINE: 60}
-_ENDED = ("Succeeded", "Failed", "Canceled")
+ENDED = ("Succeeded", "Failed", "Canceled")
 
 
 @dataclass(frozen=True)
@@ -149,10 +149,20 @@ class Arm:
 
     def delete(self, kind: Kind, path: str, what: str, query: str = "", held: float = HELD_PATIENCE) -> None:
         """Delete something, and wait until it is gone. What is not there is gone. ``held``: as for ``request``."""
+        accepted = self.ask_to_delete(kind, path, what, query, held)
+        if accepted is not None:
+            self.until_deleted(kind, accepted, what)
+
+    def ask_to_delete(
+        self, kind: Kind, path: str, what: str, query: str = "", held: float = HELD_PATIENCE
+    ) -> Reply | None:
+        """Begin to delete something. Return the reply, for ``until_deleted``; None: it is gone already."""
         try:
-            accepted = self.request("DELETE", self.url(path, kind.version, query), what, held=held)
+            return self.request("DELETE", self.url(path, kind.version, query), what, held=held)
         except NotFoundError:
-            return
+            return None
+
+    def until_deleted(self, kind: Kind, accepted: Reply, what: str) -> None:
         self.finish(accepted, f"deleting {what}", usual=_DELETE_SECONDS.get(kind, kind.usual))
 
     def finish(self, accepted: Reply, what: str, *, usual: float) -> None:
@@ -160,9 +170,11 @@ class Arm:
         if url := operation_url(accepted):
             self.follow(url, what, usual=usual)
 
-    def follow(self, url: str, what: str, *, usual: float) -> None:
-        """Wait for the end of an operation whose address is known, possibly from an earlier command."""
-        begin = told = self.clock.steady()
+    def follow(self, url: str, what: str, *, usual: float, since: float | None = None) -> None:
+        """Wait for the end of an operation whose address is known, possibly from an earlier command. ``since``: when
+        waiting for it began; None: now."""
+        told = self.clock.steady()
+        begin = told if since is None else since
         while True:
             try:
                 reply = self.request("GET", url, what)
@@ -179,13 +191,13 @@ class Arm:
     def until_settled(self, path: str, kind: Kind, what: str) -> Document | None:
         """Wait until Azure does not work on a resource any more. Return it; None: it is gone."""
         begin = told = self.clock.steady()
-        while (found := self.find(path, kind.version, what)) is not None and state_of(found) not in _ENDED:
+        while (found := self.find(path, kind.version, what)) is not None and state_of(found) not in ENDED:
             told = self._wait(Reply(200, {}), what, begin, told, kind.usual)
         return found
 
     def _wait(self, reply: Reply, what: str, begin: float, told: float, usual: float) -> float:
         now = self.clock.steady()
-        if now == begin:
+        if now == told == begin:
             self.progress(f"{what}: waiting for Azure (usually about {show_span(usual)})")
         elif now - told >= _TELL_EVERY:
             self.progress(f"{what}: Azure is still working, after {show_span(now - begin)}")

@@ -4,7 +4,9 @@ The text of an error is shown, never read. Pure. Used by this package and ``gras
 
 GrassError
 ├── AzureError               Azure refused it: see ``kind``                    (exit 1)
-│   └── AzureCapacityError   … because it has no such machine left there
+│   ├── AzureCapacityError   … because it has no such machine left there
+│   ├── AzureQuotaError      … because the subscription may not have so much
+│   └── AzureSizeError       … because the subscription may not have this size there
 ├── AzureLoginError          (NotAllowedError) nobody is signed in, or not for this     (exit 4)
 ├── AzureForbiddenError      (NotAllowedError) the login lacks a right         (exit 4)
 └── AzureSlowError           (WaitTimeoutError) Azure still works on it        (exit 124)
@@ -25,6 +27,8 @@ class Fault(Enum):
 
     PERMANENT = "permanent"
     CAPACITY = "capacity"
+    QUOTA = "quota"
+    SIZE = "size"
     WAIT = "wait"
     HELD = "held"
     """Something uses it, maybe for minutes only."""
@@ -66,6 +70,14 @@ class AzureCapacityError(AzureError):
     code = "azure-capacity"
 
 
+class AzureQuotaError(AzureError):
+    code = "azure-quota"
+
+
+class AzureSizeError(AzureError):
+    code = "azure-size"
+
+
 class AzureLoginError(NotAllowedError):
     code = "azure-login"
 
@@ -81,16 +93,16 @@ class AzureSlowError(WaitTimeoutError):
 
 
 LOGIN = "sign in with `az login` (to a tenant of your choice: `az login --tenant TENANT`), then repeat the command"
-_QUOTA = "machines that are stopped count as well; `grass create FILE --plan` names sizes that fit"
-_OTHER_SIZE = "`grass create FILE --plan` names sizes and regions that fit"
+_QUOTA = "machines that are stopped count as well; --plan of the same command names sizes that fit"
+_OTHER_SIZE = "--plan of the same command names sizes that fit"
 _BUSY = "Azure is still working on it"
 
 _TABLE: Mapping[str, tuple[Fault, str]] = {
-    "QuotaExceeded": (Fault.PERMANENT, _QUOTA),
-    "OperationNotAllowed": (Fault.PERMANENT, _QUOTA),
-    "SkuNotAvailable": (Fault.PERMANENT, _OTHER_SIZE),
+    "QuotaExceeded": (Fault.QUOTA, _QUOTA),
+    "OperationNotAllowed": (Fault.QUOTA, _QUOTA),
+    "SkuNotAvailable": (Fault.SIZE, _OTHER_SIZE),
     "AllocationFailed": (Fault.CAPACITY, "Azure has no such machine left there now; try another size, zone or region"),
-    "PublicIPCountLimitReached": (Fault.PERMANENT, "free a public address, or ask for more in the portal (Quotas)"),
+    "PublicIPCountLimitReached": (Fault.QUOTA, "free a public address, or ask for more in the portal (Quotas)"),
     "RequestDisallowedByPolicy": (
         Fault.PERMANENT,
         "a policy of the subscription forbids it; it may list allowed regions",
@@ -161,6 +173,10 @@ def as_error(refusal: Refusal, what: str) -> GrassError:
             return AzureForbiddenError(message)
         case Fault.CAPACITY:
             return AzureCapacityError(message, refusal)
+        case Fault.QUOTA:
+            return AzureQuotaError(message, refusal)
+        case Fault.SIZE:
+            return AzureSizeError(message, refusal)
     return AzureError(message, refusal)
 
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import ipaddress
 import json
 from dataclasses import dataclass
 from enum import Enum
 
-from grass.manifest.azure import AzureSettings
+from grass.manifest.azure import AzureSettings, MachineSettings
 from grass.manifest.document import Document
 from grass.manifest.on_premises import ApiWay
 
@@ -32,6 +33,8 @@ _INLINE_NETWORK = "2022-11-01"
 
 NAMESPACES = ("Microsoft.Compute", "Microsoft.Network")
 _PORT_OF_SSH = 22
+_MASTERS, _NODES = "machines", "nodes"
+"""Names of the subnets."""
 
 _CLOSED_METADATA = """\
 table inet grass_metadata {
@@ -48,12 +51,23 @@ table inet grass_metadata {
 """
 """Any process of a machine may ask Azure's metadata service for tokens and user data; this leaves it to root."""
 
+_ROUTER = """\
+table ip grass_router {{
+  chain postrouting {{
+    type nat hook postrouting priority 100; policy accept;
+    ip saddr {nodes} ip daddr != {network} masquerade
+  }}
+}}
+"""
+"""Nodes have no public address; the master is their way out, for packages and data."""
+
 
 class Kind(Enum):
     """Kinds of resources, in the order in which they are made. Value: type, API version, usual seconds to make one."""
 
     GROUP = ("Microsoft.Resources/resourceGroups", RESOURCES, 5)
     RULES = ("Microsoft.Network/networkSecurityGroups", NETWORKING, 10)
+    ROUTES = ("Microsoft.Network/routeTables", NETWORKING, 10)
     NETWORK = ("Microsoft.Network/virtualNetworks", NETWORKING, 10)
     ADDRESS = ("Microsoft.Network/publicIPAddresses", NETWORKING, 10)
     MACHINE = ("Microsoft.Compute/virtualMachines", COMPUTE, 180)
@@ -76,6 +90,7 @@ class Kind(Enum):
 WORDS = {
     Kind.GROUP: "resource group",
     Kind.RULES: "network security group",
+    Kind.ROUTES: "route table",
     Kind.NETWORK: "network",
     Kind.ADDRESS: "public address",
     Kind.MACHINE: "machine",
@@ -129,34 +144,90 @@ def body_hash(body: Document) -> str:
     return hashlib.sha256(json.dumps(bare, sort_keys=True).encode()).hexdigest()[:16]
 
 
+@dataclass(frozen=True)
+class Terms:
+    """What all machines of a cluster have in common; ``machine``: as the master, whose size and zone others may
+    differ in. ``key``: the public key that may log in."""
+
+    cluster: str
+    location: str
+    machine: MachineSettings
+    network: str
+    user: str
+    key: str
+    tags: dict[str, str]
+
+
+def terms_of(settings: AzureSettings, key: str) -> Terms:
+    cloud, user = settings.cloud, settings.master.login.username or ""
+    return Terms(settings.name, cloud.location, settings.machine, settings.network, user, key, cloud.tags)
+
+
 def wanted(settings: AzureSettings, site: Site, sources: tuple[str, ...], key: str) -> tuple[Wanted, ...]:
     """Return what a cluster with one master consists of, in the order in which it is made.
 
-    ``sources``: addresses that SSH may come from. ``key``: the public key that may log in.
+    ``sources``: addresses that SSH may come from. ``key``: the public key that may log in. The routes lead nowhere
+    before there is a master.
     """
-    name, cloud = settings.name, settings.cloud
+    name, terms = settings.name, terms_of(settings, key)
     ports = [_PORT_OF_SSH] + ([settings.api_port] if settings.api is ApiWay.DIRECT else [])
-    paths = {kind: site.path(kind, named) for kind, named in names(name, cloud.resource_group).items()}
-    bodies: dict[Kind, Document] = {
-        Kind.GROUP: {},
-        Kind.RULES: _rules(sources, ports),
-        Kind.NETWORK: _network(settings.network, paths[Kind.RULES]),
-        Kind.MACHINE: _machine(settings, site, paths, key),
-    }
-    tags = {**cloud.tags, CLUSTER_TAG: name, ID_TAG: site.id}
-    return tuple(
-        Wanted(kind, names(name, cloud.resource_group)[kind], paths[kind], _complete(body, cloud.location, tags))
-        for kind, body in bodies.items()
+    paths = _paths(terms, site)
+    rules = _rules(sources, ports, str(subnets(settings.network)[1]))
+    return (
+        _wanted(terms, site, Kind.GROUP, {}),
+        _wanted(terms, site, Kind.RULES, rules),
+        routes(terms, site, ""),
+        _wanted(terms, site, Kind.NETWORK, _network(settings.network, paths)),
+        machine(terms, site, names(name, "")[Kind.MACHINE], settings.machine, public=True),
     )
+
+
+def routes(terms: Terms, site: Site, gateway: str) -> Wanted:
+    """Return the routes of nodes. ``gateway``: private address of the master; empty: it is not known yet."""
+    out = {"addressPrefix": "0.0.0.0/0", "nextHopType": "VirtualAppliance", "nextHopIpAddress": gateway}
+    found = [{"name": "out", "properties": out}] if gateway else []
+    return _wanted(terms, site, Kind.ROUTES, {"properties": {"routes": found}})
+
+
+def machine(terms: Terms, site: Site, name: str, like: MachineSettings, *, public: bool) -> Wanted:
+    """Return a machine. ``public``: the master, which has a public address; nodes are reached through it."""
+    path = site.path(Kind.MACHINE, name)
+    body = _machine(terms, site, name, like, public=public)
+    return Wanted(Kind.MACHINE, name, path, _complete(body, terms.location, _tags(terms, site)))
+
+
+def subnets(network: str) -> tuple[ipaddress.IPv4Network, ipaddress.IPv4Network]:
+    """Return the addresses of the master and of nodes. The master's own way out must not lead through the master."""
+    master, nodes = ipaddress.IPv4Network(network).subnets(1)
+    return master, nodes
 
 
 def names(cluster: str, group: str) -> dict[Kind, str]:
     return {
         Kind.GROUP: group,
         Kind.RULES: f"{cluster}-rules",
+        Kind.ROUTES: f"{cluster}-routes",
         Kind.NETWORK: f"{cluster}-net",
         Kind.MACHINE: f"{cluster}-master",
     }
+
+
+def is_of_machine(resource: str, machine: str, id: str) -> bool:
+    """Return whether a card, address or disk was made along with a machine, by its name."""
+    return any(resource.lower().startswith(f"{machine}-{part}-{id}".lower()) for part in ("card", "ip", "os"))
+
+
+def _paths(terms: Terms, site: Site) -> dict[Kind, str]:
+    return {kind: site.path(kind, name) for kind, name in names(terms.cluster, site.group).items()}
+
+
+def _tags(terms: Terms, site: Site) -> dict[str, str]:
+    return {**terms.tags, CLUSTER_TAG: terms.cluster, ID_TAG: site.id}
+
+
+def _wanted(terms: Terms, site: Site, kind: Kind, body: Document) -> Wanted:
+    name = names(terms.cluster, site.group)[kind]
+    return Wanted(kind, name, site.path(kind, name), _complete(body, terms.location, _tags(terms, site)))
 
 
 def in_zone(machine: Wanted, zone: str) -> Wanted:
@@ -172,108 +243,104 @@ def _complete(body: Document, location: str, tags: dict[str, str]) -> Document:
     return {**whole, "tags": {**tags, BODY_TAG: body_hash(whole)}}
 
 
-def _rules(sources: tuple[str, ...], ports: list[int]) -> Document:
-    rule = {
-        "name": "grass-in",
-        "properties": {
-            "priority": 1000,
-            "direction": "Inbound",
-            "access": "Allow",
-            "protocol": "Tcp",
-            "sourceAddressPrefixes": list(sources),
-            "sourcePortRange": "*",
-            "destinationAddressPrefix": "*",
-            "destinationPortRanges": [str(port) for port in ports],
-        },
+def _rules(sources: tuple[str, ...], ports: list[int], nodes: str) -> Document:
+    let_in: Document = {"sourceAddressPrefixes": list(sources), "destinationPortRanges": [str(port) for port in ports]}
+    out: Document = {"sourceAddressPrefix": nodes, "destinationPortRange": "*"}
+    rules = [_rule("grass-in", 1000, "Tcp", let_in), _rule("grass-nodes-out", 1010, "*", out)]
+    return {"properties": {"securityRules": rules}}
+
+
+def _rule(name: str, priority: int, protocol: str, which: Document) -> Document:
+    common = {"priority": priority, "direction": "Inbound", "access": "Allow", "protocol": protocol}
+    return {"name": name, "properties": {**common, "sourcePortRange": "*", "destinationAddressPrefix": "*", **which}}
+
+
+def _network(addresses: str, paths: dict[Kind, str]) -> Document:
+    of_master, of_nodes = subnets(addresses)
+    common: Document = {
+        "networkSecurityGroup": {"id": paths[Kind.RULES]},
+        "defaultOutboundAccess": False,  # as Azure's newer versions have it, said so that it never depends on one
     }
-    return {"properties": {"securityRules": [rule]}}
+    routed = {**common, "addressPrefix": str(of_nodes), "routeTable": {"id": paths[Kind.ROUTES]}}
+    parts = {_MASTERS: {**common, "addressPrefix": str(of_master)}, _NODES: routed}
+    listed = [{"name": name, "properties": properties} for name, properties in parts.items()]
+    return {"properties": {"addressSpace": {"addressPrefixes": [addresses]}, "subnets": listed}}
 
 
-def _network(addresses: str, rules: str) -> Document:
-    subnet = {
-        "name": "machines",
-        "properties": {
-            "addressPrefix": addresses,
-            "networkSecurityGroup": {"id": rules},
-            "defaultOutboundAccess": False,  # as Azure's newer versions have it, said so that it never depends on one
-        },
-    }
-    return {"properties": {"addressSpace": {"addressPrefixes": [addresses]}, "subnets": [subnet]}}
-
-
-def _machine(settings: AzureSettings, site: Site, paths: dict[Kind, str], key: str) -> Document:
-    name, machine = names(settings.name, "")[Kind.MACHINE], settings.machine
-    publisher, offer, sku, version = machine.image.split(":")
-    user = settings.master.login.username
+def _machine(terms: Terms, site: Site, name: str, like: MachineSettings, *, public: bool) -> Document:
+    publisher, offer, sku, version = like.image.split(":")
     body: Document = {
         "properties": {
-            "hardwareProfile": {"vmSize": machine.size},
+            "hardwareProfile": {"vmSize": like.size},
             "storageProfile": {
                 "imageReference": {"publisher": publisher, "offer": offer, "sku": sku, "version": version},
                 "osDisk": {
                     "name": f"{name}-os-{site.id}",
                     "createOption": "FromImage",
                     "deleteOption": "Delete",
-                    "diskSizeGB": machine.disk,
+                    "diskSizeGB": like.disk,
                     "managedDisk": {"storageAccountType": "StandardSSD_LRS"},
                 },
             },
             "osProfile": {
                 "computerName": name,
-                "adminUsername": user,
-                "customData": base64.b64encode(_first_boot().encode()).decode(),
+                "adminUsername": terms.user,
+                "customData": base64.b64encode(_first_boot(terms.network if public else None).encode()).decode(),
                 "linuxConfiguration": {
                     "disablePasswordAuthentication": True,
-                    "ssh": {"publicKeys": [{"path": f"/home/{user}/.ssh/authorized_keys", "keyData": key}]},
+                    "ssh": {"publicKeys": [{"path": f"/home/{terms.user}/.ssh/authorized_keys", "keyData": terms.key}]},
                 },
             },
             "networkProfile": {
                 "networkApiVersion": _INLINE_NETWORK,
-                "networkInterfaceConfigurations": [_card(settings, site, paths)],
+                "networkInterfaceConfigurations": [_card(terms, site, name, public=public)],
             },
             "diagnosticsProfile": {"bootDiagnostics": {"enabled": True}},
         }
     }
-    return {**body, "zones": [machine.zone]} if machine.zone else body
+    return {**body, "zones": [like.zone]} if like.zone else body
 
 
-def _card(settings: AzureSettings, site: Site, paths: dict[Kind, str]) -> Document:
-    """Return the card of the machine, with its public address. Azure makes both along with the machine, removes them
-    with it, and gives their names a random ending."""
-    tags = {**settings.cloud.tags, CLUSTER_TAG: settings.name, ID_TAG: site.id}
-    public = {
-        "name": f"{settings.name}-master-ip-{site.id}",
-        "sku": {"name": "Standard"},
-        "properties": {"deleteOption": "Delete", "publicIPAllocationMethod": "Static"},
-        "tags": tags,
-    }
-    first = {
-        "name": "first",
-        "properties": {
-            "primary": True,
-            "subnet": {"id": f"{paths[Kind.NETWORK]}/subnets/machines"},
-            "publicIPAddressConfiguration": public,
-        },
-    }
-    return {
-        "name": f"{settings.name}-master-card-{site.id}",
-        "properties": {"primary": True, "deleteOption": "Delete", "ipConfigurations": [first]},
-        "tags": tags,
-    }
+def _card(terms: Terms, site: Site, name: str, *, public: bool) -> Document:
+    """Return the card of a machine, the master's with its public address. Azure makes both along with the machine,
+    removes them with it, and gives their names a random ending."""
+    subnet = f"{_paths(terms, site)[Kind.NETWORK]}/subnets/{_MASTERS if public else _NODES}"
+    properties: Document = {"primary": True, "subnet": {"id": subnet}}
+    if public:
+        properties["publicIPAddressConfiguration"] = {
+            "name": f"{name}-ip-{site.id}",
+            "sku": {"name": "Standard"},
+            "properties": {"deleteOption": "Delete", "publicIPAllocationMethod": "Static"},
+            "tags": _tags(terms, site),
+        }
+    configurations = [{"name": "first", "properties": properties}]
+    card: Document = {"primary": True, "deleteOption": "Delete", "ipConfigurations": configurations}
+    if public:
+        card["enableIPForwarding"] = True  # without it, Azure drops what the master forwards for nodes
+    return {"name": f"{name}-card-{site.id}", "properties": card, "tags": _tags(terms, site)}
 
 
-def _first_boot() -> str:
-    """Return what cloud-init does at the first boot. Nothing in it is secret: it stays readable on the machine."""
+def _first_boot(network: str | None) -> str:
+    """Return what cloud-init does at the first boot. Nothing in it is secret: it stays readable on the machine.
+
+    ``network``: that for which the machine is the way out; None: it is for none.
+    """
+    files = {"/etc/grass-metadata.nft": _CLOSED_METADATA}
+    if network is not None:
+        files["/etc/grass-router.nft"] = _ROUTER.format(nodes=subnets(network)[1], network=network)
+        # before docker starts: it closes forwarding to others only where it had to open it
+        files["/etc/sysctl.d/60-grass-router.conf"] = "net.ipv4.ip_forward = 1\n"
+    load = "".join(f"ExecStart=/usr/sbin/nft -f {path}\n" for path in files if path.endswith(".nft"))
     unit = (
         "[Unit]\nDescription=Leave the metadata service of Azure to root\nBefore=network-pre.target\n"
-        "[Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart=/usr/sbin/nft -f /etc/grass-metadata.nft\n"
-        "[Install]\nWantedBy=multi-user.target\n"
+        f"[Service]\nType=oneshot\nRemainAfterExit=yes\n{load}[Install]\nWantedBy=multi-user.target\n"
     )
-    files = {"/etc/grass-metadata.nft": _CLOSED_METADATA, "/etc/systemd/system/grass-metadata.service": unit}
+    files["/etc/systemd/system/grass-metadata.service"] = unit
+    commands = [["systemctl", "enable", "--now", "grass-metadata.service"]]
     # JSON is YAML
     return "#cloud-config\n" + json.dumps(
         {
             "write_files": [{"path": path, "content": text, "permissions": "0644"} for path, text in files.items()],
-            "runcmd": [["systemctl", "enable", "--now", "grass-metadata.service"]],
+            "runcmd": [["sysctl", "--system"], *commands] if network is not None else commands,
         }
     )

@@ -33,7 +33,7 @@ ENDPOINT = "https://management.azure.com"
 USER = "azureuser"
 _GIB = 1 << 30
 _RESERVED_ADDRESSES = 5
-"""Azure keeps these in each subnet."""
+"""Azure keeps these in each subnet; one is for the master, one for nodes."""
 _WIDEST = 8
 """Length of the shortest prefix that SSH may come from: a shorter one is as good as everywhere."""
 
@@ -129,7 +129,11 @@ def read_azure(fields: Fields) -> AzureSettings:
     cloud = fields.raw("cloud")
     of_maro = isinstance(cloud, dict) and ("default_public_key" in cloud or "default_username" in cloud)
     fields.lenient = of_maro
-    fields.refuse("nodes", "this version makes only the master on Azure; `grass node add` joins machines that you have")
+    fields.refuse(
+        "nodes",
+        "not in the file on Azure: `grass node scale SIZE N` makes them once the cluster exists, and `grass node add` "
+        "joins machines that you have",
+    )
     name = fields.require("name", _name, "")
     where, user, public_key = _read_cloud(fields, name)
     login, ssh_from, own_key = _read_ssh(fields, user)
@@ -269,8 +273,9 @@ def _range(value: Any) -> str:
     network = _network(value)
     if not network.is_private:
         raise Wrong(f"must be private addresses such as 10.60.0.0/22, got {show(value)}")
-    if network.num_addresses <= _RESERVED_ADDRESSES:
-        raise Wrong(f"is too small: Azure keeps {_RESERVED_ADDRESSES} of its {network.num_addresses} addresses")
+    if network.num_addresses // 2 <= _RESERVED_ADDRESSES:
+        kept = f"Azure keeps {_RESERVED_ADDRESSES} of the {network.num_addresses // 2} addresses of each half"
+        raise Wrong(f"is too small: {kept}, for the master and for nodes")
     return str(network)
 
 

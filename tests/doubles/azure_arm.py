@@ -28,12 +28,15 @@ TYPES = Path(os.environ.get("GRASS_TEST_AZURE", Path(__file__).parents[3] / "sha
 ENDPOINT = "https://management.azure.com"
 SUBSCRIPTION = "11111111-2222-3333-4444-555555555555"
 TOKEN = "good"
+ANYWHERE = "20.0.0.9"
+"""Address of machines that nobody starts."""
 NIC_SECONDS, LAG_SECONDS = 180.0, 15.0
 _FILES = {
     "microsoft.compute/virtualmachines": "compute-2026-04-01",
     "microsoft.compute/disks": "disks-2026-03-02",
     "microsoft.network/networksecuritygroups": "network-2025-09-01",
     "microsoft.network/virtualnetworks": "network-2025-09-01",
+    "microsoft.network/routetables": "network-2025-09-01",
     "microsoft.network/networkinterfaces": "network-2025-09-01",
     "microsoft.network/publicipaddresses": "network-2025-09-01",
     "microsoft.resources/resourcegroups": "resourcegroups-2025-04-01",
@@ -45,7 +48,8 @@ VM, NIC, IP, DISK = (
     "Microsoft.Compute/disks",
 )
 NSG, VNET = "Microsoft.Network/networkSecurityGroups", "Microsoft.Network/virtualNetworks"
-_SECONDS = {VM: 60.0, NSG: 4.0, VNET: 6.0}
+ROUTES = "Microsoft.Network/routeTables"
+_SECONDS = {VM: 60.0, NSG: 4.0, VNET: 6.0, ROUTES: 4.0}
 _THING = re.compile(
     r"/subscriptions/(?P<sub>[^/]+)/resourcegroups/(?P<group>[^/]+)/providers/(?P<type>[^/]+/[^/]+)/(?P<name>[^/]+)$",
     re.I,
@@ -174,8 +178,8 @@ class Azure:
     """Path of a group → name of its lock."""
     poll: str = "10"
     """What ``Retry-After`` says of operations."""
-    boot: Callable[[Body], str] = lambda machine: "20.0.0.9"
-    """Called with each machine that is made; starts it, and returns its public address."""
+    boot: Callable[[Body], str] = lambda machine: ANYWHERE
+    """Called with each machine that is made; starts it, and returns its address: the public one, if it has one."""
     endless: bool = False
     """Whether machines never come to an end of being made."""
     refuse: Callable[[Asked], None] = lambda asked: None
@@ -379,6 +383,8 @@ class Azure:
         subnets = {each["name"]: each["properties"] for each in body["properties"]["subnets"]}
         for each in subnets.values():
             self._named(each["networkSecurityGroup"]["id"])
+            if "routeTable" in each:
+                self._named(each["routeTable"]["id"])
         if there is None or self._user_of(there) == "":
             return
         for each in there.body["properties"]["subnets"]:
@@ -427,15 +433,29 @@ class Azure:
         subnets = {each["name"]: each["properties"] for each in self._named(path).body["properties"]["subnets"]}
         if subnet not in subnets:
             raise RefusalError(400, "InvalidResourceReference")
-        prefix = subnets[subnet]["addressPrefix"]
-        if len(self.of(NIC)) >= ipaddress.ip_network(prefix).num_addresses - 5:
-            raise RefusalError(400, "SubnetIsFull")
-        if self._used("PublicIPAddresses") >= self.limits["PublicIPAddresses"]:
+        self._free_address(card["properties"]["subnet"]["id"])
+        public = "publicIPAddressConfiguration" in card["properties"]
+        if public and self._used("PublicIPAddresses") >= self.limits["PublicIPAddresses"]:
             raise RefusalError(400, "PublicIPCountLimitReached")
         zone = (body.get("zones") or [None])[0]
         if (size["name"], zone) in self.without_capacity:
             return {"code": "ZonalAllocationFailed" if zone else "AllocationFailed", "message": "none left"}
         return None
+
+    def _free_address(self, subnet: str) -> str:
+        """Return the first free address of a subnet: Azure keeps the first four and the last one."""
+        path, _, name = subnet.rpartition("/subnets/")
+        listed = self._named(path).body["properties"]["subnets"]
+        prefix = next(each["properties"]["addressPrefix"] for each in listed if each["name"] == name)
+        configs = [
+            config["properties"] for card in self.of(NIC) for config in card.body["properties"]["ipConfigurations"]
+        ]
+        taken = {config.get("privateIPAddress") for config in configs}
+        free = (str(address) for address in list(ipaddress.ip_network(prefix))[4:-1])
+        found = next((address for address in free if address not in taken), None)
+        if found is None:
+            raise RefusalError(400, "SubnetIsFull")
+        return found
 
     def _make_parts(self, machine: Thing, *, failing: bool) -> None:
         """Make card, address and disk of a machine, the first two with a random ending. A machine that fails gets no
@@ -444,21 +464,24 @@ class Azure:
         properties = machine.body["properties"]
         card = properties["networkProfile"]["networkInterfaceConfigurations"][0]
         first = card["properties"]["ipConfigurations"][0]["properties"]
-        public = first["publicIPAddressConfiguration"]
-        names = {IP: f"{public['name']}-{number:08x}", NIC: f"{card['name']}-{number:08x}"}
+        public = first.get("publicIPAddressConfiguration")
+        names = {NIC: f"{card['name']}-{number:08x}", IP: f"{public['name']}-{number:08x}" if public else ""}
         root = f"/subscriptions/{SUBSCRIPTION}/resourceGroups/{group.upper()}/providers"
-        address = {
-            "location": machine.body["location"],
-            "tags": public["tags"],
-            "properties": {"ipAddress": self.boot(machine.body)},
-        }
-        config = {"subnet": first["subnet"], "publicIPAddress": {"id": f"{root}/{IP}/{names[IP]}"}}
+        location, started = machine.body["location"], self.boot(machine.body)
+        config = {"subnet": first["subnet"], "privateIPAddress": self._free_address(first["subnet"]["id"])}
+        parts = []
+        if public:
+            address = {"location": location, "tags": public["tags"], "properties": {"ipAddress": started}}
+            config["publicIPAddress"] = {"id": f"{root}/{IP}/{names[IP]}"}
+            parts.append((IP, address))
+        elif not failing and started != ANYWHERE:
+            config["privateIPAddress"] = started
         body = {
-            "location": machine.body["location"],
+            "location": location,
             "tags": card["tags"],
             "properties": {"ipConfigurations": [{"properties": config}]},
         }
-        for type, content in ((IP, address), (NIC, body)):
+        for type, content in (*parts, (NIC, body)):
             self.things[group.lower(), type.lower(), names[type].lower()] = Thing(
                 type, group, names[type], content, now
             )
@@ -480,8 +503,9 @@ class Azure:
             nic.reserved = self.steady() + NIC_SECONDS
             return
         card = profile["networkInterfaceConfigurations"][0]["properties"]
-        public = card["ipConfigurations"][0]["properties"]["publicIPAddressConfiguration"]
-        address = self._by_path(nic.body["properties"]["ipConfigurations"][0]["properties"]["publicIPAddress"]["id"])
+        public = card["ipConfigurations"][0]["properties"].get("publicIPAddressConfiguration", {})
+        used = nic.body["properties"]["ipConfigurations"][0]["properties"].get("publicIPAddress", {})
+        address = self._by_path(used.get("id", ""))
         boot = self.things.get((machine.group.lower(), DISK.lower(), disk["name"].lower()))
         for part, options in ((nic, card), (address, public.get("properties", {})), (boot, disk)):
             if part is not None and options.get("deleteOption") == "Delete":
@@ -498,6 +522,8 @@ class Azure:
                 return "InUsePublicIpAddressCannotBeDeleted"
             if each.type == VNET and thing.type == NSG and f'{path}"' in text:
                 return "InUseNetworkSecurityGroupCannotBeDeleted"
+            if each.type == VNET and thing.type == ROUTES and f'{path}"' in text:
+                return "InUseRouteTableCannotBeDeleted"
             if each.type == VM and thing.type in (NIC, DISK) and thing.name.lower() in text:
                 return "InUse"
         return ""

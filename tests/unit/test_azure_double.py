@@ -78,7 +78,7 @@ def here() -> Subscription:
 
 @pytest.fixture
 def whole(here: Subscription) -> Subscription:
-    here.make(Kind.GROUP, Kind.RULES, Kind.NETWORK, Kind.MACHINE)
+    here.make(Kind.GROUP, Kind.RULES, Kind.ROUTES, Kind.NETWORK, Kind.MACHINE)
     return here
 
 
@@ -95,6 +95,8 @@ def test_nothing_is_made_before_what_it_names(here: Subscription) -> None:
     assert here.put(Kind.NETWORK) == "InvalidResourceReference"
     assert here.put(Kind.MACHINE) == "InvalidResourceReference"
     assert here.put(Kind.RULES) == ""
+    here.make(Kind.ROUTES)
+    assert here.put(Kind.RULES) == ""
     assert here.put(Kind.NETWORK) == "ReferencedResourceNotProvisioned", "the rules are still being made"
     here.later(100)
     here.make(Kind.NETWORK)
@@ -104,9 +106,9 @@ def test_nothing_is_made_before_what_it_names(here: Subscription) -> None:
     assert here.put(Kind.MACHINE, body) == "InvalidResourceReference"
 
 
-@pytest.mark.parametrize("kind", [Kind.RULES, Kind.NETWORK, Kind.MACHINE])
+@pytest.mark.parametrize("kind", [Kind.RULES, Kind.ROUTES, Kind.NETWORK, Kind.MACHINE])
 def test_one_operation_at_a_time_works_on_a_resource(here: Subscription, kind: Kind) -> None:
-    before = {Kind.RULES: 1, Kind.NETWORK: 2, Kind.MACHINE: 3}[kind]
+    before = {Kind.RULES: 1, Kind.ROUTES: 2, Kind.NETWORK: 3, Kind.MACHINE: 4}[kind]
     here.make(*list(here.things)[:before])
     assert here.put(kind) == ""
     assert here.put(kind) == here.delete(kind) == "AnotherOperationInProgress"
@@ -124,7 +126,8 @@ def test_nothing_is_removed_before_what_uses_it(whole: Subscription) -> None:
     assert whole.delete(Kind.MACHINE) == ""
     assert whole.delete(Kind.NETWORK) == "InUseSubnetCannotBeDeleted", "the machine is still being removed"
     whole.later(100)
-    for kind in (Kind.NETWORK, Kind.RULES):
+    assert whole.delete(Kind.ROUTES) == "InUseRouteTableCannotBeDeleted"
+    for kind in (Kind.NETWORK, Kind.ROUTES, Kind.RULES):
         assert whole.delete(kind) == ""
         whole.later(100)
     assert whole.azure.things == {}
@@ -132,7 +135,7 @@ def test_nothing_is_removed_before_what_uses_it(whole: Subscription) -> None:
 
 def test_the_card_of_a_machine_that_failed_stays_reserved_for_three_minutes(here: Subscription) -> None:
     here.azure.without_capacity = {("Standard_B2s", None)}
-    here.make(Kind.GROUP, Kind.RULES, Kind.NETWORK, Kind.MACHINE)
+    here.make(Kind.GROUP, Kind.RULES, Kind.ROUTES, Kind.NETWORK, Kind.MACHINE)
     card, address = here.part(NIC), here.part(IP)
     assert here.azure.of(DISK) == [] and here.put(Kind.MACHINE) == "PropertyChangeNotAllowed", "it keeps its name"
     assert here.delete(Kind.MACHINE) == ""
@@ -146,7 +149,7 @@ def test_the_card_of_a_machine_that_failed_stays_reserved_for_three_minutes(here
 
 
 def test_what_is_not_marked_for_it_does_not_go_with_its_machine(here: Subscription) -> None:
-    here.make(Kind.GROUP, Kind.RULES, Kind.NETWORK)
+    here.make(Kind.GROUP, Kind.RULES, Kind.ROUTES, Kind.NETWORK)
     body = copy.deepcopy(here.things[Kind.MACHINE].body)
     properties = body["properties"]
     del properties["storageProfile"]["osDisk"]["deleteOption"]
@@ -189,7 +192,7 @@ def test_a_group_that_is_deleted_twice_is_gone_once(here: Subscription) -> None:
 
 def test_machines_count_whatever_became_of_them_until_they_are_removed(here: Subscription) -> None:
     here.azure.without_capacity = {("Standard_B2s", None)}
-    here.make(Kind.GROUP, Kind.RULES, Kind.NETWORK, Kind.MACHINE)
+    here.make(Kind.GROUP, Kind.RULES, Kind.ROUTES, Kind.NETWORK, Kind.MACHINE)
     assert here.put(Kind.MACHINE, name="second") == ""
     here.later(100)
     assert here.put(Kind.MACHINE, name="third") == "OperationNotAllowed"
@@ -197,8 +200,8 @@ def test_machines_count_whatever_became_of_them_until_they_are_removed(here: Sub
 
 def test_a_subnet_has_five_addresses_less_than_it_says(here: Subscription) -> None:
     here.azure.limits = {"cores": 100, "PublicIPAddresses": 100}
-    here.things = here.wanted(network={"range": "10.60.0.0/29"})
-    here.make(Kind.GROUP, Kind.RULES, Kind.NETWORK)
+    here.things = here.wanted(network={"range": "10.60.0.0/28"})
+    here.make(Kind.GROUP, Kind.RULES, Kind.ROUTES, Kind.NETWORK)
     codes = [here.put(Kind.MACHINE, name=f"machine-{number}") for number in range(4)]
     assert codes == ["", "", "", "SubnetIsFull"]
 
@@ -206,7 +209,7 @@ def test_a_subnet_has_five_addresses_less_than_it_says(here: Subscription) -> No
 # ---------------------------------------------------------------------- what never changes
 
 
-@pytest.mark.parametrize("kind", [Kind.RULES, Kind.NETWORK, Kind.MACHINE])
+@pytest.mark.parametrize("kind", [Kind.RULES, Kind.ROUTES, Kind.NETWORK, Kind.MACHINE])
 def test_nothing_moves_to_another_region(whole: Subscription, kind: Kind) -> None:
     body = changed(whole.things[kind].body, location="northeurope")
     assert whole.put(kind, body) == "InvalidResourceLocation"
@@ -251,14 +254,14 @@ def test_lists_lag_behind_what_is_made_and_removed(here: Subscription) -> None:
 
 
 def test_ids_come_back_in_another_case_than_they_were_sent(whole: Subscription) -> None:
-    for kind in (Kind.RULES, Kind.NETWORK, Kind.MACHINE):
+    for kind in (Kind.RULES, Kind.ROUTES, Kind.NETWORK, Kind.MACHINE):
         thing = whole.things[kind]
         id = whole.ask("GET", thing.path, kind.version).content["id"]
         assert id != thing.path and id.lower() == thing.path.lower()
         assert whole.ask("GET", id, kind.version).status == 200
 
 
-@pytest.mark.parametrize("kind", [Kind.GROUP, Kind.RULES, Kind.NETWORK, Kind.MACHINE])
+@pytest.mark.parametrize("kind", [Kind.GROUP, Kind.RULES, Kind.ROUTES, Kind.NETWORK, Kind.MACHINE])
 def test_a_version_whose_types_are_not_those_of_the_tests_is_refused(whole: Subscription, kind: Kind) -> None:
     thing = whole.things[kind]
     assert code(whole.ask("PUT", thing.path, "2031-01-01", thing.body)) == "InvalidApiVersionParameter"

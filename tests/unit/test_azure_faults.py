@@ -6,9 +6,10 @@ import pytest
 
 from grass.azure.faults import (
     AzureCapacityError,
-    AzureError,
     AzureForbiddenError,
     AzureLoginError,
+    AzureQuotaError,
+    AzureSizeError,
     Fault,
     Refusal,
     as_error,
@@ -17,13 +18,13 @@ from grass.azure.faults import (
 from grass.errors import GrassError
 
 CODES = {
-    "QuotaExceeded": Fault.PERMANENT,
-    "OperationNotAllowed": Fault.PERMANENT,
-    "SkuNotAvailable": Fault.PERMANENT,
+    "QuotaExceeded": Fault.QUOTA,
+    "OperationNotAllowed": Fault.QUOTA,
+    "SkuNotAvailable": Fault.SIZE,
     "AllocationFailed": Fault.CAPACITY,
     "ZonalAllocationFailed": Fault.CAPACITY,
     "OverconstrainedZonalAllocationRequest": Fault.CAPACITY,
-    "PublicIPCountLimitReached": Fault.PERMANENT,
+    "PublicIPCountLimitReached": Fault.QUOTA,
     "RequestDisallowedByPolicy": Fault.PERMANENT,
     "AuthorizationFailed": Fault.FORBIDDEN,
     "MissingSubscriptionRegistration": Fault.REGISTER,
@@ -68,7 +69,8 @@ def test_without_a_code_the_status_counts(status: int, fault: Fault) -> None:
 @pytest.mark.parametrize(
     ("code", "kind", "exit_code"),
     [
-        ("QuotaExceeded", AzureError, 1),
+        ("QuotaExceeded", AzureQuotaError, 1),
+        ("SkuNotAvailable", AzureSizeError, 1),
         ("AllocationFailed", AzureCapacityError, 1),
         ("AuthorizationFailed", AzureForbiddenError, 4),
         ("InvalidAuthenticationToken", AzureLoginError, 4),

@@ -115,7 +115,7 @@ def run(world: World, act: Callable[[World], object]) -> BaseException | None:
 def is_whole(world: World) -> bool:
     azure = world.azure
     mine = [thing for thing in azure.things.values() if thing.group == "grass-lab"]
-    return len(mine) == 6 and [len(azure.of(type)) for type in (VM, NIC, IP)] == [2, 1, 1] and len(world.ready) >= 1
+    return len(mine) == 7 and [len(azure.of(type)) for type in (VM, NIC, IP)] == [2, 1, 1] and len(world.ready) >= 1
 
 
 def nothing_is_left(world: World) -> bool:

@@ -59,13 +59,13 @@ def test_the_services_of_the_master_are_those_of_any_cluster_of_hosts() -> None:
 @pytest.mark.parametrize(
     ("more", "problem"),
     [
-        ("nodes: [n1]", "nodes: this version makes only the master on Azure"),
+        ("nodes: [n1]", "nodes: not in the file on Azure: `grass node scale SIZE N` makes them"),
         ("ssh: {from: [0.0.0.0/0]}", "ssh.from[0]: must not be everywhere"),
         ("ssh: {from: [anywhere]}", "ssh.from[0]: must be IPv4 addresses"),
         ("ssh: {user: admin}", "ssh.user: must be another name than admin"),
         ("ssh: {port: 2222}", "ssh.port: has no meaning on Azure"),
         ("ssh: {public_key: abc}", "ssh.public_key: must be an SSH public key"),
-        ("network: {range: 10.0.0.0/30}", "network.range: is too small: Azure keeps 5 of its 4 addresses"),
+        ("network: {range: 10.0.0.0/29}", "network.range: is too small: Azure keeps 5 of the 4 addresses of each half"),
         ("network: {range: 8.8.8.0/24}", "network.range: must be private addresses"),
         ("master: {disk: 10GiB}", "master.disk: must be whole GiB from 30GiB"),
         ("master: {image: ubuntu}", "master.image: must be PUBLISHER:OFFER:SKU:VERSION"),

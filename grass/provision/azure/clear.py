@@ -1,22 +1,24 @@
 """Removes what Grass made on Azure for one cluster, and only that. Lists there lag, so only two empty ones count.
 
-Used by ``create``, after a machine that failed, and by ``delete``.
+Used by ``delete``, and by ``making``, after a machine that failed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from itertools import groupby
 
-from grass.azure.arm import HELD_PATIENCE, Arm
+from grass.azure.arm import HELD_PATIENCE, Arm, Reply
 from grass.azure.faults import AzureError, AzureForbiddenError, AzureSlowError
-from grass.azure.resources import LOCKS, OF_TYPE, RESOURCES, WORDS, Kind, Site, is_ours
+from grass.azure.resources import LOCKS, OF_TYPE, RESOURCES, WORDS, Kind, Site, is_of_machine, is_ours
 from grass.errors import GrassError, NotFoundError
 from grass.manifest.document import Document
 
-ORDER = (Kind.MACHINE, Kind.CARD, Kind.ADDRESS, Kind.DISK, Kind.NETWORK, Kind.RULES)
-"""What uses something comes before it. A network names the rules of its subnets."""
+ORDER = (Kind.MACHINE, Kind.CARD, Kind.ADDRESS, Kind.DISK, Kind.NETWORK, Kind.ROUTES, Kind.RULES)
+"""What uses something comes before it. A network names the rules and routes of its subnets."""
 OF_MACHINE = ORDER[:4]
+_REFUSALS = (AzureError, AzureForbiddenError, AzureSlowError)
 _ROUNDS = 10
 _LAG_SECONDS = 20.0
 """Azure's lists show something new, or still show what is gone, for so long."""
@@ -33,20 +35,26 @@ class Item:
         return f"{WORDS[self.kind]} {self.name}"
 
 
-def clear(arm: Arm, site: Site, fixed: Collection[Item], kinds: Collection[Kind] = ORDER) -> dict[str, str]:
+def clear(
+    arm: Arm,
+    site: Site,
+    fixed: Collection[Item],
+    kinds: Collection[Kind] = ORDER,
+    machines: Collection[str] | None = None,
+) -> dict[str, str]:
     """Remove what is marked as the cluster's. Return what stays, with the reason.
 
-    ``fixed``: what has a name that is known without a list.
+    ``fixed``: what has a name that is known without a list. ``machines``: names of those of which alone the parts go;
+    None: all.
     """
     empty = 0
     for _ in range(_ROUNDS):
-        there = [item for item in _marked(arm, site, fixed) if item.kind in kinds]
-        stays: dict[str, str] = {}
-        for item in there:
-            # what stays may use the rest for ever
-            if why := _removed(arm, site, item, held=0.0 if stays else HELD_PATIENCE):
-                stays[item.label] = why
-        if stays:
+        there = [
+            item
+            for item in _marked(arm, site, fixed)
+            if item.kind in kinds and (machines is None or _is_of(item, machines, site.id))
+        ]
+        if stays := _all_removed(arm, site, there):
             return stays
         empty = 0 if there else empty + 1
         if empty == 2:
@@ -55,6 +63,34 @@ def clear(arm: Arm, site: Site, fixed: Collection[Item], kinds: Collection[Kind]
             arm.progress(f"resource group {site.group}: looking once more, as Azure's lists lag")
             arm.clock.sleep(_LAG_SECONDS)
     return {item.label: "something makes it again whenever it is removed" for item in there}
+
+
+def _is_of(item: Item, machines: Collection[str], id: str) -> bool:
+    return any(item.name.lower() == name.lower() or is_of_machine(item.name, name, id) for name in machines)
+
+
+def _all_removed(arm: Arm, site: Site, there: list[Item]) -> dict[str, str]:
+    """Remove things: all of one kind at once, as each takes a while. Return what stays, with the reason."""
+    stays: dict[str, str] = {}
+    for _, group in groupby(there, key=lambda item: item.kind):
+        waiting: list[tuple[Item, Reply]] = []
+        for item in group:
+            arm.progress(f"{item.label}: deleting")
+            # what stays may use the rest for ever
+            held = 0.0 if stays else HELD_PATIENCE
+            query = "forceDeletion=true" if item.kind is Kind.MACHINE else ""
+            try:
+                accepted = arm.ask_to_delete(item.kind, item.path, item.label, query, held)
+            except _REFUSALS as error:
+                stays[item.label] = reason(arm, site, error)
+            else:
+                waiting += [(item, accepted)] if accepted is not None else []
+        for item, accepted in waiting:
+            try:
+                arm.until_deleted(item.kind, accepted, item.label)
+            except _REFUSALS as error:
+                stays[item.label] = reason(arm, site, error)
+    return stays
 
 
 def others(arm: Arm, site: Site) -> list[str]:
@@ -85,17 +121,6 @@ def _listed(arm: Arm, site: Site) -> list[Document]:
         return arm.list(f"{site.group_path}/resources", RESOURCES, f"resource group {site.group}")
     except NotFoundError:
         return []
-
-
-def _removed(arm: Arm, site: Site, item: Item, held: float) -> str:
-    """Remove one thing. Return why it stays; empty: it is gone."""
-    arm.progress(f"{item.label}: deleting")
-    try:
-        query = "forceDeletion=true" if item.kind is Kind.MACHINE else ""
-        arm.delete(item.kind, item.path, item.label, query, held)
-    except (AzureError, AzureForbiddenError, AzureSlowError) as error:
-        return reason(arm, site, error)
-    return ""
 
 
 def reason(arm: Arm, site: Site, error: GrassError) -> str:

@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from grass.azure.arm import Arm, failed, operation_url, state_of
-from grass.azure.faults import AzureCapacityError, AzureError, AzureForbiddenError, AzureLoginError, Fault
-from grass.azure.resources import BODY_TAG, Kind, Wanted, in_zone, is_ours, wanted
+from grass.azure.arm import Arm, state_of
+from grass.azure.faults import AzureError, AzureForbiddenError, AzureLoginError
+from grass.azure.resources import Kind, Wanted, in_zone, is_ours, routes, terms_of, wanted
 from grass.errors import ConflictError, GrassError, InputError, UnreachableError
 from grass.files.key import key_pair
 from grass.hosts.ssh import KNOWN_HOSTS
@@ -21,12 +21,11 @@ from grass.manifest.azure import AzureSettings
 from grass.manifest.document import Document
 from grass.manifest.on_premises import HostSettings
 from grass.mode_file import write_mode
-from grass.provision.azure.clear import OF_MACHINE, clear
-from grass.provision.azure.delete import fixed_items
 from grass.provision.azure.edges import Edges
-from grass.provision.azure.look import Facts, alternatives, look, own_address, subscription_of
+from grass.provision.azure.look import Facts, addresses, alternatives, look, own_address, subscription_of
+from grass.provision.azure.making import Making, same
 from grass.provision.azure.plan import alternatives_text, cost_lines, plan_lines, problems
-from grass.provision.azure.record import Record, load_record
+from grass.provision.azure.record import Asked, Record, load_record, note
 from grass.provision.filelock import cluster_lock
 from grass.provision.on_premises.machines import MACHINES
 from grass.provision.provisioner import Created, Session
@@ -70,7 +69,7 @@ def create(settings: AzureSettings, session: Session, edges: Edges) -> Created:
         session.client_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         key = key or key_pair(session.client_dir / _KEY)
         write_mode(session.folder, settings.mode)
-        known.record.save(session.folder)
+        replace(known.record, terms=terms_of(settings, key)).save(session.folder)
         with _explained(settings, session, known, new=new) as made:
             address = _make(settings, session, known, key, made)
             host = _host(settings, session, address)
@@ -125,13 +124,16 @@ def _make(settings: AzureSettings, session: Session, known: _Known, key: str, ma
     arm, site = known.arm, known.record.site
     for namespace in known.facts.unregistered:
         arm.register(f"/subscriptions/{site.subscription}", namespace, namespace)
-    *others, machine = wanted(settings, site, known.sources, key)
+    *others, master = wanted(settings, site, known.sources, key)
     for each in others:
         _ensure(arm, each, site.id, made, use_existing=settings.cloud.use_existing_group)
-    if known.record.machine_zone:
-        machine = in_zone(machine, known.record.machine_zone)
-    there = _machine(arm, machine, known, session.folder, settings, made)
-    return _address(arm, there, machine.label)
+    there = _master(arm, master, known, session.folder, settings, made)
+    public, private = addresses(arm, there, master.label)
+    if not public:
+        raise GrassError(f"{master.label}: has no public address; `grass delete` removes it, then create it again")
+    # nodes leave through the master; its address is known only now
+    _ensure(arm, routes(terms_of(settings, key), site, private), site.id, made, use_existing=False)
+    return public
 
 
 def _ensure(arm: Arm, each: Wanted, id: str, made: list[str], *, use_existing: bool) -> None:
@@ -147,8 +149,9 @@ def _ensure(arm: Arm, each: Wanted, id: str, made: list[str], *, use_existing: b
             return
         raise ConflictError(f"{each.label}: exists, and Grass did not make it; choose another name")
     if found is not None:
-        made.append(each.label)
-        if state_of(found) == "Succeeded" and _same(found, each):
+        if each.label not in made:
+            made.append(each.label)
+        if state_of(found) == "Succeeded" and (same(found, each) or _leads_somewhere(found, each)):
             return
     if found is not None and each.kind is Kind.RULES:
         arm.progress(f"{each.label}: SSH is let in from other addresses than before")
@@ -160,120 +163,33 @@ def _ensure(arm: Arm, each: Wanted, id: str, made: list[str], *, use_existing: b
         arm.progress(f"{each.label}: made")
 
 
-def _same(found: Document, each: Wanted) -> bool:
-    tags = found.get("tags")
-    return isinstance(tags, dict) and tags.get(BODY_TAG) == each.body["tags"][BODY_TAG]
+def _leads_somewhere(found: Document, each: Wanted) -> bool:
+    """Return whether routes, which the master completes, are complete already, and those wanted are not."""
+    if each.kind is not Kind.ROUTES or each.body["properties"]["routes"]:
+        return False
+    properties = found.get("properties")
+    return isinstance(properties, dict) and bool(properties.get("routes"))
 
 
-def _machine(
-    arm: Arm, machine: Wanted, known: _Known, folder: Path, settings: AzureSettings, made: list[str]
+def _master(
+    arm: Arm, master: Wanted, known: _Known, folder: Path, settings: AzureSettings, made: list[str]
 ) -> Document:
-    """Return the machine. Make it if need be; one that failed is removed with its disk and card first."""
-    found = _settled(arm, machine, folder)
-    if found is not None and not is_ours(found, known.record.id):
-        raise ConflictError(f"{machine.label}: exists, and Grass did not make it; choose another name")
-    if found is not None and state_of(found) == "Succeeded":
-        made.append(machine.label)
-        if not _same(found, machine):
-            raise GrassError(
-                f"{machine.label}: exists with other settings of `master` or `ssh`, which a machine keeps; take them "
-                f"back in the file, or `grass delete {settings.name}` first"
-            )
-        return found
-    if found is not None:
-        _remove_failed(arm, machine, known, settings, made)
-    try:
-        return _put_machine(arm, machine, folder, made)
-    except AzureCapacityError as error:
-        _remove_failed(arm, machine, known, settings, made)
-        zone = _other_zone(known.facts, settings)
-        if zone is None:
-            raise
-        arm.progress(f"{error}; trying zone {zone}")
-        replace(_current(folder), machine_zone=zone).save(folder)
-        machine = in_zone(machine, zone)
-    except AzureError:
-        _remove_failed(arm, machine, known, settings, made)
-        raise
-    try:
-        return _put_machine(arm, machine, folder, made)
-    except AzureError:
-        _remove_failed(arm, machine, known, settings, made)
-        raise
+    """Return the machine of the master. Make it if need be."""
 
+    def new(_: str) -> None:
+        for stale in (KNOWN_HOSTS, MACHINES):  # a new machine has new keys and maybe another address
+            (folder / "client" / stale).unlink(missing_ok=True)
 
-def _settled(arm: Arm, machine: Wanted, folder: Path) -> Document | None:
-    """Return the machine as an earlier call left it, once Azure works on it no more."""
-    found = arm.find(machine.path, machine.kind.version, machine.label)
-    if found is None or state_of(found) == "Succeeded":
-        return found
-    operation = _current(folder).operation
-    if operation:
-        try:
-            arm.follow(operation, machine.label, usual=machine.kind.usual)
-        except AzureError as error:
-            arm.progress(f"{error}")
-            return (
-                None
-                if error.refusal.fault is Fault.GONE
-                else arm.find(machine.path, machine.kind.version, machine.label)
-            )
-    return arm.until_settled(machine.path, machine.kind, machine.label)
-
-
-def _put_machine(arm: Arm, machine: Wanted, folder: Path, made: list[str]) -> Document:
-    for stale in (KNOWN_HOSTS, MACHINES):  # a new machine has new keys and maybe another address
-        (folder / "client" / stale).unlink(missing_ok=True)
-    accepted = arm.put_new(machine.kind, machine.path, machine.body, machine.label)
-    made.append(machine.label)
-    replace(_current(folder), operation=operation_url(accepted)).save(folder)
-    try:
-        arm.finish(accepted, machine.label, usual=machine.kind.usual)
-    except AzureError as error:
-        if error.refusal.fault is not Fault.UNSURE:
-            raise
-        arm.progress(f"{error}; trying SSH")
-    found = arm.until_settled(machine.path, machine.kind, machine.label)
-    if found is None:
-        raise failed(machine.label)
+    size = settings.machine.size
+    noted = known.record.machines.get(master.name) or Asked(size)
+    note(folder, master.name, noted)
+    if noted.zone:
+        master = in_zone(master, noted.zone)
+    zones = {name: found.zones for name, found in known.facts.region.sizes.items()}
+    found = Making(arm, known.record.site, folder, zones, new, made).make([master])[master.name]
+    if isinstance(found, GrassError):
+        raise found
     return found
-
-
-def _remove_failed(arm: Arm, machine: Wanted, known: _Known, settings: AzureSettings, made: list[str]) -> None:
-    """Remove a machine that Azure failed to make, with disk, card and address. One that was refused does not exist."""
-    found = arm.find(machine.path, machine.kind.version, machine.label)
-    if found is None or state_of(found) == "Succeeded":
-        return
-    arm.progress(f"{machine.label}: Azure failed to make it; removing it")
-    site = known.record.site
-    if stays := clear(arm, site, fixed_items(settings.name, site), OF_MACHINE):
-        raise GrassError("\n".join(["a machine that failed could not be removed:", *stays.values()]))
-    if machine.label in made:
-        made.remove(machine.label)
-
-
-def _other_zone(facts: Facts, settings: AzureSettings) -> str | None:
-    size = facts.size(settings.machine.size)
-    zones = [zone for zone in (size.zones if size else ()) if zone != settings.machine.zone]
-    return zones[0] if zones else None
-
-
-def _current(folder: Path) -> Record:
-    record = load_record(folder)
-    assert record is not None, "it is saved before anything is made"
-    return record
-
-
-def _address(arm: Arm, machine: Document, what: str) -> str:
-    """Return the public address of a machine: of its first card."""
-    try:
-        card = machine["properties"]["networkProfile"]["networkInterfaces"][0]["id"]
-        first = arm.get(card, Kind.CARD.version, f"network card of {what}")["properties"]["ipConfigurations"][0]
-        public = first["properties"]["publicIPAddress"]["id"]
-        found = arm.get(public, Kind.ADDRESS.version, f"address of {what}")["properties"]["ipAddress"]
-    except (KeyError, IndexError, TypeError) as error:
-        raise GrassError(f"{what}: has no public address; `grass delete` removes it, then create it again") from error
-    return str(found)
 
 
 def _public_key(settings: AzureSettings, session: Session) -> str | None:

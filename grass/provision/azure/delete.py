@@ -5,6 +5,8 @@ Used by ``provisioner``.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from grass.azure.arm import Arm
 from grass.azure.faults import AzureError, AzureForbiddenError, AzureSlowError
 from grass.azure.resources import Kind, Site, is_ours, names
@@ -30,31 +32,26 @@ def delete(session: Session, edges: Edges, *, force: bool, packages: bool) -> De
     with cluster_lock(session.home, session.name):
         record, left = load_record(session.folder), {}
         machines = load_machines(session.name, session.home)
-        if machines is not None and machines.nodes:
-            left = clean_nodes(session, machines, force, packages, also_reached={})
+        made = record.nodes(session.name) if record is not None else {}
+        if machines is not None and machines.nodes.keys() - made.keys():
+            left = clean_nodes(session, machines, force, packages, also_reached={}, skip=made)
         if record is not None:
             arm = Arm(edges.send(record.endpoint), record.endpoint, edges.clock, session.progress)
-            stays = _everything(arm, record.site, session.name)
+            stays = _everything(arm, record.site, session.name, made)
             if stays:
                 raise LeftOnAzureError(_text(session.name, stays))
         remove_tree(session.folder)
     return Deleted(left)
 
 
-def fixed_items(cluster: str, site: Site) -> list[Item]:
-    return [
-        Item(kind, name, site.path(kind, name))
-        for kind, name in names(cluster, site.group).items()
-        if kind is not Kind.GROUP
-    ]
-
-
-def _everything(arm: Arm, site: Site, cluster: str) -> dict[str, str]:
+def _everything(arm: Arm, site: Site, cluster: str, nodes: Iterable[str]) -> dict[str, str]:
     """Remove all of the cluster. Return what stays, with the reason."""
+    fixed = [(kind, name) for kind, name in names(cluster, site.group).items() if kind is not Kind.GROUP]
+    fixed += [(Kind.MACHINE, name) for name in nodes]
     group = arm.find(site.group_path, Kind.GROUP.version, f"resource group {site.group}")
     if group is None:
         return {}
-    if stays := clear(arm, site, fixed_items(cluster, site)):
+    if stays := clear(arm, site, [Item(kind, name, site.path(kind, name)) for kind, name in fixed]):
         return stays
     if not is_ours(group, site.id):
         arm.progress(f"resource group {site.group}: stays, because Grass did not make it")

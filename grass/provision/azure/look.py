@@ -30,7 +30,7 @@ from grass.azure.resources import (
     names,
 )
 from grass.errors import GrassError, InputError, NotFoundError, UnreachableError
-from grass.manifest.azure import AzureSettings
+from grass.manifest.azure import AzureSettings, MachineSettings
 from grass.manifest.document import Document
 
 _OWN_ADDRESS = "https://api.ipify.org?format=json"
@@ -125,7 +125,7 @@ def look(settings: AzureSettings, arm: Arm, subscription: Subscription) -> Facts
         existing(settings, arm, subscription),
         tuple(name for name in NAMESPACES if not _is_registered(arm, subscription, name)),
         _allowed(arm, subscription),
-        costs(arm, cloud.location, settings),
+        costs(arm, cloud.location, settings.machine),
     )
 
 
@@ -155,15 +155,30 @@ def region_of(arm: Arm, subscription: Subscription, location: str) -> Region:
     return Region(location, catalogue.read_sizes(skus, location), catalogue.read_quotas(usages))
 
 
+def addresses(arm: Arm, machine: Document, what: str) -> tuple[str, str]:
+    """Return the public and the private address of a machine: of its first card. Empty: it has none."""
+    try:
+        card = machine["properties"]["networkProfile"]["networkInterfaces"][0]["id"]
+        found = arm.get(card, Kind.CARD.version, f"network card of {what}")["properties"]["ipConfigurations"][0]
+        properties = found["properties"]
+        private, public = str(properties["privateIPAddress"]), properties.get("publicIPAddress")
+        if public is None:
+            return "", private
+        shown = arm.get(public["id"], Kind.ADDRESS.version, f"address of {what}")["properties"]
+        return str(shown.get("ipAddress") or ""), private
+    except (KeyError, IndexError, TypeError) as error:
+        raise GrassError(f"{what}: has no network card; remove the machine, then make it again") from error
+
+
 def addresses_left(quotas: Mapping[str, Quota]) -> Quota | None:
     """Return the tightest of the quotas that count public addresses."""
     known = [quotas[name.lower()] for name in ADDRESSES if name.lower() in quotas]
     return min(known, key=lambda quota: quota.left, default=None)
 
 
-def costs(arm: Arm, location: str, settings: AzureSettings) -> Costs:
+def costs(arm: Arm, location: str, like: MachineSettings) -> Costs:
     """Return list prices. Without a reply they are not known: nobody is kept from a cluster by that."""
-    size, tier = settings.machine.size, catalogue.disk_tier(settings.machine.disk)
+    size, tier = like.size, catalogue.disk_tier(like.disk)
     with suppress(UnreachableError, AzureError, NotFoundError):
         machine = catalogue.read_prices(_prices(arm, catalogue.price_query(location, [size])))
         disk = catalogue.read_price(_prices(arm, catalogue.disk_query(location, tier)), location)
@@ -187,6 +202,13 @@ def alternatives(settings: AzureSettings, arm: Arm, facts: Facts) -> list[Fit]:
         own = [size] if size is not None and next(obstacles(size, region.quotas), None) is None else near
         fits += [Fit(each, location) for each in own]
     return cheapest_first(_priced(arm, fits))
+
+
+def alternatives_here(region: Region, name: str, zone: str | None, arm: Arm) -> list[Fit]:
+    """Return sizes of this region, near to one by name, that the subscription may have: nodes are in one network."""
+    near = region.sizes.get(name.lower()) or _PLAIN
+    fits = [Fit(size, region.name) for size in candidates(near, region.sizes, region.quotas, zone)]
+    return cheapest_first(_priced(arm, [fit for fit in fits if fit.size.name.lower() != name.lower()]))
 
 
 def own_address(arm: Arm) -> str:

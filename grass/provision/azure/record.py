@@ -6,10 +6,10 @@ no secrets. Used by this package.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from grass.azure.resources import Site
+from grass.azure.resources import Kind, Site, Terms, names
 from grass.system.private_file import write_private
 from grass.wire.codec import Form, indented
 
@@ -17,19 +17,29 @@ FILE = "azure.json"
 
 
 @dataclass(frozen=True)
-class Record:
-    """Where a cluster is.
+class Asked:
+    """A machine that Azure is asked for: noted before the request.
 
-    ``operation``: where Azure tells how making the machine goes on; empty: nothing is known of it."""
+    ``zone`` empty: as the settings say for the master, and Azure's choice for nodes. ``operation``: where Azure tells
+    how making it goes on; empty: nothing is known of it.
+    """
+
+    size: str
+    zone: str = ""
+    operation: str = ""
+
+
+@dataclass(frozen=True)
+class Record:
+    """Where a cluster is, and of what. ``machines``: by name, the master as well."""
 
     subscription: str
     group: str
     location: str
     id: str
     endpoint: str
-    operation: str = ""
-    machine_zone: str = ""
-    """Zone of the machine, if it is another than the settings say."""
+    terms: Terms | None = None
+    machines: dict[str, Asked] = field(default_factory=dict)
 
     @property
     def site(self) -> Site:
@@ -37,6 +47,10 @@ class Record:
 
     def save(self, folder: Path) -> None:
         write_private(folder / FILE, indented(self))
+
+    def nodes(self, cluster: str) -> dict[str, Asked]:
+        master = names(cluster, "")[Kind.MACHINE]
+        return {name: asked for name, asked in self.machines.items() if name != master}
 
 
 _RECORD: Form[Record] = Form(Record)
@@ -48,3 +62,11 @@ def load_record(folder: Path) -> Record | None:
         return _RECORD.decode((folder / FILE).read_bytes())
     except FileNotFoundError:
         return None
+
+
+def note(folder: Path, name: str, asked: Asked | None) -> None:
+    """Note a machine before it is asked for, and whatever is learnt of it; None: it is gone."""
+    record = load_record(folder)
+    assert record is not None, "it is saved before anything is made"
+    machines = {each: known for each, known in record.machines.items() if each != name}
+    replace(record, machines=machines if asked is None else {**machines, name: asked}).save(folder)

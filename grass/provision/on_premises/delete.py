@@ -64,11 +64,18 @@ def _delete_hosts(session: Session, machines: Machines, force: bool, packages: b
 
 
 def clean_nodes(
-    session: Session, machines: Machines, force: bool, packages: bool, *, also_reached: dict[str, HostSettings]
+    session: Session,
+    machines: Machines,
+    force: bool,
+    packages: bool,
+    *,
+    also_reached: dict[str, HostSettings],
+    skip: Collection[str] = (),
 ) -> dict[str, str]:
-    """Clean the nodes, once they and ``also_reached`` answer. Return what is left. Raises StayedError unless
-    ``force``."""
+    """Clean the nodes, except ``skip``, once they and ``also_reached`` answer. Return what is left. Raises StayedError
+    unless ``force``."""
     left = _self_joined(session, machines)
+    machines = replace(machines, nodes={name: host for name, host in machines.nodes.items() if name not in skip})
     if not force:
         away = _out_of_reach(session, replace(machines, nodes={**machines.nodes, **also_reached}))
         if left or away:

@@ -64,7 +64,7 @@ def open_host(settings: HostSettings, client_dir: Path, ask: Ask | None = None) 
     return SshHost(
         replace(
             _access(settings.address, login, password),
-            through=through and _access(through.address, through.login, through.login.password or ssh_password()),
+            through=_access(through.address, through.login, ssh_password()) if through is not None else None,
         ),
         client_dir / KNOWN_HOSTS,
         name=settings.name or settings.address,
