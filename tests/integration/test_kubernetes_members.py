@@ -158,7 +158,7 @@ def test_drains_by_grass_and_by_kubernetes_are_operations_of_an_elastic_job(node
     assert [each.restarts for each in client.tasks("elastic")] == [0, 0]
     client.drain("pods", 0.0)
     wait_until(lambda: client.node("pods").state == "DRAINED", SECONDS)
-    assert [each for each in node.pods("elastic") if each["status"]["phase"] == "Running"] == []
+    wait_until(lambda: all("deletionTimestamp" in each["metadata"] for each in node.pods("elastic")), 30)
     assert {each.state for each in client.tasks("elastic")} == {"PENDING"}
     client.uncordon("pods")
     [mine] = [each for each in client.operations("elastic") if each.kind == "drain" and each.author != "grass"]
