@@ -240,12 +240,7 @@ def test_a_full_quota_is_named_and_the_task_runs_when_there_is_room(node: Node, 
 
 
 @pytest.mark.nightly
-def test_too_much_memory_and_the_bounds_of_an_administrator_are_reasons_in_words(node: Node, client: Client) -> None:
-    client.start(job("greedy", "exec tail /dev/zero"))
-    view = client.wait("greedy", 45)
-    [task] = client.tasks("greedy")
-    said = (view.state, task.reason and (task.reason.code, task.reason.message))
-    assert said == ("FAILED", (ReasonCode.SIGNAL, "killed by the kernel: it used more memory than its limit of 16MiB"))
+def test_the_bounds_of_an_administrator_are_a_reason_in_words(node: Node, client: Client) -> None:
     limits = {"limits": [{"type": "Container", "max": {"memory": "64Mi"}}]}
     path = f"{node.path}/limitranges"
     node.server.post(path, {"metadata": {"name": "small"}, "spec": limits}, kubernetes.ANY)
@@ -255,7 +250,7 @@ def test_too_much_memory_and_the_bounds_of_an_administrator_are_reasons_in_words
         [task] = client.tasks("large")
         assert task.reason is not None
         assert task.reason.code is ReasonCode.CANNOT_START
-        assert "maximum memory usage per Container is 64Mi, but limit is 128Mi" in task.reason.message
+        assert "maximum memory usage per Container is 64Mi, but limit is 134217728" in task.reason.message
     finally:
         node.server.delete(f"{path}/small", kubernetes.ANY)
 
