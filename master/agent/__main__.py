@@ -18,6 +18,7 @@ from grass.store.keys import Keys
 from grass.supervision.apart import request_shutdown
 from grass.supervision.certificate_renewal import start_renewal
 from grass.supervision.folder_watch import end_if_removed, watch_folder
+from grass.supervision.predecessor import start_fencing
 from grass.supervision.redis_reserve import keep_reserve
 from grass.supervision.redis_watch import watch_redis
 from grass.supervision.supervisor_watch import watch_supervisor
@@ -57,6 +58,7 @@ def main() -> int:
     watch_task_redis(config, secrets)
     watch_folder(config)
     start_renewal(config)
+    start_fencing(config)
     try:
         agent.start(owner=f"{config.node.name}:{os.getpid()}")
         notifier.ready()

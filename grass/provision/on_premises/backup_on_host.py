@@ -23,6 +23,7 @@ from grass.provision.backup.unpacking import scratch_folder, unpack
 from grass.provision.filelock import file_lock
 from grass.provision.on_premises.on_host import REPLACED_BY, STARTED
 from grass.store import embedded
+from grass.supervision.predecessor import PREDECESSOR
 from grass.wire.backup import BackedUp, BackupHeader
 from grass.wire.codec import Form, encode
 
@@ -53,13 +54,15 @@ class Made(msgspec.Struct):
 
 class Restore(msgspec.Struct):
     """Input of ``restore``. ``file``: the backup, which is removed at the end. ``config``: of the new master.
-    ``replaced``: put the state that is there aside."""
+    ``replaced``: put the state that is there aside. ``predecessor``: host and port of the redis of the old master, if
+    that could not be stopped."""
 
     file: str
     passphrase: str
     config: ClusterConfig
     server: str
     replaced: bool
+    predecessor: str = ""
 
 
 BACK_UP: Form[BackUp] = Form(BackUp)
@@ -101,7 +104,9 @@ def _restore(asked: Restore, config: ClusterConfig, file: Path, folder: Path) ->
         shutil.rmtree(unpacked.home / OF_CLIENT, ignore_errors=True)
         config.save(unpacked.home / "cluster.json")
         (unpacked.home / RESTORED_FROM).write_text(header.salt)
-        for name in ("made", STARTED, REPLACED_BY):  # what they say is of the time before
+        if asked.predecessor:
+            (unpacked.home / PREDECESSOR).write_text(f"{asked.predecessor}\n")
+        for name in ("made", STARTED, REPLACED_BY, PREDECESSOR):  # what they say is of the time before
             (folder / name).unlink(missing_ok=True)
         restoring.place(unpacked.home, folder, config.data_dir)
 

@@ -13,7 +13,7 @@ from grass.config import ClusterConfig
 from grass.errors import ConflictError
 from grass.hosts import Host, HostUnreachableError
 from grass.lines import lines_of
-from grass.manifest.on_premises import HostSettings
+from grass.manifest.on_premises import REDIS_PORT, HostSettings
 from grass.model.daemons import MASTER_DAEMONS
 from grass.network_address import WILDCARDS, network_address
 from grass.provision.backup.restoring import INTERRUPTED
@@ -81,19 +81,23 @@ def check_dead(session: Session, old: HostSettings | None, before: ClusterConfig
     session.progress(f"{old.address}: the old master does not answer, so it counts as dead")
 
 
-def fence(session: Session, old: HostSettings | None, before: ClusterConfig, new: str) -> None:
-    """Keep the old master from starting again: its units are disabled, and its folder names the new one."""
+def fence(session: Session, old: HostSettings | None, before: ClusterConfig, new: str) -> str:
+    """Keep the old master from starting again: its units are disabled, and its folder names the new one.
+
+    If it does not answer, return the address of its redis: the new master fences it when it comes back. Otherwise "".
+    """
     if old is None:
-        return
+        return ""
     with _reached(session, old) as host:
         if host is None:
             session.progress(
-                f"{network_address(old.address, before.master.api_port)}: does not answer, so its units cannot be "
-                f"disabled. When it comes back, there: {_by_hand(session.name)}"
+                f"{old.address}: its units cannot be disabled; when it comes back, the new master takes all rights "
+                f"from its redis within seconds. Better, before it has a network: {_by_hand(session.name)}"
             )
-            return
+            return network_address(before.redis.host or old.address, before.redis.port or REDIS_PORT)
         host.run(["sh", "-c", _FENCE, "fence", session.name, new, *_units(session.name)], sudo=True).check()
         session.progress(f"{old.address}: the units of the old master are disabled")
+    return ""
 
 
 def _by_hand(name: str) -> str:

@@ -88,8 +88,8 @@ def restore(request: Request, session: Session) -> tuple[Created, float]:
             config = config_as_before(before, known.design.config)
             known = replace(known, design=replace(known.design, config=config))
             touch()
-            old_master.fence(session, old, before, settings.master.address)
-            state = target.steps(config, known.design.redis_server, known.design.units)
+            predecessor = old_master.fence(session, old, before, settings.master.address)
+            state = target.steps(config, known.design.redis_server, known.design.units, predecessor)
             outcome, url = set_up(host, settings, session, known, machines, state)
         for name in machines.namespaces:
             session.progress(f"{name}: its agent ran on the old master; repeat `grass node add --kubernetes` for it")
@@ -215,9 +215,9 @@ class _Target:
         found = old_master.look(host, self._header.cluster)
         check_target(host.name, facts, found, self._header, replaced=self._request.replaced)
 
-    def steps(self, config: ClusterConfig, server: str, units: tuple[str, ...]) -> list[Step]:
+    def steps(self, config: ClusterConfig, server: str, units: tuple[str, ...], predecessor: str) -> list[Step]:
         home, file = config.home, f"{STATE}/clusters/.{config.name}.grass-backup"
-        asked = Restore(file, self._request.passphrase, config, server, self._request.replaced)
+        asked = Restore(file, self._request.passphrase, config, server, self._request.replaced, predecessor)
 
         def do(host: Host) -> None:
             on_host(host, "restore", encode(asked))

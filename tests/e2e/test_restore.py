@@ -1,0 +1,83 @@
+"""A cluster on several hosts loses its master: another machine becomes it, from a backup, and no task is run twice."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from grass.api.client import Client
+from tests.support.lab import SessionLab
+from tests.support.on_premises import Cluster, settings
+from tests.support.waiting import wait_until
+
+pytestmark = (
+    pytest.mark.nightly
+)  # what is decided, unit/test_restore_on_host.py; the fence, contract/test_predecessor.py
+SECRET = {"GRASS_BACKUP_PASSPHRASE": "geheim"}
+LONG = "echo long >> /tmp/runs; i=0; while [ ! -e /tmp/enough ]; do i=$((i+1)); echo tick $i; sleep 0.5; done"
+SOON = "echo soon >> /tmp/runs; while [ ! -e /tmp/soon ]; do sleep 0.2; done; exit 7"
+
+
+@pytest.fixture
+def cluster(lab: SessionLab, site: Path, tmp_path: Path) -> Iterator[Cluster]:
+    nodes = [{"name": "n1", "address": lab.hosts["n1"].address}]
+    made = Cluster(lab, site, tmp_path / "home", settings(lab, nodes=nodes))
+    made.created()
+    try:
+        yield made
+    finally:
+        lab.make_whole()
+        made.grass("delete", made.name, "--force")
+        for host in ("master", "n1", "n2"):
+            lab.reset(host)  # the old master is none that `delete` knows
+
+
+def job(cluster: Cluster, name: str, command: str) -> None:
+    file = cluster.home / f"{name}.yml"
+    file.write_text(json.dumps({"name": name, "components": {"w": {"command": command}}}))
+    assert cluster.grass("job", "start", str(file)).returncode == 0
+
+
+def tasks(cluster: Cluster, name: str) -> list[tuple[str, int, int | None]]:
+    """Return state, attempt and exit code of each task. The client is a new one: the master may be another."""
+    with Client(cluster.name, home=cluster.home) as client:
+        return [(each.state, each.attempt, each.exit_code) for each in client.tasks(name)]
+
+
+def test_a_new_master_adopts_what_runs_runs_nothing_twice_and_fences_the_old_one(cluster: Cluster) -> None:
+    lab, n2 = cluster.lab, cluster.lab.hosts["n2"].address
+    backup = cluster.home / "b.grass-backup"
+    job(cluster, "long", LONG)
+    job(cluster, "soon", SOON)
+    wait_until(lambda: len(lab.ssh("n1", "cat", "/tmp/runs").stdout.split()) == 2, 30, "both tasks")
+    done = cluster.grass("backup", "--to", str(backup), "--logs", **SECRET)
+    assert done.returncode == 0 and "2 jobs backed up" in done.stdout, done.stderr
+    for secret, on, code, said in (
+        ({"GRASS_BACKUP_PASSPHRASE": "falsch"}, n2, 4, "the passphrase is wrong"),
+        (SECRET, n2, 2, "its master on"),
+        (SECRET, lab.hosts["master"].address, 2, "lives, and a restore would end it"),
+    ):
+        refused = cluster.grass("restore", str(backup), "--on", on, **secret)
+        assert refused.returncode == code and said in refused.stderr, refused.stderr
+    assert not lab.ssh("n2", "ls", "/var/lib/grass").stdout, "nothing half done"
+
+    lab.hosts["master"].kill()
+    lab.ssh("n1", "touch", "/tmp/soon")
+    done = cluster.grass("restore", str(backup), "--on", lab.hosts["n1"].address, **SECRET)
+    assert done.returncode == 2 and "is a node of cluster" in done.stderr, done.stderr
+    done = cluster.grass("restore", str(backup), "--on", n2, **SECRET)
+    assert done.returncode == 0, done.stderr
+    wait_until(lambda: tasks(cluster, "soon") == [("FAILED", 1, 7)], 60, "the end that n1 recorded")
+    assert tasks(cluster, "long") == [("RUNNING", 1, None)]
+    again = cluster.grass("restore", str(backup), "--on", n2, **SECRET)
+    assert again.returncode == 0, again.stderr  # it changes nothing
+
+    lab.hosts["master"].start()
+    acl = "/var/lib/grass/clusters/e2e/redis/users.acl"
+    wait_until(lambda: "user agent" not in (lab.ssh("master", "cat", acl).stdout or "user agent"), 60, "the fence")
+    lab.ssh("n1", "touch", "/tmp/enough")
+    wait_until(lambda: tasks(cluster, "long") == [("SUCCEEDED", 1, 0)], 60, "the task that went on")
+    assert lab.ssh("n1", "cat", "/tmp/runs").stdout.split() == ["long", "soon"]
