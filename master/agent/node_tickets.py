@@ -132,7 +132,6 @@ def _lose(step: Step, node: NodeRun) -> None:
     message = f"node {node.name} was removed from the cluster"
     tasks.lose(step, node, Reason(ReasonCode.NODE_LOST, message, {"node": node.name}))
     tasks.give_up(step, node)
-    step.changes.plan = True
 
 
 def _leave(step: Step, node: NodeRun) -> None:

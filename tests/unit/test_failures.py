@@ -9,10 +9,13 @@ from msgspec import structs
 
 from grass.model.failure_text import by_code, by_signal, without_causes
 from grass.model.job import Component, Job
+from grass.model.lifecycle import TaskState
 from grass.model.reasons import Reason, ReasonCode
 from grass.model.resources import Resources
 from grass.model.task_values import in_common
 from grass.wire.usage import TaskTotals
+from master.agent.component_run import ComponentRun
+from master.agent.failures import why_component_failed
 from node.runtime.out_of_memory import out_of_memory
 from tests.support.world import World
 
@@ -50,6 +53,14 @@ def test_the_reason_of_a_job_says_how_many_tasks_failed_why_and_which_values_onl
     )
     error = "ValueError: loss is 5.5e10 (train.py:41)"
     assert reason["details"] == {"task": "main.5", "error": error, "failure": "user-error"}
+
+
+def test_a_job_whose_failed_task_has_no_reason_says_that_it_is_unknown() -> None:
+    component = ComponentRun(Component("main", "x"), 1)
+    task = component.tasks[component.take_next()]
+    for state in (TaskState.ASSIGNED, TaskState.FAILED):
+        component.move(task, state)
+    assert why_component_failed(component).message == "main.0 failed: unknown"
 
 
 def test_tasks_that_failed_otherwise_are_told_apart() -> None:

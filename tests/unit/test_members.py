@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from grass.model.framework import Framework, FrameworkName
 from grass.model.job import Component, Job, Restart, RestartOn
 from grass.model.resources import Resources
@@ -82,9 +84,10 @@ def test_slots_are_the_gpus_of_a_task_or_what_its_framework_says() -> None:
     world.add_node("n1", cpu=4, gpu=4)
     gpus = Component("a", "x", resources=Resources(1000, 0, 2000), framework=Framework(FrameworkName.HOROVOD))
     told = Component("b", "x", resources=ONE_CORE, framework=Framework(FrameworkName.HOROVOD, {"slots": 3}))
-    world.submit(Job("j", {"a": gpus, "b": told}, ("a",)))
+    one = replace(gpus, name="c", framework=Framework(FrameworkName.HOROVOD, {"slots": 1}))
+    world.submit(Job("j", {"a": gpus, "b": told, "c": one}, ("a",)))
     found = world.nodes["n1"].membership
-    assert [found[f"j-1/{name}"].members[0].slots for name in ("a", "b")] == [2, 3]
+    assert [found[f"j-1/{name}"].members[0].slots for name in ("a", "b", "c")] == [2, 3, 1]
 
 
 def test_an_array_has_no_membership_and_an_ended_job_leaves_none() -> None:

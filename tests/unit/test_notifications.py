@@ -23,6 +23,7 @@ from grass.manifest import parse_job
 from grass.manifest.settings import parse_settings
 from grass.model.job import Component, Job
 from grass.model.lifecycle import JobState
+from grass.model.names import MAX_NAME
 from grass.model.notify import Notify, OnEnd
 from grass.model.reasons import Reason, ReasonCode
 from grass.model.resources import Resources
@@ -189,6 +190,14 @@ def test_a_command_is_run_as_a_job_of_the_same_user_and_tells_nobody_of_its_end(
     }
     world.end(f"{command['id']}/on-end.0/1")
     assert len(world.jobs()) == 2
+
+
+def test_the_name_of_the_command_of_a_job_with_the_longest_name_is_a_name() -> None:
+    world = World()
+    world.add_node("n1")
+    world.submit(replace(job_with(OnEnd(command="mail")), name="j" * MAX_NAME))
+    world.end(f"{'j' * MAX_NAME}-1/t.0/1")
+    assert world.job("j" * (MAX_NAME - len("-on-end")) + "-on-end")["state"] == "RUNNING"
 
 
 def test_the_cluster_is_told_of_the_kinds_that_its_settings_name() -> None:

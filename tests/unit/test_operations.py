@@ -392,7 +392,7 @@ def test_below_min_the_whole_job_is_queued_again_and_releases_its_resources() ->
     world.submit(elastic(replicas=3, min=2, restart=Restart(RestartOn.ON_FAILURE)))
     for name in ("n2", "n3"):
         world.nodes[name].connected = False
-    world.advance(320)
+    world.advance(320, step=5.0)
     assert world.job("j")["state"] == "RUNNING"
     world.advance(40)
     view = world.job("j")
