@@ -290,6 +290,7 @@ def _task(record: JobRecord, known: Mapping[TaskKey, TaskRecord], key: TaskKey) 
         gpus=task.gpus,
         usage=task.usage,
         software=task.software,
+        log_gaps=task.log_gaps,
     )
 
 
