@@ -179,14 +179,21 @@ def _judge(subject: Subject) -> Decision | None:
     slow = _before(subject, growth)
     if slow is None:
         return None
-    tasks = many if slow.tasks >= few else slow.tasks
-    fast = rates.after(subject.reports, growth.ended or growth.filed, subject.policy.cooldown, tasks)
+    ended = growth.ended or growth.filed
+    fast = rates.after(subject.reports, ended, subject.policy.cooldown, _reporters(subject, slow, few, many, ended))
     if fast is None:
         return _keep(subject, f"measures what {many} tasks gain over {few}, which made {slow}")
     part = rates.gain(slow, fast, few, many)
     if part >= subject.policy.gain:
         return None
     return _scale(subject, ScaleRule.UNDO, few, f"{_measured(slow, fast, few, many)}: {part:.0%} of a linear gain")
+
+
+def _reporters(subject: Subject, slow: rates.Rate, few: int, many: int, ended: float) -> int:
+    """Return how many tasks must report after a growth. One that was alone may have reported for itself, or for all."""
+    if few == 1:
+        return sum(bool(points) and points[-1].at >= ended for points in subject.reports.values())
+    return many if slow.tasks >= few else slow.tasks
 
 
 def _measured(slow: rates.Rate, fast: rates.Rate, few: int, many: int) -> str:

@@ -9,7 +9,7 @@ from grass.model.job import Component, Job
 from grass.model.lifecycle import TaskState
 from grass.model.reasons import Reason, ReasonCode
 from grass.model.resources import Resources
-from grass.wire.job_record import ComponentRecord, JobRecord
+from grass.wire.job_record import JobRecord
 from grass.wire.node_record import NodeRecord
 
 _WAITS = frozenset(
@@ -46,7 +46,10 @@ def waits(record: JobRecord) -> Iterator[str]:
     if record.held is not None:
         return
     for name, part in record.components.items():
-        if part.counts.get(TaskState.PENDING) and not part.joining and _reason(record, part) in _WAITS:
+        reason = part.reason or record.reason
+        if reason is None or reason.code not in _WAITS or "capacity" in reason.details:  # a gang that never fits
+            continue
+        if part.counts.get(TaskState.PENDING) and not part.joining:
             yield name
 
 
@@ -59,18 +62,11 @@ def waiter(record: JobRecord, name: str, job: Job | None, nodes: Iterable[NodeRe
     return Waiter(record.id, record.name, name, record.priority, record.user, lacks, _suits(spec, nodes))
 
 
-def _reason(record: JobRecord, part: ComponentRecord) -> ReasonCode | None:
-    reason = part.reason or record.reason
-    return None if reason is None else reason.code
-
-
 def _lacks(reason: Reason, task: Resources, pending: int) -> Mapping[str, int]:
     """Return what is missing for all tasks that wait: of the resources that nodes are short of, if these are known.
 
     For the first task, what the nearest node is short of is enough."""
     details = reason.details
-    if "capacity" in details:
-        return {}  # a gang that never fits
     count = max(1, pending - details.get("fitting", 0))
     short: dict[str, int] = {}
     for group in details.get("nodes", ()):

@@ -197,6 +197,42 @@ def only_this_job(client: Client, cluster: LocalCluster) -> Iterator[None]:
     cluster.stop_jobs()
 
 
+PROGRAM = """
+import time
+import grass
+for step in range(100_000):
+    time.sleep(0.2)
+    grass.report(step=step, loss=1 / (step + 1))
+"""
+
+
+@pytest.mark.nightly  # test_autoscaler.py does the same over a store in memory
+@pytest.mark.timeout(150)
+@pytest.mark.usefixtures("only_this_job")
+def test_a_job_grows_on_idle_machines_and_gives_them_back(
+    client: Client, cluster: LocalCluster, tmp_path: Path
+) -> None:
+    (tmp_path / "train.py").write_text(PROGRAM)
+    cores = client.node("local").resources.cpu / 1000
+    worker = {"command": [sys.executable, str(tmp_path / "train.py")], "min": 1, "max": 2}
+    scaled = {"resources": {"cpu": 0.45 * cores}, "autoscale": {"cooldown": "4s"}}
+    client.start({"name": "grows", "components": {"worker": {**worker, **scaled}}})
+    wait_until(lambda: running(client, "grows") == ["worker.0"], SECONDS)
+    pid = client.tasks("grows")[0].pid
+    assert "so no gain is measured" in client.autoscale("grows").components[0].facts[0]
+    os.kill(cluster.pid("monitor") or 0, signal.SIGKILL)
+    wait_until(lambda: running(client, "grows") == ["worker.0", "worker.1"], 60)
+    os.kill(cluster.pid("monitor") or 0, signal.SIGKILL)
+    urgent = {"main": {"command": "sleep 1000", "resources": {"cpu": 0.5 * cores}}}
+    client.start({"name": "urgent", "priority": 5, "components": urgent})
+    wait_until(lambda: running(client, "urgent") == ["main.0"], SECONDS)
+    assert [task.pid for task in client.tasks("grows") if task.state == "RUNNING"] == [pid]
+    filed = [(each.from_size, each.to_size, each.author, each.outcome) for each in client.operations("grows")]
+    assert filed == [(1, 2, "grass", "DONE"), (2, 1, "grass", "DONE")]
+    [shown] = client.autoscale("grows").components
+    assert (shown.size, shown.to_size, shown.enabled) == (1, 1, True)
+
+
 @pytest.mark.usefixtures("only_this_job")
 @pytest.mark.parametrize(
     ("kill", "daemon"),

@@ -183,6 +183,17 @@ def test_steps_of_all_tasks_are_added_and_throughput_goes_before_steps() -> None
     assert decision.why == "2 tasks made 50 throughput/s, 4 make 60 throughput/s: 20% of a linear gain"
 
 
+def test_a_task_that_was_alone_may_report_for_itself_or_for_all() -> None:
+    at = NOW - 900
+    alone = {"w.0": [*steps(1.0, at - 1000, at), *steps(1.0, at + 20, NOW, 1000)]}
+    two = replace(TRAIN, size=2, least=1, unit=1, operations=(operation(1, 2, at),), reports=alone)
+    assert only(two).rule is ScaleRule.UNDO
+    started = {**alone, "w.1": steps(1.0, NOW - 60, NOW)}
+    assert "measures what 2 tasks gain" in only(replace(two, reports=started)).why
+    both = {**alone, "w.1": steps(1.0, at + 20, NOW)}
+    assert only(replace(two, reports=both)).rule is ScaleRule.GROW
+
+
 def test_without_enough_reports_a_growth_is_neither_judged_nor_followed_by_another() -> None:
     assert "measures what 4 tasks gain" in only(grown(1.0, 0.1, ago=300)).why
     silent = replace(TRAIN, reports={"w.0": steps(1.0, NOW - 9000, NOW - 8000)})
@@ -263,6 +274,11 @@ def record(code: ReasonCode | None, pending: int = 3, joining: tuple[int, ...] =
 )
 def test_only_tasks_that_would_take_free_resources_wait_for_them(code: ReasonCode | None, counts: bool) -> None:
     assert list(waits(record(code))) == (["main"] if counts else [])
+    assert list(waits(record(code, pending=0))) == []
+
+
+def test_a_gang_that_no_empty_cluster_holds_keeps_nobody_from_growing() -> None:
+    assert list(waits(record(ReasonCode.GANG, capacity=2, count=3))) == []
 
 
 def test_new_tasks_of_a_growth_and_jobs_that_are_held_do_not_count() -> None:
@@ -282,7 +298,6 @@ def test_what_a_job_lacks_is_what_nodes_are_short_of_for_the_tasks_that_do_not_f
         "cpu": 2000,
         "memory": 1 << 30,
     }
-    assert waiter(record(ReasonCode.GANG, capacity=2), "main", spec, ()).lacks == {}
     assert waiter(record(ReasonCode.PREEMPTING), "main", spec, ()).lacks == {}
     assert waiter(record(ReasonCode.GANG), "main", None, ()).lacks == {}
 
