@@ -44,7 +44,12 @@ def page(found: AutoscaleView, explain: bool, width: int | None) -> list[str]:
     lines = []
     for each in found.components:
         name, size, bounds, does, why = _row(each)
-        lines += [*paragraph(f"{found.name}/{name}: {size} tasks ({bounds}, {each.policy}): {does}: {why}", width)]
+        lines += [
+            *paragraph(
+                f"{found.name}/{name}: {size} task{'s' * (each.size != 1)} ({bounds}, {each.policy}): {does}: {why}",
+                width,
+            )
+        ]
         lines += [line for fact in each.facts for line in paragraph(fact, width, 2)]
     return lines
 

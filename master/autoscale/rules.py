@@ -186,7 +186,9 @@ def _judge(subject: Subject) -> Decision | None:
     part = rates.gain(slow, fast, few, many)
     if part >= subject.policy.gain:
         return None
-    return _scale(subject, ScaleRule.UNDO, few, f"{_measured(slow, fast, few, many)}: {part:.0%} of a linear gain")
+    return _scale(
+        subject, ScaleRule.UNDO, few, f"{_measured(slow, fast, few, many)}: {round(100 * part)}% of a linear gain"
+    )
 
 
 def _reporters(subject: Subject, slow: rates.Rate, few: int, many: int, ended: float) -> int:
@@ -197,7 +199,7 @@ def _reporters(subject: Subject, slow: rates.Rate, few: int, many: int, ended: f
 
 
 def _measured(slow: rates.Rate, fast: rates.Rate, few: int, many: int) -> str:
-    return f"{few} tasks made {slow}, {many} make {fast}"
+    return f"{few} task{'s' * (few > 1)} made {slow}, {many} make {fast}"
 
 
 def _before(subject: Subject, growth: OperationRecord) -> rates.Rate | None:
