@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from grass.model.job import Component, Job
+from grass.model.job import After, Component, Job
 from grass.model.resources import Resources
 from grass.wire.checks import NodeCheck, NodeVerdict
 from grass.wire.codec import builtins
@@ -106,6 +106,20 @@ def test_what_a_user_has_used_decays_when_no_task_of_the_user_runs() -> None:
     assert world.store.load().usage["ann"].value == pytest.approx(used, rel=0.01)
     world.advance(world.limits.usage_half_life, step=world.limits.usage_half_life / 4)
     assert world.cluster.usage["ann"] == pytest.approx(used / 2, rel=0.01)
+
+
+@pytest.mark.parametrize("stopped", [False, True])
+def test_a_job_that_waits_no_more_for_another_is_forgotten_by_it(stopped: bool) -> None:
+    world = World()
+    world.add_node("n1")
+    world.submit(job())
+    world.submit(replace(job("k"), after=(After("j"),)))
+    assert world.cluster.followers == {"j": {"k-1"}}
+    if stopped:
+        world.ticket("stop", id="k-1")
+    world.end("j-1/t.0/1")
+    assert world.job("k")["state"] == ("STOPPED" if stopped else "RUNNING")
+    assert not any(world.cluster.followers.values())
 
 
 def test_the_planner_is_told_in_how_many_seconds_a_task_must_have_ended() -> None:

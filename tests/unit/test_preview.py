@@ -7,6 +7,7 @@ from typing import Any
 
 from grass.manifest import parse_job, read_document
 from grass.wire.tickets import PlanJob
+from master.planning.model import Plan, Snapshot
 from tests.support.world import World
 
 
@@ -151,3 +152,15 @@ def test_quotas_count_for_the_user_who_asks() -> None:
     assert where(preview(world, text), "x") == {"n1": 2}
     bobs = preview(world, text, "bob")
     assert where(bobs, "x") == {"n1": 1} and bobs["components"]["x"]["reason"]["code"] == "quota"
+
+
+def test_a_planner_that_fails_says_how() -> None:
+    def fail(snapshot: Snapshot) -> Plan:
+        raise KeyError("x")
+
+    world = World()
+    world.add_node("n1")
+    world.decide = fail
+    answer = preview(world, "{name: a, components: {x: {command: c}}}")
+    assert answer["reason"]["code"] == "set-aside"
+    assert answer["reason"]["message"].startswith("internal error while planning (KeyError: 'x'); ")
