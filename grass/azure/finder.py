@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from grass.azure.catalogue import CORES, UNKNOWN, Price, Quota, Size
 
@@ -26,8 +26,8 @@ class Fit:
     price: Price = UNKNOWN
 
 
-def obstacles(size: Size, quotas: Mapping[str, Quota], zone: str | None = None) -> Iterator[str]:
-    """Yield why a subscription cannot have one more machine of this size now; none: it can, if Azure has one left."""
+def obstacles(size: Size, quotas: Mapping[str, Quota], zone: str | None = None, count: int = 1) -> Iterator[str]:
+    """Yield why a subscription cannot have so many more machines of this size now; none: it can, if Azure has them."""
     if size.refused:
         yield f"{size.name} is not offered to this subscription there ({size.refused})"
     if zone is not None and zone not in size.zones:
@@ -36,13 +36,23 @@ def obstacles(size: Size, quotas: Mapping[str, Quota], zone: str | None = None) 
     if not size.generation_2:
         yield f"{size.name} does not start images of generation 2"
     for quota in quotas_of(size, quotas):
-        if quota.left < size.cores:
-            yield f"{size.name} needs {size.cores} cores, but {quota.left} of {quota.limit} are left of {quota.label}"
+        if quota.left < size.cores * count:
+            needs = f"{size.name} needs" if count == 1 else f"{count} more {size.name} need"
+            cores = f"{size.cores * count} cores"
+            yield f"{needs} {cores}, but {max(0, quota.left)} of {quota.limit} are left of {quota.label}"
 
 
 def quotas_of(size: Size, quotas: Mapping[str, Quota]) -> list[Quota]:
     """Return the quotas that count a machine of this size. Azure's lists differ in the case of letters."""
     return [quotas[name] for name in (CORES, size.family.lower()) if name in quotas]
+
+
+def taken(size: Size, quotas: Mapping[str, Quota], count: int) -> dict[str, Quota]:
+    """Return the quotas as they are with so many more machines of this size."""
+    used = {
+        quota.name.lower(): replace(quota, used=quota.used + size.cores * count) for quota in quotas_of(size, quotas)
+    }
+    return {**quotas, **used}
 
 
 def candidates(

@@ -1,6 +1,6 @@
 """Define the commands `grass node …`: list nodes and send requests to them.
 
-``node_add``, ``node_remove``, ``join`` and ``leave`` add and remove nodes. Loaded by ``main``.
+``node_add``, ``node_remove``, ``node_scale``, ``join`` and ``leave`` add and remove nodes. Loaded by ``main``.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ _LAZY = {
     "check": "grass.cli.node_check:check",
     "add": "grass.cli.node_add:add",
     "remove": "grass.cli.node_remove:remove",
+    "scale": "grass.cli.node_scale:scale",
     "ssh": "grass.cli.node_ssh:ssh",
 }
 _TAKEN = 30.0

@@ -1,6 +1,6 @@
 """Define the command `grass node remove`: remove a node from the cluster, and clean its machine over SSH.
 
-Loaded by ``node``.
+Loaded by ``node``; ``node_scale`` takes nodes out as well.
 """
 
 from __future__ import annotations
@@ -96,17 +96,23 @@ def _remove(
     force: bool,
     packages: bool,
 ) -> None:
-    """``drain``: for how long to wait for its tasks; None: not at all."""
+    provisioner.remove_node(
+        name,
+        lambda: take_out(invocation, name, drain, deadline, force=force),
+        force=force,
+        packages=packages,
+    )
+
+
+def take_out(invocation: Invocation, name: str, drain: float | None, deadline: float | None, *, force: bool) -> None:
+    """Remove a node from the cluster. ``drain``: for how long to wait for its tasks; None: not at all."""
     from grass.cli.node_wait import until
 
-    client, output = invocation.client(), invocation.output
-
-    def take_out() -> None:
-        if drain is not None:
-            drain_first(invocation, name, deadline, drain)
-        until(client, output, name, client.remove_node(name, force), lambda view: view is None, GONE_SECONDS)
-
-    provisioner.remove_node(name, take_out, force=force, packages=packages)
+    client = invocation.client()
+    if drain is not None:
+        drain_first(invocation, name, deadline, drain)
+    asked = client.remove_node(name, force)
+    until(client, invocation.output, name, asked, lambda view: view is None, GONE_SECONDS)
 
 
 def drain_first(invocation: Invocation, name: str, deadline: float | None, seconds: float) -> None:

@@ -7,7 +7,7 @@ every call of `grass` may load it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeVar, cast, runtime_checkable
 
@@ -132,6 +132,23 @@ class RunsAlreadyError(ConflictError):
     """The cluster runs, and nothing of it is missing."""
 
 
+@dataclass(frozen=True)
+class ScaleRequest:
+    """How many nodes of each size there are to be, in all. ``zone``: of new ones. ``plan`` as for ``NodeRequest``."""
+
+    wanted: Mapping[str, int]
+    zone: str | None = None
+    plan: Callable[[str], None] | None = None
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """Result of scaling. ``nodes``: those that joined, and those that failed. ``removed``: names."""
+
+    nodes: tuple[AddedNode, ...] = ()
+    removed: tuple[str, ...] = ()
+
+
 class Provisioner(Protocol):
     """What every kind of cluster has. A kind also implements those capabilities below that it has.
 
@@ -213,6 +230,13 @@ class CanKeepVolume(Protocol):
 class CanAddNodes(Protocol):
     def add_nodes(self, request: NodeRequest, client: Client) -> Sequence[AddedNode]:
         """Join machines to the cluster. Return one result for each host, in order."""
+
+
+@runtime_checkable
+class CanScaleNodes(Provisioner, Protocol):
+    def scale_nodes(self, request: ScaleRequest, client: Client, take_out: Callable[[str], None]) -> Scaled:
+        """Make or remove machines, until there are as many nodes of each size as wanted. ``take_out`` removes a node
+        from the cluster."""
 
 
 @runtime_checkable

@@ -5,18 +5,23 @@ Used by ``tests/unit/test_azure_*``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from grass.azure.arm import Clock, LinkError, Reply
+from grass.errors import NotFoundError, WaitTimeoutError
 from grass.manifest.azure import AzureSettings
 from grass.manifest.document import Document
 from grass.manifest.on_premises import HostSettings
 from grass.manifest.settings import parse_settings
-from grass.provision.azure import create, delete
+from grass.model.lifecycle import NodeState
+from grass.provision.azure import create, delete, nodes
 from grass.provision.azure.edges import Edges
-from grass.provision.provisioner import Created, Session
+from grass.provision.azure.nodes import Member
+from grass.provision.on_premises.machines import Machines, load_machines
+from grass.provision.on_premises.node_add import remember
+from grass.provision.provisioner import AddedNode, Created, Scaled, ScaleRequest, Session
 from tests.doubles.azure_arm import TYPES, Azure
 from tests.support.needs import require
 
@@ -38,6 +43,11 @@ class World:
     ready: list[HostSettings] = field(default_factory=list)
     fault: Callable[[str, str, Callable[[], Reply]], Reply] = lambda method, url, go: go()
     token: str = "good"
+    members: dict[str, Member] = field(default_factory=dict)
+    """Nodes that the cluster knows."""
+    joined: list[HostSettings] = field(default_factory=list)
+    silent: set[str] = field(default_factory=set)
+    """Names of machines that never answer SSH."""
     ids: Iterator[str] = field(default_factory=lambda: iter([ID, "f" * 16, "e" * 16, "d" * 16, "c" * 16]))
 
     def __post_init__(self) -> None:
@@ -55,6 +65,41 @@ class World:
 
     def delete(self) -> None:
         delete.delete(self.session, self.edges, force=False, packages=False)
+
+    def scale(self, zone: str | None = None, **wanted: int) -> Scaled:
+        return nodes.scale(self.session, self.edges, ScaleRequest(wanted, zone), self._cluster())
+
+    def scale_plan(self, **wanted: int) -> str:
+        lines: list[str] = []
+        nodes.scale(self.session, self.edges, ScaleRequest(wanted, None, lines.append), self._cluster())
+        return "\n".join(lines)
+
+    def remove(self, name: str) -> None:
+        nodes.remove(self.session, self.edges, name, lambda: self._take_out(name))
+
+    def _cluster(self) -> nodes.Cluster:
+        return nodes.Cluster(lambda: dict(self.members), self._join, self._take_out)
+
+    def _join(self, hosts: Sequence[HostSettings]) -> list[AddedNode]:
+        """Join machines as far as this machine keeps it."""
+        results = []
+        for host in hosts:
+            name = str(host.name)
+            if name in self.silent:
+                results.append(AddedNode(name, None, "no SSH", "unreachable", 3))
+                continue
+            remember("lab", self.session.client_dir, name, host)
+            self.members[name] = Member(NodeState.READY)
+            self.joined.append(host)
+            results.append(AddedNode(name))
+        return results
+
+    def _take_out(self, name: str) -> None:
+        if name not in self.members:
+            raise NotFoundError(f"no node {name}")
+        if self.members[name].tasks:
+            raise WaitTimeoutError(f"node {name} still has tasks")
+        del self.members[name]
 
     @property
     def changes(self) -> list[str]:
@@ -82,6 +127,8 @@ class World:
 
     def _install(self, settings: AzureSettings, session: Session) -> Created:
         self.ready.append(settings.master)
+        before = load_machines(session.name, session.home) or Machines(settings.master)
+        replace(before, master=settings.master).save(session.client_dir)
         return Created(session.name, settings.mode, str(session.folder), "http://10.60.0.4:51812")
 
 

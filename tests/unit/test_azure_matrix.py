@@ -85,11 +85,12 @@ def memory() -> Iterator[Path]:
         yield Path(folder)
 
 
-def requests(home: Path, act: Callable[[World], object], part: int) -> list[int]:
+def requests(
+    home: Path, act: Callable[[World], object], part: int, before_it: Callable[[World], object] = lambda _: None
+) -> list[int]:
     """Return the numbers of the requests that change something, and of every ``part``-th other."""
     world = new_world(home)
-    if act is World.delete:
-        world.create()
+    before_it(world)
     before = len(world.azure.asked)
     act(world)
     methods = [asked.method for asked in world.azure.asked[before:]]
@@ -183,7 +184,7 @@ def test_after_a_fault_while_a_machine_that_failed_is_replaced_nothing_is_double
 def test_after_a_fault_at_any_request_of_delete_the_same_command_removes_the_rest(
     name: str, part: int, memory: Path
 ) -> None:
-    for number in requests(memory / "whole", World.delete, part):
+    for number in requests(memory / "whole", World.delete, part, World.create):
         world = new_world(memory / str(number))
         world.create()
         at(world, number, FAULTS[name])
@@ -193,3 +194,49 @@ def test_after_a_fault_at_any_request_of_delete_the_same_command_removes_the_res
         if failed is not None:
             assert run(world, World.delete) is None, f"request {number}: {failed}"
         assert nothing_is_left(world) and not world.session.folder.exists(), f"request {number}: {failed}"
+
+
+def grow(world: World) -> None:
+    scale(world, 2)
+
+
+def shrink(world: World) -> None:
+    scale(world, 1)
+
+
+def scale(world: World, count: int) -> None:
+    found = world.scale(Standard_B2s=count)
+    if failed := [str(one.error) for one in found.nodes if one.error is not None]:
+        raise GrassError("\n".join(failed))
+
+
+def with_a_master(world: World) -> None:
+    world.azure.limits |= {"cores": 20, "standardBSFamily": 20}
+    world.create()
+
+
+def with_nodes(world: World) -> None:
+    with_a_master(world)
+    grow(world)
+
+
+@PARTS
+@NAMES
+@pytest.mark.parametrize(("act", "before", "left"), [(grow, with_a_master, 2), (shrink, with_nodes, 1)])
+def test_after_a_fault_at_any_request_of_scale_it_goes_on_or_delete_leaves_nothing(
+    act: Callable[[World], object], before: Callable[[World], object], left: int, name: str, part: int, memory: Path
+) -> None:
+    for number in requests(memory / "whole", act, part, before):
+        world = new_world(memory / str(number))
+        before(world)
+        at(world, number, FAULTS[name])
+        failed = run(world, act)
+        where = f"request {number}: {world.azure.asked[-1:]}: {failed}"
+        assert name not in PASSES or failed is None, where
+        if number % 2:
+            assert run(world, act) is None, where
+            nodes = [thing for thing in world.azure.of(VM) if "b2s" in thing.name]
+            assert len(nodes) == left == len(world.members), where
+            assert [len(world.azure.of(type)) for type in (NIC, IP)] == [left + 1, 1], where
+        assert run(world, World.delete) is None, where
+        assert nothing_is_left(world) and not world.session.folder.exists(), where

@@ -81,7 +81,9 @@ def alternatives_text(fits: Sequence[Fit]) -> str:
         return (
             "no size in this region or nearby fits the quotas of the subscription; ask for more in the portal (Quotas)"
         )
-    lines = [f"  {fit.size.name} in {fit.location}: {_of(fit.size)}, {_hourly(fit.price)}" for fit in fits[:_SHOWN]]
+    lines = [
+        f"  {fit.size.name} in {fit.location}: {size_text(fit.size)}, {_hourly(fit.price)}" for fit in fits[:_SHOWN]
+    ]
     return "\n".join(["these fit, the cheapest first:", *lines])
 
 
@@ -89,10 +91,10 @@ def cost_lines(costs: Costs, size: str) -> Iterator[str]:
     """Yield what is paid, and until when."""
     known = [price.hourly for price in (costs.machine, costs.disk, costs.address) if price.hourly is not None]
     whole = Price(sum(known) if len(known) == 3 else None)
-    yield f"list price in US dollars, without taxes, discounts and traffic: {_both(whole)}"
-    yield f"  machine {size}: {_both(costs.machine)}; not paid while it is deallocated"
-    yield f"  disk: {_both(costs.disk)}; paid until `grass delete`"
-    yield f"  public address: {_both(costs.address)}; paid until `grass delete`"
+    yield f"list price in US dollars, without taxes, discounts and traffic: {money(whole)}"
+    yield f"  machine {size}: {money(costs.machine)}; not paid while it is deallocated"
+    yield f"  disk: {money(costs.disk)}; paid until `grass delete`"
+    yield f"  public address: {money(costs.address)}; paid until `grass delete`"
 
 
 def _detail(kind: Kind, settings: AzureSettings, facts: Facts, sources: Sequence[str]) -> str:
@@ -106,7 +108,7 @@ def _detail(kind: Kind, settings: AzureSettings, facts: Facts, sources: Sequence
             return f", {settings.network}"
         case Kind.MACHINE:
             size, zone = facts.size(machine.size), f", zone {machine.zone}" if machine.zone else ""
-            about = f" ({_of(size)})" if size else ""
+            about = f" ({size_text(size)})" if size else ""
             return f": {machine.size}{about}, {machine.image}, disk of {machine.disk} GiB, one public address{zone}"
     return ""
 
@@ -121,7 +123,7 @@ def _quota_lines(settings: AzureSettings, facts: Facts) -> Iterator[str]:
         yield f"quota {quota.label}: {quota.left} of {quota.limit} {what}are left; {after} after it"
 
 
-def _of(size: Size) -> str:
+def size_text(size: Size) -> str:
     return f"{size.cores} cores, {size.memory:g} GiB" + (f", {size.gpus} GPU" if size.gpus else "")
 
 
@@ -129,7 +131,7 @@ def _hourly(price: Price) -> str:
     return "price not known" if price.hourly is None else f"${price.hourly:.4f}/hour"
 
 
-def _both(price: Price) -> str:
+def money(price: Price) -> str:
     if price.hourly is None or price.monthly is None:
         return "not known"
     return f"${price.hourly:.4f}/hour, ${price.monthly:.2f}/month"

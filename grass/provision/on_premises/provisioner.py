@@ -24,6 +24,7 @@ from grass.provision.provisioner import (
     CanPlan,
     CanRemoveNodes,
     CanRepair,
+    CanScaleNodes,
     ClusterStatus,
     Created,
     Deleted,
@@ -102,6 +103,8 @@ class HostsProvisioner(CanAddNodes, CanAddNamespaces, CanRemoveNodes, CanLogIn, 
     def refusal(self, capability: object) -> str:
         if capability is CanRepair:
             return "--repair is for a cluster on this machine; for a host see docs/guide/faults.md"
+        if capability is CanScaleNodes:
+            return "`grass node scale` makes machines on Azure; `grass node add` joins machines that you have"
         return f"cluster {self._session.name} is on several hosts; repeat `grass create FILE`"
 
     def _url(self) -> str:

@@ -1,0 +1,377 @@
+"""Nodes on Azure: `grass node scale` makes or removes machines until there are as many as wanted of each size.
+
+A node has no public address: it is reached through the master, and joins as any other host. Names are noted before
+Azure is asked, so the same command continues an interrupted one. Used by ``provisioner``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from grass.azure.arm import Arm
+from grass.azure.catalogue import Price, Quota, Size
+from grass.azure.faults import AzureCapacityError, AzureQuotaError, AzureSizeError
+from grass.azure.finder import obstacles, quotas_of, taken
+from grass.azure.resources import Site, Terms, Wanted, machine
+from grass.errors import ConflictError, GrassError, InputError, NotFoundError
+from grass.manifest.join_file import Offer
+from grass.manifest.on_premises import HostSettings, Jump
+from grass.model.lifecycle import NodeState
+from grass.provision.azure.edges import Edges
+from grass.provision.azure.look import Costs, Region, Subscription, addresses, alternatives_here, costs, region_of
+from grass.provision.azure.making import Making, clear_machines
+from grass.provision.azure.plan import alternatives_text, money, size_text
+from grass.provision.azure.record import Asked, Record, load_record, note
+from grass.provision.filelock import cluster_lock
+from grass.provision.on_premises.machines import Machines, load_machines, unpin
+from grass.provision.on_premises.node_add import Adding, Machine, add_machines, remember
+from grass.provision.provisioner import AddedNode, Scaled, ScaleRequest, Session
+
+_LONGEST_NAME = 64
+_JOIN_AT_ONCE = 8
+_AWAY = (NodeState.JOINING, NodeState.LOST, NodeState.LEFT)
+"""States of nodes that the same command joins again."""
+
+
+@dataclass(frozen=True)
+class Member:
+    """A node as the cluster knows it."""
+
+    state: NodeState
+    tasks: int = 0
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """What is asked of the cluster.
+
+    ``members``: its nodes by name. ``join``: makes machines nodes; returns one result for each, in order. ``take_out``:
+    removes a node from the cluster, once its tasks have ended.
+    """
+
+    members: Callable[[], Mapping[str, Member]]
+    join: Callable[[Sequence[HostSettings]], Sequence[AddedNode]]
+    take_out: Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a cluster lacks and has too much. By name. ``keep``: of the sizes that were named, new ones as well."""
+
+    keep: Mapping[str, Asked]
+    new: frozenset[str]
+    remove: tuple[str, ...]
+
+
+def decide(
+    cluster: str,
+    nodes: Mapping[str, Asked],
+    members: Mapping[str, Member],
+    wanted: Mapping[str, int],
+    zone: str | None,
+) -> Change:
+    """Return what to do for as many nodes of each size as wanted. Those that do least are removed first."""
+    keep: dict[str, Asked] = {}
+    new, remove = [], []
+
+    def use(name: str) -> tuple[bool, int, int]:
+        member = members.get(name)
+        return member is not None, member.tasks if member else 0, _number(name)
+
+    for size, count in wanted.items():
+        there = sorted((name for name, asked in nodes.items() if asked.size == size), key=use)
+        surplus = max(0, len(there) - count)
+        # of those that are alike, the last one made
+        idle = sorted(there, key=lambda name: (*use(name)[:2], -_number(name)))
+        remove += idle[:surplus]
+        keep |= {name: nodes[name] for name in there if name not in idle[:surplus]}
+        stem = f"{cluster}-{size.removeprefix('Standard_').lower().replace('_', '-')}"
+        free = (name for number in range(1, 10_000) if (name := f"{stem}-{number}") not in nodes)
+        for _ in range(count - len(there)):
+            name = next(free)
+            new.append(name)
+            keep[name] = Asked(size, zone or "")
+    return Change(keep, frozenset(new), tuple(remove))
+
+
+def _number(name: str) -> int:
+    return int(name.rpartition("-")[2])
+
+
+@dataclass(frozen=True)
+class _Known:
+    arm: Arm
+    record: Record
+    terms: Terms
+    region: Region
+    costs: Mapping[str, Costs]
+    wanted: Mapping[str, int]
+    change: Change
+    members: Mapping[str, Member]
+
+    @property
+    def site(self) -> Site:
+        return self.record.site
+
+
+def scale(session: Session, edges: Edges, request: ScaleRequest, cluster: Cluster) -> Scaled:
+    """Make and remove nodes until there are as many of each size as wanted, or finish an interrupted call.
+
+    Raises InputError: nothing was changed, as the subscription does not allow it. A node that failed is in the result.
+    """
+    with cluster_lock(session.home, session.name):
+        known = _look(session, edges, request, cluster)
+        _check(known, request.zone)
+        if request.plan is not None:
+            for line in _plan(known):
+                request.plan(line)
+            return Scaled()
+        removed, failed = _remove(session, known.arm, known.site, known.change.remove, cluster)
+        return Scaled((*failed, *_add(session, known, cluster)), removed)
+
+
+def remove(session: Session, edges: Edges, name: str, take_out: Callable[[], None]) -> None:
+    """Remove one node, with its machine. Raises GrassError: it stays, with the reason."""
+    with cluster_lock(session.home, session.name):
+        record = _record(session)
+        arm = Arm(edges.send(record.endpoint), record.endpoint, edges.clock, session.progress)
+        with suppress(NotFoundError):  # an earlier call took it out
+            take_out()
+        _clear(session, arm, record.site, [name])
+
+
+def is_node(session: Session, name: str) -> bool:
+    record = load_record(session.folder)
+    return record is not None and name in record.nodes(session.name)
+
+
+def _record(session: Session) -> Record:
+    record = load_record(session.folder)
+    if record is None or record.terms is None:
+        raise ConflictError(f"cluster {session.name}: creating it was interrupted; repeat `grass create FILE`")
+    return record
+
+
+def _look(session: Session, edges: Edges, request: ScaleRequest, cluster: Cluster) -> _Known:
+    record = _record(session)
+    assert record.terms is not None
+    arm = Arm(edges.send(record.endpoint), record.endpoint, edges.clock, session.progress)
+    region = region_of(arm, Subscription(record.subscription, ""), record.location)
+    wanted = {_named(region, size): count for size, count in request.wanted.items()}
+    if len(wanted) < len(request.wanted):
+        raise InputError(f"{', '.join(request.wanted)}: names a size twice")
+    listed = {size: costs(arm, record.location, replace(record.terms.machine, size=size)) for size in wanted}
+    members = cluster.members()
+    change = decide(session.name, record.nodes(session.name), members, wanted, request.zone)
+    return _Known(arm, record, record.terms, region, listed, wanted, change, members)
+
+
+def _named(region: Region, size: str) -> str:
+    """Return a size as Azure spells it."""
+    found = region.sizes.get(size.lower()) or region.sizes.get(f"standard_{size.lower()}")
+    return found.name if found else size
+
+
+def _check(known: _Known, zone: str | None) -> None:
+    """Raises InputError: the subscription cannot have so many."""
+    quotas: Mapping[str, Quota] = known.region.quotas
+    sizes = known.region.sizes
+    for name in known.change.remove:
+        if gone := sizes.get(known.record.machines[name].size.lower()):
+            quotas = taken(gone, quotas, -1)
+    found: list[str] = []
+    for name, wanted in known.wanted.items():
+        new = sum(known.change.keep[each].size == name for each in known.change.new)
+        size = sizes.get(name.lower())
+        if size is None and new:
+            text = f"Azure has no {name} in {known.region.name}"
+            raise InputError(f"{text}\n{_alternatives(known, name, zone)}")
+        if size is not None and new:
+            problems = list(obstacles(size, quotas, zone, new))
+            found += problems
+            if problems and (fitting := _most(size, quotas)):
+                found.append(f"{fitting} more of {name} would fit: `grass node scale {name} {wanted - new + fitting}`")
+            quotas = taken(size, quotas, new)
+    long = [name for name in known.change.new if len(name) > _LONGEST_NAME]
+    found += [f"{name}: a machine's name has at most {_LONGEST_NAME} characters on Azure" for name in long]
+    if found:
+        raise InputError("\n".join([*found, _alternatives(known, next(iter(known.wanted)), zone)]))
+
+
+def _most(size: Size, quotas: Mapping[str, Quota]) -> int:
+    if size.refused:
+        return 0
+    return max(0, min((quota.left // max(1, size.cores) for quota in quotas_of(size, quotas)), default=0))
+
+
+def _alternatives(known: _Known, size: str, zone: str | None) -> str:
+    return alternatives_text(alternatives_here(known.region, size, zone, known.arm))
+
+
+def _plan(known: _Known) -> Iterator[str]:
+    change, disk = known.change, known.terms.machine.disk
+    for name, asked in known.change.keep.items():
+        size = known.region.sizes.get(asked.size.lower())
+        about = f" ({size_text(size)})" if size else ""
+        state = "is made" if name in change.new else "exists" if name in known.members else "is made and joined"
+        zone = f", zone {asked.zone}" if asked.zone else ""
+        yield f"machine {name}: {state}: {asked.size}{about}, disk of {disk} GiB, no public address{zone}"
+    for name in change.remove:
+        tasks = known.members[name].tasks if name in known.members else 0
+        yield f"machine {name}: is removed{f', once its {tasks} tasks have ended' if tasks else ''}"
+    quotas = known.region.quotas
+    after = quotas
+    for name in (*change.new, *change.remove):
+        asked = change.keep.get(name) or known.record.machines[name]
+        if size := known.region.sizes.get(asked.size.lower()):
+            after = taken(size, after, 1 if name in change.new else -1)
+    for key, quota in after.items():
+        if quota != quotas[key]:
+            before = quotas[key]
+            yield f"quota {quota.label}: {before.left} of {quota.limit} cores are left; {quota.left} after it"
+    total = [price.hourly for asked in change.keep.values() for price in _prices(known.costs[asked.size])]
+    summed = sum(each for each in total if each is not None)
+    yield (
+        "list price of these nodes in US dollars, without taxes, discounts and traffic: "
+        f"{money(Price(None if None in total else summed))}"
+    )
+    for name, paid in known.costs.items():
+        yield f"  each {name}: {money(paid.machine)}; its disk: {money(paid.disk)}; both until it is removed"
+    yield "a plan promises no machine: Azure says only when a machine is made whether there is one left"
+
+
+def _prices(paid: Costs) -> tuple[Price, Price]:
+    return paid.machine, paid.disk
+
+
+def _remove(
+    session: Session, arm: Arm, site: Site, names: Sequence[str], cluster: Cluster
+) -> tuple[tuple[str, ...], list[AddedNode]]:
+    """Take nodes out of the cluster, then remove their machines at once. Return those that are gone, and failures."""
+    out: list[str] = []
+    failed: list[AddedNode] = []
+    for name in names:
+        try:
+            with suppress(NotFoundError):
+                cluster.take_out(name)
+            out.append(name)
+        except GrassError as error:
+            failed.append(AddedNode(name, None, str(error), error.code, error.exit_code))
+    if out:
+        try:
+            _clear(session, arm, site, out)
+        except GrassError as error:
+            return (), [*failed, AddedNode(", ".join(out), None, str(error), error.code, error.exit_code)]
+    return tuple(out), failed
+
+
+def _clear(session: Session, arm: Arm, site: Site, names: Sequence[str]) -> None:
+    if stays := clear_machines(arm, site, names):
+        text = "\n".join(f"  {label}: {why.removeprefix(f'{label}: ')}" for label, why in stays.items())
+        raise GrassError(
+            f"not all of it could be removed from Azure; what stays may cost money\n{text}\n"
+            "when that is mended, repeat the command"
+        )
+    for name in names:
+        remember(session.name, session.client_dir, name, None)
+        note(session.folder, name, None)
+
+
+def _add(session: Session, known: _Known, cluster: Cluster) -> list[AddedNode]:
+    """Make the machines that are missing, then join those that are not nodes yet."""
+    keep = known.change.keep
+    for name in known.change.new:
+        note(session.folder, name, keep[name])
+    wanted = {name: _wanted(known, name, asked) for name, asked in keep.items()}
+    zones = {name: size.zones for name, size in known.region.sizes.items()}
+    made: list[str] = []
+
+    def new(name: str) -> None:
+        remember(session.name, session.client_dir, name, None)  # it had another key
+
+    try:
+        ended = Making(known.arm, known.site, session.folder, zones, new, made).make(list(wanted.values()))
+    except KeyboardInterrupt:
+        session.progress(f"exists on Azure: {', '.join(made) or 'perhaps what was asked for last'}; {_again(known)}")
+        raise
+    except GrassError as error:
+        error.args = (f"{error}\n{_again(known)}",)
+        raise
+    failed, hosts = [], []
+    for name, found in ended.items():
+        if isinstance(found, GrassError):
+            failed.append(_failure(known, name, found))
+        elif name not in known.members or known.members[name].state in _AWAY:
+            private = addresses(known.arm, found, wanted[name].label)[1]
+            hosts.append(_host(session, name, private))
+    if failed and not all(isinstance(each, GrassError) for each in ended.values()):
+        known.arm.progress(f"{len(failed)} of {len(ended)} machines could not be made; the others go on")
+    return [*failed, *(_told(known, each) for each in (cluster.join(hosts) if hosts else ()))]
+
+
+def _wanted(known: _Known, name: str, asked: Asked) -> Wanted:
+    like = replace(known.terms.machine, size=asked.size, zone=asked.zone or None)
+    return machine(known.terms, known.site, name, like, public=False)
+
+
+def _failure(known: _Known, name: str, error: GrassError) -> AddedNode:
+    text = str(error)
+    if isinstance(error, AzureCapacityError | AzureQuotaError | AzureSizeError):
+        text += f"\n{_alternatives(known, known.change.keep[name].size, None)}"
+    return AddedNode(name, None, f"{text}\n{_again(known)}", error.code, error.exit_code)
+
+
+def _told(known: _Known, joined: AddedNode) -> AddedNode:
+    """Return the result of joining; of a machine that did not join, with what it costs."""
+    if joined.error is None or joined.view is not None:
+        return joined
+    name = joined.label
+    paid = money(known.costs[known.change.keep[name].size].machine)
+    text = (
+        f"{joined.error}\nmachine {name} exists and costs {paid}; {_again(known)}, `grass node remove {name}` ends it"
+    )
+    return replace(joined, error=text)
+
+
+def _again(known: _Known) -> str:
+    words = " ".join(f"{size} {count}" for size, count in known.wanted.items())
+    return f"`grass node scale {words}` goes on"
+
+
+def _host(session: Session, name: str, address: str) -> HostSettings:
+    """Return how a new node is reached. A key that was pinned at its address is of an earlier machine."""
+    machines = _machines(session)
+    host = HostSettings(
+        address, machines.master.login, name, through=Jump(machines.master.address, machines.master.login)
+    )
+    if name not in machines.nodes:
+        unpin(session.client_dir, host, machines)
+    return host
+
+
+def _machines(session: Session) -> Machines:
+    machines = load_machines(session.name, session.home)
+    if machines is None:
+        raise ConflictError(f"cluster {session.name}: creating it was interrupted; repeat `grass create FILE`")
+    return machines
+
+
+def join(edges: Edges, adding: Adding, hosts: Sequence[HostSettings]) -> list[AddedNode]:
+    """Wait for SSH on each machine, then join those that answer. Return one result for each."""
+    session = adding.session
+
+    def reached(host: HostSettings) -> AddedNode | None:
+        try:
+            edges.reach(host, session)
+        except GrassError as error:
+            return AddedNode(str(host.name), None, str(error), error.code, error.exit_code)
+        return None
+
+    with ThreadPoolExecutor(min(_JOIN_AT_ONCE, len(hosts))) as pool:
+        silent = {host.name: failed for host, failed in zip(hosts, pool.map(reached, hosts), strict=True) if failed}
+        ready = [host for host in hosts if host.name not in silent]
+        added = add_machines(adding, [Machine(host, Offer(name=host.name)) for host in ready], pool) if ready else []
+    return [*silent.values(), *added]
