@@ -67,6 +67,11 @@ NAMES = pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.nightly] * (name in _ALIKE)) for name in FAULTS]
 )
 """At night, also those that are much like another: the same tests of this module."""
+_OTHERS = {"killed after", "cut after", "quota", "401"}
+SOME_NAMES = pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.nightly] * (name not in _OTHERS)) for name in FAULTS]
+)
+"""At night, also those that are handled where those of a master are: the same test of this module."""
 KEPT = ("theirs", "somebody-elses-vm")
 
 
@@ -221,7 +226,7 @@ def with_nodes(world: World) -> None:
 
 
 @PARTS
-@NAMES
+@SOME_NAMES
 @pytest.mark.parametrize(("act", "before", "left"), [(grow, with_a_master, 2), (shrink, with_nodes, 1)])
 def test_after_a_fault_at_any_request_of_scale_it_goes_on_or_delete_leaves_nothing(
     act: Callable[[World], object], before: Callable[[World], object], left: int, name: str, part: int, memory: Path
