@@ -47,7 +47,9 @@ _NETWORK = re.compile(
     r"\bConnection(?:Reset|Refused|Aborted)Error\b|\bConnection (?:reset|refused|timed out|closed by)\b"
     r"|\bNo route to host\b|\bNetwork is (?:unreachable|down)\b|\bHost is (?:unreachable|down)\b"
     r"|\bTemporary failure in name resolution\b|\bnccl(?:Remote|System)Error\b|\bthere was a network error\b"
-    r"|\bconnectFullMesh failed\b|\bDistNetworkError\b|\bRendezvousConnectionError\b|\bsocketProgress\b",
+    r"|\bconnectFullMesh failed\b|\bDist(?:Network|Store)Error\b|\bRendezvous(?:Connection|Timeout)Error\b"
+    r"|\bsocketProgress\b|\bcollective operation timeout\b|\bBroken pipe\b|\bBrokenPipeError\b"
+    r"|\blost (?:connection|communication)\b|\bsocket closed\b",
     re.IGNORECASE,
 )
 

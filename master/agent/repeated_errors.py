@@ -27,6 +27,8 @@ def note(step: Step, component: ComponentRun, node: str, reason: Reason) -> list
     details = reason.details
     if reason.failure not in _OWN or details.get("limit", 1) == 0:  # 0: others used the machine's memory
         return []
+    if not details.keys() & {"error", "signal", "limit"}:  # an exit code alone may have two causes
+        return []
     kind = details.get("code"), details.get("signal"), alike(replace(reason, message=details.get("error", "")))
     errors = component.errors = component.errors or {}
     seen = {name: at for name, at in errors.pop(kind, {}).items() if at >= step.now - WITHIN}

@@ -5,6 +5,8 @@ Used by ``node_tickets``, ``nodes`` and ``reactor``.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from grass.backoff import wait_after
 from grass.errors import UndecodableError
 from grass.model.event_kind import EventKind
@@ -346,8 +348,10 @@ def _blame(
     node = task.node or ""
     component.excused = {**component.excused, index: (*component.excused.get(index, ()), node)}
     wait = 0.0 if measured else setbacks.blame(step, run, component, node)
-    text = f"{failure.message}; a fault of node {node}: it starts again, and no restart is counted"
-    _tell(step, run, component, index, EventKind.TASK_RESTARTS, text)
+    text = f"{failure.message}; taken as a fault of node {node}, so no restart is counted"
+    task.reason = replace(failure, message=text)
+    if not wait:
+        _tell(step, run, component, index, EventKind.TASK_RESTARTS, f"{text}; it starts again")
     _requeue(step, run, component, index, task, wait)
 
 

@@ -49,6 +49,8 @@ def by_signal(signal: int, error: str = "") -> Reason:
         (by_code(1, "DistBackendError: NCCL error: remote process exited or there was a network error"),
          "network"),
         (by_code(1, "ConnectionResetError: [Errno 104] Connection reset by peer"), "network"),
+        (by_code(1, "BrokenPipeError: [Errno 32] Broken pipe"), "network"),
+        (by_signal(6, "[E] Watchdog caught collective operation timeout: WorkNCCL ran for 600000 ms"), "network"),
         (by_code(255, "ssh: connect to host n2 port 22: No route to host"), "network"),
         (Reason(ReasonCode.PREEMPTED, ""), "preempted"),
         (Reason(ReasonCode.DRAINED, ""), "preempted"),
@@ -157,11 +159,11 @@ def test_the_same_error_on_two_nodes_within_a_minute_ends_the_restarts() -> None
     assert world.job("j")["restarts"] == 1
 
 
-@pytest.mark.parametrize("what", ["one node", "another error", "later", "network"])
+@pytest.mark.parametrize("what", ["one node", "another error", "later", "network", "no text"])
 def test_otherwise_it_starts_again_as_its_component_says(what: str) -> None:
     world = cluster(*(["a"] if what == "one node" else ["a", "b"]), cpu=2 if what == "one node" else 1)
     start(world)
-    error = "ConnectionResetError: reset" if what == "network" else VALUE
+    error = {"network": "ConnectionResetError: reset", "no text": ""}.get(what, VALUE)
     world.end("j-1/w.0/1", code=1, cause=error)
     if what == "later":
         world.advance(61)
