@@ -6,8 +6,8 @@ whole log copied. List: the first list of so many pods by the informer, and the 
 Idle: the agent of a namespace. Import: of the client alone.
 
 2026-11-27, 2 cores, load 16, two rounds of 60 created pods and a list of 1,000: created 1.08 × bare (119 /s), end known
-1.02 × a bare watch, first list 0.62 × a bare client's (decoding 0.11 × ``json.loads``), 2.5 kB a pod, idle agent 0.19 % of
-a core and 35 MiB. The import took 376 ms beside 46 ms for Python alone, 0.15 s of processor time: that is not 80 ms.
+1.02 × a bare watch, first list 0.62 × a bare client's (decoding 0.11 × ``json.loads``), 2.5 kB a pod, idle agent 0.19 %
+of a core and 35 MiB. The import took 376 ms beside 46 ms for Python alone, 0.15 s of processor time: that is not 80 ms.
 Needs root and a real Kubernetes (tests/support/kubernetes.py).
 """
 
