@@ -60,6 +60,7 @@ class Kubelets:
         self._due: list[tuple[float, int, Callable[[], object]]] = []
         self._numbers = count()
         self._changed = threading.Condition()
+        self._over = False
         self._known: dict[str, str] = {}
         """Uid of a pod → what was done last with it."""
         threading.Thread(target=self._run_due, daemon=True).start()
@@ -74,6 +75,7 @@ class Kubelets:
         wait_until(lambda: all("taints" not in each or each["taints"] == [TAINT] for each in self._specs()), 60)
 
     def stop(self) -> None:
+        self._over = True
         self._informer.stop()
         for name in self.names:
             for path in (f"/api/v1/nodes/{name}", f"{LEASES}/{name}"):
@@ -99,7 +101,7 @@ class Kubelets:
         self._quiet(lambda: self.server.post(LEASES, {"metadata": {"name": name}, "spec": spec}, kubernetes.ANY))
 
     def _renew(self) -> None:
-        for name in self.names:
+        for name in self.names if not self._over else ():
             body = {"spec": {"renewTime": now("microseconds")}}
             self._writers.submit(
                 self._quiet, lambda name=name, body=body: self.server.patch(f"{LEASES}/{name}", body, kubernetes.ANY)
