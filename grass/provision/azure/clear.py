@@ -44,8 +44,8 @@ def clear(
 ) -> dict[str, str]:
     """Remove what is marked as the cluster's. Return what stays, with the reason.
 
-    ``fixed``: what has a name that is known without a list. ``machines``: only their parts are removed;
-    None: everything.
+    ``fixed``: what has a name that is known without a list. ``machines``: names; only they and
+    their parts go. None: everything goes.
     """
     empty = 0
     for _ in range(_ROUNDS):
