@@ -105,7 +105,7 @@ def test_microsofts_typed_clients_make_the_same_and_find_it(trusted: Served) -> 
     pinned = {"api_version": Kind.NETWORK.version}  # this client takes no version for all of its requests
     own = arm(trusted)
     site = create.Record(SUBSCRIPTION, "typed", "westeurope", "0" * 16, azure.endpoint).site
-    group, rules, net, machine = wanted(
+    group, rules, routes, net, machine = wanted(
         settings(cloud={"location": "westeurope", "resource_group": "typed"}),
         site,
         ("203.0.113.0/24",),
@@ -113,8 +113,9 @@ def test_microsofts_typed_clients_make_the_same_and_find_it(trusted: Served) -> 
     )
     own.put(group.kind, group.path, group.body, "group")
     network.network_security_groups.begin_create_or_update("typed", rules.name, rules.body, **pinned).result()
+    network.route_tables.begin_create_or_update("typed", routes.name, routes.body, **pinned).result()
     made = network.virtual_networks.begin_create_or_update("typed", net.name, net.body, **pinned).result()
-    assert made.subnets[0].address_prefix == "10.60.0.0/22"
+    assert made.subnets[0].address_prefix == "10.60.0.0/23"
     vm = compute.virtual_machines.begin_create_or_update("typed", machine.name, machine.body).result()
     assert (vm.provisioning_state, vm.hardware_profile.vm_size) == ("Succeeded", "Standard_B2s")
     [card] = vm.network_profile.network_interfaces
@@ -123,6 +124,7 @@ def test_microsofts_typed_clients_make_the_same_and_find_it(trusted: Served) -> 
     assert len([sku for sku in compute.resource_skus.list(filter="location eq 'westeurope'")]) == len(azure.skus)
     compute.virtual_machines.begin_delete("typed", machine.name, force_deletion=True).result()
     network.virtual_networks.begin_delete("typed", net.name, **pinned).result()
+    network.route_tables.begin_delete("typed", routes.name, **pinned).result()
     network.network_security_groups.begin_delete("typed", rules.name, **pinned).result()
     assert [thing for thing in azure.things.values() if thing.group == "typed"] == []
     azure.groups.clear()
