@@ -16,6 +16,7 @@ from pathlib import Path
 
 from grass.config import ClusterConfig
 from grass.errors import ConflictError
+from grass.lines import lines_of
 from grass.system import own_program
 from grass.system.atomic_file import replace_file
 from grass.system.environment import variables
@@ -104,7 +105,7 @@ def with_line(table: str, mark: str, start: Sequence[str], needed: Mapping[str, 
 
 def without_line(table: str, mark: str) -> str:
     """Return a crontab without the line that ``with_line`` added."""
-    kept = [line for line in table.splitlines() if not line.endswith(f" # {mark}")]
+    kept = [line for line in lines_of(table) if not line.endswith(f" # {mark}")]
     return "".join(f"{line}\n" for line in kept)
 
 

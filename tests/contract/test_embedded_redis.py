@@ -149,7 +149,7 @@ def test_only_the_api_writes_queues_and_a_node_only_asks_and_reads_its_own_answe
         assert api.commit("me", made + api.answered("r", outcome)) and link.answers("0-0", 0)[1] == [outcome]
         assert (api.records(), api.items("q")[0]) == ({"q": record}, {"a": ItemRecord(1, "x")})
         assert (api.calls("0-0", 0), api.earlier_answer("r")) == ([], outcome)
-        assert api.snapshot("q", "s") == {"a": ItemRecord(1, "x")}
+        assert api.snapshot("q", "s", None) == {"a": ItemRecord(1, "x")}
         assert api.commit("me", api.removed("q")) and api.records() == {}
     finally:
         for backend in backends:

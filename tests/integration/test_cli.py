@@ -227,6 +227,15 @@ def test_a_plan_is_shown_and_nothing_is_started(grass: Grass, folder: Path) -> N
     assert all_jobs(grass) == before
 
 
+def test_what_autoscale_would_do_is_explained(grass: Grass, folder: Path) -> None:
+    file = job_file(folder, "scaled", "sleep 60", "min: 1", "max: 2", "autoscale: opportunistic")
+    grass.good("job", "start", file)
+    [component] = grass.json("job", "autoscale", "scaled")["components"]
+    assert (component["component"], component["enabled"]) == ("main", True)
+    assert "main" in grass.good("job", "autoscale", "scaled", "--explain")
+    grass.good("job", "stop", "scaled", "--grace", "0")
+
+
 def test_each_task_of_a_matrix_finds_its_values(grass: Grass, folder: Path) -> None:
     file = job_file(folder, "matrix", "echo $lr $GRASS_MATRIX_SEED", "matrix: {lr: [0.1, 0.01], seed: [1, 2]}")
     grass.good("job", "start", file)
@@ -564,6 +573,8 @@ def test_nodes_and_events_are_shown(grass: Grass, folder: Path) -> None:
     assert grass.good("node", "list", "-o", "quiet").strip() == node["name"]
     assert node["name"] in grass.good("node", "show", node["name"])
     assert grass("node", "show", "nothing").returncode == Exit.BAD_INPUT
+    refused = grass("node", "scale", "Standard_B2s", "1")
+    assert refused.returncode == Exit.BAD_INPUT and "on this machine only" in refused.stderr, refused.stderr
     grass.good("job", "start", job_file(folder, "eventful", "true"))
     grass.good("job", "wait", "eventful")
     assert "eventful" in grass.good("events")

@@ -26,8 +26,6 @@ from grass.provision.backup import making
 from grass.provision.backup.catalogue import target
 from grass.provision.backup.sealed_file import PassphraseError
 from grass.provision.backup.verification import verify
-from grass.provision.local import LocalProvisioner
-from grass.provision.provisioner import RunsAlreadyError, Session
 from grass.supervision import processes
 from grass.supervision.apart import request_shutdown
 from grass.supervision.supervisor import Supervisor
@@ -271,16 +269,19 @@ def test_after_the_idle_shut_down_create_starts_it_again_with_its_state(cluster:
 
 
 def test_a_task_starts_anew_when_a_stopped_cluster_is_started_and_that_is_no_restart(cluster: LocalCluster) -> None:
-    provisioner = LocalProvisioner(Session(cluster.settings.name, cluster.home, lambda _: None))
+    name, environment = cluster.settings.name, {**os.environ, "GRASS_HOME": str(cluster.home)}
+
+    def grass(*words: str) -> str:
+        program = [sys.executable, "-m", "grass.cli.entry", *words, name]
+        return subprocess.run(program, env=environment, check=True, capture_output=True, text=True).stdout
+
     with cluster.client() as client:
         job_id = client.start({"name": "stays", "components": {"t": {"command": "sleep 300"}}}).id
         wait_until(lambda: client.job("stays").state is JobState.RUNNING, 30)
     pids = cluster.pids()
-    assert provisioner.stop() and not provisioner.stop()
+    assert "starts it again" in grass("stop", "--yes") and "did not run" in grass("stop")
     assert not any(map(alive, pids)) and set(cluster.states().values()) == {"STOPPED"}
-    provisioner.start()
-    with pytest.raises(RunsAlreadyError):
-        provisioner.start()
+    assert "is ready" in grass("start") and "runs" in grass("start")
     with cluster.client() as client:
         wait_until(lambda: client.tasks(job_id)[0].state is TaskState.RUNNING, 30)
         assert (client.tasks(job_id)[0].attempt, client.job("stays").restarts) == (2, 0)

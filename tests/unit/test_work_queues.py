@@ -6,6 +6,7 @@ import json
 import random
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -262,13 +263,14 @@ def test_items_of_an_attempt_that_has_ended_are_given_out_again(world: World) ->
 
 def test_attempts_that_ended_while_they_waited_do_not_use_up_the_tries_of_an_item(world: World) -> None:
     keys = [f"a-00000001/w.{index}/1" for index in range(3)]
-    waiters = [
-        threading.Thread(target=world.of_task, args=("q", key), kwargs={"step": "get", "wait": 25}) for key in keys
-    ]
-    for key, waiter in zip(keys, waiters, strict=True):
+
+    def get(key: str) -> None:
+        with suppress(UnreachableError):  # nobody answers it
+            world.of_task("q", key, step="get", wait=25)
+
+    for key in keys:
         world.task(key)
-        waiter.daemon = True  # nobody answers it
-        waiter.start()
+        threading.Thread(target=get, args=[key], daemon=True).start()
     wait_until(lambda: len(world.store.queues.calls("0-0", 0)) == 3, 5)
     for key in keys:
         world.task(key, TaskState.FAILED)
