@@ -31,7 +31,7 @@ from grass.wire.operation_record import GRASS, OperationKind, OperationRecord, O
 from master.autoscale.rates import Point
 from master.autoscale.rules import Act, Idle, Key, Subject, decide
 from master.autoscale.waiting import Waiter
-from tests.bench.figures import arguments, machine, progress, quantile
+from tests.bench.figures import Figure, arguments, machine, progress, quantile, report
 
 GRID = 30.0
 RESTART = 60.0
@@ -202,6 +202,7 @@ def main() -> None:
         f"{'use %':>6} {'useful %':>9} {'wait, mean':>11} {'p95':>7} {'urgent p95':>11} {'restarts':>9} {'undone':>7}"
     )
     progress(f"{'load':>5} {'policy':<7} {head} {'mean run':>9}")
+    found: list[Figure] = []
     for load in options.loads:
         for policy in POLICIES:
             rows = [_measured(options.machines, options.jobs, load, policy, seed) for seed in range(options.rounds)]
@@ -211,6 +212,12 @@ def main() -> None:
             waits = f"{mean:>9.0f} s {late:>5.0f} s {urgent:>9.0f} s"
             changes = f"{restarts:>9.0f} {undone:>7.0f}"
             progress(f"{load:>5} {policy:<7} {use:>6.1f} {useful:>9.1f} {waits} {changes} {took:>7.0f} s")
+            columns = [list(column) for column in zip(*rows, strict=True)]
+            found += [
+                Figure(f"{policy}, load {load:g}: {what}", columns[at], unit)
+                for at, what, unit in ((0, "use", "%"), (2, "mean wait", "s"), (4, "urgent p95", "s"))
+            ]
+    report(options, f"{options.jobs} jobs on {options.machines} machines", found, "urgent p95 below never's")
 
 
 def _measured(machines: int, jobs: int, load: float, policy: str, seed: int) -> tuple[float, ...]:

@@ -22,6 +22,10 @@ pytestmark = pytest.mark.timeout(180)
 
 ONE_ROUND = ["--rounds", "1"]
 SHORT = {
+    "autoscale": (
+        [*ONE_ROUND, "--machines", "8", "--jobs", "40", "--loads", "0.8"],
+        {"rules, load 0.8: use": "%", "rules, load 0.8: urgent p95": "s"},
+    ),
     "array_throughput": ([*ONE_ROUND, "--tasks", "20"], {"Grass": "/s", "HyperQueue 0.27": "/s"}),
     "create": (ONE_ROUND, {"Grass": "s", "HyperQueue 0.27": "s"}),
     "data_push": ([*ONE_ROUND, "--files", "100", "--mebibytes", "1"], {"Grass": "MiB/s", "rsync": "MiB/s"}),
@@ -77,6 +81,7 @@ OTHERS = {
     "node_add",
     "node_idle",
     "pods",
+    "pods_fleet",
     "scale_torch",
     "trace",
 }
