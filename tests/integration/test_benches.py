@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
+from _pytest.mark import ParameterSet
 
 from tests.support import browser
 from tests.support.bench_run import figures, printed, programs
@@ -93,22 +95,21 @@ def check(bench: str, arguments: list[str], expected: dict[str, str], **environm
     assert expected.items() <= units.items()
 
 
-SLOW = ("fleet", "queued_jobs", "start_latency")
-"""Benches that take half a minute. What they start is started by tests of every run."""
+EVERY_RUN = ("array_throughput", "autoscale", "job_list", "node_checks", "planner")
+"""Benches that take a second or two. The others start clusters and peers; tests of every run look at what they measure,
+and at each program of this folder (``tests/unit/test_habits.py``)."""
 
 
-@pytest.mark.parametrize(
-    "bench",
-    [
-        pytest.param(each, marks=[pytest.mark.nightly] if each in SLOW else [])
-        for each in sorted(SHORT.keys() - set(SHARING))
-    ],
-)
+def by_day_or_night(names: Iterable[str]) -> list[ParameterSet]:
+    return [pytest.param(each, marks=[] if each in EVERY_RUN else [pytest.mark.nightly]) for each in sorted(names)]
+
+
+@pytest.mark.parametrize("bench", by_day_or_night(SHORT.keys() - set(SHARING)))
 def test_a_bench_prints_its_figures(bench: str) -> None:
     check(bench, *SHORT[bench])
 
 
-@pytest.mark.parametrize("bench", SHARING)
+@pytest.mark.parametrize("bench", by_day_or_night(SHARING))
 def test_a_bench_on_a_cluster_that_is_up_prints_its_figures(bench: str, cluster: LocalCluster) -> None:
     check(bench, *SHORT[bench], GRASS_BENCH_HOME=str(cluster.home))
     assert set(cluster.states().values()) == {"RUNNING"}
@@ -154,6 +155,7 @@ def test_the_bench_of_isolated_starts_prints_its_figures() -> None:
     check("isolated_start", ["--rounds", "2"], dict.fromkeys(kinds, "ms"))
 
 
+@pytest.mark.nightly  # test_dashboard.py opens its pages in every run
 def test_a_bench_with_a_browser_prints_its_figures(cluster: LocalCluster, tmp_path: Path) -> None:
     require(browser.program() is not None, f"chromium: Debian's {browser.PACKAGE}")
     found = {"first useful paint": "ms", "frame, 5,000 tasks": "ms", "master, 10 page(s)": "%"}

@@ -94,6 +94,7 @@ def test_ctrl_c_while_a_cluster_is_made_leaves_nothing(make: Make, tmp_path: Pat
     assert cluster.states()["master-agent"] == "RUNNING"
 
 
+@pytest.mark.nightly  # the test before this one finishes a create that was killed
 def test_what_a_killed_create_started_is_waited_for_by_the_next_one(make: Make, tmp_path: Path) -> None:
     home = tmp_path / "home"
     creating = grass_create(home)
@@ -148,6 +149,7 @@ def test_deleting_leaves_no_process_socket_port_file_or_shared_memory(make: Make
     assert set(os.listdir("/dev/shm")) <= memory
 
 
+@pytest.mark.nightly  # unit tests choose the folder in every run
 def test_a_home_whose_path_is_too_long_for_sockets_works_all_the_same(make: Make, tmp_path: Path) -> None:
     home = tmp_path / ("long" * 30)
     home.mkdir()
@@ -199,6 +201,7 @@ def test_of_two_creates_at_once_one_makes_the_cluster_and_the_other_is_told(tmp_
         cluster.end()
 
 
+@pytest.mark.nightly  # test_supervision.py ends supervisord in every run
 def test_deleting_works_when_supervisord_and_half_of_the_daemons_are_dead(make: Make, tmp_path: Path) -> None:
     cluster = make()
     task = cluster.start_sleeper(tmp_path / "marks")

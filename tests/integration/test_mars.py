@@ -128,6 +128,7 @@ def test_the_documented_mars_job_runs_with_two_workers(applied: None, client: Cl
     assert (job.dialect, foreign_phase(job, [])) == ("MarsJob", "MarsJob: Running")
 
 
+@pytest.mark.nightly  # test_launchers.py and test_elastic_torch.py run real frameworks in every run
 def test_the_documented_mars_job_computes(documented: str, mars: Path) -> None:
     assert computed(mars, DOCUMENTED.format(web=documented, chunk=1000)) == "inner 8000000000\nsums 4000000\n"
 
@@ -138,6 +139,7 @@ def test_the_documented_mars_job_computes_the_documented_chunks(documented: str,
     assert computed(mars, DOCUMENTED.format(web=documented, chunk=200)) == "inner 8000000000\nsums 4000000\n"
 
 
+@pytest.mark.nightly  # as the test before this one
 def test_a_cache_is_bounded_where_there_is_no_plasma_store(documented: str, mars: Path, tmp_path: Path) -> None:
     with worker(documented, mars, tmp_path, "everything", memory=1 << 30) as said:
         assert "the cache of 858993459 bytes is in shared memory" in said.read_text()

@@ -205,6 +205,7 @@ def test_a_damaged_log_is_named_within_seconds_and_repaired_only_when_asked(clus
         assert client.wait("after", timeout=30).state == "SUCCEEDED"
 
 
+@pytest.mark.nightly  # contract/test_redis_log.py looks at such logs in every run
 def test_repair_of_a_log_that_is_whole_changes_nothing(cluster: LocalCluster) -> None:
     with pytest.raises(ConflictError, match="exists and runs"):
         cluster.create()
@@ -214,6 +215,7 @@ def test_repair_of_a_log_that_is_whole_changes_nothing(cluster: LocalCluster) ->
     assert done.returncode == 0 and "is whole" in done.stderr
 
 
+@pytest.mark.nightly  # as the test before this one
 def test_an_incomplete_last_command_is_no_damage(cluster: LocalCluster) -> None:
     """As a power cut leaves it: redis cuts it off by itself."""
     with stopped(cluster).open("ab") as file:

@@ -113,6 +113,7 @@ def test_supervisord_killed_again_as_soon_as_it_is_back_is_revived_again(cluster
     assert processes.start_of(task) is not None and marks.read_text() == "run\n"
 
 
+@pytest.mark.nightly  # test_faults.py kills each daemon in every run
 def test_a_daemon_that_is_killed_twenty_times_in_a_row_still_comes_back(cluster: LocalCluster) -> None:
     longest = 0.0
     for _ in range(20):
@@ -315,6 +316,7 @@ def halted(pid: int) -> Iterator[None]:
         os.kill(pid, signal.SIGCONT)
 
 
+@pytest.mark.nightly  # test_hung_daemons.py has one in every run
 @pytest.mark.timeout(180)
 def test_daemons_that_hang_are_started_again_within_a_minute(tmp_path: Path) -> None:
     """Three clusters at once, so that the minute passes once: some daemons, the master-agent, supervisord itself."""

@@ -11,11 +11,13 @@ const AGAIN = 5000; // milliseconds after an answer that failed
 
 export function eventsView(_, query) {
   const wanted = { text: query.get("q") || "", job: query.get("job") || "", node: query.get("node") || "", user: query.get("user") || "", kind: query.get("kind") || "" };
-  let found = null, kinds = [], older = null, problem = "", timer = null, asked = 0, newest = "";
+  let found = null, kinds = [], older = null, problem = "", timer = null, asked = 0, paging = false, newest = "";
 
   // `before`: where the last answer ended; without it, the page begins anew.
   async function load(before) {
     const mine = ++asked;
+    clearTimeout(timer); // of an answer from the beginning, which would take the place of an older page
+    paging = Boolean(before);
     try {
       const answer = await ask("event-log", { ...wanted, before });
       if (mine !== asked) return; // another filter was chosen meanwhile
@@ -23,6 +25,7 @@ export function eventsView(_, query) {
       older = answer.before;
       kinds = answer.kinds;
       problem = "";
+      paging = false;
     } catch (error) {
       if (mine !== asked) return;
       problem = error.message;
@@ -34,6 +37,8 @@ export function eventsView(_, query) {
   function choose(name, value) {
     wanted[name] = value;
     older = null; // where an answer for another filter ended
+    asked += 1; // what is on its way is for another filter
+    paging = false;
     clearTimeout(timer);
     timer = setTimeout(load, PAUSE);
     cluster.changed();
@@ -43,7 +48,7 @@ export function eventsView(_, query) {
     if (last === newest) return;
     const first = !newest;
     newest = last;
-    if (!first && found && found.length <= 100) { clearTimeout(timer); timer = setTimeout(load, PAUSE); }
+    if (!first && !paging && found && found.length <= 100) { clearTimeout(timer); timer = setTimeout(load, PAUSE); }
   });
   load();
   return {
