@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-NIGHTS = 14
+NIGHTS = 42
 
 
 class Chosen(NamedTuple):

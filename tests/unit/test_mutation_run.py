@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.mutation.report import Change, allowed, differing, figures, guards_only
 from tests.mutation.selection import NIGHTS, Chosen, chosen, importers, sampled
 
-MODULES = [f"master.agent.m{number:02}" for number in range(3 * NIGHTS + 1)]
+MODULES = [f"master.agent.m{number:03}" for number in range(3 * NIGHTS + 1)]
 
 
 def test_the_nights_of_one_round_change_each_module_once() -> None:
