@@ -5,7 +5,10 @@ from __future__ import annotations
 import sys
 
 from grass.config import ClusterConfig
-from master.api.server import Server
+from grass.system.command_line import keep_command_line
+
+keep_command_line()
+from master.api.server import Server  # noqa: E402 # it imports gunicorn
 
 if __name__ == "__main__":
     Server(ClusterConfig.load(sys.argv[1])).run()

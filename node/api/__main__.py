@@ -6,7 +6,10 @@ import sys
 
 from grass.config import ClusterConfig
 from grass.errors import CertificateError
-from node.api.server import Server
+from grass.system.command_line import keep_command_line
+
+keep_command_line()
+from node.api.server import Server  # noqa: E402 # it imports gunicorn
 
 
 def main(path: str) -> None:
