@@ -41,7 +41,7 @@ def _run(config: ClusterConfig) -> None:
     while (path := _file(config)).exists():
         try:
             host, port = host_and_port(path.read_text().strip())
-            if _answers(host, port):
+            if answers(host, port, _PATIENCE):
                 log.warning("%s", fence(config, host, port))
                 path.unlink(missing_ok=True)
                 return
@@ -71,9 +71,10 @@ def fence(config: ClusterConfig, host: str, port: int) -> str:
     return f"the old master at {host} came back and is fenced: its redis accepts none of {len(users)} users any more"
 
 
-def _answers(host: str, port: int) -> bool:
+def answers(host: str, port: int, seconds: float) -> bool:
+    """Return whether something accepts connections there. Also asked before a restore."""
     try:
-        with socket.create_connection((host, port), _PATIENCE):
+        with socket.create_connection((host, port), seconds):
             return True
     except OSError:
         return False

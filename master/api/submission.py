@@ -65,7 +65,7 @@ def accept_job(
     origin = origin_of(submission) if terms.keep_cwd else Origin()
     job = origin.applied(parsed.job)
     missing = unsuited(job, nodes()) if submission.strict or asks_about_nodes(job) else []
-    missing += above_quota(job, terms.allowed) if terms.allowed is not None else []
+    missing += above_quota(job, terms.allowed)
     told = (*parsed.warnings, *_redis_elsewhere(job, terms.task_redis))
     if submission.strict and (told or missing):
         raise ManifestError([*(Problem("", warning) for warning in told), *missing])
@@ -83,7 +83,7 @@ def accept_schedule(
     jobs = tuple(origin.applied(job) for job in parsed.schedule.jobs)
     first = jobs[0]  # the jobs of a batch differ only in their names
     missing = unsuited(first, nodes()) if asks_about_nodes(first) else []
-    missing += above_quota(first, terms.allowed) if terms.allowed is not None else []
+    missing += above_quota(first, terms.allowed)
     return replace(
         parsed,
         schedule=replace(parsed.schedule, jobs=jobs),

@@ -74,8 +74,10 @@ def unsuited(job: Job, nodes: Sequence[NodeRecord]) -> list[Problem]:
     return [*problems, *_gang(job, [node.resources for node in known])]
 
 
-def above_quota(job: Job, allowed: Allowed) -> list[Problem]:
-    """Return path and message of each part that needs more at once than its user may ever use."""
+def above_quota(job: Job, allowed: Allowed | None) -> list[Problem]:
+    """Return path and message of each part that needs more at once than its user may ever use. None: all is allowed."""
+    if allowed is None:
+        return []
     problems = []
     for name, component in job.components.items():
         count = _together(job, name)

@@ -31,6 +31,8 @@ from grass.provision.provisioner import (
     CanRemoveNodes,
     CanRepair,
     CanStart,
+    CanStartAtBoot,
+    CanStop,
     NodeRequest,
     Session,
     need,
@@ -128,6 +130,13 @@ def test_a_cluster_keeps_its_mode(tmp_path: Path) -> None:
 def test_a_cluster_of_hosts_says_where_its_log_is_repaired(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"--repair is for a cluster on this machine; for a host see docs/guide"):
         need(registry.for_cluster(cluster_of_hosts(tmp_path)), CanRepair)
+
+
+def test_a_cluster_of_hosts_says_how_its_services_are_stopped(tmp_path: Path) -> None:
+    lab = registry.for_cluster(cluster_of_hosts(tmp_path))
+    for capability in (CanStop, CanStartAtBoot):
+        with pytest.raises(InputError, match=r"services start at boot; .* `systemctl stop 'grass-\*@lab\.service'`"):
+            need(lab, capability)
 
 
 def test_a_backup_of_hosts_that_do_not_answer_leaves_no_file(tmp_path: Path) -> None:

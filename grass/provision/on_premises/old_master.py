@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from grass.provision.on_premises.design import SERVICES, STATE
 from grass.provision.on_premises.machines import open_host
 from grass.provision.on_premises.on_host import PUBLIC_KEY, REPLACED_BY
 from grass.provision.provisioner import Session
+from grass.supervision.predecessor import answers
 
 _ANSWERS = 5.0
 _LOOK = f"""
@@ -76,7 +76,7 @@ def check_dead(session: Session, old: HostSettings | None, before: ClusterConfig
                 raise living
             return
     for address in {old.address, before.node.address} - WILDCARDS:
-        if _answers(address, before.master.api_port):
+        if answers(address, before.master.api_port, _ANSWERS):
             raise living
     session.progress(f"{old.address}: the old master does not answer, so it counts as dead")
 
@@ -120,11 +120,3 @@ def _reached(session: Session, settings: HostSettings) -> Iterator[Host | None]:
             yield None
             return
         yield host
-
-
-def _answers(address: str, port: int) -> bool:
-    try:
-        with socket.create_connection((address, port), _ANSWERS):
-            return True
-    except OSError:
-        return False

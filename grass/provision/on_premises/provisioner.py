@@ -25,6 +25,8 @@ from grass.provision.provisioner import (
     CanRemoveNodes,
     CanRepair,
     CanScaleNodes,
+    CanStartAtBoot,
+    CanStop,
     ClusterStatus,
     Created,
     Deleted,
@@ -103,6 +105,12 @@ class HostsProvisioner(CanAddNodes, CanAddNamespaces, CanRemoveNodes, CanLogIn, 
     def refusal(self, capability: object) -> str:
         if capability is CanRepair:
             return "--repair is for a cluster on this machine; for a host see docs/guide/faults.md"
+        if capability in (CanStop, CanStartAtBoot):
+            name = self._session.name
+            return (
+                f"cluster {name} is on several hosts, whose services start at boot; on a host, "
+                f"`systemctl stop 'grass-*@{name}.service'` stops its own"
+            )
         if capability is CanScaleNodes:
             return "`grass node scale` makes machines on Azure; `grass node add` joins machines that you have"
         return f"cluster {self._session.name} is on several hosts; repeat `grass create FILE`"
