@@ -324,7 +324,7 @@ def _complete(config: ClusterConfig, progress: Progress, repair: bool) -> Cluste
     Raises ConflictError when there is nothing to complete. OSError: supervisord does not answer.
     """
     supervisor = Supervisor(config)
-    down = [state.name for state in supervisor.daemons() if state.state not in _UP]
+    down = [state.name for state in _settled(supervisor) if state.state not in _UP]
     if REDIS not in down and not redis_log.answers(config):
         if not repair:
             redis_log.check(config)
@@ -347,6 +347,16 @@ def _complete(config: ClusterConfig, progress: Progress, repair: bool) -> Cluste
         supervisor.start_daemon(name)
     _wait_ready(config, Secrets.load(config.home), since)
     return config
+
+
+def _settled(supervisor: Supervisor) -> list[DaemonState]:
+    """Return the daemons once none is being stopped, as by a `grass stop` that was killed: until then, supervisord does
+    not start it again."""
+    until, found = clock.steady() + stopping.TASKS_SECONDS, supervisor.daemons()
+    while any(state.state == "STOPPING" for state in found) and clock.steady() < until:
+        clock.sleep(0.05)
+        found = supervisor.daemons()
+    return found
 
 
 def _start_again(

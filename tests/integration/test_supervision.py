@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -287,6 +288,13 @@ def test_a_task_starts_anew_when_a_stopped_cluster_is_started_and_that_is_no_res
         wait_until(lambda: client.tasks(job_id)[0].state is TaskState.RUNNING, 30)
         assert (client.tasks(job_id)[0].attempt, client.job("stays").restarts) == (2, 0)
         client.stop("stays", grace=0)
+    monitor = pid_of(cluster, "monitor")  # as if `grass stop` was killed while this one ends
+    os.kill(monitor, signal.SIGSTOP)
+    Supervisor(cluster.config).stop_daemon("monitor")
+    resumed = threading.Timer(1.0, os.kill, (monitor, signal.SIGCONT))
+    resumed.start()
+    assert "is ready" in grass("start") and cluster.states()["monitor"] == "RUNNING"
+    resumed.join()
 
 
 def test_a_stopped_api_or_master_agent_is_named_before_anybody_gives_up(cluster: LocalCluster) -> None:
