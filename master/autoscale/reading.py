@@ -58,7 +58,7 @@ class Reader:
 
         Raises UnreachableError.
         """
-        running, specs = self._active(JobState.RUNNING), dict[str, Job]()
+        running = self._active(JobState.RUNNING)
         self._learn(running)
         specs = {job_id: job for job_id in running if (job := self._known[job_id]) is not None}
         if asked is not None and (job := self._records.spec(asked.id)) is not None:
