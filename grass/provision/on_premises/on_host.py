@@ -31,7 +31,7 @@ FOLDERS = ("master", "redis", "log", "fluentd")
 SHARE_FOLDERS = ("data", "logs", "images", "jobs")
 PUBLIC_KEY = "master/key.pub.json"
 REPLACED_BY = "replaced-by"
-"""File of a master that a restore or a move has replaced: the address of the new one."""
+"""File of a master that a restore has replaced: the address of the new one."""
 STARTED = "started"
 """What the daemons were started from (``services``). Without it, the next step starts all of them again."""
 
