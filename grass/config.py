@@ -1,6 +1,7 @@
 """The settings of one cluster for its daemons: a frozen tree, read once from ``cluster.json``.
 
-Written by ``grass.provision``. Each daemon gets the path as its only argument. Secrets are separate (``Secrets``).
+Written by ``grass.provision``. Each daemon gets the path as its only argument. Secrets are separate (``Secrets``), and
+so is what one node is (``grass.node_config``): the part ``node`` of the file, which daemons of the master do not read.
 """
 
 from __future__ import annotations
@@ -8,21 +9,22 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from typing import TypeVar
 
 from grass.errors import NewerVersionError, UndecodableError
 from grass.model.isolation import ContainerRights, UidRange
-from grass.model.namespace import Serve
 from grass.model.policy import ClusterPolicy
-from grass.model.runtime import PROCESSES_ONLY
 from grass.network_address import network_address
 from grass.release import __version__
 from grass.system.atomic_file import replace_file
 from grass.system.private_file import write_private
 from grass.tls_files import TlsFiles
 from grass.wire.version import FORMAT, PROTOCOL, REVISION, newer_format, newer_writer
+
+_Config = TypeVar("_Config", bound="ClusterConfig")
 
 
 @dataclass(frozen=True)
@@ -33,11 +35,6 @@ class Written:
     protocol: int = 0
     revision: int = 0
     version: str = ""
-
-
-@dataclass(frozen=True)
-class _Head:
-    written: Written = field(default_factory=Written)
 
 
 @dataclass(frozen=True)
@@ -52,6 +49,32 @@ class RedisConfig:
     """Whether each kind of process logs in as its own redis user. False: all use one password (a redis of your own)."""
     tls: bool = False
     """Whether ``port`` speaks TLS, with certificates of the cluster on both sides."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodePolicy:
+    """What holds for every machine that is a node: the master gives it to those that join."""
+
+    reserve: dict[str, int] = field(default_factory=dict)
+    """Amounts of cpu, memory and disk that are reserved for the system."""
+    low_disk: int | None = None
+    """Bytes of free disk below which the node takes no tasks. None: 1 GiB, or 5 % of the disk if that is less; 0:
+    never."""
+    isolate: UidRange | None = None
+    """Ids for the accounts under which tasks of each Grass user run (`isolation: user`). None: all processes run as the
+    user of the node's daemons, and containers as their image says."""
+    containers: ContainerRights = field(default_factory=ContainerRights)
+    """The rights of containers. This and the next field apply with ``isolate`` only."""
+    read_only_data: bool = False
+    """Whether tasks may only read the files of users in the share, outside of the folders of their jobs."""
+
+
+@dataclass(frozen=True)
+class _Head:
+    """What is read first. ``node``: there a master had its policy for nodes before format 2, and nodes have it now."""
+
+    written: Written = field(default_factory=Written)
+    node: NodePolicy | None = None
 
 
 @dataclass(frozen=True)
@@ -72,118 +95,12 @@ class MasterConfig(ClusterPolicy):
     """URL at which clients reach the API; empty: it is one of its machine's address."""
     pod: str = ""
     """Path of its pod, if clients reach it only through the API server of Kubernetes."""
+    node_policy: NodePolicy = field(default_factory=NodePolicy)
 
     @property
     def url(self) -> str:
         """Return the API's URL on this machine."""
         return f"http://{network_address(self.api_host, self.api_port)}"
-
-
-@dataclass(frozen=True)
-class KubernetesConfig:
-    """A node that is a namespace of Kubernetes: where it is, and what its pods are like.
-
-    ``cluster_id``: of the Grass cluster, made when the node is added. Clusters of several users may have one name and
-    share a namespace; their pods are told apart by this. ``kubeconfig`` and ``context`` None: as kubectl finds them.
-    ``credentials``: path of a file with ``Credentials``, which are used instead of a kubeconfig.
-    ``image``: of tasks that name none; None: they cannot run there. ``gpu``: the resource of GPUs. ``user``: id of user
-    and group of tasks; None: that of the image. ``restricted``: whether pods meet the restricted level of PodSecurity.
-    ``lost_after``: seconds for which a pod waits for its machine to answer. ``output``: whether what tasks write to
-    ``GRASS_OUTPUT`` is kept (``node.runtime.kubernetes.keeper``). ``claim``: a PersistentVolumeClaim of the namespace
-    that is the share of its pods (``node.runtime.kubernetes.share``); None: they have none. ``queue``: of Kueue or
-    Volcano (``queue_kind``), through which its pods go (``grass.kubernetes.queues``); None: through none. ``registry``:
-    where `grass image push` sends images (HOST/PATH); ``registry_secret``: the Secret with its login, which Grass makes
-    and removes. ``serve``: where tasks of the custom resources run that are served as jobs (``node.operator``); None:
-    no resources are served.
-    """
-
-    namespace: str
-    cluster_id: str = ""
-    kubeconfig: str | None = None
-    context: str | None = None
-    credentials: str | None = None
-    image: str | None = None
-    gpu: str = "nvidia.com/gpu"
-    user: int | None = 1000
-    restricted: bool = True
-    lost_after: int = 300
-    output: bool = True
-    claim: str | None = None
-    serve: Serve | None = None
-    queue: str | None = None
-    queue_kind: str = ""
-    pull_policy: str | None = None
-    pull_secrets: tuple[str, ...] = ()
-    registry: str | None = None
-    registry_secret: str | None = None
-    service_account: str | None = None
-    priority_class: str | None = None
-    labels: dict[str, str] = field(default_factory=dict)
-    annotations: dict[str, str] = field(
-        default_factory=lambda: {
-            "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
-            "sidecar.istio.io/inject": "false",
-        }
-    )
-    tolerations: tuple[dict[str, str], ...] = ()
-
-    @property
-    def image_secrets(self) -> tuple[str, ...]:
-        """Return the names of all Secrets with which images are pulled."""
-        return (*self.pull_secrets, *([self.registry_secret] if self.registry_secret is not None else ()))
-
-
-@dataclass(frozen=True)
-class NodeConfig:
-    """One node: what it offers, and what its tasks may do."""
-
-    name: str = "local"
-    address: str = "127.0.0.1"
-    api_port: int = 0
-    cpu: int | None = None
-    """Thousandths of a core that the node offers. None, here and below: all of the machine. With ``probe``, the node
-    never offers more cpu, memory and gpu than the machine has."""
-    memory: int | None = None
-    gpu: int | None = None
-    """Thousandths of a device; 0: its devices are not for tasks."""
-    disk: int | None = None
-    """Bytes of scratch."""
-    custom: dict[str, int] = field(default_factory=dict)
-    """Named countable resources (licences)."""
-    reserve: dict[str, int] = field(default_factory=dict)
-    """Amounts of cpu, memory and disk that are reserved for the system."""
-    low_disk: int | None = None
-    """Bytes of free disk below which the node takes no tasks. None: 1 GiB, or 5 % of the disk if that is less; 0:
-    never."""
-    labels: dict[str, str] = field(default_factory=dict)
-    """Labels in addition to those that the node finds by itself (``node/agent/labels.py``). These take precedence."""
-    path: tuple[str, ...] = ()
-    """Its topology path, from the outside in: ``("rack1", "switch3")``."""
-    runtimes: tuple[str, ...] = PROCESSES_ONLY
-    """The runtimes that it offers: ``process``, ``docker``."""
-    mounts: tuple[str, ...] = ()
-    """Folders of the host that containers may mount, including everything below them."""
-    isolate: UidRange | None = None
-    """Ids for the accounts under which tasks of each Grass user run (`isolation: user`). None: all processes run as the
-    user of the node's daemons, and containers as their image says."""
-    containers: ContainerRights = field(default_factory=ContainerRights)
-    """The rights of containers. This and the next field apply with ``isolate`` only."""
-    read_only_data: bool = False
-    """Whether tasks may only read the files of users in the share, outside of the folders of their jobs."""
-    kubernetes: KubernetesConfig | None = None
-    """Where its pods are, if it is a namespace of Kubernetes. None: it is a machine."""
-    probe: bool = False
-    """Whether the node-agent must prove once that tasks, share and log collector work. Its hello has the result."""
-
-    @property
-    def default_image(self) -> str:
-        """Return the image of tasks that name none; empty: they need a runtime without one."""
-        return (self.kubernetes.image if self.kubernetes is not None else None) or ""
-
-    @property
-    def claim(self) -> str:
-        """The claim that is the share of its pods; empty: it has no pods, or they have no share."""
-        return (self.kubernetes.claim if self.kubernetes is not None else None) or ""
 
 
 @dataclass(frozen=True)
@@ -223,7 +140,6 @@ class ClusterConfig:
     """Folder of sockets. Its path is short: the kernel allows 107 bytes for a socket's path."""
     redis: RedisConfig = field(default_factory=RedisConfig)
     master: MasterConfig = field(default_factory=MasterConfig)
-    node: NodeConfig = field(default_factory=NodeConfig)
     collector: str | None = None
     """``host:port`` of the log collector for TCP; None: only the socket in ``runtime_dir``."""
     collector_asks: bool = True
@@ -277,28 +193,41 @@ class ClusterConfig:
         return Path(self.runtime_dir) / f"{name}.sock"
 
     @property
+    def address(self) -> str:
+        """The master's address in the cluster's network. Its API may listen on all addresses; redis has this one."""
+        return self.redis.host or "127.0.0.1"
+
+    @property
     def key_prefix(self) -> str:
         return f"grass:{self.name}:"
 
     def save(self, path: Path | None = None) -> None:
         """Write the file by atomic replacement. ``path``: where, if that is not its place yet."""
         by = Written(FORMAT, PROTOCOL, REVISION, __version__)
-        replace_file(path or self.path, json.dumps({"written": asdict(by), **asdict(self)}, indent=2) + "\n")
+        content = asdict(self)
+        assert "node" in content or self.master.own_node is None, "the node would be lost"
+        replace_file(path or self.path, json.dumps({"written": asdict(by), **content}, indent=2) + "\n")
 
     @classmethod
-    def load(cls, path: str | Path) -> ClusterConfig:
+    def load(cls: type[_Config], path: str | Path) -> _Config:
         """Read the file. Raises UndecodableError, which names the file and the path of the wrong value, and
         NewerVersionError for a format that this Grass does not know."""
         with _naming(Path(path)) as text:
             return cls.parse(text, str(path))
 
     @classmethod
-    def parse(cls, text: str | bytes, what: str = "cluster.json") -> ClusterConfig:
+    def parse(cls: type[_Config], text: str | bytes, what: str = "cluster.json") -> _Config:
         """Decode the content of the file. Raises the errors of ``load``."""
         from grass.wire.codec import Form  # imported here: most CLI commands read no settings
 
-        _check_format(Form[_Head](_Head).decode(text).written, what)
-        return Form[ClusterConfig](cls).decode(text)
+        head = Form[_Head](_Head).decode(text)
+        refusal = newer_format(what, head.written.format, head.written.version, __version__)
+        if refusal is not None:
+            raise NewerVersionError(refusal)
+        found = Form[_Config](cls).decode(text)
+        if head.node is None or head.written.format >= 2:
+            return found
+        return replace(found, master=replace(found.master, node_policy=head.node))
 
 
 def check_writer(name: str, text: str | bytes) -> None:
@@ -311,12 +240,6 @@ def check_writer(name: str, text: str | bytes) -> None:
     except UndecodableError:
         return  # whoever reads it says so
     refusal = newer_writer(f"cluster {name}", (by.format, by.protocol, by.revision), by.version, __version__)
-    if refusal is not None:
-        raise NewerVersionError(refusal)
-
-
-def _check_format(written: Written, what: str) -> None:
-    refusal = newer_format(what, written.format, written.version, __version__)
     if refusal is not None:
         raise NewerVersionError(refusal)
 
@@ -343,8 +266,7 @@ class Secrets:
     """Password of the share's user; empty if no share is served."""
 
     def save(self, home: str | Path) -> None:
-        wire = {"redis": self.redis, "node_token": self.node_token, "samba": self.samba}
-        write_private(Path(home) / "secrets.json", json.dumps(wire))
+        write_private(Path(home) / "secrets.json", json.dumps(asdict(self)))
 
     @classmethod
     def load(cls, home: str | Path) -> Secrets:

@@ -39,10 +39,9 @@ FLUSH_SECONDS = 0.5
 log = logging.getLogger(__name__)
 
 
-def start_node_log(config: ClusterConfig, daemon: str, key: str) -> None:
+def start_node_log(config: ClusterConfig, node: str, daemon: str, key: str) -> None:
     """Log as a daemon of this node. ``key``: what the node and the collector share. Call it after a fork."""
-    address = collector_link.collector_address(config)
-    _start(daemon, Shipping(tag_of(config.node.name, daemon), address, config.node.name, key))
+    _start(daemon, Shipping(tag_of(node, daemon), collector_link.collector_address(config), node, key))
 
 
 def start_master_log(config: ClusterConfig, daemon: str) -> None:

@@ -13,7 +13,7 @@ from grass.cli.invocation import Invocation
 from grass.errors import InputError
 
 if TYPE_CHECKING:
-    from grass.config import ClusterConfig
+    from grass.node_config import NodeHome
     from grass.provision.namespace_files import Copied
 
 
@@ -31,7 +31,7 @@ def pull(invocation: Invocation, node: str, remote: str, local: Path, *, force: 
     return _told(invocation, node, lambda config: namespace_files.pull(config, remote, local, force=force))
 
 
-def _told(invocation: Invocation, node: str, copy: Callable[[ClusterConfig], Copied]) -> int:
+def _told(invocation: Invocation, node: str, copy: Callable[[NodeHome], Copied]) -> int:
     from grass.cli import provisioning
     from grass.provision.provisioner import CanReachShares
 

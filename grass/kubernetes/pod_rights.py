@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from grass.config import KubernetesConfig
 from grass.model import pod_security
 from grass.model.pod_security import Part
+from grass.node_config import KubernetesConfig
 
 
 def spec_rights(settings: KubernetesConfig) -> Part:

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from grass.config import KubernetesConfig
 from grass.errors import InputError
 from grass.kubernetes.names import MANAGED
 from grass.model.namespace import QueueKind
+from grass.node_config import KubernetesConfig
 
 GROUPS = {QueueKind.KUEUE: "kueue.x-k8s.io", QueueKind.VOLCANO: "scheduling.volcano.sh"}
 """The API groups of their resources."""

@@ -12,12 +12,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from grass.config import KubernetesConfig
 from grass.errors import ConflictError, InputError, NotFoundError
 from grass.kubernetes import names
 from grass.kubernetes.api import ApiServer, RefusedError
 from grass.kubernetes.objects import ANY, IMAGE_LOGIN, SECRET
 from grass.model.names import is_registry_host, registry_host
+from grass.node_config import KubernetesConfig
 
 _KEY = ".dockerconfigjson"
 _IMAGE = re.compile(r"[a-z0-9]+([._/-]+[a-z0-9]+)*(:[A-Za-z0-9_][-A-Za-z0-9_.]{0,127})?")

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from grass.config import KubernetesConfig
 from grass.kubernetes.api import ApiServer
 from grass.kubernetes.custom_resources import KINDS
 from grass.kubernetes.objects import AccessReview
 from grass.kubernetes.queues import GROUPS, POD_GROUPS
 from grass.model.namespace import QueueKind
+from grass.node_config import KubernetesConfig
 from grass.wire.codec import Form
 
 _REVIEW: Form[AccessReview] = Form(AccessReview)

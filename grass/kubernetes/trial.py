@@ -10,7 +10,6 @@ from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 
-from grass.config import KubernetesConfig
 from grass.errors import InputError, NotAllowedError, NotFoundError
 from grass.kubernetes import rights
 from grass.kubernetes.api import ApiServer, RefusedError
@@ -32,6 +31,7 @@ from grass.kubernetes.pod_rights import container_rights, spec_rights
 from grass.kubernetes.queues import kind_of
 from grass.kubernetes.rights import Rule
 from grass.model.namespace import QueueKind
+from grass.node_config import KubernetesConfig
 from grass.wire.codec import Form
 from grass.wire.machines import Machines
 

@@ -9,10 +9,10 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 
-from grass.config import NodeConfig
 from grass.errors import GrassError, InputError
 from grass.kubernetes.registry import host_of
 from grass.manifest.namespaces import NamespaceSettings
+from grass.node_config import NodeConfig
 from grass.provision.namespaces import NamespaceRequest, absolute_paths, look, plan, registry_login, requested
 from grass.system.environment import registry_password
 

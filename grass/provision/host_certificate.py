@@ -20,6 +20,7 @@ import msgspec
 from grass.api import certificates
 from grass.config import ClusterConfig, Secrets
 from grass.errors import CertificateError, GrassError, UndecodableError
+from grass.node_config import NodeHome
 from grass.system import clock
 from grass.system.private_file import write_private
 from grass.tls_files import TlsFiles
@@ -61,7 +62,7 @@ def install(home: Path, text: str) -> None:
     certificates.install(files, waiting.read_text(), signed.answer.certificate, signed.answer.authority)
     write_private(_master_file(files), encode(signed.master))
     waiting.unlink()
-    config = ClusterConfig.load(home / "cluster.json")
+    config = NodeHome.load(home / "cluster.json")
     replace(config, tls=True, redis=replace(config.redis, tls=signed.answer.redis)).save()
     (home / "cluster.json").chmod(0o644)
 
@@ -74,8 +75,10 @@ def why_incomplete(home: Path, now: float) -> str:
     return certificates.why_due(config.tls_files, now)
 
 
-def renew(config: ClusterConfig, now: float) -> bool:
-    """Renew the certificate of this host if it is due. Return whether it was. Raises GrassError."""
+def renew(path: Path, now: float) -> bool:
+    """Renew the certificate of this host if it is due. Return whether it was. ``path``: of its ``cluster.json``. Raises
+    GrassError."""
+    config = ClusterConfig.load(path)
     if not config.tls:
         return False
     if config.redis.embedded:
@@ -94,7 +97,7 @@ def renew(config: ClusterConfig, now: float) -> bool:
     key, token = certificates.new_key(), Secrets.load(config.home).node_token
     client = open_join_client(Invitation(master.urls, master.key, "", cluster=config.name))
     try:
-        signed = client.certificate(config.node.name, token, certificates.request_for(key))
+        signed = client.certificate(NodeHome.load(path).node.name, token, certificates.request_for(key))
     finally:
         client.close()
     certificates.install(config.tls_files, key, signed.certificate, signed.authority)
@@ -129,7 +132,7 @@ def main(action: str, path: Path) -> int:
             case "check":
                 return 1 if why_incomplete(path, clock.wall()) else 0
             case "renew":
-                renew(ClusterConfig.load(path), clock.wall())
+                renew(path, clock.wall())
             case _:
                 raise SystemExit(f"unknown action {action}")
     except (GrassError, OSError) as error:

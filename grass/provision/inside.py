@@ -13,7 +13,6 @@ from dataclasses import replace
 
 from grass.api import keyring
 from grass.api.pod_tunnel import PodWay, tunnel_of
-from grass.config import ClusterConfig, KubernetesConfig
 from grass.errors import ConflictError, GrassError, InputError, NotAllowedError, NotFoundError, UnreachableError
 from grass.kubernetes import names
 from grass.kubernetes.api import PLAIN_MERGE, ApiServer, RefusedError
@@ -24,6 +23,7 @@ from grass.lines import lines_of
 from grass.manifest.inside import InsideSettings
 from grass.mode_file import write_mode
 from grass.model.mode import KUBERNETES_INSIDE
+from grass.node_config import KubernetesConfig, NodeHome
 from grass.provision import file_namespaces, layout, stopping
 from grass.provision import inside_objects as made
 from grass.provision.filelock import cluster_lock
@@ -81,13 +81,12 @@ class InsideProvisioner(CanCreate[InsideSettings], CanPlan[InsideSettings], CanK
         session = self._session
         with cluster_lock(session.home, session.name):
             node = self._look(settings)
-            assert node.node.kubernetes is not None, "the node is a namespace"
-            with closing(server_of(node.node.kubernetes)) as server:
-                master = _master(settings, node.node.kubernetes, keyring.user_key(session.client_dir))
+            with closing(server_of(node.namespace)) as server:
+                master = _master(settings, node.namespace, keyring.user_key(session.client_dir))
                 done = sum([self._provide(server, each) for each in made.objects(master)])
                 remove_others(server, master, session.progress)
                 session.progress(f"waiting for the pod {made.pod_name(settings.name)}")
-                wait_started(server, node.node.kubernetes.namespace, master.name)
+                wait_started(server, node.namespace.namespace, master.name)
                 shown = _shown_once_ready(server, node)
             self._sign_in(master, shown)
         self._wait(node.node.name)
@@ -103,10 +102,10 @@ class InsideProvisioner(CanCreate[InsideSettings], CanPlan[InsideSettings], CanK
         session, left = self._session, dict[str, str]()
         with cluster_lock(session.home, session.name):
             node = self._known()
-            if node is not None and node.node.kubernetes is not None:
-                with closing(server_of(node.node.kubernetes)) as server:
+            if node is not None:
+                with closing(server_of(node.namespace)) as server:
                     try:
-                        left = self._remove(server, node, node.node.kubernetes, force=force)
+                        left = self._remove(server, node, node.namespace, force=force)
                     except RefusedError as error:
                         wrong = NotAllowedError if error.http == 403 else UnreachableError
                         raise wrong(f"the API server refuses: {error}; the same command goes on") from error
@@ -116,9 +115,8 @@ class InsideProvisioner(CanCreate[InsideSettings], CanPlan[InsideSettings], CanK
     def status(self) -> ClusterStatus:
         node = self.namespace(self._only_node())
         url = keyring.load_profile(self._session.client_dir).url
-        assert node.node.kubernetes is not None, "the node is a namespace"
         try:
-            with closing(server_of(node.node.kubernetes)) as server:
+            with closing(server_of(node.namespace)) as server:
                 shown = _shown(server, node)
         except GrassError as error:
             return ClusterStatus(url, (), (f"pod {made.pod_name(node.name)}: {error}",))
@@ -140,25 +138,24 @@ class InsideProvisioner(CanCreate[InsideSettings], CanPlan[InsideSettings], CanK
             raise NotFoundError(f"cluster {self._session.name}: was not created completely; run `grass create` again")
         return node.node.name
 
-    def namespace(self, name: str) -> ClusterConfig:
+    def namespace(self, name: str) -> NodeHome:
         node = self._known()
         if node is None or node.node.name != name:
             raise NotFoundError(f"node {name}: is no namespace of Kubernetes of cluster {self._session.name}")
         return node
 
-    def _known(self) -> ClusterConfig | None:
+    def _known(self) -> NodeHome | None:
         found = sorted((self._session.folder / "nodes").glob("*/cluster.json"))
-        return ClusterConfig.load(found[0]) if found else None
+        return NodeHome.load(found[0]) if found else None
 
-    def _look(self, settings: InsideSettings) -> ClusterConfig:
+    def _look(self, settings: InsideSettings) -> NodeHome:
         """Return the node, noted on this machine once all looks have succeeded. Changes nothing in the namespace.
 
         Raises what ``namespaces.look`` raises.
         """
         before, wanted = self._known(), settings.namespaces[0]
         if before is not None:
-            known = before.node.kubernetes
-            assert known is not None, "the node is a namespace"
+            known = before.namespace
             if (known.namespace, before.node.name) != (wanted.namespace, wanted.name):
                 raise ConflictError(
                     f"{wanted.path}: cluster {settings.name} is in the namespace {known.namespace}, as node "
@@ -176,13 +173,13 @@ class InsideProvisioner(CanCreate[InsideSettings], CanPlan[InsideSettings], CanK
         with closing(server_of(node)) as server:
             check_version(server)
             check_rights(server, node, made.RIGHTS)
-            before_id = before.node.kubernetes.cluster_id if before and before.node.kubernetes else ""
+            before_id = before.namespace.cluster_id if before else ""
             cluster_id = before_id or kept_id(server, settings.name, node.namespace)
             known = replace(node, cluster_id=cluster_id or request_id())
             if not before_id:
                 _try(server, _master(settings, known, {}))
         home = self._session.folder / "nodes" / wanted.name
-        own = ClusterConfig(
+        own = NodeHome(
             name=settings.name,
             mode=KUBERNETES_INSIDE,
             home=str(home),
@@ -241,9 +238,7 @@ class InsideProvisioner(CanCreate[InsideSettings], CanPlan[InsideSettings], CanK
         with Client(self._session.name, home=self._session.home) as client:
             wait_ready(node, client)
 
-    def _remove(
-        self, server: ApiServer, node: ClusterConfig, settings: KubernetesConfig, *, force: bool
-    ) -> dict[str, str]:
+    def _remove(self, server: ApiServer, node: NodeHome, settings: KubernetesConfig, *, force: bool) -> dict[str, str]:
         """Remove the objects, by label: the master first, so that it makes nothing anew; then the pods of tasks."""
         say, left = self._session.progress, dict[str, str]()
         query = _query(settings.cluster_id, node.name)
@@ -329,10 +324,9 @@ def _refused(title: str, error: RefusedError) -> GrassError:
     return (NotAllowedError if error.http == 403 else InputError)(f"{title}: the API server refuses: {error}")
 
 
-def _shown(server: ApiServer, node: ClusterConfig) -> Shown:
+def _shown(server: ApiServer, node: NodeHome) -> Shown:
     """Ask the program in the pod. Raises NotFoundError, ConflictError, UnreachableError."""
-    assert node.node.kubernetes is not None, "the node is a namespace"
-    path = made.path_of(made.CORE, "pods", node.node.kubernetes.namespace, made.pod_name(node.name))
+    path = made.path_of(made.CORE, "pods", node.namespace.namespace, made.pod_name(node.name))
     argv = ["python3", "-m", made.PROGRAM, "show", node.name]
     with closing(PodCommand(server, path, made.CONTAINER, argv, _SECONDS)) as command:
         text = b"".join(iter(command.read, b""))
@@ -341,7 +335,7 @@ def _shown(server: ApiServer, node: ClusterConfig) -> Shown:
     return SHOWN.decode(text)
 
 
-def _shown_once_ready(server: ApiServer, node: ClusterConfig) -> Shown:
+def _shown_once_ready(server: ApiServer, node: NodeHome) -> Shown:
     """The API of a new cluster answers before its first node is there, and its administrator is registered last."""
     until = clock.steady() + _READY_SECONDS
     while True:

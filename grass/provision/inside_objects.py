@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 import msgspec
 
 from grass.api.keyring import Jwk
-from grass.config import KubernetesConfig
 from grass.kubernetes import names, rights
 from grass.kubernetes.rights import AUTHORIZATION, Rule
 from grass.manifest.document import Document
 from grass.manifest.inside import Inside
 from grass.model import pod_security
 from grass.model.pod_security import USER, Part
+from grass.node_config import KubernetesConfig
 from grass.wire.codec import encode
 
 API_PORT = 51812

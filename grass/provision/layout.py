@@ -13,11 +13,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from grass.api import keyring, user_files
-from grass.config import ClusterConfig, MasterConfig, NodeConfig, RedisConfig, Secrets, check_writer
+from grass.config import ClusterConfig, MasterConfig, NodePolicy, RedisConfig, Secrets, check_writer
 from grass.errors import ConflictError, InputError, NotFoundError, UndecodableError
 from grass.manifest.local_settings import LocalSettings, RedisSettings
 from grass.model.amounts import show_cpu, show_memory
 from grass.model.resources import Resources
+from grass.node_config import NodeConfig, NodeHome, load_master, own_node
 from grass.provision import machine, ports, runtime_folder
 from grass.store import embedded
 from grass.system.entropy import password
@@ -37,7 +38,7 @@ def existing(cluster_home: Path) -> ClusterConfig | None:
         text = path.read_text()
         json.loads(text)
         check_writer(cluster_home.name, text)
-        return ClusterConfig.load(path)  # gone, if the cluster is deleted at this moment
+        return load_master(path)  # gone, if the cluster is deleted at this moment
     except (FileNotFoundError, json.JSONDecodeError):
         return None
 
@@ -53,13 +54,14 @@ def design(settings: LocalSettings, cluster_home: Path, before: ClusterConfig | 
             f"cluster {settings.name} already exists, and its state is in another redis; "
             f"`grass delete {settings.name}` removes it"
         )
-    node = before.node if before else NodeConfig(name=settings.own_node)
+    home = own_node(before) if before is not None else None
+    node = home.node if home is not None else NodeConfig(name=settings.own_node)
     master = before.master if before else MasterConfig()
     api_port = settings.ports.api or master.api_port or _free(master.api_host, cluster_home, settings, set())
     if settings.own_node:
         node = _own_node(settings, cluster_home, node, api_port)
     tasks_redis = _task_redis(settings, before, cluster_home, {api_port, node.api_port})
-    return ClusterConfig(
+    config = ClusterConfig(
         name=settings.name,
         mode=settings.mode,
         home=str(cluster_home),
@@ -75,9 +77,10 @@ def design(settings: LocalSettings, cluster_home: Path, before: ClusterConfig | 
             pod=settings.ports.pod,
             own_node=settings.own_node or None,
             nodes_on_client=bool(settings.own_node),
+            node_policy=NodePolicy(reserve=settings.reserve, low_disk=settings.low_disk),
         ),
-        node=node,
     )
+    return NodeHome.of(config, node) if settings.own_node else config
 
 
 def _own_node(settings: LocalSettings, cluster_home: Path, node: NodeConfig, api_port: int) -> NodeConfig:
@@ -140,8 +143,8 @@ def check_ports(config: ClusterConfig) -> None:
     Raises ConflictError, naming the port's user, when a port is taken. Raises InputError: no loopback.
     """
     servers = [("api", config.master.api_host, config.master.api_port)]
-    if config.master.own_node is not None:
-        servers.append(("node_api", config.node.address, config.node.api_port))
+    if (own := own_node(config)) is not None:
+        servers.append(("node_api", own.node.address, own.node.api_port))
     for host in {host for _, host, _ in servers}:
         ports.check_address(host)
     for key, host, port in servers:
@@ -199,7 +202,7 @@ def make_redis(config: ClusterConfig, secrets: Secrets) -> list[str]:
         server=server,
         socket=Path(config.redis.socket),
         prefix=config.key_prefix,
-        node=config.node.name,
+        node=config.master.own_node or "",
         passwords=secrets.redis,
     )
     return [str(server.path), str(files.conf)]

@@ -21,6 +21,7 @@ from grass.model.daemons import OPERATOR, REDIS, SUPERVISOR, DaemonState
 from grass.model.lifecycle import NodeState
 from grass.model.mode import ON_PREMISES
 from grass.network_address import network_address
+from grass.node_config import NodeHome
 from grass.provision import (
     at_boot,
     daemons,
@@ -231,8 +232,7 @@ class LocalProvisioner(
                 local_namespaces.make(config, request, client)
             for node in _namespaces(config, request.name):
                 local_namespaces.make_runtime_folder(config, node)
-                assert node.node.kubernetes is not None, "the node is a namespace"
-                provide_login(request, node.node.kubernetes)
+                provide_login(request, node.namespace)
             _supervise_namespaces(config)
             if request.change and request.settings.serve is not None:
                 Supervisor(config).start_daemon(local_namespaces.program_name(OPERATOR, request.name))
@@ -258,7 +258,7 @@ class LocalProvisioner(
             _remove_namespace(config, node, self._session.progress)
         return False
 
-    def namespace(self, name: str) -> ClusterConfig:
+    def namespace(self, name: str) -> NodeHome:
         found = _namespaces(_existing(self._session.name, self._session.home), name)
         if not found:
             raise NotFoundError(f"node {name}: is no namespace of Kubernetes of cluster {self._session.name}")
@@ -425,11 +425,11 @@ def _write_supervision(config: ClusterConfig, secrets: Secrets) -> None:
     _write_conf(config, layout.make_redis(config, secrets) if config.redis.embedded else [])
 
 
-def _namespaces(config: ClusterConfig, name: str) -> list[ClusterConfig]:
+def _namespaces(config: ClusterConfig, name: str) -> list[NodeHome]:
     return [node for node in local_namespaces.nodes(config) if node.node.name == name]
 
 
-def _remove_namespace(config: ClusterConfig, node: ClusterConfig, progress: Progress) -> None:
+def _remove_namespace(config: ClusterConfig, node: NodeHome, progress: Progress) -> None:
     """End the daemons of a namespace first, so that they create no more pods; then remove its pods and files. They are
     supervised until ``_supervise_namespaces``."""
     name = node.node.name

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from grass.config import ClusterConfig
+from grass.node_config import own_node
 from grass.provision import layout, local_namespaces, ports
 from grass.provision.namespace_findings import namespace_findings
 from grass.provision.provisioner import Finding
@@ -42,8 +43,8 @@ def _ports(config: ClusterConfig) -> Iterator[Finding]:
     """Check the ports of a stopped cluster. A running cluster uses its own ports."""
     if processes.of_cluster(config):
         return
-    own = [config.node.api_port] if config.master.own_node is not None else []
-    for port in (config.master.api_port, *own):
+    own = own_node(config)
+    for port in (config.master.api_port, *([own.node.api_port] if own is not None else [])):
         if not ports.available(config.master.api_host, port):
             message = f"port {port} of cluster {config.name} is taken by {ports.holder(port)}"
             yield Finding(f"port {port}", False, message, "end that, or name another port in the settings file")

@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING
 
 from grass.api.invitation import parse_token
 from grass.api.join_client import open_join_client
-from grass.config import ClusterConfig, NodeConfig, Secrets
+from grass.config import ClusterConfig, Secrets
 from grass.errors import ConflictError, GrassError
 from grass.kubernetes.trial import check_rights, check_version, server_of
 from grass.model.daemons import OPERATOR, Daemon
+from grass.node_config import NodeConfig, NodeHome
 from grass.provision import ports, runtime_folder
 from grass.provision.namespaces import (
     DAEMONS,
@@ -47,10 +48,10 @@ def folder_of(config: ClusterConfig, name: str) -> Path:
     return Path(config.home) / "nodes" / name
 
 
-def nodes(config: ClusterConfig) -> Iterator[ClusterConfig]:
+def nodes(config: ClusterConfig) -> Iterator[NodeHome]:
     """Yield the configurations of the cluster's namespaces, in the order of their names."""
     for path in _files(config):
-        yield ClusterConfig.load(path)
+        yield NodeHome.load(path)
 
 
 def _files(config: ClusterConfig) -> list[Path]:
@@ -69,7 +70,7 @@ def program_names(config: ClusterConfig) -> list[str]:
     ]
 
 
-def command(daemon: Daemon, node: ClusterConfig) -> tuple[str, ...]:
+def command(daemon: Daemon, node: NodeHome) -> tuple[str, ...]:
     return tuple(own_program.command(daemon.module, str(node.path)))
 
 
@@ -83,14 +84,9 @@ def make(config: ClusterConfig, request: NamespaceRequest, client: Client) -> No
     port = ports.free("127.0.0.1", Path(config.home), {each.node.api_port for each in others})
     node = node_config(request, settings, address=NodeConfig.address, api_port=port)
     runtime_dir = Path(config.runtime_dir) / f"n{node.api_port}"  # short: paths of sockets have a limit
-    own = replace(
-        config,
-        home=str(folder),
-        runtime_dir=str(runtime_dir),
-        share=str(config.data_dir),
-        node=node,
-        master=replace(config.master, nodes_on_client=False),
-    )
+    master = replace(config.master, nodes_on_client=False)
+    cluster = replace(config, home=str(folder), runtime_dir=str(runtime_dir), share=str(config.data_dir), master=master)
+    own = NodeHome.of(cluster, node)
     for each in (folder, folder / "log", folder / "node" / "attempts"):
         each.mkdir(mode=0o700, parents=True, exist_ok=True)
     secret = _password(folder)
@@ -98,14 +94,13 @@ def make(config: ClusterConfig, request: NamespaceRequest, client: Client) -> No
     own.save()
 
 
-def change_serving(config: ClusterConfig, node: ClusterConfig, request: NamespaceRequest) -> None:
+def change_serving(config: ClusterConfig, node: NodeHome, request: NamespaceRequest) -> None:
     """Have the resources of a namespace served, or not, as the settings of the request say. End its operator, which has
     to read them.
 
     Raises NotAllowedError: rights are missing; ConflictError: the node is another namespace.
     """
-    settings = node.node.kubernetes
-    assert settings is not None, "the node is a namespace"
+    settings = node.namespace
     if settings.namespace != request.settings.namespace:
         raise ConflictError(f"node {request.name}: is the namespace {settings.namespace}; remove it first")
     changed = replace(settings, serve=request.settings.serve)
@@ -125,7 +120,7 @@ def _password(folder: Path) -> str:
     return secret
 
 
-def make_runtime_folder(config: ClusterConfig, node: ClusterConfig) -> None:
+def make_runtime_folder(config: ClusterConfig, node: NodeHome) -> None:
     """Make the folder of a namespace's sockets, in which the cluster's collector is found, too."""
     folder = Path(node.runtime_dir)
     runtime_folder.make(folder)
@@ -134,7 +129,7 @@ def make_runtime_folder(config: ClusterConfig, node: ClusterConfig) -> None:
         link.symlink_to(config.socket("collector"))
 
 
-def _join(own: ClusterConfig, secret: str, client: Client) -> str:
+def _join(own: NodeHome, secret: str, client: Client) -> str:
     """Let the cluster make the node, as if a machine joined. Return the token of its API.
 
     The id of the join follows from the node's password, so that who is interrupted comes again as the same one.
@@ -164,10 +159,9 @@ def _end_programs(config: ClusterConfig, own: set[str]) -> None:
     processes.wait_gone(pids, _END_SECONDS)
 
 
-def check_reachable(node: ClusterConfig) -> None:
+def check_reachable(node: NodeHome) -> None:
     """Check that pods of a namespace can be removed now. Raises UnreachableError."""
-    settings = node.node.kubernetes
-    assert settings is not None, "the node is a namespace"
+    settings = node.namespace
     try:
         with closing(server_of(settings)) as server:
             check_version(server)

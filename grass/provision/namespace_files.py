@@ -12,8 +12,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from grass.config import ClusterConfig
 from grass.errors import GrassError, InputError, NotAllowedError, UnreachableError
+from grass.node_config import NodeHome
 from grass.system import own_program
 
 _PROGRAM = "node.runtime.kubernetes.transfer"
@@ -33,17 +33,17 @@ class Copied:
     left_out: int
 
 
-def push(node: ClusterConfig, local: Path, remote: str, *, copy_links: bool) -> Copied:
+def push(node: NodeHome, local: Path, remote: str, *, copy_links: bool) -> Copied:
     """Send a file or folder. Raises InputError, UnreachableError, NotAllowedError."""
     return _run(node, "push", local, remote, ["--copy-links"] if copy_links else [])
 
 
-def pull(node: ClusterConfig, remote: str, local: Path, *, force: bool) -> Copied:
+def pull(node: NodeHome, remote: str, local: Path, *, force: bool) -> Copied:
     """Fetch a file or folder. Raises as ``push``; InputError also if files here would be changed, without ``force``."""
     return _run(node, "pull", local, remote, ["--force"] if force else [])
 
 
-def _run(node: ClusterConfig, direction: str, local: Path, remote: str, options: Sequence[str]) -> Copied:
+def _run(node: NodeHome, direction: str, local: Path, remote: str, options: Sequence[str]) -> Copied:
     command = own_program.command(_PROGRAM, str(node.path), direction, str(local.absolute()), remote, *options)
     pipe = subprocess.PIPE
     with subprocess.Popen(

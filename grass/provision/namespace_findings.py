@@ -9,7 +9,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import closing
 from datetime import datetime
 
-from grass.config import KubernetesConfig, NodeConfig
 from grass.errors import GrassError
 from grass.kubernetes import names, rights
 from grass.kubernetes.api import ApiServer, RefusedError
@@ -24,6 +23,7 @@ from grass.kubernetes.trial import (
     server_of,
     try_pod,
 )
+from grass.node_config import KubernetesConfig, NodeConfig
 from grass.provision.provisioner import Finding
 
 _LEFT_AFTER = 3600.0

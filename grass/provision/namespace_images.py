@@ -13,20 +13,20 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 
-from grass.config import ClusterConfig
 from grass.errors import GrassError, InputError, NotAllowedError, NotFoundError, UnreachableError
 from grass.kubernetes.api import RefusedError
 from grass.kubernetes.registry import image_in, login_of
 from grass.kubernetes.trial import server_of
 from grass.lines import lines_of
 from grass.model.image import full_name
+from grass.node_config import NodeHome
 
 _REFUSED = re.compile(r"unauthorized|denied|authentication required|no basic auth|forbidden", re.IGNORECASE)
 _ABSENT = re.compile(r"no such image|does not exist locally|image not known", re.IGNORECASE)
 _LOADED = re.compile(r"Loaded image(?: ID)?: (\S+)")
 
 
-def push(node: ClusterConfig, name: str, archive: Path | None, say: Callable[[str], object]) -> str:
+def push(node: NodeHome, name: str, archive: Path | None, say: Callable[[str], object]) -> str:
     """Push the image ``name`` of this machine's engine, or that of a file written by `docker save`, which ``name`` may
     rename. Return its name in the registry.
 

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 import msgspec
 
 import grass
-from grass.config import KubernetesConfig, NodeConfig
 from grass.errors import GrassError, InputError, NotAllowedError, UnreachableError
 from grass.kubernetes import names, registry, rights
 from grass.kubernetes.api import ApiServer, RefusedError
@@ -41,6 +40,7 @@ from grass.model.daemons import NODE_AGENT, NODE_API, OPERATOR, Daemon
 from grass.model.lifecycle import NodeState
 from grass.model.names import MAX_NAME, NAME_RULE, is_name, is_namespace_name, is_object_name
 from grass.model.runtime import RuntimeName
+from grass.node_config import KubernetesConfig, NodeConfig
 from grass.system import clock
 from grass.system.entropy import request_id
 from grass.system.environment import registry_password, variables

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from grass.api.client import Client
-    from grass.config import ClusterConfig
     from grass.manifest.join_file import Offer
     from grass.model.daemons import DaemonState
+    from grass.node_config import NodeHome
     from grass.provision.namespaces import NamespaceRequest
     from grass.wire.backup import BackedUp, BackupHeader
     from grass.wire.node_views import NodeView
@@ -247,7 +247,7 @@ class CanAddNamespaces(Protocol):
 
 @runtime_checkable
 class CanReachShares(Protocol):
-    def namespace(self, name: str) -> ClusterConfig:
+    def namespace(self, name: str) -> NodeHome:
         """Return the configuration of a node that is a namespace. Raises NotFoundError."""
 
 

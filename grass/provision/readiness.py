@@ -48,8 +48,8 @@ def wait_ready(config: ClusterConfig, secrets: Secrets, *, since: float, patienc
     backend = open_backend(config, secrets, "admin")
     hopeless = _Hopeless(config)
     try:
-        if config.master.own_node is not None:
-            _until(until, lambda: _why_no_node(backend, keys, config.node.name, since), hopeless.check)
+        if (own := config.master.own_node) is not None:
+            _until(until, lambda: _why_no_node(backend, keys, own, since), hopeless.check)
         else:
             _until(until, lambda: _why_no_agent(config, backend, keys), hopeless.check)
         _until(until, lambda: _why_no_api(config), hopeless.check)

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from grass.config import ClusterConfig, Secrets
 from grass.errors import GrassError
+from grass.node_config import load_master
 from grass.store import embedded
 from grass.store.connect import open_backend
 from grass.system import clock
@@ -175,7 +176,7 @@ def _tool(server: Path, *arguments: str, answer: str = "") -> tuple[str, int]:
 
 
 def main(path: str, *options: str) -> int:
-    config = ClusterConfig.load(path)
+    config = load_master(path)
     try:
         if "--repair" in options:
             repair(config, _say)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from grass.config import ClusterConfig
+from grass.node_config import load_master
 from grass.provision import local
 from grass.provision.filelock import cluster_lock
 from grass.supervision import processes
@@ -21,7 +21,7 @@ _LOCK_PATIENCE = 600.0
 def main(path: str) -> None:
     """Restart the cluster, unless it was stopped on purpose or is already started again."""
     try:
-        config = ClusterConfig.load(path)
+        config = load_master(path)
     except FileNotFoundError:
         return
     with cluster_lock(Path(config.home).parents[1], config.name, _LOCK_PATIENCE):

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from grass.config import ClusterConfig
 from grass.errors import UnreachableError
+from grass.node_config import load_master
 from grass.provision import stopping
 from grass.provision.filelock import cluster_lock
 from grass.store.records import open_records
@@ -18,7 +19,7 @@ from grass.wire.schedule_record import ScheduleState
 
 
 def main(path: str) -> None:
-    config = ClusterConfig.load(path)
+    config = load_master(path)
     with cluster_lock(Path(config.home).parents[1], config.name):
         if not config.path.exists():
             return  # deleted meanwhile

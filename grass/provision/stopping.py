@@ -13,6 +13,7 @@ from grass.config import ClusterConfig
 from grass.errors import GrassError
 from grass.model.daemons import REDIS, SUPERVISOR
 from grass.model.runtime import RuntimeName
+from grass.node_config import NodeHome, own_node
 from grass.provision import local_namespaces
 from grass.supervision import processes
 from grass.supervision.processes import Process
@@ -35,7 +36,8 @@ def stop(config: ClusterConfig, *, forever: bool = False) -> None:
     ``forever``: the exit states of its containers are no longer needed, so the containers are removed.
     """
     stop_processes(config)
-    for each in (config, *local_namespaces.nodes(config)):
+    own = own_node(config)
+    for each in (*([own] if own is not None else []), *local_namespaces.nodes(config)):
         if any(runtime.contained and runtime in each.node.runtimes for runtime in RuntimeName):
             end_containers(each, forever=forever)
 
@@ -48,8 +50,8 @@ def stop_processes(config: ClusterConfig) -> None:
     _stop_unsupervised(config)
 
 
-def end_containers(config: ClusterConfig, *, forever: bool) -> bool:
-    """End what engines run for the cluster. One that is down does not stop the call; its error is shown to the user,
+def end_containers(config: NodeHome, *, forever: bool) -> bool:
+    """End what engines run for the node. One that is down does not stop the call; its error is shown to the user,
     and the answer is False."""
     options = ["--remove"] if forever else []
     command = own_program.command("node.runtime.sweep", str(config.path), *options)

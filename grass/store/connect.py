@@ -20,10 +20,11 @@ def open_task_redis(config: ClusterConfig, secrets: Secrets) -> RedisServer:
     return RedisServer(tls=tls, host=host, port=port, username="admin", password=secrets.redis["admin"])
 
 
-def open_backend(config: ClusterConfig, secrets: Secrets, user: str) -> RedisBackend:
-    """Connect as ``user``: ``admin``, ``agent``, ``api`` or ``node``. A redis of your own has one password for all."""
+def open_backend(config: ClusterConfig, secrets: Secrets, user: str, node: str = "") -> RedisBackend:
+    """Connect as ``user``: ``admin``, ``agent``, ``api`` or ``node``. ``node``: the name of that node. A redis of your
+    own has one password for all."""
     password = secrets.redis.get(user) or None
-    name = node_user(config.node.name) if user == "node" else user
+    name = node_user(node) if user == "node" else user
     redis = config.redis
     if redis.embedded:
         folder = Path(config.home) / "redis"

@@ -60,7 +60,7 @@ def main() -> int:
     start_renewal(config)
     start_fencing(config)
     try:
-        agent.start(owner=f"{config.node.name}:{os.getpid()}")
+        agent.start(owner=f"{config.master.own_node or config.name}:{os.getpid()}")
         notifier.ready()
         courier.start()
         agent.run(stopped=lambda: False)

@@ -18,7 +18,7 @@ def output_mode(config: ClusterConfig) -> int | None:
     """Return the mode of the folders: tasks may run as other users than the master-agent."""
     if config.share is None:  # inside the cluster's folder, which other users cannot enter
         return 0o777
-    return 0o775 if config.node.isolate else None  # accounts of users belong to the group of the daemons
+    return 0o775 if config.master.node_policy.isolate else None  # accounts of users belong to the group of the daemons
 
 
 class OutputFolders:

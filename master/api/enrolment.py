@@ -7,11 +7,12 @@ from dataclasses import asdict
 
 from grass.api.invitation import secret_digest
 from grass.api.node_token import node_token
-from grass.config import ClusterConfig, NodeConfig, Secrets
+from grass.config import ClusterConfig, Secrets
 from grass.errors import InputError
 from grass.model.names import MAX_TOPOLOGY_LEVELS, NAME_RULE, is_label_name, is_topology_path
 from grass.model.runtime import RUNTIMES
 from grass.network_address import WILDCARDS, host_and_port, network_address
+from grass.node_config import NodeConfig
 from grass.store.embedded import TASKS_USER
 from grass.wire.calls import Join, JoinQuestion, OfferedNode
 from grass.wire.join_views import JoinedView, NodeSecrets, ShareServer
@@ -58,7 +59,7 @@ def check_address(config: ClusterConfig, request: JoinRequest) -> None:
 def api_urls(config: ClusterConfig) -> tuple[str, ...]:
     """Return the URLs at which machines of the cluster's network reach the API. To one in a pod, see
     ``MasterConfig.pod``, its own one leads."""
-    return (config.master.public_url or f"http://{network_address(_master_address(config), config.master.api_port)}",)
+    return (config.master.public_url or f"http://{network_address(_api_host(config), config.master.api_port)}",)
 
 
 def reach(config: ClusterConfig, request: JoinRequest) -> list[tuple[str, str, int]]:
@@ -78,7 +79,7 @@ def node_files(config: ClusterConfig, secrets: Secrets, request: JoinRequest, no
 
     ``config`` has no folders, because the machine chooses its own. ``share``: what to mount, or null.
     """
-    offer = request.node
+    offer, policy = request.node, config.master.node_policy
     node = NodeConfig(
         name=request.name,
         address=request.facts.address,
@@ -91,17 +92,17 @@ def node_files(config: ClusterConfig, secrets: Secrets, request: JoinRequest, no
         runtimes=offer.runtimes,
         mounts=offer.mounts,
         probe=True,
-        isolate=config.node.isolate,
-        containers=config.node.containers,
-        read_only_data=config.node.read_only_data,
-        reserve=config.node.reserve,
-        low_disk=config.node.low_disk,
+        isolate=policy.isolate,
+        containers=policy.containers,
+        read_only_data=policy.read_only_data,
+        reserve=policy.reserve,
+        low_disk=policy.low_disk,
     )
     wire = {
         "name": config.name,
         "mode": config.mode,
         "redis": {"embedded": False, "host": config.redis.host, "port": config.redis.port},
-        "master": asdict(config.master) | {"quotas": {}, "default_quota": {}},
+        "master": asdict(config.master) | {"quotas": {}, "default_quota": {}, "node_policy": {}},
         "node": asdict(node),
         "collector": config.collector,
         "collector_asks": config.collector_asks,
@@ -118,8 +119,5 @@ def node_files(config: ClusterConfig, secrets: Secrets, request: JoinRequest, no
     return JoinedView(cluster=config.name, time=now, bundle=bundle, config=wire, secrets=own, share=share)
 
 
-def _master_address(config: ClusterConfig) -> str:
-    """Return the master's address in the cluster's network. The API may listen on all addresses; redis is bound to
-    this one."""
-    host = config.master.api_host
-    return (config.redis.host or "127.0.0.1") if host in WILDCARDS else host
+def _api_host(config: ClusterConfig) -> str:
+    return config.address if config.master.api_host in WILDCARDS else config.master.api_host

@@ -128,7 +128,7 @@ def _terms_of(call: Call, request: enrolment.JoinRequest) -> JoinedView:
         reach=tuple(JoinReach(what, host, port) for what, host, port in enrolment.reach(config, request)),
         bundle=bundle.digest if bundle else "",
         kinds=tuple(bundle.nodes) if bundle else (),
-        isolate=config.node.isolate,
+        isolate=config.master.node_policy.isolate,
     )
 
 

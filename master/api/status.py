@@ -30,7 +30,7 @@ def show_status(call: Call) -> StatusView:
         jobs=store.job_index.counts(call.scope),
         nodes=dict(Counter(record.state for record in store.nodes())),
         store=store_trouble(call),
-        isolation=Isolation.USER if config.node.isolate else Isolation.NONE,
+        isolation=Isolation.USER if config.master.node_policy.isolate else Isolation.NONE,
         disks=disks({"state": config.master_dir, "logs": config.logs_dir}),
     )
 

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 
 from grass.api.collector_link import key_for
 from grass.api.daemon_log import start_node_log
-from grass.config import ClusterConfig, KubernetesConfig, Secrets
+from grass.config import Secrets
 from grass.errors import NotAllowedError
+from grass.node_config import KubernetesConfig, NodeHome
 from grass.store.connect import open_backend
 from grass.store.embedded import TASKS_USER
 from grass.store.keys import Keys
@@ -56,12 +57,12 @@ log = logging.getLogger("node.agent")
 def main(path: str) -> int:
     threading.excepthook = ThreadFailureHook(REFUSED_AGAIN)
     sys.setswitchinterval(0.0005)  # threads that send reports must not wait for the loop
-    config = ClusterConfig.load(path)
+    config = NodeHome.load(path)
     secrets = Secrets.load(config.home)
     key = key_for(config, secrets.node_token)
-    start_node_log(config, "node-agent", key)
+    start_node_log(config, config.node.name, "node-agent", key)
     start_renewal(config)
-    backend = open_backend(config, secrets, "node")
+    backend = open_backend(config, secrets, "node", config.node.name)
     notifier = Notifier()
     notifier.ready()
     gpus = gpu.devices() if config.node.kubernetes is None else ()
@@ -107,7 +108,7 @@ def main(path: str) -> int:
     return 0
 
 
-def _namespace(config: ClusterConfig, settings: KubernetesConfig, changed: Callable[[], None]) -> Namespace:
+def _namespace(config: NodeHome, settings: KubernetesConfig, changed: Callable[[], None]) -> Namespace:
     from grass.kubernetes.trial import server_of
     from node.agent.namespace import Namespace
 
@@ -122,7 +123,7 @@ def _end_agent(agent: NodeAgent) -> None:
         agent.stop()
 
 
-def _probe_machine(config: ClusterConfig, gpus: list[int], key: str) -> Probe:
+def _probe_machine(config: NodeHome, gpus: list[int], key: str) -> Probe:
     from node.agent.probe import probe
 
     return probe(config, gpus, key=key)

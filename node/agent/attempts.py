@@ -7,10 +7,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 
-from grass.config import ClusterConfig
 from grass.model.job import DEFAULT_GRACE, Ready
 from grass.model.reasons import Reason, ReasonCode
 from grass.model.secrets import is_secret
+from grass.node_config import NodeHome
 from grass.system import clock
 from grass.system.bounded_file import UnfitFileError, read_end
 from grass.wire.desired import DesiredAttempt
@@ -45,7 +45,7 @@ class Attempts:
 
     def __init__(
         self,
-        config: ClusterConfig,
+        config: NodeHome,
         shipper: Shipper,
         readiness: Readiness,
         timers: Timers,

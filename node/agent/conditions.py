@@ -16,10 +16,10 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from grass.config import ClusterConfig
 from grass.model.amounts import show_memory
 from grass.model.program import SYSTEM_PATH
 from grass.model.reasons import Reason, ReasonCode
+from grass.node_config import NodeHome
 from grass.system import clock
 from grass.system.entropy import request_id
 from node.agent.share_absences import ShareAbsences
@@ -46,7 +46,7 @@ class Conditions:
     """The conditions of this node. ``changed`` is called, in a thread, each time that ``now`` changes."""
 
     def __init__(
-        self, config: ClusterConfig, changed: Callable[[], None], expected: str | None = None, every: float = EVERY
+        self, config: NodeHome, changed: Callable[[], None], expected: str | None = None, every: float = EVERY
     ) -> None:
         """``expected``: mount point of the share when the node passed its probe; None: the present one.
         ``every``: seconds between checks."""

@@ -8,13 +8,13 @@ from collections.abc import Mapping
 from pathlib import PurePosixPath
 from types import MappingProxyType
 
-from grass.config import ClusterConfig, NodeConfig
 from grass.model import task_variables
 from grass.model.job import runtime_of
 from grass.model.matrix import environment as matrix_environment
 from grass.model.namespace import own_labels
 from grass.model.process_settings import with_settings
 from grass.model.runtime import RuntimeName
+from grass.node_config import NodeConfig, NodeHome
 from grass.system.environment import is_shared
 from grass.wire.desired import DesiredAttempt
 from grass.wire.keys import AttemptKey
@@ -42,12 +42,12 @@ def argv(command: str | tuple[str, ...]) -> list[str]:
     return ["/bin/sh", "-c", command] if isinstance(command, str) else list(command)
 
 
-def addresses_path(config: ClusterConfig, job_id: str) -> str:
+def addresses_path(config: NodeHome, job_id: str) -> str:
     return f"{config.node_dir}/jobs/{job_id}/addresses"
 
 
 def launch(
-    config: ClusterConfig, template: LaunchTemplate, base: Mapping[str, str], own: Mapping[str, int] = NO_SETTINGS
+    config: NodeHome, template: LaunchTemplate, base: Mapping[str, str], own: Mapping[str, int] = NO_SETTINGS
 ) -> Launch:
     """Return what all attempts of one component on this node share. ``base``: the result of ``inherited``. ``own``:
     umask and limits of this process, which processes of tasks inherit.
@@ -113,7 +113,7 @@ def beyond(where: Mapping[str, tuple[str, ...]], node: NodeConfig) -> dict[str, 
     return {label: values for label, values in where.items() if label not in own}
 
 
-def of_shell(config: ClusterConfig, template: LaunchTemplate, base: Mapping[str, str]) -> dict[str, str]:
+def of_shell(config: NodeHome, template: LaunchTemplate, base: Mapping[str, str]) -> dict[str, str]:
     """Return what a process inherits: ``base``, with the variables of the submitting shell if the job has them."""
     found = {name: value for name, value in base.items() if not (config.node.isolate and name in _OF_ACCOUNT)}
     if template.component.shell:
@@ -124,7 +124,7 @@ def of_shell(config: ClusterConfig, template: LaunchTemplate, base: Mapping[str,
     return found
 
 
-def task_redis(config: ClusterConfig) -> dict[str, str]:
+def task_redis(config: NodeHome) -> dict[str, str]:
     """Return the variables by which MARO's programs, and others, find the redis for tasks. Pods do not reach it."""
     port = str(config.task_redis)
     if not config.task_redis or config.node.kubernetes is not None:

@@ -14,8 +14,8 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from grass.config import ClusterConfig
 from grass.errors import UnreachableError
+from grass.node_config import NodeHome
 from grass.system.atomic_file import replace_file
 from grass.system.entropy import request_id
 from node.agent.environment import addresses_path
@@ -29,14 +29,14 @@ _REMOVED = ".removed-"
 log = logging.getLogger(__name__)
 
 
-def write_addresses(config: ClusterConfig, job_id: str, text: str) -> None:
+def write_addresses(config: NodeHome, job_id: str, text: str) -> None:
     """Replace the job's addresses file by rename, so that a reader sees the old text or the new one."""
     path = Path(addresses_path(config, job_id))
     _open_folder(str(path.parent))
     replace_file(path, text, mode=0o644)
 
 
-def make_addresses(config: ClusterConfig, job_id: str) -> None:
+def make_addresses(config: NodeHome, job_id: str) -> None:
     """Create an empty addresses file unless there is one. Must be fast: no event of a task is handled meanwhile."""
     path = addresses_path(config, job_id)
     if os.path.exists(path):  # noqa: PTH110 (once for each job, in the thread that starts tasks; as below)
@@ -58,7 +58,7 @@ def _open_folder(folder: str) -> None:
     os.chmod(folder, 0o755)  # noqa: PTH101, S103
 
 
-def attempts_on_disk(config: ClusterConfig) -> set[str]:
+def attempts_on_disk(config: NodeHome) -> set[str]:
     """Return the keys of all attempts that have files."""
     folders = Folders(str(config.node_dir / "attempts"))
     found = (folders.key_of(path) for job in _paths(folders.root) for path in _paths(job))
@@ -73,7 +73,7 @@ def _paths(folder: str) -> list[str]:
         return []
 
 
-def job_ids(config: ClusterConfig) -> list[str]:
+def job_ids(config: NodeHome) -> list[str]:
     """Return the ids of all jobs that have a folder."""
     return [path.name for path in (config.node_dir / "jobs").glob("*") if not path.name.startswith(_REMOVED)]
 
@@ -84,7 +84,7 @@ class Removal:
     ``start`` also makes it remove what an earlier agent left behind.
     """
 
-    def __init__(self, config: ClusterConfig) -> None:
+    def __init__(self, config: NodeHome) -> None:
         self._folders = Folders(str(config.node_dir / "attempts"))
         self._jobs = config.node_dir / "jobs"
         self._isolated = config.node.isolate is not None

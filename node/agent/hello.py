@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from grass import __version__
-from grass.config import NodeConfig
 from grass.model.reasons import Reason
 from grass.model.resources import DEVICE, Resources
+from grass.node_config import NodeConfig
 from grass.system import clock
 from grass.wire.gpu import GpuDevice
 from grass.wire.hello import Hello

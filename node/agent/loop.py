@@ -14,11 +14,11 @@ from functools import partial
 from pathlib import Path
 
 from grass import trace
-from grass.config import ClusterConfig
 from grass.model.exhaustive import assert_never
 from grass.model.job import runtime_of
 from grass.model.key_text import job_of
 from grass.model.reasons import Reason, ReasonCode
+from grass.node_config import NodeHome
 from grass.store.node_store import Desired, NodeStore, Revoked
 from grass.system import clock
 from grass.wire.backup import Restored
@@ -76,7 +76,7 @@ class NodeAgent:
 
     def __init__(
         self,
-        config: ClusterConfig,
+        config: NodeHome,
         store: NodeStore,
         runtime: Runtime,
         machine: Machine,

@@ -12,7 +12,6 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 
 import grass
-from grass.config import ClusterConfig, KubernetesConfig
 from grass.errors import GrassError
 from grass.kubernetes.api import ApiServer
 from grass.kubernetes.capacity import Most, limited, offered
@@ -31,6 +30,7 @@ from grass.kubernetes.trial import (
 from grass.model.namespace import own_labels
 from grass.model.reasons import Reason
 from grass.model.resources import DEVICE, Resources
+from grass.node_config import KubernetesConfig, NodeHome
 from grass.wire.desired import DesiredAttempt
 from grass.wire.heartbeat import NodeUsage
 from grass.wire.hello import Probe, ProbeCheck
@@ -51,7 +51,7 @@ class Namespace:
 
     def __init__(
         self,
-        config: ClusterConfig,
+        config: NodeHome,
         settings: KubernetesConfig,
         server: ApiServer,
         changed: Callable[[], None],

@@ -13,9 +13,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from grass.config import ClusterConfig
 from grass.errors import GrassError, UndecodableError
 from grass.model.job import Notice
+from grass.node_config import NodeHome
 from grass.system import clock
 from grass.system.atomic_file import replace_file
 from grass.wire.codec import encode
@@ -46,7 +46,7 @@ class Notices:
     be stopped now. ``done``: puts the key of an attempt whose command has ended into the inbox."""
 
     def __init__(
-        self, config: ClusterConfig, timers: Timers, over: Callable[[str, float], None], done: Callable[[str], None]
+        self, config: NodeHome, timers: Timers, over: Callable[[str, float], None], done: Callable[[str], None]
     ) -> None:
         self._config = config
         self._timers = timers

@@ -13,10 +13,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from grass.api.collector_link import collector_address
-from grass.config import ClusterConfig
 from grass.errors import GrassError
 from grass.model.resources import DEVICE
 from grass.network_address import network_address
+from grass.node_config import NodeHome
 from grass.system import clock
 from grass.system.entropy import request_id
 from grass.wire.hello import Probe, ProbeCheck
@@ -37,7 +37,7 @@ TO_MOUNT = 10.0
 """Seconds that a known share may take to be mounted again, after a boot."""
 
 
-def probe(config: ClusterConfig, gpus: Sequence[int], seconds: float = SECONDS, key: str = "") -> Probe:
+def probe(config: NodeHome, gpus: Sequence[int], seconds: float = SECONDS, key: str = "") -> Probe:
     """Probe the node; return the recorded result if it passed before and its share is mounted."""
     before = passed(config)
     if before is not None:
@@ -54,7 +54,7 @@ def probe(config: ClusterConfig, gpus: Sequence[int], seconds: float = SECONDS, 
     return result
 
 
-def _promised(config: ClusterConfig, gpus: Sequence[int]) -> list[ProbeCheck]:
+def _promised(config: NodeHome, gpus: Sequence[int]) -> list[ProbeCheck]:
     """Compare the GPUs with the number that the settings promise. No check if they promise none."""
     promised = _devices(config.node.gpu or 0)
     if not promised:
@@ -71,7 +71,7 @@ def _devices(thousandths: int) -> int:
     return -(-thousandths // DEVICE)
 
 
-def _unmounted(config: ClusterConfig, point: str, seconds: float) -> ProbeCheck | None:
+def _unmounted(config: NodeHome, point: str, seconds: float) -> ProbeCheck | None:
     """Wait until the share is mounted at ``point``; return a failed check if it is not.
 
     After a boot, a node may be up before the master. No task may use the empty folder below the mount point.
@@ -85,7 +85,7 @@ def _unmounted(config: ClusterConfig, point: str, seconds: float) -> ProbeCheck 
     return None
 
 
-def _share(config: ClusterConfig, logged: bool, seconds: float) -> ProbeCheck:
+def _share(config: NodeHome, logged: bool, seconds: float) -> ProbeCheck:
     """Write and read a file in the share, in a thread: a share whose server is away may never answer.
 
     ``logged``: the collector accepted a block, which it writes into the share. If that is visible here, the folder is
@@ -123,16 +123,16 @@ def _share(config: ClusterConfig, logged: bool, seconds: float) -> ProbeCheck:
     return ProbeCheck(name, True, f"{path.parent} can be written and read")
 
 
-def _log(config: ClusterConfig) -> Path:
+def _log(config: NodeHome) -> Path:
     """Return the file into which the collector writes the block of ``_collector``."""
     return config.logs_dir / JOB / f"{_component(config)}.0.jsonl"
 
 
-def _component(config: ClusterConfig) -> str:
+def _component(config: NodeHome) -> str:
     return config.node.name.replace(".", "-")
 
 
-def _collector(config: ClusterConfig, seconds: float, key: str) -> ProbeCheck:
+def _collector(config: NodeHome, seconds: float, key: str) -> ProbeCheck:
     stop = Signal()
     address = collector_address(config)
     link = Link(address, stop.descriptor, config.node.name, key)
@@ -152,7 +152,7 @@ def _collector(config: ClusterConfig, seconds: float, key: str) -> ProbeCheck:
     return ProbeCheck("log collector", False, f"no log collector answered at {endpoint} for {seconds:g} s: {advice}")
 
 
-def trial_task(name: str, config: ClusterConfig, gpus: Sequence[int], seconds: float) -> ProbeCheck:
+def trial_task(name: str, config: NodeHome, gpus: Sequence[int], seconds: float) -> ProbeCheck:
     """Run a task in this runtime that prints a random text, and check its output and exit code."""
     said = request_id()
     try:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from grass.api.collector_link import collector_address
-from grass.config import ClusterConfig
+from grass.node_config import NodeHome
 from grass.system import clock
 from grass.wire.log_block import LogBlock
 from node.agent.forward import Link, Signal
@@ -80,7 +80,7 @@ class Shipper:
 
     def __init__(
         self,
-        config: ClusterConfig,
+        config: NodeHome,
         key: str = "",
         *,
         on_complete: Callable[[str], None] | None = None,

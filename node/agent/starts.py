@@ -10,12 +10,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import partial
 from typing import NamedTuple
 
-from grass.config import ClusterConfig
 from grass.errors import InputError
 from grass.model.job import runtime_of
 from grass.model.namespace import refused
 from grass.model.reasons import Reason, ReasonCode
 from grass.model.runtime import RuntimeName
+from grass.node_config import NodeHome
 from grass.process_settings import present
 from grass.wire.desired import DesiredAttempt
 from grass.wire.keys import LaunchKey
@@ -39,7 +39,7 @@ class PodFiles(NamedTuple):
 class Starts:
     """Gives the runtime what it needs, and starts attempts."""
 
-    def __init__(self, config: ClusterConfig, runtime: Runtime, machine: Machine, service: Service) -> None:
+    def __init__(self, config: NodeHome, runtime: Runtime, machine: Machine, service: Service) -> None:
         self._config = config
         self._runtime = runtime
         self._machine = machine

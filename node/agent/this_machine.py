@@ -13,9 +13,9 @@ from itertools import chain
 from pathlib import Path
 
 import grass
-from grass.config import ClusterConfig
 from grass.model.reasons import Reason
 from grass.model.resources import DEVICE, Resources
+from grass.node_config import NodeHome
 from grass.system import clock
 from grass.system.usable_resources import machine_memory, usable_cpu
 from grass.wire.desired import DesiredAttempt
@@ -47,7 +47,7 @@ class ThisMachine:
 
     def __init__(
         self,
-        config: ClusterConfig,
+        config: NodeHome,
         inherited: Mapping[str, str],
         gpus: Sequence[GpuDevice],
         changed: Callable[[], None],

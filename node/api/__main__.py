@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from grass.config import ClusterConfig
 from grass.errors import CertificateError
+from grass.node_config import NodeHome
 from grass.system.command_line import keep_command_line
 
 keep_command_line()
@@ -14,7 +14,7 @@ from node.api.server import Server  # noqa: E402 # it imports gunicorn
 
 def main(path: str) -> None:
     try:
-        server = Server(ClusterConfig.load(path))
+        server = Server(NodeHome.load(path))
     except CertificateError as error:
         sys.exit(str(error))
     server.run()

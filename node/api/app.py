@@ -15,9 +15,9 @@ from flask import Flask, Response, request
 from werkzeug.exceptions import HTTPException
 
 from grass import __version__
-from grass.config import ClusterConfig
 from grass.errors import GrassError, InputError, NotAllowedError, NotFoundError, UnreachableError
 from grass.frameworks.programs import KNOWN
+from grass.node_config import NodeHome
 from grass.serving.worker import PEER, PEER_SINCE
 from grass.system import clock
 from grass.tls_files import MASTER, identity
@@ -39,7 +39,7 @@ from node.runtime.shepherd_messages import ListAttempts
 
 
 def create_app(
-    config: ClusterConfig, token: str, *, abandoned: float = ABANDONED, of_tasks: float = task_exec.ABANDONED
+    config: NodeHome, token: str, *, abandoned: float = ABANDONED, of_tasks: float = task_exec.ABANDONED
 ) -> Flask:
     """Make the application. ``token``: the node's. Raises InputError without one.
 
@@ -85,14 +85,14 @@ def create_app(
     return app
 
 
-def _found_programs(config: ClusterConfig) -> FoundPrograms:
+def _found_programs(config: NodeHome) -> FoundPrograms:
     asked = body(PROGRAMS)
     if not all(each in KNOWN for each in asked.programs):
         raise InputError(f"programs: must be some of {', '.join(KNOWN)}")
     return FoundPrograms(programs(config, asked.image, asked.programs))
 
 
-def _status(config: ClusterConfig) -> NodeStatus:
+def _status(config: NodeHome) -> NodeStatus:
     state, running, ended = "ok", None, None
     try:
         known = ask(config.socket("shepherd"), ListAttempts())

@@ -9,8 +9,8 @@ from contextlib import suppress
 
 from flask import Flask
 
-from grass.config import ClusterConfig
 from grass.errors import GrassError, InputError
+from grass.node_config import NodeHome
 from grass.wire.calls import ExecInput, NoContent
 from grass.wire.channel_views import ExecOutput
 from grass.wire.keys import AttemptKey
@@ -109,7 +109,7 @@ class Command(Channel[Stream]):
         return True
 
 
-def add_exec(app: Flask, config: ClusterConfig, abandoned: float) -> Channels[Owner, Command]:
+def add_exec(app: Flask, config: NodeHome, abandoned: float) -> Channels[Owner, Command]:
     """Add the calls to the application. Return what they open."""
     sessions: Channels[Owner, Command] = Channels("session", MOST_SESSIONS)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from flask import Flask
 
-from grass.config import ClusterConfig
 from grass.errors import InputError
+from grass.node_config import NodeHome
 from grass.wire.calls import NoContent
 from grass.wire.keys import AttemptKey
 from grass.wire.node_api import CLOSE_CONNECTION, FORWARD, NOTHING
@@ -17,7 +17,7 @@ from node.runtime.registry import reach
 MOST_FORWARDS = 64
 
 
-def add_forwards(app: Flask, config: ClusterConfig, abandoned: float) -> Channels[Owner, Forward]:
+def add_forwards(app: Flask, config: NodeHome, abandoned: float) -> Channels[Owner, Forward]:
     """Add the calls to the application. Return what they open."""
     forwards: Channels[Owner, Forward] = Channels("forward", MOST_FORWARDS)
 

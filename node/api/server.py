@@ -10,8 +10,9 @@ from gunicorn.app.base import BaseApplication
 
 from grass.api.collector_link import key_for
 from grass.api.daemon_log import start_node_log
-from grass.config import ClusterConfig, Secrets
+from grass.config import Secrets
 from grass.network_address import network_address
+from grass.node_config import NodeHome
 from grass.serving.front import Limits
 from grass.serving.worker import FrontWorker, apply_settings, die_with_the_arbiter
 from grass.tls import ServerContext
@@ -25,7 +26,7 @@ HUNG_SECONDS = 30
 
 
 class Server(BaseApplication):  # type: ignore[misc]
-    def __init__(self, config: ClusterConfig) -> None:
+    def __init__(self, config: NodeHome) -> None:
         self._config = config
         self._token = Secrets.load(config.home).node_token
         self._app = create_app(config, self._token)
@@ -51,7 +52,8 @@ class Server(BaseApplication):  # type: ignore[misc]
 
     def _start_log(self, worker: object) -> None:
         """Called in the worker: a thread does not survive the fork."""
-        start_node_log(self._config, "node-api-server", key_for(self._config, self._token))
+        name, key = self._config.node.name, key_for(self._config, self._token)
+        start_node_log(self._config, name, "node-api-server", key)
 
     def load(self) -> Flask:
         return self._app

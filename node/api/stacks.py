@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from grass.config import ClusterConfig
 from grass.errors import InputError
 from grass.model.key_text import is_attempt_key
+from grass.node_config import NodeHome
 from grass.wire.node_api import STACKS, NodeStacks
 from node.api.routes import body
 from node.runtime.stacks.collect import collect
@@ -13,7 +13,7 @@ MOST = 256
 """Attempts in one call."""
 
 
-def stacks(config: ClusterConfig) -> NodeStacks:
+def stacks(config: NodeHome) -> NodeStacks:
     keys = body(STACKS).keys
     if len(keys) > MOST or not all(map(is_attempt_key, keys)):
         raise InputError(f"keys: must be keys of at most {MOST} attempts")

@@ -16,8 +16,8 @@ from functools import partial
 from flask import Flask, request
 
 from grass.api.task_token import bearer, check
-from grass.config import ClusterConfig
 from grass.errors import ConflictError, InputError, NotAllowedError
+from grass.node_config import NodeHome
 from grass.system.entropy import request_id
 from grass.wire.calls import NoContent
 from grass.wire.keys import AttemptKey
@@ -44,7 +44,7 @@ _ID = re.compile(r"[A-Za-z0-9]{16,64}")
 class TaskExec:
     """The sessions of commands. Each belongs to the attempt that asked for it."""
 
-    def __init__(self, config: ClusterConfig, abandoned: float) -> None:
+    def __init__(self, config: NodeHome, abandoned: float) -> None:
         self._config = config
         self._abandoned = abandoned
         self.sessions: Channels[AttemptKey, Command] = Channels("session", MOST_SESSIONS)
@@ -93,7 +93,7 @@ class TaskExec:
         return name
 
 
-def add_task_exec(app: Flask, config: ClusterConfig, abandoned: float) -> None:
+def add_task_exec(app: Flask, config: NodeHome, abandoned: float) -> None:
     """Add the calls to the application."""
     execs = TaskExec(config, abandoned)
     add_channels(app, TASK_EXEC, execs.sessions, execs.caller, execs.open, Command.output, Command.give)

@@ -13,11 +13,11 @@ from contextlib import suppress
 from pathlib import Path
 
 import grass.task
-from grass.config import ClusterConfig
 from grass.errors import InputError
 from grass.frameworks.registry import render
 from grass.frameworks.seat import files_folder, library_folder
 from grass.lines import lines_of
+from grass.node_config import NodeHome
 from grass.system.atomic_file import replace_file
 from grass.wire.codec import indented
 from grass.wire.desired import DesiredAttempt
@@ -33,14 +33,14 @@ LISTED = "listed"
 """Beside a membership: the attempts that were members once, one ``task attempt`` a line."""
 
 
-def write_membership(config: ClusterConfig, job_id: str, component: str, membership: Membership) -> None:
+def write_membership(config: NodeHome, job_id: str, component: str, membership: Membership) -> None:
     """Write the file that ``GRASS_MEMBERSHIP`` names. Raises OSError."""
     path = Path(membership_file(config, job_id, component))
     open_folder(path.parent, config)
     replace_file(path, indented(membership), mode=0o644)
 
 
-def write_rendered(config: ClusterConfig, template: LaunchTemplate, memberships: Mapping[str, Membership]) -> None:
+def write_rendered(config: NodeHome, template: LaunchTemplate, memberships: Mapping[str, Membership]) -> None:
     """Write the files of a component's framework. They are the same for all its tasks on this node."""
     if template.component.framework is None:
         return
@@ -57,7 +57,7 @@ def write_rendered(config: ClusterConfig, template: LaunchTemplate, memberships:
         replace_file(folder / name, text, mode=0o755 if text.startswith("#!") else 0o644)
 
 
-def write_library(config: ClusterConfig, job_id: str) -> None:
+def write_library(config: NodeHome, job_id: str) -> None:
     """Copy Grass's programs for tasks into the job's folder, once."""
     target = Path(library_folder(str(job_folder(config, job_id))))
     if target.exists():
@@ -71,12 +71,12 @@ def write_library(config: ClusterConfig, job_id: str) -> None:
     draft.rename(target)
 
 
-def open_secrets(config: ClusterConfig) -> None:
+def open_secrets(config: NodeHome) -> None:
     """Make the folder of secrets. Call it before the first one is written."""
     secrets_folder(config).mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
-def write_secret(config: ClusterConfig, job_id: str, secret: str) -> None:
+def write_secret(config: NodeHome, job_id: str, secret: str) -> None:
     """Write the secret of a job. A new one needs no draft and no rename, because nobody reads it yet; an agent that was
     killed while it wrote one replaces it."""
     path = secret_file(config, job_id)
@@ -91,7 +91,7 @@ def write_secret(config: ClusterConfig, job_id: str, secret: str) -> None:
         os.close(descriptor)
 
 
-def read_secret(config: ClusterConfig, job_id: str) -> str | None:
+def read_secret(config: NodeHome, job_id: str) -> str | None:
     """Return the secret of a job that this node runs a part of."""
     try:
         return Path(secret_file(config, job_id)).read_text()
@@ -99,17 +99,17 @@ def read_secret(config: ClusterConfig, job_id: str) -> str | None:
         return None
 
 
-def remove_secret(config: ClusterConfig, job_id: str) -> None:
+def remove_secret(config: NodeHome, job_id: str) -> None:
     with suppress(FileNotFoundError):
         os.unlink(secret_file(config, job_id))  # noqa: PTH108 (once for each job, in the thread that starts tasks)
 
 
-def secrets_on_disk(config: ClusterConfig) -> list[str]:
+def secrets_on_disk(config: NodeHome) -> list[str]:
     """Return the ids of the jobs whose secret is here."""
     return [path.name for path in secrets_folder(config).glob("*")]
 
 
-def read_listed(config: ClusterConfig, job_id: str, component: str) -> set[tuple[str, int]]:
+def read_listed(config: NodeHome, job_id: str, component: str) -> set[tuple[str, int]]:
     """Return the attempts that were members of a component, as this node saw it."""
     try:
         lines = lines_of(_listed(config, job_id, component).read_text())
@@ -118,16 +118,16 @@ def read_listed(config: ClusterConfig, job_id: str, component: str) -> set[tuple
     return {(task, int(attempt)) for task, _, attempt in (line.partition(" ") for line in lines) if attempt.isdecimal()}
 
 
-def write_listed(config: ClusterConfig, job_id: str, component: str, listed: set[tuple[str, int]]) -> None:
+def write_listed(config: NodeHome, job_id: str, component: str, listed: set[tuple[str, int]]) -> None:
     text = "".join(f"{task} {attempt}\n" for task, attempt in sorted(listed))
     replace_file(_listed(config, job_id, component), text, mode=0o644)
 
 
-def _listed(config: ClusterConfig, job_id: str, component: str) -> Path:
+def _listed(config: NodeHome, job_id: str, component: str) -> Path:
     return Path(membership_file(config, job_id, component)).with_name(LISTED)
 
 
-def open_folder(folder: Path, config: ClusterConfig) -> None:
+def open_folder(folder: Path, config: NodeHome) -> None:
     """Make a folder below the jobs' that the user of any container can read, whatever the umask of this process."""
     folder.mkdir(parents=True, exist_ok=True)
     for each in (folder, *folder.parents):

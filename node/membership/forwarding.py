@@ -9,11 +9,11 @@ from __future__ import annotations
 from msgspec import Raw
 
 from grass.api.node_link import FAILURES, NodeLink, refusal
-from grass.config import ClusterConfig
 from grass.errors import NodeUnreachableError, NotFoundError, UndecodableError
 from grass.frameworks.seat import member_of
 from grass.model.key_text import attempt_text, opened_name
 from grass.network_address import network_address
+from grass.node_config import NodeHome
 from grass.wire.codec import Form, encode
 from grass.wire.membership import Member
 from grass.wire.membership_api import TaskExec, check_arguments
@@ -29,7 +29,7 @@ _JSON: Form[Raw] = Form(Raw)
 class Forwarding:
     """Passes requests about commands on to other nodes. Safe for many threads."""
 
-    def __init__(self, config: ClusterConfig, memberships: Memberships) -> None:
+    def __init__(self, config: NodeHome, memberships: Memberships) -> None:
         self._config = config
         self._memberships = memberships
         self._endpoints: dict[str, tuple[str, int]] = {}

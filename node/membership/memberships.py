@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Mapping
 
-from grass.config import ClusterConfig
 from grass.frameworks.seat import NO_MEMBERSHIP
+from grass.node_config import NodeHome
 from grass.wire.keys import AttemptKey, LaunchKey
 from grass.wire.launch import LaunchTemplate
 from grass.wire.membership import Membership
@@ -21,7 +21,7 @@ class Memberships:
     ``of_job`` and ``world`` may be called in any thread; the others are for one thread at a time.
     """
 
-    def __init__(self, config: ClusterConfig, late: LateFiles | None = None) -> None:
+    def __init__(self, config: NodeHome, late: LateFiles | None = None) -> None:
         """``late``: takes the files that cannot be written now."""
         self._config = config
         self._late = late or LateFiles()

@@ -13,13 +13,13 @@ from pathlib import Path
 
 import grass.task
 from grass.api.task_token import task_token
-from grass.config import ClusterConfig
 from grass.errors import InputError
 from grass.frameworks import arguments
 from grass.frameworks.registry import render
 from grass.frameworks.seat import Rendered, Seat, files_folder, library_folder
 from grass.model.feasibility import some
 from grass.model.framework import FrameworkName
+from grass.node_config import NodeHome
 from grass.wire.codec import encode
 from grass.wire.desired import DesiredAttempt
 from grass.wire.keys import AttemptKey
@@ -47,7 +47,7 @@ def variables(component: str) -> dict[str, str]:
 
 
 def files(
-    config: ClusterConfig, template: LaunchTemplate, memberships: Mapping[str, Membership], addresses: str | None
+    config: NodeHome, template: LaunchTemplate, memberships: Mapping[str, Membership], addresses: str | None
 ) -> dict[str, str]:
     """Return the files of the job that pods of a component see, by path. Empty: its tasks need not know each other.
 
@@ -78,7 +78,7 @@ def files(
 
 
 def additions(
-    config: ClusterConfig,
+    config: NodeHome,
     key: str,
     template: LaunchTemplate,
     entry: DesiredAttempt,
@@ -133,7 +133,7 @@ def _has_framework(template: LaunchTemplate) -> bool:
 
 
 def _seat(
-    config: ClusterConfig,
+    config: NodeHome,
     key: AttemptKey,
     template: LaunchTemplate,
     entry: DesiredAttempt,

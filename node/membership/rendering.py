@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from grass.api.task_token import task_token
-from grass.config import ClusterConfig
 from grass.frameworks import arguments
 from grass.frameworks.registry import render
 from grass.frameworks.seat import Rendered, Seat, library_folder
 from grass.model.framework import FrameworkName
 from grass.model.job import runtime_of
+from grass.node_config import NodeHome
 from grass.wire.desired import DesiredAttempt
 from grass.wire.keys import AttemptKey
 from grass.wire.launch import LaunchTemplate
@@ -47,7 +47,7 @@ def command(template: LaunchTemplate) -> str | tuple[str, ...]:
     return arguments.with_arguments(plain) if framework and framework.kind.arguments else plain
 
 
-def launch_environment(config: ClusterConfig, template: LaunchTemplate) -> dict[str, str]:
+def launch_environment(config: NodeHome, template: LaunchTemplate) -> dict[str, str]:
     """Return what all attempts of a component get for their membership."""
     if not template.secret:
         return {}
@@ -58,7 +58,7 @@ def launch_environment(config: ClusterConfig, template: LaunchTemplate) -> dict[
 
 
 def seat(
-    config: ClusterConfig,
+    config: NodeHome,
     key: AttemptKey,
     template: LaunchTemplate,
     entry: DesiredAttempt,
@@ -90,7 +90,7 @@ def seat(
 
 
 def additions(
-    config: ClusterConfig,
+    config: NodeHome,
     key: str,
     template: LaunchTemplate,
     entry: DesiredAttempt,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from grass.config import ClusterConfig
+from grass.node_config import NodeHome
 from grass.store.queue_store import QueueLink
 from grass.store.shared_store import SharedStore
 from grass.wire.desired import DesiredAttempt
@@ -34,7 +34,7 @@ class Service:
 
     def __init__(
         self,
-        config: ClusterConfig,
+        config: NodeHome,
         stores: tuple[SharedStore, QueueLink] | None,
         drained: Callable[[str], None],
         done: Callable[[str], None],

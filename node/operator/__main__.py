@@ -13,17 +13,17 @@ from pathlib import Path
 
 from grass.api.client import Client
 from grass.api.daemon_entry import FORMAT
-from grass.config import ClusterConfig
 from grass.kubernetes.trial import server_of
+from grass.node_config import NodeHome
 from grass.system import process_memory
 from grass.system.systemd import Notifier
 from node.operator.loop import Operator, Place
 
 
 def main(path: str) -> int:
-    config = ClusterConfig.load(path)
-    settings = config.node.kubernetes
-    assert settings is not None and settings.serve is not None, "the node is a namespace that is served"
+    config = NodeHome.load(path)
+    settings = config.namespace
+    assert settings.serve is not None, "the node is a namespace that is served"
     logging.basicConfig(level=logging.INFO, format=FORMAT)
     stop, notifier = threading.Event(), Notifier()
     place = Place(settings.cluster_id, config.node.name, settings.namespace, settings.serve)
@@ -43,7 +43,7 @@ def main(path: str) -> int:
     return 0
 
 
-def grass_home(config: ClusterConfig) -> Path:
+def grass_home(config: NodeHome) -> Path:
     """Return GRASS_HOME of the cluster: the node's folder is ``clusters/CLUSTER/nodes/NODE`` in it."""
     return Path(config.home).parents[3]
 

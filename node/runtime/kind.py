@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from socket import socket
 from typing import Literal, NamedTuple, Protocol
 
-from grass.config import ClusterConfig
+from grass.node_config import NodeHome
 from node.runtime.protocol import Launch, Runtime
 
 Stream = Literal["stdout", "stderr"]
@@ -104,11 +104,11 @@ class RuntimeKind(Protocol):
         """Return the version of the engine; empty if there is none. Raises UnreachableError."""
         ...
 
-    def open(self, config: ClusterConfig, share_is_mounted: Callable[[], bool], signed_off: SignedOff) -> Runtime:
+    def open(self, config: NodeHome, share_is_mounted: Callable[[], bool], signed_off: SignedOff) -> Runtime:
         """Open the runtime, for the node-agent's loop."""
         ...
 
-    def execute(self, config: ClusterConfig, key: str, argv: list[str], size: tuple[int, int] | None) -> Execution:
+    def execute(self, config: NodeHome, key: str, argv: list[str], size: tuple[int, int] | None) -> Execution:
         """Start a command beside attempt ``key``. ``size``: rows and columns of a terminal; None: no terminal, and
         stdout and stderr apart.
 
@@ -117,30 +117,30 @@ class RuntimeKind(Protocol):
         """
         ...
 
-    def reach(self, config: ClusterConfig, key: str) -> Reach:
+    def reach(self, config: NodeHome, key: str) -> Reach:
         """Return the ports of a running attempt. Raises as ``execute``."""
         ...
 
-    def first_process(self, config: ClusterConfig, key: str) -> int:
+    def first_process(self, config: NodeHome, key: str) -> int:
         """Return the pid, on this machine, of the first process of a running attempt. Raises as ``execute``."""
         ...
 
-    def programs(self, config: ClusterConfig, image: str, wanted: Sequence[str]) -> tuple[str, ...] | None:
+    def programs(self, config: NodeHome, image: str, wanted: Sequence[str]) -> tuple[str, ...] | None:
         """Return those of ``wanted`` that a command in an image finds on its PATH. None: that is not known.
 
         Raises NotFoundError: there is no such image here; or another GrassError."""
         ...
 
-    def inside(self, config: ClusterConfig, key: str, argv: list[str], launch: Launch) -> Inside | None:
+    def inside(self, config: NodeHome, key: str, argv: list[str], launch: Launch) -> Inside | None:
         """Return the inside of an attempt, for its readiness check. ``argv`` is empty if the check is not a command.
         None: the check runs on the host."""
         ...
 
-    def sweep(self, config: ClusterConfig, *, remove: bool) -> None:
+    def sweep(self, config: NodeHome, *, remove: bool) -> None:
         """End the attempts of a cluster that is stopped, where no process of Grass is their parent. Without ``remove``,
         the node-agent can still report their ends. Raises GrassError: some may remain."""
         ...
 
-    def trial(self, config: ClusterConfig, said: str, gpus: Sequence[int]) -> Trial:
+    def trial(self, config: NodeHome, said: str, gpus: Sequence[int]) -> Trial:
         """Return a trial that prints ``said`` and, if there are ``gpus``, needs to see one. Raises GrassError."""
         ...

@@ -6,8 +6,8 @@ import os
 import socket
 from collections.abc import Callable, Iterable
 
-from grass.config import ClusterConfig
 from grass.errors import ConflictError
+from grass.node_config import NodeHome
 
 
 def connection(hosts: Iterable[str], port: int, seconds: float) -> socket.socket:
@@ -33,7 +33,7 @@ def answers(hosts: Iterable[str], port: int) -> bool:
 class HostReach:
     """A ``Reach`` through the ports of this machine."""
 
-    def __init__(self, config: ClusterConfig, key: str, pid: Callable[[ClusterConfig, str], int]) -> None:
+    def __init__(self, config: NodeHome, key: str, pid: Callable[[NodeHome, str], int]) -> None:
         """``pid`` finds the attempt's first process. Raises as it does, and ConflictError if the process has ended."""
         self._hosts = ("127.0.0.1", config.node.address)
         number = pid(config, key)

@@ -12,9 +12,9 @@ from functools import cache
 from importlib import import_module
 from typing import TypeVar
 
-from grass.config import ClusterConfig
 from grass.errors import GrassError, InputError, NotFoundError, UnreachableError
 from grass.model.runtime import RUNTIMES, RuntimeName
+from grass.node_config import NodeHome
 from node.runtime.composite import CompositeRuntime
 from node.runtime.kind import Execution, Reach, RuntimeKind, SignedOff
 from node.runtime.protocol import Runtime
@@ -32,29 +32,29 @@ def kind(name: str) -> RuntimeKind:
 
 
 def open_runtimes(
-    config: ClusterConfig, share_is_mounted: Callable[[], bool], signed_off: SignedOff = lambda _: None
+    config: NodeHome, share_is_mounted: Callable[[], bool], signed_off: SignedOff = lambda _: None
 ) -> Runtime:
     """Open all runtimes that this node offers, behind one ``Runtime``. Raises InputError for an unknown name."""
     opened = {name: kind(name).open(config, share_is_mounted, signed_off) for name in config.node.runtimes}
     return next(iter(opened.values())) if len(opened) == 1 else CompositeRuntime(opened)
 
 
-def execute(config: ClusterConfig, key: str, argv: list[str], size: tuple[int, int] | None) -> Execution:
+def execute(config: NodeHome, key: str, argv: list[str], size: tuple[int, int] | None) -> Execution:
     """Call ``RuntimeKind.execute`` of the runtime that has the attempt."""
     return _of_attempt(config, key, lambda each: each.execute(config, key, argv, size))
 
 
-def reach(config: ClusterConfig, key: str) -> Reach:
+def reach(config: NodeHome, key: str) -> Reach:
     """Call ``RuntimeKind.reach`` of the runtime that has the attempt."""
     return _of_attempt(config, key, lambda each: each.reach(config, key))
 
 
-def first_process(config: ClusterConfig, key: str) -> int:
+def first_process(config: NodeHome, key: str) -> int:
     """Call ``RuntimeKind.first_process`` of the runtime that has the attempt."""
     return _of_attempt(config, key, lambda each: each.first_process(config, key))
 
 
-def programs(config: ClusterConfig, image: str, wanted: Sequence[str]) -> tuple[str, ...] | None:
+def programs(config: NodeHome, image: str, wanted: Sequence[str]) -> tuple[str, ...] | None:
     """Return those of ``wanted`` that a command in an image finds on its PATH. None: that is not known."""
     for name in config.node.runtimes:
         with suppress(GrassError):  # the engine has no such image, or does not answer
@@ -64,7 +64,7 @@ def programs(config: ClusterConfig, image: str, wanted: Sequence[str]) -> tuple[
     return None
 
 
-def _of_attempt(config: ClusterConfig, key: str, call: Callable[[RuntimeKind], Found]) -> Found:
+def _of_attempt(config: NodeHome, key: str, call: Callable[[RuntimeKind], Found]) -> Found:
     away: UnreachableError | None = None
     for name in config.node.runtimes:
         try:

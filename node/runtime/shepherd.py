@@ -19,8 +19,8 @@ import sys
 from collections import deque
 
 from grass import trace
-from grass.config import ClusterConfig
 from grass.model.reasons import Reason, ReasonCode
+from grass.node_config import NodeHome
 from grass.system import clock, process_memory
 from node.runtime import control_groups, guard
 from node.runtime.adoption import MARK, adopt
@@ -78,7 +78,7 @@ log = logging.getLogger(__name__)
 class Shepherd:
     """One instance, in one thread. What it does next is in ``run``: take messages and ends, start, publish."""
 
-    def __init__(self, config: ClusterConfig, keeper: guard.Keeper, lock: int, limits: Groups | None = None) -> None:
+    def __init__(self, config: NodeHome, keeper: guard.Keeper, lock: int, limits: Groups | None = None) -> None:
         """``lock``: descriptor of this shepherd's lock. ``limits``: where users are isolated."""
         self._folders = Folders(str(config.node_dir / "attempts"))
         self._selector = selectors.DefaultSelector()
@@ -343,7 +343,7 @@ class Shepherd:
 def main(path: str) -> int:
     """Run the shepherd under its guard. Return the exit code."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    config = ClusterConfig.load(path)
+    config = NodeHome.load(path)
     limits: Groups | None = None
     if config.node.isolate:
         owner = os.stat(config.home)  # noqa: PTH116

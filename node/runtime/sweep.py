@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import sys
 
-from grass.config import ClusterConfig
 from grass.errors import GrassError
+from grass.node_config import NodeHome
 from node.runtime.registry import kind
 
 
 def main(path: str, *options: str) -> int:
-    config, code = ClusterConfig.load(path), 0
+    config, code = NodeHome.load(path), 0
     for name in config.node.runtimes:
         try:
             kind(name).sweep(config, remove="--remove" in options)

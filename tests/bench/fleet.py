@@ -19,7 +19,7 @@ import psutil
 from fleet_nodes import Fleet
 from fleet_tickets import Waits
 
-from grass.config import ClusterConfig, MasterConfig, NodeConfig, RedisConfig, Secrets
+from grass.config import ClusterConfig, MasterConfig, RedisConfig, Secrets
 from grass.model.job import Component, Job
 from grass.model.lifecycle import NodeState
 from grass.model.resources import Resources
@@ -43,9 +43,8 @@ class FleetCluster:
         home = Path(self._folder.name)
         (home / "data").mkdir()
         self.socket = home / "redis.sock"
-        node = NodeConfig(name="nobody")
         redis = RedisConfig(embedded=True, socket=str(self.socket))
-        self.config = ClusterConfig("fleet", "grass/on-premises", str(home), str(home), redis, MasterConfig(), node)
+        self.config = ClusterConfig("fleet", "grass/on-premises", str(home), str(home), redis, MasterConfig())
         self.config.save()
         self._passwords = {user: password() for user in USERS}
         Secrets(self._passwords, password()).save(home)

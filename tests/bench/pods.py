@@ -37,12 +37,12 @@ import local_cluster  # noqa: E402
 import psutil  # noqa: E402
 from memory import pss  # noqa: E402
 
-from grass.config import KubernetesConfig  # noqa: E402
 from grass.kubernetes.api import ApiServer  # noqa: E402
 from grass.kubernetes.credentials import Credential, Credentials, Login  # noqa: E402
 from grass.kubernetes.informer import PAGE, Informer  # noqa: E402
 from grass.kubernetes.objects import POD_EVENT, PODS, Pod  # noqa: E402
 from grass.model.pod_security import Part  # noqa: E402
+from grass.node_config import KubernetesConfig  # noqa: E402
 from node.runtime.attempts import Folders  # noqa: E402
 from node.runtime.kubernetes.place import Place  # noqa: E402
 from node.runtime.kubernetes.pods import pod  # noqa: E402

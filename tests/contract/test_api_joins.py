@@ -27,7 +27,7 @@ from grass.api import certificates, master_certificate
 from grass.api.invitation import Invitation, parse_token, secret_digest
 from grass.api.join_client import JoinClient, open_join_client
 from grass.api.node_token import node_token
-from grass.config import ClusterConfig, MasterConfig, NodeConfig, RedisConfig, Secrets
+from grass.config import ClusterConfig, MasterConfig, NodePolicy, RedisConfig, Secrets
 from grass.errors import (
     CertificateError,
     ConflictError,
@@ -38,8 +38,10 @@ from grass.errors import (
     UnreachableError,
 )
 from grass.manifest.join_file import Offer
+from grass.model.isolation import UIDS
 from grass.model.lifecycle import TaskState
 from grass.model.runtime import RuntimeName
+from grass.node_config import NodeConfig, NodeHome
 from grass.provision import host_certificate
 from grass.provision.on_premises import join_steps, joining, node_paths
 from grass.provision.on_premises.join_record import Own, record_path
@@ -50,7 +52,7 @@ from grass.provision.on_premises.steps import Call
 from grass.system import clock
 from grass.tls_files import TlsFiles
 from grass.wire import join_views, node_views
-from grass.wire.codec import builtins
+from grass.wire.codec import Form, builtins
 from grass.wire.codec import encode as pack
 from grass.wire.task_record import TaskRecord
 from master.api.route import Access
@@ -73,11 +75,9 @@ def world(tmp_path: Path) -> Iterator[ApiWorld]:
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     with api_world(tmp_path) as world:
         Secrets({"api": "x"}, "master-secret").save(world.config.home)
-        master = MasterConfig(api_port=world.port)
-        nodes = NodeConfig(name="", reserve={"cpu": 500}, low_disk=2 << 30)  # what the settings say of every node
-        config = ClusterConfig(
-            "local", "grass/on-premises", world.config.home, world.config.runtime_dir, master=master, node=nodes
-        )
+        policy = NodePolicy(reserve={"cpu": 500}, low_disk=2 << 30, isolate=UIDS, read_only_data=True)
+        master = MasterConfig(api_port=world.port, node_policy=policy)
+        config = ClusterConfig("local", "grass/on-premises", world.config.home, world.config.runtime_dir, master=master)
         object.__setattr__(
             world.app.extensions["grass"], "config", config
         )  # frozen, and made before the port was known
@@ -154,7 +154,9 @@ def test_a_machine_with_a_token_becomes_a_node(world: ApiWorld) -> None:
     reply = join_views.JOINED.convert(sent)
     assert reply.config and reply.config["node"]["labels"] == {"disk": "ssd"}
     assert (reply.config["node"]["cpu"], reply.config["node"]["memory"]) == (2000, None)
-    assert (reply.config["node"]["reserve"], reply.config["node"]["low_disk"]) == ({"cpu": 500}, 2 << 30)
+    policy = world.app.extensions["grass"].config.master.node_policy
+    assert Form[NodePolicy](NodePolicy).convert(reply.config["node"]) == policy
+    assert reply.config["master"]["node_policy"] == {}, "it is said once"
     own = node_token("master-secret", "n1", secret_digest("pw"))
     assert reply.secrets == join_views.NodeSecrets({"node": "pw"}, own)
     [(kind, ticket)] = agent.taken
@@ -337,7 +339,7 @@ def test_the_step_that_joins_writes_the_files_of_a_node_that_its_daemons_read(wo
     assert isinstance(claim, Call)
     with Agent(world) as agent:
         claim.do(OwnHost("this machine"))
-    node = ClusterConfig.load(paths.config).node
+    node = NodeHome.load(paths.config).node
     assert (node.name, node.address, node.memory, node.cpu) == ("n1", "10.0.0.9", 2 << 30, None)
     assert (node.labels, node.path, node.runtimes) == ({"disk": "ssd"}, ("r1", "s2"), ("process", "docker"))
     assert Secrets.load(paths.home).node_token == own.node_token
@@ -464,7 +466,7 @@ def test_a_node_renews_a_certificate_that_is_due_or_lost(world: ApiWorld, tmp_pa
     master_certificate.make(master, clock.wall())
     invitation, home = parse_token(world.client("root").join_token().token), tmp_path / "n1"
     home.mkdir()
-    own = ClusterConfig("local", "grass/on-premises", str(home), str(home), RedisConfig(False), node=NodeConfig("n1"))
+    own = NodeHome("local", "grass/on-premises", str(home), str(home), RedisConfig(False), node=NodeConfig("n1"))
     own.save()
     put_node(world, "n1")
     token = node_token("master-secret", "n1")
@@ -473,15 +475,15 @@ def test_a_node_renews_a_certificate_that_is_due_or_lost(world: ApiWorld, tmp_pa
     signed = host_certificate.Signed(answer, host_certificate.Master(invitation.urls, invitation.key))
     host_certificate.install(home, pack(signed))
     config = ClusterConfig.load(home / "cluster.json")
-    assert config.tls and not host_certificate.renew(config, clock.wall())
+    assert config.tls and not host_certificate.renew(config.path, clock.wall())
     before = config.tls_files.host.read_text()
-    assert host_certificate.renew(config, clock.wall() + 6 * 86_400)
+    assert host_certificate.renew(config.path, clock.wall() + 6 * 86_400)
     config.tls_files.authority.unlink()
-    assert host_certificate.renew(config, clock.wall())
+    assert host_certificate.renew(config.path, clock.wall())
     assert host_certificate.why_incomplete(home, clock.wall()) == "" and config.tls_files.host.read_text() != before
     put_node(world, "n1", state="LEFT")
     with pytest.raises(NotFoundError, match="it left the cluster"):
-        host_certificate.renew(config, clock.wall() + 6 * 86_400)
+        host_certificate.renew(config.path, clock.wall() + 6 * 86_400)
 
 
 def test_whoever_waits_for_a_node_is_woken(world: ApiWorld) -> None:
@@ -498,7 +500,7 @@ def test_whoever_waits_for_a_node_is_woken(world: ApiWorld) -> None:
 @contextmanager
 def node_api(token: str, port: int = 0) -> Iterator[int]:
     """A real node-api-server; its port. There is no shepherd behind it, which is for it to say."""
-    app = node_app(ClusterConfig("local", "grass/on-premises", "/nowhere", "/nowhere"), token)
+    app = node_app(NodeHome("local", "grass/on-premises", "/nowhere", "/nowhere", node=NodeConfig()), token)
     server = make_server("127.0.0.1", port, app, threaded=True)
     thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()

@@ -28,6 +28,7 @@ from grass.api.user_files import register_user
 from grass.cli.exits import Exit
 from grass.config import ClusterConfig
 from grass.model.daemons import DAEMONS, REDIS, SUPERVISOR
+from grass.node_config import NodeHome
 from grass.supervision.supervisor import Supervisor
 from grass.wire.version import HEADER, spoken
 from tests.support.other_version import renumbered
@@ -172,7 +173,7 @@ def test_an_older_grass_changes_nothing_of_a_cluster_and_every_server_says_what_
     done = subprocess.run([*PROGRAM, "create"], cwd=folder, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == Exit.BAD_INPUT and "Go on with Grass 0.1.0; there is no way back to 0.0.9" in done.stderr
     assert {path: path.read_bytes() for path in home.glob("*.*")} == before
-    config = ClusterConfig.load(home / "cluster.json")
+    config = NodeHome.load(home / "cluster.json")
     for port in (config.master.api_port, config.node.api_port):
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
         connection.request("GET", "/")

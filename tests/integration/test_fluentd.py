@@ -17,7 +17,7 @@ import msgpack
 import pytest
 
 from grass import tls
-from grass.config import ClusterConfig
+from grass.node_config import NodeConfig, NodeHome
 from grass.tls_files import MASTER, identity
 from master.api.logs import Follower
 from node.agent.shipper import Shipper
@@ -39,7 +39,7 @@ class Run:
 
     def __init__(self, release: Path, home: Path) -> None:
         (home / "fluentd").mkdir()
-        config = ClusterConfig("test", "local", str(home), str(home))
+        config = NodeHome("test", "local", str(home), str(home), node=NodeConfig())
         self.files = cluster_files(home / "certificates", "test", "n1")
         self.fluentd = Fluentd(release, home / "fluentd", config.logs_dir, self.files.master)
         shutil.copytree(self.files.nodes["n1"].folder, home / "tls")

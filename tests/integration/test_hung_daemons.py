@@ -13,7 +13,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from grass.config import ClusterConfig, NodeConfig, Secrets
+from grass.config import Secrets
+from grass.node_config import NodeConfig, NodeHome
 from grass.wire.task_events import Ended, Started, Waiting
 from node.runtime import proc
 from node.runtime.process.client import Patience, ProcessRuntime
@@ -167,7 +168,7 @@ def test_a_node_whose_shepherd_hangs_says_so_holds_tasks_back_and_goes_on_by_its
 
 def test_a_worker_of_the_node_api_server_that_hangs_is_replaced(tmp_path: Path) -> None:
     port = free_port()
-    config = ClusterConfig(
+    config = NodeHome(
         name="x", mode="local", home=str(tmp_path), runtime_dir=str(tmp_path), node=NodeConfig(api_port=port)
     )
     config.save()

@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from grass.config import ClusterConfig, KubernetesConfig, NodeConfig
 from grass.kubernetes import names, rights
 from grass.kubernetes.api import ApiServer
 from grass.kubernetes.credentials import Credential, Credentials, Login
 from grass.kubernetes.objects import Pod
 from grass.kubernetes.trial import machines
 from grass.model.reasons import Reason, ReasonCode
+from grass.node_config import KubernetesConfig, NodeConfig, NodeHome
 from grass.provision.namespace_findings import namespace_findings
 from grass.provision.provisioner import Finding
 from grass.wire.codec import Form
@@ -221,7 +221,7 @@ def test_machines_are_seen_with_a_right_that_nothing_needs(tmp_path: Path, caplo
     ):
         settings = KubernetesConfig(namespace)
         node = NodeConfig(name="n1", cpu=1000, memory=1 << 30, kubernetes=settings)
-        config = ClusterConfig("c", "local", str(tmp_path), str(tmp_path), node=node)
+        config = NodeHome("c", "local", str(tmp_path), str(tmp_path), node=node)
         machine = Machine(config, settings, mine, lambda: None)
         assert machine.look().passed and machine.machines() is None
         assert [each for each in caplog.records if each.name.startswith("node.")] == []

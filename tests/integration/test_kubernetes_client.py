@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from grass.config import KubernetesConfig
 from grass.errors import GrassError, InputError, NotAllowedError, UnreachableError
 from grass.kubernetes import rights
 from grass.kubernetes.api import ApiServer, BusyError, RefusedError
 from grass.kubernetes.credentials import Credential, Credentials, Login
 from grass.kubernetes.informer import Change, Informer
 from grass.kubernetes.objects import Fields, ListOf, Metadata, WatchEvent
+from grass.node_config import KubernetesConfig
 from grass.wire.codec import Form
 from tests.support import kubernetes
 from tests.support.api_gateway import Asked, Fault, Gateway

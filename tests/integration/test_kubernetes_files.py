@@ -11,11 +11,11 @@ from typing import Any
 import psutil
 import pytest
 
-from grass.config import ClusterConfig, KubernetesConfig, NodeConfig
 from grass.kubernetes.command import LOST
 from grass.kubernetes.names import pod_name
 from grass.kubernetes.ports import answers
 from grass.model.reasons import Reason, ReasonCode
+from grass.node_config import KubernetesConfig, NodeConfig, NodeHome
 from node.runtime.kubernetes.execution import PodExecution
 from node.runtime.kubernetes.kind import PodInside
 from node.runtime.protocol import Launch, Listed, Observed, Start, Stop, Waiting
@@ -241,7 +241,7 @@ def test_looks_of_readiness_checks_leave_no_thread_and_no_descriptor(shared: Fil
     api, path, process = kubernetes.api(), shared.path(server), psutil.Process()
     of_node = KubernetesConfig(shared.place.namespace, "c1", str(kubernetes.KUBECONFIG))
     node = NodeConfig("n1", kubernetes=of_node)
-    config = ClusterConfig(shared.place.cluster, "local", "/nowhere", "/nowhere", node=node)
+    config = NodeHome(shared.place.cluster, "local", "/nowhere", "/nowhere", node=node)
     wait_until(lambda: answers(api, path, 8000))
     before = threading.active_count(), process.num_fds()
     for _ in range(rounds):
@@ -254,7 +254,7 @@ def test_looks_of_readiness_checks_leave_no_thread_and_no_descriptor(shared: Fil
 
 @pytest.mark.nightly
 def test_a_check_that_is_asked_for_often_looks_less_often(shared: Files, server: str) -> None:
-    config = ClusterConfig(
+    config = NodeHome(
         shared.place.cluster,
         "local",
         "/nowhere",

@@ -20,9 +20,9 @@ from grass.api.client import Client
 from grass.api.login import log_in
 from grass.api.login_invitation import parse_invitation
 from grass.cli.exits import Exit
-from grass.config import KubernetesConfig
 from grass.kubernetes import rights
 from grass.kubernetes.api import ApiServer
+from grass.node_config import KubernetesConfig
 from tests.support import kubernetes
 from tests.support.engine import IMAGE
 from tests.support.local_cluster import LocalCluster

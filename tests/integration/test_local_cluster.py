@@ -16,6 +16,7 @@ import pytest
 from grass.errors import ConflictError, UnreachableError
 from grass.manifest.local_settings import LocalSettings, RedisSettings
 from grass.model.daemons import SUPERVISOR
+from grass.node_config import own_node
 from grass.provision import ports
 from grass.provision.doctor import doctor
 from grass.store.embedded import find_server
@@ -144,7 +145,9 @@ def test_deleting_leaves_no_process_socket_port_file_or_shared_memory(make: Make
     assert [pid for pid in pids if alive(pid)] == []
     assert [path for path in cluster.home.rglob("*") if path.name != "clusters"] == []
     assert not Path(cluster.config.runtime_dir).exists()
-    for port in (cluster.config.master.api_port, cluster.config.node.api_port):
+    own = own_node(cluster.config)
+    assert own is not None
+    for port in (own.master.api_port, own.node.api_port):
         assert ports.available("127.0.0.1", port)
     assert set(os.listdir("/dev/shm")) <= memory
 

@@ -19,7 +19,7 @@ from pathlib import Path
 import msgpack
 import pytest
 
-from grass.config import ClusterConfig
+from grass.node_config import NodeConfig, NodeHome
 from master.api.logs import Follower, LogLine
 from node.agent.log_source import TRUNCATED
 from node.agent.shipper import Shipper
@@ -39,7 +39,7 @@ class Cluster:
     """A folder, a collector that can be killed, a shipper that can be replaced."""
 
     def __init__(self, home: Path) -> None:
-        self.config = ClusterConfig("test", "local", str(home), str(home))
+        self.config = NodeHome("test", "local", str(home), str(home), node=NodeConfig())
         self.config.save()
         self.completed: set[str] = set()
         self.changed = threading.Condition()

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from grass.config import ClusterConfig, KubernetesConfig, NodeConfig
 from grass.errors import GrassError, InputError, NotAllowedError, NotFoundError, UnreachableError
 from grass.kubernetes import names
 from grass.kubernetes import registry as registries
 from grass.kubernetes.credentials import Credentials
 from grass.kubernetes.registry import RegistryLogin, login_of
+from grass.node_config import KubernetesConfig, NodeConfig, NodeHome
 from grass.provision import namespace_images
 from grass.wire.codec import encode
 from tests.doubles.kubernetes_api import kubernetes_api
@@ -29,7 +29,7 @@ SECRET = names.registry_secret("pods")
 
 @dataclass
 class Node:
-    config: ClusterConfig
+    config: NodeHome
     host: str
     folder: Path
 
@@ -66,9 +66,7 @@ def node(tmp_path: Path) -> Iterator[Node]:
         file.write_text(encode(Credentials(server.url, token="t")))
         place = f"{host}/team"
         settings = KubernetesConfig("lab", "c1", credentials=str(file), registry=place, registry_secret=SECRET)
-        config = ClusterConfig(
-            "lab", "local", str(tmp_path), str(tmp_path), node=NodeConfig("pods", kubernetes=settings)
-        )
+        config = NodeHome("lab", "local", str(tmp_path), str(tmp_path), node=NodeConfig("pods", kubernetes=settings))
         made = Node(config, host, tmp_path)
         give(made, PASSWORD)
         yield made

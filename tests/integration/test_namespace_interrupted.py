@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 
 from grass.api.client import Client
-from grass.config import ClusterConfig, KubernetesConfig, Secrets
+from grass.config import Secrets
 from grass.errors import ConflictError, NotFoundError
 from grass.kubernetes.capacity import Most
 from grass.kubernetes.credentials import Credentials
 from grass.model.lifecycle import NodeState
+from grass.node_config import KubernetesConfig, NodeHome
 from grass.provision import local, local_namespaces
 from grass.provision.local import LocalProvisioner
 from grass.provision.namespaces import NamespaceRequest
@@ -92,8 +93,8 @@ ADDING = [
     (local_namespaces, "look", True),
     (local_namespaces, "_password", True),
     (local_namespaces, "_join", True),
-    (ClusterConfig, "save", False),
-    (ClusterConfig, "save", True),
+    (NodeHome, "save", False),
+    (NodeHome, "save", True),
     (local_namespaces, "make_runtime_folder", True),
     (local, "_write_supervision", True),
     (Supervisor, "reload", False),

@@ -16,8 +16,9 @@ import psutil
 import pytest
 from flask.testing import FlaskClient
 
-from grass.config import ClusterConfig, NodeConfig, Secrets
+from grass.config import Secrets
 from grass.errors import InputError
+from grass.node_config import NodeConfig, NodeHome
 from node.api.app import create_app
 from node.api.server import THREADS
 from tests.support.example_run import free_port
@@ -69,7 +70,7 @@ def test_only_programs_of_frameworks_are_looked_for_in_an_image(client: FlaskCli
 
 
 def test_a_shepherd_that_is_away_is_reported(tmp_path: Path) -> None:
-    config = ClusterConfig(name="x", mode="local", home=str(tmp_path), runtime_dir=str(tmp_path))
+    config = NodeHome(name="x", mode="local", home=str(tmp_path), runtime_dir=str(tmp_path), node=NodeConfig())
     client = create_app(config, TOKEN).test_client()
     status = client.get("/v1/status", headers=HEADERS).get_json()
     assert "does not answer" in status["shepherd"]
@@ -78,7 +79,7 @@ def test_a_shepherd_that_is_away_is_reported(tmp_path: Path) -> None:
 def test_peers_that_send_too_little_cost_no_thread_and_who_sends_too_much_gets_an_answer(tmp_path: Path) -> None:
     port = free_port()
     node = NodeConfig(api_port=port)
-    config = ClusterConfig(name="x", mode="local", home=str(tmp_path), runtime_dir=str(tmp_path), node=node)
+    config = NodeHome(name="x", mode="local", home=str(tmp_path), runtime_dir=str(tmp_path), node=node)
     config.save()
     Secrets(redis={}, node_token=TOKEN).save(config.home)
     daemon = subprocess.Popen([sys.executable, "-m", "node.api", str(config.path)])
@@ -105,7 +106,7 @@ def test_peers_that_send_too_little_cost_no_thread_and_who_sends_too_much_gets_a
 def test_the_daemon_answers_is_small_and_frees_its_port_when_killed(tmp_path: Path) -> None:
     port = free_port()
     node = NodeConfig(api_port=port)
-    config = ClusterConfig(name="x", mode="local", home=str(tmp_path), runtime_dir=str(tmp_path), node=node)
+    config = NodeHome(name="x", mode="local", home=str(tmp_path), runtime_dir=str(tmp_path), node=node)
     config.save()
     Secrets(redis={}, node_token=TOKEN).save(config.home)
     for _ in range(2):

@@ -19,9 +19,10 @@ import pytest
 
 from grass import tls
 from grass.api.node_token import node_token
-from grass.config import ClusterConfig, NodeConfig, Secrets
+from grass.config import ClusterConfig, Secrets
 from grass.errors import NodeUnreachableError, NotAllowedError
 from grass.model.lifecycle import NodeState
+from grass.node_config import NodeConfig, NodeHome
 from grass.system import clock
 from grass.tls_files import TlsFiles, node_identity
 from grass.wire.membership import Member, Membership
@@ -45,7 +46,7 @@ class Node:
     """A running node-api-server of the node n1, and the master that calls it."""
 
     files: ClusterFiles
-    config: ClusterConfig
+    config: NodeHome
     master: ClusterConfig
     record: NodeRecord
 
@@ -67,7 +68,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
     folder = tmp_path_factory.mktemp("tls")
     files = cluster_files(folder, "x", "n1", "n2")
     home, api = folder / "n1", NodeConfig(name="n1", api_port=free_port())
-    config = ClusterConfig("x", "test", str(home), str(home), node=api, tls=True)
+    config = NodeHome("x", "test", str(home), str(home), node=api, tls=True)
     config.save()
     Secrets(redis={}, node_token=TOKEN).save(home)
     master = replace(config, home=str(folder / "master"))

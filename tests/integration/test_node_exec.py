@@ -14,7 +14,7 @@ from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
 from grass.api.task_token import task_token
-from grass.config import ClusterConfig
+from grass.node_config import NodeHome
 from node.api.app import create_app
 from node.membership.files import open_secrets, write_secret
 from node.runtime.protocol import Stop
@@ -32,7 +32,7 @@ KEY = "j-1/c.0/1"
 
 
 class Caller:
-    def __init__(self, config: ClusterConfig, **options: Any) -> None:
+    def __init__(self, config: NodeHome, **options: Any) -> None:
         self.config = config
         self.client: FlaskClient = create_app(config, TOKEN, **options).test_client()
 
@@ -181,7 +181,7 @@ def test_a_session_that_begins_when_a_finished_one_is_forgotten_gets_an_id_of_it
 
 
 @pytest.fixture
-def tasks() -> Iterator[ClusterConfig]:
+def tasks() -> Iterator[NodeHome]:
     """A node where KEY runs, and where jobs j-1 and j-2 have secrets."""
     with ShepherdRun() as run:
         run.connect()
@@ -211,7 +211,7 @@ class Task:
         return str(reply.get_json()["id"])
 
 
-def test_a_command_with_an_id_of_its_own_is_there_though_a_finished_one_was_forgotten(tasks: ClusterConfig) -> None:
+def test_a_command_with_an_id_of_its_own_is_there_though_a_finished_one_was_forgotten(tasks: NodeHome) -> None:
     launcher = Task(create_app(tasks, TOKEN, of_tasks=0.05).test_client(), "j-1/launcher.0/1")
     stale, ids = launcher.opened("true"), set[str]()
 
@@ -224,7 +224,7 @@ def test_a_command_with_an_id_of_its_own_is_there_though_a_finished_one_was_forg
     wait_until(forgotten, what="the end of the first")
 
 
-def test_a_task_reaches_only_the_commands_that_it_began_itself(tasks: ClusterConfig) -> None:
+def test_a_task_reaches_only_the_commands_that_it_began_itself(tasks: NodeHome) -> None:
     client = create_app(tasks, TOKEN).test_client()
     launcher, other, foreign = (Task(client, f"{each}/1") for each in ("j-1/l.0", "j-1/l.1", "j-2/l.0"))
     name = launcher.opened("cat", "a" * 16)

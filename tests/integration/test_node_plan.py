@@ -5,10 +5,11 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from grass.config import ClusterConfig, NodeConfig, RedisConfig, SambaConfig
+from grass.config import RedisConfig, SambaConfig
 from grass.hosts import LocalHost
 from grass.manifest.join_file import Offer
 from grass.manifest.on_premises import HostSettings, Login
+from grass.node_config import NodeConfig, NodeHome
 from grass.provision.on_premises import facts
 from grass.provision.on_premises.machines import KNOWN_HOSTS
 from grass.provision.on_premises.node_plan import PlannedMaster, plan_node
@@ -16,7 +17,7 @@ from grass.provision.provisioner import Session
 from tests.support.needs import require_root
 from tests.support.sshd import ssh_server
 
-CONFIG = ClusterConfig(
+CONFIG = NodeHome(
     "lab",
     "grass/on-premises",
     "/var/lib/grass/clusters/lab",

@@ -19,7 +19,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from grass.config import ClusterConfig, NodeConfig
+from grass.node_config import NodeConfig, NodeHome
 from node.mounts import detach, mounts
 from node.runtime.docker.plan import request
 from node.runtime.protocol import Launch, Start
@@ -272,7 +272,7 @@ def test_a_mount_that_was_killed_with_its_stage_is_made_anew(mount: Mount, conta
 
 
 def test_containers_are_told_to_take_what_is_mounted_later_and_not_to_change_images_and_logs(mount: Mount) -> None:
-    config = ClusterConfig("lab", "m", "/h", "/r", share=str(mount.folder), node=NodeConfig(name="n1"))
+    config = NodeHome("lab", "m", "/h", "/r", share=str(mount.folder), node=NodeConfig(name="n1"))
     launch = Launch(["true"], {}, None, 5.0, runtime="docker", image="i:1")
     sealed = [mount.folder / name for name in ("images", "logs")]
     for folder in sealed:

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from grass.config import ClusterConfig
 from grass.model.job import Container
+from grass.node_config import NodeHome
 from node.runtime.attempts import Folders
 from node.runtime.docker.engine import SOCKET, Engine
 from node.runtime.docker.runtime import DockerRuntime
@@ -32,7 +32,7 @@ class DockerRun:
         self,
         engine: str = SOCKET,
         images: ImageSource | None = None,
-        config: ClusterConfig | None = None,
+        config: NodeHome | None = None,
         **node: Any,
     ) -> None:
         self.folder: Path | None = None
@@ -40,7 +40,7 @@ class DockerRun:
             self.folder = Path(tempfile.mkdtemp(prefix="grass-"))
             config = cluster_config(self.folder, **node)
             config.data_dir.mkdir(parents=True)
-        self.config: ClusterConfig = dataclasses.replace(config, name=cluster_name())
+        self.config: NodeHome = dataclasses.replace(config, name=cluster_name())
         self.engine = Engine(engine)
         self.door = Door(engine)
         self.images = images

@@ -12,8 +12,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from grass.config import ClusterConfig, RedisConfig, Secrets
+from grass.config import RedisConfig, Secrets
 from grass.model.reasons import Reason
+from grass.node_config import NodeHome
 from grass.store.backend import Op
 from grass.store.embedded import find_server
 from grass.store.keys import Keys
@@ -37,7 +38,7 @@ class NodeRun:
         self.redis = RedisServer(find_server(), node=node.get("name", "local"))
         self.shepherd = ShepherdRun()
         before = self.shepherd.config
-        self.config = ClusterConfig(
+        self.config = NodeHome(
             name=before.name,
             mode=before.mode,
             home=before.home,

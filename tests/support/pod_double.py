@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from grass.config import KubernetesConfig
 from grass.kubernetes.names import pod_name
+from grass.node_config import KubernetesConfig
 from node.runtime.attempts import Folders
 from node.runtime.kubernetes.logs import FOLLOWERS
 from node.runtime.kubernetes.place import Place

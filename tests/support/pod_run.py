@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from grass.config import KubernetesConfig
 from grass.kubernetes.api import ApiServer, RefusedError
 from grass.kubernetes.credentials import Credential
 from grass.kubernetes.names import pod_name
+from grass.node_config import KubernetesConfig
 from node.runtime.attempts import Folders
 from node.runtime.kubernetes.place import Place
 from node.runtime.kubernetes.removal import TOMBSTONE

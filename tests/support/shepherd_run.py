@@ -13,8 +13,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from grass.config import ClusterConfig, NodeConfig, RedisConfig
+from grass.config import RedisConfig
 from grass.model.isolation import UidRange
+from grass.node_config import NodeConfig, NodeHome
 from node.runtime import proc
 from node.runtime.attempts import Folders
 from node.runtime.process.client import ProcessRuntime
@@ -27,8 +28,8 @@ _OUTSIDE_OF_TMP = "/srv"
 """The view of an isolated task covers /tmp."""
 
 
-def cluster_config(folder: Path, share: Path | None = None, **node: object) -> ClusterConfig:
-    config = ClusterConfig(
+def cluster_config(folder: Path, share: Path | None = None, **node: object) -> NodeHome:
+    config = NodeHome(
         name="test",
         mode="local",
         home=str(folder),

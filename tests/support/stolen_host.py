@@ -20,9 +20,10 @@ from socket import create_connection
 import redis
 
 from grass.api.collector_link import collector_address
-from grass.config import ClusterConfig, Secrets
+from grass.config import Secrets
 from grass.errors import GrassError
 from grass.network_address import host_and_port
+from grass.node_config import NodeHome
 from grass.store.connect import open_backend
 from grass.store.keys import Keys
 from grass.tls import wrap
@@ -38,7 +39,7 @@ REFUSED, DONE = "refused", "done"
 
 def main() -> None:
     path, api, node, job = sys.argv[1:]
-    config = ClusterConfig.load(Path(path))
+    config = NodeHome.load(Path(path))
     secrets = Secrets.load(config.home)
     other, _, address = node.partition("=")
     print(
@@ -53,8 +54,8 @@ def main() -> None:
     )
 
 
-def of_redis(config: ClusterConfig, secrets: Secrets, other: str) -> dict[str, str]:
-    keys, own = Keys(config.key_prefix), open_backend(config, secrets, "node")
+def of_redis(config: NodeHome, secrets: Secrets, other: str) -> dict[str, str]:
+    keys, own = Keys(config.key_prefix), open_backend(config, secrets, "node", config.node.name)
     commands = {
         "keep redis busy": ("EVAL", "while true do end", "0"),
         "read the jobs of users": ("HGETALL", keys.jobs),
@@ -100,7 +101,7 @@ def of_api(api: str, token: str) -> str:
     return REFUSED
 
 
-def of_node(config: ClusterConfig, token: str, other: str, address: str) -> str:
+def of_node(config: NodeHome, token: str, other: str, address: str) -> str:
     body = b'{"key": "a-0/w.0/1", "argv": ["true"]}'
     head = f"POST /v1/exec HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\nConnection: close\r\n"
     head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
@@ -112,7 +113,7 @@ def of_node(config: ClusterConfig, token: str, other: str, address: str) -> str:
         return REFUSED if reply.status in (401, 403) else f"{DONE}: {reply.status}"
 
 
-def of_collector(config: ClusterConfig, token: str, job: str) -> str:
+def of_collector(config: NodeHome, token: str, job: str) -> str:
     """Send; whether the line is in the log is for the caller to see."""
     stop = Signal()
     link = Link(collector_address(config), stop.descriptor, config.node.name, collector_key(token))

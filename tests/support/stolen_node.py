@@ -22,8 +22,9 @@ from grass.api.invitation import Invitation
 from grass.api.join_client import open_join_client
 from grass.api.node_token import node_token
 from grass.api.task_token import job_secret, shared_space
-from grass.config import ClusterConfig, NodeConfig, Secrets
+from grass.config import Secrets
 from grass.errors import GrassError
+from grass.node_config import NodeConfig, NodeHome
 from grass.store.accounts import RedisAccounts
 from grass.store.agent_store import AgentStore
 from grass.store.embedded import find_server
@@ -248,7 +249,7 @@ def _answers(world: ApiWorld, route: object) -> bool:
 def of_other_nodes(folder: Path) -> Iterator[Row]:
     home = folder / "n2"
     home.mkdir()
-    config = ClusterConfig("test", "local", str(home), str(home), node=NodeConfig(name="n2"))
+    config = NodeHome("test", "local", str(home), str(home), node=NodeConfig(name="n2"))
     client = node_app(config, node_token("master-secret", "n2")).test_client()
     headers = {"Authorization": f"Bearer {node_token('master-secret', 'n1')}"}
     body = {"key": "a-0/w.0/1", "argv": ["true"]}

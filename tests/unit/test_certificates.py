@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from grass.api import certificates, master_certificate
 from grass.config import ClusterConfig
 from grass.errors import CertificateError, InputError
+from grass.node_config import NodeConfig, NodeHome
 from grass.provision import host_certificate
 from grass.supervision import certificate_renewal
 from grass.tls import ServerContext, client_context, wrap
@@ -119,13 +120,13 @@ def test_a_node_makes_its_key_and_speaks_tls_once_its_certificate_is_installed(
 ) -> None:
     home = tmp_path / "node"
     home.mkdir()
-    plain = ClusterConfig("x", "test", str(home), str(home))
+    plain = NodeHome("x", "test", str(home), str(home), node=NodeConfig())
     plain.save()
     assert host_certificate.why_incomplete(home, AT) == "it has no certificate yet"
     certificate, authority = master_certificate.sign_for_node(files.config, "n1", host_certificate.request(home), AT)
     answer = {"certificate": certificate, "authority": authority, "redis": True}
     host_certificate.install(home, json.dumps({"answer": answer, "master": {"urls": ["http://m"], "key": "k"}}))
-    config = ClusterConfig.load(home / "cluster.json")
+    config = NodeHome.load(home / "cluster.json")
     assert config == replace(plain, tls=True, redis=replace(plain.redis, tls=True))
     assert host_certificate.why_incomplete(home, AT) == ""
     assert not (home / "tls" / "request.key").exists()
@@ -133,7 +134,9 @@ def test_a_node_makes_its_key_and_speaks_tls_once_its_certificate_is_installed(
 
 
 def test_a_host_without_certificates_has_nothing_to_renew(tmp_path: Path) -> None:
-    assert not host_certificate.renew(ClusterConfig("x", "test", str(tmp_path), str(tmp_path)), AT)
+    config = ClusterConfig("x", "test", str(tmp_path), str(tmp_path))
+    config.save()
+    assert not host_certificate.renew(config.path, AT)
 
 
 def test_a_client_refuses_a_server_that_speaks_tls_1_2_only(files: ClusterFiles) -> None:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from grass.config import ClusterConfig
 from grass.model.reasons import Reason, ReasonCode
+from grass.node_config import NodeConfig, NodeHome
 from node.agent.conditions import Conditions, Share, lacks, together
 
 GIB = 1 << 30
@@ -61,7 +61,7 @@ def test_who_waits_is_told_all_that_holds_it_back() -> None:
 
 def test_a_change_is_noticed_while_it_runs(tmp_path: Path) -> None:
     folder = tmp_path / "share"
-    config = ClusterConfig("c", "m", str(tmp_path), str(tmp_path), share=str(folder))
+    config = NodeHome("c", "m", str(tmp_path), str(tmp_path), share=str(folder), node=NodeConfig())
     (tmp_path / "node").mkdir()
     changed = threading.Event()
     watch = Conditions(config, changed.set, every=0.01)

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from grass.config import ClusterConfig, NodeConfig
 from grass.errors import InputError
 from grass.model.isolation import UIDS, ContainerRights, ContainerUser
 from grass.model.job import Container, Mount
+from grass.node_config import NodeConfig, NodeHome
 from node.runtime.docker import share
 from node.runtime.docker.plan import allowed, over_image, request, with_rights
 from node.runtime.protocol import Launch, Start
 
-CONFIG = ClusterConfig(name="lab", mode="local", home="/h", runtime_dir="/r", node=NodeConfig(name="n1"))
+CONFIG = NodeHome(name="lab", mode="local", home="/h", runtime_dir="/r", node=NodeConfig(name="n1"))
 LAUNCH = Launch(["train", "--fast"], {"EPOCHS": "5", "GRASS_DATA": "/h/data"}, None, 5.0, runtime="docker", image="i:1")
 START = Start("train-1/actor.3/2", "train-1/actor", {"GRASS_INDEX": "3"})
 
@@ -104,7 +104,7 @@ ISOLATED = replace(CONFIG, node=NodeConfig(name="n1", isolate=UIDS))
 SEEN = LAUNCH._replace(env={"GRASS_OUTPUT": "/h/data/jobs/train-1"}, user="ann")
 
 
-def isolated(config: ClusterConfig = ISOLATED, launch: Launch = SEEN, **container: Any) -> dict[str, Any]:
+def isolated(config: NodeHome = ISOLATED, launch: Launch = SEEN, **container: Any) -> dict[str, Any]:
     return request(config, START, launch._replace(container=Container(**container)), "/scratch", 4)
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from grass.config import ClusterConfig, NodeConfig
 from grass.errors import InputError
 from grass.model.job import Container as ContainerPlan
 from grass.model.job import Mount
 from grass.model.reasons import ReasonCode
+from grass.node_config import NodeConfig, NodeHome
 from node.runtime.attempts import Folders
 from node.runtime.docker.container import Container
 from node.runtime.docker.engine import Engine
@@ -28,7 +28,7 @@ class Loop:
     """The loop that starts one container; its engine does not answer."""
 
     def __init__(self, home: Path) -> None:
-        self.config = ClusterConfig("lab", "local", str(home), str(home), node=NodeConfig(name="n1"))
+        self.config = NodeHome("lab", "local", str(home), str(home), node=NodeConfig(name="n1"))
         self.reactor = Reactor()
         engine = Engine(str(home / "no.sock"))
         self.starts = Starts(self.config, engine, Folders(str(home / "attempts")), self.reactor, None)

@@ -19,6 +19,7 @@ from grass.manifest.namespaces import NamespaceSettings
 from grass.manifest.settings import parse_settings
 from grass.model.daemons import NODE_DAEMONS
 from grass.model.namespace import Serve
+from grass.node_config import own_node
 from grass.provision import daemons, layout
 from grass.provision.file_namespaces import differences, looked_at, notes, requests
 from grass.provision.namespaces import node_config, requested
@@ -170,8 +171,9 @@ def design(tmp_path: Path, settings: LocalSettings, before: ClusterConfig | None
 @pytest.mark.parametrize(("kind", "own"), [(LocalSettings, True), (KubernetesSettings, False)])
 def test_this_machine_is_a_node_only_if_the_mode_says_so(tmp_path: Path, kind: type[LocalSettings], own: bool) -> None:
     config = design(tmp_path, kind(name="a"))
-    assert (config.master.own_node, config.node.name) == (("local", "local") if own else (None, ""))
-    assert (config.master.nodes_on_client, config.node.api_port != 0) == (own, own)
+    assert (config.master.own_node, config.master.nodes_on_client) == (("local", True) if own else (None, False))
+    there = own_node(config)
+    assert there.node.name == "local" and there.node.api_port != 0 if there is not None else not own
     names = daemons.names(config)
     assert [name in names for name in NODE_DAEMONS] == [own] * len(NODE_DAEMONS)
     conf = daemons.supervisord_conf(config, ["redis-server"], 0o22)
@@ -185,7 +187,7 @@ def test_a_cluster_with_the_same_settings_is_the_same(tmp_path: Path, kind: type
     """Or `grass create` would say again and again that settings have changed."""
     settings = kind(name="a", quotas={"ann": {"cpu": 1}}, ports=PortSettings(8090))
     design(tmp_path, settings).save()
-    before = ClusterConfig.load(tmp_path / "cluster.json")
+    before = layout.existing(tmp_path)
     assert design(tmp_path, settings, before) == before
     assert design(tmp_path, replace(settings, parallel_level=2), before) != before
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from grass.config import KubernetesConfig
 from grass.errors import InputError
 from grass.kubernetes.credentials import Credentials, Login, shared_credential
 from grass.kubernetes.trial import server_of
+from grass.node_config import KubernetesConfig
 
 
 def kubeconfig(path: Path, server: str) -> Login:

@@ -17,7 +17,7 @@ from grass.api import keyring
 from grass.api.keyring import ClientKeys, Profile
 from grass.api.pod_tunnel import PodWay, tunnel_of
 from grass.api.transport import Transport
-from grass.config import KubernetesConfig, NodeConfig, RedisConfig
+from grass.config import RedisConfig
 from grass.errors import ConflictError, InputError, ManifestError, NotAllowedError, NotFoundError
 from grass.files.access import access_to
 from grass.kubernetes import names, rights
@@ -27,6 +27,7 @@ from grass.manifest.inside import Inside, InsideSettings
 from grass.manifest.settings import parse_settings
 from grass.mode_file import write_mode
 from grass.model.mode import KUBERNETES
+from grass.node_config import KubernetesConfig, NodeConfig
 from grass.provision import inside_objects, layout
 from grass.provision.inside import InsideProvisioner, kept_id, remove_others
 from grass.provision.inside_master import settings_of

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from grass.config import ClusterConfig, KubernetesConfig, NodeConfig
 from grass.kubernetes.objects import Pod
 from grass.model.runtime import RuntimeName
+from grass.node_config import KubernetesConfig, NodeConfig, NodeHome
 from grass.wire.codec import Form
 from grass.wire.desired import DesiredAttempt
 from node.agent import environment
@@ -41,7 +41,7 @@ def status(keeper_state: dict[str, Any] | None, **metadata: Any) -> Pod:
 def test_nothing_that_belongs_to_grass_reaches_a_pod(tmp_path: Path) -> None:
     runtimes = (RuntimeName.KUBERNETES.value,)
     node = NodeConfig("n1", runtimes=runtimes, kubernetes=SETTINGS)
-    config = ClusterConfig("c1", "local", str(tmp_path), str(tmp_path), node=node, task_redis=7654)
+    config = NodeHome("c1", "local", str(tmp_path), str(tmp_path), node=node, task_redis=7654)
     of_job = template(image="image:1", secret="0123456789abcdef", awaited={"first": "first-1"}, env={"OWN": "value"})
     launch = environment.launch(config, of_job, {"PATH": "/bin", "AWS_SECRET_ACCESS_KEY": "of the agent"})
     entry = DesiredAttempt(1)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from grass.config import KubernetesConfig
 from grass.errors import InputError
 from grass.kubernetes.names import pod_name, selector
+from grass.node_config import KubernetesConfig
 from node.runtime.kubernetes.kind import place_of
 from tests.support.shepherd_run import cluster_config
 

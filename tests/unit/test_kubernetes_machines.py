@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from grass.cli.node_text import node_page
-from grass.config import KubernetesConfig, NodeConfig
 from grass.kubernetes.machines import MOST_MACHINES, devices, machines_of, shown, total
 from grass.kubernetes.objects import NODES
 from grass.model.job import Component, GpuNeed, Job
 from grass.model.machine_labels import with_own
 from grass.model.reasons import Reason, ReasonCode
 from grass.model.resources import Resources
+from grass.node_config import KubernetesConfig, NodeConfig
 from grass.wire.gpu import GpuDevice
 from grass.wire.machines import Machines
 from grass.wire.offer_report import OfferReport

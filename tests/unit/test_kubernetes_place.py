@@ -6,17 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from grass.config import ClusterConfig, KubernetesConfig, NodeConfig
 from grass.errors import InputError
 from grass.kubernetes import names
+from grass.node_config import KubernetesConfig, NodeConfig, NodeHome
 from node.runtime.kubernetes.kind import place_of
 
 SETTINGS = KubernetesConfig("lab", cluster_id="1f")
 
 
-def config(settings: KubernetesConfig) -> ClusterConfig:
+def config(settings: KubernetesConfig) -> NodeHome:
     node = NodeConfig(name="n1", kubernetes=settings)
-    return ClusterConfig("local", "grass/local", "/nowhere", "/nowhere", node=node)
+    return NodeHome("local", "grass/local", "/nowhere", "/nowhere", node=node)
 
 
 def test_clusters_of_one_name_in_one_namespace_have_other_pods() -> None:

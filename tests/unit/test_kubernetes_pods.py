@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from grass.config import KubernetesConfig
 from grass.errors import InputError
 from grass.kubernetes.objects import POD
 from grass.model.job import Container
 from grass.model.runtime import RuntimeName
+from grass.node_config import KubernetesConfig
 from node.runtime.kubernetes.job_files import news, told
 from node.runtime.kubernetes.pods import environment, pod
 from node.runtime.protocol import Launch, Start

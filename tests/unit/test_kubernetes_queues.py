@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from grass.config import KubernetesConfig
 from grass.errors import InputError
 from grass.kubernetes.names import GANG, node_labels
 from grass.kubernetes.queues import groups_path, has_groups, kind_of, pod_group, queue_of
 from grass.kubernetes.rights import rules
 from grass.model.namespace import QueueKind
 from grass.model.runtime import RuntimeName
+from grass.node_config import KubernetesConfig
 from grass.provision.namespaces import check_object_names
 from node.runtime.kubernetes.gangs import Gangs
 from node.runtime.kubernetes.place import Place

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from grass.config import KubernetesConfig
 from grass.kubernetes.credentials import Login
 from grass.kubernetes.rights import MACHINES, rules
 from grass.model.framework import FrameworkName
+from grass.node_config import KubernetesConfig
 from grass.provision.namespaces import absolute_paths
 
 ROOT = Path(__file__).parents[2]

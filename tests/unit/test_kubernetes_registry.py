@@ -10,13 +10,13 @@ from dataclasses import replace
 
 import pytest
 
-from grass.config import KubernetesConfig
 from grass.errors import ConflictError, InputError, NotFoundError
 from grass.kubernetes import names, registry
 from grass.kubernetes.api import ApiServer
 from grass.kubernetes.pod_rights import spec_rights
 from grass.kubernetes.registry import RegistryLogin, docker_config, host_of, image_in, login_of
 from grass.kubernetes.rights import rules
+from grass.node_config import KubernetesConfig
 from tests.doubles.kubernetes_api import KubernetesApi, kubernetes_api
 
 SETTINGS = KubernetesConfig("lab", registry="r.example.org/team", registry_secret=names.registry_secret("pods"))

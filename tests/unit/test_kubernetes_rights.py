@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import yaml
 
-from grass.config import KubernetesConfig
 from grass.errors import InputError
 from grass.kubernetes.capacity import Most
 from grass.kubernetes.rights import RULES, Missing, objects, optional_objects, rules
 from grass.manifest.namespaces import NamespaceSettings
+from grass.node_config import KubernetesConfig
 from grass.provision.namespaces import NamespaceRequest, check_object_names, plan
 
 EXAMPLE = Path(__file__).parents[2] / "deploy" / "kubernetes" / "role.yaml"

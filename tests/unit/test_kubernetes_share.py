@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from grass.config import ClusterConfig, KubernetesConfig, NodeConfig
 from grass.errors import InputError
 from grass.model.job import Container, Mount
 from grass.model.namespace import refused
 from grass.model.runtime import RuntimeName
+from grass.node_config import KubernetesConfig, NodeConfig, NodeHome
 from node.agent import environment
 from node.runtime.kubernetes import carrier, keeper
 from node.runtime.kubernetes.pods import pod
@@ -120,7 +120,7 @@ def test_a_mount_of_a_machine_or_one_that_leads_out_is_refused() -> None:
 def of_job(tmp_path: Path, settings: KubernetesConfig, **component: Any) -> tuple[Launch, dict[str, Any]]:
     """Return the launch and the pod of a task of ann, who waited for the job `first`."""
     node = NodeConfig("n1", runtimes=(RuntimeName.KUBERNETES.value,), kubernetes=settings)
-    config = ClusterConfig("c1", "local", str(tmp_path), str(tmp_path), node=node)
+    config = NodeHome("c1", "local", str(tmp_path), str(tmp_path), node=node)
     of = template(image="image:1", user="ann", awaited={"first": "first-1"}, **component)
     launch = environment.launch(config, of, {})
     return launch, pod("c1", "n1", Start(f"{of.job_id}/w.0/1", "l", {}), launch, settings)

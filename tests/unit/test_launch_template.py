@@ -6,12 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from grass.config import ClusterConfig, NodeConfig, UidRange
+from grass.config import UidRange
 from grass.errors import UndecodableError
 from grass.model.framework import Framework, FrameworkName
 from grass.model.job import After, AfterState, Component, Container, Job, Mount, Ready
 from grass.model.resources import Resources
 from grass.model.runtime import RuntimeName
+from grass.node_config import NodeConfig, NodeHome
 from grass.wire.codec import encode
 from grass.wire.launch import LAUNCH_TEMPLATE, LaunchTemplate
 from master.agent.step import Limits
@@ -20,7 +21,7 @@ from tests.support.templates import template
 from tests.support.world import World
 
 ONE_CORE = Resources(1000)
-ISOLATED = ClusterConfig("lab", "grass/on-premises", "/h", "/r", node=NodeConfig(isolate=UidRange(1, 9)))
+ISOLATED = NodeHome("lab", "grass/on-premises", "/h", "/r", node=NodeConfig(isolate=UidRange(1, 9)))
 
 OF_PROTOCOL_1 = (
     '{"job_id":"j-1","job":"j","component":"w","replicas":3,"min":1,"max":4,"command":["python","x.py"],"env":{"A":"b"},'

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from grass.config import ClusterConfig
 from grass.errors import InputError, ManifestError
 from grass.manifest import read_document
 from grass.manifest.local_settings import LocalSettings, OfferedResources
 from grass.manifest.settings import parse_settings
+from grass.node_config import NodeHome
 from grass.provision import layout
 
 
@@ -74,11 +74,12 @@ def test_the_configuration_carries_them_to_the_daemons(tmp_path: Path) -> None:
     )
     config = layout.design(settings, tmp_path, None)
     assert (config.master.quotas, config.master.default_quota) == ({"ann": {"cpu": 1000}}, {"cpu": 2000})
+    assert isinstance(config, NodeHome) and config.master.node_policy.reserve == {"cpu": 100}
     node = config.node
     assert (node.gpu, node.disk, node.custom, node.reserve) == (0, 1 << 30, {"licences": 4}, {"cpu": 100})
     assert (node.labels, node.path) == ({"zone": "a"}, ("r1", "s1"))
     config.save()
-    assert ClusterConfig.load(config.path) == config
+    assert NodeHome.load(config.path) == config
 
 
 def test_a_reserve_that_leaves_nothing_is_refused(tmp_path: Path) -> None:

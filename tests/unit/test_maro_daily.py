@@ -9,12 +9,12 @@ import pytest
 
 from grass.cli.exits import Exit
 from grass.cli.main import execute
-from grass.config import ClusterConfig
 from grass.errors import InputError, ManifestError
 from grass.manifest import parse_job
 from grass.manifest.native_writer import job_document
 from grass.manifest.settings import parse_settings
 from grass.model.job import Mount
+from grass.node_config import NodeConfig, NodeHome
 from node.runtime.docker import share
 from node.runtime.protocol import Launch
 
@@ -50,7 +50,7 @@ def test_an_unknown_mode_gives_one_message() -> None:
 
 
 def test_a_folder_of_the_share_is_made_and_never_outside_of_it(tmp_path: Path) -> None:
-    config = ClusterConfig("c", "local", str(tmp_path), "/r")
+    config = NodeHome("c", "local", str(tmp_path), "/r", node=NodeConfig())
     (tmp_path / "data").mkdir()
     launch = Launch(["true"], {}, None, 5.0)
     [made] = share.shared(config, launch, "j-1", Mount("/a/b", "/dst", shared=True), "ext4")

@@ -18,9 +18,9 @@ import pytest
 from msgspec import convert, structs
 
 from grass.api.task_token import job_secret, task_token
-from grass.config import ClusterConfig, NodeConfig
 from grass.errors import ConflictError, InputError, NodeUnreachableError, NotAllowedError, NotFoundError
 from grass.model.framework import Framework, FrameworkName
+from grass.node_config import NodeConfig, NodeHome
 from grass.serving.front import Limits
 from grass.store.keys import Keys
 from grass.store.queue_store import QueueLink
@@ -65,7 +65,7 @@ class Tasks:
     """The API as tasks of one job see it."""
 
     def __init__(self, folder: Path, most_keys: int = MOST_KEYS) -> None:
-        self.config = ClusterConfig("lab", "local", str(folder), str(folder), node=NodeConfig("n1"))
+        self.config = NodeHome("lab", "local", str(folder), str(folder), node=NodeConfig("n1"))
         self.memberships = Memberships(self.config)
         self.template = template(secret=SECRET)
         self.backend = Counting()

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from grass.cli.exits import Exit
-from grass.config import KubernetesConfig
 from grass.errors import GrassError, InputError
 from grass.kubernetes.capacity import Most
 from grass.kubernetes.credentials import Credentials
 from grass.kubernetes.rights import RULES
+from grass.node_config import KubernetesConfig
 from grass.provision.namespaces import NamespaceRequest, check_node_name, look, namespace_of, node_config
 from grass.wire.codec import encode
 from tests.doubles.kubernetes_api import Asked, KubernetesApi, RefusalError, kubernetes_api

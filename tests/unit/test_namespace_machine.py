@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from grass.config import ClusterConfig, KubernetesConfig, NodeConfig
+from grass.node_config import KubernetesConfig, NodeConfig, NodeHome
 from node.agent.hello import hello
 from node.agent.namespace import Namespace
 from tests.doubles.kubernetes_api import KubernetesApi, RefusalError, kubernetes_api
@@ -36,7 +36,7 @@ class Looked:
 
     def __init__(self, server: KubernetesApi, folder: Path, node: NodeConfig) -> None:
         settings = KubernetesConfig("lab")
-        self.config = ClusterConfig("lab", "local", str(folder), str(folder), node=node)
+        self.config = NodeHome("lab", "local", str(folder), str(folder), node=node)
         self.changes = threading.Event()
         self.machine = Namespace(self.config, settings, server.api(), self.changes.set, every=0.05)
         assert self.machine.look().passed

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 import yaml
 
-from grass.config import ClusterConfig, KubernetesConfig, MasterConfig, NodeConfig, RedisConfig
+from grass.config import MasterConfig, RedisConfig
 from grass.errors import ConflictError, InputError
 from grass.kubernetes.capacity import Most
 from grass.kubernetes.credentials import Credentials, Login
+from grass.node_config import KubernetesConfig, NodeConfig, NodeHome
 from grass.provision import namespaces
 from grass.provision.namespaces import NamespaceRequest
 from grass.provision.on_premises import namespace_steps, node_paths
@@ -21,9 +22,9 @@ from grass.provision.on_premises.facts import Facts, Listener
 from grass.provision.on_premises.record import Made
 from grass.provision.on_premises.status import parse
 from grass.provision.on_premises.steps import Put, Run, Step, plan_lines
-from grass.wire.codec import builtins
+from grass.wire.codec import builtins, indented
 
-MASTER = ClusterConfig(
+MASTER = NodeHome(
     name="lab",
     mode="grass/on-premises",
     home="/var/lib/grass/clusters/lab",
@@ -126,6 +127,7 @@ def test_its_configuration_has_its_own_folders_and_the_masters_share() -> None:
     assert (made.home, made.data_dir) == ("/var/lib/grass/nodes/pods@lab", Path("/srv/grass/lab"))
     assert (made.task_redis, made.task_redis_server, made.tls) == (0, None, False)
     assert made.node.isolate is None and not made.node.probe
+    assert NodeHome.parse(indented(made)) == made, "otherwise the next call would start its daemons again"
     settings = made.node.kubernetes
     assert settings is not None and settings.cluster_id
     assert (settings.kubeconfig, settings.context) == (None, None)

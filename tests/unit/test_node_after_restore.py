@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from grass.config import ClusterConfig
 from grass.model.reasons import ReasonCode
+from grass.node_config import NodeHome
 from grass.store.keys import RECORD
 from grass.wire.backup import Restored
 from grass.wire.codec import encode
@@ -22,11 +22,11 @@ from tests.unit.test_node_without_a_machine import KEYS, Node, Runtime
 
 
 @pytest.fixture
-def config(tmp_path: Path) -> ClusterConfig:
+def config(tmp_path: Path) -> NodeHome:
     return cluster_config(tmp_path)
 
 
-def restored(config: ClusterConfig, made: float, at: float = 2e9, runtime: Runtime | None = None) -> Node:
+def restored(config: NodeHome, made: float, at: float = 2e9, runtime: Runtime | None = None) -> Node:
     """Return a node whose store was restored from a backup of ``made``."""
     backend = MemoryBackend()
     record = encode(Restored(made=made, at=at))
@@ -34,7 +34,7 @@ def restored(config: ClusterConfig, made: float, at: float = 2e9, runtime: Runti
     return Node(config, backend, runtime, hold=0.3)
 
 
-def test_an_attempt_that_ended_since_the_backup_is_not_run_again(config: ClusterConfig) -> None:
+def test_an_attempt_that_ended_since_the_backup_is_not_run_again(config: NodeHome) -> None:
     with Node(config, MemoryBackend()).running() as before:
         before.wait(lambda: before.hellos)
         key = before.start("short")
@@ -54,7 +54,7 @@ def test_an_attempt_that_ended_since_the_backup_is_not_run_again(config: Cluster
         assert again.event(key, Ended) == end
 
 
-def test_a_node_without_records_says_so_and_starts_nothing_that_may_have_run(config: ClusterConfig) -> None:
+def test_a_node_without_records_says_so_and_starts_nothing_that_may_have_run(config: NodeHome) -> None:
     node = restored(config, made=1.0)  # long before this node began to record
     key = node.start("short")
     with node.running():
@@ -73,7 +73,7 @@ def running(*keys: str) -> Runtime:
     return runtime
 
 
-def test_what_runs_is_adopted_and_what_nobody_desires_again_is_stopped_and_said(config: ClusterConfig) -> None:
+def test_what_runs_is_adopted_and_what_nobody_desires_again_is_stopped_and_said(config: NodeHome) -> None:
     known, placed, unknown = (f"j-1/long.{index}/1" for index in range(3))
     node = restored(config, 1.0, runtime=running(known, placed, unknown))
     node.start("long")
@@ -87,7 +87,7 @@ def test_what_runs_is_adopted_and_what_nobody_desires_again_is_stopped_and_said(
     assert EndRecords(config.node_dir).past().restored == 2e9
 
 
-def test_an_attempt_that_ends_before_it_is_desired_again_is_told_then(config: ClusterConfig) -> None:
+def test_an_attempt_that_ends_before_it_is_desired_again_is_told_then(config: NodeHome) -> None:
     runtime = running()
     runtime.define({"j-1/short": Launch(["true"], {}, None, 0.0)})
     runtime.start([Start("j-1/short.5/1", "j-1/short", {})])
@@ -102,7 +102,7 @@ def test_an_attempt_that_ends_before_it_is_desired_again_is_told_then(config: Cl
     assert list(runtime.started) == ["j-1/short.5/1"]
 
 
-def test_a_running_agent_starts_anew_when_its_store_was_restored(config: ClusterConfig) -> None:
+def test_a_running_agent_starts_anew_when_its_store_was_restored(config: NodeHome) -> None:
     node = Node(config, MemoryBackend())
     with node.running():
         key = node.start("long")

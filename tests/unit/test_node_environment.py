@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from grass.config import ClusterConfig, KubernetesConfig, NodeConfig
 from grass.model.framework import Framework, FrameworkName
 from grass.model.job import Container
 from grass.model.runtime import RuntimeName
+from grass.node_config import KubernetesConfig, NodeConfig, NodeHome
 from grass.wire.desired import DesiredAttempt
 from node.agent.environment import argv, attempt_env, inherited, launch, start
 from tests.support.templates import changed, template
 
-CONFIG = ClusterConfig(name="lab", mode="local", home="/h", runtime_dir="/r", node=NodeConfig(name="n1"))
+CONFIG = NodeHome(name="lab", mode="local", home="/h", runtime_dir="/r", node=NodeConfig(name="n1"))
 TEMPLATE = template(
     job_id="train-12345678",
     job="train",

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from grass.config import ClusterConfig, KubernetesConfig, NodeConfig
 from grass.model.machine_labels import short_model
 from grass.model.resources import Resources
+from grass.node_config import KubernetesConfig, NodeConfig, NodeHome
 from grass.system.usable_resources import machine_memory
 from grass.wire.gpu import GpuDevice
 from grass.wire.hello import Hello
@@ -27,11 +27,11 @@ GPUS = [GpuDevice(index, name="NVIDIA A100-SXM4-40GB", memory=40 << 30) for inde
 
 
 def said(tmp_path: Path, gpus: Sequence[GpuDevice] = tuple(GPUS), **node: Any) -> Hello:
-    config = ClusterConfig("lab", "local", str(tmp_path), str(tmp_path), node=NodeConfig(**node))
+    config = NodeHome("lab", "local", str(tmp_path), str(tmp_path), node=NodeConfig(**node))
     return hello(config.node, this_machine(config, gpus).offer())
 
 
-def this_machine(config: ClusterConfig, gpus: Sequence[GpuDevice]) -> ThisMachine:
+def this_machine(config: NodeHome, gpus: Sequence[GpuDevice]) -> ThisMachine:
     return ThisMachine(config, {}, gpus, lambda: None, list, lambda sample: None)
 
 
@@ -140,5 +140,5 @@ def test_a_device_without_a_name_gives_no_label() -> None:
 def test_the_kind_of_file_system_of_a_mounted_share_is_a_label(tmp_path: Path) -> None:
     assert found("x86_64", "Linux", [], "fuse.rclone") == {"arch": "x86_64", "os": "linux", "share": "fuse"}
     assert "share" not in said(tmp_path).labels
-    config = ClusterConfig("lab", "m", str(tmp_path), str(tmp_path), share="/proc")
+    config = NodeHome("lab", "m", str(tmp_path), str(tmp_path), share="/proc", node=NodeConfig())
     assert this_machine(config, []).offer().labels["share"] == "proc"

@@ -12,8 +12,8 @@ from typing import TypeVar
 
 import pytest
 
-from grass.config import ClusterConfig
 from grass.model.reasons import Reason, ReasonCode
+from grass.node_config import NodeHome
 from grass.store.backend import Op
 from grass.store.keys import Keys
 from grass.store.node_store import NodeStore
@@ -63,7 +63,7 @@ class Node:
     """A loop in a thread. The test is its master."""
 
     def __init__(
-        self, config: ClusterConfig, backend: MemoryBackend, runtime: Runtime | None = None, hold: float = HOLD
+        self, config: NodeHome, backend: MemoryBackend, runtime: Runtime | None = None, hold: float = HOLD
     ) -> None:
         self.backend = backend
         self.inbox = Inbox()
@@ -140,12 +140,12 @@ class Node:
 
 
 @pytest.fixture
-def config(tmp_path: Path) -> ClusterConfig:
+def config(tmp_path: Path) -> NodeHome:
     return cluster_config(tmp_path)
 
 
 @pytest.fixture
-def node(config: ClusterConfig) -> Iterator[Node]:
+def node(config: NodeHome) -> Iterator[Node]:
     with Node(config, MemoryBackend()).running() as made:
         yield made
 
@@ -185,7 +185,7 @@ def test_nothing_starts_on_it_while_it_has_a_condition(node: Node) -> None:
     assert node.event(key, Ended).code == 3
 
 
-def test_a_node_that_starts_with_a_condition_says_so_in_its_hello(config: ClusterConfig) -> None:
+def test_a_node_that_starts_with_a_condition_says_so_in_its_hello(config: NodeHome) -> None:
     away = Reason(ReasonCode.RUNTIME, "the namespace does not answer")
     node = Node(config, MemoryBackend())
     node.machine.turn(away)
@@ -234,7 +234,7 @@ def test_it_learns_what_the_runtime_still_has(node: Node) -> None:
     node.wait(lambda: node.machine.known == {key})
 
 
-def test_a_process_may_have_several_nodes(config: ClusterConfig) -> None:
+def test_a_process_may_have_several_nodes(config: NodeHome) -> None:
     backend, share = MemoryBackend(), str(config.data_dir)
     one, two = (
         replace(config, node=replace(config.node, name=name), home=f"{config.home}/{name}", share=share)

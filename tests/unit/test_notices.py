@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 import grass
-from grass.config import ClusterConfig, NodeConfig
 from grass.errors import ManifestError
 from grass.manifest import parse_job, read_document
 from grass.manifest.native_writer import component_document
 from grass.model.job import Component, Notice, NoticeSignal
 from grass.model.namespace import refused
+from grass.node_config import NodeConfig, NodeHome
 from grass.system import clock
 from grass.wire.keys import AttemptKey
 from grass.wire.task_notice import TASK_NOTICE
@@ -61,7 +61,7 @@ class Told:
     """Notices of one node, whose stops are collected."""
 
     def __init__(self, folder: Path) -> None:
-        self.config = ClusterConfig("lab", "local", str(folder), str(folder), node=NodeConfig("n1"))
+        self.config = NodeHome("lab", "local", str(folder), str(folder), node=NodeConfig("n1"))
         self.timers = Timers()
         self.stopped: list[tuple[str, float]] = []
         self.notices = Notices(self.config, self.timers, lambda *stop: self.stopped.append(stop), lambda _: None)

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from grass.assets import asset
-from grass.config import ClusterConfig
+from grass.config import ClusterConfig, MasterConfig, NodePolicy
 from grass.errors import CertificateError, ConflictError, InputError
 from grass.hosts import LocalHost
 from grass.manifest.on_premises import OnPremisesSettings
@@ -173,8 +173,8 @@ def test_a_master_that_is_half_restored_or_was_replaced_is_not_set_up(
 def test_accounts_of_users_no_longer_write_in_the_folder_of_all(tmp_path: Path, isolate: UidRange | None) -> None:
     """An earlier version made this folder for them. Nothing changes where users are not isolated."""
     found = design(settings(), DEBIAN, PEER, HOST_KEY).config
-    node = replace(found.node, isolate=isolate)
-    config = replace(found, home=str(tmp_path / "home"), share=str(tmp_path / "share"), files=None, node=node)
+    master = replace(found.master, node_policy=NodePolicy(isolate=isolate))
+    config = replace(found, home=str(tmp_path / "home"), share=str(tmp_path / "share"), files=None, master=master)
     (tmp_path / "home").mkdir()
     of_all = tmp_path / "share" / "data" / "shared"
     (of_all / "ann").mkdir(parents=True)
@@ -192,20 +192,20 @@ def test_only_servers_with_tls_are_taken_from_the_facts() -> None:
 
 
 def test_the_clusters_address_is_the_given_one_or_where_ssh_came_in_but_no_routers() -> None:
-    assert design(settings(), DEBIAN, "192.168.7.7", HOST_KEY).config.node.address == "192.168.7.7"
-    assert design(settings(), DEBIAN, "198.51.100.1", HOST_KEY).config.node.address == PEER
+    assert design(settings(), DEBIAN, "192.168.7.7", HOST_KEY).config.address == "192.168.7.7"
+    assert design(settings(), DEBIAN, "198.51.100.1", HOST_KEY).config.address == PEER
     given = settings(master={"address": "m1", "private_address": "192.168.7.7"})
     assert design(given, DEBIAN, PEER, HOST_KEY).config.redis.host == "192.168.7.7"
 
 
 def test_a_new_cluster_isolates_its_users_and_one_that_exists_keeps_what_it_has() -> None:
     def found(facts: Facts, **said: str) -> object:
-        return design(settings(**said), facts, PEER, HOST_KEY).config.node.isolate
+        return design(settings(**said), facts, PEER, HOST_KEY).config.master.node_policy.isolate
 
     assert found(DEBIAN) == UIDS and found(DEBIAN, isolation="none") is None
     for before in ("none", "user"):
         there = design(settings(isolation=before), DEBIAN, PEER, HOST_KEY).config
-        assert found(replace(DEBIAN, config=there)) == there.node.isolate
+        assert found(replace(DEBIAN, config=there)) == there.master.node_policy.isolate
         assert found(replace(DEBIAN, config=there), isolation="user") == UIDS
         assert found(replace(DEBIAN, config=there), isolation="none") is None
 
@@ -333,7 +333,7 @@ def test_the_server_of_the_share_follows_no_link_where_users_are_isolated() -> N
     """It would follow one that a task made, with the rights of all users, for a node that asks."""
     config = design(settings(), DEBIAN, PEER, HOST_KEY).config
     for isolate, follows in ((UIDS, "no"), (None, "yes")):
-        text = smb_conf(replace(config, node=replace(config.node, isolate=isolate)))
+        text = smb_conf(replace(config, master=replace(config.master, node_policy=NodePolicy(isolate=isolate))))
         assert f"follow symlinks = {follows}\n" in text and "wide links = no\n" in text
 
 
@@ -547,7 +547,7 @@ def test_nodes_that_joined_before_a_change_are_told_what_they_lack() -> None:
     assert "need a certificate" in certificates and "ends the tasks" not in certificates
     assert "join again" in task_redis
     assert list(lacked_by_nodes(now, replace(now, task_redis=6380))) == [task_redis]
-    isolated = replace(now, node=replace(now.node, isolate=UidRange(1000, 2000)))
+    isolated = replace(now, master=MasterConfig(node_policy=NodePolicy(isolate=UidRange(1000, 2000))))
     assert "ends the tasks there" in next(iter(lacked_by_nodes(plain, isolated)))
     for before, after, fate in (
         (None, isolated, "its tasks go on"),

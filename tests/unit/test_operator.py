@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 import yaml
 
-from grass.config import KubernetesConfig
 from grass.kubernetes.crds import crds
 from grass.kubernetes.custom_resources import (
     ELASTIC_JOB,
@@ -27,6 +26,7 @@ from grass.manifest import parse_job
 from grass.manifest.document import Document
 from grass.model.names import is_run_of, is_short_id
 from grass.model.namespace import Serve
+from grass.node_config import KubernetesConfig
 from grass.provision.namespaces import daemons_of
 from grass.wire.codec import encode
 from node.operator import identity, jobs, page, scales, status

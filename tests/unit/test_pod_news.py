@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from grass.config import KubernetesConfig
 from grass.model.framework import Framework, FrameworkName
 from grass.model.runtime import RuntimeName
+from grass.node_config import KubernetesConfig
 from grass.wire.desired import DesiredAttempt, DesiredChange
 from grass.wire.membership import MEMBERSHIP, Member, Membership
 from grass.wire.task_events import Ended, Located

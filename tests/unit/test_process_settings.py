@@ -12,16 +12,19 @@ from dataclasses import replace
 import pytest
 
 from grass import process_settings
-from grass.config import ClusterConfig, MasterConfig
+from grass.config import MasterConfig
 from grass.errors import InputError
 from grass.model.process_settings import LIMITS, UMASK, UNLIMITED, is_setting, with_settings
 from grass.model.runtime import RuntimeName
+from grass.node_config import NodeConfig, NodeHome
 from grass.wire.calls import Submission
 from master.api.submission import Terms, accept_job
 from node.agent.environment import launch
 from tests.support.templates import changed, template
 
-CONFIG = ClusterConfig("local", "local", "/g/clusters/local", "/r", master=MasterConfig(nodes_on_client=True))
+CONFIG = NodeHome(
+    "local", "local", "/g/clusters/local", "/r", master=MasterConfig(nodes_on_client=True), node=NodeConfig()
+)
 JOB = {"name": "j", "components": {"w": {"command": "true"}}}
 SHOW = "import json, sys; from grass.process_settings import present; print(json.dumps(present()), sys.argv[1:])"
 OTHERS = {"core": 512 * 3, "cpu": 60, "file": 1 << 20, "memory_lock": 1024, "open_files": 99, "stack": 1 << 22}

@@ -21,6 +21,7 @@ from grass.config import ClusterConfig, RedisConfig
 from grass.errors import ConflictError, InputError, NotFoundError
 from grass.manifest.local_settings import LocalSettings, OfferedResources, PortSettings, RedisSettings
 from grass.model.daemons import DAEMONS, REDIS
+from grass.node_config import NodeHome, own_node
 from grass.provision import daemons, layout, local, machine, ports, runtime_folder
 from grass.provision.doctor import doctor
 from grass.provision.filelock import cluster_lock
@@ -31,8 +32,10 @@ from tests.support.local_cluster import daemon_states
 from tests.support.needs import require_root
 
 
-def config_in(home: Path, **settings: object) -> ClusterConfig:
-    return layout.design(LocalSettings(**settings), home, None)  # type: ignore[arg-type]
+def config_in(home: Path, **settings: object) -> NodeHome:
+    config = own_node(layout.design(LocalSettings(**settings), home, None))  # type: ignore[arg-type]
+    assert config is not None, "this machine is a node"
+    return config
 
 
 # settings → configuration
@@ -42,7 +45,8 @@ def test_what_the_settings_leave_open_is_chosen_and_stays_so(tmp_path: Path) -> 
     first = config_in(tmp_path)
     assert first.master.api_port != first.node.api_port
     assert min(first.master.api_port, first.node.api_port) >= ports.LOWEST
-    again = layout.design(LocalSettings(parallel_level=3), tmp_path, first)
+    again = own_node(layout.design(LocalSettings(parallel_level=3), tmp_path, first))
+    assert again is not None
     assert (again.master.api_port, again.node.api_port) == (first.master.api_port, first.node.api_port)
     assert again.master.parallel_level == 3
 

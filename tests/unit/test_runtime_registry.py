@@ -7,18 +7,18 @@ import sys
 
 import pytest
 
-from grass.config import ClusterConfig, NodeConfig
 from grass.errors import InputError, NotFoundError, UnreachableError
 from grass.model.job import Component, runtime_of
 from grass.model.runtime import RUNTIMES, RuntimeName
+from grass.node_config import NodeConfig, NodeHome
 from node.runtime.composite import CompositeRuntime
 from node.runtime.process.client import ProcessRuntime
 from node.runtime.registry import execute, kind, open_runtimes
 
 
-def config(folder: str, *runtimes: str) -> ClusterConfig:
+def config(folder: str, *runtimes: str) -> NodeHome:
     node = NodeConfig(runtimes=runtimes)
-    return ClusterConfig(name="x", mode="local", home=folder, runtime_dir=folder, node=node)
+    return NodeHome(name="x", mode="local", home=folder, runtime_dir=folder, node=node)
 
 
 @pytest.mark.parametrize(

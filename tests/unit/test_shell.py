@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from grass.config import ClusterConfig, MasterConfig
+from grass.config import MasterConfig
 from grass.errors import InputError, ManifestError
 from grass.manifest import Wrong, parse_job
 from grass.manifest.shell import assignments, left_out, passable, read_file, with_shell
+from grass.node_config import NodeConfig, NodeHome
 from grass.system.environment import is_shared
 from grass.wire.calls import Submission
 from master.api.submission import Terms, accept_job
@@ -18,7 +19,9 @@ from node.agent.environment import launch
 from tests.support.templates import changed, template
 
 SHELL = {"PATH": "/venv/bin:/bin", "TOKEN": "s3", "EPOCHS": "9"}
-CONFIG = ClusterConfig("local", "local", "/g/clusters/local", "/r", master=MasterConfig(nodes_on_client=True))
+CONFIG = NodeHome(
+    "local", "local", "/g/clusters/local", "/r", master=MasterConfig(nodes_on_client=True), node=NodeConfig()
+)
 TEMPLATE = template()
 
 

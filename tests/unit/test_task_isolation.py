@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from grass.config import ClusterConfig, NodeConfig
 from grass.errors import InputError, ManifestError
 from grass.manifest import read_document
 from grass.manifest.isolation import IsolationSettings
@@ -21,6 +20,7 @@ from grass.manifest.settings import parse_settings
 from grass.model.isolation import UIDS, ContainerRights, ContainerUser, Isolation, UidRange, uid_range_problem
 from grass.model.reasons import ReasonCode
 from grass.model.runtime import RuntimeName
+from grass.node_config import NodeConfig, NodeHome
 from grass.provision.on_premises import node_design, node_paths, node_steps
 from grass.provision.on_premises.facts import Facts, Python, parse
 from grass.provision.on_premises.steps import Put, Run
@@ -337,7 +337,7 @@ def test_no_account_is_made_outside_of_a_sound_range() -> None:
 def test_an_isolated_process_gets_its_user_and_nothing_of_the_daemons_account() -> None:
     task = template(user="ann", awaited={"a": "j-0"})
     base = {"PATH": "/bin", "HOME": "/var/lib/grass", "USER": "grass"}
-    config = ClusterConfig("lab", "grass/on-premises", "/h", "/r")
+    config = NodeHome("lab", "grass/on-premises", "/h", "/r", node=NodeConfig())
     plain = launch(config, task, base)
     assert (plain.user, plain.awaited, plain.env["HOME"]) == ("", (), "/var/lib/grass")
     isolated = launch(replace(config, node=NodeConfig(isolate=UIDS)), task, base)

@@ -13,13 +13,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from grass.api import keyring
-from grass.config import ClusterConfig, NodeConfig, check_writer
+from grass.config import ClusterConfig, check_writer
 from grass.errors import ConflictError, GrassError, InputError
 from grass.manifest.local_settings import OfferedResources
 from grass.mode_file import read_mode, write_mode
 from grass.model.daemons import REDIS, SHEPHERD
 from grass.model.mode import KUBERNETES, LOCAL, ON_PREMISES
 from grass.model.names import is_name
+from grass.node_config import NodeConfig, NodeHome, load_master, own_node
 from grass.provision import layout, machine, ports, redis_log, runtime_folder, stopping
 from grass.provision.backup.archive import REPLACED
 from grass.provision.backup.sealed_file import AlteredError, opened
@@ -83,8 +84,8 @@ def put_in_place(file: Path, passphrase: str, home: Path, *, replaced: bool, pro
         write_redis(unpacked)
         _end_rest(config, fresh, progress)
         config = _with_ports(config, progress)
-        if fresh and config.master.own_node is not None:
-            config = replace(config, node=_within_machine(config.node, progress))
+        if fresh and (own := own_node(config)) is not None:
+            config = replace(own, node=_within_machine(own.node, progress))
         _write_configurations(unpacked, config)
         place(unpacked.home, folder)
     return config
@@ -96,7 +97,7 @@ def configuration(unpacked: Path, cluster: str) -> ClusterConfig:
     path = unpacked / "cluster.json"
     for each in (path, *unpacked.glob("nodes/*/cluster.json")):
         check_writer(cluster, each.read_text())
-    return ClusterConfig.load(path)
+    return load_master(path)
 
 
 def _check_target(folder: Path, header: BackupHeader, replaced: bool) -> None:
@@ -163,8 +164,9 @@ def _with_ports(config: ClusterConfig, progress: Progress) -> ClusterConfig:
         return other
 
     master = replace(config.master, api_port=free(config.master.api_host, config.master.api_port))
-    node = replace(config.node, api_port=free(config.node.address, config.node.api_port))
-    return replace(config, master=master, node=node, task_redis=free("127.0.0.1", config.task_redis))
+    if (own := own_node(config)) is not None:
+        config = replace(own, node=replace(own.node, api_port=free(own.node.address, own.node.api_port)))
+    return replace(config, master=master, task_redis=free("127.0.0.1", config.task_redis))
 
 
 def _within_machine(node: NodeConfig, progress: Progress) -> NodeConfig:
@@ -210,7 +212,7 @@ def _end_rest(config: ClusterConfig, fresh: bool, progress: Progress) -> None:
 def _write_configurations(unpacked: Unpacked, config: ClusterConfig) -> None:
     write_mode(unpacked.home, config.mode)
     for path in (unpacked.home / "nodes").glob("*/cluster.json"):
-        node = ClusterConfig.load(path)
+        node = NodeHome.load(path)
         home = Path(config.home) / "nodes" / path.parent.name
         runtime_dir = Path(config.runtime_dir) / Path(node.runtime_dir).name
         moved = replace(node, home=str(home), runtime_dir=str(runtime_dir), share=str(config.data_dir))

@@ -213,7 +213,7 @@ def api_url(settings: OnPremisesSettings, config: ClusterConfig) -> str:
     everywhere = bind in WILDCARDS
     host = settings.master.address if everywhere and settings.api is ApiWay.DIRECT else bind
     if everywhere and settings.api is ApiWay.TUNNEL:
-        host = config.node.address
+        host = config.address
     return f"http://{network_address(host, config.master.api_port)}"
 
 

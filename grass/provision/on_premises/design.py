@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from grass.config import ClusterConfig, FilesConfig, MasterConfig, NodeConfig, RedisConfig, SambaConfig
+from grass.config import ClusterConfig, FilesConfig, MasterConfig, NodePolicy, RedisConfig, SambaConfig
 from grass.errors import ConflictError, InputError
 from grass.manifest.isolation import IsolationSettings
 from grass.manifest.on_premises import ApiWay, Collector, OnPremisesSettings
@@ -206,15 +206,17 @@ def _config(settings: OnPremisesSettings, facts: Facts, peer: str, host_key: str
             tls=_kept_server(facts) is None,
         ),
         tls=True,
-        master=MasterConfig(**settings.policy(), api_host=bind, api_port=settings.api_port),
-        node=NodeConfig(
-            name="",
-            address=address,
-            reserve=settings.reserve,
-            low_disk=settings.low_disk,
-            isolate=_isolate(isolation, facts),
-            containers=isolation.containers,
-            read_only_data=isolation.read_only_data,
+        master=MasterConfig(
+            **settings.policy(),
+            api_host=bind,
+            api_port=settings.api_port,
+            node_policy=NodePolicy(
+                reserve=settings.reserve,
+                low_disk=settings.low_disk,
+                isolate=_isolate(isolation, facts),
+                containers=isolation.containers,
+                read_only_data=isolation.read_only_data,
+            ),
         ),
         collector=network_address(address, settings.collector_port),
         collector_asks=settings.collector is Collector.BUILTIN,
@@ -235,7 +237,7 @@ def _config(settings: OnPremisesSettings, facts: Facts, peer: str, host_key: str
 
 def _isolate(isolation: IsolationSettings, facts: Facts) -> UidRange | None:
     """Return the ids for accounts of users; None: users are not isolated. Settings without it change nothing."""
-    kept = isolation.kind is None and facts.config is not None and facts.config.node.isolate is None
+    kept = isolation.kind is None and facts.config is not None and facts.config.master.node_policy.isolate is None
     return None if kept or isolation.kind is Isolation.NONE else isolation.uids
 
 
@@ -250,7 +252,7 @@ def cluster_address(settings: OnPremisesSettings, facts: Facts, peer: str) -> st
 def _taken(config: ClusterConfig, settings: OnPremisesSettings, facts: Facts) -> Iterator[str]:
     """Yield ports that another program uses. Ports that this cluster already had belong to the cluster."""
     mine = facts.config
-    address = config.node.address
+    address = config.address
     own: set[int | None] = set()
     if mine:
         own = {mine.master.api_port, mine.redis.port, _port_of(mine.collector), _port_of(mine.task_redis_server)}

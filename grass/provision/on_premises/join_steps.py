@@ -10,11 +10,11 @@ from msgspec import UNSET
 from grass import __version__
 from grass.api.invitation import Invitation
 from grass.api.join_client import JoinClient
-from grass.config import ClusterConfig
 from grass.errors import UndecodableError
 from grass.hosts import Host
 from grass.manifest.join_file import Offer
 from grass.model.runtime import RuntimeName
+from grass.node_config import NodeHome
 from grass.provision.host_certificate import Master, Signed
 from grass.provision.on_premises import install, node_steps, packages
 from grass.provision.on_premises.join_record import Own, put_record, record_path
@@ -90,7 +90,7 @@ def claim_step(
 def _is_isolated_alike(before: str, after: str) -> bool:
     """Whether the shepherd of the configuration ``before`` starts processes as the shepherd of ``after`` would."""
     try:
-        return ClusterConfig.parse(before).node.isolate == ClusterConfig.parse(after).node.isolate
+        return NodeHome.parse(before).node.isolate == NodeHome.parse(after).node.isolate
     except UndecodableError:
         return False
 

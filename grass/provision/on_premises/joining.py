@@ -252,7 +252,7 @@ def _ask(
     moved: bool,
 ) -> Asked:
     if own.node_token and not moved and _is_known(join_client, own):
-        isolate = facts.config.node.isolate if facts.config else None
+        isolate = facts.config.master.node_policy.isolate if facts.config else None
         served, bundle = own.share is not None, invitation.bundle
         return Asked(invitation.cluster, bundle, served, (), 0.0, isolate=isolate, granted=True)
     answer = check(join_request(invitation, offer, own, check=True))

@@ -140,7 +140,7 @@ def _drop_ins(design: MasterDesign) -> list[str]:
 
 def _share_mode(config: ClusterConfig) -> int:
     """Return the mode of the share's folder: accounts of isolated users belong to the group of the daemons."""
-    return 0o775 if config.node.isolate else 0o755
+    return 0o775 if config.master.node_policy.isolate else 0o755
 
 
 def _share_step(config: ClusterConfig) -> Step:

@@ -75,7 +75,7 @@ def smb_conf(config: ClusterConfig) -> str:
         "path": str(config.share),
         "user": config.samba.user,
         "group": "grass",
-        "links": "no" if config.node.isolate else "yes",
+        "links": "no" if config.master.node_policy.isolate else "yes",
     }
     template = asset("deploy/samba/smb.conf").read_text()
     lines = (line for line in lines_of(template) if line.strip() and not line.strip().startswith("#"))

@@ -11,11 +11,11 @@ from __future__ import annotations
 import sys
 from contextlib import closing
 
-from grass.config import ClusterConfig
 from grass.errors import GrassError
 from grass.kubernetes.api import ApiServer
 from grass.kubernetes.credentials import CREDENTIALS, Credential
 from grass.kubernetes.trial import check_version, server_of
+from grass.node_config import NodeHome
 
 
 def main(action: str, *paths: str) -> int:
@@ -34,9 +34,7 @@ def _given() -> ApiServer:
 
 
 def _of_node(path: str) -> ApiServer:
-    settings = ClusterConfig.load(path).node.kubernetes
-    assert settings is not None, "the node is a namespace"
-    return server_of(settings)
+    return server_of(NodeHome.load(path).namespace)
 
 
 if __name__ == "__main__":

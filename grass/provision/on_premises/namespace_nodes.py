@@ -15,10 +15,11 @@ import msgspec
 from grass.api.invitation import Invitation, parse_token
 from grass.api.join_client import JoinClient
 from grass.api.keyring import load_client
-from grass.config import ClusterConfig, NodeConfig
+from grass.config import ClusterConfig
 from grass.errors import ConflictError, InputError, NotAllowedError, NotFoundError, UndecodableError, UnreachableError
 from grass.hosts import Host
 from grass.kubernetes.credentials import Credentials, Login
+from grass.node_config import NodeConfig, NodeHome
 from grass.provision import namespaces
 from grass.provision.filelock import cluster_lock
 from grass.provision.namespaces import NamespaceRequest
@@ -63,7 +64,7 @@ def add(session: Session, machines: Machines, request: NamespaceRequest, client:
         _look_from(host, credentials)
         own = namespace_steps.own(facts, master, request, credentials.server)
         assert own.kubernetes is not None, "it was just set"
-        node = namespaces.node_config(request, own.kubernetes, address=master.node.address, api_port=own.api_port)
+        node = namespaces.node_config(request, own.kubernetes, address=master.address, api_port=own.api_port)
         client.join_check(builtins(namespaces.join_request(node, "", own.password, own.join_id)))
         invitation = parse_token(client.join_token(name).token)
         own.name, own.urls, own.key = name, list(invitation.urls), invitation.key
@@ -146,10 +147,10 @@ def _login_step(request: NamespaceRequest, own: OwnNamespace, before: OwnNamespa
     return [Step("provide its login", (Call(text, lambda _: namespaces.provide_login(request, settings, was)),))]
 
 
-def _config(host: Host, paths: NodePaths) -> ClusterConfig | None:
+def _config(host: Host, paths: NodePaths) -> NodeHome | None:
     """Return the present configuration of the node. None: there is none, or a damaged one."""
     try:
-        return ClusterConfig.parse(host.run(["cat", paths.config], sudo=True).out)
+        return NodeHome.parse(host.run(["cat", paths.config], sudo=True).out)
     except UndecodableError:
         return None
 

@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import replace
 
 from grass.assets import asset
-from grass.config import ClusterConfig, KubernetesConfig, NodeConfig
+from grass.config import ClusterConfig
 from grass.errors import ConflictError
 from grass.hosts import Host
 from grass.kubernetes.credentials import Credentials
+from grass.node_config import KubernetesConfig, NodeConfig, NodeHome
 from grass.provision.namespaces import DAEMONS, NamespaceRequest, of_cluster
 from grass.provision.on_premises import install, node_paths, node_units, record
 from grass.provision.on_premises.design import SHARES
@@ -39,7 +40,7 @@ class OwnNamespace(Own, kw_only=True):
 
 
 _OWN: Form[OwnNamespace] = Form(OwnNamespace)
-_CONFIG: Form[ClusterConfig] = Form(ClusterConfig)
+_CONFIG: Form[NodeHome] = Form(NodeHome)
 
 
 def known(facts: Facts, cluster: str) -> dict[str, OwnNamespace]:
@@ -67,9 +68,7 @@ def own(facts: Facts, master: ClusterConfig, request: NamespaceRequest, server: 
     settings = replace(settings, kubeconfig=None, context=None, credentials=file)
     found.kubernetes = of_cluster(settings, [was, *(each.kubernetes for each in others.values())])
     found.server = server
-    found.api_port = found.api_port or _free_port(
-        facts, master.node.address, {each.api_port for each in others.values()}
-    )
+    found.api_port = found.api_port or _free_port(facts, master.address, {each.api_port for each in others.values()})
     return found
 
 
@@ -95,8 +94,8 @@ def made(facts: Facts, paths: NodePaths) -> Made:
 
 
 def cluster_config(
-    wire: Mapping[str, object], paths: NodePaths, node: NodeConfig, master: ClusterConfig, before: ClusterConfig | None
-) -> ClusterConfig:
+    wire: Mapping[str, object], paths: NodePaths, node: NodeConfig, master: ClusterConfig, before: NodeHome | None
+) -> NodeHome:
     """Return the node's configuration. ``wire``: the master's answer to a join. ``before``: what it was.
 
     Pods reach no redis for tasks, and tasks are isolated by Kubernetes. The master's folder is the share. That the node

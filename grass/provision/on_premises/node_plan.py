@@ -87,7 +87,7 @@ def _lines(session: Session, host: SshHost, label: str, master: PlannedMaster, o
         paths,
         served=samba is not None,
         joined=False,
-        isolate=master.config.node.isolate,
+        isolate=master.config.master.node_policy.isolate,
     )
     invitation = Invitation((master.url,), "", "", master.bundle, session.name)
     share = ShareServer(samba.host, samba.port, samba.share, samba.user) if samba else None

@@ -75,7 +75,7 @@ def check_dead(session: Session, old: HostSettings | None, before: ClusterConfig
             if look(host, session.name).lives:
                 raise living
             return
-    for address in {old.address, before.node.address} - WILDCARDS:
+    for address in {old.address, before.address} - WILDCARDS:
         if answers(address, before.master.api_port, _ANSWERS):
             raise living
     session.progress(f"{old.address}: the old master does not answer, so it counts as dead")

@@ -67,7 +67,7 @@ def main(text: str) -> int:
         (home / name).mkdir(mode=0o700, exist_ok=True)
     for name in SHARE_FOLDERS:
         (config.data_dir / name).mkdir(mode=0o755, parents=True, exist_ok=True)
-    if config.node.isolate is not None:
+    if config.master.node_policy.isolate is not None:
         _folder_of_all(config.data_dir / OF_ALL)
     secrets = _secrets(config, asked.samba)
     if config.tls:
@@ -121,7 +121,7 @@ def _redis(config: ClusterConfig, secrets: Secrets, server: Path) -> None:
         server=embedded.server_at(server),
         socket=Path(config.redis.socket),
         prefix=config.key_prefix,
-        node=config.node.name,
+        node="",
         passwords=secrets.redis,
         tcp=(config.redis.host, config.redis.port),
         tls=config.tls_files if config.redis.tls else None,

@@ -155,7 +155,7 @@ def settings_as_before(
     everywhere = before.master.api_host in WILDCARDS
     tasks = before.task_redis_server
     share = None if before.samba is not None else str(before.data_dir.parent)
-    isolate = before.node.isolate
+    isolate = before.master.node_policy.isolate
     return OnPremisesSettings(
         name=before.name,
         master=machines.master if same else wanted,
@@ -179,7 +179,6 @@ def config_as_before(before: ClusterConfig, now: ClusterConfig) -> ClusterConfig
         before,
         redis=now.redis,
         master=replace(before.master, api_host=now.master.api_host),
-        node=replace(before.node, address=now.node.address),
         collector=now.collector,
         task_redis_server=now.task_redis_server,
         files=now.files,

@@ -71,11 +71,11 @@ def listening_step(design: MasterDesign) -> Step:
     config = design.config
     expected = {
         config.master.api_port: ("api", config.master.api_host),
-        config.redis.port or 0: ("redis", config.node.address),
-        host_and_port(config.collector or ":0")[1]: ("collector", config.node.address),
+        config.redis.port or 0: ("redis", config.address),
+        host_and_port(config.collector or ":0")[1]: ("collector", config.address),
     }
     if config.task_redis_server:
-        expected[host_and_port(config.task_redis_server)[1]] = ("task-redis", config.node.address)
+        expected[host_and_port(config.task_redis_server)[1]] = ("task-redis", config.address)
     if config.samba:
         expected[config.samba.port] = ("samba", config.samba.host)
     text = ", ".join(f"{name} at {network_address(address, port)}" for port, (name, address) in expected.items())

@@ -12,9 +12,9 @@ import os
 import signal
 from collections.abc import Callable, Mapping
 
-from grass.config import ClusterConfig
 from grass.errors import GrassError, NotFoundError
 from grass.model.reasons import Reason, ReasonCode
+from grass.node_config import NodeHome
 from grass.system import clock
 from node.runtime import proc, shutdown_note
 from node.runtime.attempts import Folders
@@ -47,7 +47,7 @@ class Ends:
 
     def __init__(
         self,
-        config: ClusterConfig,
+        config: NodeHome,
         engine: Engine,
         folders: Folders,
         reactor: Reactor,

@@ -10,10 +10,10 @@ from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from grass.config import ClusterConfig
 from grass.errors import GrassError, UnreachableError
 from grass.files.rights import own_folders
 from grass.model.runtime import RuntimeName
+from grass.node_config import NodeHome
 from node.runtime.docker.container_check import ContainerCheck
 from node.runtime.docker.execution import ContainerExecution, running_container
 from node.runtime.isolation.visible_files import PROBE_USER
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _ADVICE = "exit code 2: containers cannot write to the share; 3: install the container toolkit of the GPU's vendor"
 
 
-def _pid(config: ClusterConfig, key: str) -> int:
+def _pid(config: NodeHome, key: str) -> int:
     from node.runtime.docker.engine import Engine
 
     with closing(Engine()) as engine:
@@ -41,7 +41,7 @@ class DockerKind:
         with closing(Engine()) as engine:
             return engine.version()
 
-    def open(self, config: ClusterConfig, share_is_mounted: Callable[[], bool], signed_off: SignedOff) -> DockerRuntime:
+    def open(self, config: NodeHome, share_is_mounted: Callable[[], bool], signed_off: SignedOff) -> DockerRuntime:
         from node.runtime.docker.engine import Engine
         from node.runtime.docker.images import Images
         from node.runtime.docker.runtime import DockerRuntime
@@ -50,31 +50,31 @@ class DockerKind:
         images = Images(Engine(), folder, state, share_is_mounted=share_is_mounted, signed_off=signed_off)
         return DockerRuntime(config, Engine(), images)
 
-    def execute(self, config: ClusterConfig, key: str, argv: list[str], size: tuple[int, int] | None) -> Execution:
+    def execute(self, config: NodeHome, key: str, argv: list[str], size: tuple[int, int] | None) -> Execution:
         return ContainerExecution(config, key, argv, size)
 
-    def reach(self, config: ClusterConfig, key: str) -> HostReach:
+    def reach(self, config: NodeHome, key: str) -> HostReach:
         return HostReach(config, key, _pid)
 
-    def first_process(self, config: ClusterConfig, key: str) -> int:
+    def first_process(self, config: NodeHome, key: str) -> int:
         return _pid(config, key)
 
-    def programs(self, config: ClusterConfig, image: str, wanted: Sequence[str]) -> tuple[str, ...] | None:
+    def programs(self, config: NodeHome, image: str, wanted: Sequence[str]) -> tuple[str, ...] | None:
         from node.runtime.docker.engine import Engine
         from node.runtime.docker.image_programs import programs_of
 
         with closing(Engine()) as engine:
             return programs_of(engine, image, wanted, f"{config.name}.look")
 
-    def inside(self, config: ClusterConfig, key: str, argv: list[str], launch: Launch) -> ContainerCheck:
+    def inside(self, config: NodeHome, key: str, argv: list[str], launch: Launch) -> ContainerCheck:
         return ContainerCheck(config.name, key, argv, own_network=launch.container.network != "host")
 
-    def sweep(self, config: ClusterConfig, *, remove: bool) -> None:
+    def sweep(self, config: NodeHome, *, remove: bool) -> None:
         from node.runtime.docker.sweep import sweep
 
         sweep(config, remove=remove)
 
-    def trial(self, config: ClusterConfig, said: str, gpus: Sequence[int]) -> Trial:
+    def trial(self, config: NodeHome, said: str, gpus: Sequence[int]) -> Trial:
         """Return a trial that also writes to the share from inside the container, as jobs will."""
         from node.runtime.docker import host_image
         from node.runtime.docker.engine import Engine

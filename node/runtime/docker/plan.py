@@ -11,11 +11,11 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from grass.config import ClusterConfig
 from grass.errors import InputError
 from grass.model.isolation import ContainerUser, account_name
 from grass.model.job import Mount
 from grass.model.key_text import job_of
+from grass.node_config import NodeHome
 from grass.system import clock
 from grass.wire.keys import AttemptKey
 from node.mounts import mount_of
@@ -41,12 +41,12 @@ def container_name(cluster: str, key: str) -> str:
     return f"{cluster}.{key.replace('/', '.')}"
 
 
-def mine(config: ClusterConfig) -> list[str]:
+def mine(config: NodeHome) -> list[str]:
     """Return the labels of all containers that this node-agent may touch."""
     return [f"{CLUSTER}={config.name}", f"{NODE}={config.node.name}"]
 
 
-def request(config: ClusterConfig, start: Start, launch: Launch, scratch: str, cores: int) -> Request:
+def request(config: NodeHome, start: Start, launch: Launch, scratch: str, cores: int) -> Request:
     """Return the body of ``POST /containers/create``. ``cores``: the number of this machine's cores.
 
     Raises InputError for what the node does not allow; OSError: the share does not answer.
@@ -108,7 +108,7 @@ def with_rights(body: Request, uid: int | None, group: int) -> Request:
     return {**body, "User": f"{uid}:{group}", "Env": [f"{key}={value}" for key, value in env.items()]}
 
 
-def _check_user(config: ClusterConfig, user: str) -> None:
+def _check_user(config: NodeHome, user: str) -> None:
     if config.node.isolate is not None and config.node.containers.user is ContainerUser.ACCOUNT:
         message = (
             f"containers of this cluster run under the account of their user, not as {user}; leave out "
@@ -117,7 +117,7 @@ def _check_user(config: ClusterConfig, user: str) -> None:
         raise InputError(message)
 
 
-def takeover(config: ClusterConfig, image: str, folder: str, user: int, group: int) -> Request:
+def takeover(config: NodeHome, image: str, folder: str, user: int, group: int) -> Request:
     """Return the request for a container that changes the owner of all files in ``folder`` to this user.
 
     Without it, a node-agent that is not root could not remove files of other users. ``image``: a local one with
@@ -137,7 +137,7 @@ def takeover(config: ClusterConfig, image: str, folder: str, user: int, group: i
     }
 
 
-def _labels(config: ClusterConfig, start: Start) -> dict[str, str]:
+def _labels(config: NodeHome, start: Start) -> dict[str, str]:
     key = AttemptKey.parse(start.key)
     return {
         CLUSTER: config.name,
@@ -151,7 +151,7 @@ def _labels(config: ClusterConfig, start: Start) -> dict[str, str]:
     }
 
 
-def _environment(config: ClusterConfig, start: Start, launch: Launch, scratch: str) -> dict[str, str]:
+def _environment(config: NodeHome, start: Start, launch: Launch, scratch: str) -> dict[str, str]:
     """Return the container's environment. Its devices are numbered from 0. Without GPUs, ``void`` hides them even if
     the image asks for all."""
     env = {**launch.env, **start.env, "GRASS_SCRATCH": scratch, "TINI_KILL_PROCESS_GROUP": "1"}
@@ -181,7 +181,7 @@ def _devices(start: Start) -> Request:
     return {"DeviceRequests": [wanted]}
 
 
-def _mounts(config: ClusterConfig, start: Start, launch: Launch, scratch: str) -> Iterator[Request]:
+def _mounts(config: NodeHome, start: Start, launch: Launch, scratch: str) -> Iterator[Request]:
     """Yield the mounts besides that of the share."""
     addresses = addresses_folder(config, start.key)
     yield share.bind(scratch, scratch, False)
@@ -200,7 +200,7 @@ def _mounts(config: ClusterConfig, start: Start, launch: Launch, scratch: str) -
             yield share.bind(allowed(each, config.node.mounts), each.target, each.read_only)
 
 
-def addresses_folder(config: ClusterConfig, key: str) -> str:
+def addresses_folder(config: NodeHome, key: str) -> str:
     """Return the folder to mount. The file in it is replaced by rename, so mounting the file would show old content."""
     return str(config.node_dir / "jobs" / AttemptKey.parse(key).job_id)
 

@@ -15,9 +15,9 @@ import functools
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from grass.config import ClusterConfig
 from grass.errors import GrassError, UnreachableError
 from grass.model.reasons import Reason, ReasonCode
+from grass.node_config import NodeHome
 from grass.system import clock
 from node.runtime.attempts import Folders
 from node.runtime.docker import plan
@@ -63,7 +63,7 @@ class DockerRuntime:
     ``images`` None: only images that the engine has can be started.
     """
 
-    def __init__(self, config: ClusterConfig, engine: Engine, images: ImageSource | None = None) -> None:
+    def __init__(self, config: NodeHome, engine: Engine, images: ImageSource | None = None) -> None:
         self._config = config
         self._engine = engine
         folders = Folders(str(config.node_dir / "attempts"))

@@ -13,10 +13,10 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from grass.config import ClusterConfig
 from grass.errors import InputError
 from grass.files.rights import DATA, OF_ALL, SHARED, own_folders
 from grass.model.job import Mount
+from grass.node_config import NodeHome
 from node.mounts import mount_of
 from node.runtime.docker.engine_json import Request
 from node.runtime.isolation.share_folder import NO_ANSWER, beside, make_of_user, make_writable, names
@@ -34,7 +34,7 @@ def bind(source: str, target: str, read_only: bool) -> Request:
     return {"Type": "bind", "Source": source, "Target": target, "ReadOnly": read_only}
 
 
-def mounts(config: ClusterConfig, launch: Launch, job_id: str) -> list[Request]:
+def mounts(config: NodeHome, launch: Launch, job_id: str) -> list[Request]:
     """Return the mounts of the share itself. ``launch.container.mounts`` are separate."""
     target = launch.container.data or str(config.data_dir)
     if config.node.isolate is not None:
@@ -42,7 +42,7 @@ def mounts(config: ClusterConfig, launch: Launch, job_id: str) -> list[Request]:
     return [_whole(config, target), *_sealed(config, target)]
 
 
-def shared(config: ClusterConfig, launch: Launch, job_id: str, mount: Mount, kind: str) -> list[Request]:
+def shared(config: NodeHome, launch: Launch, job_id: str, mount: Mount, kind: str) -> list[Request]:
     """Return the mounts for a folder of the share that a job names; make it if it is missing.
 
     ``kind``: of the mount of the share on this node. Raises InputError; OSError: the share does not answer.
@@ -87,7 +87,7 @@ def _make(folder: str, source: str) -> None:
         raise InputError(f"{source} in the share: {error}") from error
 
 
-def make_folders(config: ClusterConfig, launch: Launch, job_id: str) -> None:
+def make_folders(config: NodeHome, launch: Launch, job_id: str) -> None:
     """Make the folders of the share that an isolated container sees. May wait for it. Raises OSError."""
     for name in COVERED:
         (config.data_dir / name).mkdir(exist_ok=True)
@@ -96,7 +96,7 @@ def make_folders(config: ClusterConfig, launch: Launch, job_id: str) -> None:
         make_writable(f"{config.data_dir}/jobs/{job_id}")
 
 
-def _view(config: ClusterConfig, launch: Launch, job_id: str, target: str, *, read_only: bool) -> list[Request]:
+def _view(config: NodeHome, launch: Launch, job_id: str, target: str, *, read_only: bool) -> list[Request]:
     """Return the mounts of what an isolated container may see. The engine orders them by depth."""
     share, jobs = str(config.data_dir), config.data_dir / "jobs"
     shown = [_empty(target), *(bind(f"{share}/{name}", f"{target}/{name}", True) for name in beside(share))]
@@ -113,7 +113,7 @@ def _empty(target: str) -> Request:
     return {"Type": "tmpfs", "Target": target, "ReadOnly": True, "TmpfsOptions": _EMPTY}
 
 
-def _of_user(config: ClusterConfig, launch: Launch, target: str, read_only: bool) -> list[Request]:
+def _of_user(config: NodeHome, launch: Launch, target: str, read_only: bool) -> list[Request]:
     """Return the mounts of what the container sees in ``data/``, which is shown as ``target``. A link is left out: the
     engine would follow it as root."""
     share = str(config.data_dir)
@@ -154,7 +154,7 @@ def _may_be_replaced(kind: str) -> bool:
     return kind.split(".")[0] not in _NO_LINKS
 
 
-def _whole(config: ClusterConfig, target: str) -> Request:
+def _whole(config: NodeHome, target: str) -> Request:
     """Return the mount of the share. A FUSE mount may be replaced by one on top of it (``node.share_mount``), which
     must reach the container: ``rslave``. The engine refuses that for a mount that does not propagate."""
     whole = bind(str(config.data_dir), target, False)
@@ -164,7 +164,7 @@ def _whole(config: ClusterConfig, target: str) -> Request:
     return whole
 
 
-def _sealed(config: ClusterConfig, target: str) -> list[Request]:
+def _sealed(config: NodeHome, target: str) -> list[Request]:
     """Return read-only mounts over what no task may change in the share: images and logs of all users.
 
     A FUSE mount that was away, or is made again, takes these from running containers, which then write into its cache.

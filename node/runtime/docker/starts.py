@@ -11,11 +11,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import NoReturn, Protocol
 
-from grass.config import ClusterConfig
 from grass.errors import ConflictError, GrassError, InputError, NotFoundError, UnreachableError
 from grass.model.isolation import ContainerUser
 from grass.model.key_text import job_of
 from grass.model.reasons import Reason, ReasonCode
+from grass.node_config import NodeHome
 from grass.system import clock
 from node.runtime.attempts import Folders
 from node.runtime.docker import plan, share
@@ -61,7 +61,7 @@ class Starts:
     """Starts containers, each in a thread. ``images`` None: only images that the engine has can be started."""
 
     def __init__(
-        self, config: ClusterConfig, engine: Engine, folders: Folders, reactor: Reactor, images: ImageSource | None
+        self, config: NodeHome, engine: Engine, folders: Folders, reactor: Reactor, images: ImageSource | None
     ) -> None:
         self._config = config
         self._engine = engine

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
-from grass.config import ClusterConfig
+from grass.node_config import NodeHome
 from node.runtime.docker import plan
 from node.runtime.docker.engine import Engine
 from node.runtime.docker.engine_json import Answer
@@ -16,7 +16,7 @@ GRACE = 10
 AT_ONCE = 8
 
 
-def sweep(config: ClusterConfig, *, remove: bool) -> None:
+def sweep(config: NodeHome, *, remove: bool) -> None:
     """End the containers. Raises UnreachableError: the engine does not answer, so containers may remain."""
     engine = Engine()
     try:

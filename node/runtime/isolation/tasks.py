@@ -10,10 +10,10 @@ import termios
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from selectors import BaseSelector
 
-from grass.config import ClusterConfig
 from grass.model.key_text import job_of
 from grass.model.names import is_job_id
 from grass.model.program import SYSTEM_PATH
+from grass.node_config import NodeHome
 from grass.system import clock
 from node.runtime import proc
 from node.runtime.attempts import Attempt, Folders
@@ -48,7 +48,7 @@ class IsolatedTasks:
 
     def __init__(
         self,
-        config: ClusterConfig,
+        config: NodeHome,
         folders: Folders,
         group: int,
         selector: BaseSelector,

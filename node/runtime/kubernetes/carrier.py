@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from grass.config import KubernetesConfig
 from grass.errors import InputError
 from grass.files.paths import JOBS
 from grass.files.rights import DATA, OF_ALL, SHARED
 from grass.kubernetes import names
 from grass.kubernetes.pod_rights import spec_rights
 from grass.model.pod_security import Part
+from grass.node_config import KubernetesConfig
 from node.runtime.kubernetes import share
 from node.runtime.kubernetes.helper_container import helper_container
 from node.runtime.kubernetes.judge import TASK

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from grass.config import KubernetesConfig
 from grass.kubernetes.pod_rights import container_rights
 from grass.model.pod_security import Part
+from grass.node_config import KubernetesConfig
 
 
 def helper_container(

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from grass.config import KubernetesConfig
 from grass.kubernetes import names
 from grass.kubernetes.objects import Pod
 from grass.model.pod_security import Part
+from grass.node_config import KubernetesConfig
 from node.runtime.kubernetes.helper_container import helper_container
 from node.runtime.kubernetes.judge import WAITER
 from node.runtime.kubernetes.keeper import AMOUNTS

@@ -14,10 +14,10 @@ share of the namespace, files are kept there, and the container only lets Grass 
 
 from __future__ import annotations
 
-from grass.config import KubernetesConfig
 from grass.kubernetes.objects import Pod
 from grass.model.namespace import POD_COST
 from grass.model.pod_security import Part
+from grass.node_config import KubernetesConfig
 from node.runtime.kubernetes.helper_container import helper_container
 from node.runtime.kubernetes.judge import TASK, container_of
 from node.runtime.kubernetes.processes import signal_first, signal_own_first

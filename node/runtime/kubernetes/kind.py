@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 
 from grass.backoff import Backoff
-from grass.config import ClusterConfig, KubernetesConfig
 from grass.errors import GrassError, InputError, UnreachableError
 from grass.kubernetes import registry
 from grass.kubernetes.command import PodCommand
@@ -16,6 +15,7 @@ from grass.kubernetes.names import FINALIZER, node_labels, pod_name, selector
 from grass.kubernetes.ports import answers
 from grass.kubernetes.queues import has_groups
 from grass.kubernetes.trial import server_of
+from grass.node_config import NodeHome
 from grass.system import clock
 from node.runtime.kind import Execution, SignedOff, Trial
 from node.runtime.kubernetes.execution import PodExecution
@@ -33,16 +33,9 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.3, 3.0
 """Seconds between two looks of a readiness check."""
 
 
-def settings_of(config: ClusterConfig) -> KubernetesConfig:
-    """Raises InputError: the node is not a namespace."""
-    if config.node.kubernetes is None:
-        raise InputError(f"node {config.node.name}: its settings name no namespace of Kubernetes")
-    return config.node.kubernetes
-
-
-def place_of(config: ClusterConfig) -> Place:
+def place_of(config: NodeHome) -> Place:
     """Raises InputError also for settings without the id of the cluster: its pods could be another cluster's."""
-    settings, folder = settings_of(config), str(config.node_dir / "attempts")
+    settings, folder = config.namespace, str(config.node_dir / "attempts")
     if not settings.cluster_id:
         raise InputError(f"node {config.node.name}: its settings have no cluster_id; remove the node and add it again")
     return Place(settings.cluster_id, config.node.name, settings.namespace, folder, str(config.data_dir / "jobs"))
@@ -52,34 +45,34 @@ class KubernetesKind:
     def version(self) -> str:
         return ""
 
-    def open(self, config: ClusterConfig, share_is_mounted: Callable[[], bool], signed_off: SignedOff) -> PodRuntime:
-        return PodRuntime(server_of(settings_of(config)), place_of(config), settings_of(config))
+    def open(self, config: NodeHome, share_is_mounted: Callable[[], bool], signed_off: SignedOff) -> PodRuntime:
+        return PodRuntime(server_of(config.namespace), place_of(config), config.namespace)
 
-    def execute(self, config: ClusterConfig, key: str, argv: list[str], size: tuple[int, int] | None) -> Execution:
-        server, path = server_of(settings_of(config)), _path(config, key)
+    def execute(self, config: NodeHome, key: str, argv: list[str], size: tuple[int, int] | None) -> Execution:
+        server, path = server_of(config.namespace), _path(config, key)
         with closing(server):
             found = running_pod(server, path, key)
             return PodExecution(server, path, argv, size, shell=is_there(found))
 
-    def reach(self, config: ClusterConfig, key: str) -> PodReach:
-        return PodReach(server_of(settings_of(config)), _path(config, key), key)
+    def reach(self, config: NodeHome, key: str) -> PodReach:
+        return PodReach(server_of(config.namespace), _path(config, key), key)
 
-    def first_process(self, config: ClusterConfig, key: str) -> int:
+    def first_process(self, config: NodeHome, key: str) -> int:
         raise InputError("stacks of pods are not collected yet; run py-spy in the pod with `grass job exec`")
 
-    def programs(self, config: ClusterConfig, image: str, wanted: Sequence[str]) -> tuple[str, ...] | None:
+    def programs(self, config: NodeHome, image: str, wanted: Sequence[str]) -> tuple[str, ...] | None:
         return None
 
-    def inside(self, config: ClusterConfig, key: str, argv: list[str], launch: Launch) -> PodInside:
+    def inside(self, config: NodeHome, key: str, argv: list[str], launch: Launch) -> PodInside:
         return PodInside(config, key, argv)
 
-    def sweep(self, config: ClusterConfig, *, remove: bool) -> None:
+    def sweep(self, config: NodeHome, *, remove: bool) -> None:
         place = place_of(config)
         try:
-            with closing(server_of(settings_of(config))) as server:
-                sweep(server, place, remove=remove, groups=has_groups(settings_of(config)))
+            with closing(server_of(config.namespace)) as server:
+                sweep(server, place, remove=remove, groups=has_groups(config.namespace))
                 if remove:
-                    registry.remove(server, settings_of(config), node_labels(place.cluster, place.node))
+                    registry.remove(server, config.namespace, node_labels(place.cluster, place.node))
         except GrassError as error:
             labels = selector(place.cluster, place.node)
             raise UnreachableError(
@@ -87,7 +80,7 @@ class KubernetesKind:
                 f"`kubectl delete pods -l {labels}` ends them, and they are gone without their finalizer {FINALIZER}"
             ) from error
 
-    def trial(self, config: ClusterConfig, said: str, gpus: Sequence[int]) -> Trial:
+    def trial(self, config: NodeHome, said: str, gpus: Sequence[int]) -> Trial:
         raise InputError("a namespace of Kubernetes is not probed")
 
 
@@ -95,8 +88,8 @@ class PodInside:
     """An ``Inside`` of a pod, through the API server. Each look is a connection to it and a process on the machine of
     the pod, so after each one the result stays for a while: the longer, the more there were."""
 
-    def __init__(self, config: ClusterConfig, key: str, argv: list[str]) -> None:
-        self._server, self._path, self._key = server_of(settings_of(config)), _path(config, key), key
+    def __init__(self, config: NodeHome, key: str, argv: list[str]) -> None:
+        self._server, self._path, self._key = server_of(config.namespace), _path(config, key), key
         self._argv = argv
         self._shell: bool | None = None
         self._pause = Backoff(FIRST_PAUSE, LONGEST_PAUSE, 1.5)
@@ -157,7 +150,7 @@ class PodInside:
             running.end()
 
 
-def _path(config: ClusterConfig, key: str) -> str:
+def _path(config: NodeHome, key: str) -> str:
     place = place_of(config)
     return f"{place.path}/{pod_name(place.cluster, key)}"
 

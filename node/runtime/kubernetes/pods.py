@@ -12,12 +12,12 @@ import re
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from grass.config import KubernetesConfig
 from grass.errors import InputError
 from grass.kubernetes import names, queues
 from grass.kubernetes.pod_rights import container_rights, spec_rights
 from grass.model.key_text import attempt_parts, job_of
 from grass.model.pod_security import Part
+from grass.node_config import KubernetesConfig
 from node.runtime.kubernetes import job_files, keeper, share
 from node.runtime.kubernetes.judge import TASK
 from node.runtime.kubernetes.keeper import OUTPUT

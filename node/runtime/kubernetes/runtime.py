@@ -14,7 +14,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable
 
-from grass.config import KubernetesConfig
 from grass.errors import GrassError, InputError, NotAllowedError, UnreachableError
 from grass.kubernetes import names
 from grass.kubernetes.api import ApiServer, RefusedError
@@ -22,6 +21,7 @@ from grass.kubernetes.informer import Change, Informer
 from grass.kubernetes.objects import POD_EVENT, PODS, Pod
 from grass.kubernetes.queues import has_groups
 from grass.model.reasons import Reason, ReasonCode
+from grass.node_config import KubernetesConfig
 from grass.system import clock
 from node.runtime.attempts import Folders
 from node.runtime.kubernetes.annotations import Annotations

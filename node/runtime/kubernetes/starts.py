@@ -6,13 +6,13 @@ import functools
 import threading
 from collections.abc import Callable, Mapping
 
-from grass.config import KubernetesConfig
 from grass.errors import GrassError, InputError
 from grass.kubernetes import names, queues
 from grass.kubernetes.api import ApiServer, BusyError, RefusedError
 from grass.kubernetes.objects import ANY, POD, Pod
 from grass.kubernetes.trial import machines
 from grass.model.reasons import Reason, ReasonCode
+from grass.node_config import KubernetesConfig
 from grass.system import clock
 from grass.wire.machines import Machines
 from node.runtime.kubernetes.affinity import affinity, needs_machines

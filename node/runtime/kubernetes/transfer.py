@@ -16,7 +16,6 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import IO, cast
 
-from grass.config import ClusterConfig
 from grass.errors import GrassError, InputError, NotFoundError, UnreachableError
 from grass.files import paths
 from grass.kubernetes import names
@@ -24,12 +23,13 @@ from grass.kubernetes.api import ApiServer, RefusedError
 from grass.kubernetes.command import PodCommand
 from grass.kubernetes.objects import ANY, POD, PODS
 from grass.kubernetes.trial import check_claim, server_of
+from grass.node_config import NodeHome
 from grass.system import clock
 from grass.system.entropy import request_id
 from node.runtime.kubernetes import carrier
 from node.runtime.kubernetes.carrier import Mounted
 from node.runtime.kubernetes.judge import TASK, Ended, Runs, Waits, judge
-from node.runtime.kubernetes.kind import place_of, settings_of
+from node.runtime.kubernetes.kind import place_of
 from node.runtime.kubernetes.local_files import SizedTar, move, size_of
 from node.runtime.kubernetes.unpacking import unpack
 
@@ -43,9 +43,9 @@ _AT_ONCE = {"gracePeriodSeconds": 0}
 class Transfer:
     """Transfers to and from the share of one node. Each method returns bytes, and how many entries were left out."""
 
-    def __init__(self, config: ClusterConfig, server: ApiServer) -> None:
+    def __init__(self, config: NodeHome, server: ApiServer) -> None:
         """Raises InputError: the node has no such share, or no image for the pod."""
-        self._settings, self._place = settings_of(config), place_of(config)
+        self._settings, self._place = config.namespace, place_of(config)
         self._server = server
         self._title = f"node {config.node.name}"
         if self._settings.claim is None:
@@ -179,8 +179,8 @@ def _text(path: PurePosixPath) -> str:
 
 def main(config_path: str, direction: str, local: str, remote: str, *options: str) -> int:
     try:
-        config = ClusterConfig.load(config_path)
-        with closing(server_of(settings_of(config))) as server:
+        config = NodeHome.load(config_path)
+        with closing(server_of(config.namespace)) as server:
             transfer = Transfer(config, server)
             if direction == "push":
                 done = transfer.push(Path(local), remote, copy_links="--copy-links" in options)

@@ -8,8 +8,8 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from grass.config import ClusterConfig
 from grass.errors import ConflictError, GrassError, NotFoundError
+from grass.node_config import NodeHome
 from grass.system import clock
 from node.runtime.isolation.visible_files import PROBE_USER
 from node.runtime.kind import Execution, RuntimeKind, SignedOff, Trial
@@ -24,7 +24,7 @@ _GLANCE = 0.2
 _NVML = "import pynvml as n; n.nvmlInit(); print(n.nvmlDeviceGetCount())"
 
 
-def _beside(config: ClusterConfig, key: str, pid: int) -> StartBeside:
+def _beside(config: NodeHome, key: str, pid: int) -> StartBeside:
     """Return what starts commands beside an attempt, whose process is ``pid``."""
     if config.node.isolate is None:
         return partial(Child, pid)
@@ -34,7 +34,7 @@ def _beside(config: ClusterConfig, key: str, pid: int) -> StartBeside:
 class IsolatedInside:
     """The readiness check of an isolated attempt: a command in its view, under its account."""
 
-    def __init__(self, config: ClusterConfig, key: str, argv: list[str]) -> None:
+    def __init__(self, config: NodeHome, key: str, argv: list[str]) -> None:
         self._config = config
         self._key = key
         self._argv = argv
@@ -65,7 +65,7 @@ class IsolatedInside:
             command.close()
 
 
-def _pid(config: ClusterConfig, key: str) -> int:
+def _pid(config: NodeHome, key: str) -> int:
     for attempt in ask(config.socket("shepherd"), ListAttempts()):
         if attempt.key == key:
             if attempt.pid is None or attempt.ended is not None:
@@ -78,31 +78,29 @@ class ProcessKind:
     def version(self) -> str:
         return ""
 
-    def open(
-        self, config: ClusterConfig, share_is_mounted: Callable[[], bool], signed_off: SignedOff
-    ) -> ProcessRuntime:
+    def open(self, config: NodeHome, share_is_mounted: Callable[[], bool], signed_off: SignedOff) -> ProcessRuntime:
         return ProcessRuntime(config.socket("shepherd"))
 
-    def execute(self, config: ClusterConfig, key: str, argv: list[str], size: tuple[int, int] | None) -> Execution:
+    def execute(self, config: NodeHome, key: str, argv: list[str], size: tuple[int, int] | None) -> Execution:
         pid = _pid(config, key)
         return ProcessExecution(pid, argv, size, _beside(config, key, pid))
 
-    def reach(self, config: ClusterConfig, key: str) -> HostReach:
+    def reach(self, config: NodeHome, key: str) -> HostReach:
         return HostReach(config, key, _pid)
 
-    def first_process(self, config: ClusterConfig, key: str) -> int:
+    def first_process(self, config: NodeHome, key: str) -> int:
         return _pid(config, key)
 
-    def programs(self, config: ClusterConfig, image: str, wanted: Sequence[str]) -> tuple[str, ...] | None:
+    def programs(self, config: NodeHome, image: str, wanted: Sequence[str]) -> tuple[str, ...] | None:
         return None
 
-    def inside(self, config: ClusterConfig, key: str, argv: list[str], launch: Launch) -> IsolatedInside | None:
+    def inside(self, config: NodeHome, key: str, argv: list[str], launch: Launch) -> IsolatedInside | None:
         return IsolatedInside(config, key, argv) if argv and config.node.isolate else None
 
-    def sweep(self, config: ClusterConfig, *, remove: bool) -> None:
+    def sweep(self, config: NodeHome, *, remove: bool) -> None:
         """The shepherd ends its processes with itself."""
 
-    def trial(self, config: ClusterConfig, said: str, gpus: Sequence[int]) -> Trial:
+    def trial(self, config: NodeHome, said: str, gpus: Sequence[int]) -> Trial:
         script = f"echo {said}" + (f'; exec "{sys.executable}" -c "{_NVML}"' if gpus else "")
         env = {"PATH": "/usr/local/bin:/usr/bin:/bin", "GRASS_DATA": str(config.data_dir)}
         launch = Launch(["/bin/sh", "-c", script], env, None, 5.0, user=PROBE_USER)

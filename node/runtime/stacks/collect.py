@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 from msgspec import structs
 
-from grass.config import ClusterConfig
 from grass.errors import GrassError
 from grass.lines import lines_of
+from grass.node_config import NodeHome
 from grass.wire.keys import AttemptKey
 from grass.wire.node_api import NodeStacks
 from grass.wire.stacks import ProcessStack, TaskStacks, ThreadStack
@@ -40,7 +40,7 @@ class Found(NamedTuple):
     note: str = ""
 
 
-def collect(config: ClusterConfig, keys: Sequence[str], programs: str | None = None) -> NodeStacks:
+def collect(config: NodeHome, keys: Sequence[str], programs: str | None = None) -> NodeStacks:
     """Return the processes of these attempts. ``programs``: the folders in which py-spy is looked for."""
     spy = PySpy(config, programs)
     firsts, problems = _first_processes(config, keys)
@@ -53,12 +53,12 @@ def collect(config: ClusterConfig, keys: Sequence[str], programs: str | None = N
     return NodeStacks(tuple(tasks), notes[0] if notes else "")
 
 
-def _task(config: ClusterConfig, key: str, processes: list[ProcessStack], problem: str) -> TaskStacks:
+def _task(config: NodeHome, key: str, processes: list[ProcessStack], problem: str) -> TaskStacks:
     parsed = AttemptKey.parse(key)
     return TaskStacks(str(parsed.task), parsed.attempt, config.node.name, tuple(processes), problem)
 
 
-def _first_processes(config: ClusterConfig, keys: Sequence[str]) -> tuple[dict[str, int], dict[str, str]]:
+def _first_processes(config: NodeHome, keys: Sequence[str]) -> tuple[dict[str, int], dict[str, str]]:
     """Return the first process of each attempt, and why there is none of the others."""
     firsts, problems = {}, {}
     for key in keys:

@@ -16,9 +16,9 @@ from pathlib import Path
 
 import msgspec
 
-from grass.config import ClusterConfig
 from grass.errors import GrassError, UndecodableError
 from grass.model.program import SYSTEM_PATH
+from grass.node_config import NodeHome
 from grass.system import clock
 from grass.system.environment import variables
 from grass.wire.codec import Form
@@ -62,7 +62,7 @@ class NotPermittedError(PySpyError):
 class PySpy:
     """Runs py-spy. For several threads."""
 
-    def __init__(self, config: ClusterConfig, folders: str | None = None) -> None:
+    def __init__(self, config: NodeHome, folders: str | None = None) -> None:
         """``folders``: where the program is looked for; None: beside Python, and on the PATH."""
         self._config = config
         usual = f"{Path(sys.executable).parent}:{variables().get('PATH', SYSTEM_PATH)}"
