@@ -15,6 +15,8 @@ from grass.errors import InputError
 from grass.model.namespace import Serve
 from grass.model.runtime import PROCESSES_ONLY
 
+_ANNOTATIONS = dict.fromkeys(("cluster-autoscaler.kubernetes.io/safe-to-evict", "sidecar.istio.io/inject"), "false")
+
 
 @dataclass(frozen=True)
 class KubernetesConfig:
@@ -56,12 +58,7 @@ class KubernetesConfig:
     service_account: str | None = None
     priority_class: str | None = None
     labels: dict[str, str] = field(default_factory=dict)
-    annotations: dict[str, str] = field(
-        default_factory=lambda: {
-            "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
-            "sidecar.istio.io/inject": "false",
-        }
-    )
+    annotations: dict[str, str] = field(default_factory=_ANNOTATIONS.copy)
     tolerations: tuple[dict[str, str], ...] = ()
 
     @property

@@ -76,8 +76,7 @@ def why_incomplete(home: Path, now: float) -> str:
 
 
 def renew(path: Path, now: float) -> bool:
-    """Renew the certificate of this host if it is due. Return whether it was. ``path``: of its ``cluster.json``. Raises
-    GrassError."""
+    """Renew the certificate of the host with this ``cluster.json`` if it is due. Return whether it was."""
     config = ClusterConfig.load(path)
     if not config.tls:
         return False

@@ -113,7 +113,9 @@ class InsideProvisioner(CanCreate[InsideSettings], CanPlan[InsideSettings], CanK
         return Deleted(left)
 
     def status(self) -> ClusterStatus:
-        node = self.namespace(self._only_node())
+        node = self._known()
+        if node is None:
+            raise NotFoundError(f"cluster {self._session.name}: was not created completely; run `grass create` again")
         url = keyring.load_profile(self._session.client_dir).url
         try:
             with closing(server_of(node.namespace)) as server:
@@ -131,12 +133,6 @@ class InsideProvisioner(CanCreate[InsideSettings], CanPlan[InsideSettings], CanK
 
     def refusal(self, capability: object) -> str:
         return f"cluster {self._session.name}: its master is in Kubernetes, and its one node is the namespace there"
-
-    def _only_node(self) -> str:
-        node = self._known()
-        if node is None:
-            raise NotFoundError(f"cluster {self._session.name}: was not created completely; run `grass create` again")
-        return node.node.name
 
     def namespace(self, name: str) -> NodeHome:
         node = self._known()

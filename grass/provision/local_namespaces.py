@@ -50,12 +50,7 @@ def folder_of(config: ClusterConfig, name: str) -> Path:
 
 def nodes(config: ClusterConfig) -> Iterator[NodeHome]:
     """Yield the configurations of the cluster's namespaces, in the order of their names."""
-    for path in _files(config):
-        yield NodeHome.load(path)
-
-
-def _files(config: ClusterConfig) -> list[Path]:
-    return sorted((Path(config.home) / "nodes").glob("*/cluster.json"))
+    yield from map(NodeHome.load, sorted((Path(config.home) / "nodes").glob("*/cluster.json")))
 
 
 def program_name(daemon: Daemon, node: str) -> str:

@@ -115,8 +115,8 @@ class MasterAgent:
         self._folders.remove_left()
         self._logs.remove_left()
         self._remember()
-        own = filter(None, [self._config.master.own_node])
-        self._until_store_answers(lambda: self._accounts.keep({*own, *self._cluster.nodes}))
+        own = self._config.master.own_node or ""
+        self._until_store_answers(lambda: self._accounts.keep({own, *self._cluster.nodes}))
         step = self._step()
         step.changes.plan = True
         step.event(

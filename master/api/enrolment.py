@@ -59,7 +59,8 @@ def check_address(config: ClusterConfig, request: JoinRequest) -> None:
 def api_urls(config: ClusterConfig) -> tuple[str, ...]:
     """Return the URLs at which machines of the cluster's network reach the API. To one in a pod, see
     ``MasterConfig.pod``, its own one leads."""
-    return (config.master.public_url or f"http://{network_address(_api_host(config), config.master.api_port)}",)
+    host = config.address if config.master.api_host in WILDCARDS else config.master.api_host
+    return (config.master.public_url or f"http://{network_address(host, config.master.api_port)}",)
 
 
 def reach(config: ClusterConfig, request: JoinRequest) -> list[tuple[str, str, int]]:
@@ -117,7 +118,3 @@ def node_files(config: ClusterConfig, secrets: Secrets, request: JoinRequest, no
     samba = config.samba if offer.share is None else None
     share = None if samba is None else ShareServer(**asdict(samba), password=secrets.samba)
     return JoinedView(cluster=config.name, time=now, bundle=bundle, config=wire, secrets=own, share=share)
-
-
-def _api_host(config: ClusterConfig) -> str:
-    return config.address if config.master.api_host in WILDCARDS else config.master.api_host

@@ -22,6 +22,8 @@ from tests.support.waiting import wait_until
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(1800)]
 ROOT = Path(__file__).parents[2]
 WITH_TLS = "26d4a02"
+BEFORE_FORMAT_2 = "a87c8e05"
+"""The master has its policy for nodes, such as the isolation of users, in the part ``node`` of its ``cluster.json``."""
 BEFORE_TLS = "af8e578"
 """Hosts speak in plain text, and users are not isolated: each node joins again, for its certificate."""
 OWN_END = 7
@@ -55,7 +57,8 @@ def earlier_site(folder: Path, commit: str) -> Path:
     require(packed.returncode == 0, f"commit {commit} in the history of the repository", packed.stderr.decode())
     with tarfile.open(fileobj=io.BytesIO(packed.stdout)) as archive:
         archive.extractall(folder / "source", filter="data")
-    named = folder / "source" / "grass" / "__init__.py"
+    named = folder / "source" / "grass" / "release.py"
+    named = named if named.exists() else named.with_name("__init__.py")
     assert f'"{__version__}"' in named.read_text()
     named.write_text(named.read_text().replace(f'"{__version__}"', f'"{BEFORE}"'))
     made = subprocess.run(
@@ -67,7 +70,7 @@ def earlier_site(folder: Path, commit: str) -> Path:
     return folder / "site"
 
 
-@pytest.mark.parametrize("commit", [WITH_TLS, BEFORE_TLS])
+@pytest.mark.parametrize("commit", [BEFORE_FORMAT_2, WITH_TLS, BEFORE_TLS])
 def test_a_cluster_of_an_earlier_version_is_upgraded_in_place_and_its_jobs_go_on(
     lab: SessionLab, site: Path, tmp_path: Path, commit: str
 ) -> None:

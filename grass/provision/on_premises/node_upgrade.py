@@ -45,7 +45,7 @@ def lacked_by_nodes(before: ClusterConfig | None, now: ClusterConfig) -> Iterato
     if before is None:
         return
     if now.tls and not before.tls:
-        yield _TLS_NOW + ("" if _isolated_alike(before, now) else _ISOLATION_NOW)
+        yield _TLS_NOW + ("" if before.master.node_policy.isolate == now.master.node_policy.isolate else _ISOLATION_NOW)
     if (before.task_redis, before.task_redis_server) != (now.task_redis, now.task_redis_server):
         yield _TASK_REDIS_NOW
 
@@ -55,13 +55,9 @@ def upgrade_of(before: ClusterConfig | None, now: ClusterConfig) -> str:
 
     A node from before TLS joins again, and only then takes another isolation of users, for which its shepherd restarts.
     """
-    if before is None or not now.tls or before.tls or _isolated_alike(before, now):
+    if before is None or not now.tls or before.tls:
         return UPGRADE
-    return _ENDS_TASKS
-
-
-def _isolated_alike(before: ClusterConfig, now: ClusterConfig) -> bool:
-    return before.master.node_policy.isolate == now.master.node_policy.isolate
+    return UPGRADE if before.master.node_policy.isolate == now.master.node_policy.isolate else _ENDS_TASKS
 
 
 def is_outdated(host: Host, cluster: str, bundle: str) -> bool:
