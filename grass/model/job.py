@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from grass.model.autoscale import Autoscale
 from grass.model.ending import PLAIN_ENDING, Ending
 from grass.model.framework import Framework
+from grass.model.lifecycle import JobState
 from grass.model.notify import OnEnd, OnHang
 from grass.model.resources import Resources
 from grass.model.runtime import RUNTIMES, RuntimeName
@@ -274,7 +275,12 @@ class AfterState(str, Enum):
     """What a job to wait for must have reached."""
 
     SUCCEEDED = "succeeded"
+    FAILED = "failed"
     ENDED = "ended"
+
+    def allows(self, end: JobState) -> bool:
+        """Return whether a job that ended so has reached it."""
+        return self is AfterState.ENDED or end.value.lower() == self.value
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,7 +69,7 @@ class ReasonCode(str, Enum):
     EXIT_UNKNOWN = "exit-unknown"  # the process is gone; its exit status is unknown
     PORT_TAKEN = "port-taken"  # another program uses the port; the task gets a new port
     OVERLAP = "overlap"  # for a schedule: a job of the same name has not ended
-    AFTER_FAILED = "after-failed"  # the job in `after` did not succeed
+    AFTER_FAILED = "after-failed"  # the job in `after` did not end as it should
     NODE_LOST = "node-lost"
     NODE_REBOOTED = "node-rebooted"
     EVICTED = "evicted"  # Kubernetes ended its pod: evicted, preempted, or its machine is gone

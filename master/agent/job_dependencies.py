@@ -5,11 +5,21 @@ Called by ``jobs``, ``planner_snapshot``, ``preview`` and ``recover``.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from grass.model.job import After, AfterState
-from grass.model.lifecycle import JobState
 from grass.model.reasons import Reason, ReasonCode
 from master.agent.state import Cluster, JobRun
 from master.agent.step import Step
+
+AIMS = {AfterState.SUCCEEDED: "succeeds", AfterState.FAILED: "fails", AfterState.ENDED: "ends"}
+
+
+class Unmet(NamedTuple):
+    """A condition that cannot be met any more."""
+
+    wanted: AfterState
+    reason: Reason
 
 
 def admitted(step: Step, run: JobRun) -> None:
@@ -31,7 +41,7 @@ def reason(step: Step, run: JobRun) -> Reason | None:
         if position in run.met:
             continue
         other = find(step, run, after)
-        aim = "succeeds" if after.state is AfterState.SUCCEEDED else "ends"
+        aim = AIMS[after.state]
         now = "no such job exists yet" if other is None else f"that job is {other.state.value}"
         message = f"waits until job {after.job} {aim}; {now}"
         return Reason(ReasonCode.AFTER, message, {"job": after.job, "state": after.state.value})
@@ -61,16 +71,17 @@ def mark_followers(step: Step, other: JobRun) -> None:
         step.cluster.unsettled[run.id] = None
 
 
-def note_met(step: Step, run: JobRun) -> Reason | None:
-    """Note which conditions are met now. Return why the job can never start, or None."""
+def note_met(step: Step, run: JobRun) -> Unmet | None:
+    """Note which conditions are met now. Return which one cannot be met any more, or None."""
     for position, after in enumerate(run.job.after):
         other = None if position in run.met else find(step, run, after)
         if other is None or not other.state.ended:
             continue
-        if after.state is AfterState.SUCCEEDED and other.state is not JobState.SUCCEEDED:
+        if not after.state.allows(other.state):
             how = f"{other.state.value} and deleted" if other.delete else other.state.value
-            message = f"cannot start: it waited until job {after.job} succeeds, but that job is {how}"
-            return Reason(ReasonCode.AFTER_FAILED, message, {"job": other.id, "state": other.state.value})
+            message = f"cannot start: it waited until job {after.job} {AIMS[after.state]}, but that job is {how}"
+            reason = Reason(ReasonCode.AFTER_FAILED, message, {"job": other.id, "state": other.state.value})
+            return Unmet(after.state, reason)
         run.met |= {position}
         run.awaited = {**run.awaited, other.name: other.id}
         step.cluster.followers.get(after.job, set()).discard(run.id)

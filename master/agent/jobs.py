@@ -6,7 +6,7 @@ Used by this package.
 from __future__ import annotations
 
 from grass.model.event_kind import EventKind
-from grass.model.job import Component, Condition
+from grass.model.job import AfterState, Component, Condition
 from grass.model.lifecycle import JobState, TaskState, check_job
 from grass.model.reasons import Reason, ReasonCode
 from grass.wire.job_record import Outcome
@@ -157,11 +157,13 @@ def remove(step: Step, run: JobRun) -> None:
 
 
 def _settle_dependencies(step: Step, run: JobRun) -> bool:
-    """Note what the job need not wait for any more. Return True if it can never start, and therefore failed."""
-    impossible = job_dependencies.note_met(step, run) if run.job.after else None
-    if impossible is not None:
-        finish(step, run, JobState.FAILED, impossible, None)
-    return impossible is not None
+    """Note what the job need not wait for any more. Return True if it can never start, and therefore ended: it failed,
+    or, if it was to follow a failure that did not come, it was stopped."""
+    unmet = job_dependencies.note_met(step, run) if run.job.after else None
+    if unmet is not None:
+        state = JobState.STOPPED if unmet.wanted is AfterState.FAILED else JobState.FAILED
+        finish(step, run, state, unmet.reason, None)
+    return unmet is not None
 
 
 def _cancel_pending(step: Step, run: JobRun, component: ComponentRun) -> None:

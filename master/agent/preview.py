@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from grass.model.job import AfterState, Condition, Job
-from grass.model.lifecycle import JobState
+from grass.model.job import Condition, Job
 from grass.model.reasons import Reason, ReasonCode
 from grass.wire.job_record import first_record
 from grass.wire.plan_answer import PlanAnswer, PlannedComponent, PlannedNode, PlannedPreemption
@@ -113,8 +112,9 @@ def _after(step: Step, run: JobRun) -> Reason | None:
         other = job_dependencies.find(step, run, after)
         if other is None or not other.state.ended:
             continue
-        if after.state is AfterState.SUCCEEDED and other.state is not JobState.SUCCEEDED:
-            message = f"could never start: it waits until job {after.job} succeeds, but that job is {other.state.value}"
+        if not after.state.allows(other.state):
+            aim = job_dependencies.AIMS[after.state]
+            message = f"could never start: it waits until job {after.job} {aim}, but that job is {other.state.value}"
             return Reason(ReasonCode.AFTER_FAILED, message, {"job": other.id, "state": other.state.value})
         run.met |= {position}
     return job_dependencies.reason(step, run)

@@ -8,7 +8,7 @@ import pytest
 
 from grass.errors import ConflictError
 from grass.model.ending import Ending, JobRestart
-from grass.model.job import After, Component, Condition, Job, Restart, RestartOn
+from grass.model.job import After, AfterState, Component, Condition, Job, Restart, RestartOn
 from grass.model.lifecycle import JobState, TaskState
 from grass.model.resources import Resources
 from grass.wire.job_record import JobRecord, first_record
@@ -278,6 +278,32 @@ def test_a_job_starts_that_comes_in_the_round_in_which_the_job_that_it_waits_for
         world.submit(Job("k", {"t": Component("t", "x", resources=NOTHING)}, ("t",), after=(After("j"),)))
         world.end("j-1/t.0/1")
     assert world.running() == ["k-1/t.0/1"]
+
+
+@pytest.mark.parametrize(
+    ("code", "wanted", "state"), [(1, "failed", "RUNNING"), (0, "failed", "STOPPED"), (1, "succeeded", "FAILED")]
+)
+def test_a_job_follows_the_end_that_it_waits_for(code: int, wanted: str, state: str) -> None:
+    world = world_of(array(1))
+    world.submit(
+        Job("k", {"t": Component("t", "x", resources=NOTHING)}, ("t",), after=(After("j", AfterState(wanted)),))
+    )
+    world.takeover()
+    world.end("j-1/t.0/1", code=code)
+    job = world.job("k")
+    assert job["state"] == state
+    if state != "RUNNING":
+        aim, end = ("fails", "SUCCEEDED") if wanted == "failed" else ("succeeds", "FAILED")
+        assert job["reason"]["message"] == f"cannot start: it waited until job j {aim}, but that job is {end}"
+
+
+def test_a_job_that_follows_a_failure_is_stopped_when_the_other_one_is() -> None:
+    world = world_of(array(1))
+    world.submit(
+        Job("k", {"t": Component("t", "x", resources=NOTHING)}, ("t",), after=(After("j", AfterState.FAILED),))
+    )
+    world.ticket("stop", id="j-1")
+    assert world.job("k")["state"] == "STOPPED"
 
 
 def test_a_job_that_comes_and_is_deleted_in_one_round_leaves_nothing() -> None:

@@ -222,7 +222,7 @@ def test_a_job_may_wait_for_others(text: str, wanted: tuple[After, ...]) -> None
         ("after: a", "after: a job cannot wait for itself; `a` is this job"),
         ("after: []", "after: must not be empty; without it, the job waits for no other job"),
         ("after: [b, {job: b}]", "after[1]: the job `b` is named twice"),
-        ("after: {job: b, state: running}", 'after.state: must be one of succeeded, ended; got "running"'),
+        ("after: {job: b, state: running}", 'after.state: must be one of succeeded, failed, ended; got "running"'),
         ("after: {state: ended}", "after.job: is missing; name the job to wait for"),
         ("after: ../b", "after: must be a name made of"),
         ("after: null", "after: must be a name, got nothing"),
