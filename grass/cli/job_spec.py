@@ -37,13 +37,18 @@ def component_facts(part: Component) -> list[tuple[str, str]]:
         ("Shell", _pairs(dict(part.shell))),
         ("Folder", part.cwd or part.base or ""),
         ("Image", part.image or ""),
-        ("Matrix", "; ".join(f"{key}: {_cut(', '.join(values))}" for key, values in part.matrix.items())),
+        ("Matrix", _lists(part.matrix)),
+        ("Columns", _lists(part.columns)),
         ("Entries", _cut(", ".join(part.entries[:_ONE_LINE]))),
         ("Where", _pairs({key: "|".join(values) for key, values in part.where.items()})),
         ("Restart", "" if part.restart.policy is RestartOn.NEVER else part.restart.policy.value),
         ("Time limit", "" if part.timeout is None else show_span(part.timeout)),
     ]
     return [(key, value) for key, value in facts if value]
+
+
+def _lists(values: Mapping[str, Sequence[str]]) -> str:
+    return "; ".join(f"{key}: {_cut(', '.join(each[:_ONE_LINE]))}" for key, each in values.items())
 
 
 def command_line(command: str | Sequence[str]) -> str:

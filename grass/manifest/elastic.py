@@ -32,12 +32,12 @@ class Sizes:
     unit: int = 1
 
 
-def read_sizes(fields: Fields, matrix: dict[str, tuple[str, ...]], entries: tuple[str, ...]) -> Sizes:
+def read_sizes(fields: Fields, matrix: dict[str, tuple[str, ...]], rows: int) -> Sizes:
     """Read the sizes and check that they fit together: 1 ≤ min ≤ replicas ≤ max, and all are multiples of unit."""
-    if matrix or entries:
+    if matrix or rows:
         for key in _KEYS:
             fields.refuse(key, f"does not go with `{'matrix' if matrix else 'from'}`, which fixes the number of tasks")
-        return Sizes(read_replicas(fields, matrix, entries))
+        return Sizes(read_replicas(fields, matrix, rows))
     count = values.whole(1, MAX_TASKS)
     least, most = fields.read("min", count, None), fields.read("max", count, None)
     unit = fields.read("unit", count, 1)

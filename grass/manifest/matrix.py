@@ -21,8 +21,18 @@ def read_matrix(fields: Fields, env: dict[str, str]) -> dict[str, tuple[str, ...
     section = fields.section("matrix")
     if section is None:
         return {}
-    matrix: dict[str, tuple[str, ...]] = {}
+    matrix = {name: _different_values(section, items) for name, items in read_variables(section, env).items()}
+    if not section.problems.found and not matrix:
+        section.problems.add(section.path, "must not be empty; use `replicas` instead")
+    return matrix
+
+
+def read_variables(section: Fields | None, env: dict[str, str]) -> dict[str, list[tuple[str, Any]]]:
+    """Return variable → its values, each with its path. Neither may be empty, or a variable be in ``env`` as well."""
+    found: dict[str, list[tuple[str, Any]]] = {}
     upper: dict[str, str] = {}
+    if section is None:
+        return found
     for name, content in section.entries():
         path = section.at(name)
         if not section.parsed(path, values.task_variable, name, ""):
@@ -35,16 +45,13 @@ def read_matrix(fields: Fields, env: dict[str, str]) -> dict[str, tuple[str, ...
         if not isinstance(content, (list, tuple)) or not content:
             section.problems.add(path, f"must be a list of values, got {show(content) if content != [] else 'none'}")
             continue
-        matrix[name] = _different_values(section, path, content)
-    if not section.problems.found and not matrix:
-        section.problems.add(section.path, "must not be empty; use `replicas` instead")
-    return matrix
+        found[name] = [(f"{path}[{index}]", item) for index, item in enumerate(content)]
+    return found
 
 
-def _different_values(section: Fields, path: str, content: Any) -> tuple[str, ...]:
+def _different_values(section: Fields, items: list[tuple[str, Any]]) -> tuple[str, ...]:
     found: dict[str, None] = {}
-    for index, item in enumerate(content):
-        where = f"{path}[{index}]"
+    for where, item in items:
         text = section.parsed(where, values.scalar_text, item, None)
         if text is None:
             continue
@@ -54,13 +61,13 @@ def _different_values(section: Fields, path: str, content: Any) -> tuple[str, ..
     return tuple(found)
 
 
-def read_replicas(fields: Fields, matrix: dict[str, tuple[str, ...]], entries: tuple[str, ...]) -> int:
-    """Return the number of tasks: that of the combinations of ``matrix``, or of the ``entries`` of ``from``."""
+def read_replicas(fields: Fields, matrix: dict[str, tuple[str, ...]], rows: int) -> int:
+    """Return the number of tasks: that of the combinations of ``matrix``, or of what ``from`` has."""
     said = fields.read("replicas", values.whole(1, MAX_TASKS), None)
-    if entries:
-        if said not in (None, len(entries)):
-            fields.problems.add(fields.at("replicas"), f"must be {len(entries)}, one for each entry, or left out")
-        return len(entries)
+    if rows:
+        if said not in (None, rows):
+            fields.problems.add(fields.at("replicas"), f"must be {rows}, one for each entry, or left out")
+        return rows
     made = 1
     for choices in matrix.values():
         made *= len(choices)

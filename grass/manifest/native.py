@@ -20,7 +20,7 @@ from grass.manifest import (
     resource_fields,
     values,
 )
-from grass.manifest.entries import read_entries
+from grass.manifest.entries import read_rows
 from grass.manifest.fields import Fields, Problems
 from grass.manifest.isolation import read_only_data
 from grass.manifest.restart import read_restart
@@ -154,11 +154,11 @@ def component_sections(fields: Fields) -> list[tuple[str, Fields]]:
 
 def _read_component(name: str, fields: Fields, warnings: list[str]) -> Component:
     ports, env = _read_ports(fields), _read_env(fields, warnings)
-    combinations, entries = matrix.read_matrix(fields, env), read_entries(fields)
+    combinations, rows = matrix.read_matrix(fields, env), read_rows(fields, env)
     runtime, image, container = containers.read(fields, warnings)
     resources, gpu = resource_fields.read_task(fields, _NOT_RESOURCES)
     command = fields.require("command", values.command, UNKNOWN_COMMAND, _NO_COMMAND)
-    sizes = elastic.read_sizes(fields, combinations, entries)
+    sizes = elastic.read_sizes(fields, combinations, rows.count)
     framework = elastic.read_framework(fields)
     return Component(
         name=name,
@@ -182,7 +182,8 @@ def _read_component(name: str, fields: Fields, warnings: list[str]) -> Component
         timeout=fields.read("timeout", quantities.duration, None),
         output_limit=_read_output_limit(fields),
         matrix=combinations,
-        entries=entries,
+        entries=rows.entries,
+        columns=rows.columns,
         where=placement.read_where(fields),
         avoid=placement.read_avoid(fields),
         spread=fields.read("spread", placement.level, None),

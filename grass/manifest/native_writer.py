@@ -68,8 +68,9 @@ def _on_end(job: Job) -> Document | None:
 def component_document(part: Component) -> Document:
     """Return the part of a document that describes one component."""
     document: Document = {"command": list(part.command) if isinstance(part.command, tuple) else part.command}
-    if part.entries:
-        document["from"] = {"entries": list(part.entries)}
+    if part.entries or part.columns:
+        columns = {name: list(values) for name, values in part.columns.items()}
+        document["from"] = _given(entries=list(part.entries), columns=columns)
     elif not part.matrix and part.replicas != 1:
         document["replicas"] = part.replicas
     document |= _given(

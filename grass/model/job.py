@@ -188,7 +188,8 @@ class Component:
     ``autoscale``: how Grass itself changes the size between them (None: it does not).
     ``matrix``: name → values; task ``i`` gets the ``i``-th combination, the last name varying fastest, and
     ``replicas`` is the number of combinations.
-    ``entries``: task ``i`` gets the ``i``-th one; ``replicas`` is their number.
+    ``entries``: task ``i`` gets the ``i``-th one; ``replicas`` is their number. ``columns``: name → values; task ``i``
+    gets the ``i``-th value of each, and ``replicas`` is the length of all of them.
     ``web``: the port with a web page, which `grass job open` shows.
     ``output_limit``: bytes that the log of a task may take; beyond it, what is between beginning and end is dropped.
     ``runtime``: None: the node chooses (``runtime_of``).
@@ -223,6 +224,7 @@ class Component:
     pack: int | None = None
     matrix: dict[str, tuple[str, ...]] = field(default_factory=dict)
     entries: tuple[str, ...] = ()
+    columns: dict[str, tuple[str, ...]] = field(default_factory=dict)
     base: str | None = None
     shell: tuple[tuple[str, str], ...] = ()
     process: tuple[tuple[str, int], ...] = ()
@@ -241,6 +243,11 @@ class Component:
         """Return whether the job file allows other sizes than ``replicas``."""
         return self.min is not None or self.max is not None
 
+    @property
+    def fixed_by(self) -> str:
+        """The key of the job file that says what each task gets, and so how many there are; empty: there is none."""
+        return "matrix" if self.matrix else "from" if self.entries or self.columns else ""
+
     def __post_init__(self) -> None:
         """Share equal parts among components, so that a queue of thousands of components has few part objects."""
         put = object.__setattr__
@@ -251,7 +258,7 @@ class Component:
         put(self, "shell", _same(self.shell))
         if self.container == PLAIN_CONTAINER:
             put(self, "container", PLAIN_CONTAINER)
-        for name in ("depends_on", "env", "where", "matrix"):
+        for name in ("depends_on", "env", "where", "matrix", "columns"):
             if not getattr(self, name):
                 put(self, name, _EMPTY)
 

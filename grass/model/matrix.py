@@ -34,7 +34,6 @@ def variable(name: str) -> str:
     return "GRASS_MATRIX_" + word(name)
 
 
-def environment(matrix: Matrix, index: int) -> dict[str, str]:
-    """Return the variables of the task with that index: each value by its own name and by ``variable``."""
-    chosen = combination(matrix, index)
+def environment(chosen: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of a task with these values: each by its own name and by ``variable``."""
     return {**chosen, **{variable(name): value for name, value in chosen.items()}}

@@ -26,10 +26,8 @@ def target_size(
     ``size`` or ``delta``, or neither: then ``remove`` alone says how many tasks leave.
     """
     name = component.name
-    if component.matrix or component.entries:
-        raise SizeError(
-            f"{name}: its tasks come from its {'matrix' if component.matrix else 'entries'}, so it cannot be scaled"
-        )
+    if component.fixed_by:
+        raise SizeError(f"{name}: its tasks come from `{component.fixed_by}`, so it cannot be scaled")
     if size is not None and delta is not None:
         raise SizeError(f"{name}: give either a size or a difference")
     if size is None and delta is None and not remove:

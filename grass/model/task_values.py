@@ -1,6 +1,6 @@
 """What distinguishes the tasks of an array, and what those have in common that failed alike. Pure.
 
-Used by ``master.agent.failures`` and ``master.api``.
+Used by ``master.agent``, ``master.api``, ``node.agent.environment`` and ``grass.manifest.export.pod_variables``.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
+from grass.model import matrix
 from grass.model.job import Component
 from grass.model.matrix import combination, combinations
 from grass.model.reasons import Reason, ReasonCode
@@ -19,12 +20,24 @@ _NUMBER = re.compile(r"0x[0-9a-fA-F]+|\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 
 
 def values_of(component: Component, index: int) -> dict[str, str]:
-    """Return the task's combination of `matrix`, or its entry of `from` as `entry`."""
-    if component.matrix and index < combinations(component.matrix):
-        return combination(component.matrix, index)
-    if component.entries and index < len(component.entries):
+    """Return the task's combination of `matrix`, or its row of `from`, or its entry as `entry`."""
+    found = named_values(component, index)
+    if not found and index < len(component.entries):
         return {"entry": component.entries[index]}
-    return {}
+    return found
+
+
+def named_values(component: Component, index: int) -> dict[str, str]:
+    """Return the variables of the job file that differ from task to task, as the task with that index has them."""
+    if component.matrix:
+        return combination(component.matrix, index) if index < combinations(component.matrix) else {}
+    return {name: values[index] for name, values in component.columns.items() if index < len(values)}
+
+
+def environment(component: Component, index: int) -> dict[str, str]:
+    """Return the variables with which the task finds what is its own."""
+    found = matrix.environment(named_values(component, index))
+    return {**found, "GRASS_ENTRY": component.entries[index]} if component.entries else found
 
 
 def in_common(component: Component, indexes: Collection[int]) -> str:
@@ -35,7 +48,8 @@ def in_common(component: Component, indexes: Collection[int]) -> str:
         shared = values if shared is None else {name: text for name, text in shared.items() if values.get(name) == text}
         if not shared:
             return ""
-    found = {name: text for name, text in (shared or {}).items() if len(component.matrix.get(name, (0, 0))) > 1}
+    varied = {**component.matrix, **component.columns}
+    found = {name: text for name, text in (shared or {}).items() if len(set(varied.get(name, (0, 1)))) > 1}
     return ", ".join(f"{name}={text[:_MOST_VALUE]}" for name, text in [*found.items()][:_MOST_SHOWN])
 
 

@@ -214,7 +214,7 @@ def _known(job: Job | None) -> _Known | None:
     groups: dict[str, bool | None] = {}
     for name, part in job.components.items():
         if part.web is None:  # a service waits for its users
-            alone = bool(part.matrix or part.entries or part.parallelism)
+            alone = bool(part.fixed_by or part.parallelism)
             groups[name] = None if alone else part.framework is not None
     return _Known(job.name, job.on_hang, groups)
 

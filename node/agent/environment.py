@@ -8,9 +8,8 @@ from collections.abc import Mapping
 from pathlib import PurePosixPath
 from types import MappingProxyType
 
-from grass.model import task_variables
+from grass.model import task_values, task_variables
 from grass.model.job import runtime_of
-from grass.model.matrix import environment as matrix_environment
 from grass.model.namespace import own_labels
 from grass.model.process_settings import with_settings
 from grass.model.runtime import RuntimeName
@@ -163,10 +162,8 @@ def attempt_env(key: str, template: LaunchTemplate, entry: DesiredAttempt, node_
     """Return the variables of one attempt, which override those of its launch. The runtime adds GRASS_SCRATCH."""
     parsed = AttemptKey.parse(key)
     index, task = str(parsed.index), str(parsed.task)
-    matrix, entries = template.component.matrix, template.component.entries
     env = {
-        **(matrix_environment(matrix, parsed.index) if matrix else {}),
-        **({"GRASS_ENTRY": entries[parsed.index]} if entries else {}),
+        **task_values.environment(template.component, parsed.index),
         "GRASS_INDEX": index,
         "GRASS_TASK": f"{template.job}.{task}",
         "GRASS_ATTEMPT": str(parsed.attempt),

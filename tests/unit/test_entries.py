@@ -10,7 +10,7 @@ import pytest
 
 from grass.errors import ManifestError
 from grass.manifest import Wrong, parse_job
-from grass.manifest.entries import of_json, of_lines, parse_array, with_entries
+from grass.manifest.entries import of_csv, of_json, of_lines, parse_array, with_entries
 from grass.manifest.script import (
     MAX_STDIN,
     directives,
@@ -46,10 +46,63 @@ def test_what_is_no_array_is_refused(wrong: Any) -> None:
 
 def test_entries_are_lines_or_items() -> None:
     assert of_lines("a b\n\n  \nc") == ["a b", "c"]
-    assert of_json('["x y", 1.5, {"a": [1]}]') == ["x y", "1.5", '{"a":[1]}']
+    assert of_json('["x y", 1.5, {"a": [1]}]') == {"entries": ["x y", "1.5", '{"a":[1]}']}
     for wrong in ("{}", "[1", ""):
         with pytest.raises(Wrong):
             of_json(wrong)
+
+
+def test_keys_of_json_objects_are_columns_where_all_have_them() -> None:
+    text = '[{"lr": 0.1, "n": 1, "my key": 2, "deep": [1]}, {"lr": "high", "deep": [], "my key": 1}]'
+    assert of_json(text)["columns"] == {"lr": ["0.1", "high"]}
+    assert "columns" not in of_json('[{"a": 1}, 2]') and "columns" not in of_json("[]")
+
+
+def test_columns_of_a_csv_are_variables() -> None:
+    text = '\ufefflr, seed,note\r\n0.1,1,"a, ""b""\nc"\r\n\r\n1e-3,007,\r\n'
+    assert of_csv(text) == {"columns": {"lr": ["0.1", "1e-3"], "seed": ["1", "007"], "note": ['a, "b"\nc', ""]}}
+    body = with_entries(document(**{"from": {"csv": "p.csv"}}), lambda name: text)
+    part = parse_job(body).job.components["w"]
+    assert (part.replicas, part.entries, part.fixed_by) == (2, (), "from")
+    env = attempt_env("j-1/w.1/1", template(columns=part.columns), DesiredAttempt(1), 0)
+    assert (env["lr"], env["GRASS_MATRIX_SEED"], env["note"]) == ("1e-3", "007", "") and "GRASS_ENTRY" not in env
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "must have a line with the names of the columns, and at least one more"),
+        ("lr,seed\n", "must have a line with the names of the columns, and at least one more"),
+        ("lr;seed\n1;2\n", 'must have commas between columns, got ";" in line 1'),
+        ("lr,lr\n1,2\n", 'line 1: the column "lr" appears twice'),
+        ("lr,seed\n1,2\n3\n", "line 3: must have 2 columns, as line 1; got 1"),
+        ('lr,seed\n1,"2\n', "line 2: unexpected end of data"),
+        ('lr\n1\n"2"3\n', "line 3: ',' expected after '\"'"),
+        ("lr,my seed\n1,2\n", 'line 1: the column "my seed": must be'),
+        ("NODE_ID\n1\n", 'line 1: the column "NODE_ID": is reserved'),
+    ],
+)
+def test_a_csv_that_is_none_is_refused_with_its_line(text: str, message: str) -> None:
+    with pytest.raises(ManifestError) as caught:
+        with_entries(document(**{"from": {"csv": "p.csv"}}), lambda name: text)
+    [problem] = caught.value.problems
+    assert problem.path == "components.w.from.csv" and problem.message.startswith(f"p.csv: {message}")
+
+
+@pytest.mark.parametrize(
+    ("source", "path"),
+    [
+        ({"columns": {"a": [1, 2], "b": [1]}}, "components.w.from"),
+        ({"columns": {"a": [1]}, "entries": ["x", "y"]}, "components.w.from"),
+        ({"columns": {"EPOCHS": [1]}}, "components.w.from.columns.EPOCHS"),
+        ({"columns": {}}, "components.w.from.columns"),
+        ({"columns": {"a": [[1]]}}, "components.w.from.columns.a[0]"),
+    ],
+)
+def test_columns_that_do_not_fit_are_named(source: dict[str, Any], path: str) -> None:
+    with pytest.raises(ManifestError) as caught:
+        parse_job(document(env={"EPOCHS": 1}, **{"from": source}))
+    assert caught.value.problems[0].path == path
 
 
 def test_each_task_gets_the_entry_of_its_index() -> None:

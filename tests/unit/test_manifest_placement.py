@@ -252,7 +252,7 @@ def test_a_matrix_is_a_task_for_each_combination() -> None:
     assert (component.replicas, component.matrix) == (6, {"lr": ("0.1", "1e-2"), "seed": ("1", "2", "3")})
     assert combination(component.matrix, 0) == {"lr": "0.1", "seed": "1"}
     assert combination(component.matrix, 4) == {"lr": "1e-2", "seed": "2"}
-    assert environment(component.matrix, 5) == {
+    assert environment(combination(component.matrix, 5)) == {
         "lr": "1e-2",
         "seed": "3",
         "GRASS_MATRIX_LR": "1e-2",

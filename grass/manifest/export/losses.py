@@ -17,6 +17,7 @@ _PLAIN_COMPONENT = Component("", "")
 _PLAIN_JOB = Job("", {}, ())
 _KEYS = {
     "entries": "from",
+    "columns": "from",
     "enough": "success",
     "output_limit": "output",
     "read_only_data": "data",

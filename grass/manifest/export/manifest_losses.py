@@ -48,8 +48,8 @@ def of_jobs(part: Component) -> Iterator[str]:
         yield f"components.{part.name}.restart.policy (a task that has succeeded does not start again)"
     by_image = not isinstance(part.command, str) and part.container.entrypoint is None
     if by_image and pod_variables.differs_by_task(part):
-        key = "from" if part.entries else "matrix"
-        yield f"components.{part.name}.{key} (the entrypoint of the image gets `/bin/sh -c …` as its arguments)"
+        what = "the entrypoint of the image gets `/bin/sh -c …` as its arguments"
+        yield f"components.{part.name}.{part.fixed_by} ({what})"
 
 
 def of_pods(part: Component) -> Iterator[str]:

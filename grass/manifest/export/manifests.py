@@ -25,7 +25,7 @@ MOST_PODS = 1000
 _OF_JOB = ("tags", "together", "fail_fast", "timeout", "deadline")
 _OF_COMPONENT = (
     *("replicas", "resources", "ports", "env", "cwd", "restart", "ready", "grace", "timeout", "image", "where"),
-    *("matrix", "entries", "container", "runtime", "framework", "spread", "pack"),
+    *("matrix", "entries", "columns", "container", "runtime", "framework", "spread", "pack"),
 )
 _POLICIES = {RestartOn.NEVER: "Never", RestartOn.ON_FAILURE: "OnFailure", RestartOn.ALWAYS: "Always"}
 _LEAST_FOR_PODS = "1.20"

@@ -12,9 +12,8 @@ from collections.abc import Mapping
 from grass.manifest.document import Document
 from grass.manifest.export.objects import Objects, ports
 from grass.manifest.export.pods import escaped
-from grass.model import task_variables
+from grass.model import task_values, task_variables
 from grass.model.job import Component
-from grass.model.matrix import environment as matrix_environment
 from grass.model.secrets import REDACTED
 
 SCRATCH, OUTPUT, FILES = "/grass/scratch", "/grass/output", "/grass/job"
@@ -49,12 +48,14 @@ def secrets(part: Component) -> list[str]:
 
 def differs_by_task(part: Component) -> bool:
     """Return whether tasks have variables that do not follow from their index."""
-    return bool(part.matrix or part.entries)
+    return bool(part.fixed_by)
 
 
 def script(part: Component) -> str:
     """Return the shell script that exports what differs between the tasks of a component."""
-    cases = (f"{index}) export {_assignments(_of_task(part, index))} ;;" for index in range(part.replicas))
+    cases = (
+        f"{index}) export {_assignments(task_values.environment(part, index))} ;;" for index in range(part.replicas)
+    )
     return "\n".join(('case "$GRASS_INDEX" in', *cases, "esac", ""))
 
 
@@ -89,10 +90,5 @@ def _own(objects: Objects, part: Component, index: int | None) -> dict[str, str]
     if objects.addresses:
         found["GRASS_ADDRESSES"] = f"{FILES}/{ADDRESSES}"
     if index is not None:
-        found |= {key: escaped(value) for key, value in _of_task(part, index).items()}
+        found |= {key: escaped(value) for key, value in task_values.environment(part, index).items()}
     return found
-
-
-def _of_task(part: Component, index: int) -> dict[str, str]:
-    found = matrix_environment(part.matrix, index) if part.matrix else {}
-    return {**found, "GRASS_ENTRY": part.entries[index]} if part.entries else found
