@@ -126,6 +126,8 @@ class Client(
         env: Mapping[str, str] | None = None,
         file: tuple[str, str] | None = None,
         job_id: str | None = None,
+        hold: bool = False,
+        delay: float | None = None,
     ) -> StartedView:
         """Start a job and return its name, id and warnings. The job is durable when this returns.
 
@@ -133,7 +135,8 @@ class Client(
         jobs with warnings, and jobs that no node could ever run. ``env``: variables for all tasks; they replace those
         of the job. ``file``: name and text of the file that a mapping was read from, kept to be shown (``job_file``).
         ``job_id``: its id, ``NAME-xxxxxxxx`` (by default a new one); with the id of an earlier start, nothing is
-        started, and the answer is that of the earlier one.
+        started, and the answer is that of the earlier one. ``hold``: nothing of it starts until ``release``. ``delay``:
+        seconds from now before which nothing of it starts.
         Raises ManifestError, ConflictError (that name is active); after Ctrl-C SubmissionInterrupted, with the id of
         the job, if it may run.
         """
@@ -152,6 +155,8 @@ class Client(
             **self._process(),
             "id": new_id,
             "file": builtins(pack(*file)) if file else None,
+            **({"hold": True} if hold else {}),  # an older cluster knows neither
+            **({"delay": delay} if delay is not None else {}),
         }
         with after_ctrl_c(SubmissionInterrupted(new_id)):
             return self._submit("/v1/jobs", body, source, STARTED)

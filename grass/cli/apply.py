@@ -6,7 +6,7 @@ Loaded by ``main``.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -54,6 +54,16 @@ class ScaleDocument:
 Document = JobDocument | ScaleDocument
 
 
+@dataclass(frozen=True)
+class Terms:
+    """How jobs are started. ``env``: variables for all tasks. The others: as in ``Client.start``."""
+
+    strict: bool = False
+    env: Mapping[str, str] = field(default_factory=dict)
+    hold: bool = False
+    delay: float | None = None
+
+
 @click.command("apply", cls=Command)
 @FILES
 @click.option("--strict", is_flag=True, help="Refuse a job that fits on no node, and treat warnings as errors.")
@@ -77,7 +87,7 @@ def apply(invocation: Invocation, files: Sequence[Path], strict: bool, dry_run: 
         return
     client = invocation.client()
     check_cluster(client, found)
-    apply_all(client, invocation, found, strict, {})
+    apply_all(client, invocation, found, Terms(strict))
 
 
 def checked(sources: Sequence[Source], env: Mapping[str, str]) -> list[Document]:
@@ -167,22 +177,18 @@ def _check_name(client: Client, each: JobDocument) -> None:
         raise ConflictError(f"{each.source.name}: job {each.name}: still active; nothing was applied")
 
 
-def apply_all(
-    client: Client, invocation: Invocation, found: Sequence[Document], strict: bool, env: Mapping[str, str]
-) -> None:
+def apply_all(client: Client, invocation: Invocation, found: Sequence[Document], terms: Terms) -> None:
     """Start and scale all jobs, in order, and print what was done: also if a later document fails."""
     done: list[StartedView | OperationView] = []
     try:
         for each in found:
-            done.append(apply_one(client, invocation, each, strict, env))
+            done.append(apply_one(client, invocation, each, terms))
     finally:
         if done:
             _show_applied(invocation, done, alone=len(found) == 1)
 
 
-def apply_one(
-    client: Client, invocation: Invocation, each: Document, strict: bool, env: Mapping[str, str]
-) -> StartedView | OperationView:
+def apply_one(client: Client, invocation: Invocation, each: Document, terms: Terms) -> StartedView | OperationView:
     """Start or scale a job. Return the view of the started job, or of the operation."""
     if isinstance(each, ScaleDocument):
         for warning in each.parsed.warnings:
@@ -194,8 +200,15 @@ def apply_one(
     if source.sends:
         invocation.output.note(f"{source.name}: sends {', '.join(source.sends)} to the cluster")
     with source.named():
-        added = {**source.env, **env}
-        started = client.start(source.document, strict=strict, cwd=source.folder, env=added, file=source.file)
+        started = client.start(
+            source.document,
+            strict=terms.strict,
+            cwd=source.folder,
+            env={**source.env, **terms.env},
+            file=source.file,
+            hold=terms.hold,
+            delay=terms.delay,
+        )
     for warning in started.warnings:
         invocation.output.warn(warning)
     return started

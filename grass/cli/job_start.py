@@ -7,11 +7,12 @@ from pathlib import Path
 
 import click
 
-from grass.cli.apply import FILES, apply_all, check_cluster, checked
+from grass.cli.apply import FILES, Terms, apply_all, check_cluster, checked
 from grass.cli.command import Command
 from grass.cli.documents import called, sources_of
 from grass.cli.environment_options import environment_of, environment_options
 from grass.cli.invocation import Invocation, pass_invocation
+from grass.cli.run_options import AT, HOLD
 
 
 class StartCommand(Command):
@@ -33,12 +34,16 @@ class StartCommand(Command):
 @FILES
 @click.option("--name", metavar="NAME", help="Call the job so, whatever the file says.")
 @click.option("--strict", is_flag=True, help="Refuse a job that fits on no node, and treat warnings as errors.")
+@HOLD
+@AT
 @environment_options
 @pass_invocation
 def start(
     invocation: Invocation,
     files: Sequence[Path],
     strict: bool,
+    hold: bool,
+    at: float | None,
     env: tuple[str, ...],
     env_file: tuple[str, ...],
     env_all: bool,
@@ -60,4 +65,4 @@ def start(
     found = checked(called(sources, name) if name is not None else sources, added)
     client = invocation.client()
     check_cluster(client, found)
-    apply_all(client, invocation, found, strict, added)
+    apply_all(client, invocation, found, Terms(strict, added, hold, at))

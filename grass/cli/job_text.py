@@ -138,6 +138,7 @@ def _job_facts(job: JobView, phase: str, now: float) -> list[tuple[str, str]]:
         ("Priority", str(job.priority or "")),
         ("Tags", ", ".join(f"{name}={value}" for name, value in job.tags.items())),
         ("Held by", job.held or ""),
+        ("Starts", "" if job.starts is None else show_instant(job.starts)),
         ("Operation", f"{job.operation.id}: {current_operation(job.operation)}" if job.operation else ""),
         ("Submitted", show_instant(job.submitted)),
         ("Started", show_instant(job.started)),

@@ -28,7 +28,7 @@ from grass.cli.exits import SIGNAL_BASE, Exit
 from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.job_text import job_line
 from grass.cli.output import Format, Output, OutputClosedError, Result
-from grass.cli.run_options import JobOptions, as_options, document_of, run_options
+from grass.cli.run_options import AT, HOLD, JobOptions, as_options, document_of, run_options
 from grass.cli.wait import until_started
 from grass.errors import GrassError, InputError, ManifestError
 from grass.model.lifecycle import JobState
@@ -58,6 +58,8 @@ class RunCommand(Command):
 @run_options
 @click.command(cls=RunCommand, context_settings={"allow_interspersed_args": False})
 @environment_options
+@HOLD
+@AT
 @click.option("--detach", is_flag=True, help="Print the job's id and return; the job continues.")
 @click.option("--stdin", "wants_input", is_flag=True, help="Read standard input to its end, and give it to CMD.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- CMD...")
@@ -69,6 +71,8 @@ def run(
     env: tuple[str, ...],
     env_file: tuple[str, ...],
     env_all: bool,
+    hold: bool,
+    at: float | None,
     detach: bool,
     wants_input: bool,
     notes: Sequence[str],
@@ -95,12 +99,12 @@ def run(
     client, output = invocation.client(), invocation.output
     environment = environment_of(env, env_file, env_all, output.warn)
     if detach:
-        job = _start(client, output, document, environment, options)
+        job = _start(client, output, document, environment, options, hold, at)
         output.show(Result(job, lambda _: [f"{job.name}  {job.id}"], [job.id]))
         return Exit.OK
     stopper = Stopper(client, output, str(document["name"]))
     with Interrupts(stopper.stop):
-        job = _start(client, output, document, environment, options)
+        job = _start(client, output, document, environment, options, hold, at)
         output.note(f"{job.name}: started as {job.id}")
         stopper.started(job)
         try:
@@ -131,10 +135,16 @@ def notes_on(command: Sequence[str], options: Collection[str]) -> list[str]:
 
 
 def _start(
-    client: Client, output: Output, document: Document, environment: Mapping[str, str], options: JobOptions
+    client: Client,
+    output: Output,
+    document: Document,
+    environment: Mapping[str, str],
+    options: JobOptions,
+    hold: bool,
+    delay: float | None,
 ) -> StartedView:
     try:
-        job = client.start(document, env=environment)
+        job = client.start(document, env=environment, hold=hold, delay=delay)
     except ManifestError as error:
         raise as_options(error, options) from error
     for warning in job.warnings:

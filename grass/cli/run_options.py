@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from grass.cli.environment_options import environment_options
-from grass.cli.values import Quantity, Whole
+from grass.cli.values import FROM_NOW, Quantity, Whole
 from grass.errors import InputError, ManifestError, Problem
 from grass.model.runtime import RUNTIMES
 
@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 
 COMPONENT = "main"
 _STDIN = "/dev/stdin"
+HOLD = click.option("--hold", is_flag=True, help="Start nothing of it until `grass job release`.")
+AT = click.option(
+    "--at", type=FROM_NOW, metavar="TIME", help="Start nothing of it before: +2h, 03:00, or 2026-03-01T12:00 (local)."
+)
 
 
 @dataclass(frozen=True)

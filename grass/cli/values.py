@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -73,6 +73,22 @@ class Since(ParamType):
             expected = "a duration such as 10m, or a time such as 2026-03-01T12:00 (local, unless it names a zone)"
             self.fail(f"must be {expected}, got {value!r}", param, ctx)
         return instant
+
+
+class FromNow(ParamType):
+    """A time to come, as seconds from now: the clocks of this machine and of the cluster may differ."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if isinstance(value, float):
+            return value
+        now = clock.wall()
+        instant = coming_instant(value, now)
+        if instant is None or not 0 <= instant - now <= 365 * 86_400:
+            expected = "a time to come, within a year: +2h, 03:00, or 2026-03-01T12:00 (local, unless it names a zone)"
+            self.fail(f"must be {expected}, got {value!r}", param, ctx)
+        return instant - now
 
 
 class Pattern(ParamType):
@@ -194,6 +210,7 @@ def _templates(_: Invocation) -> Iterable[str]:
 DURATION = Quantity("duration", "duration")
 DURATION_OR_ZERO = Quantity("duration", "duration_or_zero")
 SINCE = Since()
+FROM_NOW = FromNow()
 PATTERN = Pattern()
 PART = PartType()
 PART_OR_JOB = PartOrJob()
@@ -216,7 +233,30 @@ def instant_of(text: str, now: float) -> float | None:
     try:
         return now - quantities.duration(text)
     except Wrong:
-        pass
+        return _iso_instant(text)
+
+
+def coming_instant(text: str, now: float) -> float | None:
+    """Return seconds since the epoch for ``+2h``, ``03:00`` (the next one, local) or an ISO time; None: it is none."""
+    from grass.manifest import quantities
+    from grass.manifest.values import Wrong
+
+    if text.startswith("+"):
+        try:
+            return now + quantities.duration(text[1:])
+        except Wrong:
+            return None
+    if re.fullmatch(r"[0-9]{1,2}:[0-9]{2}", text) is None:
+        return _iso_instant(text)
+    today = datetime.fromtimestamp(now, timezone.utc).astimezone().replace(tzinfo=None)  # local, as users mean it
+    try:
+        moment = today.replace(hour=int(text[:-3]), minute=int(text[-2:]), second=0, microsecond=0)
+    except ValueError:
+        return None
+    return (moment if moment > today else moment + timedelta(days=1)).timestamp()
+
+
+def _iso_instant(text: str) -> float | None:
     try:
         moment = datetime.fromisoformat(re.sub(r"[zZ]$", "+00:00", text.strip()))
         return (moment if moment.tzinfo else moment.astimezone()).timestamp()

@@ -25,6 +25,7 @@ class ReasonCode(str, Enum):
     PARALLELISM = "parallelism"  # the component's own limit of concurrent tasks
     AFTER = "after"  # waits for another job
     HELD = "held"  # a user holds the job back
+    PUT_OFF = "put-off"  # the job was submitted for a later time
     QUOTA = "quota"  # the quota of its user is used up
     CONSTRAINTS = "constraints"  # no node satisfies the task's labels, devices, topology or runtime
     GANG = "gang"  # some of the gang's tasks would fit now, but not all

@@ -54,6 +54,8 @@ class ApiStore(Records, Tickets):
         warnings: Sequence[str],
         schedule: str | None = None,
         rerun_of: str | None = None,
+        held: str | None = None,
+        starts: float | None = None,
         file: JobFile | None = None,
         sighting: Sighting,
         address: str = "",
@@ -73,6 +75,8 @@ class ApiStore(Records, Tickets):
             schedule=schedule,
             reason=reason,
             rerun_of=rerun_of,
+            held=held,
+            starts=starts,
         )
         keys = self._keys
         ops = [*_submission(keys, job, record, address), *self.sessions.ops(sighting)]

@@ -26,6 +26,10 @@ LEFT_OUT: Mapping[str, str] = MappingProxyType({"file": "it keeps no copy of the
 """Fields of a submission without which a job runs the same, and what an older cluster then does not do."""
 
 
+MOST_DELAY = 365 * 86_400
+"""Seconds for which a job can be put off."""
+
+
 class Call(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A request. An unknown field is an error."""
 
@@ -61,6 +65,10 @@ class Submission(Call, frozen=True):
     """NAME-xxxxxxxx. Sent again with the same id, nothing is started twice."""
     file: JobFile | None = None
     """The text from which the client made ``manifest``; it is kept to be shown."""
+    hold: bool = False
+    """Start nothing of it until it is released."""
+    delay: Annotated[float, Meta(ge=0, le=MOST_DELAY)] | None = None
+    """Seconds from now before which nothing of it starts. A difference, because clocks of machines differ."""
 
 
 class Preview(Call, frozen=True):

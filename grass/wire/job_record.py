@@ -128,6 +128,8 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     priority: int = 0
     held: str | None = None
     """The user who holds the queued job back."""
+    starts: float | None = None
+    """Before this time it does not start, in seconds since the epoch by the clock of the master."""
     rerun_of: str | None = None
     """Id of the run that this one repeats."""
     delete: bool = False
@@ -147,6 +149,8 @@ def first_record(
     schedule: str | None = None,
     reason: Reason | None = None,
     rerun_of: str | None = None,
+    held: str | None = None,
+    starts: float | None = None,
 ) -> JobRecord:
     """Return the record of a job that was just accepted: its tasks are PENDING, except those that an earlier run has
     done."""
@@ -170,6 +174,8 @@ def first_record(
         dialect=job.dialect,
         priority=job.priority,
         rerun_of=rerun_of,
+        held=held,
+        starts=starts,
         tags=dict(job.tags),
     )
 

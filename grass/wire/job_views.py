@@ -53,6 +53,8 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     """When the job is removed. It is known with its result; null: by the retention of the cluster."""
     held: str | None
     """The user who holds the queued job back."""
+    starts: float | None = None
+    """Before this time it does not start. None: it was not put off."""
     rerun_of: str | None
     """Id of the run that this one repeats."""
     newer_deleted: str | UnsetType = UNSET

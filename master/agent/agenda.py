@@ -11,6 +11,7 @@ from typing import Literal
 Kind = Literal[
     "restart",
     "again",
+    "begin",
     "deadline",
     "housekeeping",
     "nodes",
@@ -24,6 +25,8 @@ Kind = Literal[
     "operation",
     "setback",
 ]
+WALL_CHECK = 30.0
+"""Seconds between looks at the wall clock, at most, of what is due at a time of it: it may jump."""
 Item = tuple[Kind, str, str, int]
 """(kind, job id or name of a schedule or node, component, index). Fields that do not apply are empty or 0."""
 

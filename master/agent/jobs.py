@@ -10,7 +10,7 @@ from grass.model.job import AfterState, Component, Condition
 from grass.model.lifecycle import JobState, TaskState, check_job
 from grass.model.reasons import Reason, ReasonCode
 from grass.wire.job_record import Outcome
-from master.agent import job_dependencies, job_end, job_restart, notifications, scaling, stopped_tasks
+from master.agent import job_dependencies, job_end, job_restart, notifications, queued_jobs, scaling, stopped_tasks
 from master.agent.allocation import release
 from master.agent.component_run import ComponentRun
 from master.agent.desired import desired_attempt
@@ -35,6 +35,8 @@ def admit(step: Step, run: JobRun) -> None:
     step.changes.plan = True
     step.touch_job(run)
     job_dependencies.admitted(step, run)
+    if run.starts is not None:
+        queued_jobs.await_begin(step, run)
 
 
 def begin(step: Step, run: JobRun) -> None:

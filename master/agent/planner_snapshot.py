@@ -14,13 +14,12 @@ from grass.model.reasons import Reason, ReasonCode
 from grass.model.resources import DEVICE
 from grass.model.runtime import runs_without_image
 from grass.wire.keys import LaunchKey
-from master.agent import gangs, job_dependencies, job_end, job_restart, jobs
+from master.agent import gangs, job_dependencies, job_end, job_restart, jobs, queued_jobs
 from master.agent.component_run import ComponentRun
 from master.agent.node_run import ComponentOnNode, NodeRun
 from master.agent.planner_cache import Limited
 from master.agent.ports import free_ports
 from master.agent.preemption import unfinished_preemptions
-from master.agent.queued_jobs import held_reason
 from master.agent.set_aside import Work
 from master.agent.state import JobRun
 from master.agent.step import Step
@@ -166,7 +165,7 @@ def _refresh_job(step: Step, job_id: str) -> None:
         for component in run.components.values():
             set_reason(step, run, component, run.reason if component.counts[TaskState.PENDING] else None)
         return
-    waits_for = held_reason(run) or job_restart.waits(run) or job_dependencies.reason(step, run)
+    waits_for = queued_jobs.reason(run) or job_restart.waits(run) or job_dependencies.reason(step, run)
     demands = []
     gang = _gang_waits(step, run) if run.job.gang else None
     for component in run.components.values():

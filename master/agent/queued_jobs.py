@@ -6,12 +6,14 @@ Called by ``reactor``. A job that has begun meanwhile is left alone, with an eve
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime, timezone
 
 from grass.model.event_kind import EventKind
 from grass.model.exhaustive import assert_never
 from grass.model.lifecycle import JobState
 from grass.model.reasons import Reason, ReasonCode
 from grass.wire.tickets import HoldJob, QueuedTicket, ReleaseJob, SetPriority
+from master.agent.agenda import WALL_CHECK
 from master.agent.state import JobRun
 from master.agent.step import Step
 
@@ -29,7 +31,7 @@ def change(step: Step, run: JobRun, ticket: QueuedTicket) -> None:
             run.held = user
             step.event(EventKind.JOB_HELD, f"job {run.name}: held until it is released", user, job=run.name, run=run.id)
         case ReleaseJob(user=user):
-            run.held = None
+            run.held = run.starts = None
             step.event(EventKind.JOB_RELEASED, f"job {run.name}: released", user, job=run.name, run=run.id)
         case SetPriority(user=user, priority=priority):
             before, run.job = run.job.priority, replace(run.job, priority=priority)
@@ -42,8 +44,27 @@ def change(step: Step, run: JobRun, ticket: QueuedTicket) -> None:
     step.touch_job(run)
 
 
-def held_reason(run: JobRun) -> Reason | None:
-    """Return why a held job does not start, or None."""
-    if run.held is None or run.state is not JobState.QUEUED:
+def await_begin(step: Step, run: JobRun) -> None:
+    """Let the job start if it is time. If not, look again later, because the wall clock may jump."""
+    if run.starts is None:
+        return
+    if step.wall < run.starts:
+        step.agenda.add(step.now + min(WALL_CHECK, run.starts - step.wall), "begin", run.id)
+        return
+    run.starts = None
+    step.changes.plan = True
+    step.touch_job(run)
+
+
+def reason(run: JobRun) -> Reason | None:
+    """Return why a queued job does not start that is held, or put off. None: it is neither."""
+    if run.state is not JobState.QUEUED:
         return None
-    return Reason(ReasonCode.HELD, f"held by {run.held}; starts after `grass job release {run.name}`")
+    if run.held is not None:
+        return Reason(ReasonCode.HELD, f"held by {run.held}; starts after `grass job release {run.name}`")
+    if run.starts is not None:
+        at = datetime.fromtimestamp(run.starts, timezone.utc)
+        return Reason(
+            ReasonCode.PUT_OFF, f"starts at {at:%Y-%m-%d %H:%M:%S} UTC, or after `grass job release {run.name}`"
+        )
+    return None

@@ -327,7 +327,7 @@ def _due(step: Step, item: Item) -> None:
     kind, name, component, index = item
     run = step.cluster.jobs.get(name)
     match kind:
-        case "restart" | "again" | "deadline" | "operation" | "setback":
+        case "restart" | "again" | "begin" | "deadline" | "operation" | "setback":
             if run is not None and not run.state.ended:
                 _job_due(step, kind, run, component, index)
         case "schedule":
@@ -350,7 +350,7 @@ def _due(step: Step, item: Item) -> None:
 
 def _job_due(
     step: Step,
-    kind: Literal["restart", "again", "deadline", "operation", "setback"],
+    kind: Literal["restart", "again", "begin", "deadline", "operation", "setback"],
     run: JobRun,
     component: str,
     index: int,
@@ -364,6 +364,8 @@ def _job_due(
             operations.due(step, run, component)
         case "again":
             job_restart.due(step, run)
+        case "begin":
+            queued_jobs.await_begin(step, run)
         case "deadline":
             if (reason := job_end.exceeded(step, run)) is not None:
                 jobs.out_of_time(step, run, reason)

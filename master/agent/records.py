@@ -55,6 +55,7 @@ def job_record(run: JobRun) -> JobRecord:
         awaited=run.awaited,
         priority=run.job.priority,
         held=run.held,
+        starts=run.starts,
         rerun_of=run.rerun_of,
         delete=run.delete,
         whole=run.whole,

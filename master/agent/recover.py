@@ -219,6 +219,8 @@ def _job_times(run: JobRun, record: JobRecord, agenda: Agenda, now: _Now) -> Non
     if record.not_before is not None:
         run.not_before = Moment(now.steady_at(record.not_before, now.at), now.boot)
         agenda.add(run.not_before.at, "again", run.id)
+    if record.starts is not None:
+        agenda.add(now.at, "begin", run.id)
 
 
 def _requeue(cluster: Cluster, run: JobRun) -> None:

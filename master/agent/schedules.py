@@ -21,6 +21,7 @@ from grass.wire.schedule_record import ScheduleRecord, ScheduleState
 from grass.wire.schedule_record import first_record as first_schedule_record
 from grass.wire.tickets import StartSchedule
 from master.agent import jobs
+from master.agent.agenda import WALL_CHECK
 from master.agent.cron import next_time
 from master.agent.state import JobRun
 from master.agent.step import Step
@@ -29,8 +30,6 @@ RUNS_KEPT = 20
 """How many of its latest runs the record of a cron rule lists."""
 LATE = 60.0
 """Seconds after which a run that did not start on time counts as missed."""
-LONGEST_WAIT = 30.0
-"""Seconds between checks of the wall clock, at most, because it may jump."""
 
 
 def start(step: Step, ticket: StartSchedule, entry_id: str) -> None:
@@ -93,7 +92,7 @@ def stop(step: Step, name: str, user: str) -> None:
 def arm(step: Step, record: ScheduleRecord) -> None:
     """Set the timer for the next run of a cron rule."""
     if record.state is ScheduleState.ACTIVE and record.next is not None:
-        wait = min(LONGEST_WAIT, max(0.0, record.next - step.wall))
+        wait = min(WALL_CHECK, max(0.0, record.next - step.wall))
         step.agenda.add(step.now + wait, "schedule", record.name)
 
 

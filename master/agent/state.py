@@ -84,6 +84,8 @@ class JobRun:
     """Name of a job in ``job.after`` → id of its run that met the condition."""
     held: str | None = None
     """The user who holds the queued job back."""
+    starts: float | None = None
+    """Wall-clock seconds before which it does not start."""
     rerun_of: str | None = None
     """Id of the run that this one repeats."""
     operations: Mapping[str, OperationRecord] = field(default_factory=lambda: _NO_OPERATIONS)
@@ -125,6 +127,7 @@ class JobRun:
             logs_until=record.logs_until,
             awaited=record.awaited or _NO_RUNS,
             held=record.held,
+            starts=record.starts,
             rerun_of=record.rerun_of,
             delete=record.delete,
             whole=record.whole,

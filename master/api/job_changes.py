@@ -113,10 +113,10 @@ def hold(call: Call, job: str) -> Reply:
 
 def release(call: Call, job: str) -> Reply:
     record = find_job(call, job)
-    if record.held is None or record.state not in WAITING:
+    if (record.held is None and record.starts is None) or record.state not in WAITING:
         raise ConflictError(f"job {record.name}: not held; it is {record.state.value}")
     call.ticket(ReleaseJob(record.id, call.user))
-    return _changed(call, record, lambda now: now.held is None)
+    return _changed(call, record, lambda now: now.held is None and now.starts is None)
 
 
 def set_priority(call: Call, job: str) -> Reply:

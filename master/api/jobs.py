@@ -56,6 +56,8 @@ def start_job(call: Call) -> Reply:
         user=user,
         now=now,
         warnings=warnings,
+        held=user if submission.hold else None,
+        starts=None if submission.delay is None else now + submission.delay,
         file=file,
         sighting=sighting,
         address=address,

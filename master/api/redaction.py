@@ -92,6 +92,7 @@ class Redaction:
                 | ReasonCode.COMPONENT_FAILED
                 | ReasonCode.USER_STOPPED
                 | ReasonCode.HELD
+                | ReasonCode.PUT_OFF
                 | ReasonCode.CARRIED
                 | ReasonCode.JOB_ENDED
                 | ReasonCode.EXIT_UNKNOWN

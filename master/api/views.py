@@ -66,6 +66,7 @@ def job_view(record: JobRecord) -> JobView:
         tries=record.tries,
         expires=record.expires,
         held=record.held,
+        starts=record.starts,
         rerun_of=record.rerun_of,
         result=_result(record),
     )

@@ -313,9 +313,10 @@ class World:
         self.api.ticket(ticket(kind, **{"user": "ann", **body}))
         self.run()
 
-    def submit(self, job: Job, run: int = 1, user: str = "ann") -> str:
+    def submit(self, job: Job, run: int = 1, user: str = "ann", **more: Any) -> str:
+        """``more``: other arguments of ``ApiStore.submit``."""
         job_id = f"{job.name}-{run}"
-        self.api.submit(job, job_id=job_id, user=user, now=self.wall, warnings=[], sighting=sighting(self.api))
+        self.api.submit(job, job_id=job_id, user=user, now=self.wall, warnings=[], sighting=sighting(self.api), **more)
         self.run()
         return job_id
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from grass.cli.apply import apply_all, checked
+from grass.cli.apply import Terms, apply_all, checked
 from grass.cli.documents import called, sources_of
 from grass.cli.main import execute
 from grass.cli.output import Output
@@ -129,7 +129,7 @@ def test_what_was_started_before_a_failure_is_told(tmp_path: Path) -> None:
     shell: Any = SimpleNamespace(output=Output(said, io.StringIO()))
     cluster: Any = Cluster()
     with pytest.raises(ConflictError, match="still active"):
-        apply_all(cluster, shell, checked(sources_of(path), {}), False, {})
+        apply_all(cluster, shell, checked(sources_of(path), {}), Terms())
     assert said.getvalue() == "one  one-1\n"
 
 

@@ -27,6 +27,26 @@ def test_since_refuses_what_is_neither(text: str) -> None:
     assert values.instant_of(text, 0) is None
 
 
+def test_a_time_to_come_is_a_difference_a_time_of_day_or_an_iso_time() -> None:
+    now = datetime(2026, 3, 1, 12, 30, 15).astimezone().timestamp()
+    assert values.coming_instant("+2h", now) == now + 7200
+    for text, day, hour in (("13:00", 1, 13), ("12:30", 2, 12), ("3:30", 2, 3)):
+        minute = int(text[-2:])
+        assert values.coming_instant(text, now) == datetime(2026, 3, day, hour, minute).astimezone().timestamp()
+    assert values.coming_instant("2026-03-02T00:00Z", now) == datetime(2026, 3, 2, tzinfo=timezone.utc).timestamp()
+
+
+@pytest.mark.parametrize("text", ["", "soon", "2h", "+", "+soon", "25:00", "12:60", "12"])
+def test_what_is_no_time_to_come_is_none(text: str) -> None:
+    assert values.coming_instant(text, 0) is None
+
+
+@pytest.mark.parametrize("text", ["2020-01-01", "+366d", "9999-01-01"])
+def test_a_time_to_come_is_within_a_year(text: str) -> None:
+    with pytest.raises(click.BadParameter, match="a time to come, within a year"):
+        values.FROM_NOW.convert(text, None, None)
+
+
 def test_a_part_is_a_component_or_one_of_its_tasks() -> None:
     assert values.PART.convert("worker", None, None) == Part("worker", None)
     assert values.PART.convert("worker.3", None, None) == Part("worker", 3)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime, timezone
 
 import pytest
 
@@ -15,7 +16,7 @@ from grass.wire.job_record import JobRecord, first_record
 from grass.wire.keys import TaskKey
 from grass.wire.task_record import TaskRecord
 from master.api.rerun import unfinished, whole
-from tests.support.world import World
+from tests.support.world import CALM, World
 
 NOTHING = Resources()
 
@@ -235,6 +236,47 @@ def test_a_held_job_starts_nothing_until_it_is_released_also_after_a_takeover() 
         "job-held",
         "job-released",
     ]
+
+
+def test_a_job_may_be_held_from_the_beginning() -> None:
+    world = World()
+    world.add_node("n1")
+    world.submit(array(1), held="ann")
+    assert (world.running(), world.job("j")["reason"]["code"]) == ([], "held")
+    world.ticket("release", id="j-1")
+    assert world.running() == ["j-1/t.0/1"]
+
+
+@pytest.mark.parametrize("takeover", [False, True])
+def test_a_job_that_is_put_off_starts_at_its_time(takeover: bool) -> None:
+    world = World()
+    world.add_node("n1")
+    at = world.wall + 7200
+    world.submit(array(1), starts=at)
+    if takeover:
+        world.takeover()
+    world.advance(7100, CALM)
+    shown = datetime.fromtimestamp(at, timezone.utc)
+    assert world.running() == []
+    reason = world.job("j")["reason"]
+    message = f"starts at {shown:%Y-%m-%d %H:%M:%S} UTC, or after `grass job release j`"
+    assert (reason["code"], reason["message"]) == ("put-off", message)
+    world.advance(100, CALM)
+    assert (world.running(), world.job("j")["starts"]) == (["j-1/t.0/1"], None)
+
+
+def test_a_job_that_is_put_off_can_be_released_held_and_stopped() -> None:
+    world = World()
+    world.add_node("n1")
+    for name in ("a", "b"):
+        world.submit(replace(array(1), name=name), starts=world.wall + 60)
+    world.ticket("release", id="a-1")
+    assert world.running() == ["a-1/t.0/1"]
+    world.ticket("hold", id="b-1")
+    world.advance(100, CALM)
+    assert world.job("b")["reason"]["code"] == "held"
+    world.ticket("stop", id="b-1")
+    assert world.job("b")["state"] == "STOPPED"
 
 
 def test_a_higher_priority_moves_a_waiting_job_ahead_and_is_kept() -> None:

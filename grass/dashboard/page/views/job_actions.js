@@ -21,7 +21,7 @@ export function jobActions(job, pages) {
     offer("job-delete", "Delete", { title: `Delete ${job.name}?`, text: "The job and its logs are removed for good.", line: () => `grass job delete ${job.id}`, verb: "Delete job", done: () => { location.hash = "#/jobs"; } }, true);
     return found;
   }
-  if (job.state === "QUEUED" && job.held) offer("job-release", "Release", { title: `Release ${job.name}?`, text: "It starts as soon as it is its turn.", line: () => `grass job release ${job.id}`, verb: "Release" });
+  if (job.state === "QUEUED" && (job.held || job.starts)) offer("job-release", "Release", { title: `Release ${job.name}?`, text: "It starts as soon as it is its turn.", line: () => `grass job release ${job.id}`, verb: "Release" });
   if (job.state === "QUEUED" && !job.held) offer("job-hold", "Hold", { title: `Hold ${job.name} back?`, text: "Nothing of it starts until it is released.", line: () => `grass job hold ${job.id}`, verb: "Hold" });
   if (job.state === "QUEUED") {
     offer("job-priority", "Priority", { title: `Change the priority of ${job.name}`, text: "Jobs with a higher priority are served first.", verb: "Change",
