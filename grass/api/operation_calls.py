@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from grass.api.requests import Requests, path_of, quoted
@@ -45,12 +45,25 @@ class OperationCalls(Requests):
 
         return self._post(path_of("jobs", name, "release"), {}, JOB)
 
-    def set_priority(self, name: str, priority: int) -> JobView:
-        """Change the priority of a queued job, from 0 to 1000. Raises ConflictError for a job that has begun,
-        NotFoundError."""
+    def set(
+        self,
+        name: str,
+        *,
+        priority: int | None = None,
+        timeout: float | str | None = None,
+        parallelism: Mapping[str, int] | None = None,
+    ) -> JobView:
+        """Change settings of a job that has not ended. What is left out stays.
+
+        ``priority``: 0 to 1000. ``timeout``: of the job, in seconds or as ``2h``; 0: no limit. ``parallelism``:
+        component → most tasks at once; 0: all. Raises ConflictError for a job that has ended, InputError,
+        NotFoundError.
+        """
         from grass.wire.job_views import JOB
 
-        return self._post(path_of("jobs", name, "set"), {"priority": priority}, JOB)
+        given = {"priority": priority, "timeout": timeout, "parallelism": parallelism}
+        body = {key: value for key, value in given.items() if value is not None}
+        return self._post(path_of("jobs", name, "set"), body, JOB)
 
     def scale(
         self,

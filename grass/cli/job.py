@@ -26,7 +26,7 @@ _LAZY = {
     "rerun": "grass.cli.job_changes:rerun",
     "hold": "grass.cli.job_changes:hold",
     "release": "grass.cli.job_changes:release",
-    "set": "grass.cli.job_changes:set_priority",
+    "set": "grass.cli.job_changes:set_job",
     "list": "grass.cli.job_list:list_jobs",
     "stop": "grass.cli.job_end:stop",
     "delete": "grass.cli.job_end:delete",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -9,7 +10,8 @@ import click
 from grass.cli.command import Command
 from grass.cli.invocation import Invocation, pass_invocation
 from grass.cli.output import Result
-from grass.cli.values import JOB, Whole
+from grass.cli.values import JOB, LIMIT, Whole
+from grass.model.amounts import show_span
 
 if TYPE_CHECKING:
     from grass.wire.job_views import JobView
@@ -46,14 +48,42 @@ def release(invocation: Invocation, name: str) -> None:
 
 @click.command("set", cls=Command)
 @click.argument("name", type=JOB)
+@click.option("--priority", type=Whole(0, 1000), metavar="N", help="From 0 to 1000; higher is served first.")
+@click.option("--timeout", type=LIMIT, metavar="DURATION", help="Of the job, also longer than before; none: no limit.")
 @click.option(
-    "--priority", type=Whole(0, 1000), required=True, metavar="N", help="From 0 to 1000; higher is served first."
+    "--parallelism", metavar="[COMPONENT=]N", multiple=True, help="Most tasks of a component at once; all: no limit."
 )
 @pass_invocation
-def set_priority(invocation: Invocation, name: str, priority: int) -> None:
-    """Change a queued job."""
-    view = invocation.client().set_priority(name, priority)
-    _show(invocation, view, f"priority {view.priority}")
+def set_job(
+    invocation: Invocation, name: str, priority: int | None, timeout: float | None, parallelism: Sequence[str]
+) -> None:
+    """Change a job that waits or runs: its priority, its time limit, how many of its tasks run at once.
+
+    A time limit counts from when the job began to run, or from now if the job had none.
+    """
+    if priority is None and timeout is None and not parallelism:
+        raise click.UsageError("nothing to change: give --priority, --timeout or --parallelism")
+    client = invocation.client()
+    limits = _limits(parallelism, client.job(name, specification=False)) if parallelism else None
+    view = client.set(name, priority=priority, timeout=timeout, parallelism=limits)
+    changed = [] if priority is None else [f"priority {priority}"]
+    changed += [] if timeout is None else [f"time limit {show_span(timeout) if timeout else 'none'}"]
+    changed += [f"{component} {limit or 'all'} at once" for component, limit in (limits or {}).items()]
+    _show(invocation, view, ", ".join(changed))
+
+
+def _limits(texts: Sequence[str], job: JobView) -> dict[str, int]:
+    """Parse ``4``, ``worker=4`` and ``worker=all``. Raises click.BadParameter."""
+    found = {}
+    for text in texts:
+        component, equals, number = text.rpartition("=")
+        if not equals and len(job.components) > 1:
+            named = ", ".join(job.components)
+            raise click.BadParameter(f"must be COMPONENT=N; {job.name} has {named}", param_hint="--parallelism")
+        if number != "all" and not (number.isascii() and number.isdigit() and 0 < int(number[:7]) <= 100_000):
+            raise click.BadParameter(f"must be from 1 to 100000, or all; got {number!r}", param_hint="--parallelism")
+        found[component if equals else next(iter(job.components))] = 0 if number == "all" else int(number)
+    return found
 
 
 def _show(invocation: Invocation, view: JobView, what: str) -> None:

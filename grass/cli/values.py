@@ -207,6 +207,14 @@ def _templates(_: Invocation) -> Iterable[str]:
     return templates.names()
 
 
+class Limit(Quantity):
+    """A duration, or ``none``, which is 0."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return 0.0 if value == "none" else super().convert(value, param, ctx)
+
+
+LIMIT = Limit("duration", "duration")
 DURATION = Quantity("duration", "duration")
 DURATION_OR_ZERO = Quantity("duration", "duration_or_zero")
 SINCE = Since()

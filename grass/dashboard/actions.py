@@ -63,7 +63,7 @@ ACTIONS: dict[str, Action] = {
     "job-rerun-failed": lambda client, body: client.rerun(text_of(body, "job"), failed=True),
     "job-hold": lambda client, body: client.hold(text_of(body, "job")),
     "job-release": lambda client, body: client.release(text_of(body, "job")),
-    "job-priority": lambda client, body: client.set_priority(text_of(body, "job"), _number(body, "priority")),
+    "job-priority": lambda client, body: client.set(text_of(body, "job"), priority=_number(body, "priority")),
     "job-scale": lambda client, body: client.scale(
         text_of(body, "job"), text_of(body, "component"), _number(body, "size"), deadline=_seconds(body, "deadline")
     ),

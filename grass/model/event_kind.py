@@ -23,7 +23,7 @@ class EventKind(str, Enum):
     JOB_RESTARTS = "job-restarts"
     JOB_HELD = "job-held"
     JOB_RELEASED = "job-released"
-    JOB_PRIORITY_CHANGED = "job-priority-changed"
+    JOB_SET = "job-set"
     JOB_SET_ASIDE = "job-set-aside"
     HANG_SUSPECTED = "hang-suspected"
     HANG = "hang"

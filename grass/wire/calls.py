@@ -121,9 +121,14 @@ class Rerun(Call, frozen=True):
 
 
 class JobChange(Call, frozen=True):
-    """Change a queued job."""
+    """Change settings of a job that has not ended. What is left out stays."""
 
-    priority: int
+    priority: int | None = None
+    timeout: float | str | None = None
+    """Seconds, or a duration such as ``1m``; 0: no limit. Of a job that runs, it counts from the same moment as the old
+    one, or from now if there was none."""
+    parallelism: dict[str, int] = {}
+    """Component → most tasks at once; 0: no limit."""
 
 
 class OperationRequest(Call, frozen=True):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from grass.model.job import Job
+from grass.model.job_settings import JobSettings
 from grass.model.runtime import PROCESSES_ONLY
 from grass.model.schedule import Schedule
 from grass.wire.checks import NodeCheck
@@ -67,12 +68,12 @@ class ReleaseJob(Asked, frozen=True, tag_field="kind", tag="release"):
     user: str
 
 
-class SetPriority(Asked, frozen=True, tag_field="kind", tag="set-priority"):
-    """Change the priority of a queued job."""
+class SetJob(Asked, frozen=True, tag_field="kind", tag="set"):
+    """Change settings of a job that has not ended."""
 
     id: str
     user: str
-    priority: int
+    settings: JobSettings
 
 
 class DeleteJob(Asked, frozen=True, tag_field="kind", tag="delete"):
@@ -292,8 +293,8 @@ class NoteFinding(msgspec.Struct, frozen=True, tag_field="kind", tag="finding"):
 
 
 NodeTicket = CordonNode | UncordonNode | NodeChecked | ReleaseNode | DrainNode | RemoveNode | SuspectNode
-QueuedTicket = HoldJob | ReleaseJob | SetPriority
-JobTicket = StopJob | StopTasks | DeleteJob | QueuedTicket
+QueuedTicket = HoldJob | ReleaseJob
+JobTicket = StopJob | StopTasks | DeleteJob | SetJob | QueuedTicket
 ScheduleChange = PauseSchedule | ResumeSchedule | RunSchedule | DeleteSchedule
 ScheduleTicket = StartSchedule | StopSchedule | ScheduleChange
 OperationTicket = ScaleJob | SuspendJob | ResumeJob | RestartJob | ReplaceTask

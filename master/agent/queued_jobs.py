@@ -1,18 +1,17 @@
-"""What users change about a job that is still QUEUED: hold it back, release it, set its priority. Pure.
+"""What keeps a job from its turn: a user who holds it back, and a time before which it does not start. Pure.
 
 Called by ``reactor``. A job that has begun meanwhile is left alone, with an event; the API tells the user.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime, timezone
 
 from grass.model.event_kind import EventKind
 from grass.model.exhaustive import assert_never
 from grass.model.lifecycle import JobState
 from grass.model.reasons import Reason, ReasonCode
-from grass.wire.tickets import HoldJob, QueuedTicket, ReleaseJob, SetPriority
+from grass.wire.tickets import HoldJob, QueuedTicket, ReleaseJob
 from master.agent.agenda import WALL_CHECK
 from master.agent.state import JobRun
 from master.agent.step import Step
@@ -33,11 +32,6 @@ def change(step: Step, run: JobRun, ticket: QueuedTicket) -> None:
         case ReleaseJob(user=user):
             run.held = run.starts = None
             step.event(EventKind.JOB_RELEASED, f"job {run.name}: released", user, job=run.name, run=run.id)
-        case SetPriority(user=user, priority=priority):
-            before, run.job = run.job.priority, replace(run.job, priority=priority)
-            step.changes.respecified[run.id] = run
-            text = f"job {run.name}: priority {priority} instead of {before}"
-            step.event(EventKind.JOB_PRIORITY_CHANGED, text, user, job=run.name, run=run.id)
         case _:
             assert_never(ticket)
     step.changes.plan = True

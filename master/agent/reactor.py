@@ -46,7 +46,7 @@ from grass.wire.tickets import (
     RunSchedule,
     ScaleJob,
     ScheduleTicket,
-    SetPriority,
+    SetJob,
     StartJob,
     StartSchedule,
     StopJob,
@@ -61,6 +61,7 @@ from master.agent import (
     fairness,
     job_end,
     job_restart,
+    job_set,
     jobs,
     node_checks,
     node_tickets,
@@ -191,7 +192,7 @@ def _take_ticket(step: Step, entry_id: str, ticket: Ticket) -> None:
     match ticket:
         case StartJob(job=job, record=record):
             jobs.admit(step, cluster.jobs.get(record.id) or JobRun.new(job, record))
-        case StopJob() | StopTasks() | DeleteJob() | HoldJob() | ReleaseJob() | SetPriority():
+        case StopJob() | StopTasks() | DeleteJob() | SetJob() | HoldJob() | ReleaseJob():
             if (run := cluster.jobs.get(ticket.id)) is not None:
                 _job_ticket(step, run, ticket)
         case ScaleJob() | SuspendJob() | ResumeJob() | RestartJob() | ReplaceTask() | CancelOperation():
@@ -264,7 +265,9 @@ def _job_ticket(step: Step, run: JobRun, ticket: JobTicket) -> None:
             jobs.stop(step, run, user, grace)
         case StopTasks():
             stopped_tasks.stop(step, run, ticket)
-        case HoldJob() | ReleaseJob() | SetPriority():
+        case SetJob():
+            job_set.change(step, run, ticket)
+        case HoldJob() | ReleaseJob():
             queued_jobs.change(step, run, ticket)
         case DeleteJob(user=user):
             jobs.remove(step, run)

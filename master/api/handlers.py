@@ -55,7 +55,7 @@ HANDLERS: Mapping[str, Handler] = MappingProxyType(
         "jobs.rerun": job_changes.rerun,
         "jobs.hold": job_changes.hold,
         "jobs.release": job_changes.release,
-        "jobs.set": job_changes.set_priority,
+        "jobs.set": job_changes.set_job,
         "jobs.delete": jobs.delete_job,
         "operations.file": operations.file_operation,
         "operations.list": operations.list_operations,

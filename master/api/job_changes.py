@@ -1,4 +1,4 @@
-"""`/v1/jobs/{job}/…`: what users change about one job: rerun it, stop tasks, hold, release, set its priority.
+"""`/v1/jobs/{job}/…`: what users change about one job: rerun it, stop tasks, hold, release, set.
 
 ``find_job`` is shared with ``jobs`` and others. The handlers file tickets; only the master-agent changes a job. Used by
 this package.
@@ -6,12 +6,13 @@ this package.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 
 from grass.errors import ConflictError, InputError, NotFoundError, UndecodableError
 from grass.model.event_kind import EventKind
-from grass.model.job import MAX_PRIORITY, Job
+from grass.model.job import Job
+from grass.model.job_settings import JobSettings, SettingError
 from grass.model.lifecycle import JobState
 from grass.system.clock import steady
 from grass.system.entropy import run_id
@@ -21,12 +22,13 @@ from grass.wire.job_record import JobRecord
 from grass.wire.job_views import StartedView
 from grass.wire.keys import TaskKey
 from grass.wire.task_record import TaskRecord
-from grass.wire.tickets import HoldJob, ReleaseJob, SetPriority, StopTasks
+from grass.wire.tickets import HoldJob, ReleaseJob, SetJob, StopTasks
 from master.api import rerun as repeated
 from master.api.call import Call, Reply
 from master.api.chosen_ids import check_own, check_unused
 from master.api.named_files import with_named_files
 from master.api.plan import check_dependencies
+from master.api.query import parse_duration
 from master.api.redaction import Redaction
 from master.api.submission import checked_job_id
 from master.api.views import all_records, job_view
@@ -35,6 +37,8 @@ CHANGE_SECONDS = 3.0
 """Time for the master-agent to take a ticket: less than a client waits for an answer."""
 WAITING = (JobState.QUEUED, JobState.SUSPENDED)
 """States in which a job may be held."""
+ACTIVE = (*WAITING, JobState.RUNNING)
+"""States in which settings of a job may be changed."""
 MOST_TASKS = 10_000
 """Names of tasks in one request to stop them."""
 
@@ -119,13 +123,25 @@ def release(call: Call, job: str) -> Reply:
     return _changed(call, record, lambda now: now.held is None and now.starts is None)
 
 
-def set_priority(call: Call, job: str) -> Reply:
-    priority = call.read(JobChange).priority
-    if not 0 <= priority <= MAX_PRIORITY:
-        raise InputError(f"priority: must be between 0 and {MAX_PRIORITY}, got {priority}")
-    record = _queued(call, job, "given another priority")
-    call.ticket(SetPriority(record.id, call.user, priority))
-    return _changed(call, record, lambda now: now.priority == priority)
+def set_job(call: Call, job: str) -> Reply:
+    """Change settings of a job that has not ended."""
+    asked, record = call.read(JobChange), find_job(call, job)
+    if record.state.ended or record.outcome is not None:
+        raise ConflictError(f"job {record.name}: is {record.state.value}; its settings do not change any more")
+    settings = JobSettings(asked.priority, parse_duration("timeout", asked.timeout), asked.parallelism)
+    if settings == JobSettings():
+        raise InputError("nothing to change: give priority, timeout or parallelism")
+    try:
+        settings.applied(_spec(call, record))
+    except SettingError as error:
+        raise InputError(str(error)) from error
+    call.ticket(SetJob(record.id, call.user, settings))
+    return _changed(call, record, lambda _: _has(call, record, settings), ACTIVE)
+
+
+def _has(call: Call, record: JobRecord, settings: JobSettings) -> bool:
+    spec = _spec(call, record)
+    return settings.applied(spec) == spec
 
 
 def _queued(call: Call, job: str, what: str) -> JobRecord:
@@ -135,9 +151,11 @@ def _queued(call: Call, job: str, what: str) -> JobRecord:
     return record
 
 
-def _changed(call: Call, record: JobRecord, done: Callable[[JobRecord], bool]) -> Reply:
-    """Answer 200 once the change is made, 202 if the master-agent has not made it yet. Raises if the job began
-    before."""
+def _changed(
+    call: Call, record: JobRecord, done: Callable[[JobRecord], bool], states: Collection[JobState] = WAITING
+) -> Reply:
+    """Answer 200 once the change is made, 202 if the master-agent has not made it yet. Raises if the job left the
+    ``states`` before."""
     until = steady() + CHANGE_SECONDS
     with call.api.feed.listen(record.name) as changed:
         while True:
@@ -145,7 +163,7 @@ def _changed(call: Call, record: JobRecord, done: Callable[[JobRecord], bool]) -
             now = call.api.store.run(record.id)
             if now is not None and done(now):
                 return Reply(job_view(Redaction(call).job(now)))
-            if now is None or now.state not in WAITING:
+            if now is None or now.state not in states:
                 state = "gone" if now is None else now.state.value
                 raise ConflictError(f"job {record.name}: has become {state}; nothing was changed")
             if steady() >= until or call.api.feed.closed:

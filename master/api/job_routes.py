@@ -178,7 +178,7 @@ JOB_ROUTES: tuple[Route, ...] = (
         "jobs.set",
         "POST /v1/jobs/{job}/set",
         WRITE,
-        "Change the priority of a queued job",
+        "Change priority, time limit or parallelism of a job that has not ended",
         job_views.JobView,
         calls.JobChange,
     ),

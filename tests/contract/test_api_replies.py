@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import time
 from collections.abc import Generator, Sequence
@@ -186,12 +187,20 @@ def test_the_client_and_the_server_keep_to_the_document(world: ApiWorld) -> None
         for change, kind, values in (
             (client.hold, "hold", {"held": "ann"}),
             (client.release, "release", {"held": None}),
-            (lambda name: client.set_priority(name, 7), "set-priority", {"priority": 7}),
         ):
             changing = pool.submit(change, again)
             wait_until(lambda: kind in tickets(world))  # noqa: B023 (called at once)
             world.change_job(again, kind, **values)
             changing.result(10)
+        setting = pool.submit(client.set, again, priority=7, timeout="2h")
+        wait_until(lambda: "set" in tickets(world))
+        spec = world.store.spec(again)
+        assert spec is not None
+        world.backend.apply(
+            [("HSET", world.keys.specs, again, pack(dataclasses.replace(spec, priority=7, timeout=7200.0)))]
+        )
+        world.change_job(again, "job-set", priority=7)
+        assert setting.result(10).priority == 7
         client.stop(again, tasks=["w"])
         deleting = pool.submit(client.delete, job_id)
         schedule = pool.submit(client.start_schedule, CRON)

@@ -996,7 +996,7 @@ def test_calls_take_numbers_of_numpy_and_paths(world: ApiWorld, tmp_path: Path) 
     path.write_text("name: j\ncomponents: {w: {command: 'true'}}\n")
     job = client.start(path, env={"SEED": one, "FOLDER": tmp_path}).id  # type: ignore[dict-item]
     assert client.job(job).specification.components["w"].env == {"SEED": "1", "FOLDER": str(tmp_path)}
-    client.set_priority(job, one)
+    client.set(job, priority=one, timeout=np.float32(0.5), parallelism={"w": one})
     client.scale(job, "w", delta=one, deadline=np.float32(0.5))
     client.stop(job, grace=np.float32(0.5))
     assert list(client.logs(job, "w", np.int64(0), tail=one, since=np.float32(0))) == []

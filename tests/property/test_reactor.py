@@ -214,11 +214,12 @@ def change(world: World, dice: random.Random, number: int) -> None:
     if not jobs:
         return
     job_id = dice.choice(jobs)["id"]
-    match kind := dice.choice(["hold", "release", "delete", "set-priority", "suspend", "resume", "restart"]):
+    match kind := dice.choice(["hold", "release", "delete", "set", "suspend", "resume", "restart"]):
         case "hold" | "release" | "delete":
             world.ticket(kind, id=job_id)
-        case "set-priority":
-            world.ticket(kind, id=job_id, priority=dice.choice([0, 3, 7]))
+        case "set":
+            settings = {"priority": dice.choice([None, 0, 3, 7]), "timeout": dice.choice([None, 0, 5.0, 50.0])}
+            world.ticket(kind, id=job_id, settings={**settings, "parallelism": {}})
         case _:
             world.ticket(kind, job_id=job_id, id=f"o{number}")
 

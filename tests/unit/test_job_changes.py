@@ -10,6 +10,7 @@ import pytest
 from grass.errors import ConflictError
 from grass.model.ending import Ending, JobRestart
 from grass.model.job import After, AfterState, Component, Condition, Job, Restart, RestartOn
+from grass.model.job_settings import JobSettings, SettingError
 from grass.model.lifecycle import JobState, TaskState
 from grass.model.resources import Resources
 from grass.wire.job_record import JobRecord, first_record
@@ -284,20 +285,109 @@ def test_a_higher_priority_moves_a_waiting_job_ahead_and_is_kept() -> None:
     for name in ("a", "b"):
         part = Component("t", "x", resources=Resources(cpu=2000))
         world.submit(Job(name, {"t": part}, ("t",)))
-    world.ticket("set-priority", id="b-1", priority=7)
+    world.ticket("set", id="b-1", settings={"priority": 7})
     world.takeover()
     world.add_node("n1", cpu=2)
     assert world.running() == ["b-1/t.0/1"]
     assert world.job("b")["priority"] == 7
 
 
-@pytest.mark.parametrize(("kind", "more"), [("hold", {}), ("release", {}), ("set-priority", {"priority": 3})])
-def test_a_job_that_has_begun_is_left_alone_with_an_event(kind: str, more: dict[str, int]) -> None:
+@pytest.mark.parametrize("kind", ["hold", "release"])
+def test_a_job_that_has_begun_is_left_alone_with_an_event(kind: str) -> None:
     world = world_of(array(1))
     before = world.job("j")
-    world.ticket(kind, id="j-1", **more)
+    world.ticket(kind, id="j-1")
     assert world.job("j") == before
     assert world.events()[-1]["message"] == f"ticket {kind}: refused; job j is RUNNING"
+
+
+# settings
+
+
+@pytest.mark.parametrize("takeover", [False, True])
+def test_a_time_limit_of_a_running_job_counts_from_where_the_old_one_began(takeover: bool) -> None:
+    world = world_of(replace(array(1), timeout=100.0))
+    world.advance(60, CALM)
+    world.ticket("set", id="j-1", settings={"timeout": 200.0})
+    if takeover:
+        world.takeover()
+    world.advance(130, CALM)
+    assert world.job("j")["state"] == "RUNNING"
+    world.advance(15, CALM)
+    job = world.job("j")
+    assert (job["state"], job["reason"]["message"]) == ("FAILED", "exceeded its time limit of 200 s")
+    assert [each["message"] for each in world.events() if each["kind"] == "job-set"] == [
+        "job j: time limit 3m20s instead of 1m40s"
+    ]
+
+
+def test_a_job_without_a_limit_gets_one_from_now_on_and_can_lose_it() -> None:
+    world = world_of(array(1))
+    world.advance(500, CALM)
+    world.ticket("set", id="j-1", settings={"timeout": 100.0})
+    world.advance(50, CALM)
+    world.ticket("set", id="j-1", settings={"timeout": 0.0})
+    world.takeover()
+    world.advance(500, CALM)
+    assert world.job("j")["state"] == "RUNNING"
+    world.ticket("set", id="j-1", settings={"timeout": 10.0})
+    world.advance(12, CALM)
+    assert world.job("j")["state"] == "FAILED"
+
+
+def test_a_time_limit_that_is_over_already_ends_the_job_at_once() -> None:
+    world = world_of(replace(array(1), timeout=100.0))
+    world.advance(60, CALM)
+    world.ticket("set", id="j-1", settings={"timeout": 30.0})
+    world.advance(1)
+    assert world.job("j")["state"] == "FAILED"
+
+
+def test_more_or_fewer_tasks_run_at_once_once_the_parallelism_is_set() -> None:
+    world = World()
+    world.add_node("n1", cpu=8)
+    world.submit(array(6, parallelism=2))
+    assert len(world.running()) == 2
+    world.ticket("set", id="j-1", settings={"parallelism": {"t": 4}})
+    assert len(world.running()) == 4
+    world.ticket("set", id="j-1", settings={"parallelism": {"t": 1}})
+    world.takeover()
+    for key in world.running()[:3]:
+        world.end(key)
+    assert len(world.running()) == 1
+    world.ticket("set", id="j-1", settings={"parallelism": {"t": 0}})
+    assert len(world.running()) == 3
+
+
+@pytest.mark.parametrize(
+    ("job", "settings", "problem"),
+    [
+        (array(2), JobSettings(priority=1001), "priority: must be between 0 and 1000, got 1001"),
+        (array(2), JobSettings(parallelism={"u": 1}), "parallelism.u: the job has no such component; it has t"),
+        (array(2), JobSettings(parallelism={"t": -1}), "parallelism.t: must be at least 1, or 0 for no limit; got -1"),
+        (
+            array(2, min=2),
+            JobSettings(parallelism={"t": 1}),
+            "parallelism.t: must be at least `min`, which is 2; got 1",
+        ),
+        (
+            replace(array(2), gang=("t",)),
+            JobSettings(parallelism={"t": 1}),
+            "parallelism.t: must be at least 2, because its tasks start together; got 1",
+        ),
+    ],
+)
+def test_settings_that_a_job_cannot_have_are_refused(job: Job, settings: JobSettings, problem: str) -> None:
+    with pytest.raises(SettingError) as caught:
+        settings.applied(job)
+    assert str(caught.value) == problem
+
+
+def test_settings_of_a_job_that_ends_are_refused_with_an_event() -> None:
+    world = world_of(array(1))
+    world.ticket("stop", id="j-1", grace=30.0)
+    world.ticket("set", id="j-1", settings={"timeout": 5.0})
+    assert world.events()[-1]["message"].startswith("ticket set: refused; job j: is STOP")
 
 
 # jobs that follow others, and older runs
