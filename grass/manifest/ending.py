@@ -1,4 +1,4 @@
-"""Reads how a job ends in a native job file: ``success``, ``clean``, ``ttl``, ``deadline``, the job's ``restart``.
+"""Reads how a job ends in a native job file: what must succeed, how many may fail, time, restarts, what is kept.
 
 Used by ``native``.
 """
@@ -10,13 +10,23 @@ from dataclasses import replace
 
 from grass.manifest import job_checks, placement, quantities, values
 from grass.manifest.fields import Fields
+from grass.manifest.matrix import MAX_TASKS
 from grass.manifest.restart import least_backoff
 from grass.model.ending import NO_JOB_RESTART, Clean, Ending, Enough, JobRestart
 
-KEYS = ("success", "clean", "ttl", "deadline", "restart")
+KEYS = ("success", "clean", "ttl", "deadline", "restart", "max_failures", "fail_fast")
 """The keys of the job that this module reads."""
 MOST_RESTARTS = 1_000_000
 _DEFAULT_LIMIT = 3
+
+
+def read_fail_fast(fields: Fields, components: Collection[str]) -> bool:
+    """Return whether the first failure ends the job. With ``max_failures``, it does not."""
+    limited = fields.has("max_failures")
+    fail_fast = fields.read("fail_fast", values.truth, len(components) > 1 and not limited)
+    if limited and fail_fast:
+        fields.problems.add(fields.at("max_failures"), "does not go with `fail_fast: true`, which is `max_failures: 0`")
+    return fail_fast
 
 
 def read_ending(fields: Fields, warnings: list[str], components: Collection[str]) -> tuple[tuple[str, ...], Ending]:
@@ -29,6 +39,7 @@ def read_ending(fields: Fields, warnings: list[str], components: Collection[str]
         deadline=fields.read("deadline", quantities.duration, None),
         restart=_read_restart(fields, warnings),
         enough=enough,
+        max_failures=fields.read("max_failures", values.whole(0, MAX_TASKS), None),
     )
 
 

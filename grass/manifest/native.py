@@ -44,7 +44,7 @@ MAX_REPLICAS = 100_000
 _REFERENCE = re.compile(r"\$\{?([A-Za-z_][A-Za-z0-9_]*)\}?")
 """What a shell replaces by the value of a variable."""
 JOB_KEYS = (
-    *("components", "timeout", "fail_fast", "priority", "tags", "gang", "place", "together"),
+    *("components", "timeout", "priority", "tags", "gang", "place", "together"),
     *("preemptible", "after", "rendezvous", "on_end", "on_hang", "data"),
     *ending.KEYS,
 )
@@ -105,7 +105,7 @@ def read_job(fields: Fields, warnings: list[str], *, name: str | None = None) ->
         components=components,
         success=success or tuple(components),
         timeout=fields.read("timeout", quantities.duration, None),
-        fail_fast=fields.read("fail_fast", values.truth, len(components) > 1),
+        fail_fast=ending.read_fail_fast(fields, components),
         priority=fields.read("priority", values.whole(0, MAX_PRIORITY), 0),
         tags=read_tags(fields, problems),
         gang=tuple(dict.fromkeys([*placement.read_gang(fields, tuple(components)), *meeting])),

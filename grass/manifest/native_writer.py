@@ -51,7 +51,7 @@ def job_document(job: Job) -> Document:
         on_end=_on_end(job),
         on_hang=None if job.on_hang is OnHang.NOTIFY else job.on_hang.value,
     )
-    if job.fail_fast is not (len(job.components) > 1):
+    if job.fail_fast is not (len(job.components) > 1 and job.ending.max_failures is None):
         document["fail_fast"] = job.fail_fast
     document["components"] = {name: component_document(part) for name, part in job.components.items()}
     return document
@@ -133,7 +133,13 @@ def _ending(job: Job) -> Document:
         {"limit": ending.restart.limit, "backoff": _time(ending.restart.backoff)} if ending.restart.limit else None
     )
     clean = None if ending.clean is PLAIN_ENDING.clean else ending.clean.value
-    return {"clean": clean, "ttl": _time(ending.ttl), "deadline": _time(ending.deadline), "restart": restart}
+    return {
+        "clean": clean,
+        "ttl": _time(ending.ttl),
+        "deadline": _time(ending.deadline),
+        "restart": restart,
+        "max_failures": ending.max_failures,
+    }
 
 
 def _gang(job: Job) -> bool | list[str] | None:

@@ -46,7 +46,8 @@ class Ending:
 
     ``deadline``: from the first start of the job, over all its restarts. ``ttl``: from its end to its removal.
 
-    ``enough``: component → how many of its tasks must succeed; a component that is not named: all.
+    ``enough``: component → how many of its tasks must succeed; a component that is not named: all. ``max_failures``:
+    the tasks that may fail before the job ends, while others go on (None: any number).
     """
 
     clean: Clean = Clean.RUNNING
@@ -54,6 +55,7 @@ class Ending:
     deadline: float | None = None
     restart: JobRestart = NO_JOB_RESTART
     enough: dict[str, Enough] = field(default_factory=dict)
+    max_failures: int | None = None
 
 
 PLAIN_ENDING = Ending()

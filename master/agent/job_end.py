@@ -45,6 +45,13 @@ def failed(run: JobRun, part: ComponentRun) -> bool:
             assert_never(rule)
 
 
+def failed_enough(run: JobRun) -> bool:
+    """Return whether so many tasks have failed in components which have failed that the others are stopped."""
+    most = 0 if run.job.fail_fast else run.job.ending.max_failures
+    parts = [part for part in run.components.values() if failed(run, part)]
+    return most is not None and sum(part.counts[TaskState.FAILED] for part in parts) > most
+
+
 def done_without(run: JobRun, part: ComponentRun) -> int:
     """Return how many failed tasks of the component its job does without, while the component has not failed."""
     return given_up(part) if _rule(run, part) is Enough.ALL else part.counts[TaskState.FAILED]

@@ -113,7 +113,7 @@ def settle(step: Step, run: JobRun) -> None:
     needed = [run.components[name] for name in run.job.success]
     if all(job_end.enough(run, part) for part in needed):
         finish(step, run, JobState.SUCCEEDED, None, 0)
-    elif failed is not None and (run.job.fail_fast or _all_ended(needed) or _blocked_for_ever(run)):
+    elif failed is not None and (job_end.failed_enough(run) or _all_ended(needed) or _blocked_for_ever(run)):
         _, task = first_failed(failed)
         code = task.exit_code if task.exit_code is not None else 128 + (task.signal or 0)
         finish(step, run, JobState.FAILED, why_component_failed(failed), code)

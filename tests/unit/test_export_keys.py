@@ -46,6 +46,7 @@ OTHERS: dict[str, Any] = {
     "after": (After("other"),),
     "ending.clean": Clean.ALL,
     "ending.ttl": 60.0,
+    "ending.max_failures": 3,
     "ending.deadline": 60.0,
     "ending.restart.limit": 2,
     "ending.restart.backoff": 7.0,
@@ -88,6 +89,7 @@ OTHERS: dict[str, Any] = {
     "components.pack": 1,
     "components.matrix": {"X": ("1", "2")},
     "components.entries": ("a", "b"),
+    "components.columns": {"X": ("1", "2")},
     "components.runtime": RuntimeName.PROCESS,
     "components.container.entrypoint": ("run",),
     "components.container.user": "ann",
@@ -122,6 +124,7 @@ TOGETHER: dict[str, dict[str, Any]] = {
     "components.gpu.memory": {"components.resources.gpu": 1000},
     "components.matrix": {"components.replicas": 2},
     "components.entries": {"components.replicas": 2},
+    "components.columns": {"components.replicas": 2},
 }
 """Field → what else must be set for it to mean anything."""
 SAME = {(format, "components.container.network") for format in ("kubernetes", "kubernetes-pods")}
@@ -217,6 +220,7 @@ def content(text: str) -> list[str]:
 
 KEYS = {
     "components.entries": "from",
+    "components.columns": "from",
     "components.framework.options": "framework",
     "components.gpu.model": "resources.gpu",
     "components.gpu.memory": "resources.gpu",

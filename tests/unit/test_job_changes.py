@@ -301,6 +301,20 @@ def test_a_job_that_has_begun_is_left_alone_with_an_event(kind: str) -> None:
     assert world.events()[-1]["message"] == f"ticket {kind}: refused; job j is RUNNING"
 
 
+@pytest.mark.parametrize("takeover", [False, True])
+def test_a_job_ends_with_the_failure_after_those_that_it_allows(takeover: bool) -> None:
+    world = world_of(replace(array(5), ending=Ending(max_failures=2)))
+    for index in (0, 1):
+        world.end(f"j-1/t.{index}/1", code=1)
+    if takeover:
+        world.takeover()
+    assert world.job("j")["state"] == "RUNNING"
+    world.end("j-1/t.2/1", code=1)
+    assert world.job("j")["outcome"][0] == "FAILED"
+    world.advance(2)
+    assert (world.job("j")["state"], world.job("j")["counts"]) == ("FAILED", {"FAILED": 3, "STOPPED": 2})
+
+
 # settings
 
 

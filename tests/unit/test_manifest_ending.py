@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from grass.errors import ManifestError
-from grass.manifest import parse_job
+from grass.manifest import parse_job, read_document
+from grass.manifest.native_writer import job_document
 from grass.model.ending import PLAIN_ENDING, Clean, Ending, Enough, JobRestart
 from grass.model.job import Job
 
@@ -68,3 +69,21 @@ def test_bad_values_name_their_path(more: dict[str, Any], problem: str) -> None:
 def test_bad_exit_codes_of_restarts_are_refused(codes: Any) -> None:
     with pytest.raises(ManifestError, match=r"components\.a\.restart\.codes"):
         parse_job({"name": "j", "components": {"a": {"command": "true", "restart": {"codes": codes}}}})
+
+
+@pytest.mark.parametrize(
+    ("keys", "fail_fast", "most"),
+    [("max_failures: 3", False, 3), ("max_failures: 0, fail_fast: false", False, 0), ("fail_fast: true", True, None)],
+)
+def test_a_job_may_say_how_many_tasks_may_fail(keys: str, fail_fast: bool, most: int | None) -> None:
+    text = f"{{name: j, {keys}, components: {{a: {{command: x}}, b: {{command: x}}}}}}"
+    job = parse_job(read_document(text)).job
+    assert (job.fail_fast, job.ending.max_failures) == (fail_fast, most)
+    assert parse_job(job_document(job)).job == job
+
+
+@pytest.mark.parametrize("keys", ["max_failures: -1", "max_failures: many", "max_failures: 1, fail_fast: true"])
+def test_a_limit_of_failures_that_makes_no_sense_is_named(keys: str) -> None:
+    with pytest.raises(ManifestError) as caught:
+        parse_job(read_document(f"{{name: j, {keys}, components: {{a: {{command: x}}}}}}"))
+    assert [problem.path for problem in caught.value.problems] == ["max_failures"]
