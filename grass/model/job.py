@@ -67,6 +67,15 @@ class Restart:
 NO_RESTART = Restart()
 
 
+class ExitCodes(str, Enum):
+    """What the exit codes of a task mean besides success and failure."""
+
+    SPECIAL = "special"
+    """``EXIT_DO_NOT_RESTART`` and ``EXIT_STOP_JOB`` are instructions of the task, as in MARO."""
+    PLAIN = "plain"
+    """All are failures like any other. In sysexits, 64 and 65 are EX_USAGE and EX_DATAERR."""
+
+
 @dataclass(frozen=True, slots=True)
 class Ready:
     """One readiness check; exactly one of the three is set. ``timeout``: seconds from the start of the attempt."""
@@ -237,6 +246,11 @@ class Component:
     web: str | None = None
     output_limit: int = DEFAULT_OUTPUT_LIMIT
     checks: str = ""
+    exit_codes: ExitCodes = ExitCodes.SPECIAL
+
+    def instructs(self, code: int | None) -> bool:
+        """Return whether a task that ends with this code thereby says what is to happen."""
+        return self.exit_codes is ExitCodes.SPECIAL and code in (EXIT_DO_NOT_RESTART, EXIT_STOP_JOB)
 
     @property
     def elastic(self) -> bool:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from grass.backoff import wait_after
 from grass.model.event_kind import EventKind
-from grass.model.job import EXIT_DO_NOT_RESTART, EXIT_STOP_JOB
 from grass.model.lifecycle import JobState, TaskState, check_task
 from grass.model.reasons import Reason, ReasonCode
 from grass.wire.task_record import TaskRecord
@@ -26,7 +25,8 @@ def wanted(run: JobRun) -> bool:
     state, reason, code = run.outcome
     if state is not JobState.FAILED or reason is None or reason.code is not ReasonCode.COMPONENT_FAILED:
         return False
-    final = code in (EXIT_DO_NOT_RESTART, EXIT_STOP_JOB) or "repeated_on" in reason.details
+    component = reason.details["task"].rpartition(".")[0]
+    final = run.job.components[component].instructs(code) or "repeated_on" in reason.details
     return not (run.delete or final) and run.tries < run.job.ending.restart.limit
 
 

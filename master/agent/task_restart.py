@@ -8,7 +8,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import NamedTuple
 
-from grass.model.job import EXIT_DO_NOT_RESTART, EXIT_STOP_JOB, Restart, RestartOn
+from grass.model.job import Restart, RestartOn
 from grass.model.reasons import FailureClass, Reason, ReasonCode
 
 OF_KUBERNETES = frozenset(
@@ -65,6 +65,8 @@ class End(NamedTuple):
     node: Blamed = Blamed()
     repeated: bool = False
     """Whether another node gave the same error within a minute."""
+    final: bool = False
+    """Whether the task itself said, by its exit code, that it does not start again."""
 
 
 def what_follows(policy: Restart, end: End) -> Next:
@@ -72,7 +74,7 @@ def what_follows(policy: Restart, end: End) -> Next:
     failure = end.failure
     if failure is not None and failure.code in NOT_ITS_FAULT:
         return Next.EXCUSED
-    if end.code in (EXIT_DO_NOT_RESTART, EXIT_STOP_JOB):
+    if end.final:
         return Next.END
     if failure is not None and failure.code is ReasonCode.CANNOT_START:
         return Next.END

@@ -308,7 +308,8 @@ def _apply_end(
         failure = task.reason = classed(why_failed(step, component, task, event), at_fault=at_fault)
     nodes = repeated_errors.note(step, component, node, failure) if failure is not None else []
     blamed = Blamed(node, component.excused.get(index, ()), measured=at_fault)
-    end = End(task.exit_code, task.signal, failure, task.restarts, blamed, repeated=bool(nodes))
+    final = component.spec.instructs(task.exit_code)
+    end = End(task.exit_code, task.signal, failure, task.restarts, blamed, repeated=bool(nodes), final=final)
     match what_follows(policy, end):
         case Next.EXCUSED if failure is not None:
             _excuse(step, run, component, index, task, failure)
@@ -361,7 +362,7 @@ def _end(step: Step, run: JobRun, component: ComponentRun, index: int, task: Tas
     component.move(task, TaskState.FAILED if failed else TaskState.SUCCEEDED)
     if failed:
         _tell(step, run, component, index, EventKind.TASK_FAILED, task.reason.message if task.reason else "failed")
-    if code == EXIT_STOP_JOB:
+    if code == EXIT_STOP_JOB and component.spec.instructs(code):
         message = f"{component.spec.name}.{index} stopped the job: it ended with exit code {EXIT_STOP_JOB}"
         jobs.finish(
             step,

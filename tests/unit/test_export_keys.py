@@ -15,7 +15,19 @@ from grass.manifest.export.formats import FORMATS
 from grass.model.autoscale import Autoscale, AutoscalePolicy
 from grass.model.ending import Clean, Enough
 from grass.model.framework import Framework, FrameworkName
-from grass.model.job import After, Component, Condition, Job, Mount, Notice, NoticeSignal, Policy, Ready, RestartOn
+from grass.model.job import (
+    After,
+    Component,
+    Condition,
+    ExitCodes,
+    Job,
+    Mount,
+    Notice,
+    NoticeSignal,
+    Policy,
+    Ready,
+    RestartOn,
+)
 from grass.model.notify import OnEnd, OnHang
 from grass.model.runtime import RuntimeName
 
@@ -106,6 +118,7 @@ OTHERS: dict[str, Any] = {
     "components.autoscale.gain": 0.75,
     "components.web": "p",
     "components.output_limit": 1 << 20,
+    "components.exit_codes": ExitCodes.PLAIN,
     "components.notice.seconds": 90.0,
     "components.notice.signal": NoticeSignal.USR1,
     "components.notice.command": "save",

@@ -9,7 +9,7 @@ import pytest
 
 from grass.errors import ConflictError
 from grass.model.ending import Ending, JobRestart
-from grass.model.job import After, AfterState, Component, Condition, Job, Restart, RestartOn
+from grass.model.job import After, AfterState, Component, Condition, ExitCodes, Job, Restart, RestartOn
 from grass.model.job_settings import JobSettings, SettingError
 from grass.model.lifecycle import JobState, TaskState
 from grass.model.resources import Resources
@@ -299,6 +299,25 @@ def test_a_job_that_has_begun_is_left_alone_with_an_event(kind: str) -> None:
     world.ticket(kind, id="j-1")
     assert world.job("j") == before
     assert world.events()[-1]["message"] == f"ticket {kind}: refused; job j is RUNNING"
+
+
+@pytest.mark.parametrize(("code", "codes"), [(64, "special"), (65, "special"), (64, "plain"), (65, "plain")])
+def test_exit_codes_are_instructions_unless_the_component_says_that_they_are_plain(code: int, codes: str) -> None:
+    job = array(2, restart=Restart(RestartOn.ON_FAILURE, backoff=0.1), exit_codes=ExitCodes(codes))
+    world = world_of(replace(job, ending=Ending(restart=JobRestart(1, 0.5))))
+    world.end("j-1/t.0/1", code=code)
+    world.advance(1)
+    if codes == "plain":
+        assert (states(world, "j-1"), world.job("j")["state"]) == ({"t.0": "RUNNING", "t.1": "RUNNING"}, "RUNNING")
+    else:
+        assert states(world, "j-1") == {"t.0": "FAILED", "t.1": "STOPPED" if code == 65 else "RUNNING"}
+
+
+@pytest.mark.parametrize(("codes", "tries"), [("special", 0), ("plain", 1)])
+def test_a_job_starts_again_after_a_plain_exit_code_64(codes: str, tries: int) -> None:
+    world = world_of(replace(array(1, exit_codes=ExitCodes(codes)), ending=Ending(restart=JobRestart(1, 0.5))))
+    world.end("j-1/t.0/1", code=64)
+    assert world.job("j")["tries"] == tries
 
 
 @pytest.mark.parametrize("takeover", [False, True])
