@@ -64,6 +64,9 @@ class Command(click.Command):
         super().__init__(*args, **kwargs)
         self.params.extend(shared_options(_flags(self)))
 
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        _write_examples(ctx, formatter)
+
 
 class Group(click.Group):
     """Group of subcommands named by ``module:attribute``; importing one subcommand does not import its siblings."""
@@ -131,6 +134,9 @@ class Group(click.Group):
         command = self.get_command(ctx, first)
         return command.get_command(ctx, rest) if rest and isinstance(command, click.Group) else command
 
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        _write_examples(ctx, formatter)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands by use."""
         names = self.list_commands(ctx)
@@ -145,6 +151,15 @@ class Group(click.Group):
             if rows:
                 with formatter.section(title):
                     formatter.write_dl(rows)
+
+
+def _write_examples(ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    from grass.cli.examples import EXAMPLES
+
+    program, _, path = ctx.command_path.partition(" ")
+    if path in EXAMPLES:
+        with formatter.section("Examples"):
+            formatter.write("".join(f"  {program} {line}\n" for line in EXAMPLES[path]))
 
 
 def _flags(command: click.Command) -> set[str]:
