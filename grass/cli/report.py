@@ -32,7 +32,7 @@ _EVENTS = 1_000
 def report(invocation: Invocation, name: str, path: Path | None) -> None:
     """Write a report on a job to one HTML file. It has the timeline, curves, events, tasks, job file and environment.
 
-    The file needs no network and runs no script. Secrets are not in it.
+    The file needs no network. Secrets are not in it.
     """
     content = collect(invocation.client(), name, clock.wall())
     path = path or Path(f"{content.job.id}.html")

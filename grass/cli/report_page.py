@@ -1,4 +1,4 @@
-"""The page of `grass report`: one HTML file without scripts and links to other machines. Pure. Called by ``report``."""
+"""The page of `grass report`: one HTML file that asks no machine, with the dashboard's charts. Called by ``report``."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from msgspec import UNSET
 
 from grass.cli import cells
 from grass.cli.amounts import NOTHING, show_counts, show_instant, show_reason
-from grass.cli.report_svg import Bar, curve, curves_of, timeline
 from grass.cli.usage_text import show_used
+from grass.dashboard.curves import Record, during, own_charts, task_charts, thinned
+from grass.dashboard.one_file import bundle, read, source
 from grass.lines import lines_of
 from grass.model.amounts import show_span
+from grass.model.lifecycle import TaskState
 from grass.wire.codec import builtins
 
 if TYPE_CHECKING:
@@ -26,26 +28,17 @@ if TYPE_CHECKING:
     from grass.wire.status_views import StatusView
     from grass.wire.usage_views import Curves, JobMetricsView, JobUsageView
 
-MOST_TASKS, MOST_BARS, MOST_REPEATED, MOST_TEXT = 10_000, 20_000, 1_000, 120
+MOST_TASKS, MOST_REPEATED, MOST_TEXT = 10_000, 1_000, 120
+MOST_LANES = 200
+"""Tasks of the timeline."""
+MOST_CHARTS, MOST_POINTS = 24, 300
+"""Figures that tasks reported, and points of each curve."""
 MOST_LONG = 100_000
 """Characters of the job file, of the specification, and of the environment."""
-_KINDS = {"SUCCEEDED": "ok", "FAILED": "bad", "STOPPED": "stopped", "LOST": "lost"}
-_STYLE = """
-:root{color-scheme:light dark;--line:#8886;--ok:#1a7f37;--bad:#cf222e;--run:#0969da;--dim:#777}
-body{font:15px/1.5 system-ui,sans-serif;max-width:1000px;margin:2rem auto;padding:0 1rem}
-h1{font-size:1.5rem}h2{font-size:1.15rem;margin-top:2rem}
-table{border-collapse:collapse;width:100%;font-size:13px}
-th,td{text-align:left;padding:.15rem .6rem .15rem 0;border-bottom:1px solid var(--line);vertical-align:top}
-td{overflow-wrap:anywhere}pre{overflow:auto;padding:.8rem;border:1px solid var(--line);font-size:13px}
-figure{margin:1rem 0}figcaption{font-size:13px;color:var(--dim)}
-svg{width:100%;height:auto;border:1px solid var(--line)}svg text{font:11px system-ui,sans-serif;fill:currentColor}
-path{fill:none}path.ok{stroke:var(--ok)}path.bad,path.lost{stroke:var(--bad)}path.stopped{stroke:var(--dim)}
-path.running,path.curve{stroke:var(--run)}path.curve{stroke-width:1.5}
-.ok{color:var(--ok)}.bad,.lost{color:var(--bad)}
-.curves{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,22rem),1fr));gap:0 1.5rem}
-@media(prefers-color-scheme:dark){:root{--ok:#3fb950;--bad:#f85149;--run:#58a6ff;--dim:#9a9a9a}}
-"""
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+_STYLES = ("base.css", "parts.css", "views.css", "vendor/uPlot.min.css", "report.css")
+_LANE = ("task", "attempt", "state", "node", "assigned", "prepared", "started", "ended", "exit_code", "signal")
+"""What the timeline shows of an attempt."""
+_WRONG = (TaskState.FAILED, TaskState.LOST)
 
 
 @dataclass(frozen=True)
@@ -68,26 +61,66 @@ def page(content: Content, now: float) -> str:
     """Return the file. ``now``: wall seconds."""
     job = content.job
     title = f"{job.name} ({job.id})"
+    style = "\n".join(map(read, _STYLES))
+    first = f"{read('theme.js')}\n/*\n{read('vendor/uPlot.LICENSE')}*/\n{read('vendor/uPlot.iife.min.js')}"
+    script = bundle("report.js")
+    allowed = f"script-src {source(first)} {source(script)}; style-src {source(style)}"
+    policy = f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'"
     parts = [
-        f"<h1>{_text(title)} <span class={_kind(job.state)!r}>{_text(job.state)}</span></h1>",
+        f'<h1>{_text(title)} <span class="tone-{_text(job.state).lower()}">{_text(job.state)}</span></h1>',
         _facts(content, now),
-        "<h2>Timeline</h2>" + _timeline(content, now) + _legend(),
-        _curves(content, now),
+        '<noscript><p class="note">The timeline and the charts need JavaScript.</p></noscript>',
+        '<div id="drawn" class="stack"></div>',
         _repeated(content),
         _section("Events", ("time", "kind", "message", "user"), (_event(one) for one in content.events)),
         _tasks(content, now),
         _file(content.file),
-        "<h2>Specification</h2><pre>"
-        + _json(None if job.specification is UNSET else builtins(job.specification))
-        + "</pre>",
-        "<h2>Environment</h2><pre>" + _json(_environment(content)) + "</pre>",
+        _source("Specification", _json(None if job.specification is UNSET else builtins(job.specification))),
+        _source("Environment", _json(_environment(content))),
     ]
     head = (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{_text(title)}</title>'
-        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
-        f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style></head><body>'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
+        f'<meta name="viewport" content="width=device-width"><style>{style}</style><script>{first}</script></head>'
     )
-    return f"{head}{''.join(parts)}</body></html>\n"
+    data = json.dumps(_drawn(content, now)).replace("<", "\\u003c")  # so that no text in it ends the element
+    scripts = f'<script type="application/json" id="data">{data}</script><script type="module">{script}</script>'
+    return f'{head}<body><main class="report stack">{"".join(parts)}</main>{scripts}</body></html>\n'
+
+
+def _drawn(content: Content, now: float) -> dict[str, object]:
+    """Return what ``report.js`` draws."""
+    job, ended = content.job, now if content.job.ended is None else content.job.ended
+    tasks = sorted(content.tasks, key=lambda task: (task.state not in _WRONG, task.state is TaskState.SUCCEEDED))
+    shown = tasks[:MOST_LANES]
+    names = {task.task for task in shown}
+    own = own_charts(content.metrics)
+    charts = {"Own figures" + (f": {MOST_CHARTS} of {len(own)}" if len(own) > MOST_CHARTS else ""): own[:MOST_CHARTS]}
+    begin = now if job.started is None else job.started
+    charts |= {task: task_charts(during(history, begin, ended)) for task, history in content.histories.items()}
+    return {
+        "job": {"id": job.id, "submitted": job.submitted, "ended": ended},
+        "tasks": [_lane(task) for task in shown],
+        "attempts": [_lane(one) for one in content.attempts if one.task in names][:MOST_REPEATED],
+        "count": len(tasks),
+        "groups": [
+            (_clean(title), [_named(thinned(each, MOST_POINTS)) for each in found])
+            for title, found in charts.items()
+            if found
+        ],
+    }
+
+
+def _lane(view: AttemptView | TaskView) -> dict[str, object]:
+    known = {name: getattr(view, name) for name in _LANE if getattr(view, name, None) is not None}
+    reason = {"reason": {"message": _clean(view.reason.message)}} if view.reason else {}
+    return {**known, **reason, "task": _clean(view.task), "node": _clean(view.node or "")}
+
+
+def _named(chart: Record) -> Record:
+    """Return a chart whose names are one line each, without control characters."""
+    series = [{**each, "name": _clean(each["name"])} for each in chart["series"]]
+    return {**chart, "title": _clean(chart["title"]), "series": series}
 
 
 def _facts(content: Content, now: float) -> str:
@@ -108,50 +141,12 @@ def _facts(content: Content, now: float) -> str:
         ("Report made", show_instant(now)),
     ]
     rows.append(("Used", show_used(content.usage.totals)))
-    return _table((), (f"<th>{_text(name)}</th><td>{_text(value)}</td>" for name, value in rows if _is_known(value)))
+    found = "".join(f"<dt>{_text(name)}</dt><dd>{_text(value)}</dd>" for name, value in rows if _is_known(value))
+    return _panel("Result", f'<dl class="facts body">{found}</dl>')
 
 
 def _is_known(value: object) -> bool:
     return value not in (None, "", NOTHING)
-
-
-def _timeline(content: Content, now: float) -> str:
-    names = list(dict.fromkeys(task.task for task in content.tasks))
-    rows = {name: row for row, name in enumerate(names)}
-    states = {task.task: (task.attempt, task.state) for task in content.tasks}
-    bars = []
-    for one in content.attempts[:MOST_BARS]:
-        if one.started is not None and one.task in rows:
-            newest, state = states[one.task]
-            kind = _KINDS.get(state, "running") if one.attempt == newest else _ended_kind(one)
-            bars.append(Bar(rows[one.task], one.started, one.ended or now, kind))
-    if not bars:
-        return "<p>No task has started.</p>"
-    end = max(bar.end for bar in bars)
-    left = len(content.attempts) - MOST_BARS
-    note = f"<p>… and {left} more attempts</p>" if left > 0 else ""
-    begin = content.job.submitted
-    axis = f"<p>{_text(show_instant(begin))} to {_text(show_instant(end))}: {_text(show_span(end - begin))}</p>"
-    return timeline(names, bars, begin, end) + axis + note
-
-
-def _ended_kind(attempt: AttemptView) -> str:
-    return "lost" if attempt.ended is None else "ok" if attempt.exit_code == 0 else "bad"
-
-
-def _legend() -> str:
-    return "<p>From the submission on. Green: succeeded; red: failed or lost; grey: stopped; blue: running.</p>"
-
-
-def _curves(content: Content, now: float) -> str:
-    found: list[str] = []
-    started, ended = content.job.started, content.job.ended
-    begin, end = now if started is None else started, now if ended is None else ended
-    for one in content.metrics.curves[:40]:
-        found.append(curve(f"{cells.clean(one.task)}: {cells.clean(one.name)}", one.steps, one.values))
-    for task, history in content.histories.items():
-        found += curves_of(history, task, begin, end)
-    return f'<h2>Curves</h2><div class="curves">{"".join(found)}</div>' if any(found) else ""
 
 
 _ATTEMPT_HEAD = ("attempt", "node", "exit", "started", "ended", "reason")
@@ -162,8 +157,8 @@ def _repeated(content: Content) -> str:
     tasks = {one.task for one in content.attempts if one.attempt > 1}
     found = [one for one in content.attempts if one.task in tasks]
     left = len(found) - MOST_REPEATED
-    note = f"<p>… and {left} more attempts</p>" if left > 0 else ""
-    return _section("Tasks with several attempts", _ATTEMPT_HEAD, map(_attempt, found[:MOST_REPEATED])) + note
+    note = f'<p class="empty">… and {left} more attempts</p>' if left > 0 else ""
+    return _section("Tasks with several attempts", _ATTEMPT_HEAD, map(_attempt, found[:MOST_REPEATED]), note)
 
 
 def _attempt(one: AttemptView) -> str:
@@ -178,8 +173,8 @@ def _event(one: EventView) -> str:
 def _tasks(content: Content, now: float) -> str:
     rows = (_task(task, now) for task in content.tasks[:MOST_TASKS])
     left = len(content.tasks) - MOST_TASKS
-    note = f"<p>… and {left} more tasks</p>" if left > 0 else ""
-    return _section("Tasks", ("task", "state", "attempt", "node", "exit", "time", "reason"), rows) + note
+    note = f'<p class="empty">… and {left} more tasks</p>' if left > 0 else ""
+    return _section("Tasks", ("task", "state", "attempt", "node", "exit", "time", "reason"), rows, note)
 
 
 def _task(task: TaskView, now: float) -> str:
@@ -212,34 +207,40 @@ def _node(node: NodeView) -> dict[str, object]:
     }
 
 
-def _section(title: str, head: Sequence[str], rows: Iterable[str]) -> str:
+def _section(title: str, head: Sequence[str], rows: Iterable[str], note: str = "") -> str:
     found = list(rows)
-    return f"<h2>{_text(title)}</h2>{_table(head, found)}" if found else ""
+    titles = "".join(f"<th>{_text(name)}</th>" for name in head)
+    lines = "".join(f"<tr>{row}</tr>" for row in found)
+    table = f'<div class="scroll"><table><thead><tr>{titles}</tr></thead><tbody>{lines}</tbody></table></div>'
+    return _panel(title, table + note) if found else ""
 
 
-def _table(head: Sequence[str], rows: Iterable[str]) -> str:
-    title = "<tr>" + "".join(f"<th>{_text(name)}</th>" for name in head) + "</tr>" if head else ""
-    return f"<table>{title}{''.join(f'<tr>{row}</tr>' for row in rows)}</table>"
+def _source(title: str, text: str) -> str:
+    return _panel(title, f'<pre class="source">{text}</pre>')
+
+
+def _panel(title: str, body: str) -> str:
+    return f'<section class="panel"><header><h2>{_text(title)}</h2></header>{body}</section>'
 
 
 def _cells(*values: object) -> str:
     return "".join(f"<td>{_text(value if _is_known(value) else '')}</td>" for value in values)
 
 
-def _kind(state: str) -> str:
-    return _KINDS.get(state, "running")
-
-
 def _text(value: object) -> str:
     """Return text for HTML: one line, cut, without control characters and marks of direction."""
-    return escape(cells.clip(cells.clean(str(value)), MOST_TEXT))
+    return escape(_clean(str(value)))
+
+
+def _clean(text: str) -> str:
+    return cells.clip(cells.clean(text), MOST_TEXT)
 
 
 def _file(file: JobFileView | None) -> str:
     """Show the file as its user wrote it; without one, the specification says it all."""
     if file is None or not file.original:
         return ""
-    return f"<h2>Job file {_text(file.name)}</h2><pre>{_pre(file.text)}</pre>"
+    return _source(f"Job file {file.name}", _pre(file.text))
 
 
 def _json(value: object) -> str:

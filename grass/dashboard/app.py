@@ -6,7 +6,6 @@ Every answer passes ``PageAccess`` first and carries headers that let the browse
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import json
 import re
@@ -15,7 +14,6 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from functools import cache
 from http import HTTPStatus
-from importlib.resources import files
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -30,6 +28,7 @@ from grass.dashboard.files import Files, exactly
 from grass.dashboard.logs import LogWords, log_pieces
 from grass.dashboard.merged_feed import Message
 from grass.dashboard.mirror import Mirrors
+from grass.dashboard.one_file import PAGE, read, source
 from grass.dashboard.questions import QUESTIONS
 from grass.dashboard.web_pages import WebPages
 from grass.errors import GrassError, InputError, NotAllowedError, UnreachableError
@@ -38,13 +37,12 @@ from grass.system import clock
 from grass.wire.codec import builtins
 from grass.wire.version import HEADER, spoken
 
-PAGE = files("grass.dashboard") / "page"
 _CLASSIC_SCRIPT = re.compile(r'<script src="/assets/\w+/(\w+\.js)"></script>')
 
 
-def _policy(digests: list[str]) -> str:
-    """Return the Content-Security-Policy: files of this server only, and inline scripts with these SHA-256 digests."""
-    scripts = " ".join(["'self'", *(f"'sha256-{digest}'" for digest in digests)])
+def _policy(inline: list[str]) -> str:
+    """Return the Content-Security-Policy: files of this server only, and these scripts in the document."""
+    scripts = " ".join(["'self'", *map(source, inline)])
     return (
         f"default-src 'none'; script-src {scripts}; style-src 'self'; img-src 'self'; "
         "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -280,16 +278,15 @@ def document(name: str) -> Response:
 
     Its classic scripts are written into it, because they load lost files again: they must never be lost themselves.
     """
-    digests = []
+    scripts = []
 
     def inline(found: re.Match[str]) -> str:
-        script = (PAGE / found[1]).read_text()
-        digests.append(base64.b64encode(hashlib.sha256(script.encode()).digest()).decode())
-        return f"<script>{script}</script>"
+        scripts.append(read(found[1]))
+        return f"<script>{scripts[-1]}</script>"
 
-    text = (PAGE / name).read_text().replace("/assets/", f"/assets/{edition()}/")
+    text = read(name).replace("/assets/", f"/assets/{edition()}/")
     response = Response(_CLASSIC_SCRIPT.sub(inline, text), content_type="text/html; charset=utf-8")
-    response.headers["Content-Security-Policy"] = _policy(digests)
+    response.headers["Content-Security-Policy"] = _policy(scripts)
     return response
 
 

@@ -1,10 +1,11 @@
 """Histories of the API as charts of the page: which curves belong on one chart, and in which unit. Pure.
 
-Used by ``questions``.
+Used by ``questions`` and ``report_page``.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -29,19 +30,39 @@ def last(history: Curves, seconds: float) -> Curves:
         at for values in history.curves.values() for at, value in enumerate(values) if value is not None
     ]  # what is older than the cluster is not shown
     cut = max(0, length - points, min(known, default=0))
-    curves = {name: values[cut:] for name, values in history.curves.items()}
-    if history.step == FINE.step:
-        curves = {name: _bridged(values) for name, values in curves.items()}
+    curves = {name: _whole(values[cut:], history.step) for name, values in history.curves.items()}
     return Curves(history.start + cut * history.step, history.step, curves)
 
 
-def _bridged(values: Sequence[float | None]) -> tuple[float | None, ...]:
-    """Put the average of its neighbours in the place of each single unknown point.
+def during(history: Curves, begin: float, end: float) -> Curves:
+    """Return what a task used between two times. What it never used is left out."""
+    first, last = (max(0, math.floor((time - history.start) / history.step)) for time in (begin, end + history.step))
+    shown = {figure.name for figure in OF_TASK if figure.shown_at_zero}
+    cut = {name: _whole(values[first:last], history.step) for name, values in history.curves.items()}
+    curves = {name: values for name, values in cut.items() if name in shown or any(values)}
+    return Curves(history.start + first * history.step, history.step, curves)
+
+
+def thinned(chart: Record, most: int) -> Record:
+    """Return a chart with at most so many points, of five digits. Each stands for some that follow each other."""
+    every = max(1, -(-len(chart["x"]) // most))
+
+    def thin(values: Sequence[float | None]) -> list[float | None]:
+        parts = (values[at : at + every] for at in range(0, len(values), every))
+        known = (next((value for value in part if value is not None), None) for part in parts)
+        return [None if value is None else float(f"{value:.5g}") for value in known]
+
+    series = [{**each, "values": thin(each["values"])} for each in chart["series"]]
+    return {**chart, "x": chart["x"][::every], "series": series}
+
+
+def _whole(values: tuple[float | None, ...], step: float) -> tuple[float | None, ...]:
+    """In full detail, put the average of its neighbours in the place of each single unknown point.
 
     A node measures every 2 s; on a busy machine a sample often comes so late that it counts for the next point.
     """
     whole = list(values)
-    for at in range(1, len(values) - 1):
+    for at in range(1, len(values) - 1) if step == FINE.step else ():
         before, after = values[at - 1], values[at + 1]
         if values[at] is None and before is not None and after is not None:
             whole[at] = (before + after) / 2

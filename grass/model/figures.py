@@ -1,8 +1,7 @@
 """Figures of what nodes and tasks use: name, unit, and the chart on which each is drawn. Pure.
 
 A name is that of a field of a sample (``grass.wire.usage``), of a curve, and of a metric of the page ``/metrics``.
-Used by ``report_svg``, ``sparkline``, ``grass.dashboard.curves``, ``master.monitor.figures`` and
-``master.monitor.exposition``.
+Used by ``sparkline``, ``grass.dashboard.curves``, ``master.monitor.figures`` and ``master.monitor.exposition``.
 """
 
 from __future__ import annotations

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from grass.dashboard.curves import Run, capacity, comparison, job_charts, last, node_charts, own_charts, task_charts
+from grass.dashboard.curves import (
+    Run,
+    capacity,
+    comparison,
+    during,
+    job_charts,
+    last,
+    node_charts,
+    own_charts,
+    task_charts,
+    thinned,
+)
 from grass.dashboard.questions import QUESTIONS
 from grass.errors import InputError
 from grass.wire.usage_views import Curves, JobMetricsView
@@ -78,6 +89,31 @@ def test_a_single_late_sample_leaves_no_gap_in_full_detail() -> None:
     assert last(history(cpu=values), 60).curves == {"cpu": expected}
     minutes = sample_views.curves({"cpu": [1.0, None, 3.0]}, step=60.0)
     assert last(minutes, 180).curves == {"cpu": (1.0, None, 3.0)}
+
+
+@pytest.mark.parametrize(
+    ("begin", "end", "start", "values"),
+    [
+        (0.0, 1e9, 100.0, (1.0, 2.0, 3.0)),
+        (103.0, 104.0, 102.0, (2.0, 3.0)),
+        (0.0, 103.0, 100.0, (1.0, 2.0)),
+        (0.0, 50.0, 100.0, ()),
+        (200.0, 300.0, 200.0, ()),
+    ],
+)
+def test_what_a_task_used_between_two_times(begin: float, end: float, start: float, values: tuple[float, ...]) -> None:
+    found = during(history(memory=[1.0, 2.0, 3.0], gpu=[0.0, 0.0, 0.0]), begin, end)
+    assert (found.start, found.curves) == (start, {"memory": values})
+
+
+def test_a_point_of_a_thinned_chart_is_the_first_known_one_of_those_that_it_stands_for() -> None:
+    chart = {"title": "x", "x": [1, 2, 3, 4, 5], "series": [{"name": "a", "values": [None, 2 / 3, None, None, 7.0]}]}
+    assert thinned(chart, 3) == {
+        "title": "x",
+        "x": [1, 3, 5],
+        "series": [{"name": "a", "values": [0.66667, None, 7.0]}],
+    }
+    assert thinned(chart, 5)["x"] == chart["x"] and thinned({"x": [], "series": []}, 5) == {"x": [], "series": []}
 
 
 def test_runs_are_compared_by_the_time_since_their_start() -> None:

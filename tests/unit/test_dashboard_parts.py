@@ -23,6 +23,7 @@ from grass.dashboard.app import asset, edition
 from grass.dashboard.logs import LONGEST, LogWords, shown
 from grass.dashboard.merged_feed import MOST_JOBS, MergedFeed, Message
 from grass.dashboard.mirror import Mirror, Mirrors
+from grass.dashboard.one_file import bundle
 from grass.dashboard.server import DashboardServer
 from grass.errors import InputError, UnreachableError
 from grass.system import clock
@@ -306,7 +307,17 @@ def test_every_view_is_loaded_by_a_route_or_by_another_view() -> None:
     routed = re.findall(r'import\("\./([^"]+)"\)', (PAGE / "app.js").read_text())
     reached = set[str]().union(*(imported(name, set()) for name in ["app.js", *routed]))
     modules = {str(path.relative_to(PAGE)) for path in PAGE.rglob("*.js") if path.parent.name != "vendor"}
-    assert reached == modules - {"recover.js", "theme.js"}
+    assert reached == modules - {"recover.js", "report.js", "theme.js"}
+
+
+def test_a_report_has_the_modules_of_the_page_that_it_draws_with() -> None:
+    """Each import and each export has the form that ``bundle`` reads, and no module ends the script."""
+    text = bundle("report.js")
+    assert not re.search(r"^(import|export)\b|</script|<!--", text, re.MULTILINE)
+    for module in imported("report.js", set()):
+        assert text.count(f"const {re.sub(r'[^a-z0-9]', '_', module)} = (() => {{") == 1, module
+        for name in re.findall(r"^export (?:async )?\w+ (\w+)", (PAGE / module).read_text(), re.MULTILINE):
+            assert re.search(rf"^return {{ .*\b{name}\b.* }};$", text, re.MULTILINE), name
 
 
 def test_no_file_of_the_page_names_another_machine_or_builds_markup() -> None:

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from grass.cli.report_page import Content, page
-from grass.cli.report_svg import CURVE_WIDTH, curve
+from grass.cli.report_page import MOST_CHARTS, MOST_LANES, MOST_POINTS, Content, page
+from grass.dashboard.one_file import source
 from grass.wire.event_views import EventView
 from grass.wire.job_details import JobDetails
 from tests.support import sample_views
-from tests.support.browser import chromium
+from tests.support.browser import chromium, run_script
 from tests.support.job_views import attempt_view, job_details, task_view
 from tests.support.sample_views import curves, metrics
 
-HOSTILE = "<script>alert(1)</script>\x1b[31m\u202e&\"'"
+HOSTILE = "</script><!--<script>alert(1)</script>\x1b[31m\u202e&\"'"
+SHOWN = "</script><!--<script>alert(1)</script>\\x1b[31m\\u202e&\"'"
 
 
 def job(**more: Any) -> JobDetails:
@@ -111,23 +111,42 @@ def test_a_report_of_5000_retried_tasks_with_events_curves_and_a_long_specificat
     checked(text)
 
 
-def test_a_report_runs_nothing_and_refers_to_nothing_outside() -> None:
-    hostile = content(
+def drawn(text: str) -> Any:
+    """What the script of a report draws."""
+    found = re.findall(r'<script type="application/json" id="data">([^<]*)</script>', text)
+    assert len(found) == 1
+    return json.loads(found[0])
+
+
+def hostile() -> Content:
+    values = curves({"cpu": [1.0, None, 3.0]}, 1e9)
+    return content(
         0,
         job=job(name=HOSTILE, user=HOSTILE, reason={"code": "signal", "message": HOSTILE, "details": {}}),
         tasks=[task(0, task=HOSTILE, node=HOSTILE)],
         attempts=[task(0, task=HOSTILE), task(0, task=HOSTILE, attempt=2)],
         events=[EventView(id="1-0", time=1e9, kind=HOSTILE, message=HOSTILE)],
         metrics=metrics({"task": HOSTILE, "name": HOSTILE, "steps": [1, 2], "values": [1.0, 2.0]}),
-        histories={HOSTILE: curves({"cpu": [1.0, None, 3.0]}, 1e9)},
+        histories={HOSTILE: values},
     )
-    text = page(hostile, 1e9 + 500)
+
+
+def test_a_report_runs_only_its_own_scripts_and_refers_to_nothing_outside() -> None:
+    text = page(hostile(), 1e9 + 500)
     checker = checked(text)
-    assert not checker.tags & {"script", "link", "img", "iframe", "object", "base", "form"}
+    assert not checker.tags & {"link", "img", "iframe", "object", "base", "form"}
     assert not {name for name in checker.attributes if name.startswith("on")} | checker.attributes & {"src", "href"}
-    assert not re.search(r"https?://|url\(|@import", text)
+    assert not re.search(r"url\(|@import", text)
     assert "\x1b" not in text and "\u202e" not in text and "&lt;script&gt;" in text
-    assert "Content-Security-Policy" in text and "default-src 'none'" in text
+    inline = [each[1] for each in re.finditer(r"<script(?: type=\"module\")?>(.*?)</script>", text, re.DOTALL)]
+    style = re.findall(r"<style>(.*?)</style>", text, re.DOTALL)
+    policy = re.findall(r'Content-Security-Policy" content="([^"]*)"', text)
+    assert len(inline) == 2 and len(style) == 1 and text.count("<script") == text.count("</script") == 3
+    assert policy == [
+        f"default-src 'none'; script-src {source(inline[0])} {source(inline[1])}; style-src {source(style[0])}; "
+        "base-uri 'none'; form-action 'none'"
+    ]
+    assert "Permission is hereby granted" in inline[0], "the licence of uPlot goes with it"
 
 
 def test_a_report_shows_result_timeline_curves_attempts_events_and_specification() -> None:
@@ -137,63 +156,92 @@ def test_a_report_shows_result_timeline_curves_attempts_events_and_specification
     own = metrics({"name": "loss", "steps": [1, 2, 3], "values": [3.0, 2.0, 1.0]})
     given = content(1, events=events, attempts=attempts, histories=history, metrics=own)
     text = page(given, 1e9 + 500)
-    for said in ("FAILED", "t.0#1", "j submitted", "t.0: loss", "t.0: memory", "[REDACTED]", "grass/local"):
+    for said in ("FAILED", "t.0#1", "j submitted", "[REDACTED]", "grass/local"):
         assert said in text, said
-    assert text.count("<svg") == 3
+    data = drawn(text)
+    assert data["job"] == {"id": "j-1", "submitted": 1e9, "ended": 1e9 + 100} and data["count"] == 1
+    assert [(each["attempt"], each["started"]) for each in data["attempts"]] == [(1, 1e9), (2, 1e9 + 3)]
+    assert [(title, [each["title"] for each in charts]) for title, charts in data["groups"]] == [
+        ("Own figures", ["loss"]),
+        ("t.0", ["Memory"]),
+    ]
 
 
-def test_usage_is_drawn_from_zero_on_with_its_unit_and_without_what_was_never_used() -> None:
+def test_usage_is_drawn_from_the_start_to_the_end_of_a_job_without_what_was_never_used() -> None:
     used: dict[str, list[float | None]] = {
         "cpu": [0.0, 0.0],
         "memory": [1 << 30, 2 << 30],
         "gpu": [0.0, 0.0],
         "written": [0.0, 1 << 20],
+        "power": [None, None],
     }
-    text = page(content(1, histories={"t.0": curves(used, 1e9)}), 1e9 + 500)
-    assert [name for name in used if f"t.0: {name}" in text] == ["cpu", "memory", "written"]
-    for said in (">2GiB<", ">0B<", ">1MiB/s<", ">0B/s<", ">0 cores<"):
-        assert said in text, said
-    later = {"cpu": [2.0, *[1.0] * 50, *[None] * 400], "power": [None, 700.0, *[None] * 448]}
-    text = page(content(1, histories={"t.0": curves(later, 1e9)}), 1e9 + 900)
-    assert ">700 W<" in text and f"L{CURVE_WIDTH}.0" in text, "the job's last point is at the right edge"
+    ((_, charts),) = drawn(page(content(1, histories={"t.0": curves(used, 1e9)}), 1e9 + 500))["groups"]
+    assert [(each["title"], each["unit"]) for each in charts] == [
+        ("CPU", "cores"),
+        ("Memory", "bytes"),
+        ("Files", "rate"),
+    ]
+    long: dict[str, list[float | None]] = {"memory": [float(at) for at in range(450)]}
+    ((_, charts),) = drawn(page(content(1, histories={"t.0": curves(long, 1e9 - 10)}), 1e9 + 900))["groups"]
+    assert (charts[0]["x"][0], charts[0]["x"][-1]) == (1e9, 1e9 + 100), "the job ran from 1 s to 100 s"
+    assert charts[0]["series"][0]["values"][0] == 5.0
 
 
-def test_what_was_never_used_is_a_line_at_the_bottom() -> None:
-    text = page(content(1, histories={"t.0": curves({"cpu": [0.0, 0.0]}, 1e9)}), 1e9 + 500)
-    assert "76.0L" in text  # a cpu that was never used is a line at the bottom
+def test_of_many_tasks_figures_and_points_a_report_draws_some_and_says_so() -> None:
+    tasks = [task(index) for index in range(300)] + [task(300, state="LOST"), task(301, state="RUNNING", ended=None)]
+    names = [f"m{at:02}" for at in range(MOST_CHARTS + 3)]
+    own = metrics(
+        *({"name": name, "steps": list(range(1000)), "values": [at / 7 for at in range(1000)]} for name in names)
+    )
+    data = drawn(page(content(0, tasks=tasks, attempts=tasks, metrics=own), 1e9 + 500))
+    assert data["count"] == 302 and len(data["tasks"]) == len(data["attempts"]) == MOST_LANES
+    assert [each["task"] for each in data["tasks"][:3]] == ["t.300", "t.301", "t.0"]
+    ((title, charts),) = data["groups"]
+    assert title == f"Own figures: {MOST_CHARTS} of {len(names)}" and len(charts) == MOST_CHARTS
+    assert len(charts[0]["x"]) == len(charts[0]["series"][0]["values"]) <= MOST_POINTS
 
 
-def test_a_browser_without_network_shows_a_report(tmp_path: Path) -> None:
-    history = curves({"memory": [1.0, 2.0, 4.0]}, 1e9)
-    tasks = [task(index, task=f"a-component-with-a-long-name.{index}") for index in range(300)]
+def test_a_browser_without_network_draws_a_report(tmp_path: Path) -> None:
     file = tmp_path / "report.html"
-    file.write_text(page(content(0, tasks=tasks, attempts=tasks, histories={"t.0": history}), 1e9 + 500))
+    odd = {"cpu": [None, 0.0], "memory": [1.0, float(10**12)], "gpu": [None, 5.0], "power": [5.0, 5.0]}
+    tasks = [task(index, task=f"a-component-with-a-long-name.{index}") for index in range(300)]
+    ran = content(0, tasks=tasks, attempts=tasks, histories={"t.0": curves(odd, 1e9)})
+    never = content(0, tasks=[], job=job(started=None, ended=None, state="QUEUED"))
     with chromium() as browser:
-        context = browser.new_context(offline=True, java_script_enabled=False)
+        context = browser.new_context(offline=True)
         shown, wrong = context.new_page(), []
         shown.on("console", lambda message: wrong.append(message.text))
+        shown.on("pageerror", lambda error: wrong.append(str(error)))
+        shown.on("dialog", lambda dialog: wrong.append(dialog.message))
         shown.on("request", lambda request: request.url == file.as_uri() or wrong.append(request.url))
-        shown.goto(file.as_uri())
-        assert shown.locator("svg").count() == 2 and shown.locator("h1").inner_text().startswith("j (j-1)")
+        for given in (hostile(), never, ran):
+            file.write_text(page(given, 1e9 + 500))
+            shown.goto(file.as_uri())
+            drawings = shown.locator(".chart canvas")
+            assert drawings.count() == {id(ran): 4}.get(id(given), 2 if given is not never else 0) and wrong == []
+            if given is not ran and given is not never:
+                assert shown.locator(".lane span").first.inner_text() == SHOWN
+                assert SHOWN in shown.locator(".u-legend").first.inner_text()
+        assert shown.locator(".lane").count() == MOST_LANES
+        assert "200 of 300 tasks" in shown.locator("section[aria-label=Timeline] header").inner_text()
+        theme = "document.documentElement.dataset.theme"
         for width, scheme in ((1100, "light"), (390, "dark")):
             shown.set_viewport_size({"width": width, "height": 900})
             shown.emulate_media(color_scheme=scheme)
-            right = shown.locator("body").bounding_box()
-            assert right["x"] + right["width"] <= width and wrong == []
+            assert run_script(shown, f"{theme}") == scheme
+            assert run_script(shown, "document.documentElement.scrollWidth") <= width and wrong == []
+        shown.emulate_media(media="print", color_scheme="dark")
+        assert run_script(shown, theme) == "light" and wrong == []
+        context.close()
+        context = browser.new_context(java_script_enabled=False)
+        plain = context.new_page()
+        plain.goto(file.as_uri())
+        assert plain.locator("noscript").inner_text() == "The timeline and the charts need JavaScript."
+        assert plain.locator("td", has_text=tasks[299]["task"]).count() == 1
         context.close()
 
 
-def test_a_job_that_never_started_and_one_that_goes_on_have_reports() -> None:
-    never = job(started=None, ended=None, state="QUEUED")
-    waits = [task(0, started=None, ended=None, attempt=0, node=None, state="PENDING", exit_code=None)]
-    assert "No task has started" in page(content(0, job=never, tasks=waits), 1e9 + 5)
+def test_a_job_that_goes_on_is_drawn_until_now() -> None:
     runs = [task(0, ended=None, state="RUNNING", exit_code=None)]
-    going_on = content(0, job=job(ended=None, state="RUNNING"), tasks=runs, attempts=runs)
-    assert 'class="running"' in page(going_on, 1e9 + 50)
-
-
-@pytest.mark.parametrize("values", [[], [None, None], [1.0], [5.0, 5.0], [1.0, None, float(10**12)]])
-def test_a_curve_of_odd_values_is_drawn_or_left_out(values: list[float | None]) -> None:
-    drawn = curve("x", [float(at) for at in range(len(values))], values)
-    assert "nan" not in drawn and "inf" not in drawn
-    assert bool(drawn) is any(value is not None for value in values)
+    data = drawn(page(content(0, job=job(ended=None, state="RUNNING"), tasks=runs, attempts=runs), 1e9 + 50))
+    assert data["job"]["ended"] == 1e9 + 50 and "ended" not in data["tasks"][0]

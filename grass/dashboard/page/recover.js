@@ -1,6 +1,7 @@
-// Loads again what the network lost: a browser drops requests when a network interface of its machine appears or goes.
+// Takes the secret of the link out of the address. Loads again what the network lost: a browser drops requests when a network interface of its machine appears or goes.
 // The server writes this script into the document, so that the script itself cannot be lost.
 (() => {
+  if (location.pathname !== "/") history.replaceState(null, "", `/${location.hash}`);
   const FIRST = 500, LONGEST = 30000; // milliseconds until the next try
   const kept = "grass-pause"; // how long the next load of the page waits, if it fails too
   let reloading = false, pauses = new Map();

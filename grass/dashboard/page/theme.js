@@ -1,14 +1,13 @@
-// Takes the secret of the link out of the address. Sets the theme before the first paint, so that a dark page never flashes white. "auto" follows the system.
+// Sets the theme before the first paint, so that a dark page never flashes white. "auto" follows the system. Paper is light.
 (() => {
-  if (location.pathname !== "/") history.replaceState(null, "", `/${location.hash}`);
   let chosen = "auto";
   try { chosen = localStorage.getItem("grass-theme") || "auto"; } catch { /* storage is switched off */ }
-  const dark = matchMedia("(prefers-color-scheme: dark)");
+  const dark = matchMedia("(prefers-color-scheme: dark)"), print = matchMedia("print");
   const apply = () => {
-    document.documentElement.dataset.theme = chosen === "auto" ? (dark.matches ? "dark" : "light") : chosen;
+    document.documentElement.dataset.theme = print.matches ? "light" : chosen === "auto" ? (dark.matches ? "dark" : "light") : chosen;
     dispatchEvent(new Event("grass-theme"));
   };
-  dark.addEventListener("change", apply);
+  for (const each of [dark, print]) each.addEventListener("change", apply);
   window.grassTheme = {
     get chosen() { return chosen; },
     choose(next) {

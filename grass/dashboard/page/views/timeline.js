@@ -8,8 +8,8 @@ import { empty, panel } from "../parts.js";
 const MOST = 200;
 const URGENT = ["FAILED", "LOST", "RUNNING", "ASSIGNED", "STOPPED", "SUCCEEDED", "PENDING"];
 
-// `attempts`: all that are kept, or null; without them, the newest of each task.
-export function timeline(job, tasks, attempts) {
+// `attempts`: all that are kept, or null; without them, the newest of each task. `count`: how many tasks the job has.
+export function timeline(job, tasks, attempts, { count = tasks.length, link = (task) => `#/jobs/${encodeURIComponent(job.id)}/tasks/${task}` } = {}) {
   if (!tasks.length) return panel("Timeline", { key: "timeline" }, empty("Loading."));
   const from = job.submitted, until = job.ended || clock.now(), span = Math.max(until - from, 0.001);
   const shown = [...tasks].sort((one, two) => URGENT.indexOf(one.state) - URGENT.indexOf(two.state) || (one.started || Infinity) - (two.started || Infinity)).slice(0, MOST);
@@ -17,13 +17,13 @@ export function timeline(job, tasks, attempts) {
   const kept = new Map();
   for (const each of attempts || []) kept.set(each.task, [...(kept.get(each.task) || []), each]);
   const bar = (start, end, tone, title) => h("i", { class: tone, title, vars: { "--from": share(start), "--long": `calc(${share(end)} - ${share(start)})` } });
-  return panel("Timeline", { key: "timeline", end: h("span.soft", tasks.length > MOST ? `${MOST} of ${plural(tasks.length, "task")}, those that need attention first` : plural(tasks.length, "task")) },
+  return panel("Timeline", { key: "timeline", end: h("span.soft", count > shown.length ? `${shown.length} of ${plural(count, "task")}, those that need attention first` : plural(count, "task")) },
     h("div.body.legend", LEGEND.map(([tone, text]) => h("span", h("i", { class: `swatch ${tone}` }), text))),
     h("div.lanes", { tabindex: 0 }, shown.map((each) => {
       const ended = each.ended || (each.started ? until : null);
       const all = (kept.get(each.task) || []).map((one) => (one.attempt === each.attempt ? { ...one, state: each.state, started: each.started, ended } : one));
       if (!all.some((one) => one.attempt === each.attempt)) all.push({ ...each, ended });
-      return h("div.lane", { "data-key": each.task }, h("a", { href: `#/jobs/${encodeURIComponent(job.id)}/tasks/${each.task}` }, each.task),
+      return h("div.lane", { "data-key": each.task }, link ? h("a", { href: link(each.task) }, each.task) : h("span", each.task),
         h("span.track", all.flatMap((one, at) => phases(one, at ? all[at - 1].ended || from : from, until).map(([start, end, tone, title]) => bar(start, end, tone, title)))),
         h("span.num.soft", each.started && ended ? duration(ended - each.started) : ""));
     })),
