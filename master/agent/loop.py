@@ -35,7 +35,7 @@ from master.agent import nodes
 from master.agent.addresses import send_addresses
 from master.agent.agenda import Agenda
 from master.agent.changes import Changes, store_operations
-from master.agent.fault_isolation import check_later, isolate
+from master.agent.fault_containment import check_later, contain
 from master.agent.floods import Floods
 from master.agent.log_removal import LogRemoval
 from master.agent.members import send_memberships
@@ -269,7 +269,7 @@ class MasterAgent:
             step.changes.plan = True
             try:
                 for each in failed:
-                    isolate(step, *each)
+                    contain(step, *each)
                 decide(step)
                 answer(step, questions)
                 ops = store_operations(step.changes, self._cluster, self._store.keys)

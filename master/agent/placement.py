@@ -16,7 +16,7 @@ from master.agent.addresses import publish_addresses
 from master.agent.allocation import allocate_slots, allocate_task, release
 from master.agent.component_run import ComponentRun
 from master.agent.desired import desired_attempt, launch_template
-from master.agent.fault_isolation import isolate
+from master.agent.fault_containment import contain
 from master.agent.node_run import ComponentOnNode, NodeRun
 from master.agent.planner_snapshot import current_snapshot, idle_reason, set_reason, snapshot_of
 from master.agent.ports import PORTS, free_ports
@@ -63,7 +63,7 @@ def _decide(step: Step) -> Plan | None:
             return step.decide(snapshot)
         except Exception as error:  # noqa: BLE001 (a defect of the planner may raise anything; the loop logs it)
             step.errors.append(error)
-            isolate(step, Work("plan", _failing_job(step, snapshot.queue).id), error)
+            contain(step, Work("plan", _failing_job(step, snapshot.queue).id), error)
     step.cluster.cache.postpone()
     step.agenda.add(step.now + 1.0, "plan")
     return None

@@ -77,7 +77,7 @@ from master.agent import (
 )
 from master.agent.addresses import send_addresses
 from master.agent.agenda import Item
-from master.agent.fault_isolation import retry_isolated
+from master.agent.fault_containment import retry_set_aside
 from master.agent.members import send_memberships
 from master.agent.node_run import NodeRun
 from master.agent.node_time import on_master_clock
@@ -344,7 +344,7 @@ def _due(step: Step, item: Item) -> None:
         case "refill":
             pass  # every round refills
         case "retry":
-            retry_isolated(step)
+            retry_set_aside(step)
         case "nodes" | "housekeeping" | "usage":
             _periodic(step, kind)
         case _:

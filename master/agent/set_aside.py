@@ -1,6 +1,6 @@
 """Work that is set aside because an internal error occurred while deciding on it, so that other jobs go on. No I/O.
 
-The handler of the error finds the current work in ``Step.work`` and sets it aside (``isolation.py``). It is
+The handler of the error finds the current work in ``Step.work`` and sets it aside (``fault_containment.py``). It is
 tried again when something in the cluster has changed, after a wait that doubles with each failure. Nothing of this is
 stored: a master-agent that starts tries everything. Used by this package.
 """

@@ -19,7 +19,7 @@ from grass.wire.task_record import TaskRecord
 from master.agent.agenda import Agenda
 from master.agent.component_run import ComponentRun, Setback
 from master.agent.desired import NodeChange, desired_attempt
-from master.agent.fault_isolation import check_later
+from master.agent.fault_containment import check_later
 from master.agent.node_run import NodeRun
 from master.agent.planner_cache import PlannerCache
 from master.agent.ports import free_ports

@@ -1,4 +1,4 @@
-"""Isolation of work on which deciding failed: set it aside, inform users, and try it again later. No I/O.
+"""Containment of faults: set work aside on which deciding failed, inform users, and try it again later. No I/O.
 
 Called by the loop and by ``placement`` when they catch an error. The state is in ``set_aside.py``.
 """
@@ -17,7 +17,7 @@ RETRY_INTERVAL = 1.0
 """Seconds between checks whether anything has changed, while work is set aside."""
 
 
-def isolate(step: Step, work: Work, error: BaseException) -> None:
+def contain(step: Step, work: Work, error: BaseException) -> None:
     """Set the failed work aside, record an event, and set a timer to try it again."""
     cluster = step.cluster
     left = cluster.set_aside.add(work, error, step.now)
@@ -34,7 +34,7 @@ def isolate(step: Step, work: Work, error: BaseException) -> None:
     step.event(EventKind.JOB_SET_ASIDE, f"{run.name}: {left.reason.message}", job=run.name, run=run.id)
 
 
-def retry_isolated(step: Step) -> None:
+def retry_set_aside(step: Step) -> None:
     """Readmit work that has waited long enough, if anything has changed since it failed."""
     cluster = step.cluster
     if cluster.set_aside.next_check is not None and cluster.set_aside.next_check <= step.now:

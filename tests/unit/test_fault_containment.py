@@ -26,7 +26,7 @@ from grass.wire.job_record import JobRecord
 from grass.wire.schedule_record import ScheduleRecord, ScheduleState
 from grass.wire.tickets import PlanJob, StartSchedule, StopJob
 from grass.wire.version import PROTOCOL, REVISION
-from master.agent.fault_isolation import isolate, retry_isolated
+from master.agent.fault_containment import contain, retry_set_aside
 from master.agent.loop import MasterAgent
 from master.agent.set_aside import SetAsideWork, Work
 from master.planning.decide import decide
@@ -326,17 +326,17 @@ def test_looks_whether_to_try_again_do_not_add_up() -> None:
     """Two jobs that fail whenever they are tried, for an hour in which something happens every second."""
     world = World()
     works = [Work("plan", "a-1"), Work("plan", "b-1")]
-    isolate(world.step(), works[0], DefectError())
+    contain(world.step(), works[0], DefectError())
     for _ in range(3):
-        isolate(world.step(), works[1], DefectError())
+        contain(world.step(), works[1], DefectError())
     for _ in range(3600):
         world.now += 1.0
         step = world.step()
         world.cluster.set_aside.epoch += 1
         for item in world.agenda.due(step.now):
             if item[0] == "retry":
-                retry_isolated(step)
+                retry_set_aside(step)
         for work in works:
             if work not in world.cluster.set_aside:
-                isolate(step, work, DefectError())
+                contain(step, work, DefectError())
     assert [item[0] for item in world.agenda.due(float("inf"))].count("retry") <= 3
