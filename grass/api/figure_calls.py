@@ -10,7 +10,7 @@ from grass.api.requests import Requests, path_of, quoted
 if TYPE_CHECKING:
     from grass.api.results import Results
     from grass.wire.usage_views import ClusterUsageView, JobMetricsView, JobUsageView, NodeUsageView, TaskUsageView
-    from grass.wire.user_views import SharesView
+    from grass.wire.user_views import FairSharesView
 
 
 class FigureCalls(Requests):
@@ -66,11 +66,11 @@ class FigureCalls(Requests):
 
         return Results([self._get(path_of("jobs", job, "results"), RESULTS) for job in jobs])
 
-    def shares(self) -> SharesView:
+    def shares(self) -> FairSharesView:
         """Return who has how much of the cluster, and who is served next. Raises UnreachableError.
 
         Shares are fractions of the whole cluster; ``hours`` are hours of it.
         """
-        from grass.wire.user_views import SHARES
+        from grass.wire.user_views import FAIR_SHARES
 
-        return self._get("/v1/shares", SHARES)
+        return self._get("/v1/shares", FAIR_SHARES)

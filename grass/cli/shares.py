@@ -14,7 +14,7 @@ from grass.cli.table import Column, table
 from grass.model.amounts import show_quantity
 
 if TYPE_CHECKING:
-    from grass.wire.user_views import SharesView, UserShare
+    from grass.wire.user_views import FairSharesView, UserFairShare
 
 _USERS = (
     Column("TURN", right=True),
@@ -38,7 +38,7 @@ def shares(invocation: Invocation) -> None:
     invocation.output.show(Result(view, partial(share_lines, view), names))
 
 
-def share_lines(view: SharesView, width: int | None) -> list[str]:
+def share_lines(view: FairSharesView, width: int | None) -> list[str]:
     """Return the table of users, and that of waiting jobs if there are any."""
     users = [
         (
@@ -60,7 +60,7 @@ def share_lines(view: SharesView, width: int | None) -> list[str]:
     return [*table(_USERS, users, width), *(["", *table(_QUEUE, queue, width)] if queue else [])]
 
 
-def _allocated(user: UserShare) -> str:
+def _allocated(user: UserFairShare) -> str:
     """Return what the user's tasks have, and of how much if there is a quota: ``cpu 4 of 8, memory 2GiB``."""
     amounts, quota = user.allocated, user.quota
     return ", ".join(

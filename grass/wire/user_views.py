@@ -58,7 +58,7 @@ class UserInvitation(msgspec.Struct, frozen=True):
     expires: float
 
 
-class UserShare(msgspec.Struct, frozen=True):
+class UserFairShare(msgspec.Struct, frozen=True):
     """One user's part of the cluster. Whoever has the least of ``share`` and ``past`` together is served first."""
 
     user: str
@@ -90,10 +90,10 @@ class QueuedView(msgspec.Struct, frozen=True):
     """Why it has this position."""
 
 
-class SharesView(msgspec.Struct, frozen=True):
+class FairSharesView(msgspec.Struct, frozen=True):
     """Who has how much of the cluster, and who is served next."""
 
-    users: tuple[UserShare, ...]
+    users: tuple[UserFairShare, ...]
     """Whose turn is first."""
     queue: tuple[QueuedView, ...]
     """Waiting jobs, in the order in which they are served."""
@@ -103,4 +103,4 @@ USER: Form[UserView] = Form(UserView)
 OWN_KEY: Form[OwnKeyView] = Form(OwnKeyView)
 USERS: Form[UsersView] = Form(UsersView)
 USER_INVITATION: Form[UserInvitation] = Form(UserInvitation)
-SHARES: Form[SharesView] = Form(SharesView)
+FAIR_SHARES: Form[FairSharesView] = Form(FairSharesView)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from master.agent.planner_snapshot import refresh
 from master.agent.state import Cluster
 from master.agent.step import Step
+from master.planning.fair_shares import FairShares
 from master.planning.model import Snapshot
-from master.planning.shares import Shares
 
 INTERVAL = 5.0
 """Seconds between samples."""
@@ -37,5 +37,5 @@ def tick(step: Step) -> None:
 def _dominant_shares(cluster: Cluster) -> dict[str, float]:
     """Return the dominant share of each user that has allocations."""
     allocations = [one for group in cluster.cache.allocations.values() for one, _ in group]
-    shares = Shares(Snapshot(list(cluster.cache.nodes.values()), (), allocations))
+    shares = FairShares(Snapshot(list(cluster.cache.nodes.values()), (), allocations))
     return {user: shares.dominant(user) for user in {each.user for each in allocations}}

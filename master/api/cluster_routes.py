@@ -332,7 +332,11 @@ CLUSTER_ROUTES: tuple[Route, ...] = (
         stream=True,
     ),
     Route(
-        "shares.show", "GET /v1/shares", READ, "Show who has how much, and who is served next", user_views.SharesView
+        "shares.show",
+        "GET /v1/shares",
+        READ,
+        "Show who has how much, and who is served next",
+        user_views.FairSharesView,
     ),
     Route(
         "changes.follow",

@@ -12,6 +12,7 @@ from master.api import (
     daemon_logs,
     events,
     execs,
+    fair_shares,
     forwards,
     images,
     job_changes,
@@ -27,7 +28,6 @@ from master.api import (
     results,
     schedules,
     session,
-    shares,
     stacks,
     status,
     usage,
@@ -114,7 +114,7 @@ HANDLERS: Mapping[str, Handler] = MappingProxyType(
         "usage.job": usage.job_usage,
         "usage.task": usage.task_usage,
         "usage.metrics": usage.job_metrics,
-        "shares.show": shares.show_shares,
+        "shares.show": fair_shares.show_shares,
         "status.show": status.show_status,
     }
 )

@@ -8,7 +8,7 @@ from master.planning.need import Need
 UNLIMITED = 1 << 40
 """The number of tasks that fit if a task needs nothing."""
 
-Shares = tuple[tuple[int, int], ...]
+DeviceFractions = tuple[tuple[int, int], ...]
 """The devices of one task: (device index in the order of ids, thousandths)."""
 
 
@@ -44,7 +44,7 @@ class FreeResources:
             times = self.row[column] // amount
             if times < most:
                 most = times
-        if most > 0 and (need.whole or need.share):
+        if most > 0 and (need.whole or need.fraction):
             most = min(most, self.count_devices(need, usable))
         return max(most, 0)
 
@@ -52,30 +52,30 @@ class FreeResources:
         """Return for how many tasks that use GPUs devices are free."""
         if need.whole:
             return sum(1 for device in usable if self.devices[device] >= DEVICE) // need.whole
-        return sum(max(0, self.devices[device]) // need.share for device in usable)
+        return sum(max(0, self.devices[device]) // need.fraction for device in usable)
 
-    def choose(self, need: Need, usable: tuple[int, ...]) -> Shares:
+    def choose(self, need: Need, usable: tuple[int, ...]) -> DeviceFractions:
         """Return the devices of one more task that fits: whole devices, or a share of the fullest sufficient device."""
         if need.whole:
             whole = [device for device in usable if self.devices[device] >= DEVICE]
             return tuple((device, DEVICE) for device in whole[: need.whole])
-        if need.share:
-            able = [device for device in usable if self.devices[device] >= need.share]
-            return ((min(able, key=lambda device: self.devices[device]), need.share),)
+        if need.fraction:
+            able = [device for device in usable if self.devices[device] >= need.fraction]
+            return ((min(able, key=lambda device: self.devices[device]), need.fraction),)
         return ()
 
     def allocate(self, need: Need, times: int) -> None:
         for column, amount in need.on(self.pods):
             self.row[column] -= amount * times
 
-    def move(self, shares: Shares, sign: int) -> None:
+    def move(self, fractions: DeviceFractions, sign: int) -> None:
         """Release devices (1) or allocate them (-1)."""
-        for device, share in shares:
-            self.devices[device] += sign * share
+        for device, fraction in fractions:
+            self.devices[device] += sign * fraction
 
     def reserve(self, need: Need, usable: tuple[int, ...], times: int) -> None:
         """Take the amounts and devices of ``times`` tasks, which must fit."""
         self.allocate(need, times)
-        if need.whole or need.share:
+        if need.whole or need.fraction:
             for _ in range(times):
                 self.move(self.choose(need, usable), -1)

@@ -63,9 +63,9 @@ class FreeTable:
         mask = eligible
         for column, amount in self.table.wanted(need):
             mask = mask & (shortage(self.amounts[:, column], amount) <= 0)
-        if need.whole or need.share:
+        if need.whole or need.fraction:
             indexes, mask = np.flatnonzero(mask), mask.copy()
-            usable = self.devices[indexes] >= (need.share or DEVICE)
+            usable = self.devices[indexes] >= (need.fraction or DEVICE)
             usable &= self.table.usable_devices(need)[indexes]
             mask[indexes] = usable.sum(axis=1) >= max(1, need.whole)
         return mask
@@ -78,8 +78,8 @@ class FreeTable:
             most = np.minimum(most, times(self.amounts[:, column], amount))
         if need.whole:
             most = np.minimum(most, self._whole(need).sum(axis=1) // need.whole)
-        elif need.share:
-            most = np.minimum(most, ((self.devices // need.share) * self.table.usable_devices(need)).sum(axis=1))
+        elif need.fraction:
+            most = np.minimum(most, ((self.devices // need.fraction) * self.table.usable_devices(need)).sum(axis=1))
         return np.maximum(most, 0)
 
     def shortages(self, need: Need) -> Floats:

@@ -31,7 +31,7 @@ class Lane:
 
 
 class Lanes:
-    """All lanes. ``share``: user → past and present use (``Shares.fair_share``).
+    """All lanes. ``share``: user → past and present use (``FairShares.fair_share``).
 
     Called after each job, because the share changes.
     """

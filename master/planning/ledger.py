@@ -61,7 +61,7 @@ class Ledger:
         if self._depth:
             self._undo.append((index, self.busy[index], [(free, free.copy()) for free in changed]))
         given: list[DeviceShares] = []
-        if need.whole or need.share:
+        if need.whole or need.fraction:
             usable, ids = self.table.usable(need, index), self.table.nodes[index].by_id
             for _ in range(times):
                 shares = self.offer(index, seconds).choose(need, usable)

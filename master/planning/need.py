@@ -12,7 +12,7 @@ COLUMNS = ("cpu", "memory", "gpu", "disk", "ports")
 
 
 class Need:
-    """The need of one task. ``amounts``: (column, amount); ``whole`` devices, or a ``share`` of one, in thousandths.
+    """The need of one task. ``amounts``: (column, amount); ``whole`` devices, or a ``fraction`` of one, in thousandths.
     ``in_pod``: the amounts in a namespace of Kubernetes, with the cost of a pod.
 
     A custom resource without a column is a resource that no queued task needs.
@@ -24,7 +24,7 @@ class Need:
         self.in_pod = _amounts(shape.resources + POD_COST, shape.ports, columns)
         gpu = shape.resources.gpu
         self.whole = -(-gpu // DEVICE) if gpu >= DEVICE else 0
-        self.share = gpu if 0 < gpu < DEVICE else 0
+        self.fraction = gpu if 0 < gpu < DEVICE else 0
         self._usable: dict[tuple[tuple[str, int], ...], tuple[int, ...]] = {}
 
     def usable(self, kinds: tuple[tuple[str, int], ...]) -> tuple[int, ...]:

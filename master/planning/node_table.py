@@ -86,7 +86,7 @@ class NodeTable:
 
     def usable(self, need: Need, index: int) -> tuple[int, ...]:
         """Return indexes of a node's devices that match a need."""
-        return need.usable(self.nodes[index].kinds) if need.whole or need.share else ()
+        return need.usable(self.nodes[index].kinds) if need.whole or need.fraction else ()
 
     # all nodes
 
@@ -160,9 +160,9 @@ class NodeTable:
         for column, amount in self.wanted(need):
             if column != PORTS:
                 most = np.minimum(most, times(self.total[:, column], amount))
-        if need.whole or need.share:
+        if need.whole or need.fraction:
             devices = self.usable_devices(need).sum(axis=1)
-            most = np.minimum(most, devices // need.whole if need.whole else devices * (DEVICE // need.share))
+            most = np.minimum(most, devices // need.whole if need.whole else devices * (DEVICE // need.fraction))
         return most
 
     @cached_property

@@ -117,7 +117,7 @@ class Preemption:
         for unit in units:
             here = [part for part in unit.parts if part[0] == index]
             gang = here[0][1].job if here[0][1].gang else None
-            devices = here[0][1].devices[here[0][3] : here[0][3] + 1] if need.whole or need.share else None
+            devices = here[0][1].devices[here[0][3] : here[0][3] + 1] if need.whole or need.fraction else None
             kinds[here[0][1].shape, (gang, devices), unit.priority, unit.tasks].append(unit)
         single = [[alike[0]] for alike in kinds.values()]
         pairs: list[list[Victims]] = []

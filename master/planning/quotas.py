@@ -10,9 +10,9 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
 from grass.model.policy import exceeded
+from master.planning.fair_shares import FairShares
 from master.planning.free_resources import UNLIMITED
 from master.planning.model import Demand, Shape, Snapshot
-from master.planning.shares import Shares
 
 _NOTHING: Mapping[str, int] = {}
 
@@ -20,7 +20,7 @@ _NOTHING: Mapping[str, int] = {}
 class Quotas:
     """What is left of the quotas of all users while a plan is made."""
 
-    def __init__(self, snapshot: Snapshot, shares: Shares) -> None:
+    def __init__(self, snapshot: Snapshot, shares: FairShares) -> None:
         self._snapshot = snapshot
         self._shares = shares
         self._reserved: defaultdict[str, Counter[str]] = defaultdict(Counter)

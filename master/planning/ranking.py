@@ -92,7 +92,7 @@ class Ranking:
         self._ledger, self._table, self._free_table = base.ledger, base.table, base.free_table
         self._need = need
         self._length = length
-        self._gpu_weight = GPU_WEIGHT if need.whole or need.share else 1.0
+        self._gpu_weight = GPU_WEIGHT if need.whole or need.fraction else 1.0
         self._wanted = [
             (c, amount * (self._gpu_weight if c == GPU else 1.0)) for c, amount in need.amounts if c < PORTS
         ]
@@ -114,10 +114,10 @@ class Ranking:
         scores = self._base.all(self._length, self._gpu_weight)
         for column, amount in self._wanted:
             scores = scores - amount * self._table.weights[:, column]
-        if need.share:
+        if need.fraction:
             free_table.sync()
             devices = free_table.devices
-            shared = ((devices >= need.share) & (devices < DEVICE) & self._table.usable_devices(need)).any(axis=1)
+            shared = ((devices >= need.fraction) & (devices < DEVICE) & self._table.usable_devices(need)).any(axis=1)
             scores = scores + np.where(shared, 0.0, BREAKS_A_DEVICE)
         rounded: Floats = np.rint(scores)
         return rounded
@@ -130,8 +130,8 @@ class Ranking:
         weights = self._table.weights_of(index)
         for column, amount in self._wanted:
             score -= amount * weights[column]
-        if need.share:
+        if need.fraction:
             usable = self._table.usable(need, index)
-            if not any(need.share <= free.devices[device] < DEVICE for device in usable):
+            if not any(need.fraction <= free.devices[device] < DEVICE for device in usable):
                 score += BREAKS_A_DEVICE
         return float(round(score))

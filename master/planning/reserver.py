@@ -86,7 +86,7 @@ class Reserver:
         if not self.idle:
             free = self._ledger.free_on(index)
             half = all(2 * free.row[column] >= amount for column, amount in need.on(free.pods))
-            devices = [d for d in self._table.usable(need, index) if free.devices[d] >= (need.share or DEVICE)]
+            devices = [d for d in self._table.usable(need, index) if free.devices[d] >= (need.fraction or DEVICE)]
             self.idle = half and 2 * len(devices) >= need.whole
 
     def _reserve(self, index: int, at: float, free: FreeResources) -> None:

@@ -12,6 +12,7 @@ from typing import Literal
 import numpy as np
 
 from grass.model.reasons import ReasonCode
+from master.planning.fair_shares import FairShares
 from master.planning.finder import Finder
 from master.planning.free_table import FreeTable
 from master.planning.futures import Futures
@@ -22,7 +23,6 @@ from master.planning.node_table import Mask, NodeTable
 from master.planning.preemption import Preemption
 from master.planning.quotas import Quotas
 from master.planning.reserver import Reserver
-from master.planning.shares import Shares
 from master.planning.topology import Topology
 
 Cause = Literal[
@@ -84,7 +84,7 @@ class Round:
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
-        self.shares = Shares(snapshot)
+        self.shares = FairShares(snapshot)
         self._lanes = Lanes(snapshot.queue, self.shares.fair_share)
         self.table = NodeTable(snapshot.nodes, self._lanes.custom())
         self.ledger = Ledger(self.table, snapshot.allocations, snapshot.now)

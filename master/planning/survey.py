@@ -116,7 +116,7 @@ def _large(table: NodeTable, need: Need) -> Mask:
     mask: Mask = np.ones(len(table), np.bool_)
     for column, amount in table.wanted(need):
         mask = mask & (shortage(table.total[:, column], amount) <= 0)
-    if need.whole or need.share:
+    if need.whole or need.fraction:
         mask = mask & (table.usable_devices(need).sum(axis=1) >= max(1, need.whole))
     return mask
 
@@ -135,7 +135,7 @@ def _shortages(free_table: FreeTable, need: Need) -> list[tuple[str, Ints]]:
             if need.whole:
                 devices = need.whole * DEVICE - (usable >= DEVICE).sum(axis=1) * DEVICE
             else:
-                devices = need.share - (usable.max(axis=1) if usable.shape[1] else np.zeros(len(usable), np.int64))
+                devices = need.fraction - (usable.max(axis=1) if usable.shape[1] else np.zeros(len(usable), np.int64))
             short = np.maximum(short, devices)
         found.append((names[column], short))
     return found

@@ -10,6 +10,7 @@ import pytest
 from grass.model.job import GpuNeed, Policy
 from grass.model.namespace import POD_COST
 from grass.model.resources import DEVICE, Resources
+from master.planning.fair_shares import FairShares
 from master.planning.free_resources import UNLIMITED, FreeResources
 from master.planning.lanes import Lanes
 from master.planning.ledger import NEVER, Ledger
@@ -18,7 +19,6 @@ from master.planning.need import COLUMNS, Need
 from master.planning.node_table import NodeTable
 from master.planning.quotas import Quotas, limited_amounts
 from master.planning.reservation import Reservation
-from master.planning.shares import Shares
 
 ALL = Resources(1000, 200, 30, 4, (("licences", 5),))
 COLUMN = {name: column for column, name in enumerate((*COLUMNS, "licences"))}
@@ -59,29 +59,29 @@ def device_node(*devices: Device, name: str = "n1", **more: object) -> Node:
 def test_the_dominant_share_is_the_largest_part_of_one_resource_of_all_nodes(used: Resources, part: float) -> None:
     half = Resources(4000, 150, 1000, 5, (("licences", 2),))
     nodes = [Node("n1", half, half), Node("n2", half + Resources(gpu=0, custom=(("licences", 1),)), half)]
-    shares = Shares(Snapshot(nodes, (), [holds("ann", used)]))
+    shares = FairShares(Snapshot(nodes, (), [holds("ann", used)]))
     assert shares.dominant("ann") == pytest.approx(part)
     assert shares.dominant("bob") == 0.0
 
 
 def test_the_only_one_of_its_kind_is_all_of_it() -> None:
     one = Resources(custom=(("licences", 1),))
-    assert Shares(Snapshot([Node("n1", one, one)], (), [holds("ann", one)])).dominant("ann") == 1.0
+    assert FairShares(Snapshot([Node("n1", one, one)], (), [holds("ann", one)])).dominant("ann") == 1.0
 
 
 def test_fair_share_adds_the_part_of_past_use_to_the_dominant_share() -> None:
     nodes = [Node("n1", Resources(8000, 1), Resources(8000, 1))]
-    shares = Shares(Snapshot(nodes, (), [holds("ann", Resources(2000))], usage={"ann": 1.0, "bob": 3.0}))
+    shares = FairShares(Snapshot(nodes, (), [holds("ann", Resources(2000))], usage={"ann": 1.0, "bob": 3.0}))
     assert shares.fair_share("ann") == 0.25 + 0.25
     assert shares.fair_share("bob") == 0.75
     assert shares.fair_share("cy") == 0.0
-    assert Shares(Snapshot(nodes, (), usage={"ann": 0.0})).fair_share("ann") == 0.0
-    assert Shares(Snapshot(nodes, (), usage={"ann": 0.5})).fair_share("ann") == 1.0
+    assert FairShares(Snapshot(nodes, (), usage={"ann": 0.0})).fair_share("ann") == 0.0
+    assert FairShares(Snapshot(nodes, (), usage={"ann": 0.5})).fair_share("ann") == 1.0
 
 
 @pytest.mark.parametrize("counted_first", [False, True])
 def test_what_this_plan_places_counts_as_what_runs(counted_first: bool) -> None:
-    shares = Shares(Snapshot([], (), [holds("ann", ALL, 2), holds("ann", Resources(1)), holds("bob", ALL)]))
+    shares = FairShares(Snapshot([], (), [holds("ann", ALL, 2), holds("ann", Resources(1)), holds("bob", ALL)]))
     if counted_first:
         shares.allocated("ann")
     shares.add("ann", ALL, 3)
@@ -98,7 +98,7 @@ def quotas(
     quota: dict[str, int] | None = None, held: tuple[Allocation, ...] = (), user: str = "ann", **more: object
 ) -> Quotas:
     view = Snapshot([], (), held, quotas={user: quota} if quota is not None else {}, **more)  # type: ignore[arg-type]
-    return Quotas(view, Shares(view))
+    return Quotas(view, FairShares(view))
 
 
 def test_a_quota_leaves_as_many_tasks_as_its_scarcest_resource() -> None:

@@ -18,7 +18,7 @@ from grass.wire.api_figures import KEPT_ANSWER, KeptQuestion
 from grass.wire.codec import encode
 from grass.wire.job_record import ComponentRecord, JobRecord
 from grass.wire.usage_record import UsageRecord
-from grass.wire.user_views import QueuedView, SharesView, UserShare
+from grass.wire.user_views import FairSharesView, QueuedView, UserFairShare
 from master.api.call import Api, Call
 from master.api.metrics import ask_monitor
 
@@ -31,7 +31,7 @@ PATIENCE, _PAUSE = 3.0, 0.1
 _GONE = (NodeState.LEFT, NodeState.LOST, NodeState.JOINING)
 
 
-def show_shares(call: Call) -> SharesView:
+def show_shares(call: Call) -> FairSharesView:
     store = call.api.store
     active = store.runs(store.job_index.newest([BEGUN, WAITING], EVERYBODY, MOST, None))
     past = decayed(store.usage(), clock.steady(), clock.boot_id(), call.api.config.master.usage_half_life)
@@ -40,7 +40,7 @@ def show_shares(call: Call) -> SharesView:
     waiting = [record for record in active if record.state is JobState.QUEUED]
     order = sorted(waiting, key=lambda record: (-record.priority, _counted(by_user[record.user]), record.submitted))
     queue = tuple(_queued(call, record, by_user[record.user]) for record in order[:QUEUE])
-    return SharesView(tuple(shares), queue)
+    return FairSharesView(tuple(shares), queue)
 
 
 def decayed(records: Mapping[str, UsageRecord], now: float, boot: str, half_life: float) -> dict[str, float]:
@@ -103,7 +103,7 @@ def _shares(
     past: Mapping[str, float],
     active: Iterable[JobRecord],
     policy: ClusterPolicy,
-) -> list[UserShare]:
+) -> list[UserFairShare]:
     """Return the users, whose turn is first; at the same share in order of their names."""
     jobs = [(record.user, record.state is JobState.QUEUED) for record in active]
     running, waiting = (Counter(user for user, queued in jobs if queued is wanted) for wanted in (False, True))
@@ -114,15 +114,15 @@ def _shares(
         now = max((amount / whole[name] for name, amount in amounts.items() if whole[name] > 0), default=0.0)
         part = past.get(user, 0.0) / all_past if all_past > 0 else 0.0
         hours, quota = past.get(user, 0.0) / 3600, policy.quotas.get(user, policy.default_quota)
-        users.append(UserShare(user, now, part, hours, running[user], waiting[user], dict(amounts), dict(quota)))
+        users.append(UserFairShare(user, now, part, hours, running[user], waiting[user], dict(amounts), dict(quota)))
     return sorted(users, key=lambda share: (_counted(share), share.user))
 
 
-def _counted(share: UserShare) -> float:
+def _counted(share: UserFairShare) -> float:
     return share.past + share.share
 
 
-def _queued(call: Call, record: JobRecord, share: UserShare) -> QueuedView:
+def _queued(call: Call, record: JobRecord, share: UserFairShare) -> QueuedView:
     why = f"priority {record.priority}; {record.user} has {share.share:.0%} now, and had {share.past:.0%} recently"
     if record.held:
         why = f"held by {record.held}"

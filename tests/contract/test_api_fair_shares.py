@@ -16,10 +16,10 @@ from grass.system import clock
 from grass.wire.api_figures import KeptAnswer
 from grass.wire.codec import encode as pack
 from grass.wire.usage_record import UsageRecord
-from grass.wire.user_views import SharesView
+from grass.wire.user_views import FairSharesView
 from master.agent.node_run import NodeRun
 from master.agent.records import node_record
-from master.api.shares import decayed
+from master.api.fair_shares import decayed
 from master.monitor.page_server import PageServer
 from tests.support.api_world import LOCAL, ApiWorld, api_world
 
@@ -107,5 +107,5 @@ def test_use_decays_and_that_of_an_earlier_boot_counts_as_of_now() -> None:
 
 
 def test_an_empty_cluster_has_no_shares(world: ApiWorld) -> None:
-    assert world.client("eve").shares() == SharesView((), ())
-    assert len(share_lines(SharesView((), ()), 80)) == 1
+    assert world.client("eve").shares() == FairSharesView((), ())
+    assert len(share_lines(FairSharesView((), ()), 80)) == 1

@@ -13,7 +13,7 @@ from grass.model.resources import Resources
 from master.planning.model import Snapshot
 
 
-class Shares:
+class FairShares:
     """The allocations of each user, including this plan's placements.
 
     Fair share compares the sum of two fractions: the user's part of all past use (``Snapshot.usage``; its unit does not
