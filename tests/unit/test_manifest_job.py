@@ -9,6 +9,7 @@ import pytest
 
 from grass.errors import ManifestError
 from grass.manifest import parse_job, read_document
+from grass.manifest.values import not_text
 from grass.model.ending import JobRestart
 from grass.model.job import Component, Condition, Job, Ready, Restart, RestartOn
 from grass.model.resources import Resources
@@ -400,6 +401,18 @@ def test_a_message_shows_hostile_text_cut_and_on_one_line() -> None:
 def test_text_that_utf_8_cannot_hold_is_refused() -> None:
     (problem,) = problems_of({"name": "a", "components": {"x": {"command": "echo \ud800"}}})
     assert "half of a surrogate pair" in problem
+
+
+@pytest.mark.parametrize(
+    ("wrong", "shown"), [("a\udc80b", "'a\\x80b'"), ("a" * 30 + "\udcff" + "b" * 30, f"…'{'a' * 20}\\xff{'b' * 19}'…")]
+)
+def test_text_that_is_not_utf_8_is_shown_near_the_first_wrong_byte(wrong: str, shown: str) -> None:
+    assert not_text(wrong) == shown
+
+
+@pytest.mark.parametrize("half", ["\ud800", "\udfff"])
+def test_half_of_a_surrogate_pair_is_found_wherever_it_is(half: str) -> None:
+    assert not_text("a" * 60 + half) == "half of a surrogate pair"
 
 
 def test_without_components_nothing_is_said_of_names_that_could_not_be_there() -> None:

@@ -51,6 +51,11 @@ def test_the_ranks_of_a_pytorch_job_are_one_component() -> None:
     assert parsed.job.ending == Ending(clean=Clean.NONE, ttl=86400.0)
 
 
+def test_a_key_of_a_role_without_a_value_is_absent() -> None:
+    roles = {"Master": {**role(), "restartPolicy": None}, "Worker": {**role(3), "restartPolicy": None}}
+    assert parse_job(pytorch(pytorchReplicaSpecs=roles)).job == parse_job(pytorch()).job
+
+
 def test_kubedl_has_the_run_policy_in_the_specification_itself() -> None:
     found = pytorch(cleanPodPolicy="All", backoffLimit=2, activeDeadlineSeconds=60)
     job = parse_job({**found, "apiVersion": KUBEDL}).job

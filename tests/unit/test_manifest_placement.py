@@ -63,7 +63,10 @@ def test_amounts_are_what_they_say(text: str, wanted: Resources, need: GpuNeed) 
         ("gpu: 0.0001", "gpu: must be 0 or at least 0.001 of a device, got 0.0001"),
         ("gpu: -1", "gpu: must not be negative, got -1"),
         ("gpu: {count: 0, model: A100}", "gpu.count: is 0, so `model` and `memory` match no device"),
-        ("gpu: {memory: '<40GiB'}", 'gpu.memory: must be a minimum such as >=40GiB, got "<40GiB"'),
+        *(
+            (f"gpu: {{memory: '{sign}40GiB'}}", f'gpu.memory: must be a minimum such as >=40GiB, got "{sign}40GiB"')
+            for sign in ("<", ">", "=", "!=")
+        ),
         ("gpu: {modell: A100}", "gpu.modell: unknown key; did you mean `model`?"),
         ("memroy: 3", "memroy: unknown key; did you mean `memory`?"),
         ("cores: 3", "cores: unknown key; did you mean `cpu`?"),

@@ -203,6 +203,23 @@ def test_only_arguments_keep_the_entrypoint_of_the_image() -> None:
     assert made.container.entrypoint is None
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "initialDelaySeconds",
+        "periodSeconds",
+        "timeoutSeconds",
+        "successThreshold",
+        "failureThreshold",
+        "terminationGracePeriodSeconds",
+    ],
+)
+def test_the_timing_of_a_readiness_probe_is_ignored_with_a_warning(name: str) -> None:
+    found = with_worker(ports=[{"containerPort": 8080}], readinessProbe={"tcpSocket": {"port": 8080}, name: 5})
+    (warning,) = [each for each in parse_job(found).warnings if "readinessProbe" in each]
+    assert warning.startswith(f"{CONTAINER}.readinessProbe.{name}: ignored") and "until it passes once" in warning
+
+
 def test_every_kind_of_ignored_key_is_one_warning_with_its_paths() -> None:
     found = with_pod(serviceAccountName="a", tolerations=[{"key": "gpu"}])
     at(found, f"{LAUNCHER}.template.spec")["serviceAccountName"] = "a"

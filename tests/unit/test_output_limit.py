@@ -8,7 +8,7 @@ from grass.wire.keys import AttemptKey
 from master.api.logs import Follower
 from master.collector.blocks import Block
 from master.collector.storage import Storage, Target
-from node.agent.log_source import AttemptLog
+from node.agent.log_source import AttemptLog, Stream
 
 JOB = "j-0123abcd"
 TARGET = Target(JOB, "w.0.jsonl")
@@ -154,3 +154,16 @@ def test_a_file_that_the_task_truncates_keeps_its_new_content(tmp_path: Path) ->
     shipped.ship_all(1.0)
     shipped.log.store(1.0)
     assert shipped.sent.endswith(lines(7_000_000, 100_000))
+
+
+def test_what_is_dropped_begins_where_more_is_dropped_already(tmp_path: Path) -> None:
+    path = tmp_path / "stdout"
+    path.write_bytes(lines(0, 10_000))
+    stream = Stream(path, "stdout")
+    assert stream.excess(80_000) is None
+    assert stream.excess(40_000) == (20_000, 70_008), (
+        "half of 40,000 bytes is kept at the beginning, a fourth at the end"
+    )
+    stream.hole = (8192, 30_000)
+    assert stream.excess(50_000) is None
+    assert stream.excess(40_000) == (8192, 70_008)

@@ -196,3 +196,10 @@ check.wait(100)
         wait_until(lambda: bool(running("sleep", "7774")))
         agent.send_signal(signal.SIGKILL)
     wait_until(lambda: not running("sleep", "7774"), 5)
+
+
+def test_a_program_that_still_runs_is_killed_with_what_it_started_when_its_programs_are_closed() -> None:
+    programs = checks.ChildPrograms()
+    started = programs.start(["sh", "-c", "sleep 60 & wait"], stdin=subprocess.DEVNULL)
+    programs.close()
+    assert started.wait(10) == -signal.SIGKILL

@@ -12,7 +12,7 @@ from grass.errors import UndecodableError
 from grass.manifest.secret_text import shown_text
 from grass.manifest.yaml_text import write
 from grass.model.secrets import REDACTED
-from grass.wire.job_file import MOST_PACKED, JobFile, pack, unpack
+from grass.wire.job_file import LONGEST_NAME, MOST_PACKED, JobFile, pack, unpack
 
 FILE = """# für Anna  # WANDB_API_KEY: hidden1
 name: x   # GIT_TOKEN=hidden2, and more
@@ -79,6 +79,15 @@ def test_a_file_is_packed_and_unpacked_and_a_long_one_is_not_kept() -> None:
 def test_a_packed_file_that_no_client_made_is_refused(packed: bytes) -> None:
     with pytest.raises(UndecodableError, match="file"):
         unpack(JobFile("job.yml", packed))
+
+
+def test_a_packed_file_with_a_long_name_is_refused() -> None:
+    file = pack("n" * 300, FILE)
+    assert file is not None and file.name == "n" * LONGEST_NAME and unpack(file) == FILE
+    with pytest.raises(UndecodableError, match=r"^file: must have at most 128 KiB compressed, and a name$"):
+        unpack(JobFile("n" * (LONGEST_NAME + 1), file.packed))
+    with pytest.raises(UndecodableError, match=r"^file: must have at most 128 KiB compressed, and a name$"):
+        unpack(JobFile("job.yml", b"x" * (MOST_PACKED + 1)))
 
 
 def test_a_packed_file_that_would_grow_beyond_all_bounds_is_refused() -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import binascii
 import math
 import random
 import struct
+import tracemalloc
+import zlib
 
 import pytest
 from hypothesis import given
@@ -74,6 +77,17 @@ def test_a_constant_figure_costs_almost_nothing() -> None:
 def test_a_damaged_chunk_is_refused(text: str) -> None:
     with pytest.raises(UndecodableError, match="not a chunk"):
         unpack(FINE, 0, text)
+
+
+def test_a_damaged_chunk_is_named_and_takes_no_more_memory_than_a_chunk_may() -> None:
+    bomb = binascii.b2a_base64(zlib.compress(bytes(32 << 20)), newline=False).decode()
+    tracemalloc.start()
+    try:
+        with pytest.raises(UndecodableError, match=r"^not a chunk of a history: 0 bytes of values for 1 names$"):
+            unpack(FINE, 0, bomb)
+        assert tracemalloc.get_traced_memory()[1] < 8 << 20
+    finally:
+        tracemalloc.stop()
 
 
 def test_the_mean_ignores_what_is_unknown() -> None:

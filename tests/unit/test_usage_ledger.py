@@ -42,6 +42,11 @@ def test_rates_and_totals_of_a_running_task() -> None:
     assert (second.totals.cpu, second.totals.memory, second.totals.read) == (4.0, 500, 4000)
 
 
+def test_totals_have_milliseconds_and_no_more_digits() -> None:
+    sample = UsageLedger().add(KEY, Used(1.23456), ALL, NONE)
+    assert (sample.totals.cpu, sample.cpu, sample.totals.energy) == (1.235, 0.617, 30.864)
+
+
 def test_package_energy_is_shared_by_cpu_time() -> None:
     ledger = UsageLedger()
     sample = ledger.add(KEY, Used(1.0), ALL, NONE)

@@ -11,7 +11,7 @@ import pytest
 from grass.wire.usage import UsageSample
 from node.agent.gpu_usage import GpuReading
 from node.agent.own_figures import OwnFigures
-from node.agent.task_processes import disk_bytes
+from node.agent.task_processes import Used, _sum, disk_bytes
 from node.agent.usage_sampler import UsageSampler
 
 
@@ -41,3 +41,9 @@ def test_what_a_process_wrote_is_still_known_when_it_has_ended_but_nobody_has_wa
     with subprocess.Popen(["sh", "-c", command]) as process:  # dd is a child that the shell has waited for
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
         assert disk_bytes([process.pid])[1] == pytest.approx(4 << 20, rel=0.01)  # and some bytes of the folder
+
+
+def test_an_attempt_uses_what_its_parts_use_together() -> None:
+    parts = [Used(1.0, 10, 2, 3, 100, 1000), Used(2.0, 20, 4, None, 200, 2000)]
+    assert _sum(parts) == Used(3.0, 30, 6, 3, 300, 3000)
+    assert _sum([Used(), Used()]) == Used()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -254,7 +255,41 @@ def test_a_log_block_with_no_or_two_contents_is_refused(more: str) -> None:
         LOG_BLOCK.decode('{"attempt":1,"stream":"stdout","offset":0,"time":1,' + more + "}").data()
 
 
+@pytest.mark.parametrize(
+    ("read", "said"),
+    [
+        (lambda: TaskKey.parse("w"), "not a task: 'w'"),
+        (lambda: AttemptKey.parse("w"), "not an attempt key: 'w'"),
+        (lambda: LogBlock(1, "stdout", 0, 1.0).data(), "must have one of text and base64"),
+        (lambda: LogBlock(1, "stdout", 0, 1.0, base64="!").data(), "base64: Only base64 data is allowed"),
+    ],
+)
+def test_an_error_begins_with_the_path_only_if_it_is_about_a_part(read: Callable[[], object], said: str) -> None:
+    with pytest.raises(UndecodableError) as caught:
+        read()
+    assert str(caught.value) == said
+
+
+def test_a_channel_has_four_calls_and_its_output_is_that_of_its_own_path() -> None:
+    calls = node_api.ChannelCalls("/v1/x", "/<user>", ExecSize, ExecOutput, ExecInput)
+    found = [calls.open, calls.output, calls.input, calls.close]
+    assert [(each.method, each.path) for each in found] == [
+        ("POST", "/v1/x"),
+        ("GET", "/v1/x/<user>/<name>/output"),
+        ("POST", "/v1/x/<user>/<name>/input"),
+        ("DELETE", "/v1/x/<user>/<name>"),
+    ]
+    size = ExecSize(rows=5, cols=6)
+    assert calls.open.asked.decode(codec.encode(size)) == size
+    assert calls.input.asked.decode(codec.encode(ExecInput(at=1, data=b"x"))) == ExecInput(at=1, data=b"x")
+
+
 def test_a_peer_of_another_protocol_is_told_what_both_speak() -> None:
+    older = version.mismatch("node n1", 1, "0.0.1", "0.1")
+    assert older == (
+        f"node n1 speaks protocol 1 (Grass 0.0.1), the master speaks protocol {version.PROTOCOL} (Grass 0.1); "
+        "install Grass 0.1 there"
+    )
     assert version.mismatch("node n1", version.PROTOCOL, "0.1", "0.1") is None
     newer = '{"kind":"hello","protocol":99,"version":"9.9","what":"is this"}'
     with pytest.raises(UndecodableError) as refused:
