@@ -66,7 +66,7 @@ def show_progress(state: JobState, counts: Mapping[TaskState, int]) -> str:
     return ", ".join([f"{done}/{total} done", *bad])
 
 
-def show_share(free: ResourcesView | None, total: ResourcesView | None, name: str) -> str:
+def show_free(free: ResourcesView | None, total: ResourcesView | None, name: str) -> str:
     """Return ``free/total``, such as ``1.5/2``, or ``-`` for a node without a report. ``name``: of any resource."""
     if total is None:
         return NOTHING

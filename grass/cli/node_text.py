@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from grass.cli.amounts import NOTHING, show_age, show_reason, show_share
+from grass.cli.amounts import NOTHING, show_age, show_free, show_reason
 from grass.cli.check_text import check_facts
 from grass.cli.table import Column, pairs, table
 from grass.cli.usage_text import figures
@@ -43,7 +43,7 @@ def _row(view: NodeView, now: float) -> list[str]:
     return [
         view.name,
         show_state(view),
-        *(show_share(view.free, view.resources, name) for name in ("cpu", "memory", "gpu")),
+        *(show_free(view.free, view.resources, name) for name in ("cpu", "memory", "gpu")),
         str(view.tasks),
         ",".join(view.runtimes or ()) or NOTHING,
         _short_labels(view.labels or {}),
@@ -89,10 +89,10 @@ def node_page(view: NodeView, at: float, width: int | None, now: NodeSample | No
         ("Limits", (view.versions or {}).get("limits", "")),
         ("Labels", ", ".join(f"{name}={value}" for name, value in sorted((view.labels or {}).items()))),
         ("Topology", "/".join(view.path or ())),
-        ("Free cpu", show_share(view.free, view.resources, "cpu")),
-        ("Free memory", show_share(view.free, view.resources, "memory")),
-        ("Free gpu", show_share(view.free, view.resources, "gpu")),
-        *((f"Free {noun}", show_share(view.free, view.resources, name)) for noun, name in _others(view)),
+        ("Free cpu", show_free(view.free, view.resources, "cpu")),
+        ("Free memory", show_free(view.free, view.resources, "memory")),
+        ("Free gpu", show_free(view.free, view.resources, "gpu")),
+        *((f"Free {noun}", show_free(view.free, view.resources, name)) for noun, name in _others(view)),
         ("Cpu used", f"{usage.cpu:g}%" if usage else NOTHING),
         ("Memory used", show_memory(usage.memory) if usage else NOTHING),
         ("Load", f"{usage.load:g}" if usage else NOTHING),

@@ -1,4 +1,4 @@
-"""`/v1/shares`: fair share made visible: who has how much of the cluster, and who is served next.
+"""`/v1/shares`: fair shares: who has how much of the cluster, and who is served next.
 
 The order is that of the planner (``master/planning``): priority, then the user's share, then submission. Used by
 ``handlers``.
@@ -31,11 +31,13 @@ PATIENCE, _PAUSE = 3.0, 0.1
 _GONE = (NodeState.LEFT, NodeState.LOST, NodeState.JOINING)
 
 
-def show_shares(call: Call) -> FairSharesView:
+def show_fair_shares(call: Call) -> FairSharesView:
     store = call.api.store
     active = store.runs(store.job_index.newest([BEGUN, WAITING], EVERYBODY, MOST, None))
     past = decayed(store.usage(), clock.steady(), clock.boot_id(), call.api.config.master.usage_half_life)
-    shares = _shares(_allocated(call, active, kept_now(call.api)), _whole(call), past, active, call.api.config.master)
+    shares = _fair_shares(
+        _allocated(call, active, kept_now(call.api)), _whole(call), past, active, call.api.config.master
+    )
     by_user = {share.user: share for share in shares}
     waiting = [record for record in active if record.state is JobState.QUEUED]
     order = sorted(waiting, key=lambda record: (-record.priority, _counted(by_user[record.user]), record.submitted))
@@ -97,7 +99,7 @@ def _allocated_tasks(part: ComponentRecord) -> int:
     return on_node if part.allocated is None else min(on_node, part.allocated)
 
 
-def _shares(
+def _fair_shares(
     allocated: Mapping[str, Counter[str]],
     whole: Counter[str],
     past: Mapping[str, float],

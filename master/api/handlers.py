@@ -114,7 +114,7 @@ HANDLERS: Mapping[str, Handler] = MappingProxyType(
         "usage.job": usage.job_usage,
         "usage.task": usage.task_usage,
         "usage.metrics": usage.job_metrics,
-        "shares.show": fair_shares.show_shares,
+        "shares.show": fair_shares.show_fair_shares,
         "status.show": status.show_status,
     }
 )

@@ -68,7 +68,7 @@ class MachineUsage:
         seconds = max(0.001, now.at - before.at)
         energy = self._energy(before, now)
         cores = [
-            _share(b - a, t - s) for a, b, s, t in zip(before.busy, now.busy, before.total, now.total, strict=False)
+            _fraction(b - a, t - s) for a, b, s, t in zip(before.busy, now.busy, before.total, now.total, strict=False)
         ]
         disk, memory = os.statvfs(self._folder), psutil.virtual_memory()
         read, written = _rates(before.disks, now.disks, seconds) if now.disks else (None, None)
@@ -123,7 +123,7 @@ class MachineUsage:
         return max(0.0, used)
 
 
-def _share(busy: float, total: float) -> float:
+def _fraction(busy: float, total: float) -> float:
     return round(min(100.0, max(0.0, 100 * busy / total)), 1) if total > 0 else 0.0
 
 

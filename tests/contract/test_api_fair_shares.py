@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from grass.cli.shares import share_lines
+from grass.cli.shares import fair_share_lines
 from grass.model.lifecycle import NodeState
 from grass.model.resources import Resources
 from grass.system import clock
@@ -58,7 +58,7 @@ def test_who_has_less_is_first_and_the_queue_is_in_the_order_of_service(world: A
     assert view.users[1].running == 1 and view.users[1].waiting == 2
     assert [each.job.rpartition("-")[0] for each in view.queue] == ["urgent", "b", "a"]
     assert view.queue[2].why == "priority 0; ann has 25% now, and had 75% recently"
-    lines = share_lines(view, 100)
+    lines = fair_share_lines(view, 100)
     assert "bob" in lines[1] and any("priority 9" in line for line in lines)
     seen = world.client("bob").shares().queue
     assert [each.job is None for each in seen] == [True, False, True], "names of others' jobs are not told"
@@ -77,7 +77,7 @@ def test_what_users_have_is_told_with_their_quotas(tmp_path: Path) -> None:
         view = world.client("root").shares()
     quotas = {user.user: user.quota for user in view.users}
     assert quotas == {"ann": quota, "bob": {"memory": 1 << 30}}
-    lines = share_lines(view, 160)
+    lines = fair_share_lines(view, 160)
     assert "cpu 1 of 2, files 7, gpu 0 of 1, memory 64MiB, space 1GiB of 2GiB" in lines[1]
     assert "memory 0B of 1GiB" in lines[2]
 
@@ -91,11 +91,11 @@ def test_what_users_keep_is_measured_when_somebody_asks(tmp_path: Path) -> None:
     master = replace(LOCAL, quotas={"ann": {"files": 9}})
     with api_world(tmp_path, master=master) as world:
         world.backend.apply([("HSET", world.keys.kept_files, "ann", '{"space":0,"files":7}')])
-        assert "files 7 of 9" in share_lines(world.client("root").shares(), 160)[1]
+        assert "files 7 of 9" in fair_share_lines(world.client("root").shares(), 160)[1]
         monitor = PageServer(world.config.socket("monitor"), lambda _: b"", lambda: answers.pop(0))
         monitor.start()
         try:
-            assert "files 2 of 9" in share_lines(world.client("root").shares(), 160)[1]
+            assert "files 2 of 9" in fair_share_lines(world.client("root").shares(), 160)[1]
         finally:
             monitor.stop()
     assert answers == []
@@ -108,4 +108,4 @@ def test_use_decays_and_that_of_an_earlier_boot_counts_as_of_now() -> None:
 
 def test_an_empty_cluster_has_no_shares(world: ApiWorld) -> None:
     assert world.client("eve").shares() == FairSharesView((), ())
-    assert len(share_lines(FairSharesView((), ()), 80)) == 1
+    assert len(fair_share_lines(FairSharesView((), ()), 80)) == 1
