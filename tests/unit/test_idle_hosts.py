@@ -24,7 +24,14 @@ def test_a_host_that_left_is_idle_once_no_launcher_uses_it(monkeypatch: pytest.M
         "j-1/p.0/1": template(),
     }
     running: dict[str, LaunchTemplate | None] = {FREE: HOST, USED: HOST, "j-1/x.0/1": None, **others}
-    hosts = IdleHosts(timers, lambda: running, lambda key: key.index < 2, lambda: used, idle.append)
+    looks = 0
+
+    def used_now() -> list[str]:
+        nonlocal looks
+        looks += 1
+        return used
+
+    hosts = IdleHosts(timers, lambda: running, lambda key: key.index < 2, used_now, idle.append)
     hosts.look()
     assert idle == [FREE] and timers.due == 10.0 + LOOK_AGAIN
     hosts.look()
@@ -32,10 +39,10 @@ def test_a_host_that_left_is_idle_once_no_launcher_uses_it(monkeypatch: pytest.M
     assert idle == [FREE], "each is found once"
     now[0] = 10.0 + LOOK_AGAIN
     timers.run(now[0])
-    assert timers.due == now[0] + LOOK_AGAIN, "one look is due, although it looked three times"
+    assert timers.due == now[0] + LOOK_AGAIN and looks == 3, "one look was due, although it had looked twice"
     used.clear()
     timers.run(now[0] + LOOK_AGAIN)
-    assert idle == [FREE, USED] and timers.due is None
+    assert idle == [FREE, USED] and timers.due is None and looks == 4
 
 
 def test_a_member_is_never_idle() -> None:
