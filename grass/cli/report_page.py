@@ -216,7 +216,7 @@ def _section(title: str, head: Sequence[str], rows: Iterable[str], note: str = "
 
 
 def _source(title: str, text: str) -> str:
-    return _panel(title, f'<pre class="source">{text}</pre>')
+    return _panel(title, f'<pre class="source" tabindex="0">{text}</pre>')
 
 
 def _panel(title: str, body: str) -> str:
