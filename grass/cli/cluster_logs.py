@@ -1,4 +1,4 @@
-"""Define the command `grass cluster logs`. Loaded by ``main``."""
+"""Define the group `grass cluster`, and `grass cluster logs`. Loaded by ``main``."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from grass.model.daemons import SENDING_LOGS
 from grass.wire.daemon_line import DaemonLine
 
 
-@click.group(cls=Group)
+@click.group(cls=Group, lazy={"move": "grass.cli.cluster_move:move"})
 def cluster() -> None:
-    """Inspect the daemons of the cluster. For administrators."""
+    """Inspect the daemons of the cluster, or move its master. For administrators."""
 
 
 _HELP = f"""Show the logs of the daemons of master and nodes. They are in the order in which they reached the collector.

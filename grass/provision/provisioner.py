@@ -149,6 +149,27 @@ class Scaled:
     removed: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class MoveRequest:
+    """Where the master is to go. ``to``: ``[USER@]HOST[:PORT]``. ``key``, ``become`` and ``plan`` as for
+    ``NodeRequest``. ``nodes_later``: go on although nodes are away, or cannot be told."""
+
+    to: str
+    key: str | None = None
+    become: str | None = None
+    nodes_later: bool = False
+    plan: Callable[[str], None] | None = None
+
+
+@dataclass(frozen=True)
+class Moved:
+    """Result of a move. ``url``: of the API, as this machine reaches it. ``away``: seconds without a master."""
+
+    name: str
+    url: str
+    away: float = 0.0
+
+
 class Provisioner(Protocol):
     """What every kind of cluster has. A kind also implements those capabilities below that it has.
 
@@ -218,6 +239,12 @@ class CanRepair(Protocol):
 class CanBackUp(Protocol):
     def back_up(self, target: Path, passphrase: str, parts: Sequence[str]) -> tuple[BackupHeader, BackedUp]:
         """Write a backup to a new file. ``parts``: ``logs`` and ``data``, if they are wanted."""
+
+
+@runtime_checkable
+class CanMove(Protocol):
+    def move(self, request: MoveRequest) -> Moved:
+        """Make another machine the master, while tasks run. An interrupted call can be repeated."""
 
 
 @runtime_checkable

@@ -79,6 +79,11 @@ class RedisServer(RedisLink):
             said = str(self._redis.info("server")["redis_version"])
             return tuple(int(part) for part in said.split("."))
 
+    def run_id(self) -> str:
+        """Return the id of this run of the server: no two servers have the same."""
+        with translated():
+            return str(self._redis.info("server")["run_id"])
+
     def figures(self) -> dict[str, float]:
         """Return those of the server's own figures that are worth watching: memory, clients, commands, its file."""
         with translated():

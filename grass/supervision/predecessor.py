@@ -1,8 +1,11 @@
-"""Fences the master that this one replaced, when its machine comes back. Run by the master-agent.
+"""Fences the masters that this one replaced, when their machines come back. Run by the master-agent.
 
-It did not answer the restore, so its units could not be disabled: its daemons start again, and so does its redis. This
+One did not answer the restore, so its units could not be disabled: its daemons start again, and so does its redis. This
 master knows the password of that redis, and both have certificates of one authority. It removes all other users: then
 nobody takes or decides anything there. Nothing has to be known of it on the other machine, whatever Grass runs there.
+
+There may be several: a cluster may be restored elsewhere again before the first fence was delivered. The one that was
+restored last has the highest term, and no other fences it.
 """
 
 from __future__ import annotations
@@ -10,19 +13,24 @@ from __future__ import annotations
 import logging
 import socket
 import threading
+from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 from grass.config import ClusterConfig, Secrets
 from grass.errors import GrassError
-from grass.network_address import host_and_port
+from grass.lines import lines_of
+from grass.network_address import host_and_port, network_address
 from grass.store.connect import open_backend
 from grass.store.keys import RECORD, Keys
+from grass.store.redis_backend import RedisBackend
 from grass.system import clock
+from grass.system.atomic_file import replace_file
+from grass.wire.backup import RESTORED
 
 PREDECESSOR = "predecessor"
-"""File of a master: host and port of the redis of the one before, until that is fenced."""
+"""File of a master: host and port of the redis of each one before, line by line, until that is fenced."""
 _AGAIN = 5.0
 _PATIENCE = 3.0
 _ADMIN = "admin"
@@ -31,29 +39,48 @@ log = logging.getLogger(__name__)
 
 
 def start_fencing(config: ClusterConfig) -> None:
-    """Look again and again, in a thread, until the master before is fenced. Most masters have none."""
-    if _file(config).exists():
+    """Look again and again, in a thread, until all masters before are fenced. Most masters have none."""
+    if listed(Path(config.home)):
         threading.Thread(target=_run, args=(config,), name="predecessor", daemon=True).start()
 
 
+def listed(home: Path) -> tuple[str, ...]:
+    """Return the addresses of the redis of the masters before, of the master whose folder this is."""
+    try:
+        return tuple(lines_of((home / PREDECESSOR).read_text()))
+    except FileNotFoundError:
+        return ()
+
+
+def write(home: Path, addresses: Iterable[str], config: ClusterConfig) -> None:
+    """List the masters before. ``config``: of the new one, which may be where one of them was."""
+    own = network_address(config.redis.host or "", config.redis.port or 0)
+    left = [each for each in dict.fromkeys(addresses) if each and each != own]
+    if left:
+        replace_file(home / PREDECESSOR, "".join(f"{each}\n" for each in left))
+    else:
+        (home / PREDECESSOR).unlink(missing_ok=True)
+
+
 def _run(config: ClusterConfig) -> None:
-    said = ""
-    while (path := _file(config)).exists():
-        try:
-            host, port = host_and_port(path.read_text().strip())
-            if answers(host, port, _PATIENCE):
-                log.warning("%s", fence(config, host, port))
-                path.unlink(missing_ok=True)
-                return
-        except (GrassError, OSError, ValueError) as error:
-            if str(error) != said:
-                said = str(error)
-                log.error("the master that this one replaced is not fenced; trying again: %s", said)
+    said: dict[str, str] = {}
+    home = Path(config.home)
+    while addresses := listed(home):
+        for address in addresses:
+            try:
+                host, port = host_and_port(address)
+                if answers(host, port, _PATIENCE):
+                    log.warning("%s", fence(config, host, port))
+                    write(home, (each for each in listed(home) if each != address), config)
+            except (GrassError, OSError, ValueError) as error:
+                if str(error) != said.get(address):
+                    said[address] = str(error)
+                    log.error("a master that this one replaced is not fenced; trying again: %s", error)
         clock.sleep(_AGAIN)
 
 
 def fence(config: ClusterConfig, host: str, port: int) -> str:
-    """Remove all users of the redis at this address but ``admin``, if it is that of another master of this cluster.
+    """Remove all users of the redis at this address but ``admin``, if it is that of an earlier master of this cluster.
 
     Return what was done. Raises GrassError.
     """
@@ -63,12 +90,19 @@ def fence(config: ClusterConfig, host: str, port: int) -> str:
         closing(open_backend(config, secrets, _ADMIN)) as own,
         closing(open_backend(there, secrets, _ADMIN)) as other,
     ):
-        if other.hget(key, RECORD) == own.hget(key, RECORD):
+        if other.run_id() == own.run_id():
             return f"the redis at {host} port {port} is this master's own"
+        if _term(other, key) > _term(own, key):
+            return f"the redis at {host} port {port} is that of a later master, which replaced this one"
         users = [name for name in other.users() if name not in (_ADMIN, "default")]
         if users:
             other.delete_users(users)
     return f"the old master at {host} came back and is fenced: its redis accepts none of {len(users)} users any more"
+
+
+def _term(backend: RedisBackend, key: str) -> int:
+    record = backend.hget(key, RECORD)
+    return RESTORED.decode(record).term if record else 0
 
 
 def answers(host: str, port: int, seconds: float) -> bool:
@@ -78,7 +112,3 @@ def answers(host: str, port: int, seconds: float) -> bool:
             return True
     except OSError:
         return False
-
-
-def _file(config: ClusterConfig) -> Path:
-    return Path(config.home) / PREDECESSOR

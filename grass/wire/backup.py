@@ -51,6 +51,8 @@ class Restored(msgspec.Struct, frozen=True):
     """When the backup was made, in seconds since the epoch."""
     at: float
     """When it was restored."""
+    term: int = 0
+    """How often the cluster was restored. Of two masters that were, the one with the higher term is the master."""
 
 
 BACKUP_HEADER: Form[BackupHeader] = Form(BackupHeader)

@@ -15,6 +15,8 @@ from grass.store.agent_store import AgentStore
 from grass.store.embedded import Files, find_server, write_files
 from grass.store.keys import RECORD, Keys
 from grass.supervision import predecessor
+from grass.wire.backup import Restored
+from grass.wire.codec import encode
 from tests.support.redis_server import RedisServer
 from tests.support.waiting import wait_until
 
@@ -50,7 +52,7 @@ def masters(tmp_path: Path) -> Iterator[tuple[NetworkServer, NetworkServer, Clus
         old.start()
         new.start()
         with closing(new.backend("admin")) as backend:
-            backend.apply([("HSET", Keys(PREFIX).restored, RECORD, "the times")])
+            backend.apply([("HSET", Keys(PREFIX).restored, RECORD, encode(Restored(made=1.0, at=2.0, term=1)))])
         yield old, new, config
     finally:
         old.remove()
@@ -61,12 +63,13 @@ def test_a_master_that_was_replaced_can_decide_nothing_more(
     masters: tuple[NetworkServer, NetworkServer, ClusterConfig],
 ) -> None:
     old, _, config = masters
-    (Path(config.home) / predecessor.PREDECESSOR).write_text(f"127.0.0.1:{old.port}\n")
+    predecessor.write(Path(config.home), ("127.0.0.1:1", f"127.0.0.1:{old.port}"), config)
     with closing(old.backend("agent")) as backend:
         leading = AgentStore(backend, Keys(PREFIX))
         leading.acquire("old")
         predecessor.start_fencing(config)
-        wait_until(lambda: not (Path(config.home) / predecessor.PREDECESSOR).exists(), 10, "the fence")
+        left = ("127.0.0.1:1",)
+        wait_until(lambda: predecessor.listed(Path(config.home)) == left, 10, "the fence of the one that came back")
         with pytest.raises((NotAllowedError, UnreachableError)):  # the connection that it had was closed
             leading.commit([], [])
     old.stop()
@@ -74,6 +77,28 @@ def test_a_master_that_was_replaced_can_decide_nothing_more(
     for user in ("agent", "api", "node"):
         with closing(old.backend(user)) as backend, pytest.raises(NotAllowedError):
             backend.get("grass:lab:fence")
+
+
+def test_a_master_that_comes_back_does_not_fence_a_later_one(
+    masters: tuple[NetworkServer, NetworkServer, ClusterConfig],
+) -> None:
+    old, _, config = masters
+    with closing(old.backend("admin")) as backend:  # restored elsewhere again, before this one could be told
+        backend.apply([("HSET", Keys(PREFIX).restored, RECORD, encode(Restored(made=1.0, at=1.0, term=2)))])
+    assert "is that of a later master" in predecessor.fence(config, "127.0.0.1", old.port)
+    with closing(old.backend("agent")) as backend:
+        AgentStore(backend, Keys(PREFIX)).acquire("later")
+
+
+def test_the_addresses_of_the_masters_before_are_kept_without_its_own(
+    masters: tuple[NetworkServer, NetworkServer, ClusterConfig],
+) -> None:
+    _, new, config = masters
+    home = Path(config.home)
+    predecessor.write(home, ("10.0.0.1:1", f"127.0.0.1:{new.port}", "10.0.0.1:1", ""), config)
+    assert predecessor.listed(home) == ("10.0.0.1:1",)
+    predecessor.write(home, (), config)
+    assert predecessor.listed(home) == ()
 
 
 def test_a_master_does_not_fence_itself(masters: tuple[NetworkServer, NetworkServer, ClusterConfig]) -> None:

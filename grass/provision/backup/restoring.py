@@ -30,7 +30,7 @@ from grass.store import embedded
 from grass.store.keys import Keys
 from grass.supervision import processes
 from grass.system import clock
-from grass.wire.backup import BackupHeader, Restored
+from grass.wire.backup import RESTORED, BackupHeader, Restored
 from grass.wire.codec import encode
 
 INTERRUPTED = "restoring"
@@ -184,13 +184,15 @@ def _least(wanted: int | None, there: int) -> int | None:
     return None if wanted is None else min(wanted, there)
 
 
-def write_redis(unpacked: Unpacked, program: embedded.Server | None = None) -> None:
+def write_redis(unpacked: Unpacked, program: embedded.Server | None = None, term: int = 0) -> int:
     """Prove the copy of the keys, and make of it the files of a restored cluster's redis. ``program``: as of
-    ``scratch.loaded``. Raises what ``tried`` raises."""
-    made = unpacked.header.made
-    now = clock.wall()
+    ``scratch.loaded``. ``term``: the highest that is known. Return that of the new master. Raises what ``tried``
+    raises."""
+    keys, now = Keys(f"grass:{unpacked.header.cluster}:"), clock.wall()
     with tried(unpacked, program) as server:
-        server.settle(Keys(f"grass:{unpacked.header.cluster}:"), encode(Restored(made=made, at=now)), horizon=now)
+        before = server.restored(keys)
+        term = 1 + max(term, RESTORED.decode(before).term if before else 0)
+        server.settle(keys, encode(Restored(made=unpacked.header.made, at=now, term=term)), horizon=now)
         server.write_log()
     (unpacked.redis / "dump.rdb").unlink()
     accounts = unpacked.home / "redis" / "users.acl"
@@ -198,6 +200,7 @@ def write_redis(unpacked: Unpacked, program: embedded.Server | None = None) -> N
         accounts.rename(unpacked.redis / "users.acl")
         accounts.parent.rmdir()
     unpacked.redis.rename(unpacked.home / "redis")
+    return term
 
 
 def _end_rest(config: ClusterConfig, fresh: bool, progress: Progress) -> None:

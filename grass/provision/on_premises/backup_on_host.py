@@ -1,7 +1,7 @@
 """The part of a backup and a restore that runs on the master's machine, as user `grass`.
 
     back-up    read ``BackUp``; print the sealed file, and ``Made`` as the last line of the errors
-    restore    read ``Restore``; fill the folder of the master
+    restore    read ``Restore``; fill the folder of the master; print its term
 
 Called as ``python -m grass.provision.on_premises.backup_on_host ACTION``, over SSH by ``backup`` and ``restore``. Both
 read standard input, because it has the passphrase. Errors go to standard error, with their exit code.
@@ -23,7 +23,7 @@ from grass.provision.backup.unpacking import scratch_folder, unpack
 from grass.provision.filelock import file_lock
 from grass.provision.on_premises.on_host import REPLACED_BY, STARTED
 from grass.store import embedded
-from grass.supervision.predecessor import PREDECESSOR
+from grass.supervision import predecessor
 from grass.wire.backup import BackedUp, BackupHeader
 from grass.wire.codec import Form, encode
 
@@ -54,15 +54,16 @@ class Made(msgspec.Struct):
 
 class Restore(msgspec.Struct):
     """Input of ``restore``. ``file``: the backup, which is removed at the end. ``config``: of the new master.
-    ``replaced``: put the state that is there aside. ``predecessor``: host and port of the redis of the old master, if
-    that could not be stopped."""
+    ``replaced``: put the state that is there aside. ``predecessors``: host and port of the redis of each old master
+    that could not be stopped. ``term``: the highest that is known."""
 
     file: str
     passphrase: str
     config: ClusterConfig
     server: str
     replaced: bool
-    predecessor: str = ""
+    predecessors: tuple[str, ...] = ()
+    term: int = 0
 
 
 BACK_UP: Form[BackUp] = Form(BackUp)
@@ -100,15 +101,15 @@ def _restore(asked: Restore, config: ClusterConfig, file: Path, folder: Path) ->
         unpacked = unpack(file, asked.passphrase, scratch / "content")
         if restoring.configuration(unpacked.home, config.name).name != config.name:
             raise AlteredError(f"{file}: its configuration is of another cluster; take another backup")
-        restoring.write_redis(unpacked, embedded.server_at(Path(asked.server)))
+        term = restoring.write_redis(unpacked, embedded.server_at(Path(asked.server)), asked.term)
         shutil.rmtree(unpacked.home / OF_CLIENT, ignore_errors=True)
         config.save(unpacked.home / "cluster.json")
         (unpacked.home / RESTORED_FROM).write_text(header.salt)
-        if asked.predecessor:
-            (unpacked.home / PREDECESSOR).write_text(f"{asked.predecessor}\n")
-        for name in ("made", STARTED, REPLACED_BY, PREDECESSOR):  # what they say is of the time before
+        predecessor.write(unpacked.home, asked.predecessors, config)
+        for name in ("made", STARTED, REPLACED_BY, predecessor.PREDECESSOR):  # what they say is of the time before
             (folder / name).unlink(missing_ok=True)
         restoring.place(unpacked.home, folder, config.data_dir)
+    sys.stdout.write(f"{term}\n")
 
 
 def main(action: str, text: str) -> int:

@@ -85,13 +85,13 @@ def set_up(
     """Make the machine the master, and call its API. Return the URL, too. ``machines``: those of the cluster before.
     ``state``: as of ``master_steps``."""
     client = session.client_dir
-    admin = _admin(settings, client)
+    admin = admin_of(settings, client)
     write_mode(session.folder, settings.mode)
     replace(machines, master=settings.master).save(client)
     steps = master_steps(known.design, known.facts, known.bundle, admin, settings.samba_password, state)
     outcome = run_steps(host, steps, session.progress, _label(host))
-    url = _remember(host, settings, known.design.config, admin, client)
-    _call_api(host, known.design, session, settings, url)
+    url = remember(host, settings, known.design.config, admin, client)
+    call_api(host, known.design, session, settings, url)
     return outcome, url
 
 
@@ -177,7 +177,7 @@ def _check_own(session: Session, host: SshHost, facts: Facts) -> None:
         )
 
 
-def _admin(settings: OnPremisesSettings, client: Path) -> Admin:
+def admin_of(settings: OnPremisesSettings, client: Path) -> Admin:
     """Create the administrator's keys. Both private keys are created on this machine and stay here."""
     return Admin(settings.admin or user_name(), keyring.user_key(client), files_key(client))
 
@@ -187,7 +187,7 @@ def _nodes_before(session: Session) -> dict[str, HostSettings]:
     return dict(before.nodes) if before else {}
 
 
-def _remember(host: SshHost, settings: OnPremisesSettings, config: ClusterConfig, admin: Admin, client: Path) -> str:
+def remember(host: SshHost, settings: OnPremisesSettings, config: ClusterConfig, admin: Admin, client: Path) -> str:
     """Pin the master's public key, which comes over SSH, and save the client's files."""
     master_key = json.loads(host.get(f"{config.home}/{on_host.PUBLIC_KEY}", sudo=True))
     known_hosts, access = str(client / KNOWN_HOSTS), host.access
@@ -217,7 +217,7 @@ def api_url(settings: OnPremisesSettings, config: ClusterConfig) -> str:
     return f"http://{network_address(host, config.master.api_port)}"
 
 
-def _call_api(host: SshHost, decided: MasterDesign, session: Session, settings: OnPremisesSettings, url: str) -> None:
+def call_api(host: SshHost, decided: MasterDesign, session: Session, settings: OnPremisesSettings, url: str) -> None:
     """Check that the API is reachable from here; the last step checked that it listens. Calls retry by themselves."""
     from grass.api.client import Client
 

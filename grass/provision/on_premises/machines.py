@@ -33,9 +33,9 @@ class Machines:
 
     def save(self, client_dir: Path) -> None:
         """Save the machines, without passwords."""
-        nodes = {name: _kept(host) for name, host in self.nodes.items()}
-        kept = replace(self, master=_kept(self.master), nodes=nodes)
-        write_private(client_dir / MACHINES, indented(kept))
+        nodes = {name: kept(host) for name, host in self.nodes.items()}
+        saved = replace(self, master=kept(self.master), nodes=nodes)
+        write_private(client_dir / MACHINES, indented(saved))
 
 
 _MACHINES: Form[Machines] = Form(Machines)
@@ -110,7 +110,7 @@ def unpin(client_dir: Path, gone: HostSettings, left: Machines) -> None:
     write_private(pinned, "".join(line for line in lines if line.split(" ")[0] != host_key_id))
 
 
-def _kept(host: HostSettings) -> HostSettings:
+def kept(host: HostSettings) -> HostSettings:
     """Return ``host`` as it is saved: no password, and an explicit user and key path."""
     login = replace(host.login, username=host.login.username or user_name(), password=None)
     if login.key:

@@ -19,6 +19,7 @@ from grass.provision.backup.restoring import INTERRUPTED
 from grass.provision.on_premises.backup_on_host import RESTORED_FROM
 from grass.provision.on_premises.design import SERVICES, STATE
 from grass.provision.on_premises.machines import open_host
+from grass.provision.on_premises.masters import Masters
 from grass.provision.on_premises.on_host import PUBLIC_KEY, REPLACED_BY
 from grass.provision.provisioner import Session
 from grass.supervision.predecessor import answers
@@ -30,6 +31,7 @@ home={STATE}/clusters/$1
 [ ! -e "$home/redis/appendonlydir" ] || echo state
 [ ! -e "$home/{INTERRUPTED}" ] || echo interrupted
 [ ! -s "$home/{RESTORED_FROM}" ] || echo "restored-from $(cat "$home/{RESTORED_FROM}")"
+[ ! -s "$home/{REPLACED_BY}" ] || echo "replaced-by $(cat "$home/{REPLACED_BY}")"
 [ ! -s "$home/{PUBLIC_KEY}" ] || echo "key $(tr -d '\\n' < "$home/{PUBLIC_KEY}")"
 """
 _FENCE = f"""
@@ -44,12 +46,14 @@ for unit in "$@"; do systemctl disable --now "$unit" 2>/dev/null; done
 
 @dataclass(frozen=True)
 class Found:
-    """What a machine has of a master. ``key``: id of the master's key; empty: none."""
+    """What a machine has of a master. ``key``: id of the master's key; empty: none. ``replaced_by``: the address of
+    the master that took over from this one."""
 
     lives: bool = False
     state: bool = False
     interrupted: bool = False
     restored_from: str = ""
+    replaced_by: str = ""
     key: str = ""
 
 
@@ -59,7 +63,14 @@ def look(host: Host, name: str) -> Found:
         for line in lines_of(host.run(["sh", "-c", _LOOK, "look", name], sudo=True).check().out)
     )
     key = public_key(json.loads(said["key"])).thumbprint() if "key" in said else ""
-    return Found("lives" in said, "state" in said, "interrupted" in said, said.get("restored-from", ""), key)
+    return Found(
+        "lives" in said,
+        "state" in said,
+        "interrupted" in said,
+        said.get("restored-from", ""),
+        said.get("replaced-by", ""),
+        key,
+    )
 
 
 def check_dead(session: Session, old: HostSettings | None, before: ClusterConfig) -> None:
@@ -81,30 +92,40 @@ def check_dead(session: Session, old: HostSettings | None, before: ClusterConfig
     session.progress(f"{old.address}: the old master does not answer, so it counts as dead")
 
 
-def fence(session: Session, old: HostSettings | None, before: ClusterConfig, new: str) -> str:
-    """Keep the old master from starting again: its units are disabled, and its folder names the new one.
+def redis_of(old: HostSettings, before: ClusterConfig) -> str:
+    return network_address(before.redis.host or old.address, before.redis.port or REDIS_PORT)
 
-    If it does not answer, return the address of its redis: the new master fences it when it comes back. Otherwise "".
+
+def fence(session: Session, masters: Masters, new: str) -> Masters:
+    """Keep the old masters from starting again: their units are disabled, and their folders name the new one.
+
+    Return it with those that did not answer: the new master fences them when they come back.
     """
-    if old is None:
-        return ""
+    masters = masters.without(new)
+    for old in masters.old:
+        if _fenced(session, old.machine, new):
+            masters = masters.without(old.machine.address)
+    return masters
+
+
+def _fenced(session: Session, old: HostSettings, new: str) -> bool:
     with _reached(session, old) as host:
         if host is None:
             session.progress(
                 f"{old.address}: its units cannot be disabled; when it comes back, the new master takes all rights "
                 f"from its redis within seconds. Better, before it has a network: {_by_hand(session.name)}"
             )
-            return network_address(before.redis.host or old.address, before.redis.port or REDIS_PORT)
-        host.run(["sh", "-c", _FENCE, "fence", session.name, new, *_units(session.name)], sudo=True).check()
+            return False
+        host.run(["sh", "-c", _FENCE, "fence", session.name, new, *units(session.name)], sudo=True).check()
         session.progress(f"{old.address}: the units of the old master are disabled")
-    return ""
+    return True
 
 
 def _by_hand(name: str) -> str:
     return f"`systemctl disable --now grass-{{redis,master-agent,master-api-server}}@{name}`"
 
 
-def _units(name: str) -> tuple[str, ...]:
+def units(name: str) -> tuple[str, ...]:
     """Return the units that a master may have. Those of a node on the same machine go on."""
     return tuple(f"grass-{each}@{name}.service" for each in (*MASTER_DAEMONS, *SERVICES))
 

@@ -31,7 +31,9 @@ FOLDERS = ("master", "redis", "log", "fluentd")
 SHARE_FOLDERS = ("data", "logs", "images", "jobs")
 PUBLIC_KEY = "master/key.pub.json"
 REPLACED_BY = "replaced-by"
-"""File of a master that a restore has replaced: the address of the new one."""
+"""File of a master that was replaced or moved away: the address of the new one."""
+MOVED_AS = "moved-as"
+"""File beside it, if the cluster was moved there: the id of that move."""
 STARTED = "started"
 """What the daemons were started from (``services``). Without it, the next step starts all of them again."""
 
@@ -89,7 +91,7 @@ def main(text: str) -> int:
 def _not_startable(home: Path) -> str:
     """Return why a master must not start from this folder; empty: it may."""
     if (home / INTERRUPTED).exists():
-        return "`grass restore` was interrupted; run it again"
+        return "`grass restore` or `grass cluster move` was interrupted; run it again"
     if (home / REPLACED_BY).exists():
         return f"this machine is its master no more: {(home / REPLACED_BY).read_text().strip()} is"
     return ""

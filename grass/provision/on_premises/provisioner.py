@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from grass.api.keyring import load_profile
 from grass.errors import ConflictError, NotFoundError
 from grass.manifest.on_premises import OnPremisesSettings
-from grass.provision.on_premises import backup, create, delete, namespace_nodes, node_remove, status
+from grass.provision.on_premises import backup, create, delete, moving, namespace_nodes, node_remove, status
 from grass.provision.on_premises.machines import Machines, load_machines, ssh_words
 from grass.provision.on_premises.node_add import Adding, Machine, add_machines
 from grass.provision.on_premises.node_hosts import wanted_hosts
@@ -21,6 +21,7 @@ from grass.provision.provisioner import (
     CanBackUp,
     CanCreate,
     CanLogIn,
+    CanMove,
     CanPlan,
     CanRemoveNodes,
     CanRepair,
@@ -31,6 +32,8 @@ from grass.provision.provisioner import (
     Created,
     Deleted,
     Finding,
+    Moved,
+    MoveRequest,
     NodeRequest,
     Session,
 )
@@ -111,6 +114,8 @@ class HostsProvisioner(CanAddNodes, CanAddNamespaces, CanRemoveNodes, CanLogIn, 
                 f"cluster {name} is on several hosts, whose services start at boot; on a host, "
                 f"`systemctl stop 'grass-*@{name}.service'` stops its own"
             )
+        if capability is CanMove:
+            return "`grass cluster move` is for clusters on several hosts that you have; this one's master stays"
         if capability is CanScaleNodes:
             return "`grass node scale` makes machines on Azure; `grass node add` joins machines that you have"
         return f"cluster {self._session.name} is on several hosts; repeat `grass create FILE`"
@@ -131,12 +136,15 @@ class HostsProvisioner(CanAddNodes, CanAddNamespaces, CanRemoveNodes, CanLogIn, 
         return machines
 
 
-class OnPremisesProvisioner(HostsProvisioner, CanCreate[OnPremisesSettings], CanPlan[OnPremisesSettings]):
+class OnPremisesProvisioner(HostsProvisioner, CanCreate[OnPremisesSettings], CanPlan[OnPremisesSettings], CanMove):
     def plan(self, settings: OnPremisesSettings) -> list[str]:
         return create.plan(settings, self._session)
 
     def create(self, settings: OnPremisesSettings) -> Created:
         return create.create(settings, self._session)
+
+    def move(self, request: MoveRequest) -> Moved:
+        return moving.move(request, self._session, self._machines())
 
     def delete(self, *, force: bool, packages: bool) -> Deleted:
         return delete.delete(self._session, force=force, packages=packages)

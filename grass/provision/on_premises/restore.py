@@ -40,6 +40,7 @@ from grass.provision.on_premises.create import kept_if_touched, look, set_up
 from grass.provision.on_premises.design import STATE
 from grass.provision.on_premises.facts import Facts
 from grass.provision.on_premises.machines import MACHINES, Machines, load_machines, machines_in, open_host
+from grass.provision.on_premises.masters import Masters, load_masters
 from grass.provision.on_premises.node_hosts import host_of
 from grass.provision.on_premises.old_master import Found
 from grass.provision.on_premises.steps import Call, Run, Step
@@ -82,17 +83,26 @@ def restore(request: Request, session: Session) -> tuple[Created, float]:
         settings = settings_as_before(before, machines, on, _user(session))
         old = None if settings.master.address == machines.master.address else machines.master
         old_master.check_dead(session, old, before)
+        masters = load_masters(client)
         with open_host(settings.master, client, session.ask) as host:
-            target = _Target(header, request)
+            target = _Target(header, request, masters)
             known = look(host, settings, session, make_bundle, target.check)
             config = config_as_before(before, known.design.config)
             known = replace(known, design=replace(known.design, config=config))
             touch()
-            predecessor = old_master.fence(session, old, before, settings.master.address)
-            state = target.steps(config, known.design.redis_server, known.design.units, predecessor)
+            if old is not None:
+                masters = masters.with_old(old, masters.redis or old_master.redis_of(old, before))
+            masters = replace(masters, restoring=header.salt)
+            masters.save(client)  # whatever is cut off, the next call fences them
+            masters = old_master.fence(session, masters, settings.master.address)
+            state = target.steps(config, known.design.redis_server, known.design.units, masters)
             outcome, url = set_up(host, settings, session, known, machines, state)
+            term = max(masters.term, target.term)
+            masters = replace(masters, redis=old_master.redis_of(on, config), term=term)
+            masters.save(client)
         for name in machines.namespaces:
             session.progress(f"{name}: its agent ran on the old master; repeat `grass node add --kubernetes` for it")
+        replace(masters, restoring="").save(client)
         first_nodes.join_again(session)
     made = Created(session.name, settings.mode, str(session.folder), url, outcome.done, outcome.unchanged)
     return made, header.made
@@ -205,25 +215,31 @@ def check_target(host: str, facts: Facts, found: Found, header: BackupHeader, *,
 
 
 class _Target:
-    """The machine of the new master."""
+    """The machine of the new master. ``term``: as of ``Restored``, once the state is in place."""
 
-    def __init__(self, header: BackupHeader, request: Request) -> None:
+    def __init__(self, header: BackupHeader, request: Request, masters: Masters) -> None:
         self._header, self._request = header, request
+        self._unfinished = masters.restoring == header.salt
+        self._replaced = request.replaced
+        self.term = 0
 
     def check(self, host: Host, facts: Facts) -> None:
         found = old_master.look(host, self._header.cluster)
-        check_target(host.name, facts, found, self._header, replaced=self._request.replaced)
+        if self._unfinished and found.restored_from == self._header.salt:
+            self._replaced = False  # it has replaced what was there
+        check_target(host.name, facts, found, self._header, replaced=self._replaced)
 
-    def steps(self, config: ClusterConfig, server: str, units: tuple[str, ...], predecessor: str) -> list[Step]:
+    def steps(self, config: ClusterConfig, server: str, units: tuple[str, ...], masters: Masters) -> list[Step]:
         home, file = config.home, f"{STATE}/clusters/.{config.name}.grass-backup"
-        asked = Restore(file, self._request.passphrase, config, server, self._request.replaced, predecessor)
+        before = tuple(each.redis for each in masters.old)
+        asked = Restore(file, self._request.passphrase, config, server, self._replaced, before, masters.term)
 
         def do(host: Host) -> None:
-            on_host(host, "restore", encode(asked))
+            self.term = int(on_host(host, "restore", encode(asked)).out.strip())
 
         there = '[ "$(cat "$1" 2>/dev/null)" = "$2" ] && [ -e "$3" ]'
         words = ("check", f"{home}/{RESTORED_FROM}", self._header.salt, f"{home}/redis/appendonlydir")
-        check = None if self._request.replaced else Run(("sh", "-c", there, *words))
+        check = None if self._replaced else Run(("sh", "-c", there, *words))
         stop = Run(("sh", "-c", 'systemctl stop "$@" 2>/dev/null || true', "stop", *units))
         return [
             Step(
