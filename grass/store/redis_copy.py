@@ -130,12 +130,16 @@ class CopyServer(RedisServer):
         with translated():
             return str(self._ask("HGET", keys.restored, RECORD) or "")
 
+    def horizon(self, keys: Keys) -> float:
+        with translated():
+            return float(self._ask("GET", keys.horizon) or 0.0)
+
     def settle(self, keys: Keys, restored: str, horizon: float) -> None:
         """Make the copy one that a restored cluster begins with: nobody is logged in, no request from before
         ``horizon`` is accepted, and the daemons learn from ``restored`` that it is a copy. The horizon never goes back:
         the clock of this machine may be behind that of the old master."""
+        horizon = max(horizon, self.horizon(keys))
         with translated():
-            horizon = max(horizon, float(self._ask("GET", keys.horizon) or 0.0))
             for name in self._redis.scan_iter(match=keys.session("*"), count=10_000):
                 self._ask("DEL", name)
             self._ask("SET", keys.horizon, repr(horizon))

@@ -81,6 +81,20 @@ def test_a_copy_becomes_the_log_from_which_a_server_begins(server: RedisServer, 
         other.remove()
 
 
+def test_requests_that_the_old_master_accepted_stay_refused_where_the_clock_is_behind(
+    server: RedisServer, tmp_path: Path
+) -> None:
+    backend = server.backend()
+    backend.apply([("SET", KEYS.horizon, "3600.5")])
+    folder = fetched(server, tmp_path / "a")
+    backend.apply([("DEL", KEYS.horizon)])
+    backend.close()
+    with scratch.loaded(folder, server.server) as copy:
+        assert copy.restored(KEYS) == ""
+        copy.settle(KEYS, "{}", horizon=5.0)
+        assert (copy.restored(KEYS), copy.horizon(KEYS)) == ("{}", 3600.5)
+
+
 def test_what_is_no_copy_is_refused_by_the_server_that_would_load_it(tmp_path: Path) -> None:
     (tmp_path / "dump.rdb").write_bytes(b"REDIS0011 and then nothing that makes sense")
     with pytest.raises(CannotCopyError, match="cannot load the copy"), scratch.loaded(tmp_path):
