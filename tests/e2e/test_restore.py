@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 
 from grass.api.client import Client
 from tests.support.lab import SessionLab
+from tests.support.needs import require
 from tests.support.on_premises import Cluster, settings
 from tests.support.waiting import wait_until
 
@@ -31,7 +33,7 @@ def cluster(lab: SessionLab, site: Path, tmp_path: Path) -> Iterator[Cluster]:
     finally:
         lab.make_whole()
         made.grass("delete", made.name, "--force")
-        for host in ("master", "n1", "n2"):
+        for host in ("master", "n1", "n2", "n3"):
             lab.reset(host)  # the old master is none that `delete` knows
 
 
@@ -81,3 +83,70 @@ def test_a_new_master_adopts_what_runs_runs_nothing_twice_and_fences_the_old_one
     lab.ssh("n1", "touch", "/tmp/enough")
     wait_until(lambda: tasks(cluster, "long") == [("SUCCEEDED", 1, 0)], 60, "the task that went on")
     assert lab.ssh("n1", "cat", "/tmp/runs").stdout.split() == ["long", "soon"]
+
+
+FAKETIME = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1"
+
+
+def set_clock(lab: SessionLab, host: str, seconds: int) -> None:
+    """Let all services that start on this host from now on have another time."""
+    require(Path(FAKETIME).exists(), "libfaketime")
+    subprocess.run(["docker", "cp", FAKETIME, f"{lab.hosts[host].container}:/usr/lib/faketime.so"], check=True)
+    words = ("LD_PRELOAD=/usr/lib/faketime.so", f"FAKETIME={seconds:+d}", "DONT_FAKE_MONOTONIC=1")
+    lab.ssh(host, "systemctl", "set-environment", *words)
+
+
+def restore_killed(cluster: Cluster, backup: Path, on: str, *options: str, at: str) -> None:
+    process = cluster.start("restore", str(backup), "--on", on, *options, **SECRET)
+    assert process.stderr is not None
+    said = []
+    for line in process.stderr:
+        said.append(line)
+        if at in line:
+            break
+    else:
+        raise AssertionError(said)
+    process.kill()
+    process.communicate()
+
+
+def fenced(lab: SessionLab, host: str) -> bool:
+    acl = lab.ssh(host, "cat", "/var/lib/grass/clusters/e2e/redis/users.acl").stdout
+    return bool(acl) and "user agent" not in acl
+
+
+def test_a_master_is_replaced_on_its_own_machine_and_lost_twice_before_the_first_comes_back(cluster: Cluster) -> None:
+    lab = cluster.lab
+    master, n2, n3 = (lab.hosts[name].address for name in ("master", "n2", "n3"))
+    backup = cluster.home / "b.grass-backup"
+    job(cluster, "long", LONG)
+    wait_until(lambda: lab.ssh("n1", "cat", "/tmp/runs").stdout == "long\n", 30, "the task")
+    assert cluster.grass("backup", "--to", str(backup), **SECRET).returncode == 0
+    lab.ssh("master", "systemctl", "stop", "grass-*@e2e.service")
+    refused = cluster.grass("restore", str(backup), "--on", master, **SECRET)
+    assert refused.returncode == 2 and "--replace" in refused.stderr, refused.stderr
+    for step in ("put the state of the backup in place", "make keys", "start redis", "look at what listens"):
+        restore_killed(cluster, backup, master, "--replace", at=step)
+    done = cluster.grass("restore", str(backup), "--on", master, "--replace", **SECRET)
+    assert done.returncode == 0, done.stderr
+    refused = cluster.grass("restore", str(backup), "--on", master, "--replace", **SECRET)
+    assert refused.returncode == 2 and "lives, and a restore would end it" in refused.stderr, refused.stderr
+    wait_until(lambda: tasks(cluster, "long") == [("RUNNING", 1, None)], 60, "the task that goes on")
+
+    lab.hosts["master"].kill()
+    set_clock(lab, "n2", 3600)
+    restore_killed(cluster, backup, n2, at="start redis")
+    done = cluster.grass("restore", str(backup), "--on", n2, **SECRET)
+    assert done.returncode == 0, done.stderr
+    assert tasks(cluster, "long") == [("RUNNING", 1, None)]
+    lab.hosts["n2"].kill()  # before the first was fenced
+    done = cluster.grass("restore", str(backup), "--on", n3, **SECRET)
+    assert done.returncode == 0, done.stderr
+    for host in ("master", "n2"):
+        lab.hosts[host].start()
+    wait_until(lambda: fenced(lab, "master") and fenced(lab, "n2"), 120, "both fences")
+    assert not fenced(lab, "n3") and tasks(cluster, "long") == [("RUNNING", 1, None)]
+    assert cluster.grass("run", "--", "true").returncode == 0
+    assert lab.ssh("n1", "cat", "/tmp/runs").stdout == "long\n"
+    lab.ssh("n1", "touch", "/tmp/enough")
+    wait_until(lambda: tasks(cluster, "long") == [("SUCCEEDED", 1, 0)], 60, "the task that went on")

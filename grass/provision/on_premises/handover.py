@@ -46,16 +46,18 @@ while sleep 1; do
     flock 9
     [ -e "$alive" ] || exit 0
     [ $(( $(cut -d. -f1 /proc/uptime) - $(cat "$alive") )) -ge {GIVEN_UP} ] || exit 3
-    [ -e "$mark" ] || systemctl start "$@"
+    [ -e "$mark" ] || {{ systemctl enable --quiet "$@"; systemctl start "$@"; }}
     rm -f "$alive"
   ) 9<"$home"
-  [ $? = 3 ] || exit 0
+  [ $? = 3 ] || break
 done
+rm -f "$alive.sh"
 '
 sign
 systemctl stop "grass-move-$name.service" 2>/dev/null
-systemd-run --quiet --collect --unit="grass-move-$name" \\
-  sh -c "$guard" guard "$name" "$home" "$alive" "$mark" "$@" 9<&- || {{ rm -f "$alive"; exit 1; }}
+printf '%s' "$guard" > "$alive.sh"
+systemd-run --quiet --collect --unit="grass-move-$name" sh "$alive.sh" "$name" "$home" "$alive" "$mark" "$@" 9<&- ||
+  {{ rm -f "$alive"; exit 1; }}
 systemctl stop "$@"
 for unit in "$@"; do
   ! systemctl is-active --quiet "$unit" || {{ echo "$unit does not stop" >&2; exit 1; }}
@@ -64,7 +66,7 @@ sign
 """
 )
 _ALIVE = _NAMES + '[ -e "$alive" ] && sign'
-_GO_ON = _NAMES + '[ -e "$mark" ] || { systemctl start "$@"; rm -f "$alive"; }'
+_GO_ON = _NAMES + '[ -e "$mark" ] || { systemctl enable --quiet "$@"; systemctl start "$@"; rm -f "$alive"; }'
 # Disabled first, then marked: whatever is cut off in between, no two masters start. Its node on this machine goes on.
 _FENCE = (
     _NAMES
@@ -82,7 +84,11 @@ systemctl stop "$@"
 rm -f "$alive"
 """
 )
-_ENABLED = 'for unit in "$@"; do systemctl is-enabled --quiet "$unit" 2>/dev/null && echo "$unit"; done; true'
+_OWN = """
+for unit in "$@"; do
+  ! systemctl is-enabled --quiet "$unit" 2>/dev/null && ! systemctl is-active --quiet "$unit" || echo "$unit"
+done
+"""
 _LOOK = (
     _NAMES
     + f"""
@@ -114,10 +120,9 @@ def look(host: Host, name: str) -> Handed:
     return Handed("stopped" in said, said.get("new", ""), said.get("id", "") if "new" in said else "")
 
 
-def enabled(host: Host, name: str) -> tuple[str, ...]:
-    """Return the units of the master that start at boot."""
-    words = ("sh", "-c", _ENABLED, "enabled", *old_master.units(name))
-    return tuple(lines_of(host.run(words, sudo=True).check().out))
+def units(host: Host, name: str) -> tuple[str, ...]:
+    """Return the units of the master that run, or start at boot. None of a fenced master does."""
+    return tuple(lines_of(host.run(("sh", "-c", _OWN, "units", *old_master.units(name)), sudo=True).check().out))
 
 
 @contextmanager

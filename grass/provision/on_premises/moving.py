@@ -20,6 +20,7 @@ from grass.errors import ConflictError, GrassError, InputError, NotFoundError, U
 from grass.hosts.ssh import SshHost
 from grass.manifest.on_premises import HostSettings, OnPremisesSettings
 from grass.model.amounts import show_memory
+from grass.model.daemons import REDIS
 from grass.model.lifecycle import NodeState
 from grass.provision.filelock import cluster_lock
 from grass.provision.layout import user_name
@@ -160,7 +161,9 @@ def _look(
         raise ConflictError(f"{old.name}: its cluster is being moved to {handed.new}; finish that: --to {handed.new}")
     if not handed.new and masters.moving is not None and machines.master.address == wanted.address:
         raise ConflictError(f"{old.name}: works again, although it was moved to {wanted.address}; stop one of them")
-    units = handover.enabled(old, name)
+    units = handover.units(old, name)
+    if not handed.new and f"grass-{REDIS}@{name}.service" not in units:
+        raise ConflictError(f"{old.name}: the master does not run, nor start at boot; `grass create FILE` starts it")
     if handed.stopped and not handed.new and request.plan is None:
         session.progress(f"{old.name}: an interrupted move had stopped it; it goes on first")
         handover.go_on(old, name, units)
