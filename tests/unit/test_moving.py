@@ -10,8 +10,10 @@ import pytest
 from grass.config import ClusterConfig, RedisConfig
 from grass.errors import ConflictError, InputError
 from grass.manifest.on_premises import HostSettings, Login
+from grass.provision.on_premises.copying import check_space
 from grass.provision.on_premises.handover import Handed
 from grass.provision.on_premises.masters import Masters, load_masters
+from grass.provision.on_premises.mirror import Entry, Listing
 from grass.provision.on_premises.moved_in import MovedIn, put_in_place
 from grass.provision.on_premises.moving import check_target
 from grass.provision.on_premises.old_master import Found
@@ -45,6 +47,13 @@ def test_a_new_machine_a_former_master_and_one_that_was_taken_over_already_are_a
     check(Found(state=True, key="key", replaced_by="10.0.0.10"))
     check(Found(state=True, interrupted=True))
     check(Found(lives=True, state=True, key="key"), Handed(new="10.0.0.20", id="1"))
+
+
+def test_a_disk_on_which_too_little_space_would_be_left_is_refused() -> None:
+    wanted, has = Listing({"a": Entry("f", size=5 << 30)}, 0), Listing({"a": Entry("f", size=3 << 30)}, 3 << 30)
+    check_space("m2", wanted, has)
+    with pytest.raises(ConflictError, match="m2: 2GiB have to be copied there, and 2GiB are free"):
+        check_space("m2", wanted, Listing(has.entries, 2 << 30))
 
 
 def moved(tmp_path: Path, id: str = "one") -> MovedIn:
@@ -92,7 +101,7 @@ def test_nothing_is_changed_if_nothing_was_copied(tmp_path: Path) -> None:
 def test_masters_that_are_not_fenced_are_remembered_without_passwords(tmp_path: Path) -> None:
     assert load_masters(tmp_path) == Masters()
     masters = Masters("10.0.0.20:6379").with_old(OLD, "10.0.0.10:6379").with_old(NEW, "10.0.0.20:6379")
-    replace(masters, moving=OLD, term=2, restoring="5a").save(tmp_path)
+    replace(masters, moving=NEW.address, term=2, restoring="5a").save(tmp_path)
     assert "secret" not in (tmp_path / "masters.json").read_text()
     found = load_masters(tmp_path)
     assert [each.redis for each in found.old] == ["10.0.0.10:6379", "10.0.0.20:6379"] and found.term == 2

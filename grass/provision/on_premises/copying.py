@@ -18,7 +18,7 @@ from grass.provision.on_premises.backup import OnMasterError
 from grass.provision.on_premises.design import VENV
 from grass.provision.on_premises.facts import Facts
 from grass.provision.on_premises.install import AS_GRASS
-from grass.provision.on_premises.mirror import LISTING, Places
+from grass.provision.on_premises.mirror import LISTING, Listing, Places
 from grass.wire.codec import encode
 
 _PROGRAM = (*AS_GRASS, f"{VENV}/bin/python", "-m", "grass.provision.on_premises.mirror")
@@ -40,12 +40,18 @@ def copy(old: Host, there: Places, new: Host, here: Places) -> int:
     Raises ConflictError: the new machine has too little space. OnMasterError: files cannot be read or written."""
     has = LISTING.decode(_run(new, "have", here).out)
     wanted = LISTING.decode(_run(old, "have", there).out)
-    if wanted.size - has.size + _LEAST_FREE > has.free:
-        raise ConflictError(
-            f"{new.name}: {show_memory(max(0, wanted.size - has.size))} have to be copied there, and "
-            f"{show_memory(has.free)} are free; {show_memory(_LEAST_FREE)} have to stay free; make space there"
-        )
+    check_space(new.name, wanted, has)
     return _stream(old, there, encode(has), new, here)
+
+
+def check_space(host: str, wanted: Listing, has: Listing) -> None:
+    """Raises ConflictError: what is wanted there, beside what it has, would fill its disk."""
+    lacks = max(0, wanted.size - has.size)
+    if lacks + _LEAST_FREE > has.free:
+        raise ConflictError(
+            f"{host}: {show_memory(lacks)} have to be copied there, and {show_memory(has.free)} are free; "
+            f"{show_memory(_LEAST_FREE)} have to stay free; make space there"
+        )
 
 
 def _stream(old: Host, there: Places, has: str, new: Host, here: Places) -> int:

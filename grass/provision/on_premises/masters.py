@@ -30,20 +30,19 @@ class Old:
 class Masters:
     """The masters of a cluster, but for what ``machines.json`` says of the present one.
 
-    ``redis``: address of the redis of the master; empty: not known. ``old``: masters that may come back. ``term``:
-    that of the last restore. ``moving``: the old master, while a move goes on. ``restoring``: the salt of the backup,
-    while a restore goes on."""
+    ``redis``: address of the redis of the master; empty: not known. ``old``: masters that may come back. ``term``: that
+    of the last restore. ``moving``: address of the new master, while a move goes on. ``restoring``: the salt of the
+    backup, while a restore goes on."""
 
     redis: str = ""
     old: tuple[Old, ...] = ()
     term: int = 0
-    moving: HostSettings | None = None
+    moving: str = ""
     restoring: str = ""
 
     def save(self, client_dir: Path) -> None:
         old = tuple(replace(each, machine=kept(each.machine)) for each in self.old)
-        moving = kept(self.moving) if self.moving is not None else None
-        write_private(client_dir / _FILE, indented(replace(self, old=old, moving=moving)))
+        write_private(client_dir / _FILE, indented(replace(self, old=old)))
 
     def with_old(self, machine: HostSettings, redis: str) -> Masters:
         others = (each for each in self.old if each.machine.address != machine.address)

@@ -66,7 +66,6 @@ class _Move:
 
     session: Session
     machines: Machines
-    masters: Masters
     old: _Side
     new: _Side
     before: ClusterConfig
@@ -93,13 +92,14 @@ def move(request: MoveRequest, session: Session, machines: Machines) -> Moved:
     UnreachableError; NotFencedError: the old master goes on; NodesMissingError: nodes could not be told."""
     with cluster_lock(session.home, session.name):
         masters = load_masters(session.client_dir)
-        wanted = _wanted(request, machines, masters)
-        old = masters.moving or machines.master
+        wanted = host_of(request.to, request.key, request.become, machines.master.login)
+        if wanted.address == machines.master.address:
+            return _told(request, session, machines, masters)
         with (
-            open_host(old, session.client_dir, session.ask) as old_host,
+            open_host(machines.master, session.client_dir, session.ask) as old_host,
             open_host(wanted, session.client_dir, session.ask) as new_host,
         ):
-            found = _look(request, session, machines, masters, _reached(old_host, session.name), new_host, wanted)
+            found = _look(request, session, machines, _reached(old_host, session.name), new_host, wanted)
             paused = 0.0
             if request.plan is not None:
                 for line in _planned(found):
@@ -108,24 +108,31 @@ def move(request: MoveRequest, session: Session, machines: Machines) -> Moved:
             id = found.handed.id
             if not found.handed.new:
                 id = request_id()
-                replace(masters, moving=old).save(session.client_dir)
+                replace(masters, moving=wanted.address).save(session.client_dir)
                 paused = _hand_over(found, id)
             began = clock.steady() - paused
             url = _take_over(found, id)
             paused = clock.steady() - began
         session.progress(f"cluster {session.name}: its master is {wanted.address}; it was away for {paused:.1f} s")
-        first_nodes.join_again(session)
-        replace(load_masters(session.client_dir), moving=None).save(session.client_dir)
+        _tell_nodes(session)
     return Moved(session.name, url, paused)
 
 
-def _wanted(request: MoveRequest, machines: Machines, masters: Masters) -> HostSettings:
-    wanted = host_of(request.to, request.key, request.become, machines.master.login)
-    if wanted.address != machines.master.address:
-        return wanted
-    if masters.moving is None:
+def _told(request: MoveRequest, session: Session, machines: Machines, masters: Masters) -> Moved:
+    """Finish a move whose new master works, and whose nodes may not know it yet."""
+    if masters.moving != machines.master.address:
         raise InputError(f"--to {request.to}: is the master already; name another machine")
-    return machines.master
+    if request.plan is None:
+        _tell_nodes(session)
+    else:
+        for line in _nodes_planned(machines):
+            request.plan(line)
+    return Moved(session.name, keyring.load_profile(session.client_dir).url)
+
+
+def _tell_nodes(session: Session) -> None:
+    first_nodes.join_again(session)
+    replace(load_masters(session.client_dir), moving="").save(session.client_dir)
 
 
 def _reached(host: SshHost, name: str) -> SshHost:
@@ -145,7 +152,6 @@ def _look(
     request: MoveRequest,
     session: Session,
     machines: Machines,
-    masters: Masters,
     old: SshHost,
     new: SshHost,
     wanted: HostSettings,
@@ -159,8 +165,6 @@ def _look(
     handed = handover.look(old, name)
     if handed.new not in ("", wanted.address):
         raise ConflictError(f"{old.name}: its cluster is being moved to {handed.new}; finish that: --to {handed.new}")
-    if not handed.new and masters.moving is not None and machines.master.address == wanted.address:
-        raise ConflictError(f"{old.name}: works again, although it was moved to {wanted.address}; stop one of them")
     units = handover.units(old, name)
     if not handed.new and f"grass-{REDIS}@{name}.service" not in units:
         raise ConflictError(f"{old.name}: the master does not run, nor start at boot; `grass create FILE` starts it")
@@ -178,10 +182,10 @@ def _look(
     config = config_as_before(before, known.design.config)
     known = replace(known, design=replace(known.design, config=config))
     shared = before.samba is not None
-    there = _Side(old, masters.moving or machines.master, Places(before.home, str(before.share) if shared else ""))
+    there = _Side(old, machines.master, Places(before.home, str(before.share) if shared else ""))
     staged = f"{STATE}/clusters/.move-{name}"
     here = _Side(new, wanted, Places(staged, str(config.share) if shared else ""))
-    found = _Move(session, machines, masters, there, here, before, known, settings, units, handed)
+    found = _Move(session, machines, there, here, before, known, settings, units, handed)
     if not handed.new:
         _check_cluster(request, found, facts)
     return found
@@ -332,7 +336,11 @@ def _planned(found: _Move) -> Iterator[str]:
     yield "copy what has changed since, and compare both sides"
     yield f"{old.host.name}: disable these units, and mark its folder: its master is {new.machine.address}"
     yield from plan_lines(start, f"new master {new.host.name}")
-    for node in found.machines.nodes:
+    yield from _nodes_planned(found.machines)
+
+
+def _nodes_planned(machines: Machines) -> Iterator[str]:
+    for node in machines.nodes:
         yield f"{node}: join again, at the new address; its tasks go on"
 
 

@@ -102,7 +102,7 @@ def restore(request: Request, session: Session) -> tuple[Created, float]:
             masters.save(client)
         for name in machines.namespaces:
             session.progress(f"{name}: its agent ran on the old master; repeat `grass node add --kubernetes` for it")
-        replace(masters, restoring="").save(client)
+        replace(masters, restoring="", moving="").save(client)
         first_nodes.join_again(session)
     made = Created(session.name, settings.mode, str(session.folder), url, outcome.done, outcome.unchanged)
     return made, header.made
