@@ -161,6 +161,8 @@ def test_there_is_nothing_to_mount_where_the_share_is_mounted_already_or_the_mac
     master = node_paths.of_root("lab", MASTER)
     assert master.home == "/var/lib/grass/nodes/lab"
     assert node_design.design(FACTS, Offer(address="10.0.0.5"), master, served=True, joined=False).mount is None
+    moved = replace(FACTS, paths=FACTS.paths | {"/var/lib/grass/clusters/lab/replaced-by"})
+    assert node_design.design(moved, Offer(address="10.0.0.5"), master, served=True, joined=True).mount is not None
 
 
 def test_no_password_is_part_of_a_command_line() -> None:

@@ -157,7 +157,7 @@ def test_a_master_without_half_of_its_authority_is_not_set_up_again_but_without_
 
 @pytest.mark.parametrize(
     ("mark", "said"),
-    [(INTERRUPTED, "`grass restore` was interrupted"), (on_host.REPLACED_BY, "is its master no more: 10.0.0.9 is")],
+    [(INTERRUPTED, "move` was interrupted; run"), (on_host.REPLACED_BY, "is its master no more: 10.0.0.9 is")],
 )
 def test_a_master_that_is_half_restored_or_was_replaced_is_not_set_up(
     tmp_path: Path, mark: str, said: str, capsys: pytest.CaptureFixture[str]

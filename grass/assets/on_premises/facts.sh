@@ -65,7 +65,8 @@ if grep -qsE " $share (cifs|fuse[^ ]*) " /proc/self/mounts; then echo "$share"; 
 fi
 for path in /opt/grass /etc/grass /var/lib/grass /var/lib/grass/installed /var/lib/grass/clusters /run/grass /srv/grass \
   /var/lib/grass/.ssh ${share:+"$share" "$share/data" "$share/logs" "$share/images" "$share/jobs"} \
-  /usr/local/bin/grass "/var/lib/grass/clusters/$1/tls/ca.key" "/var/lib/grass/clusters/$1/tls/ca.pem"; do
+  /usr/local/bin/grass "/var/lib/grass/clusters/$1/tls/ca.key" "/var/lib/grass/clusters/$1/tls/ca.pem" \
+  "/var/lib/grass/clusters/$1/replaced-by"; do
   { [ -e "$path" ] || [ -L "$path" ]; } && echo "$path"
 done
 say units; ls -d /etc/systemd/system/grass* 2>/dev/null

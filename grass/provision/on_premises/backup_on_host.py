@@ -21,7 +21,8 @@ from grass.provision.backup import making, restoring
 from grass.provision.backup.sealed_file import AlteredError
 from grass.provision.backup.unpacking import scratch_folder, unpack
 from grass.provision.filelock import file_lock
-from grass.provision.on_premises.on_host import REPLACED_BY, STARTED
+from grass.provision.on_premises.facts import REPLACED_BY
+from grass.provision.on_premises.on_host import STARTED
 from grass.store import embedded
 from grass.supervision import predecessor
 from grass.wire.backup import BackedUp, BackupHeader

@@ -20,6 +20,8 @@ from grass.provision.on_premises.record import Made
 
 OLDEST_PYTHON = (3, 10)
 THERE, REGISTRY = "there", "registry"
+REPLACED_BY = "replaced-by"
+"""File of a master that was replaced or moved away: the address of the new one."""
 _ADDRESS_AND_PORT = re.compile(r"LISTEN\s+\d+\s+\d+\s+(\S+):(\d+)\s+\S+\s*(?:users:\(\((.*)\)\))?")
 
 

@@ -18,8 +18,9 @@ from grass.lines import lines_of
 from grass.manifest.on_premises import HostSettings
 from grass.provision.on_premises import old_master
 from grass.provision.on_premises.design import STATE
+from grass.provision.on_premises.facts import REPLACED_BY
 from grass.provision.on_premises.machines import open_host
-from grass.provision.on_premises.on_host import MOVED_AS, REPLACED_BY
+from grass.provision.on_premises.on_host import MOVED_AS
 from grass.provision.provisioner import Session
 
 GIVEN_UP = 30

@@ -17,7 +17,8 @@ from grass.errors import GrassError, InputError
 from grass.provision.backup import restoring
 from grass.provision.filelock import file_lock
 from grass.provision.on_premises.backup_on_host import RESTORED_FROM
-from grass.provision.on_premises.on_host import MOVED_AS, REPLACED_BY, STARTED
+from grass.provision.on_premises.facts import REPLACED_BY
+from grass.provision.on_premises.on_host import MOVED_AS, STARTED
 from grass.supervision import predecessor
 from grass.wire.codec import Form
 

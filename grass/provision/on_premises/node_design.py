@@ -12,7 +12,7 @@ from grass.model.daemons import NODE_DAEMONS
 from grass.model.isolation import UidRange
 from grass.model.runtime import RuntimeName
 from grass.provision.on_premises import mount, node_accounts, offers
-from grass.provision.on_premises.facts import OLDEST_PYTHON, Facts
+from grass.provision.on_premises.facts import OLDEST_PYTHON, REPLACED_BY, Facts
 from grass.provision.on_premises.mount import ShareMount
 from grass.provision.on_premises.node_paths import NodePaths
 from grass.provision.on_premises.requirements import Target
@@ -55,7 +55,8 @@ def design(
 
     Raises InputError with all problems.
     """
-    on_master = not paths.rootless and paths.home.startswith("/var/lib/grass/nodes/")
+    left = f"/var/lib/grass/clusters/{paths.cluster}/{REPLACED_BY}"  # by a master that is on another machine now
+    on_master = not paths.rootless and paths.home.startswith("/var/lib/grass/nodes/") and left not in facts.paths
     share = mount.choose(facts) if served and not (offer.share or on_master or paths.rootless) else None
     runtimes, docker = _runtimes(facts, offer, paths)
     packages = (*(share.packages if share else ()), *docker, *node_accounts.packages(facts, isolate))

@@ -18,9 +18,10 @@ from grass.network_address import WILDCARDS, network_address
 from grass.provision.backup.restoring import INTERRUPTED
 from grass.provision.on_premises.backup_on_host import RESTORED_FROM
 from grass.provision.on_premises.design import SERVICES, STATE
+from grass.provision.on_premises.facts import REPLACED_BY
 from grass.provision.on_premises.machines import open_host
 from grass.provision.on_premises.masters import Masters
-from grass.provision.on_premises.on_host import PUBLIC_KEY, REPLACED_BY
+from grass.provision.on_premises.on_host import PUBLIC_KEY
 from grass.provision.provisioner import Session
 from grass.supervision.predecessor import answers
 

@@ -21,6 +21,7 @@ from grass.files.rights import OF_ALL
 from grass.network_address import host_and_port
 from grass.provision import layout
 from grass.provision.backup.restoring import INTERRUPTED
+from grass.provision.on_premises.facts import REPLACED_BY
 from grass.store import embedded
 from grass.system import clock
 from grass.system.atomic_file import replace_file
@@ -30,8 +31,6 @@ from grass.wire.codec import Form
 FOLDERS = ("master", "redis", "log", "fluentd")
 SHARE_FOLDERS = ("data", "logs", "images", "jobs")
 PUBLIC_KEY = "master/key.pub.json"
-REPLACED_BY = "replaced-by"
-"""File of a master that was replaced or moved away: the address of the new one."""
 MOVED_AS = "moved-as"
 """File beside it, if the cluster was moved there: the id of that move."""
 STARTED = "started"
