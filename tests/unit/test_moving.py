@@ -14,8 +14,8 @@ from grass.provision.on_premises.copying import check_space
 from grass.provision.on_premises.handover import Handed
 from grass.provision.on_premises.masters import Masters, load_masters
 from grass.provision.on_premises.mirror import Entry, Listing
+from grass.provision.on_premises.move_checks import check_target
 from grass.provision.on_premises.moved_in import MovedIn, put_in_place
-from grass.provision.on_premises.moving import check_target
 from grass.provision.on_premises.old_master import Found
 from grass.provision.on_premises.record import Made
 from grass.supervision import predecessor

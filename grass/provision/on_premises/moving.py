@@ -9,22 +9,19 @@ command goes on. So one master writes at any time.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from grass.api import keyring
-from grass.api.client import Client
 from grass.config import ClusterConfig
-from grass.errors import ConflictError, GrassError, InputError, NotFoundError, UnreachableError
+from grass.errors import ConflictError, InputError, NotFoundError, UnreachableError
 from grass.hosts.ssh import SshHost
 from grass.manifest.on_premises import HostSettings, OnPremisesSettings
 from grass.model.amounts import show_memory
 from grass.model.daemons import REDIS
-from grass.model.lifecycle import NodeState
 from grass.provision.filelock import cluster_lock
 from grass.provision.layout import user_name
-from grass.provision.on_premises import copying, first_nodes, handover, node_steps, old_master
+from grass.provision.on_premises import copying, first_nodes, handover, old_master
 from grass.provision.on_premises.bundle import make_bundle, planned_bundle
 from grass.provision.on_premises.create import Known, admin_of, call_api, look, remember
 from grass.provision.on_premises.design import STATE, VENV
@@ -35,9 +32,9 @@ from grass.provision.on_premises.machines import Machines, open_host
 from grass.provision.on_premises.master import master_steps
 from grass.provision.on_premises.masters import Masters, load_masters
 from grass.provision.on_premises.mirror import Places
+from grass.provision.on_premises.move_checks import check_cluster, check_target
 from grass.provision.on_premises.moved_in import MOVED_FROM, MovedIn
 from grass.provision.on_premises.node_hosts import host_of
-from grass.provision.on_premises.old_master import Found
 from grass.provision.on_premises.restore import config_as_before, settings_as_before
 from grass.provision.on_premises.steps import Run, Step, plan_lines, run_steps
 from grass.provision.provisioner import Moved, MoveRequest, Session
@@ -48,7 +45,6 @@ from grass.wire.codec import encode
 _PASSES = 5
 _LITTLE = 8 << 20
 """Bytes: a pass that copied less is the last one while the old master works."""
-_AT_ONCE = 8
 
 
 @dataclass(frozen=True)
@@ -187,83 +183,8 @@ def _look(
     here = _Side(new, wanted, Places(staged, str(config.share) if shared else ""))
     found = _Move(session, machines, there, here, before, known, settings, units, handed)
     if not handed.new:
-        _check_cluster(request, found, facts)
+        check_cluster(session, machines, before, facts, nodes_later=request.nodes_later)
     return found
-
-
-def check_target(host: str, name: str, facts: Facts, found: Found, key: str, handed: Handed) -> None:
-    """Raises InputError and ConflictError: the machine cannot become the master. ``key``: of the cluster's master."""
-    if f"{name}+{node_steps.ROLE}" in facts.records:
-        raise InputError(
-            f"{host}: is a node of cluster {name}; `grass node remove` it first, and `grass node add` it afterwards"
-        )
-    if found.key not in ("", key):
-        raise ConflictError(f"{host}: is the master of another cluster {name}; `grass delete` it, or take another")
-    if handed.new:
-        return  # it may have started already
-    if found.lives:
-        raise ConflictError(f"{host}: is the master of cluster {name} already")
-    if found.state and not found.replaced_by and not found.interrupted:
-        raise ConflictError(
-            f"{host}: has a state of cluster {name} that nobody moved away; `grass delete` it there first"
-        )
-
-
-def _check_cluster(request: MoveRequest, found: _Move, facts: Facts) -> None:
-    """Raises ConflictError: something of the cluster would not survive the move, or nodes are away."""
-    session, name = found.session, found.session.name
-    if found.machines.namespaces:
-        raise ConflictError(
-            f"cluster {name}: the agents of its namespaces run on the master and do not move; `grass node remove` "
-            f"{', '.join(found.machines.namespaces)} first, and add them again afterwards"
-        )
-    with Client(name, home=session.home) as client:
-        views = client.nodes()
-    if found.before.task_redis_server is not None and any(view.tasks for view in views):
-        raise ConflictError(
-            f"cluster {name}: tasks run that may use the redis for tasks (`task_redis`), whose content does not move; "
-            "wait until they have ended"
-        )
-    if f"{name}+{node_steps.ROLE}" in facts.records and found.before.samba is not None:
-        own = {view.name for view in views if view.address == found.before.node.address and view.tasks}
-        if own:
-            raise ConflictError(
-                f"{', '.join(sorted(own))}: is on the machine of the master, whose tasks have files of the share open "
-                "there; `grass node drain` it first"
-            )
-    away = {view.name: f"is {view.state.value}" for view in views if view.state in _AWAY}
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        known = found.machines.nodes
-        looks = zip(known, pool.map(lambda each: _why_not_reached(session, each), known.values()), strict=True)
-        away |= {node: why for node, why in looks if why}
-    away |= {
-        view.name: "joined by itself, or was added from another machine"
-        for view in views
-        if view.name not in found.machines.nodes and view.state != NodeState.LEFT
-    }
-    if not away:
-        return
-    lines = "\n".join(f"  {node}: {why.removeprefix(f'{node}: ')}" for node, why in sorted(away.items()))
-    advice = "they join again later: `grass node add` from here, or `grass join` on them with a new token"
-    if not request.nodes_later:
-        raise ConflictError(
-            f"cluster {name}: nodes could not be told of the new master; nothing was changed\n{lines}\n"
-            f"  wait for them, or use --nodes-later: {advice}"
-        )
-    session.progress(f"cluster {name}: some nodes are not told of the new master; {advice}\n{lines}")
-
-
-_AWAY = (NodeState.SILENT, NodeState.LOST, NodeState.JOINING)
-
-
-def _why_not_reached(session: Session, node: HostSettings) -> str:
-    try:
-        with open_host(node, session.client_dir, session.ask) as host:
-            host.connect()
-            host.become_root()
-    except GrassError as error:
-        return str(error)
-    return ""
 
 
 def _hand_over(found: _Move, id: str) -> float:
