@@ -169,6 +169,29 @@ def test_a_master_that_is_half_restored_or_was_replaced_is_not_set_up(
     assert [path.name for path in tmp_path.iterdir()] == [mark]
 
 
+@pytest.mark.parametrize("mark", [INTERRUPTED, on_host.REPLACED_BY])
+def test_the_setup_of_a_master_that_must_not_start_counts_as_never_done(
+    tmp_path_factory: pytest.TempPathFactory, bundle: Bundle, mark: str
+) -> None:
+    tmp_path = tmp_path_factory.mktemp("home")
+    steps = master_steps(design(settings(), DEBIAN, PEER, HOST_KEY), DEBIAN, bundle, Admin("ann", {}, ""), None)
+    check = next(step.check for step in steps if step.name.startswith("make keys"))
+    assert check is not None
+    *words, _, digest, marker, _ = check.argv
+    for name in ("cluster.json", "secrets.json", "redis/redis.conf", "redis/users.acl", on_host.PUBLIC_KEY):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("x")
+    (tmp_path / "tls").mkdir()
+    for name in ("master/key.pem", "tls/ca.pem", "tls/ca.key", "tls/host.pem"):
+        (tmp_path / name).write_text("x")
+    (tmp_path / "made").write_text(digest)
+    (tmp_path / "authorized").write_text(f"key {marker}\n")
+    command = [*words, str(tmp_path), digest, marker, str(tmp_path / "authorized")]
+    assert subprocess.run(command, check=False).returncode == 0
+    (tmp_path / mark).touch()
+    assert subprocess.run(command, check=False).returncode == 1
+
+
 @pytest.mark.parametrize("isolate", [UIDS, None])
 def test_accounts_of_users_no_longer_write_in_the_folder_of_all(tmp_path: Path, isolate: UidRange | None) -> None:
     """An earlier version made this folder for them. Nothing changes where users are not isolated."""

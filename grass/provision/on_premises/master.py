@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from grass.api.keyring import Jwk
 from grass.config import ClusterConfig
 from grass.files.key import marker
+from grass.provision.backup.restoring import INTERRUPTED
 from grass.provision.on_premises import install, namespace_steps, on_host, packages, record
 from grass.provision.on_premises.bundle import Bundle
 from grass.provision.on_premises.design import AUTHORIZED_KEYS, ETC, STATE, UNIT_FOLDER, VENV, MasterDesign
-from grass.provision.on_premises.facts import Facts
+from grass.provision.on_premises.facts import REPLACED_BY, Facts
 from grass.provision.on_premises.master_files import config_files, samba_folder, unit_files
 from grass.provision.on_premises.record import Made
 from grass.provision.on_premises.services import listening_step, start_step
@@ -168,11 +169,13 @@ def _setup(design: MasterDesign, bundle: Bundle, admin: Admin, samba_password: s
 
 
 def _setup_step(config: ClusterConfig, setup: bytes) -> Step:
-    """Set up the master's own files. Unchanged if the last run had identical input and its results still exist."""
+    """Set up the master's own files. Unchanged if the last run had identical input and its results still exist. A
+    master that must not start is never unchanged: the setup refuses it."""
     home, digest = config.home, hashlib.sha256(setup).hexdigest()
     made = ("cluster.json", "secrets.json", "redis/redis.conf", "redis/users.acl", on_host.PUBLIC_KEY)
     keys = ("master/key.pem", "tls/ca.pem", "tls/ca.key", "tls/host.pem")
-    there = f'for f in {" ".join((*made, *keys))}; do [ -s "$1/$f" ] || exit 1; done'
+    there = f'for f in {" ".join((*made, *keys))}; do [ -s "$1/$f" ] || exit 1; done; '
+    there += f'for f in {REPLACED_BY} {INTERRUPTED}; do [ ! -e "$1/$f" ] || exit 1; done'
     accepted = 'grep -q -- " $3\\$" "$4" 2>/dev/null'
     check = f'{there}; {accepted} && [ "$(cat "$1/made" 2>/dev/null)" = "$2" ]'
     run = (*install.AS_GRASS, f"{VENV}/bin/python", "-m", "grass.provision.on_premises.on_host")
