@@ -7,15 +7,7 @@ word: Grass itself says what it does not know. Pure. Used by ``grass.cli.kuberne
 
 from __future__ import annotations
 
-from grass.kubernetes.custom_resources import (
-    ELASTIC_JOB,
-    KINDS,
-    MARS_JOB,
-    SCALE_IN,
-    SCALE_OUT,
-    TRAINING_JOB,
-    Kind,
-)
+from grass.kubernetes.custom_kinds import ELASTIC_JOB, KINDS, MARS_JOB, SCALE_IN, SCALE_OUT, TRAINING_JOB, Kind
 from grass.kubernetes.names import MANAGED
 from grass.manifest.document import Document
 from grass.wire.codec import builtins

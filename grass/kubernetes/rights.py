@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from grass.kubernetes.api import ApiServer
-from grass.kubernetes.custom_resources import KINDS
+from grass.kubernetes.custom_kinds import KINDS
 from grass.kubernetes.objects import AccessReview
 from grass.kubernetes.queues import GROUPS, POD_GROUPS
 from grass.model.namespace import QueueKind

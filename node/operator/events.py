@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 
-from grass.kubernetes.custom_resources import Kind, Resource
+from grass.kubernetes.custom_kinds import Kind
+from grass.kubernetes.custom_resources import Resource
 from grass.manifest.document import Document
 
 _LONGEST = 1000

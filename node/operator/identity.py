@@ -10,7 +10,8 @@ import hashlib
 import re
 from typing import NamedTuple
 
-from grass.kubernetes.custom_resources import Kind, Resource
+from grass.kubernetes.custom_kinds import Kind
+from grass.kubernetes.custom_resources import Resource
 from grass.kubernetes.names import DOMAIN
 from grass.manifest.document import Document
 from grass.model.namespace import NAME_LABEL, Serve

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from grass.errors import ManifestError
-from grass.kubernetes.custom_resources import MARS_JOB, Kind, Resource
+from grass.kubernetes.custom_kinds import MARS_JOB, Kind
+from grass.kubernetes.custom_resources import Resource
 from grass.manifest import parse_job
 from grass.manifest.document import Document
 from grass.model.namespace import Serve

@@ -16,7 +16,8 @@ from msgspec import UNSET
 from grass.api.client import Client
 from grass.errors import ConflictError, InputError, NotAllowedError, NotFoundError, UnreachableError
 from grass.kubernetes.api import PLAIN_MERGE, ApiServer, BusyError, RefusedError
-from grass.kubernetes.custom_resources import JOBS, MARS_JOB, SCALES, TRAINING_JOB, Kind, Resource, other_writer
+from grass.kubernetes.custom_kinds import JOBS, MARS_JOB, SCALES, TRAINING_JOB, Kind
+from grass.kubernetes.custom_resources import Resource, other_writer
 from grass.kubernetes.names import short
 from grass.kubernetes.objects import ANY
 from grass.manifest.document import Document

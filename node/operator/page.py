@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from grass.kubernetes import names
-from grass.kubernetes.custom_resources import MARS_JOB, Resource
+from grass.kubernetes.custom_kinds import MARS_JOB
+from grass.kubernetes.custom_resources import Resource
 from grass.manifest.document import Document
 from grass.model.job import Job
 

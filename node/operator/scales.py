@@ -9,7 +9,8 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from grass.errors import ManifestError
-from grass.kubernetes.custom_resources import SCALE_IN, TRAINING_JOB, Kind, Resource
+from grass.kubernetes.custom_kinds import SCALE_IN, TRAINING_JOB, Kind
+from grass.kubernetes.custom_resources import Resource
 from grass.manifest.document import Document
 from grass.manifest.foreign.dialects import parse_scale
 from grass.manifest.foreign.scaling import ScaleRequest

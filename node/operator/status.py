@@ -10,7 +10,8 @@ from datetime import datetime, timezone
 from typing import NamedTuple
 
 from grass.api.foreign_phase import phase_of
-from grass.kubernetes.custom_resources import ELASTIC_JOB, TRAINING_JOB, Kind, Resource
+from grass.kubernetes.custom_kinds import ELASTIC_JOB, TRAINING_JOB, Kind
+from grass.kubernetes.custom_resources import Resource
 from grass.manifest.document import Document
 from grass.model.lifecycle import TaskState
 from grass.wire.job_views import JobView, OperationView

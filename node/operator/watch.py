@@ -12,7 +12,8 @@ from functools import partial
 
 from grass.errors import GrassError
 from grass.kubernetes.api import ApiServer, RefusedError
-from grass.kubernetes.custom_resources import KINDS, RESOURCE_EVENT, RESOURCES, Kind, Resource
+from grass.kubernetes.custom_kinds import KINDS, Kind
+from grass.kubernetes.custom_resources import RESOURCE_EVENT, RESOURCES, Resource
 from grass.kubernetes.informer import Change, Informer
 
 log = logging.getLogger(__name__)

@@ -18,18 +18,8 @@ import yaml
 
 from grass.api.client import Client
 from grass.kubernetes.api import ApiServer
-from grass.kubernetes.custom_resources import (
-    ELASTIC_JOB,
-    KINDS,
-    MARS_JOB,
-    RESOURCE,
-    SCALE_IN,
-    SCALE_OUT,
-    TRAINING_JOB,
-    Kind,
-    Resource,
-    ResourceMetadata,
-)
+from grass.kubernetes.custom_kinds import ELASTIC_JOB, KINDS, MARS_JOB, SCALE_IN, SCALE_OUT, TRAINING_JOB, Kind
+from grass.kubernetes.custom_resources import RESOURCE, Resource, ResourceMetadata
 from grass.supervision.supervisor import Supervisor
 from node.operator import identity, page
 from tests.support import kubernetes

@@ -100,3 +100,18 @@ def test_paths_of_kubeconfigs_are_those_that_daemons_find(monkeypatch: pytest.Mo
     monkeypatch.chdir(tmp_path)
     assert absolute_paths("a/config:/b/config") == f"{tmp_path}/a/config:/b/config"
     assert absolute_paths("") is None and absolute_paths(None) is None
+
+
+@pytest.mark.parametrize(
+    ("imported", "never"),
+    [
+        ("grass.kubernetes.api, grass.kubernetes.informer", "kubernetes yaml websocket grass.manifest grass.config"),
+        ("node.runtime.kubernetes.runtime, node.agent.namespace", "kubernetes yaml grass.manifest"),
+        ("node.agent.__main__", "grass.kubernetes.api"),  # of a machine
+        ("node.api.__main__, master.agent.__main__, master.collector.__main__, grass.cli.main", "grass.kubernetes"),
+    ],
+)
+def test_the_client_is_imported_where_it_is_used_and_imports_no_more_than_it_needs(imported: str, never: str) -> None:
+    program = f"import sys, {imported}; print(sorted(set({never.split()}) & sys.modules.keys()))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=30)
+    assert done.stdout == "[]\n"

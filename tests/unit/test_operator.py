@@ -9,18 +9,8 @@ import pytest
 import yaml
 
 from grass.kubernetes.crds import crds
-from grass.kubernetes.custom_resources import (
-    ELASTIC_JOB,
-    KINDS,
-    MARS_JOB,
-    RESOURCE,
-    SCALE_IN,
-    SCALE_OUT,
-    TRAINING_JOB,
-    Kind,
-    Resource,
-    other_writer,
-)
+from grass.kubernetes.custom_kinds import ELASTIC_JOB, KINDS, MARS_JOB, SCALE_IN, SCALE_OUT, TRAINING_JOB, Kind
+from grass.kubernetes.custom_resources import RESOURCE, Resource, other_writer
 from grass.kubernetes.rights import objects, rules
 from grass.manifest import parse_job
 from grass.manifest.document import Document
