@@ -23,6 +23,9 @@ VOLCANO_SCHEDULER = "volcano"
 KUEUE_QUEUE = "kueue.x-k8s.io/queue-name"
 _KUEUE_GROUP = "kueue.x-k8s.io/pod-group-name"
 _KUEUE_COUNT = "kueue.x-k8s.io/pod-group-total-count"
+_KUEUE_RETRIABLE = "kueue.x-k8s.io/retriable-in-group"
+"""By default Kueue waits for a replacement of each failed pod. If Grass starts a gang no more, Kueue would keep its
+pods and its part of the queue for ever. With ``false``, a group ends when none of its pods is active."""
 VOLCANO_QUEUE = "scheduling.volcano.sh/queue-name"
 _VOLCANO_GROUP = "scheduling.k8s.io/group-name"
 
@@ -75,7 +78,7 @@ def pod_annotations(settings: KubernetesConfig, group: str, size: int) -> dict[s
     if settings.queue is None:
         return {}
     if settings.queue_kind == QueueKind.KUEUE:
-        return {_KUEUE_COUNT: str(size)} if group else {}
+        return {_KUEUE_COUNT: str(size), _KUEUE_RETRIABLE: "false"} if group else {}
     return {VOLCANO_QUEUE: settings.queue, **({_VOLCANO_GROUP: group} if group else {})}
 
 
@@ -88,6 +91,11 @@ def pod_scheduler(settings: KubernetesConfig) -> dict[str, str]:
 def has_groups(settings: KubernetesConfig) -> bool:
     """Return whether gangs have an object of their own, which Grass makes and removes."""
     return bool(pod_scheduler(settings))
+
+
+def takes_replacements(settings: KubernetesConfig) -> bool:
+    """Return whether a pod may join a group later, in place of one that has ended."""
+    return not has_groups(settings)
 
 
 def groups_path(namespace: str) -> str:

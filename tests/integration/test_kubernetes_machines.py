@@ -1,5 +1,5 @@
-"""Machines of a real Kubernetes that the agent sees, gangs that do not start whole, and objects for queues. There is
-neither Kueue nor Volcano."""
+"""Machines of a real Kubernetes that the agent sees, and gangs that do not start whole. There is neither Kueue nor
+Volcano."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,23 +15,15 @@ import pytest
 
 from grass.api.client import Client
 from grass.cli.exits import Exit
-from grass.kubernetes.api import ApiServer, RefusedError
-from grass.kubernetes.queues import groups_path
+from grass.kubernetes.api import ApiServer
 from grass.model.reasons import ReasonCode
-from node.runtime.kubernetes.runtime import PodRuntime
-from node.runtime.protocol import Launch, Observed, Start, Stop, Waiting
 from tests.support import kubernetes
 from tests.support.engine import IMAGE
 from tests.support.kubernetes import ANY
 from tests.support.local_cluster import LocalCluster
-from tests.support.pod_run import SETTINGS, PodRun, pod_run
 from tests.support.waiting import wait_until
 
 GRASS = Path(sys.executable).parent / "grass"
-CRD = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-GANG = Launch(
-    ["/bin/sh", "-c", "exec sleep 100"], {}, None, 1.0, runtime="kubernetes", image=IMAGE, cpu=50, memory=32 << 20
-)
 
 
 @dataclass
@@ -145,98 +136,3 @@ def test_without_kueue_and_volcano_a_queue_is_refused(node: Node) -> None:
     assert done.returncode == Exit.BAD_INPUT and "does not have kueue" in done.stderr, done.stderr
     done = node.add("--name", "bad", "--queue", "Team/x", "--cpu", "1", "--memory", "1GiB")
     assert done.returncode == Exit.BAD_INPUT and "unknown kind" in done.stderr, done.stderr
-
-
-@contextmanager
-def volcano(server: ApiServer) -> Iterator[None]:
-    """Let the server take PodGroups, as Volcano's own definition does."""
-    name = "podgroups.scheduling.volcano.sh"
-    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
-    spec = {
-        "group": "scheduling.volcano.sh",
-        "scope": "Namespaced",
-        "names": {"plural": "podgroups", "singular": "podgroup", "kind": "PodGroup", "listKind": "PodGroupList"},
-        "versions": [{"name": "v1beta1", "served": True, "storage": True, "schema": schema}],
-    }
-    server.post(CRD, {"metadata": {"name": name}, "spec": spec}, ANY)
-    try:
-        wait_until(lambda: established(server, f"{CRD}/{name}"), 20, "the resource")
-        yield
-    finally:
-        with suppress(RefusedError):
-            server.delete(f"{CRD}/{name}", ANY)
-
-
-def established(server: ApiServer, path: str) -> bool:
-    conditions = server.get(path, ANY).get("status", {}).get("conditions") or []
-    return any(each["type"] == "Established" and each["status"] == "True" for each in conditions)
-
-
-class Agent:
-    """A runtime, and what it has told."""
-
-    def __init__(self, runtime: PodRuntime) -> None:
-        self.runtime = runtime
-        self.waiting: dict[str, ReasonCode] = {}
-        self.ended: set[str] = set()
-        self.listed = False
-
-    def until(self, condition: Any, seconds: float = 20.0) -> None:
-        def met() -> object:
-            for event in self.runtime.receive():
-                self.listed = self.listed or not isinstance(event, (Observed, Waiting))
-                if isinstance(event, Waiting):
-                    self.waiting[event.key] = event.reason.code
-                elif isinstance(event, Observed) and event.ended is not None:
-                    self.ended.add(event.key)
-            return condition()
-
-        wait_until(met, seconds)
-
-
-@pytest.mark.nightly
-def test_a_gang_in_a_queue_of_volcano_has_one_group_which_goes_with_its_last_pod() -> None:
-    """Nobody schedules these pods."""
-    with pod_run() as run, volcano(run.server):
-        run.settings = replace(SETTINGS, queue="team", queue_kind="volcano")
-        run.runtime.close()
-        groups = groups_path(run.place.namespace)
-        run.server.post(groups, _left(run), ANY)
-        keys = ["j-1/t.0/1", "j-1/t.1/1"]
-        first = _started(run, keys)
-        first.until(lambda: set(first.waiting.values()) == {ReasonCode.NAMESPACE_QUEUE} and len(first.waiting) == 2)
-        [group] = wait_for_groups(run, first, 1)
-        assert group["spec"] == {"minMember": 2, "queue": "team"}
-        pods = run.server.get(run.place.path, ANY)["items"]
-        names = {each["metadata"]["annotations"]["scheduling.k8s.io/group-name"] for each in pods}
-        assert names == {group["metadata"]["name"]} and {each["spec"]["schedulerName"] for each in pods} == {"volcano"}
-        first.runtime.close()
-        second = _started(run, keys)  # a new agent knows the group
-        second.until(lambda: second.listed and len(second.waiting) == 2)
-        assert wait_for_groups(run, second, 1) == [group]
-        second.runtime.stop([Stop(key, 0.0) for key in keys])
-        second.until(lambda: second.ended == set(keys), 40)
-        assert wait_for_groups(run, second, 0) == []
-        run.runtime = second.runtime
-
-
-def _left(run: PodRun) -> dict[str, Any]:
-    from grass.kubernetes.names import node_labels
-    from grass.kubernetes.queues import pod_group
-
-    return dict(pod_group(run.settings, "g-left", 1, node_labels(run.place.cluster, run.place.node)))
-
-
-def _started(run: PodRun, keys: list[str]) -> Agent:
-    agent = Agent(run.open())
-    agent.until(lambda: agent.listed)
-    agent.runtime.define({"j-1/t": GANG._replace(gang=2)})
-    agent.runtime.start([Start(key, "j-1/t", {}) for key in keys])
-    return agent
-
-
-def wait_for_groups(run: PodRun, agent: Agent, count: int) -> list[Any]:
-    path = groups_path(run.place.namespace)
-    agent.until(lambda: len(run.server.get(path, ANY)["items"]) == count)
-    found: list[Any] = run.server.get(path, ANY)["items"]
-    return found

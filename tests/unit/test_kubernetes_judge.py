@@ -302,3 +302,24 @@ def test_a_pod_that_volcano_has_not_scheduled_waits_without_a_limit() -> None:
     )
     assert waits(queued(spec, None, annotations=notes))[2] == "its pod waits for queue team of Volcano"
     assert waits(queued({**spec, "nodeName": "m1"}, {"status": "True"}))[:2] == (ReasonCode.NOT_STARTED, START_PATIENCE)
+
+
+def test_kueue_says_why_it_ends_a_pod_of_its_queue() -> None:
+    said = {
+        "type": "TerminationTarget",
+        "status": "True",
+        "reason": "WorkloadEvicted",
+        "message": "Preempted by team b",
+    }
+    status = {
+        "phase": "Failed",
+        "conditions": [said],
+        "containerStatuses": [{"name": "task", "state": terminated(143)}],
+    }
+    for labels, expected in (
+        ({"kueue.x-k8s.io/queue-name": "a"}, "Kueue ended its pod: Preempted by team b"),
+        ({}, None),
+    ):
+        found = judge(POD.convert({"metadata": {"name": "p", "uid": "u", "labels": labels}, "status": status}))
+        assert isinstance(found, Ended) and (found.reason and found.reason.message) == expected
+        assert found.reason is None or found.reason.code is ReasonCode.EVICTED

@@ -91,6 +91,7 @@ def test_kueue_gets_its_label_and_the_size_of_a_gang() -> None:
     assert not any("pod-group" in name for name in (*alone["metadata"]["labels"], *alone["metadata"]["annotations"]))
     assert gang["metadata"]["labels"]["kueue.x-k8s.io/pod-group-name"] == "g-1"
     assert gang["metadata"]["annotations"]["kueue.x-k8s.io/pod-group-total-count"] == "3"
+    assert gang["metadata"]["annotations"]["kueue.x-k8s.io/retriable-in-group"] == "false"
     assert "schedulerName" not in gang["spec"] and gang["metadata"]["annotations"][GANG] == "g-1"
     assert not has_groups(settings("kueue"))
 
@@ -129,6 +130,16 @@ def test_tasks_of_a_gang_are_in_one_group_until_the_last_has_ended() -> None:
     assert gangs.leave("j-1/t.0/2") == one
     assert gangs.leave("j-1/t.0/2") == gangs.leave("x-1/t.0/1") == ""
     assert gangs.join("j-1/t.0/3") != one  # placed anew
+
+
+def test_where_no_replacement_is_taken_a_task_that_starts_again_is_of_no_group() -> None:
+    gangs = Gangs("home")
+    first = [gangs.join(f"j-1/t.{index}/1", most=2) for index in (0, 1)]
+    assert first[0] == first[1] and gangs.join("j-1/t.0/1", most=2) == first[0]
+    gangs.leave("j-1/t.0/1")
+    assert gangs.join("j-1/t.0/2", most=1) == gangs.leave("j-1/t.0/2") == ""
+    assert gangs.leave("j-1/t.1/1") == first[0]
+    assert gangs.join("j-1/t.0/3", most=2) not in ("", first[0])  # placed anew
 
 
 def test_a_new_agent_finds_the_group_in_a_pod() -> None:

@@ -46,6 +46,8 @@ _DISRUPTIONS = {
     "DeletionByPodGC": "its Kubernetes node is gone",
     "TerminationByKubelet": "its Kubernetes node evicted it for lack of resources, or shuts down",
 }
+_ENDED_BY_KUEUE = "TerminationTarget"
+"""The condition with which Kueue says why it deletes a pod."""
 _BAD_IMAGE_NAMES = frozenset({"InvalidImageName", "ErrImageNeverPull"})
 _IMAGE_TROUBLE = frozenset({"ErrImagePull", "ImagePullBackOff", "ImageInspectError", "RegistryUnavailable"})
 _CONFIGURATION = frozenset(
@@ -203,6 +205,10 @@ def _disruption(pod: Pod) -> Reason | None:
     if target is not None and target.status == "True":
         what = _DISRUPTIONS.get(target.reason, f"Kubernetes ended its pod ({target.reason})")
         return Reason(ReasonCode.EVICTED, what)
+    target = _condition(pod, _ENDED_BY_KUEUE)
+    if target is not None and target.status == "True" and KUEUE_QUEUE in pod.metadata.labels:
+        said = shortened(one_line(target.message)) or target.reason
+        return Reason(ReasonCode.EVICTED, f"Kueue ended its pod{_colon(said)}")
     if pod.status.reason in ("Evicted", "Shutdown", "Terminated", "NodeShutdown", "NodeLost", "Preempting"):
         said = _colon(pod.status.message)
         return Reason(ReasonCode.EVICTED, f"Kubernetes ended its pod ({pod.status.reason}){said}")

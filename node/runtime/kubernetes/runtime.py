@@ -19,7 +19,7 @@ from grass.kubernetes import names
 from grass.kubernetes.api import ApiServer, RefusedError
 from grass.kubernetes.informer import Change, Informer
 from grass.kubernetes.objects import POD_EVENT, PODS, Pod
-from grass.kubernetes.queues import has_groups
+from grass.kubernetes.queues import has_groups, takes_replacements
 from grass.model.reasons import Reason, ReasonCode
 from grass.node_config import KubernetesConfig
 from grass.system import clock
@@ -406,7 +406,8 @@ class PodRuntime:
             if launch is not None:
                 attempt.memory = launch.memory
                 if launch.gang:
-                    attempt.group = self._gangs.join(key)
+                    most = None if takes_replacements(self._settings) else launch.gang
+                    attempt.group = self._gangs.join(key, most=most)
             attempt.creating, attempt.asked = True, clock.steady()
             self._starts.begin(attempt, launch, functools.partial(self._on_created, attempt))
 
