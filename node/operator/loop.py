@@ -27,6 +27,7 @@ from grass.system import clock
 from grass.wire.job_views import JobView
 from node.operator import identity, jobs, page, scales, status
 from node.operator.events import warning
+from node.operator.pages import AGAIN, Pages
 from node.operator.status import Said
 from node.operator.watch import Watch
 
@@ -79,6 +80,9 @@ class Operator:
         """Uid → the status that was written last: a CRD of another system may have dropped fields of it."""
         self._published: dict[str, tuple[int, Document]] = {}
         """Uid → for which number of restarts of its job the page was published, and what the status says of it."""
+        self._pages = Pages(server, place.namespace)
+        self._page_again: dict[str, float] = {}
+        """Uid → steady time before which its page is not tried again."""
         self._told: dict[tuple[str, str], str] = {}
         """Uid and reason → what was said last."""
         self._reasons: dict[str, tuple[float, str]] = {}
@@ -267,6 +271,8 @@ class Operator:
             return {} if known is None else known[1]
         if known is not None and known[0] == job.restarts:
             return known[1]
+        if clock.steady() < self._page_again.get(uid, 0.0):
+            return {}
         said = self._publish(resource, job)
         if said:
             self._published[uid] = (job.restarts, said)
@@ -285,19 +291,13 @@ class Operator:
             why = f"the page is on node {task.node}, which is not in the namespace, so webHost is not served"
             self._tell(MARS_JOB, resource, "NoPage", why)
             return {"webServiceAddresses": []}
-        namespace = self._place.namespace
-        self._put(page.SERVICES.format(namespace), page.service(resource, job.id, web.component, task.ports[web.port]))
-        self._put(page.INGRESSES.format(namespace), page.ingress(resource))
-        return {"webServiceAddresses": [page.address(resource)]}
-
-    def _put(self, path: str, body: Document) -> None:
-        """Create an object, or change the one that is there."""
         try:
-            self._server.post(path, body, ANY)
-        except RefusedError as error:
-            if error.reason != "AlreadyExists":
-                raise
-            self._server.patch(f"{path}/{body['metadata']['name']}", body, ANY, PLAIN_MERGE)
+            self._pages.publish(resource, job.id, web, task.ports[web.port])
+        except (RefusedError, NotAllowedError, ConflictError) as error:
+            self._tell(MARS_JOB, resource, "NoPage", f"webHost is not served: {error}")
+            self._page_again[resource.metadata.uid] = clock.steady() + AGAIN
+            return {}
+        return {"webServiceAddresses": [page.address(resource)]}
 
     def _say(
         self, kind: Kind, resource: Resource, said: Said, job: JobView | None = None, more: Document | None = None
@@ -353,6 +353,7 @@ class Operator:
         uids = {uid for found in known.values() for uid in found}
         self._written = {uid: said for uid, said in self._written.items() if uid in uids}
         self._published = {uid: said for uid, said in self._published.items() if uid in uids}
+        self._page_again = {uid: when for uid, when in self._page_again.items() if uid in uids}
         self._told = {about: said for about, said in self._told.items() if about[0] in uids}
 
 

@@ -189,8 +189,8 @@ class KubernetesApi:
             raise RefusalError(422, "Invalid", "no new finalizers can be added", field="metadata.finalizers")
         metadata["finalizers"] = [each for each in metadata.get("finalizers", []) if each not in gone]
         for name, values in wanted.items():
-            metadata[name] = {**metadata.get(name, {}), **values}
-        changed = {**found, "metadata": metadata}
+            metadata[name] = {**metadata.get(name, {}), **values} if isinstance(values, dict) else values
+        changed = {**found, **body, "metadata": metadata}
         if metadata.get("deletionTimestamp") and not metadata["finalizers"]:
             return self._gone(collection, changed)
         return self._put("MODIFIED", collection, changed)

@@ -9,19 +9,27 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import yaml
 
 from grass.api.client import Client
-from grass.kubernetes.api import ApiServer
+from grass.config import KubernetesConfig
+from grass.errors import ConflictError
+from grass.kubernetes import rights
+from grass.kubernetes.api import PLAIN_MERGE, ApiServer, RefusedError
+from grass.kubernetes.credentials import Credential, Login
 from grass.kubernetes.custom_kinds import ELASTIC_JOB, KINDS, MARS_JOB, SCALE_IN, SCALE_OUT, TRAINING_JOB, Kind
-from grass.kubernetes.custom_resources import RESOURCE, Resource, ResourceMetadata
+from grass.kubernetes.custom_resources import RESOURCE
+from grass.model.namespace import Serve
 from grass.supervision.supervisor import Supervisor
 from node.operator import identity, page
+from node.operator.pages import Pages
 from tests.support import kubernetes
 from tests.support.engine import IMAGE
 from tests.support.kubernetes import ANY, kubectl
@@ -253,16 +261,40 @@ def test_no_field_of_a_mars_job_is_pruned(served: Served, client: Client) -> Non
 
 
 @pytest.mark.nightly
-def test_the_server_accepts_the_service_and_the_ingress_of_a_page(served: Served) -> None:
-    found = Resource(
-        ResourceMetadata(name="mars", namespace=served.namespace, uid="u"), {"webHost": "mars.example.org"}
-    )
-    for path, body in (
-        (page.SERVICES, page.service(found, "j-1", "supervisor", 7005)),
-        (page.INGRESSES, page.ingress(found)),
-    ):
-        made = served.server.post(path.format(served.namespace), body, ANY, {"dryRun": "All"})
-        assert made["metadata"]["name"] == page.name_of(found)
+def test_the_page_of_a_mars_job_is_made_and_changed_and_goes_with_the_resource(tmp_path: Path) -> None:
+    """By an account without rights, then with those of the Role."""
+    with kubernetes.namespace() as (server, namespace), ExitStack() as closed:
+        crds()
+        spec = {"webHost": "mars.example.org", "marsReplicaSpecs": {}}
+        about = {"apiVersion": MARS_JOB.api_version, "kind": MARS_JOB.name}
+        body = {**about, "metadata": {"name": "mars"}, "spec": spec}
+        path = f"{MARS_JOB.path(namespace)}/mars"
+        found = RESOURCE.decode(json.dumps(server.post(MARS_JOB.path(namespace), body, ANY)))
+        both = [f"{each.format(namespace)}/{page.name_of(found)}" for each in (page.SERVICES, page.INGRESSES)]
+        login = Login(str(kubernetes.account(server, namespace, "operator", tmp_path)))
+        limited = closed.enter_context(closing(ApiServer(Credential(login.read))))
+        pages, web = Pages(limited, namespace), page.Web("supervisor", "web")
+        with pytest.raises(RefusedError, match=r"cannot create resource .services."):
+            pages.publish(found, "j-1", web, 7005)
+        user = f"system:serviceaccount:{namespace}:operator"
+        for each in rights.objects(KubernetesConfig(namespace, serve=Serve.PODS), user=user):
+            kubectl("-n", namespace, "apply", "-f", "-", given=yaml.safe_dump(each))
+        for port in (7005, 7006):
+            pages.publish(found, "j-1", web, port)
+        service, ingress = (server.get(each, ANY) for each in both)
+        assert service["spec"]["ports"][0]["targetPort"] == 7006
+        assert ingress["spec"]["rules"][0]["host"] == "mars.example.org"
+        assert {each["metadata"]["ownerReferences"][0]["uid"] for each in (service, ingress)} == {found.metadata.uid}
+        server.patch(both[1], {"metadata": {"ownerReferences": None}}, ANY, PLAIN_MERGE)
+        with pytest.raises(ConflictError, match="belongs to somebody else"):
+            pages.publish(found, "j-1", web, 7005)
+        server.delete(both[1], ANY)
+        wrong = msgspec.structs.replace(found, spec={"webHost": "Not_A_Host"})
+        with pytest.raises(RefusedError, match="host"):
+            pages.publish(wrong, "j-1", web, 7005)
+        pages.publish(found, "j-1", web, 7005)
+        server.delete(path, ANY)
+        wait_until(lambda: not any(kubernetes.exists(server, each) for each in both), 40, "the end of both")
 
 
 @pytest.mark.nightly

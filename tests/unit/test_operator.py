@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from grass.errors import ConflictError
 from grass.kubernetes.crds import crds
 from grass.kubernetes.custom_kinds import ELASTIC_JOB, KINDS, MARS_JOB, SCALE_IN, SCALE_OUT, TRAINING_JOB, Kind
 from grass.kubernetes.custom_resources import RESOURCE, Resource, other_writer
@@ -21,7 +24,9 @@ from grass.provision.namespaces import daemons_of
 from grass.wire.codec import encode
 from node.operator import identity, jobs, page, scales, status
 from node.operator.events import warning
+from node.operator.pages import Pages
 from node.operator.status import Said
+from tests.doubles.kubernetes_api import kubernetes_api
 from tests.support.job_views import job_view, operation_view
 
 EXAMPLES = Path("examples/foreign")
@@ -293,6 +298,23 @@ def test_the_page_of_a_mars_job_gets_a_service_and_an_ingress_that_go_with_the_r
     assert rule["http"]["paths"][0]["path"] == f"/mars/lab/{name}(/|$)(.*)"
     assert page.address(found) == f"http://mars.example.org/mars/lab/{name}/"
     assert [each["uid"] for body in (service, ingress) for each in body["metadata"]["ownerReferences"]] == ["u-1"] * 2
+
+
+def test_a_page_is_made_and_changed_but_nothing_that_belongs_to_somebody_else() -> None:
+    found, web = resource(MARS_JOB, spec={"webHost": "mars.example.org"}), page.Web("supervisor", "web")
+    services, name = page.SERVICES.format("lab"), page.name_of(found)
+    with kubernetes_api() as server, closing(server.api()) as api:
+        pages = Pages(api, "lab")
+        for port in (4242, 4243):
+            pages.publish(found, "j-1", web, port)
+        ingress = f"{page.INGRESSES.format('lab')}/{name}"
+        assert server.objects[f"{services}/{name}"]["spec"]["ports"][0]["targetPort"] == 4243
+        assert server.objects[ingress]["spec"]["rules"][0]["host"] == "mars.example.org"
+        server.objects[ingress]["metadata"]["ownerReferences"] = [{"uid": "another"}]
+        before = json.dumps(server.objects[ingress]["spec"])
+        with pytest.raises(ConflictError, match=r"Ingress g-train-web-.* belongs to somebody else"):
+            pages.publish(found, "j-1", web, 4242)
+        assert json.dumps(server.objects[ingress]["spec"]) == before
 
 
 # CRDs
