@@ -20,7 +20,7 @@ def warning(kind: Kind, resource: Resource, reason: str, message: str, now: str)
     return {
         "apiVersion": "v1",
         "kind": "Event",
-        "metadata": {"name": f"{about.name[:200]}.{digest}", "namespace": about.namespace},
+        "metadata": {"name": f"{about.name[:200].rstrip('-.')}.{digest}", "namespace": about.namespace},
         "involvedObject": {**subject, "uid": about.uid},
         "type": "Warning",
         "reason": reason,
