@@ -61,7 +61,7 @@ def check_cluster(
             "wait until they have ended"
         )
     if f"{name}+{node_steps.ROLE}" in facts.records and before.samba is not None:
-        own = {view.name for view in views if view.address == before.node.address and view.tasks}
+        own = {view.name for view in views if view.address == before.address and view.tasks}
         if own:
             raise ConflictError(
                 f"{', '.join(sorted(own))}: is on the machine of the master, whose tasks have files of the share open "
