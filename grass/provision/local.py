@@ -329,7 +329,7 @@ def _complete(config: ClusterConfig, progress: Progress, repair: bool) -> Cluste
         if not repair:
             redis_log.check(config)
         else:
-            supervisor.stop_daemon(REDIS)
+            supervisor.end_daemon(REDIS, stopping.TASKS_SECONDS)  # otherwise it may read the log that is being repaired
             redis_log.repair(config, progress)
             down.append(REDIS)
     if not down and not _confirmed(config).exists():

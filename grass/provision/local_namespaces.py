@@ -152,6 +152,8 @@ def _end_programs(config: ClusterConfig, own: set[str]) -> None:
     for each in own:
         supervisor.stop_daemon(each)
     processes.wait_gone(pids, _END_SECONDS)
+    for each in own:  # one that had just ended is started once more
+        supervisor.end_daemon(each, _END_SECONDS)
 
 
 def check_reachable(node: NodeHome) -> None:

@@ -14,11 +14,13 @@ from xml.parsers.expat import ExpatError
 from grass.config import ClusterConfig
 from grass.errors import GrassError
 from grass.model.daemons import DaemonState
-from grass.system import own_program
+from grass.system import clock, own_program
 from grass.system.environment import inherited_environment
 from grass.system.systemd import SILENCE
 
 _PATIENCE = 5.0
+_DOWN = frozenset({"STOPPED", "FATAL", None})
+"""States of a daemon that is left alone. None: there is no such daemon."""
 
 
 class CannotSuperviseError(GrassError):
@@ -55,6 +57,19 @@ class Supervisor:
     def stop_daemon(self, name: str) -> None:
         """Stop a daemon with TERM, then with KILL after its grace period; supervisord does not restart it."""
         self._tell("stopProcess", name, False)
+
+    def end_daemon(self, name: str, seconds: float) -> None:
+        """Stop a daemon, and return once it has ended and is not started again. TimeoutError after ``seconds``.
+
+        supervisord cannot stop one that has just ended by itself: it starts that first.
+        """
+        until = clock.steady() + seconds
+        while (state := {each.name: each.state for each in self.daemons()}.get(name)) not in _DOWN:
+            if clock.steady() > until:
+                raise TimeoutError(f"{name} does not end; it is {state}")
+            if state != "STOPPING":
+                self.stop_daemon(name)
+            clock.sleep(0.01)
 
     def reload(self) -> None:
         """Start the daemons that are new in its configuration, and end those that are gone from it.

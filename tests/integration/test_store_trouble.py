@@ -16,8 +16,9 @@ import redis
 
 from grass.config import Secrets
 from grass.errors import ConflictError
-from grass.model.daemons import SUPERVISOR
+from grass.model.daemons import REDIS, SUPERVISOR
 from grass.provision import daemons, redis_log
+from grass.supervision.supervisor import Supervisor
 from grass.system import disk
 from grass.system.environment import whole_environment
 from tests.support.local_cluster import LocalCluster
@@ -187,6 +188,10 @@ def test_a_damaged_log_is_named_within_seconds_and_repaired_only_when_asked(clus
         assert "`grass create --repair` keeps a copy" in done.stderr
         assert log.stat().st_size == size
     assert "redis cannot read its log" in grass(cluster, "status").stderr
+    supervisor = Supervisor(cluster.config)  # starts redis again and again
+    supervisor.end_daemon(REDIS, 20)
+    assert cluster.states()[REDIS] == "STOPPED"
+    supervisor.start_daemon(REDIS)
     program = [sys.executable, "-m", "grass.provision.redis_log", str(cluster.config.path)]
     on_host = subprocess.run(program, capture_output=True, text=True)
     assert on_host.returncode == 3
