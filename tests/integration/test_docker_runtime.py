@@ -6,14 +6,14 @@ import os
 import signal
 import socket
 import subprocess
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import docker
 import pytest
 
-from grass.errors import NotFoundError
+from grass.errors import GrassError, NotFoundError
 from grass.model.job import Mount
 from grass.model.reasons import ReasonCode
 from grass.system import clock
@@ -91,6 +91,36 @@ def test_containers_that_wait_for_the_share_can_be_stopped_and_start_once_it_is_
         run.ended(TWO)
         run.wait(lambda: ONE in [each.key for each in run.waiting if each.reason.code is ReasonCode.SHARE])
     assert run.ended().code == 0
+
+
+class TakesTheShareAway:
+    """Images that are there; while the first one is brought, the share goes away."""
+
+    def __init__(self) -> None:
+        self.mounted = ExitStack()
+        self.folder: Path | None = None
+
+    def prepare(self, image: str, say: Callable[[str], None]) -> None:
+        if self.folder is not None:
+            self.mounted.enter_context(hung_mount(self.folder)).die()
+            self.folder = None
+
+    def gone(self, image: str) -> bool:
+        return False
+
+    def missing(self, image: str) -> GrassError:
+        return NotFoundError(image)
+
+
+def test_a_container_whose_share_goes_while_its_image_is_brought_waits_for_it() -> None:
+    require_engine()
+    images = TakesTheShareAway()
+    with DockerRun(images=images) as run, images.mounted:
+        images.folder = run.config.data_dir
+        run.start("true")
+        run.wait(lambda: ONE in [each.key for each in run.waiting if each.reason.code is ReasonCode.SHARE])
+        images.mounted.close()
+        assert run.ended().code == 0
 
 
 NET_RAW, SYS_ADMIN, MKNOD, CHOWN = 13, 21, 27, 0

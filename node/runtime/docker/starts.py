@@ -9,6 +9,7 @@ import functools
 import os
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import NoReturn, Protocol
 
 from grass.errors import ConflictError, GrassError, InputError, NotFoundError, UnreachableError
@@ -91,6 +92,14 @@ class Starts:
         if attempt.stopping:
             return None
         body = plan.over_image(body, launch, self._configuration(image))
+        try:
+            return self._run(attempt, name, body, image)
+        except InputError:
+            if not self._answers(attempt, body):
+                raise
+        return self._run(attempt, name, body, image)  # the share was away for a moment, or another error comes again
+
+    def _run(self, attempt: Container, name: str, body: Request, image: str) -> Answer:
         made = self._created(attempt, name, body, image)
         try:
             self._engine.start(made)
@@ -107,6 +116,19 @@ class Starts:
             return plan.request(self._config, attempt.start, launch, scratch, self._cores)
         except OSError as error:
             self._wait_for_share(attempt, error)
+
+    def _answers(self, attempt: Container, body: Request) -> bool:
+        """Return whether the request mounts parts of the share, which may have gone since they were looked up; they are
+        there now. Raises LaterError: the share does not answer."""
+        folders = [each["Source"] for each in body["HostConfig"]["Mounts"] if each["Type"] == "bind"]
+        found = [each for each in folders if Path(each).is_relative_to(self._config.data_dir)]
+        for each in found:
+            try:
+                os.stat(each)  # noqa: PTH116 (as above)
+            except OSError as error:
+                if error.errno in NO_ANSWER:
+                    self._wait_for_share(attempt, error)
+        return bool(found)
 
     def _configuration(self, image: str) -> Answer:
         """Return how an image wants to be run; nothing if it was just removed."""
