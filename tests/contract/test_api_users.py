@@ -88,6 +88,23 @@ def test_a_replaced_or_forged_invitation_is_refused(world: ApiWorld, root: Clien
         log_in(forged, world.home / "forger" / "clusters" / "local")
 
 
+def test_who_was_refused_before_a_restart_of_the_api_is_refused_after_it(world: ApiWorld, root: Client) -> None:
+    used, replaced = root.add_user("vera").invitation, root.add_user("carl").invitation
+    vera = signed_in(world, "vera", used)
+    root.rotate_user("carl")
+    root.join_token()
+    root.revoke_join_token(root.join_tokens()[0].id)
+    root.disable_user("vera")
+    world.stop()
+    world.serve()
+    with pytest.raises(NotAllowedError):
+        vera.jobs()
+    for invitation in (used, replaced):
+        with pytest.raises(NotAllowedError):
+            log_in(parse_invitation(invitation), world.home / "thief" / "clusters" / "local")
+    assert [row.state for row in root.join_tokens()] == ["revoked"]
+
+
 def test_a_rotated_key_replaces_the_old_one(world: ApiWorld, root: Client) -> None:
     made = root.add_user("vera")
     vera = signed_in(world, "vera", made.invitation)

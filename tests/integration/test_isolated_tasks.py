@@ -259,13 +259,20 @@ def test_tasks_read_what_is_beside_the_folders_of_users_and_write_their_own(shep
     assert [path.name for path in sets.iterdir()] == ["one"]
 
 
-def test_an_attacker_reaches_nothing_of_the_node_and_of_others(shepherd: ShepherdRun, service: Path) -> None:
+@pytest.mark.parametrize("fault", ["", "shepherd killed"])
+def test_an_attacker_reaches_nothing_of_the_node_and_of_others(
+    shepherd: ShepherdRun, service: Path, fault: str
+) -> None:
+    """Nor if the shepherd, which makes the views, was killed since the victim started."""
     share, home = shepherd.config.data_dir, shepherd.folder
     script = f"echo secret > {share}/data/ann/s; echo secret > $HOME/s; echo secret > /tmp/s; exec sleep 60"
     start(shepherd, "victim/a.0/1", script, TOKEN="planted")
     victim = shepherd.started("victim/a.0/1").pid
     wait_until(lambda: shepherd.path("victim/a.0/1", "scratch").joinpath("s").exists(), 10, "the victim's file")
     assert (share / "data" / "ann" / "s").read_text() == "secret\n"
+    if fault:
+        shepherd.kill_shepherd()
+        shepherd.relist()
     files = log, index, beside = planted(share, "victim")
     of_ann, renamed = f"{share}/data/ann", f"{share}/d && mv {share}/d {share}/data"
     tries = {

@@ -154,3 +154,11 @@ def test_a_port_that_the_settings_ask_for_and_somebody_has_is_refused(cluster: L
     with pytest.raises(ConflictError, match=f"port {taken}"):
         second.create()
     assert not (cluster.home / "clusters" / "second").exists()
+
+
+def test_the_log_is_whole_as_soon_as_the_job_has_ended(cluster: LocalCluster) -> None:
+    with cluster.client() as client:
+        for number in range(20):
+            client.start({"name": f"told-{number}", "components": {"t": {"command": f"echo {number}; echo end >&2"}}})
+            client.wait(f"told-{number}", timeout=20)
+            assert sorted(line.text for line in client.logs(f"told-{number}")) == sorted([str(number), "end"])

@@ -114,7 +114,7 @@ def test_supervisord_killed_again_as_soon_as_it_is_back_is_revived_again(cluster
     assert processes.start_of(task) is not None and marks.read_text() == "run\n"
 
 
-@pytest.mark.nightly  # test_faults.py kills each daemon in every run
+@pytest.mark.nightly  # tests/faults/test_short.py kills each daemon in every run
 def test_a_daemon_that_is_killed_twenty_times_in_a_row_still_comes_back(cluster: LocalCluster) -> None:
     longest = 0.0
     for _ in range(20):

@@ -55,7 +55,7 @@ FIRST = (
     "tests/integration/test_cli_daily.py",
     "tests/integration/test_hung_daemons.py",
     "tests/integration/test_users_files.py",
-    "tests/integration/test_faults.py",
+    "tests/faults/",
     "tests/integration/test_supervision.py",
     "tests/long/",
     "tests/integration/",
