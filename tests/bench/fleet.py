@@ -37,14 +37,15 @@ USERS = ("admin", "agent", "api", "node")
 class FleetCluster:
     """redis, master-agent and ``count`` nodes that are READY. Use as a context."""
 
-    def __init__(self, count: int, cpu: int, seconds: float) -> None:
+    def __init__(self, count: int, cpu: int, seconds: float, master: MasterConfig | None = None) -> None:
         self.count = count
         self._folder = tempfile.TemporaryDirectory(prefix="fleet-", dir="/tmp")
         home = Path(self._folder.name)
         (home / "data").mkdir()
         self.socket = home / "redis.sock"
         redis = RedisConfig(embedded=True, socket=str(self.socket))
-        self.config = ClusterConfig("fleet", "grass/on-premises", str(home), str(home), redis, MasterConfig())
+        settings = master or MasterConfig()
+        self.config = ClusterConfig("fleet", "grass/on-premises", str(home), str(home), redis, settings)
         self.config.save()
         self._passwords = {user: password() for user in USERS}
         Secrets(self._passwords, password()).save(home)

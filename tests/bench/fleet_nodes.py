@@ -72,7 +72,10 @@ class FleetNode:
         self._runtime.receive()
 
     def hello(self) -> None:
-        hello = Hello(
+        self.store.report([self.greeting()])
+
+    def greeting(self) -> Hello:
+        return Hello(
             protocol=PROTOCOL,
             revision=REVISION,
             version=__version__,
@@ -83,7 +86,6 @@ class FleetNode:
             labels={"arch": "x86_64", "hostname": self.name},
             probe=Probe(True),
         )
-        self.store.report([hello])
 
     def beat(self) -> None:
         usage = NodeUsage(

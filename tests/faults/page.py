@@ -36,8 +36,8 @@ In each cell, whatever the fault:
 | – | cannot be tried: see below the table |
 | ? | not tried yet |
 
-*It took* counts from the end of the fault, or from the kill; it is the longest of the row. The machine had 2 cores, which
-other programs used meanwhile (load 5 to 40).
+*It took* counts from the end of the fault, or from the kill; it is the longest of the row. The machine had 2 cores,
+which other programs used meanwhile (load 5 to 40).
 """
 ROW = "| {} |\n"
 
