@@ -6,6 +6,7 @@ The agenda does nothing itself; the reactor carries out the items that are due.
 from __future__ import annotations
 
 import heapq
+from collections.abc import Callable
 from typing import Literal
 
 Kind = Literal[
@@ -31,11 +32,29 @@ Item = tuple[Kind, str, str, int]
 """(kind, job id or name of a schedule or node, component, index). Fields that do not apply are empty or 0."""
 
 
+OF_JOBS: frozenset[Kind] = frozenset({"restart", "again", "deadline", "operation", "setback"})
+"""Kinds of items that do nothing once their job has ended."""
+_FEW = 200
+
+
 class Agenda:
     """A heap of timers. An item is never cancelled: its handler checks that it still applies."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[float, Item]] = []
+        self._swept = 0
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def sweep(self, is_active: Callable[[str], bool]) -> None:
+        """Remove the items of jobs that are not active, if there may be more of these than of others. Time limits of
+        weeks would keep them for weeks."""
+        if len(self._heap) < 2 * self._swept + _FEW:
+            return
+        self._heap = [each for each in self._heap if each[1][0] not in OF_JOBS or is_active(each[1][1])]
+        heapq.heapify(self._heap)
+        self._swept = len(self._heap)
 
     def add(self, at: float, kind: Kind, name: str = "", component: str = "", index: int = 0) -> None:
         heapq.heappush(self._heap, (at, (kind, name, component, index)))

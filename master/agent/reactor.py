@@ -405,3 +405,5 @@ def _expire(step: Step) -> None:
             jobs.remove(step, run)
     for run in [run for run in step.cluster.jobs.values() if job_end.expired(step, run)]:
         jobs.out_of_keeping(step, run)
+    active = {run.id for run in step.cluster.jobs.values() if not run.state.ended}
+    step.agenda.sweep(active.__contains__)
