@@ -40,8 +40,6 @@ from tests.support.waiting import wait_until
 NODES, CPU = 200, 4
 TASKS = 10
 """Of each job."""
-BLOCK = 500
-"""Jobs between two measurements."""
 COME_AND_GO = 5
 """Nodes that are away during a block, and nodes that leave and join again after it."""
 PER = 100_000
@@ -51,8 +49,8 @@ UNITS = {"master-agent": "MiB", "redis": "MiB", "keys": "", "log files": "", "ti
 
 
 class Soak:
-    def __init__(self, cluster: FleetCluster, kept: int) -> None:
-        self.cluster, self.kept = cluster, kept
+    def __init__(self, cluster: FleetCluster, kept: int, jobs: int) -> None:
+        self.cluster, self.kept, self.jobs = cluster, kept, jobs
         self.logs = Path(cluster.config.home) / "data" / "logs"
         self.samples: dict[str, list[float]] = defaultdict(list)
         self.tasks: list[int] = []
@@ -79,7 +77,7 @@ class Soak:
     def _run_jobs(self) -> None:
         part = Component("t", "true", replicas=TASKS, resources=Resources(cpu=1000))
         waiting = set()
-        for _ in range(BLOCK):
+        for _ in range(self.jobs):
             name = f"soak-{next(self._numbers)}"
             job_id = f"{name}-00000000"
             log = self.logs / job_id / "t.0.jsonl"
@@ -121,7 +119,7 @@ class Soak:
 
     def _measure(self, taken: float, wait: float) -> None:
         own = self._redis._redis
-        self.tasks.append((self.tasks[-1] if self.tasks else 0) + BLOCK * TASKS)
+        self.tasks.append((self.tasks[-1] if self.tasks else 0) + self.jobs * TASKS)
         now = {
             "master-agent": psutil.Process(self.cluster.agent.pid).memory_info().rss / 2**20,
             "redis": own.info("memory")["used_memory"] / 2**20,
@@ -166,11 +164,14 @@ def main() -> None:
     parser.add_argument("--tasks", type=int, default=1_000_000)
     parser.add_argument("--minutes", type=float, default=15.0, help="end earlier than with all tasks")
     parser.add_argument("--kept", type=int, default=10_000, help="jobs that the master keeps")
+    parser.add_argument("--block", type=int, default=500, help="jobs between two measurements")
     parser.add_argument("--nodes", type=int, default=NODES)
     options = parser.parse_args()
     begin = time.monotonic()
-    with FleetCluster(options.nodes, CPU, 0.0, MasterConfig(keep_jobs=options.kept, check_interval=1.0)) as cluster:
-        soak = Soak(cluster, options.kept)
+    with FleetCluster(
+        options.nodes, CPU, 0.0, MasterConfig(keep_jobs=options.kept, check_interval=1.0, silent_after=30.0)
+    ) as cluster:
+        soak = Soak(cluster, options.kept, options.block)
         while (soak.tasks or [0])[-1] < options.tasks and time.monotonic() - begin < 60 * options.minutes:
             soak.block()
         minutes = (time.monotonic() - begin) / 60

@@ -4,8 +4,9 @@
 
 The reactor, planner and recovery are the real ones, over a store in memory. Each day: a schedule fires every hour, jobs
 with a time limit of a week run, one node is silent, one is lost and comes back, one leaves and joins again. Each tenth
-day, the master-agent is replaced. After each day: the memory of the process, what the store has, timers, jobs, and the
-time that a day took. Printed: the slope of each figure in the last half with its standard error, for each day.
+day, the master-agent is replaced. After each day: the memory of the process, with that of the simulation; what the
+store has besides streams, which have bounds; timers; jobs. Printed: the slope of each figure in the last half with its
+standard error, for each day. Marks of requests, which redis keeps for an hour, are removed.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ SILENT_AFTER, LOST_AFTER = 2.5 * STEP, 10 * STEP
 DAY = 86_400.0
 HOURLY = {"name": "hourly", "cron": "0 * * * *", "job": {"components": {"t": {"command": "true", "replicas": 2}}}}
 """The job of the schedule."""
-UNITS = {"process": "MiB", "store": "KiB", "keys": "", "timers": "", "jobs": "", "a day took": "s"}
+UNITS = {"process": "MiB", "store": "KiB", "keys": "", "timers": "", "jobs": ""}
 
 
 class Days:
@@ -50,7 +51,6 @@ class Days:
         self.world.run()
 
     def day(self, number: int) -> None:
-        begin = time.perf_counter()
         names = sorted(self.world.nodes)
         silent, lost, leaves = (names[(number + at) % len(names)] for at in range(3))
         parts = 12
@@ -64,7 +64,7 @@ class Days:
             if part == 9 and number % 10 == 9:
                 self._take_over()
             self._pass(DAY / parts)
-        self._measure(time.perf_counter() - begin)
+        self._measure()
 
     def _take_over(self) -> None:
         self.world.takeover()
@@ -94,18 +94,18 @@ class Days:
         world.nodes[name].hello()
         world.run()
 
-    def _measure(self, taken: float) -> None:
+    def _measure(self) -> None:
         gc.collect()
         backend = self.world.backend
         hashes = sum(len(key) + len(text) for each in backend._hashes.values() for key, text in each.items())
-        streams = sum(len(str(entry)) for each in backend._streams.values() for entry in each)
+        for mark in [name for name in backend._strings if ":session:" in name]:
+            backend.apply([("DEL", mark)])
         now = {
             "process": psutil.Process().memory_info().rss / 2**20,
-            "store": (hashes + streams) / 1024,
+            "store": hashes / 1024,
             "keys": len(backend._hashes) + len(backend._strings) + len(backend._streams) + len(backend._sets),
             "timers": len(self.world.agenda),
             "jobs": len(self.world.cluster.jobs),
-            "a day took": taken,
         }
         for name, value in now.items():
             self.samples[name].append(value)
@@ -117,7 +117,7 @@ def main() -> None:
     parser.add_argument("--days", type=int, default=30)
     parser.add_argument("--nodes", type=int, default=6)
     parser.add_argument("--jobs", type=int, default=48, help="each day, besides those of the schedule")
-    parser.add_argument("--kept", type=int, default=200, help="jobs that the master keeps")
+    parser.add_argument("--kept", type=int, default=60, help="jobs that the master keeps")
     options = parser.parse_args()
     begin = time.monotonic()
     days = Days(options.nodes, options.jobs, options.kept)

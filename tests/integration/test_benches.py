@@ -85,6 +85,8 @@ OTHERS = {
     "pods",
     "pods_fleet",
     "scale_torch",
+    "soak",
+    "soak_days",
     "trace",
 }
 """Below; those that need hosts, in ``tests/e2e``."""
@@ -170,6 +172,14 @@ def test_the_replayed_trace_tells_what_each_scheduler_made_of_it() -> None:
         "EASY",
         "Grass",
     ]
+
+
+@pytest.mark.nightly
+def test_the_soaks_print_the_slope_of_each_figure_with_its_error() -> None:
+    said = printed("soak", "--tasks", "1200", "--block", "10", "--kept", "20", "--nodes", "10")
+    said += printed("soak_days", "--days", "6", "--nodes", "4", "--jobs", "12", "--kept", "20")
+    found = re.findall(r"^  (\S[\w -]*?)  +[\d.e+]+ \S* +[+-][\d.e+-]+ ± \S+ ", said, re.MULTILINE)
+    assert {"master-agent", "redis", "log files", "process", "timers"} <= {*found}, said
 
 
 def test_no_bench_is_left_out() -> None:
