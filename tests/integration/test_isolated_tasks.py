@@ -259,37 +259,39 @@ def test_tasks_read_what_is_beside_the_folders_of_users_and_write_their_own(shep
     assert [path.name for path in sets.iterdir()] == ["one"]
 
 
-@pytest.mark.parametrize("fault", ["", "shepherd killed"])
+@pytest.mark.parametrize("fault", ["none", "shepherd killed"])
 def test_an_attacker_reaches_nothing_of_the_node_and_of_others(
     shepherd: ShepherdRun, service: Path, fault: str
 ) -> None:
     """Nor if the shepherd, which makes the views, was killed since the victim started."""
     share, home = shepherd.config.data_dir, shepherd.folder
+    job, evil = f"victim-{fault[:4]}", f"evil-{fault[:4]}"
+    key = f"{job}/a.0/1"
     script = f"echo secret > {share}/data/ann/s; echo secret > $HOME/s; echo secret > /tmp/s; exec sleep 60"
-    start(shepherd, "victim/a.0/1", script, TOKEN="planted")
-    victim = shepherd.started("victim/a.0/1").pid
-    wait_until(lambda: shepherd.path("victim/a.0/1", "scratch").joinpath("s").exists(), 10, "the victim's file")
+    start(shepherd, key, script, TOKEN="planted")
+    victim = shepherd.started(key).pid
+    wait_until(lambda: shepherd.path(key, "scratch").joinpath("s").exists(), 10, "the victim's file")
     assert (share / "data" / "ann" / "s").read_text() == "secret\n"
-    if fault:
+    if fault != "none":
         shepherd.kill_shepherd()
         shepherd.relist()
-    files = log, index, beside = planted(share, "victim")
+    files = log, index, beside = planted(share, job)
     of_ann, renamed = f"{share}/data/ann", f"{share}/d && mv {share}/d {share}/data"
     tries = {
         "own data": f"touch {share}/data/Mallory.2nd/mine && touch {share}/data/shared/Mallory.2nd/for-all",
         "data of ann": f"cat {of_ann}/s || ls {of_ann} || touch {of_ann}/x",
         "folders of users": f"touch {share}/data/x || mv {share}/data {renamed}",
         "link": f"ln -s ../ann {share}/data/Mallory.2nd/link && cat {share}/data/Mallory.2nd/link/s",
-        "own file": f"touch {home}/node/attempts/evil/a.0.1.scratch/s",
+        "own file": f"touch {home}/node/attempts/{evil}/a.0.1.scratch/s",
         "secrets": f"cat {home}/secrets.json",
         "config": f"cat {home}/cluster.json",
         "socket": f"ls {home}/shepherd.sock",
         "journal": f"cat {home}/node/shepherd.journal",
-        "scratch": f"cat {home}/node/attempts/victim/a.0.1.scratch/s",
-        "output": f"cat {home}/node/attempts/victim/a.0.1.stdout",
-        "own output": f"cat {home}/node/attempts/evil/a.0.1.stdout",
-        "tmp": f"cat {home}/node/views/victim/tmp/s /proc/{victim}/root/tmp/s",
-        "job folder": f"ls {home}/data/jobs/victim",
+        "scratch": f"cat {home}/node/attempts/{job}/a.0.1.scratch/s",
+        "output": f"cat {home}/node/attempts/{job}/a.0.1.stdout",
+        "own output": f"cat {home}/node/attempts/{evil}/a.0.1.stdout",
+        "tmp": f"cat {home}/node/views/{job}/tmp/s /proc/{victim}/root/tmp/s",
+        "job folder": f"ls {home}/data/jobs/{job}",
         "beside data": f"cat {beside}",
         "change beside data": f"echo x >> {beside} || touch {beside}.x",
         "log": f"cat {log} || echo x >> {log}",
@@ -305,13 +307,13 @@ def test_an_attacker_reaches_nothing_of_the_node_and_of_others(
         "uncover": f"umount {home} || umount /run || umount -l /tmp",
     }
     script = "; ".join(f"( {attack} ) >/dev/null 2>&1 && echo '{name}'" for name, attack in tries.items())
-    ended, printed = run(shepherd, "evil/a.0/1", f"{script}; echo over", "Mallory.2nd")
+    ended, printed = run(shepherd, f"{evil}/a.0/1", f"{script}; echo over", "Mallory.2nd")
     assert printed == ["own data", "own file", "beside data", "over"] and ended.code == 0
     assert all(map(is_untouched, files))
     assert {path.name for path in (share / "data").iterdir()} <= {"Mallory.2nd", PROBE_USER, "ann", "carl", "shared"}
     assert victim is not None and alive(victim)
-    shepherd.runtime.stop([Stop("victim/a.0/1", 1.0)])
-    assert shepherd.ended("victim/a.0/1").signal == signal.SIGTERM
+    shepherd.runtime.stop([Stop(key, 1.0)])
+    assert shepherd.ended(key).signal == signal.SIGTERM
 
 
 def planted(share: Path, job: str) -> tuple[Path, Path, Path]:
