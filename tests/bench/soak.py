@@ -3,10 +3,11 @@
     nice -n 10 .venv/bin/python tests/bench/soak.py --tasks 1000000 --minutes 15
 
 A real redis and a real master-agent; the nodes are those of ``fleet.py``. After each block of jobs: the memory of the
-master-agent and of redis, keys, log files, the wait of a ticket, and the time of the block. Once ``--kept`` jobs have
-ended, older ones are removed, so all of it should stay as it is: the slope of each figure in the last half is printed
-with its standard error, for 100,000 tasks. Each job has a log file, as the collector would write it. What that would
-remove is removed after each block, and so are the marks of requests, which redis keeps for an hour.
+master-agent and of redis (without its events, of which it keeps 100,000), keys, log files, the wait of a ticket, and
+the time of the block. Once ``--kept`` jobs have ended, older ones are removed, so all of it should stay as it is: the
+slope of each figure in the last half is printed with its standard error, for 100,000 tasks. Each job has a log file, as
+the collector would write it. What that would remove is removed after each block, and so are the marks of requests,
+which redis keeps for an hour.
 """
 
 from __future__ import annotations
@@ -122,7 +123,7 @@ class Soak:
         self.tasks.append((self.tasks[-1] if self.tasks else 0) + self.jobs * TASKS)
         now = {
             "master-agent": psutil.Process(self.cluster.agent.pid).memory_info().rss / 2**20,
-            "redis": own.info("memory")["used_memory"] / 2**20,
+            "redis": (own.info("memory")["used_memory"] - (own.memory_usage(self.cluster.keys.events) or 0)) / 2**20,
             "keys": own.dbsize(),
             "log files": sum(1 for _ in self.logs.iterdir()),
             "ticket": wait,
@@ -134,7 +135,7 @@ class Soak:
         figures.progress(f"{self.tasks[-1]:,} tasks: {shown}")
 
     def slopes(self) -> list[str]:
-        """Return the slope of each figure with its standard error, in the last half: the store keeps 100,000 events."""
+        """Return the slope of each figure with its standard error, in the last half."""
         full = next((at for at, tasks in enumerate(self.tasks) if tasks >= self.kept * TASKS), len(self.tasks))
         first = max(full, len(self.tasks) // 2)
         found = []

@@ -46,7 +46,7 @@ class Days:
         self.jobs, self.samples = jobs, defaultdict[str, list[float]](list)
         self._number = self.tasks = 0
         for number in range(nodes):
-            self.world.add_node(f"n{number}", cpu=8)
+            self.world.add_node(f"n{number}", cpu=8, probe={"passed": True, "checks": []})
         self.world.api.ticket(StartSchedule(parse_schedule(HOURLY).schedule, "ann"))
         self.world.run()
 
@@ -93,6 +93,7 @@ class Days:
         world.run()
         world.nodes[name].hello()
         world.run()
+        assert {view["state"] for view in world.node_views() if view["name"] == name} == {"READY"}
 
     def _measure(self) -> None:
         gc.collect()

@@ -1,6 +1,6 @@
 """The fault matrix: {what breaks} × {what is going on}, on real clusters. What must be true after each is in ``table``.
 
-    python -m tests.faults                          # all of it: 40 minutes; hosts need root
+    python -m tests.faults                          # all of it: 30 minutes; hosts need root
     python -m tests.faults --only 'redis killed/starting'
     python -m tests.faults --only 'node paused'
 

@@ -54,11 +54,12 @@ def run(cells: Sequence[tuple[Fault, tuple[str, ...]]], keep: bool) -> list[str]
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", default="", metavar="FAULT[/STATE]", help="one row, or one cell")
+    parser.add_argument("--only", action="append", metavar="FAULT[/STATE]", help="a row, or a cell; may be repeated")
     parser.add_argument("--bed", choices=(table.ONE_MACHINE, table.HOSTS), help="these rows only")
     parser.add_argument("--no-record", action="store_true", help="leave the data and the page as they are")
     options = parser.parse_args()
-    cells = [each for each in chosen(options.only) if options.bed in (None, each[0].bed) and each[1]]
+    every = [each for only in options.only or [""] for each in chosen(only)]
+    cells = [each for each in every if options.bed in (None, each[0].bed) and each[1]]
     broken = run(cells, not options.no_record)
     print(f"{len(broken)} broken promises", *broken, sep="\n")
     return 1 if broken else 0

@@ -18,6 +18,7 @@ from tests.support.lab import SessionLab, session_lab
 from tests.support.on_premises import Cluster, install, settings
 
 NAME, NODES, MARKS = "faults", ("n1", "n2"), "/mnt/marks"
+CREATED_WITHIN = 900.0
 IMAGE, IMAGE_MIB = "grass-faults-image", 80
 """So large that it is still being loaded when the fault comes."""
 
@@ -66,7 +67,8 @@ def host_bed() -> Iterator[HostBed]:
         nodes = [{"address": lab.hosts[node].address, "name": node, "labels": {"host": node}} for node in NODES]
         limits = {"silent_after": "5s", "lost_after": "150s"}
         cluster = Cluster(lab, site, folder / "home", settings(lab, name=NAME, isolation="user", nodes=nodes, **limits))
-        cluster.created()
+        done = cluster.grass("create", str(cluster.file()), seconds=CREATED_WITHIN)
+        assert done.returncode == 0, done.stderr
         for node in NODES:
             lab.hosts[node].sh(f"mkdir -m 1777 -p {MARKS}; chmod 1777 {MARKS}")
         _push(cluster, _image(lab, folder))
