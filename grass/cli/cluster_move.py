@@ -40,7 +40,8 @@ def move(
     if plan:
         invocation.output.show(Result({"name": name, "plan": lines}, lambda _: lines, [name]))
         return
-    wire = {"name": name, "url": moved.url, "away": round(moved.away, 1)}
-    said = [f"cluster {name} has moved to {moved.url}; it was away for {moved.away:.1f} s"]
+    wire = {"name": name, "url": moved.url, "away": round(moved.away, 1) or None}
+    away = f"; it was away for {moved.away:.1f} s" if moved.away else ""
+    said = [f"cluster {name} has moved to {moved.url}{away}"]
     said += ["write the new address into your settings file; other users log in again: `grass user rotate NAME`"]
     invocation.output.show(Result(wire, lambda _: said, [name]))

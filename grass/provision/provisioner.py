@@ -163,7 +163,8 @@ class MoveRequest:
 
 @dataclass(frozen=True)
 class Moved:
-    """Result of a move. ``url``: of the API, as this machine reaches it. ``away``: seconds without a master."""
+    """Result of a move. ``url``: of the API, as this machine reaches it. ``away``: seconds without a
+    master; 0: not known."""
 
     name: str
     url: str

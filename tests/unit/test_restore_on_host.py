@@ -81,8 +81,10 @@ def test_a_machine_that_cannot_become_the_master_is_refused() -> None:
         check(Found(key="other"), replaced=True)
     with pytest.raises(ConflictError, match="its master on m2 lives"):
         check(Found(lives=True, state=True, key="key"), replaced=True)
-    with pytest.raises(ConflictError, match="--replace"):
+    with pytest.raises(ConflictError, match="`grass create FILE` starts it again, and `grass restore --replace`"):
         check(Found(state=True, key="key"))
+    with pytest.raises(ConflictError, match=r"10\.0\.0\.9 took over from it, and `grass restore --replace`"):
+        check(Found(state=True, key="key", replaced_by="10.0.0.9"))
 
 
 def test_a_restore_goes_on_where_it_was_interrupted_and_replaces_only_what_is_dead() -> None:

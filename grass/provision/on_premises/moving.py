@@ -96,7 +96,7 @@ def move(request: MoveRequest, session: Session, machines: Machines) -> Moved:
             open_host(wanted, session.client_dir, session.ask) as new_host,
         ):
             found = _look(request, session, machines, _reached(old_host, session.name), new_host, wanted)
-            paused = 0.0
+            stopped = 0.0
             if request.plan is not None:
                 for line in _planned(found):
                     request.plan(line)
@@ -105,13 +105,13 @@ def move(request: MoveRequest, session: Session, machines: Machines) -> Moved:
             if not found.handed.new:
                 id = request_id()
                 replace(masters, moving=wanted.address).save(session.client_dir)
-                paused = _hand_over(found, id)
-            began = clock.steady() - paused
+                stopped = _hand_over(found, id)
+            began = clock.steady()
             url = _take_over(found, id)
-            paused = clock.steady() - began
-        session.progress(f"cluster {session.name}: its master is {wanted.address}; it was away for {paused:.1f} s")
+            away = stopped and stopped + clock.steady() - began  # a repeated call does not know when it began
+        session.progress(f"cluster {session.name}: its master is {wanted.address}")
         _tell_nodes(session)
-    return Moved(session.name, url, paused)
+    return Moved(session.name, url, away)
 
 
 def _told(request: MoveRequest, session: Session, machines: Machines, masters: Masters) -> Moved:

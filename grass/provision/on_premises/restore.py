@@ -208,9 +208,12 @@ def check_target(host: str, facts: Facts, found: Found, header: BackupHeader, *,
     if found.lives:
         raise ConflictError(f"cluster {name}: its master on {host} lives, and a restore would end it")
     if found.state and not replaced and not found.interrupted:
+        what = "`grass create FILE` starts it again"
+        if found.replaced_by:
+            what = f"{found.replaced_by} took over from it"
         raise ConflictError(
-            f"cluster {name}: {host} has its state; `grass create FILE` starts it again, and `grass restore --replace` "
-            "puts that state aside and takes the backup's"
+            f"cluster {name}: {host} has its state; {what}, and `grass restore --replace` puts that state aside and "
+            "takes the backup's"
         )
 
 
