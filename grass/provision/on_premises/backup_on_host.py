@@ -1,7 +1,7 @@
 """The part of a backup and a restore that runs on the master's machine, as user `grass`.
 
     back-up    read ``BackUp``; print the sealed file, and ``Made`` as the last line of the errors
-    restore    read ``Restore``; fill the folder of the master; print its term
+    restore    read ``Restore``; fill the folder of the master
 
 Called as ``python -m grass.provision.on_premises.backup_on_host ACTION``, over SSH by ``backup`` and ``restore``. Both
 read standard input, because it has the passphrase. Errors go to standard error, with their exit code.
@@ -30,6 +30,8 @@ from grass.wire.codec import Form, encode
 
 RESTORED_FROM = "restored-from"
 """File of the master with the salt of the backup that it was restored from: the same restore is not done twice."""
+TERM = "term"
+"""File beside it with the term of that master, as of ``grass.wire.backup.Restored``."""
 OF_CLIENT = "client"
 """Folder of a backup with what the client knew that made it: how it reaches the machines."""
 _PATIENCE = 600.0
@@ -106,11 +108,11 @@ def _restore(asked: Restore, config: ClusterConfig, file: Path, folder: Path) ->
         shutil.rmtree(unpacked.home / OF_CLIENT, ignore_errors=True)
         config.save(unpacked.home / "cluster.json")
         (unpacked.home / RESTORED_FROM).write_text(header.salt)
+        (unpacked.home / TERM).write_text(f"{term}\n")
         predecessor.write(unpacked.home, asked.predecessors, config)
         for name in ("made", STARTED, REPLACED_BY, predecessor.PREDECESSOR):  # what they say is of the time before
             (folder / name).unlink(missing_ok=True)
         restoring.place(unpacked.home, folder, config.data_dir)
-    sys.stdout.write(f"{term}\n")
 
 
 def main(action: str, text: str) -> int:

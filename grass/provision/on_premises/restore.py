@@ -34,7 +34,7 @@ from grass.provision.backup.unpacking import Unpacked, scratch_folder, unpack
 from grass.provision.filelock import cluster_lock
 from grass.provision.on_premises import first_nodes, old_master
 from grass.provision.on_premises.backup import on_host
-from grass.provision.on_premises.backup_on_host import OF_CLIENT, RESTORED_FROM, Restore
+from grass.provision.on_premises.backup_on_host import OF_CLIENT, RESTORED_FROM, TERM, Restore
 from grass.provision.on_premises.bundle import make_bundle
 from grass.provision.on_premises.create import kept_if_touched, look, set_up
 from grass.provision.on_premises.design import STATE
@@ -97,7 +97,8 @@ def restore(request: Request, session: Session) -> tuple[Created, float]:
             masters = old_master.fence(session, masters, settings.master.address)
             state = target.steps(config, known.design.redis_server, known.design.units, masters)
             outcome, url = set_up(host, settings, session, known, machines, state)
-            term = max(masters.term, target.term)
+            there = host.run(["cat", "--", f"{config.home}/{TERM}"], sudo=True).out
+            term = max(masters.term, int(there.strip() or 0))
             masters = replace(masters, redis=old_master.redis_of(on, config), term=term)
             masters.save(client)
         for name in machines.namespaces:
@@ -218,13 +219,12 @@ def check_target(host: str, facts: Facts, found: Found, header: BackupHeader, *,
 
 
 class _Target:
-    """The machine of the new master. ``term``: as of ``Restored``, once the state is in place."""
+    """The machine of the new master."""
 
     def __init__(self, header: BackupHeader, request: Request, masters: Masters) -> None:
         self._header, self._request = header, request
         self._unfinished = masters.restoring == header.salt
         self._replaced = request.replaced
-        self.term = 0
 
     def check(self, host: Host, facts: Facts) -> None:
         found = old_master.look(host, self._header.cluster)
@@ -238,7 +238,7 @@ class _Target:
         asked = Restore(file, self._request.passphrase, config, server, self._replaced, before, masters.term)
 
         def do(host: Host) -> None:
-            self.term = int(on_host(host, "restore", encode(asked)).out.strip())
+            on_host(host, "restore", encode(asked))
 
         there = '[ "$(cat "$1" 2>/dev/null)" = "$2" ] && [ -e "$3" ]'
         words = ("check", f"{home}/{RESTORED_FROM}", self._header.salt, f"{home}/redis/appendonlydir")
