@@ -45,8 +45,9 @@ class Masters:
         write_private(client_dir / _FILE, indented(replace(self, old=old)))
 
     def with_old(self, machine: HostSettings, redis: str) -> Masters:
-        others = (each for each in self.old if each.machine.address != machine.address)
-        return replace(self, old=(*others, Old(machine, redis)))
+        if any(each.machine.address == machine.address for each in self.old):
+            return self  # noted by a call that was interrupted
+        return replace(self, old=(*self.old, Old(machine, redis)))
 
     def without(self, address: str) -> Masters:
         return replace(self, old=tuple(each for each in self.old if each.machine.address != address))

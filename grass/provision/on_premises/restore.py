@@ -96,11 +96,11 @@ def restore(request: Request, session: Session) -> tuple[Created, float]:
             masters.save(client)  # whatever is cut off, the next call fences them
             masters = old_master.fence(session, masters, settings.master.address)
             state = target.steps(config, known.design.redis_server, known.design.units, masters)
+            masters = replace(masters, redis=old_master.redis_of(on, config))
+            masters.save(client)
             outcome, url = set_up(host, settings, session, known, machines, state)
             there = host.run(["cat", "--", f"{config.home}/{TERM}"], sudo=True).out
-            term = max(masters.term, int(there.strip() or 0))
-            masters = replace(masters, redis=old_master.redis_of(on, config), term=term)
-            masters.save(client)
+            masters = replace(masters, term=max(masters.term, int(there.strip() or 0)))
         for name in machines.namespaces:
             session.progress(f"{name}: its agent ran on the old master; repeat `grass node add --kubernetes` for it")
         replace(masters, restoring="", moving="").save(client)
