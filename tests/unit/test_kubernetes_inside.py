@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from configparser import ConfigParser
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -39,6 +40,7 @@ from master.api.enrolment import api_urls, check_address
 from tests.doubles.kubernetes_api import Asked, KubernetesApi, RefusalError, kubernetes_api
 from tests.support.needs import missing
 
+ROOT = Path(__file__).parents[2]
 VERSIONS = ("1.25", "1.29", "1.37")
 LAB = """
 mode: k8s
@@ -132,6 +134,17 @@ def test_every_version_of_kubernetes_accepts_the_objects_and_the_pod_on_trial(te
     of = master(text)
     for each in [*inside_objects.objects(of), inside_objects.pod(of)]:
         kubernetes_validate.validate(each, version, strict=True)
+
+
+def test_an_image_is_built_from_what_a_wheel_needs_and_nothing_else() -> None:
+    rules = [each for each in (ROOT / ".dockerignore").read_text().split("\n") if each and not each.startswith("#")]
+    sent = {each.removeprefix("!") for each in rules if each.startswith("!")}
+    setup = ConfigParser()
+    setup.read(ROOT / "setup.cfg")
+    packages = {each for each in setup["options.packages.find"]["include"].split() if "." not in each}
+    files = {"setup.py", "setup.cfg", "pyproject.toml", "MANIFEST.in", "README.md", "LICENSE"}
+    assert rules[0] == "*" and sent == packages | files | {"deploy", "examples"}
+    assert all((ROOT / each).exists() for each in sent)
 
 
 def test_all_objects_have_the_labels_by_which_they_are_removed_and_one_name() -> None:
