@@ -129,6 +129,20 @@ class FilesConfig:
 
 
 @dataclass(frozen=True)
+class StandbyConfig:
+    """The machine that follows this master, and takes its place by `grass cluster failover`."""
+
+    address: str
+    """As users write it: where its SSH answers."""
+    key: str
+    """Public key, as ``TYPE BASE64``, with which it reads what it follows."""
+    url: str
+    """Of the API there, after a failover."""
+    needed: bool = False
+    """Whether writes are refused while it is away. False: the master goes on alone."""
+
+
+@dataclass(frozen=True)
 class ClusterConfig:
     """The cluster as one host knows it: the content of ``cluster.json`` there."""
 
@@ -156,6 +170,8 @@ class ClusterConfig:
     """None: only the machine that created the cluster reaches its files, because it has them."""
     samba: SambaConfig | None = None
     """None: the master does not serve the share. Every machine has it mounted, or the cluster is on one machine."""
+    standby: StandbyConfig | None = None
+    """None: nobody follows this master."""
 
     # cached: the node-agent asks for its folders several times for each task
 

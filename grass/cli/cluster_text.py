@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 from grass.cli.amounts import NOTHING, show_instant
 from grass.cli.node_text import node_list
 from grass.cli.table import Column, pairs, table
+from grass.model.amounts import show_span
 from grass.model.isolation import Isolation
 from grass.model.lifecycle import JobState
 
 if TYPE_CHECKING:
     from grass.model.daemons import DaemonState
     from grass.wire.node_views import NodeView
+    from grass.wire.standby import StandbyView
     from grass.wire.status_views import StoreTrouble
 
 ISOLATIONS = {
@@ -35,6 +37,7 @@ class Overview:
     jobs: Mapping[JobState, int] | None = None
     store: StoreTrouble | None = None
     isolation: Isolation | None = None
+    standby: StandbyView | None = None
     error: str | None = None
     """Why the API did not answer."""
 
@@ -57,7 +60,18 @@ def _facts(view: Overview) -> list[tuple[str, str]]:
         facts.append(("Isolation", ISOLATIONS[view.isolation]))
     if view.store is not None:
         facts.append(("Store", f"{view.store.message}; the agents wait and try again"))
+    if view.standby is not None:
+        facts.append(("Standby", show_standby(view.standby)))
     return facts
+
+
+def show_standby(standby: StandbyView) -> str:
+    if standby.state == "behind":
+        return f"{standby.address}: {standby.behind:.0f} s behind"
+    if standby.state == "away":
+        lacks = f"; it lacks the writes of the last {show_span(standby.behind)}" if standby.behind else ""
+        return f"{standby.address}: away{lacks}"
+    return f"{standby.address}: {standby.state}"
 
 
 def show_jobs(counts: Mapping[JobState, int]) -> str:

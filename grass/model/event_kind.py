@@ -65,6 +65,7 @@ class EventKind(str, Enum):
     SCHEDULE_MISSED = "schedule-missed"
     SCHEDULE_REFUSED = "schedule-refused"
     MASTER_AGENT_STARTED = "master-agent-started"
+    STANDBY = "standby"
     API_STARTED = "api-started"
     NODE_AGENT_STARTED = "node-agent-started"
     DAEMON_ENDED = "daemon-ended"

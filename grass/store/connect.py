@@ -7,8 +7,10 @@ from pathlib import Path
 from grass.config import ClusterConfig, Secrets
 from grass.network_address import host_and_port
 from grass.store.embedded import node_user
+from grass.store.keys import Keys
 from grass.store.redis_backend import RedisBackend
 from grass.store.redis_server import RedisServer
+from grass.store.standby_gate import StandbyGate
 from grass.tls_files import MASTER, identity
 
 
@@ -29,7 +31,13 @@ def open_backend(config: ClusterConfig, secrets: Secrets, user: str, node: str =
     if redis.embedded:
         folder = Path(config.home) / "redis"
         of_users = user == "api"
-        return RedisBackend(folder, of_users=of_users, unix_socket_path=redis.socket, username=name, password=password)
+        followed = config.standby if user in ("agent", "api") else None
+        gate = None
+        if followed is not None:
+            gate = StandbyGate(needed=followed.needed), Keys(config.key_prefix).alone
+        return RedisBackend(
+            folder, of_users=of_users, standby=gate, unix_socket_path=redis.socket, username=name, password=password
+        )
     tls = (config.tls_files, identity(config.name, MASTER)) if redis.tls else None
     login = name if redis.accounts else None
     return RedisBackend(tls=tls, host=redis.host, port=redis.port, username=login, password=password)

@@ -20,6 +20,7 @@ from grass.assets import asset
 from grass.errors import GrassError
 from grass.lines import lines_of
 from grass.store.keys import Keys
+from grass.store.replica_conf import STANDBY_RIGHTS, STANDBY_USER
 from grass.system.private_file import write_private
 from grass.system.usable_resources import usable_memory
 from grass.tls_files import TlsFiles
@@ -128,11 +129,12 @@ def write_files(
     passwords: dict[str, str],
     tcp: tuple[str, int] | None = None,
     tls: TlsFiles | None = None,
+    more: str = "",
 ) -> Files:
     """Write ``redis.conf`` and ``users.acl`` (0600, each replaced atomically) into ``folder`` (created with 0700).
 
     ``node``: empty on a master that is not a node. ``tcp``: address and port for nodes. ``tls``: the port speaks TLS
-    only, with these certificates; clients must have one of the same authority.
+    only, with these certificates; clients must have one of the same authority. ``more``: lines of ``replica_conf``.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     conf, acl = folder / "redis.conf", folder / "users.acl"
@@ -141,7 +143,7 @@ def write_files(
     text = conf_text(
         folder=folder, socket=socket, acl_file=acl, version=server.version, memory=usable_memory(), tcp=tcp, tls=tls
     )
-    write_private(conf, text)
+    write_private(conf, text + more)
     return Files(conf, acl)
 
 
@@ -217,7 +219,7 @@ def acl_text(*, prefix: str, node: str, passwords: dict[str, str], version: tupl
         ),
         f"~{keys.jobs_in('*', '*')}",
         f"~{keys.session('*')}",
-        *(f"~{key}" for key in (keys.horizon, keys.write_check)),
+        *(f"~{key}" for key in (keys.horizon, keys.write_check, keys.alone)),
         f"~{keys.join('*')}",
         f"~{keys.join_tokens}",
         f"~{keys.images}",
@@ -229,13 +231,15 @@ def acl_text(*, prefix: str, node: str, passwords: dict[str, str], version: tupl
         f"{read}{keys.kept_files}",
         f"{read}{keys.findings}",
         *(f"{read}{key}" for key in (keys.node_usage("*"), keys.checks("*"), f"{prefix}history:*")),
-        *(f"{read}{key}" for key in (keys.deleted, keys.attempts("*"))),
+        *(f"{read}{key}" for key in (keys.deleted, keys.attempts("*"), keys.standby)),
     ]
     rights = {
         "admin": "~* &* +@all",
-        "agent": f"~{prefix}* resetchannels -@all {connects} +@read +@write {_EVALS} +xinfo -@dangerous +info",
-        "api": f"{' '.join(api_keys)} resetchannels -@all {connects} {_READS} {_EVALS} {_API_WRITES}",
+        "agent": f"~{prefix}* resetchannels -@all {connects} +@read +@write {_EVALS} +xinfo -@dangerous +info +wait",
+        "api": f"{' '.join(api_keys)} resetchannels -@all {connects} {_READS} {_EVALS} {_API_WRITES} +wait",
     }
+    if STANDBY_USER in passwords:
+        rights[STANDBY_USER] = STANDBY_RIGHTS
     if node:
         rights["node"] = " ".join(node_rights(prefix, node, version))
     # Nobody can log in as `default`, but the server reads its AOF as this user. Without these rights it drops every

@@ -51,6 +51,8 @@ feed                     stream   A       names of what each commit changed, for
 session:<id>             string   P       a client's session: key, user, key id, end (ADR 12); expires
 session:<id>:<request>   string   P       a request of a session that was seen; expires after twice as long
 write-check              string   P       1; written to see whether the store takes writes; expires in a second
+standby                  hash     A       `record`: how far the standby is, if there is one; one
+alone                    hash     A, P    PID:NUMBER of those who acknowledge without the standby, until it is back
 restored                 hash     –       `record`: times of the backup and of its restore, if this store is from one
 horizon                  string   P       up to when requests without a session may have been accepted; one
 shared:<space>:<key>     string   N       a value that tasks of a job share; expires after a week at most. <space>
@@ -99,7 +101,7 @@ REPEATED_SECONDS = 120
 MOST_IMAGES = 10_000
 SESSION_SECONDS = 3600
 RECORD = "record"
-"""The only field of ``restored``, a hash because nodes may read those."""
+"""The only field of ``restored``, a hash because nodes may read those, and of ``standby``."""
 
 
 class Keys:
@@ -133,6 +135,8 @@ class Keys:
         self.write_check = prefix + "write-check"
         self.plans = prefix + "plans"
         self.restored = prefix + "restored"
+        self.standby = prefix + "standby"
+        self.alone = prefix + "alone"
         self.images = prefix + "images"
         self.join_tokens = prefix + "join-tokens"
         self.cluster_history = prefix + "history:cluster"

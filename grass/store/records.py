@@ -15,7 +15,7 @@ from grass.store.connect import open_backend
 from grass.store.decoding import decoded, decoded_all, sound
 from grass.store.event_log import Event, event_of
 from grass.store.job_index import JobIndex, position
-from grass.store.keys import Keys
+from grass.store.keys import RECORD, Keys
 from grass.store.signed_images import SignedImages
 from grass.wire.attempt_record import ATTEMPT_RECORD, AttemptRecord
 from grass.wire.codec import Form, encode
@@ -27,6 +27,7 @@ from grass.wire.node_record import NODE_RECORD, NodeRecord
 from grass.wire.operation_record import OPERATION_RECORD, OperationRecord
 from grass.wire.schedule_record import SCHEDULE_RECORD, ScheduleRecord
 from grass.wire.specification import SPECIFICATION
+from grass.wire.standby import STANDBY, StandbyView
 from grass.wire.task_record import TASK_RECORD, TaskRecord
 from grass.wire.usage_record import KEPT_FILES, USAGE_RECORD, UsageRecord
 
@@ -59,6 +60,11 @@ class Records:
         self._keys = keys
         self.images = SignedImages(backend, keys)
         self.job_index = JobIndex(backend, keys)
+
+    def standby(self) -> StandbyView | None:
+        """Return how far the standby is. None: the master-agent has not looked yet."""
+        text = self._backend.hget(self._keys.standby, RECORD)
+        return STANDBY.decode(text) if text is not None else None
 
     def runs(self, job_ids: Sequence[str], words: Sequence[str] = ()) -> list[JobRecord]:
         """Return the records of these jobs that exist and can be decoded.

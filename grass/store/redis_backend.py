@@ -5,16 +5,22 @@ Used by this package, ``grass.provision`` and ``master.monitor``.
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
 from redis.exceptions import NoScriptError, ResponseError
 
+from grass.errors import GrassError, StoreRefusesError
 from grass.store.backend import Entry, Guard, Op
 from grass.store.redis_link import RedisListener, translated
 from grass.store.redis_scripts import APPLY, SIZES, command_of, packed_step
 from grass.store.redis_server import RedisServer
+from grass.store.standby_gate import AGAIN, PROBE, StandbyGate
+from grass.system.clock import sleep
 from grass.tls_files import TlsFiles
 
 _SCANNED = 2_000
@@ -32,9 +38,14 @@ class RedisBackend(RedisServer):
         tls: tuple[TlsFiles, str] | None = None,
         *,
         of_users: bool = False,
+        standby: tuple[StandbyGate, str] | None = None,
         **server: Any,
     ) -> None:
+        """``standby``: what ``apply`` waits for, and the key of those that go on alone; None: there is no standby."""
         super().__init__(folder, tls, of_users=of_users, **server)
+        self._standby = standby[0] if standby is not None else None
+        self._alone_key = standby[1] if standby is not None else ""
+        self._writer = f"{os.getpid()}:{id(self)}"
         self._digest = ""
 
     def apply(self, ops: list[Op], guards: list[Guard] | None = None, *, urgent: bool | None = None) -> int:
@@ -44,9 +55,47 @@ class RedisBackend(RedisServer):
             if not self._digest:
                 self._digest = str(self._ask("SCRIPT", "LOAD", APPLY))
             try:
-                return cast(int, self._ask("EVALSHA", self._digest, 0, step))
+                return cast(int, self._ask_durably("EVALSHA", self._digest, 0, step))
             except NoScriptError:  # the server was restarted; it does not keep scripts
-                return cast(int, self._ask("EVAL", APPLY, 0, step))
+                return cast(int, self._ask_durably("EVAL", APPLY, 0, step))
+
+    def _ask_durably(self, *command: Any) -> Any:
+        """Send a command, and wait until the standby has what it wrote. Raises StoreRefusesError: it has to, and has
+        not."""
+        gate = self._standby
+        if gate is None or not gate.patience:
+            return self._ask(*command)
+        answer, replicas = self._ask_and_wait(command, gate.patience)
+        if not replicas and not gate.missed(self._note_alone, self._rejoin):
+            raise StoreRefusesError(
+                "the store refuses writes: the standby is away, and `standby.when_away` is refuse; this write is on "
+                "the master alone, and may still take effect"
+            )
+        return answer
+
+    def _ask_and_wait(self, command: tuple[Any, ...], seconds: float) -> tuple[Any, int]:
+        """Return the answer, and the number of replicas that have what the command wrote."""
+        answer, replicas = self._ask_all([command, ("WAIT", 1, int(seconds * 1000))])
+        for each in (answer, replicas):
+            if isinstance(each, ResponseError):
+                raise each
+        return answer, replicas
+
+    def _note_alone(self) -> None:
+        self._ask("HSET", self._alone_key, self._writer, "1")
+
+    def _rejoin(self) -> None:
+        threading.Thread(target=self._look_for_standby, name="rejoin", daemon=True).start()
+
+    def _look_for_standby(self) -> None:
+        """Wait until the standby has everything. Then let writes wait for it again."""
+        gate = self._standby
+        while gate is not None and gate.alone:
+            sleep(AGAIN)
+            with suppress(GrassError), translated():
+                _, replicas = self._ask_and_wait(("HSET", self._alone_key, self._writer, "1"), PROBE)
+                if replicas:
+                    gate.back(lambda: self._ask("HDEL", self._alone_key, self._writer))
 
     def append(self, ops: list[Op], hints: Sequence[Op] = (), *, urgent: bool = True) -> None:
         commands = [command_of(op) for op in (*ops, *hints)]

@@ -6,7 +6,9 @@ Used by ``connect`` and ``redis_backend``.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import cast
 
 from redis.exceptions import ResponseError
@@ -23,6 +25,25 @@ _FIGURES = (
     *("aof_current_size", "aof_pending_bio_fsync", "aof_delayed_fsync", "evicted_keys", "uptime_in_seconds"),
 )
 """Fields of INFO."""
+
+
+@dataclass(frozen=True)
+class Replica:
+    """A server that follows. ``offset``: bytes of writes that it has confirmed."""
+
+    offset: int
+    online: bool
+
+
+@dataclass(frozen=True)
+class Replication:
+    """How a server stands to others. ``offset``: bytes of writes that it has. ``linked``: a replica: whether it is
+    connected to its master."""
+
+    is_master: bool
+    offset: int
+    replicas: tuple[Replica, ...] = ()
+    linked: bool = False
 
 
 class RedisServer(RedisLink):
@@ -89,6 +110,27 @@ class RedisServer(RedisLink):
         with translated():
             info = self._redis.info()
         return {name: float(info[name]) for name in _FIGURES if isinstance(info.get(name), (int, float))}
+
+    def replication(self) -> Replication:
+        """Return who follows this server, or whom it follows."""
+        with translated():
+            info = self._redis.info("replication")
+        found = [each for name, each in info.items() if re.fullmatch(r"slave\d+", name)]
+        replicas = tuple(Replica(int(each["offset"]), each["state"] == "online") for each in found)
+        offset = info.get("slave_repl_offset", info["master_repl_offset"])
+        return Replication(info["role"] == "master", int(offset), replicas, info.get("master_link_status") == "up")
+
+    def writes_first_log(self) -> bool:
+        """Return whether the server has not all of its data in its log yet: a replica that began anew has it in memory
+        only, and must not be ended."""
+        with translated():
+            info = self._redis.info("persistence")
+        return bool(info["aof_rewrite_in_progress"] or info["aof_rewrite_scheduled"])
+
+    def promote(self) -> None:
+        """Make a replica a master. Needs the user ``admin``."""
+        with translated():
+            self._ask("REPLICAOF", "NO", "ONE")
 
     def durability(self) -> dict[str, str]:
         """Return the server's settings ``appendonly`` and ``appendfsync``; empty if it refuses to report them."""

@@ -7,6 +7,7 @@ import msgspec
 from grass.model.isolation import Isolation
 from grass.model.lifecycle import JobState, NodeState
 from grass.wire.codec import Form
+from grass.wire.standby import StandbyView
 
 
 class StoreTrouble(msgspec.Struct, frozen=True):
@@ -46,6 +47,8 @@ class StatusView(msgspec.Struct, frozen=True, kw_only=True):
     """Those on which the master keeps the cluster's state and logs."""
     revision: int = 0
     """The server's ``grass.wire.version.REVISION``."""
+    standby: StandbyView | None = None
+    """None: the cluster has none."""
 
 
 STATUS: Form[StatusView] = Form(StatusView)

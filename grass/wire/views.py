@@ -35,6 +35,8 @@ class SessionView(msgspec.Struct, frozen=True):
     """Version of Grass on the server."""
     revision: int = 0
     """The server's ``grass.wire.version.REVISION``."""
+    standby: str = ""
+    """URL at which the API would be after a failover; empty: there is no standby."""
 
 
 class PlanEviction(msgspec.Struct, frozen=True):

@@ -21,6 +21,7 @@ from grass.supervision.folder_watch import end_if_removed, watch_folder
 from grass.supervision.predecessor import start_fencing
 from grass.supervision.redis_reserve import keep_reserve
 from grass.supervision.redis_watch import watch_redis
+from grass.supervision.standby_watch import watch_standby
 from grass.supervision.supervisor_watch import watch_supervisor
 from grass.supervision.task_redis_watch import watch_task_redis
 from grass.system import process_memory
@@ -56,6 +57,7 @@ def main() -> int:
     watch_redis(config)
     keep_reserve(config, secrets)
     watch_task_redis(config, secrets)
+    watch_standby(config, secrets)
     watch_folder(config)
     start_renewal(config)
     start_fencing(config)

@@ -32,6 +32,7 @@ def show_status(call: Call) -> StatusView:
         store=store_trouble(call),
         isolation=Isolation.USER if config.master.node_policy.isolate else Isolation.NONE,
         disks=disks({"state": config.master_dir, "logs": config.logs_dir}),
+        standby=store.standby() if config.standby is not None else None,
     )
 
 
