@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from joserfc.jwk import RSAKey
 
 KEY_BITS = 3072
+OTHER = "other_profile.json"
+"""The profile with which the API is reached at the standby, or where it was before a failover."""
 Jwk = dict[str, Any]  # Any: JSON whose form is RFC 7517's; joserfc checks it
 
 
@@ -90,6 +92,37 @@ def save_profile(client_dir: Path, profile: Profile, master: Jwk) -> None:
     _folder(client_dir)
     write_private(client_dir / "profile.json", json.dumps(asdict(profile), indent=2) + "\n")
     write_private(client_dir / "master.pub.json", json.dumps(master, indent=2) + "\n")
+
+
+def save_other(client_dir: Path, other: Profile | None) -> None:
+    """Note how the API is reached when it is not where the profile says. None: there is no standby any more."""
+    if other is None:
+        (client_dir / OTHER).unlink(missing_ok=True)
+    else:
+        write_private(client_dir / OTHER, json.dumps(asdict(other), indent=2) + "\n")
+
+
+def load_other(client_dir: Path) -> Profile | None:
+    """Return what ``save_other`` noted. Raises InputError if it is damaged."""
+    try:
+        text = (client_dir / OTHER).read_text()
+    except OSError:
+        return None
+    with _damaged(client_dir / OTHER):
+        return Profile(**json.loads(text))
+
+
+def note_other_url(client_dir: Path, url: str) -> None:
+    """Note where the cluster says that its standby's API would be; empty: it has none."""
+    before = load_other(client_dir)
+    if url != (before.url if before is not None else ""):
+        save_other(client_dir, replace(load_profile(client_dir), url=url, tunnel=None) if url else None)
+
+
+def exchange(client_dir: Path, found: Profile) -> None:
+    """Note that the API was found there."""
+    save_other(client_dir, load_profile(client_dir))
+    write_private(client_dir / "profile.json", json.dumps(asdict(found), indent=2) + "\n")
 
 
 def load_master_key(master_dir: Path) -> RSAKey:

@@ -24,6 +24,7 @@ from grass.errors import ConflictError, InputError, NotAllowedError, NotFoundErr
 from grass.files.key import accept, check_files_key, fingerprint
 from grass.files.rights import SHARED
 from grass.model.names import is_user_name
+from grass.network_address import network_address
 from grass.system.exclusive import exclusive
 from grass.system.private_file import write_private
 from grass.wire.codec import Form, indented
@@ -202,7 +203,8 @@ def files_record(master_dir: Path, user: str) -> UserRecord:
 
 
 def accept_files_keys(config: ClusterConfig) -> None:
-    """Let sshd on this machine accept the files keys of all active users, and no others. Raises OSError."""
+    """Let sshd on this machine accept the files keys of all active users and the key of the standby, and no others.
+    Raises OSError."""
     if config.files is None:
         return
     program = config.files.python
@@ -212,6 +214,10 @@ def accept_files_keys(config: ClusterConfig) -> None:
             words = [program, "-I", "-m", "grass.provision.files_command", str(config.path), record.user]
             command = shlex.join([*words, fingerprint(record.files_key)])
             lines.append(f'restrict,command="{command}" {record.files_key}')
+    if config.standby is not None:
+        command = shlex.join([program, "-I", "-m", "grass.provision.standby_command", str(config.path)])
+        way = network_address(config.redis.host or "", config.redis.port or 0)
+        lines.append(f'restrict,port-forwarding,permitopen="{way}",command="{command}" {config.standby.key}')
     accept(Path(config.files.authorized_keys), config.name, lines)
 
 

@@ -16,9 +16,11 @@ from grass.model.daemons import SENDING_LOGS
 from grass.wire.daemon_line import DaemonLine
 
 
-@click.group(cls=Group, lazy={"move": "grass.cli.cluster_move:move"})
+@click.group(
+    cls=Group, lazy={"move": "grass.cli.cluster_move:move", "failover": "grass.cli.cluster_failover:failover"}
+)
 def cluster() -> None:
-    """Inspect the daemons of the cluster, or move its master. For administrators."""
+    """Inspect the daemons of the cluster, or make another machine its master. For administrators."""
 
 
 _HELP = f"""Show the logs of the daemons of master and nodes. They are in the order in which they reached the collector.

@@ -112,6 +112,19 @@ class NodeSettings:
     api_port: int = NODE_API_PORT
 
 
+@dataclass(frozen=True)
+class StandbySettings:
+    """The machine that follows the master. ``needed``: writes are refused while it is away."""
+
+    host: HostSettings
+    needed: bool = False
+
+
+class WhenAway(str, Enum):
+    GO_ON = "go-on"
+    REFUSE = "refuse"
+
+
 @dataclass(frozen=True, kw_only=True)
 class OnPremisesSettings(ClusterSettings):
     """Settings of a cluster of several hosts: its machines, and what they share.
@@ -145,6 +158,7 @@ class OnPremisesSettings(ClusterSettings):
     isolation: IsolationSettings = field(default_factory=IsolationSettings)
     machines: tuple[str, ...] = ()
     """Machine types of nodes (as in ``uname -m``) besides the master's; `create` brings Grass for these types, too."""
+    standby: StandbySettings | None = None
 
 
 def read_on_premises(fields: Fields) -> OnPremisesSettings:
@@ -158,8 +172,9 @@ def read_on_premises(fields: Fields) -> OnPremisesSettings:
         return OnPremisesSettings(name=name, master=HostSettings(""), **read_rules(fields))
     host = _host(master, default)
     settings = read_hosts(fields, name, master, host, of_maro=master.has("public_ip_address"))
-    settings = replace(settings, nodes=tuple(_nodes(fields, default)))
+    settings = replace(settings, nodes=tuple(_nodes(fields, default)), standby=_standby(fields, default))
     _check_names(settings, fields)
+    _check_standby(settings, fields)
     return settings
 
 
@@ -296,6 +311,25 @@ def _nodes(fields: Fields, default: Login) -> Iterator[NodeSettings]:
             yield node
 
 
+def _standby(fields: Fields, default: Login) -> StandbySettings | None:
+    """Read ``user@host:port``, or a mapping with ``address`` or the like, and ``when_away``."""
+    if isinstance(fields.raw("standby"), str):
+        host = fields.read("standby", lambda value: spelled_host(value, default), HostSettings(""))
+        return StandbySettings(host)
+    section = fields.section("standby")
+    if section is None:
+        return None
+    if section.has("witness"):
+        section.problems.add(
+            section.at("witness"),
+            "is not possible yet: no failover is automatic; `grass cluster failover` makes the standby the master",
+        )
+    when_away = section.read("when_away", values.one_of(WhenAway), WhenAway.GO_ON)
+    found = StandbySettings(_host(section, default), when_away is WhenAway.REFUSE)
+    section.done()
+    return found
+
+
 def read_node(item: Any, path: str, problems: Problems, default: Login) -> NodeSettings | None:
     """Read ``user@host:port`` or a mapping. Return None after adding a problem."""
     if isinstance(item, str):
@@ -384,3 +418,13 @@ def _check_names(settings: OnPremisesSettings, fields: Fields) -> None:
             if each in seen:
                 fields.problems.add(f"nodes[{index}]", f"{each} is already nodes[{seen[each]}]")
             seen[each] = index
+
+
+def _check_standby(settings: OnPremisesSettings, fields: Fields) -> None:
+    """A standby on the master's machine is lost with it, and on a node it would have the node's folder."""
+    if settings.standby is None:
+        return
+    others = {settings.master.endpoint.lower(): "master"}
+    others |= {node.host.endpoint.lower(): f"nodes[{index}]" for index, node in enumerate(settings.nodes)}
+    if (other := others.get(settings.standby.host.endpoint.lower())) is not None:
+        fields.problems.add("standby", f"is the same machine as {other}; it must be another one")

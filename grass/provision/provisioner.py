@@ -249,6 +249,13 @@ class CanMove(Protocol):
 
 
 @runtime_checkable
+class CanFailOver(Protocol):
+    def fail_over(self, *, force: bool) -> tuple[Created, float]:
+        """Make the standby the master. ``force``: also if it lacks something. Return for how many seconds it may. An
+        interrupted call can be repeated."""
+
+
+@runtime_checkable
 class CanKeepVolume(Protocol):
     def keep_volume(self, *, keep: bool) -> None:
         """Say whether the next ``delete`` keeps the volume of the cluster in Kubernetes. Without a word, it does."""

@@ -21,4 +21,6 @@ def open_session(call: Call) -> Reply:
         raise InputError(refusal)
     session = call.api.authenticator.sessions.grant(call.user, call.caller.key_id, steady())
     key = encode_key(session.key)
-    return Reply(SessionView(session.id, key, SESSION_SECONDS, PROTOCOL, grass.__version__, REVISION), 201)
+    standby = call.api.config.standby
+    other = standby.url if standby is not None else ""
+    return Reply(SessionView(session.id, key, SESSION_SECONDS, PROTOCOL, grass.__version__, REVISION, other), 201)

@@ -39,7 +39,7 @@ from node.agent.machine import Machine
 from node.agent.notices import Notices
 from node.agent.readiness import Readiness, Verdict
 from node.agent.reconcile import Reconciliation, launch_key
-from node.agent.redis_threads import Changes, Reports
+from node.agent.redis_threads import HEARD, Changes, Reports
 from node.agent.restore import Restore
 from node.agent.shipper import Shipper
 from node.agent.shutdown import BLOCKED, Shutdown
@@ -109,7 +109,7 @@ class NodeAgent:
         self._changes = Changes(store, self._apply_desired, self._on_unreadable)
         self._unreadable = ""
         """Why this version cannot decode what the master wrote."""
-        self._reports = Reports(store, Path(config.home))
+        self._reports = Reports(store, Path(config.home), Path(config.runtime_dir) / HEARD if config.tls else None)
         self._removal = folders.Removal(config)
         self._starts = Starts(config, runtime, machine, service)
         self._readiness = Readiness(inbox.checked)

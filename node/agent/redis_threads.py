@@ -17,6 +17,7 @@ from grass.errors import NotAllowedError, UndecodableError, UnreachableError
 from grass.store.node_store import ChangesGapError, Desired, NodeStore, Revoked
 from grass.supervision.daemon_ends import noted_by_systemd
 from grass.system import clock
+from grass.system.atomic_file import replace_file
 from grass.wire.daemon_end import DaemonEnds
 from grass.wire.desired import DesiredChange
 from grass.wire.heartbeat import Heartbeat
@@ -33,6 +34,7 @@ _UNREADABLE_AGAIN = 10.0
 """Seconds until undecodable state is read again."""
 _ENDS_AT_ONCE = 20
 """Most ends of daemons in one report."""
+HEARD = "master-heard"
 _AT_ONCE = 2000
 """Most events in one report."""
 
@@ -112,12 +114,15 @@ class Reports:
     """Sends reports in order, and keeps them in memory while redis is away.
 
     Events that accumulate go into one report. Only the newest heartbeat, and the newest offer, are sent. With them
-    go the ends of daemons that systemd noted in ``home``, the cluster's folder on this node.
+    go the ends of daemons that systemd noted in ``home``, the cluster's folder on this node. ``heard``: a file that
+    says when the master last took something, for `grass cluster failover`; by the clock since boot, where a reboot
+    removes it.
     """
 
-    def __init__(self, store: NodeStore, home: Path) -> None:
+    def __init__(self, store: NodeStore, home: Path, heard: Path | None = None) -> None:
         self._store = store
         self._home = home
+        self._heard = heard
         self._changed = threading.Condition()
         self._hello: Hello | None = None
         self._events: list[TaskEvent] = []
@@ -181,10 +186,16 @@ class Reports:
                     if self._stopping.is_set():
                         return
             retry.reset()
+            self._note_heard()
             _remove(ends)
             with self._changed:
                 self._sending = False
                 self._changed.notify_all()
+
+    def _note_heard(self) -> None:
+        if self._heard is not None:
+            with suppress(OSError):
+                replace_file(self._heard, f"{clock.steady()}\n")
 
     def _next(self) -> list[Report] | None:
         with self._changed:

@@ -23,8 +23,9 @@ from grass.mode_file import write_mode
 from grass.network_address import WILDCARDS, network_address
 from grass.provision.filelock import cluster_lock
 from grass.provision.layout import user_name
-from grass.provision.on_premises import on_host
+from grass.provision.on_premises import on_host, standby
 from grass.provision.on_premises.bundle import Bundle, make_bundle, planned_bundle
+from grass.provision.on_premises.delete import clean_master
 from grass.provision.on_premises.design import MasterDesign, design
 from grass.provision.on_premises.facts import Facts, gather, look_for_image
 from grass.provision.on_premises.first_nodes import join_nodes, offer_of
@@ -34,6 +35,7 @@ from grass.provision.on_premises.master import Admin, master_steps
 from grass.provision.on_premises.node_plan import PlannedMaster, plan_node
 from grass.provision.on_premises.node_upgrade import lacked_by_nodes, upgrade_of
 from grass.provision.on_premises.services import why_not
+from grass.provision.on_premises.standby import Standby
 from grass.provision.on_premises.steps import Outcome, Step, plan_lines, run_steps
 from grass.provision.provisioner import Created, Session
 from grass.system import clock
@@ -61,9 +63,17 @@ def create(settings: OnPremisesSettings, session: Session) -> Created:
         client.mkdir(mode=0o700, parents=True, exist_ok=True)
         with open_host(settings.master, client, session.ask) as host:
             known = look(host, settings, session, make_bundle, partial(_check_own, session))
-            touch()
-            machines = load_machines(session.name, session.home) or Machines(settings.master)
-            outcome, url = set_up(host, settings, session, known, machines)
+            with standby.prepared(settings, session, partial(_look_at_standby, session)) as follower:
+                known = _followed(known, follower, touch)
+                machines = load_machines(session.name, session.home) or Machines(settings.master)
+                machines = _without_former_standby(session, settings, machines)
+                outcome, url = set_up(host, settings, session, known, machines)
+                if follower is not None:
+                    key = keyring.load_client(client).master().thumbprint()
+                    standby.follow(follower, known.design.config, host.server_key(), key, session)
+                    _remember_standby(follower, settings, client)
+                else:
+                    keyring.save_other(client, None)
         was = known.facts.config
         config = known.design.config
         for line in lacked_by_nodes(was, config):
@@ -72,6 +82,43 @@ def create(settings: OnPremisesSettings, session: Session) -> Created:
         upgrade = upgrade_of(was, config)
         join_nodes(session, settings, str(config.share), known.bundle.digest, upgrade=upgrade, again=plain_before)
     return Created(session.name, settings.mode, str(session.folder), url, outcome.done, outcome.unchanged)
+
+
+def _look_at_standby(
+    session: Session, host: SshHost, settings: OnPremisesSettings
+) -> tuple[Facts, MasterDesign, Bundle]:
+    def check(host: SshHost, facts: Facts) -> None:
+        standby.check_machine(host, facts, settings.name)
+
+    known = look(host, settings, session, make_bundle, check)
+    return known.facts, known.design, known.bundle
+
+
+def _followed(known: Known, follower: Standby | None, touch: Callable[[], None]) -> Known:
+    """Return what is known of the master, which knows its standby then. From here on, something is changed."""
+    if follower is not None:
+        standby.check_pair(known.design, known.facts, follower)
+    touch()
+    if follower is None:
+        return known
+    url = api_url(follower.settings, follower.config)
+    told = replace(known.design.config, standby=standby.as_known(follower, follower.key(), url))
+    return replace(known, design=replace(known.design, config=told))
+
+
+def _without_former_standby(session: Session, settings: OnPremisesSettings, machines: Machines) -> Machines:
+    """Remove Grass from a machine that the settings no longer name as the standby."""
+    former, wanted = machines.standby, standby.host_of(settings)
+    if former is not None and (wanted is None or wanted.endpoint != former.endpoint):
+        clean_master(session, former)
+    return replace(machines, standby=wanted)
+
+
+def _remember_standby(follower: Standby, settings: OnPremisesSettings, client: Path) -> None:
+    """Save how this machine reaches the API after a failover."""
+    way = _tunnel_of(follower.host, client) if settings.api is ApiWay.TUNNEL else None
+    profile = keyring.load_profile(client)
+    keyring.save_other(client, replace(profile, url=api_url(follower.settings, follower.config), tunnel=way))
 
 
 def set_up(
@@ -191,21 +238,23 @@ def remember(host: SshHost, settings: OnPremisesSettings, config: ClusterConfig,
     """Pin the master's public key, which comes over SSH, and save the client's files."""
     master_key = json.loads(host.get(f"{config.home}/{on_host.PUBLIC_KEY}", sudo=True))
     known_hosts, access = str(client / KNOWN_HOSTS), host.access
-    tunnel = None
-    if settings.api is ApiWay.TUNNEL:
-        key = str(Path(access.key).expanduser().absolute()) if access.key else None
-        tunnel = {
-            "address": access.address,
-            "username": access.username,
-            "port": access.port,
-            "key": key,
-            "known_hosts": known_hosts,
-        }
+    tunnel = _tunnel_of(host, client) if settings.api is ApiWay.TUNNEL else None
     url = api_url(settings, config)
     profile = keyring.Profile(config.name, url, admin.name, str(admin.key["kid"]), tunnel)
     keyring.save_profile(client, profile, master_key)
     FilesAccess(access.address, access.port, "grass", str(client / FILES_KEY), known_hosts).save(client)
     return url
+
+
+def _tunnel_of(host: SshHost, client: Path) -> dict[str, str | int | None]:
+    access = host.access
+    return {
+        "address": access.address,
+        "username": access.username,
+        "port": access.port,
+        "key": str(Path(access.key).expanduser().absolute()) if access.key else None,
+        "known_hosts": str(client / KNOWN_HOSTS),
+    }
 
 
 def api_url(settings: OnPremisesSettings, config: ClusterConfig) -> str:

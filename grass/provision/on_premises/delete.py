@@ -52,15 +52,22 @@ def delete(session: Session, *, force: bool, packages: bool) -> Deleted:
 
 def _delete_hosts(session: Session, machines: Machines, force: bool, packages: bool) -> dict[str, str]:
     """Clean the hosts. Check all hosts before cleaning the first: a failed check stops the call without changes."""
-    master = {machines.master.name or machines.master.address: machines.master}
-    left = clean_nodes(session, machines, force, packages, also_reached=master)
-    try:
-        _clean(session, "", machines.master, packages)
-    except GrassError as error:
-        if not force:
-            raise
-        left[machines.master.name or machines.master.address] = str(error)
+    last = [host for host in (machines.standby, machines.master) if host is not None]
+    masters = {host.name or host.address: host for host in last}
+    left = clean_nodes(session, machines, force, packages, also_reached=masters)
+    for name, host in masters.items():
+        try:
+            clean_master(session, host, packages=packages)
+        except GrassError as error:
+            if not force:
+                raise
+            left[name] = str(error)
     return left
+
+
+def clean_master(session: Session, host: HostSettings, *, packages: bool = False) -> None:
+    """Remove what Grass made on the machine of a master or a standby."""
+    _clean(session, "", host, packages)
 
 
 def clean_nodes(

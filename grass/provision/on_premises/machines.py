@@ -30,11 +30,13 @@ class Machines:
     nodes: dict[str, HostSettings] = field(default_factory=dict)
     namespaces: tuple[str, ...] = ()
     """Names of nodes whose agent runs on the master."""
+    standby: HostSettings | None = None
 
     def save(self, client_dir: Path) -> None:
         """Save the machines, without passwords."""
         nodes = {name: kept(host) for name, host in self.nodes.items()}
-        saved = replace(self, master=kept(self.master), nodes=nodes)
+        standby = kept(self.standby) if self.standby is not None else None
+        saved = replace(self, master=kept(self.master), nodes=nodes, standby=standby)
         write_private(client_dir / MACHINES, indented(saved))
 
 

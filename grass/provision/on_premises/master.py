@@ -48,7 +48,7 @@ def master_steps(
     if design.packages:
         steps.insert(0, packages.fetch_step(design.packages, design.packager))
         steps.append(packages.install_step(design.packages, design.packager, noted))
-    steps += [install.user_step(), install.folder_step(_folders(design))]
+    steps += [install.user_step(), install.folder_step(folders_of(design))]
     if config.samba is None:
         steps.append(_share_step(config))
     if design.fluentd_image and design.pull:
@@ -73,7 +73,8 @@ def _reads(design: MasterDesign, bundle: Bundle, setup: bytes) -> dict[str, str]
     digests = {put.target: put.digest() for put in (*unit_files(design), *config_files(design))}
     everything = (setup, *digests.values())
     env = digests[f"{ETC}/{config.name}.env"]
-    redis = (env, bundle.digest, design.redis_server, repr(config.redis), config.tls, config.task_redis_server)
+    redis: tuple[object, ...] = (env, bundle.digest, design.redis_server, repr(config.redis), config.tls)
+    redis += (config.task_redis_server, *([config.standby.needed] if config.standby is not None else []))
     samba = (env, digests.get(f"{ETC}/{config.name}.smb.conf"))
     few = {"grass-redis": redis, "grass-task-redis": redis, "grass-samba": samba}
     words = {}
@@ -94,7 +95,7 @@ def made_on_master(design: MasterDesign, facts: Facts) -> Made:
     config = design.config
     files = [put.target for put in (*unit_files(design), *config_files(design))]
     shared = (ETC, f"{STATE}/clusters", "/srv/grass", *install.FOLDERS)
-    folders = [path for path, _, _ in _folders(design)[1:] if path not in shared]
+    folders = [path for path, _, _ in folders_of(design)[1:] if path not in shared]
     if config.samba:  # the folder of the share may have been there, with files of its owner
         folders += [f"{config.share}/{name}" for name in on_host.SHARE_FOLDERS]
     wanted = Made(
@@ -110,7 +111,7 @@ def made_on_master(design: MasterDesign, facts: Facts) -> Made:
     return record.merged(before, made) if before else made
 
 
-def _folders(design: MasterDesign) -> list[tuple[str, int, str]]:
+def folders_of(design: MasterDesign) -> list[tuple[str, int, str]]:
     """Return path, mode and owner of each folder.
 
     The first folder is the home of the user `grass`. A node's tasks must be able to pass through this home to their own

@@ -20,8 +20,10 @@ def samba_folder(name: str) -> str:
     return f"{STATE}/samba/{name}"
 
 
-def unit_files(design: MasterDesign) -> list[Put]:
-    names = sorted({re.sub("@[^.]*", "@", unit) for unit in design.units} | {"grass@.target"})
+def unit_files(design: MasterDesign, *more: str) -> list[Put]:
+    """``more``: other daemons whose units are written, too."""
+    own = {re.sub("@[^.]*", "@", unit) for unit in design.units}
+    names = sorted(own | {"grass@.target"} | {f"grass-{name}@.service" for name in more})
     puts = [Put(f"{UNIT_FOLDER}/{name}", asset(f"deploy/systemd/{name}").read_bytes()) for name in names]
     if design.config.samba is None:  # the units' sandbox includes only /srv/grass
         text = f"[Service]\nReadWritePaths={design.config.share}\n".encode()

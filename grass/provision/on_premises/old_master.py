@@ -80,9 +80,9 @@ def check_dead(session: Session, old: HostSettings | None, before: ClusterConfig
         return
     living = ConflictError(
         f"cluster {session.name}: its master on {old.address} lives, and a restore would make a second one; "
-        f"stop it there first: {_by_hand(session.name)}"
+        f"stop it there first: {by_hand(session.name)}"
     )
-    with _reached(session, old) as host:
+    with reached(session, old) as host:
         if host is not None:
             if look(host, session.name).lives:
                 raise living
@@ -110,11 +110,11 @@ def fence(session: Session, masters: Masters, new: str) -> Masters:
 
 
 def _fenced(session: Session, old: HostSettings, new: str) -> bool:
-    with _reached(session, old) as host:
+    with reached(session, old) as host:
         if host is None:
             session.progress(
                 f"{old.address}: its units cannot be disabled; when it comes back, the new master takes all rights "
-                f"from its redis within seconds. Better, before it has a network: {_by_hand(session.name)}"
+                f"from its redis within seconds. Better, before it has a network: {by_hand(session.name)}"
             )
             return False
         host.run(["sh", "-c", _FENCE, "fence", session.name, new, *units(session.name)], sudo=True).check()
@@ -122,7 +122,7 @@ def _fenced(session: Session, old: HostSettings, new: str) -> bool:
     return True
 
 
-def _by_hand(name: str) -> str:
+def by_hand(name: str) -> str:
     return f"`systemctl disable --now grass-{{redis,master-agent,master-api-server}}@{name}`"
 
 
@@ -132,7 +132,7 @@ def units(name: str) -> tuple[str, ...]:
 
 
 @contextmanager
-def _reached(session: Session, settings: HostSettings) -> Iterator[Host | None]:
+def reached(session: Session, settings: HostSettings) -> Iterator[Host | None]:
     """Yield the machine; None: it does not answer."""
     host = open_host(settings, session.client_dir, session.ask)
     with host:

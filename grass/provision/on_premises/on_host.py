@@ -23,6 +23,8 @@ from grass.provision import layout
 from grass.provision.backup.restoring import INTERRUPTED
 from grass.provision.on_premises.facts import REPLACED_BY
 from grass.store import embedded
+from grass.store.replica_conf import STANDBY_USER, master_lines
+from grass.supervision.standby import MARK as STANDBY
 from grass.system import clock
 from grass.system.atomic_file import replace_file
 from grass.system.entropy import password
@@ -93,6 +95,8 @@ def _not_startable(home: Path) -> str:
         return "`grass restore` or `grass cluster move` was interrupted; run it again"
     if (home / REPLACED_BY).exists():
         return f"this machine is its master no more: {(home / REPLACED_BY).read_text().strip()} is"
+    if (home / STANDBY).exists():
+        return "this machine is its standby; `grass cluster failover` makes it the master"
     return ""
 
 
@@ -112,6 +116,9 @@ def _secrets(config: ClusterConfig, samba: str | None) -> Secrets:
     if config.task_redis_server is not None and embedded.TASKS_USER not in secrets.redis:
         secrets = replace(secrets, redis={**secrets.redis, embedded.TASKS_USER: password()})
         secrets.save(config.home)
+    if config.standby is not None and STANDBY_USER not in secrets.redis:
+        secrets = replace(secrets, redis={**secrets.redis, STANDBY_USER: password()})
+        secrets.save(config.home)
     return secrets
 
 
@@ -126,6 +133,7 @@ def _redis(config: ClusterConfig, secrets: Secrets, server: Path) -> None:
         passwords=secrets.redis,
         tcp=(config.redis.host, config.redis.port),
         tls=config.tls_files if config.redis.tls else None,
+        more=master_lines(needed=config.standby.needed) if config.standby is not None else "",
     )
 
 

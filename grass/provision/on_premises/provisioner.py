@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from grass.api.keyring import load_profile
-from grass.errors import ConflictError, NotFoundError
+from grass.errors import ConflictError, GrassError, NotFoundError
 from grass.manifest.on_premises import OnPremisesSettings
-from grass.provision.on_premises import backup, create, delete, moving, namespace_nodes, node_remove, status
+from grass.provision.on_premises import backup, create, delete, failover, moving, namespace_nodes, node_remove, status
 from grass.provision.on_premises.machines import Machines, load_machines, ssh_words
 from grass.provision.on_premises.node_add import Adding, Machine, add_machines
 from grass.provision.on_premises.node_hosts import wanted_hosts
@@ -20,6 +21,7 @@ from grass.provision.provisioner import (
     CanAddNodes,
     CanBackUp,
     CanCreate,
+    CanFailOver,
     CanLogIn,
     CanMove,
     CanPlan,
@@ -61,13 +63,25 @@ class HostsProvisioner(CanAddNodes, CanAddNamespaces, CanRemoveNodes, CanLogIn, 
         return ClusterStatus(url, master.daemons, master.problems)
 
     def findings(self) -> list[Finding]:
-        """Return no findings: setup and each node's self-test check the requirements of the hosts."""
+        """Return what is wrong with the cluster's files here, or its standby. Setup and the nodes check the rest."""
         try:
             self._url()
         except ConflictError as error:
             again = f"repeat `grass create FILE`, or remove it with `grass delete {self._session.name}`"
             return [Finding(f"cluster {self._session.name}", False, str(error).partition(";")[0], again)]
-        return []
+        return list(self._findings_of_standby())
+
+    def _findings_of_standby(self) -> Iterator[Finding]:
+        from grass.api.client import Client
+
+        machines = load_machines(self._session.name, self._session.home)
+        if machines is None or machines.standby is None:
+            return
+        with suppress(GrassError), Client(self._session.name, home=self._session.home) as client:
+            view = client.status().standby
+            if view is not None and view.state == "away":
+                cure = f"`journalctl -u grass-standby@{self._session.name}` on it says why"
+                yield Finding(f"standby of {self._session.name}", False, f"{view.address} is away", cure)
 
     def add_nodes(self, request: NodeRequest, client: Client) -> Sequence[AddedNode]:
         hosts = wanted_hosts(request, self._machines().master.login)
@@ -116,6 +130,8 @@ class HostsProvisioner(CanAddNodes, CanAddNamespaces, CanRemoveNodes, CanLogIn, 
             )
         if capability is CanMove:
             return "`grass cluster move` is for clusters on several hosts that you have; this one's master stays"
+        if capability is CanFailOver:
+            return "`grass cluster failover` is for clusters on several hosts that you have, with a standby"
         if capability is CanScaleNodes:
             return "`grass node scale` makes machines on Azure; `grass node add` joins machines that you have"
         return f"cluster {self._session.name} is on several hosts; repeat `grass create FILE`"
@@ -136,7 +152,9 @@ class HostsProvisioner(CanAddNodes, CanAddNamespaces, CanRemoveNodes, CanLogIn, 
         return machines
 
 
-class OnPremisesProvisioner(HostsProvisioner, CanCreate[OnPremisesSettings], CanPlan[OnPremisesSettings], CanMove):
+class OnPremisesProvisioner(
+    HostsProvisioner, CanCreate[OnPremisesSettings], CanPlan[OnPremisesSettings], CanMove, CanFailOver
+):
     def plan(self, settings: OnPremisesSettings) -> list[str]:
         return create.plan(settings, self._session)
 
@@ -145,6 +163,9 @@ class OnPremisesProvisioner(HostsProvisioner, CanCreate[OnPremisesSettings], Can
 
     def move(self, request: MoveRequest) -> Moved:
         return moving.move(request, self._session, self._machines())
+
+    def fail_over(self, *, force: bool) -> tuple[Created, float]:
+        return failover.failover(self._session, force=force)
 
     def delete(self, *, force: bool, packages: bool) -> Deleted:
         return delete.delete(self._session, force=force, packages=packages)
