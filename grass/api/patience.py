@@ -56,6 +56,12 @@ class Patience:
         first, self._renewed = not self._renewed, True
         return first
 
+    def again(self) -> None:
+        """Begin anew: another server is tried."""
+        self._began = self._steady()
+        self._until, self._restart = self._began + self._timeout, 0.0
+        self._pauses.reset()
+
     def goes_on(self, error: Exception) -> bool:
         """Wait and return True if another attempt is allowed. A server that went away while it held a request gets the
         whole timeout to come back; a silent server does not. One that restarts may be silent until it has started."""

@@ -20,6 +20,7 @@ from grass.api.cluster_version import OWN, ClusterVersion
 from grass.api.envelope import KEY_BYTES, EnvelopeError
 from grass.api.error_reply import error_of
 from grass.api.http_connection import Connection, Reply
+from grass.api.keyring import exchange, load_other, note_other_url
 from grass.api.patience import TIMEOUT, Patience
 from grass.api.plain import plain_scalar
 from grass.api.sealing import MAX_REQUEST, ReplyKey, Session, SessionCall, decode_key
@@ -42,7 +43,7 @@ from grass.system.entropy import request_id
 from grass.wire.version import HEADER, OLDEST_CLIENT, PROTOCOL, Speaks
 
 if TYPE_CHECKING:
-    from grass.api.keyring import ClientKeys
+    from grass.api.keyring import ClientKeys, Profile
     from grass.api.pod_tunnel import PodTunnel
     from grass.api.signing import Claims
     from grass.api.tunnel import Tunnel
@@ -112,11 +113,8 @@ class Transport:
         self._wall = wall
         self._offset = 0.0
         """Seconds to add to our clock to get the server's, once the server reported a difference."""
-        address = urlsplit(self._profile.url)
-        if address.scheme != "http" or not address.hostname or not address.port:
-            raise InputError(f"cluster {self._profile.cluster}: its URL {self._profile.url!r} is not http://HOST:PORT")
-        self._address = (address.hostname, address.port)
-        self._tunnel = _tunnel(keys) if self._profile.tunnel else None
+        self._address = _address(self._profile)
+        self._tunnel = _tunnel(self._profile) if self._profile.tunnel else None
         self._idle: deque[Connection] = deque()
         self._lock = threading.Lock()
         self._session: Session | None = None
@@ -125,6 +123,9 @@ class Transport:
         self._answered = False
         """Whether the server has answered any request of this client."""
         self._version = ClusterVersion(self._ask_version)
+        self._first: tuple[Profile, Tunnel | PodTunnel | None] | None = None
+        """Where the API was not, while the standby is tried."""
+        self._found_other = False
         self.on_away: Callable[[str], object] | None = None
         """Called with a message once per stream that waits for a server to come back, and when an older cluster does
         less than it was asked."""
@@ -201,7 +202,7 @@ class Transport:
         reported = False
         while True:
             try:
-                return attempt_once()
+                return self._noting_where(attempt_once)
             except (MasterAwayError, CertificateError):
                 raise  # the API itself has waited for the master-agent; a missing file does not come back by itself
             except _SessionEndedError as ended:
@@ -215,11 +216,40 @@ class Transport:
                     ) from None
                 self._offset = stale.server_time - self._wall()
             except (UnreachableError, OSError) as error:
-                if not patience.goes_on(error):
+                if not patience.goes_on(error) and not self._try_other(patience):
                     self._give_up(error, patience.answer, changes and patience.arrived)
                 if resumed and not reported and self.on_away is not None and patience.waited > _SILENT:
                     reported = True
                     self.on_away(self._text("does not answer; waiting for it to come back"))
+
+    def _try_other(self, patience: Patience) -> bool:
+        """Go on at the standby, whose address is known, once. Return whether there is one."""
+        if self._first is not None:
+            self._go_to(*self._first)  # it is not there either: the error is that of the first
+            self._first = None
+            return False
+        other = load_other(self._keys.folder)
+        if other is None:
+            return False
+        self._first = (self._profile, self._tunnel)
+        self._go_to(other, _tunnel(other) if other.tunnel else None)
+        self._found_other = True
+        patience.again()
+        return True
+
+    def _go_to(self, profile: Profile, tunnel: Tunnel | PodTunnel | None) -> None:
+        self._close_idle()
+        self._profile, self._address, self._tunnel = profile, _address(profile), tunnel
+        self._found_other = False
+
+    def _noting_where(self, attempt_once: Callable[[], _T]) -> _T:
+        """Make an attempt. If the standby's address answered, the API is looked for there first from now on."""
+        answer = attempt_once()
+        if self._found_other:
+            with suppress(OSError):
+                exchange(self._keys.folder, self._profile)
+            self._first, self._found_other = None, False
+        return answer
 
     def _ask_version(self) -> Speaks | None:
         """Return what the cluster speaks. None: it does not answer, or another server does."""
@@ -317,6 +347,8 @@ class Transport:
         body = json.dumps({"protocol": protocol, "version": OWN.version})
         token = seal_request(self._claims("POST", path, new_id), body, reply, self._keys.private(), self._keys.master())
         granted = self._content(self._exchange("POST", path, Sealed(token, reply), seconds))
+        if self._profile.tunnel is None and "standby" in granted:
+            note_other_url(self._keys.folder, granted["standby"])
         return Session(granted["session"], decode_key(granted["key"]))
 
     def _claims(self, method: str, target: str, new_id: str) -> Claims:
@@ -409,14 +441,21 @@ def _plain(value: object) -> object:
     return found
 
 
-def _tunnel(keys: ClientKeys) -> Tunnel | PodTunnel:
-    if "pod" in (keys.profile.tunnel or {}):
+def _address(profile: Profile) -> tuple[str, int]:
+    address = urlsplit(profile.url)
+    if address.scheme != "http" or not address.hostname or not address.port:
+        raise InputError(f"cluster {profile.cluster}: its URL {profile.url!r} is not http://HOST:PORT")
+    return address.hostname, address.port
+
+
+def _tunnel(profile: Profile) -> Tunnel | PodTunnel:
+    if "pod" in (profile.tunnel or {}):
         from grass.api.pod_tunnel import PodTunnel
 
-        return PodTunnel(keys.profile)
+        return PodTunnel(profile)
     from grass.api.tunnel import Tunnel
 
-    return Tunnel(keys.profile)
+    return Tunnel(profile)
 
 
 def _unsealed(reply: ReplyKey, text: bytes, status: int, number: int = 0) -> tuple[bytes, bool]:

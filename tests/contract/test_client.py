@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ import psutil
 import pytest
 
 from grass.api.client import Client
+from grass.api.keyring import exchange, load_profile, save_other
 from grass.errors import (
     ConflictError,
     GrassError,
@@ -398,6 +400,24 @@ def test_a_cluster_that_stays_away_is_unreachable(world: ApiWorld) -> None:
             client.jobs()
     finally:
         world.serve()
+
+
+def test_a_client_finds_the_api_at_the_standby_and_remembers_it(world: ApiWorld) -> None:
+    folder = world.client().folder / "client"
+    here = load_profile(folder)
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # the master, whose machine answers nothing
+        gone = replace(here, url=f"http://127.0.0.1:{silent.getsockname()[1]}")
+        exchange(folder, gone)
+        assert world.client(timeout=0.5).jobs() == []
+        assert load_profile(folder) == here
+    save_other(folder, gone)
+    world.stop()
+    try:
+        with pytest.raises(UnreachableError, match=f"at {here.url} does not answer"):
+            world.client(timeout=0.3).jobs()
+    finally:
+        world.serve()
+        save_other(folder, None)
 
 
 def test_a_request_that_may_have_arrived_says_that_its_change_may_still_be_made(world: ApiWorld) -> None:
