@@ -45,6 +45,7 @@ class RedisBackend(RedisServer):
         super().__init__(folder, tls, of_users=of_users, **server)
         self._standby = standby[0] if standby is not None else None
         self._alone_key = standby[1] if standby is not None else ""
+        self._joined = False
         self._writer = f"{os.getpid()}:{id(self)}"
         self._digest = ""
 
@@ -63,6 +64,10 @@ class RedisBackend(RedisServer):
         """Send a command, and wait until the standby has what it wrote. Raises StoreRefusesError: it has to, and has
         not."""
         gate = self._standby
+        if gate is not None and not self._joined:
+            self._joined = True
+            if self._ask("HLEN", self._alone_key):  # somebody has waited for the standby, and this process need not
+                gate.missed(self._note_alone, self._rejoin)
         if gate is None or not gate.patience:
             return self._ask(*command)
         answer, replicas = self._ask_and_wait(command, gate.patience)

@@ -133,6 +133,10 @@ def test_the_master_goes_on_alone_after_one_wait_and_waits_again_when_the_replic
         assert steady() - began < PATIENCE / 2
         assert standing(admin.replication(), Progress(), steady()).state == "away"
         assert admin.hgetall(ALONE), "noted before the first write that is only here"
+        with closing(master.writer()) as another:  # a process that starts now
+            began = steady()
+            another.apply([("SET", KEY, "another")])
+            assert steady() - began < PATIENCE / 2 and len(admin.hgetall(ALONE)) == 2
         replica.start()
         wait_until(replica.in_step, 20, "the replica")
         wait_until(lambda: not admin.hgetall(ALONE), 10, "that writes wait again")

@@ -67,10 +67,12 @@ def create(settings: OnPremisesSettings, session: Session) -> Created:
                 known = _followed(known, follower, touch)
                 machines = load_machines(session.name, session.home) or Machines(settings.master)
                 machines = _without_former_standby(session, settings, machines)
+                if follower is not None and (first := _before_it_is_needed(known)) is not None:
+                    set_up(host, settings, session, first, machines)
+                    _follow(host, follower, first, session)
                 outcome, url = set_up(host, settings, session, known, machines)
                 if follower is not None:
-                    key = keyring.load_client(client).master().thumbprint()
-                    standby.follow(follower, known.design.config, host.server_key(), key, session)
+                    _follow(host, follower, known, session)
                     _remember_standby(follower, settings, client)
                 else:
                     keyring.save_other(client, None)
@@ -104,6 +106,21 @@ def _followed(known: Known, follower: Standby | None, touch: Callable[[], None])
     url = api_url(follower.settings, follower.config)
     told = replace(known.design.config, standby=standby.as_known(follower, follower.key(), url))
     return replace(known, design=replace(known.design, config=told))
+
+
+def _before_it_is_needed(known: Known) -> Known | None:
+    """Return a master that does not need its standby yet: one that does would refuse all writes until it follows. None:
+    it follows already, or is never needed."""
+    config, was = known.design.config, known.facts.config
+    if config.standby is None or not config.standby.needed or (was is not None and was.standby == config.standby):
+        return None
+    told = replace(config, standby=replace(config.standby, needed=False))
+    return replace(known, design=replace(known.design, config=told))
+
+
+def _follow(host: SshHost, follower: Standby, known: Known, session: Session) -> None:
+    key = keyring.load_client(session.client_dir).master().thumbprint()
+    standby.follow(follower, known.design.config, host.server_key(), key, session)
 
 
 def _without_former_standby(session: Session, settings: OnPremisesSettings, machines: Machines) -> Machines:
@@ -156,6 +173,8 @@ def plan(settings: OnPremisesSettings, session: Session) -> list[str]:
             admin = Admin(settings.admin or user_name(), {}, "")
             steps = master_steps(known.design, known.facts, known.bundle, admin, settings.samba_password)
             lines = list(_described(host, known, steps))
+        if settings.standby is not None:
+            lines.append(f"standby {settings.standby.host.address}: follows the master, by the steps of a master")
         return [*lines, *_planned_nodes(settings, known, session)]
 
 
