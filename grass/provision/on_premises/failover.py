@@ -24,12 +24,11 @@ from grass.provision.on_premises import first_nodes, old_master, standby
 from grass.provision.on_premises.bundle import make_bundle
 from grass.provision.on_premises.create import look, set_up
 from grass.provision.on_premises.design import STATE
-from grass.provision.on_premises.facts import Facts
 from grass.provision.on_premises.failover_check import Evidence, Verdict, judged
 from grass.provision.on_premises.machines import Machines, load_machines, open_host
 from grass.provision.on_premises.restore import config_as_before, settings_as_before
 from grass.provision.on_premises.standby_on_host import STAGED, Promotion, Seen
-from grass.provision.on_premises.steps import Run, Step
+from grass.provision.on_premises.steps import Run, Step, run_steps
 from grass.provision.provisioner import Created, Session
 from grass.supervision.predecessor import answers
 from grass.supervision.standby import MARK
@@ -55,7 +54,10 @@ def failover(session: Session, *, force: bool) -> tuple[Created, float]:
     with cluster_lock(session.home, session.name):
         machines = load_machines(session.name, session.home)
         if machines is None or machines.standby is None:
-            raise NotFoundError(f"cluster {session.name}: has no standby; `standby: HOST` in its settings makes one")
+            raise NotFoundError(
+                f"cluster {session.name}: has no standby; `standby: HOST` in its settings makes one, and after a "
+                "failover `grass create FILE` with master and standby exchanged"
+            )
         with open_host(machines.standby, session.client_dir, session.ask) as host:
             made, behind = _take_over(session, machines, machines.standby, host, force)
         for name in machines.namespaces:
@@ -67,18 +69,36 @@ def failover(session: Session, *, force: bool) -> tuple[Created, float]:
 def _take_over(
     session: Session, machines: Machines, there: HostSettings, host: SshHost, force: bool
 ) -> tuple[Created, float]:
-    def check(host: Host, facts: Facts) -> None:
-        if facts.config is None or not host.run(["test", "-e", f"{facts.config.home}/{MARK}"], sudo=True).ok:
-            raise ConflictError(f"{host.name}: is no standby of cluster {session.name}; repeat `grass create FILE`")
-
-    user = keyring.load_profile(session.client_dir).user
+    """An earlier call may have promoted the standby already: then only the steps of a master are left."""
     before = look_at(host, session.name)
     needed = before.standby is not None and before.standby.needed
     before = replace(before, standby=None)
+    user = keyring.load_profile(session.client_dir).user
     settings = settings_as_before(before, machines, there, user)
-    known = look(host, settings, session, make_bundle, check)
+    known = look(host, settings, session, make_bundle, lambda *_: None)
     config = config_as_before(before, known.design.config)
     known = replace(known, design=replace(known.design, config=config))
+    behind = 0.0
+    if host.run(["test", "-e", f"{config.home}/{MARK}"], sudo=True).ok:
+        behind = _checked(session, machines, there, host, config, needed, force)
+        predecessor = old_master.fence(session, machines.master, before, there.address)
+        run_steps(host, [_promotion(config, predecessor, behind)], session.progress, f"standby {host.name}")
+    outcome, url = set_up(host, settings, session, known, replace(machines, standby=None))
+    keyring.save_other(session.client_dir, None)
+    return Created(session.name, settings.mode, str(session.folder), url, outcome.done, outcome.unchanged), behind
+
+
+def _checked(
+    session: Session,
+    machines: Machines,
+    there: HostSettings,
+    host: SshHost,
+    config: ClusterConfig,
+    needed: bool,
+    force: bool,
+) -> float:
+    """Stop the old master if it answers. Return for how many seconds the standby may lack writes. Raises ConflictError,
+    and starts the old master again: it lacks some, without ``force``."""
     with old_master.reached(session, machines.master) as old:
         if old is not None:
             verdict = _stopped(session, old, host, config, needed)
@@ -91,12 +111,7 @@ def _take_over(
             raise ConflictError(f"standby {there.address}: {verdict.why}; nothing was changed{advice}")
     if verdict.why:
         session.progress(f"standby {there.address}: {verdict.why}; going on, as --force says")
-    predecessor = old_master.fence(session, machines.master, before, there.address)
-    state = _steps(config, predecessor, verdict.behind)
-    outcome, url = set_up(host, settings, session, known, replace(machines, standby=None), state)
-    keyring.save_other(session.client_dir, None)
-    made = Created(session.name, settings.mode, str(session.folder), url, outcome.done, outcome.unchanged)
-    return made, verdict.behind
+    return verdict.behind
 
 
 def look_at(host: SshHost, name: str) -> ClusterConfig:
@@ -173,13 +188,7 @@ def _heard(session: Session, nodes: Mapping[str, HostSettings]) -> list[float]:
         return [seconds for found in pool.map(lambda each: list(ask(each)), nodes.values()) for seconds in found]
 
 
-def _steps(config: ClusterConfig, predecessor: str, behind: float) -> list[Step]:
+def _promotion(config: ClusterConfig, predecessor: str, behind: float) -> Step:
     asked = encode(Promotion(str(config.path), predecessor, behind)).encode()
     off = ("systemctl", "disable", "--now", "--quiet", standby.unit(config.name))
-    return [
-        Step(
-            "make the replica the master",
-            (Run(off), Run((*standby.ON_HOST, "promote"), stdin=asked, timeout=900)),
-            Run(("sh", "-c", '[ ! -e "$1" ]', "check", f"{config.home}/{MARK}")),
-        )
-    ]
+    return Step("make the replica the master", (Run(off), Run((*standby.ON_HOST, "promote"), stdin=asked, timeout=900)))
