@@ -16,9 +16,7 @@ from grass.model.daemons import SENDING_LOGS
 from grass.wire.daemon_line import DaemonLine
 
 
-@click.group(
-    cls=Group, lazy={"move": "grass.cli.cluster_move:move", "failover": "grass.cli.cluster_failover:failover"}
-)
+@click.group(cls=Group, lazy={"move": "grass.cli.cluster_move:move", "failover": "grass.cli.cluster_failover:failover"})
 def cluster() -> None:
     """Inspect the daemons of the cluster, or make another machine its master. For administrators."""
 

@@ -92,7 +92,7 @@ def fence(config: ClusterConfig, host: str, port: int) -> str:
     ):
         if other.run_id() == own.run_id():
             return f"the redis at {host} port {port} is this master's own"
-        if _term(other, key) > _term(own, key):
+        if term_of(other, key) > term_of(own, key):
             return f"the redis at {host} port {port} is that of a later master, which replaced this one"
         users = [name for name in other.users() if name not in (_ADMIN, "default")]
         if users:
@@ -100,7 +100,7 @@ def fence(config: ClusterConfig, host: str, port: int) -> str:
     return f"the old master at {host} came back and is fenced: its redis accepts none of {len(users)} users any more"
 
 
-def _term(backend: RedisBackend, key: str) -> int:
+def term_of(backend: RedisBackend, key: str) -> int:
     record = backend.hget(key, RECORD)
     return RESTORED.decode(record).term if record else 0
 

@@ -21,11 +21,13 @@ from grass.model.daemons import MASTER_DAEMONS, REDIS
 from grass.network_address import WILDCARDS
 from grass.provision.filelock import cluster_lock
 from grass.provision.on_premises import first_nodes, old_master, standby
+from grass.provision.on_premises.backup_on_host import TERM
 from grass.provision.on_premises.bundle import make_bundle
 from grass.provision.on_premises.create import look, set_up
 from grass.provision.on_premises.design import STATE
 from grass.provision.on_premises.failover_check import Evidence, Verdict, judged
 from grass.provision.on_premises.machines import Machines, load_machines, open_host
+from grass.provision.on_premises.masters import Masters, load_masters
 from grass.provision.on_premises.restore import config_as_before, settings_as_before
 from grass.provision.on_premises.standby_on_host import STAGED, Promotion, Seen
 from grass.provision.on_premises.steps import Run, Step, run_steps
@@ -81,8 +83,13 @@ def _take_over(
     behind = 0.0
     if host.run(["test", "-e", f"{config.home}/{MARK}"], sudo=True).ok:
         behind = _checked(session, machines, there, host, config, needed, force)
-        predecessor = old_master.fence(session, machines.master, before, there.address)
-        run_steps(host, [_promotion(config, predecessor, behind)], session.progress, f"standby {host.name}")
+        masters = load_masters(session.client_dir)
+        masters = masters.with_old(machines.master, masters.redis or old_master.redis_of(machines.master, before))
+        masters.save(session.client_dir)  # whatever is cut off, the next call fences them
+        masters = old_master.fence(session, masters, there.address)
+        run_steps(host, [_promotion(config, masters, behind)], session.progress, f"standby {host.name}")
+        at = host.run(["cat", "--", f"{config.home}/{TERM}"], sudo=True).check().out
+        replace(masters, redis=old_master.redis_of(there, config), term=int(at)).save(session.client_dir)
     outcome, url = set_up(host, settings, session, known, replace(machines, standby=None))
     keyring.save_other(session.client_dir, None)
     return Created(session.name, settings.mode, str(session.folder), url, outcome.done, outcome.unchanged), behind
@@ -188,7 +195,8 @@ def _heard(session: Session, nodes: Mapping[str, HostSettings]) -> list[float]:
         return [seconds for found in pool.map(lambda each: list(ask(each)), nodes.values()) for seconds in found]
 
 
-def _promotion(config: ClusterConfig, predecessor: str, behind: float) -> Step:
-    asked = encode(Promotion(str(config.path), predecessor, behind)).encode()
+def _promotion(config: ClusterConfig, masters: Masters, behind: float) -> Step:
+    before = tuple(each.redis for each in masters.old)
+    asked = encode(Promotion(str(config.path), before, masters.term, behind)).encode()
     off = ("systemctl", "disable", "--now", "--quiet", standby.unit(config.name))
     return Step("make the replica the master", (Run(off), Run((*standby.ON_HOST, "promote"), stdin=asked, timeout=900)))

@@ -1,7 +1,7 @@
 """What this machine knows of the masters that a cluster had: ``client/masters.json``.
 
 A cluster may lose its master again before the one before that was fenced. So all of them are kept, until their units
-are known to be disabled. Used by ``moving``, ``old_master`` and ``restore``.
+are known to be disabled. Used by ``failover``, ``moving``, ``old_master`` and ``restore``.
 """
 
 from __future__ import annotations

@@ -162,7 +162,7 @@ def follow(standby: Standby, master: ClusterConfig, host_key: str, key: str, ses
     """Have the machine follow the master, which knows it. ``key``: id of the master's key."""
     assert master.files is not None and master.redis.port is not None
     redis = network_address(master.redis.host or "", master.redis.port)
-    following = Following(master.node.address, master.files.port, redis, 0, logs=master.samba is not None)
+    following = Following(master.address, master.files.port, redis, 0, logs=master.samba is not None)
     setup = encode(StandbySetup(standby.config, following, host_key, standby.design.redis_server, key)).encode()
     run_steps(standby.host, follow_steps(standby, setup), session.progress, standby.label)
     wait_in_step(standby.host, standby.config, _PATIENCE)

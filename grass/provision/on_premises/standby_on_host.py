@@ -23,12 +23,14 @@ from grass.errors import ConflictError, GrassError, UnreachableError
 from grass.network_address import host_and_port
 from grass.provision import ports
 from grass.provision.backup.restoring import INTERRUPTED, key_in
-from grass.provision.on_premises.on_host import FOLDERS, REPLACED_BY, SHARE_FOLDERS, STARTED
+from grass.provision.on_premises.backup_on_host import TERM
+from grass.provision.on_premises.facts import REPLACED_BY
+from grass.provision.on_premises.on_host import FOLDERS, SHARE_FOLDERS, STARTED
 from grass.store import embedded
 from grass.store.connect import open_backend
 from grass.store.keys import RECORD, Keys
 from grass.store.replica_conf import STANDBY_USER, replica_lines, write_replica_users
-from grass.supervision.predecessor import PREDECESSOR, answers, fence
+from grass.supervision import predecessor
 from grass.supervision.standby import FOLDER, FOLLOWING, HEARD, HEARD_FORM, MARK, STATE, Following, Heard, pull
 from grass.system import clock
 from grass.system.private_file import write_private
@@ -73,11 +75,12 @@ class Seen(msgspec.Struct, frozen=True):
 
 
 class Promotion(msgspec.Struct):
-    """Input of ``promote``. ``predecessor``: host and port of the old master's redis, if that could not be stopped.
-    ``behind``: seconds that the standby lacked."""
+    """Input of ``promote``. ``predecessors``: host and port of the redis of each old master that could not be stopped.
+    ``term``: the highest that is known. ``behind``: seconds that the standby lacked."""
 
     path: str
-    predecessor: str
+    predecessors: tuple[str, ...]
+    term: int
     behind: float
 
 
@@ -112,7 +115,7 @@ def set_up(asked: StandbySetup) -> None:
     master_certificate.make(config, clock.wall())
     _write_replica(config, following, Path(asked.server))
     config.save()
-    for stale in (STARTED, "made", REPLACED_BY, PREDECESSOR):  # of a time when this machine was the master
+    for stale in (STARTED, "made", REPLACED_BY, predecessor.PREDECESSOR):  # of a time when this machine was the master
         (home / stale).unlink(missing_ok=True)
     write_private(home / MARK, encode(following))
 
@@ -202,14 +205,16 @@ def promote(asked: Promotion) -> None:
             if clock.steady() > until:
                 raise UnreachableError(f"redis has not written its log within {_SETTLES:g} s; try again")
             clock.sleep(0.1)
-        record = encode(Restored(made=now - asked.behind, at=now))
         keys = Keys(config.key_prefix)
+        term = max(asked.term, predecessor.term_of(backend, keys.restored)) + 1
+        record = encode(Restored(made=now - asked.behind, at=now, term=term))
         backend.apply([("HSET", keys.restored, RECORD, record), ("DEL", keys.alone)])
-    if asked.predecessor:
-        host, port = host_and_port(asked.predecessor)
-        write_private(home / PREDECESSOR, f"{asked.predecessor}\n")
-        if answers(host, port, _ANSWERS):
-            sys.stderr.write(f"{fence(config, host, port)}\n")
+    (home / TERM).write_text(f"{term}\n")
+    predecessor.write(home, asked.predecessors, config)
+    for address in predecessor.listed(home):
+        host, port = host_and_port(address)
+        if predecessor.answers(host, port, _ANSWERS):
+            sys.stderr.write(f"{predecessor.fence(config, host, port)}\n")
     take_over_files(home)
     for name in (STARTED, "made"):
         (home / name).unlink(missing_ok=True)
