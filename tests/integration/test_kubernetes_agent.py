@@ -182,6 +182,24 @@ def test_a_namespace_that_is_deleted_ends_its_tasks_uncharged_and_goes(tmp_path:
         agent.wait(lambda: server.get(agent.place.path, ANY)["items"] == [])
 
 
+@pytest.mark.nightly
+def test_a_pod_that_is_deleted_by_force_has_ended_once_its_machine_has_no_container_of_it(
+    shared: Namespace, tmp_path: Path
+) -> None:
+    server, namespace = shared
+    with agents(kubernetes.api) as make:
+        agent = make(place(namespace, tmp_path))
+        agent.wait(lambda: agent.listed)
+        agent.start("j-3/slow.0/1")
+        agent.wait(lambda: agent.runs("j-3/slow.0/1"), 60.0)
+        path = f"{agent.place.path}/{names.pod_name(agent.place.cluster, 'j-3/slow.0/1')}"
+        server.delete(path, ANY, {"gracePeriodSeconds": 0})
+        agent.wait(lambda: agent.known["j-3/slow.0/1"].ended)  # a machine that says nothing has 30 s
+        [reason] = [each.reason for each in agent.known.values() if each.key == "j-3/slow.0/1"]
+        assert reason == Reason(ReasonCode.EVICTED, "its pod was deleted by somebody else")
+        agent.runtime.forget(["j-3/slow.0/1"])
+
+
 @contextmanager
 def user(server: ApiServer, namespace: str) -> Iterator[Callable[[], ApiServer]]:
     """Make a user with exactly the rights of Grass's Role."""

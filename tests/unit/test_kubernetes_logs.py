@@ -137,6 +137,20 @@ def test_what_a_killed_agent_wrote_and_had_not_stored_stays_and_is_not_written_t
     assert again.sizes()["stdout"] == len(text(again))
 
 
+def test_a_container_is_gone_whose_log_was_followed_and_is_not_there_any_more(tmp_path: Path) -> None:
+    replies = itertools.chain([LINES[:2]], itertools.repeat([b"unable to retrieve container logs for docker://1"]))
+
+    def answer(handler: Handler) -> None:
+        handler.lines(next(replies))
+
+    with copied(tmp_path, answer, answer) as (each, _, over):
+        wait_until(lambda: each.gone)
+        assert not over.is_set()
+        each.ended.set()
+        assert over.wait(10)
+        assert text(each) == "line 0\nline 1\n" and each.gaps == 0
+
+
 def test_what_a_killed_agent_wrote_stays_where_the_log_is_gone(tmp_path: Path) -> None:
     (tmp_path / "c.0.stdout").write_text("line 0\n")
     with copied(tmp_path, Handler.refuse, Handler.refuse) as (each, _, over):

@@ -62,6 +62,8 @@ class PodLog:
         self.stream: Stream | None = None
         self.gaps = 0
         """Places where lines are missing."""
+        self.gone = False
+        """Whether its machine has no log of the container, which was seen to run."""
         self.followed = False
         """Whether it was followed to the end of the last answer: of a deleted pod, nothing may be left to read then."""
         self._state = self.file.with_suffix(".podlog")
@@ -172,7 +174,8 @@ class PodLog:
 
 
 class Logs:
-    """Copies logs in threads. ``over`` is called in a thread when the log of an ended container is complete.
+    """Copies logs in threads. ``over`` is called in a thread when the log of an ended container is complete, ``gone``
+    when a container is ``gone`` whose end is not known.
 
     ``reachable`` says whether the API server answers at present. What it cannot read then is given up after ``rest``
     seconds: the machine of the pod is gone. While the server is away, nothing is given up.
@@ -186,9 +189,11 @@ class Logs:
         followers: int = FOLLOWERS,
         rest: float = _REST,
         turn: float = _TURN,
+        gone: Callable[[PodLog], None] = lambda log: None,
     ) -> None:
         self._api = api
         self._over = over
+        self._gone = gone
         self._reachable = reachable
         self._most = followers
         self._rest = rest
@@ -317,6 +322,9 @@ class Logs:
                 failures += 1
                 if ended and (each.followed or failures >= _LAST_TRIES):
                     return self._end_unread(each, error)
+                if isinstance(error, NoLogError) and failures == _LAST_TRIES:
+                    each.gone = True
+                    self._gone(each)
             except UnreachableError as error:
                 each.followed, failures = False, failures + 1
                 unread = (unread or clock.steady()) if ended and self._reachable() else 0.0

@@ -117,7 +117,9 @@ class PodRuntime:
         self._annotations = Annotations(api, place, self._reactor)
         self._relays = Relays(api, self._on_no_relay)
         self._removal = Removal(api, place, self._reactor, tombstone)
-        self._logs = Logs(api, self._on_log_read, lambda: self._away_since is None, followers)
+        self._logs = Logs(
+            api, self._on_log_read, lambda: self._away_since is None, followers, gone=self._on_container_gone
+        )
         self._outputs = Outputs(api, place, self._reactor, in_share=settings.claim is not None)
         self._settings = settings
         self._gangs = Gangs(place.cluster)
@@ -349,6 +351,9 @@ class PodRuntime:
             case Waits():
                 self._on_waits(attempt, pod, found)
         if pod.metadata.deletion_timestamp and attempt.judged is None:
+            if attempt.log is not None and attempt.log.gone:  # kubelets before 1.22 say no more of a forced deletion
+                self._on_end(attempt, lost(pod))
+                return
             patience = _NEVER_BEGUN if attempt.since is None else _STUCK
             grace = pod.metadata.deletion_grace_period_seconds or 0
             begun = attempt.since is not None
@@ -561,6 +566,16 @@ class PodRuntime:
 
     def _on_log_read(self, each: PodLog) -> None:
         self._reactor.post(functools.partial(self._on_log_over, each))
+
+    def _on_container_gone(self, each: PodLog) -> None:
+        """Take the news that a container is gone whose end the pod does not show. Called in a thread."""
+
+        def look() -> None:
+            attempt = self._attempts.get(each.key)
+            if attempt is not None and attempt.log is each and attempt.pod is not None and attempt.judged is None:
+                self._look(attempt, attempt.pod)
+
+        self._reactor.post(look)
 
     def _on_log_over(self, each: PodLog) -> None:
         attempt = self._attempts.get(each.key)
