@@ -265,7 +265,8 @@ def test_a_task_that_must_know_others_waits_and_is_told_files_and_variables_toge
     launch = LAUNCH._replace(files={"addresses": "a b 1 p\n", "components/actor/find.sh": "#!/bin/sh\n"})
     start = START._replace(late={"MASTER_ADDR": "10.0.0.1"}, awaits="waits for actor.1")
     body = made(launch, start)
-    (waiter,) = body["spec"]["initContainers"]
+    waiter, between = body["spec"]["initContainers"]
+    assert (between["name"], between["image"], between["command"]) == ("variables", "i:1", ["/bin/sh", "-c", ":"])
     assert waiter["image"] == "i:1" and "/grass/job/begin" in waiter["command"][2]
     (volume,) = [each["downwardAPI"] for each in body["spec"]["volumes"] if each["name"] == "job"]
     items = {each["path"]: (each["fieldRef"]["fieldPath"], each["mode"]) for each in volume["items"]}

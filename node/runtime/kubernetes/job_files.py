@@ -33,6 +33,7 @@ _BEGIN = "begin"
 _BEGINS = f"{names.DOMAIN}/begin"
 _FILE, _VARIABLE = (f"{kind}.{names.DOMAIN}/" for kind in ("file", "env"))
 _OURS = (_BEGINS, _FILE, _VARIABLE)
+_BETWEEN = "variables"
 _WAIT = f"until [ -s {FOLDER}/{_BEGIN} ]; do sleep 0.2 2>/dev/null || sleep 1; done"
 
 
@@ -87,10 +88,15 @@ def variables(start: Start) -> list[Part]:
     return [{"name": name, "valueFrom": {"fieldRef": _field(_VARIABLE + name)}} for name in start.late]
 
 
-def waiter(image: str, settings: KubernetesConfig) -> Part:
-    """Return the container that waits. It costs nothing: the task's container is not there yet."""
+def waiters(image: str, settings: KubernetesConfig) -> list[Part]:
+    """Return the containers that come before the task's. They cost nothing: that one is not there yet.
+
+    The first one waits. When it ends, the kubelet may make one more container from an older pod than its volume shows,
+    without the variables. So the next container does nothing.
+    """
     made = helper_container(WAITER, image, _WAIT, AMOUNTS, settings)
-    return {**made, "volumeMounts": [{"name": VOLUME, "mountPath": FOLDER, "readOnly": True}]}
+    wait = {**made, "volumeMounts": [{"name": VOLUME, "mountPath": FOLDER, "readOnly": True}]}
+    return [wait, helper_container(_BETWEEN, image, ":", AMOUNTS, settings)]
 
 
 def size(files: Mapping[str, str]) -> int:

@@ -68,7 +68,7 @@ def pod(
         ],
     }
     if launch.files:
-        spec["initContainers"] = [job_files.waiter(launch.image, settings)]
+        spec["initContainers"] = job_files.waiters(launch.image, settings)
         spec["volumes"] += job_files.volumes(launch)
     if affinity:
         spec["affinity"] = affinity
