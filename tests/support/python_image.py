@@ -7,6 +7,7 @@ import io
 import re
 import subprocess
 import tarfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import docker
@@ -33,10 +34,12 @@ def provide_image() -> None:
         client.close()
 
 
-def image_files() -> bytes:
+def image_files(more: Sequence[Path] = ()) -> bytes:
+    """``more``: compiled files that are not in the image, whose libraries of C shall be, with those of all modules."""
     program = PYTHON.resolve()
     library = Path(f"/usr/lib/{program.name}")
-    needed = {path for each in (program, *library.glob("lib-dynload/_ctypes.*.so")) for path in _libraries(each)}
+    modules = library.glob("lib-dynload/*.so" if more else "lib-dynload/_ctypes.*.so")
+    needed = {path for each in (program, *modules, *more) for path in _libraries(each)}
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as tar:
         for path in (Path("/bin/busybox"), *sorted(needed)):
@@ -56,4 +59,5 @@ def _kept(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
 
 def _libraries(program: Path) -> list[Path]:
     said = subprocess.run(["ldd", str(program)], capture_output=True, text=True, check=True).stdout
-    return [Path(path) for path in re.findall(r"(/\S+) \(", said)]
+    found = [Path(path) for path in re.findall(r"(/\S+) \(", said)]
+    return [path for path in found if "site-packages" not in path.parts]
