@@ -51,13 +51,14 @@ class Node:
 
     def kill_agent(self) -> None:
         """Kill the agent of the namespace, and wait until supervisord has started it again."""
-        wait_until(self._agent, 20, "an agent that runs")  # 0 would mean the tests' own process group
-        before = self._agent()
+        wait_until(self.agent, 20, "an agent that runs")  # 0 would mean the tests' own process group
+        before = self.agent()
         assert before
         os.kill(before, signal.SIGKILL)
-        wait_until(lambda: self._agent() not in (0, before), 10, "a new agent")
+        wait_until(lambda: self.agent() not in (0, before), 10, "a new agent")
 
-    def _agent(self) -> int:
+    def agent(self) -> int:
+        """Return its pid; 0: it does not run."""
         states = Supervisor(self.cluster.config).daemons()
         return next((each.pid or 0 for each in states if each.name == "node-agent@pods"), 0)
 
