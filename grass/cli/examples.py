@@ -14,6 +14,8 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "backup list": ("backup list /backups",),
     "backup verify": ("backup verify /backups/lab.grass-backup --passphrase-file secret",),
     "restore": ("restore lab.grass-backup --on ann@10.0.0.7",),
+    "cluster failover": ("cluster failover",),
+    "cluster move": ("cluster move --to ann@10.0.0.8 --plan",),
     "cluster logs": ("cluster logs master-agent -f", "cluster logs --node n1 --since 10m"),
     "job start": ("job start job.yml", "job start train.sh --name long --at 03:00 -- --epochs 90"),
     "job rerun": ("job rerun sweep --failed",),

@@ -19,7 +19,6 @@ import pytest
 import yaml
 
 from grass.api.client import Client
-from grass.config import KubernetesConfig
 from grass.errors import ConflictError
 from grass.kubernetes import rights
 from grass.kubernetes.api import PLAIN_MERGE, ApiServer, RefusedError
@@ -27,6 +26,7 @@ from grass.kubernetes.credentials import Credential, Login
 from grass.kubernetes.custom_kinds import ELASTIC_JOB, KINDS, MARS_JOB, SCALE_IN, SCALE_OUT, TRAINING_JOB, Kind
 from grass.kubernetes.custom_resources import RESOURCE
 from grass.model.namespace import Serve
+from grass.node_config import KubernetesConfig
 from grass.supervision.supervisor import Supervisor
 from node.operator import identity, page
 from node.operator.pages import Pages

@@ -17,11 +17,11 @@ import pytest
 import yaml
 
 from grass.api.client import Client
-from grass.config import KubernetesConfig
 from grass.kubernetes import rights
 from grass.kubernetes.informer import Copy, GoneError
 from grass.kubernetes.objects import POD_EVENT, PODS
 from grass.model.reasons import ReasonCode
+from grass.node_config import KubernetesConfig
 from node.runtime.kubernetes.place import Place
 from node.runtime.kubernetes.runtime import PodRuntime
 from node.runtime.protocol import Listed

@@ -8,7 +8,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from grass.config import KubernetesConfig
 from grass.kubernetes import registry, rights, trial
 from grass.kubernetes.crds import crds
 from grass.kubernetes.custom_kinds import MARS_JOB
@@ -16,6 +15,7 @@ from grass.kubernetes.custom_resources import RESOURCE
 from grass.kubernetes.names import node_labels
 from grass.model.job import Container, Mount
 from grass.model.namespace import QueueKind, Serve
+from grass.node_config import KubernetesConfig
 from node.operator import page
 from node.operator.events import warning
 from node.runtime.kubernetes import carrier
