@@ -117,7 +117,7 @@ class TaskView(msgspec.Struct, frozen=True, kw_only=True):
     usage: TaskTotals | None
     """What its attempts used together. None: nothing was measured. In the list of a job's tasks, this includes what the
     running attempt used so far, 2 s late; in other answers, only attempts that have ended count."""
-    software: dict[str, str] | None
+    software: dict[str, str] | None = None
     """What its newest attempt ran with: ``image`` (digest), versions of GPU ``driver``, ``grass``, ``kernel``."""
     log_gaps: int = 0
     """Places in the output of its last ended attempt where lines are missing: Kubernetes removed them before they were
@@ -202,7 +202,7 @@ class OperationView(msgspec.Struct, frozen=True, kw_only=True):
     from_size: int | None
     """None: it has not begun."""
     to_size: int | None
-    delta: int | None
+    delta: int | None = None
     """The requested difference from the number of tasks when it begins."""
     filed: float
     ended: float | None
@@ -210,7 +210,7 @@ class OperationView(msgspec.Struct, frozen=True, kw_only=True):
     message: str
     """What happens now, or how it ended."""
     generation: int | None
-    cancellable: bool
+    cancellable: bool = False
     """Whether it can be cancelled now."""
     added: tuple[str, ...]
     removed: tuple[str, ...]

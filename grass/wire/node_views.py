@@ -49,14 +49,14 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     labels: dict[str, str] | None
     path: tuple[str, ...] | None
     runtimes: tuple[str, ...] | None
-    programs: tuple[str, ...] | None
+    programs: tuple[str, ...] | None = None
     """Programs of frameworks on the PATH of its processes. None: not known."""
-    versions: dict[str, str] | None
+    versions: dict[str, str] | None = None
     """Versions of what tasks depend on: ``system``, ``kernel``, ``python``, ``driver`` (of GPUs), ``docker``."""
-    machines: Machines | None
+    machines: Machines | None = None
     """Those of a namespace of Kubernetes; labels and tasks only if this node was asked for. None: it is none, or they
     are not seen."""
-    conditions: tuple[Reason, ...] | None
+    conditions: tuple[Reason, ...] | None = None
     """Why it gets no tasks now; each ends by itself."""
     cordoned: bool | None
     quarantine: dict[str, str] | None

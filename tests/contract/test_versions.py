@@ -13,6 +13,7 @@ import pytest
 from grass.api.client import Client
 from grass.errors import InputError, ManifestError, UndecodableError
 from grass.system.clock import steady
+from grass.wire.version import PROTOCOL, REVISION
 from tests.support.api_world import ApiWorld
 from tests.support.other_version import earlier, environment, served
 
@@ -23,7 +24,8 @@ WITHOUT_VARIABLES = "b91c34e9"
 BEFORE_REVISIONS = "5f8d30c6"
 """The last version whose server does not say what it speaks."""
 JOB = {"name": "j", "components": {"w": {"command": "true"}}}
-OLDER = r"the cluster runs an older Grass .*\(cluster: Grass 0.1.0, protocol 1.0; client: Grass 0.1.0, protocol 2.1\)"
+CLIENT = rf"Grass 0.1.0, protocol {PROTOCOL}.{REVISION}"
+OLDER = rf"the cluster runs an older Grass .*\(cluster: Grass 0.1.0, protocol 1.0; client: {CLIENT}\)"
 AN_OLD_CLIENT = """
 import json, sys
 from pathlib import Path
