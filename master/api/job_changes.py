@@ -136,12 +136,13 @@ def set_job(call: Call, job: str) -> Reply:
     except SettingError as error:
         raise InputError(str(error)) from error
     call.ticket(SetJob(record.id, call.user, settings))
-    return _changed(call, record, lambda _: _has(call, record, settings), ACTIVE)
+    return _changed(call, record, lambda now: _has(call, now, settings), ACTIVE)
 
 
-def _has(call: Call, record: JobRecord, settings: JobSettings) -> bool:
-    spec = _spec(call, record)
-    return settings.applied(spec) == spec
+def _has(call: Call, now: JobRecord, settings: JobSettings) -> bool:
+    """Return whether both the record, which was read before, and the specification have the settings."""
+    spec = _spec(call, now)
+    return settings.applied(spec) == spec and settings.priority in (None, now.priority)
 
 
 def _queued(call: Call, job: str, what: str) -> JobRecord:

@@ -71,11 +71,12 @@ class Work(ABC):
             self.found.wrong.append(f"the job is {view.state}, not {wanted}: {view.reason}")
         tasks = patiently(lambda: client.tasks(self.name))
         self.found.again += sum(task.attempt > 1 for task in tasks)
-        ended = {(task.component, task.index): task.exit_code for task in tasks}
+        known = {(task.component, task.index): task for task in tasks}
         for part, codes in self.codes.items():
             for index, code in enumerate(codes):
-                if ended.get((part, index)) != code:
-                    self.found.wrong.append(f"{part}.{index} ended with {ended.get((part, index))}, not {code}")
+                task = known.get((part, index))
+                if task is None or task.exit_code != code:
+                    self.found.wrong.append(f"{part}.{index} did not end with {code}: {task}")
         self.found.wrong += oracle.run_twice(self.bed.lines_of(self.name))
 
     def printed(self) -> dict[tuple[str, int], list[str]]:

@@ -27,9 +27,10 @@ from grass.api.client import Client
 from grass.api.keyring import load_profile
 from grass.api.sealing import Session, SessionCall
 from grass.api.session_file import save_session
-from grass.config import ClusterConfig, RedisConfig, Secrets
+from grass.config import RedisConfig, Secrets
 from grass.errors import UnreachableError
 from grass.model.lifecycle import JobState, TaskState
+from grass.node_config import NodeConfig, NodeHome
 from grass.serving.front import Limits
 from grass.store.api_store import ApiStore
 from grass.store.job_index import moved
@@ -59,7 +60,8 @@ class Server:
         config = write_cluster(home, free_port(), {"ann": "user"})
         name = redis_server.prefix.split(":")[1]
         embedded = RedisConfig(socket=str(redis_server.socket))
-        self.config: ClusterConfig = replace(config, name=name, redis=embedded, runtime_dir=str(home))
+        config = replace(config, name=name, redis=embedded, runtime_dir=str(home))
+        self.config = NodeHome.of(config, NodeConfig())
         self.config.save()
         Secrets(redis=redis_server.passwords, node_token="").save(self.config.home)
         self.backend = redis_server.backend("admin")

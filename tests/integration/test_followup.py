@@ -89,7 +89,7 @@ def test_a_rerun_that_cannot_be_is_refused_by_name(grass: Grass, tmp_path: Path)
         (("rerun", "nosuch"), "not found"),
         (("hold", "fine"), "only a queued job can be held"),
         (("release", "fine"), "not held"),
-        (("set", "fine", "--priority", "5"), "only a queued job"),
+        (("set", "fine", "--priority", "5"), "is SUCCEEDED; its settings do not change any more"),
         (("set", "fine", "--priority", "-1"), "must be a whole number from 0 to 1000"),
         (("stop", "fine", "t.0"), "already SUCCEEDED"),
     ):
