@@ -39,8 +39,9 @@ def adopt(past: Past, keeper: Keeper, boot_id: str, folders: Folders, *, isolate
     if intended:
         # One attempt is spawned at a time; earlier shepherds resolved older intents without a pid.
         last = intended[-1]
-        mains = {attempt.pid for attempt in kept.values() if attempt.ended is None}
-        orphans = set(keeper.children()) - mains - {os.getpid()}
+        mains = {attempt.pid: attempt for attempt in kept.values()}  # also of those that ended, and were not reaped
+        children = set(keeper.children()) - {os.getpid()}
+        orphans = {pid for pid in children if pid not in mains or not _is_main(pid, mains[pid])}
         if isolated:
             orphans = {pid for pid in orphans if proc.owner(pid) != 0}
         if _search(last, orphans if past.guard == keeper.guard else None, folders):
@@ -68,11 +69,16 @@ def _find(attempt: Attempt) -> None:
         pidfd = os.pidfd_open(attempt.pid)
     except OSError:
         return
-    stat = proc.stat(attempt.pid)  # the process of the pidfd, unless it was reaped in between
-    if stat and attempt.began - _ROUNDING <= stat.start <= attempt.returned + _ROUNDING:
+    if _is_main(attempt.pid, attempt):  # the process of the pidfd, unless it was reaped in between
         attempt.pidfd = pidfd
     else:
         os.close(pidfd)
+
+
+def _is_main(pid: int, attempt: Attempt) -> bool:
+    """Return whether the process with this pid, running or zombie, is the one that began with the attempt."""
+    stat = proc.stat(pid)
+    return stat is not None and attempt.began - _ROUNDING <= stat.start <= attempt.returned + _ROUNDING
 
 
 def _search(attempt: Attempt, orphans: set[int] | None, folders: Folders) -> bool:
