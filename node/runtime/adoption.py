@@ -36,12 +36,15 @@ def adopt(past: Past, keeper: Keeper, boot_id: str, folders: Folders, *, isolate
     intended = [attempt for attempt in past.attempts.values() if _intended(attempt)]
     for attempt in kept.values():
         _find(attempt)
+    mains = {attempt.pid: attempt for attempt in kept.values()}
+    children = set(keeper.children()) - {os.getpid()}
+    orphans = {pid for pid in children if pid not in mains or not _is_main(pid, mains[pid])}
+    for pid in children - orphans:
+        if mains[pid].ended is not None:
+            keeper.reap(pid)  # left, it would be taken for a start once nobody knows its attempt any more
     if intended:
         # One attempt is spawned at a time; earlier shepherds resolved older intents without a pid.
         last = intended[-1]
-        mains = {attempt.pid: attempt for attempt in kept.values()}  # also of those that ended, and were not reaped
-        children = set(keeper.children()) - {os.getpid()}
-        orphans = {pid for pid in children if pid not in mains or not _is_main(pid, mains[pid])}
         if isolated:
             orphans = {pid for pid in orphans if proc.owner(pid) != 0}
         if _search(last, orphans if past.guard == keeper.guard else None, folders):

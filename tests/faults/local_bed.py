@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import psutil
+
 from grass.manifest.local_settings import LocalSettings, OfferedResources
+from grass.model.daemons import SHEPHERD
+from grass.supervision import processes
 from tests.faults.bed import Bed
 from tests.faults.table import ONE_MACHINE
 from tests.support.local_cluster import LocalCluster
+from tests.support.waiting import wait_until
 
 PATIENCE = 30.0
 
@@ -28,6 +34,25 @@ class LocalBed(Bed):
         self.there = {}
         self.seat = {"seats": 1}
         self.client = cluster.client()
+
+    def before(self, number: int) -> None:
+        """Replace a shepherd that lost its guard in an earlier round: what it is starting when it is killed may then
+        have an end that nobody knows (ADR 6)."""
+        if self._shepherd_is_guarded():
+            return
+        pid = processes.shepherd_pid(self.cluster.config)
+        if pid is not None:
+            with suppress(ProcessLookupError):  # the next one is being started
+                os.kill(pid, signal.SIGTERM)
+        wait_until(self._shepherd_is_guarded, PATIENCE, "a shepherd with a guard")
+        wait_until(self.is_up, PATIENCE, "a cluster that is up")
+
+    def _shepherd_is_guarded(self) -> bool:
+        pid = processes.shepherd_pid(self.cluster.config)
+        try:
+            return pid is not None and psutil.Process(pid).ppid() == self.cluster.pid(SHEPHERD.name)
+        except psutil.NoSuchProcess:
+            return False
 
     def grass(self, *words: str) -> subprocess.Popen[str]:
         environment = {**os.environ, "GRASS_HOME": str(self.cluster.home)}

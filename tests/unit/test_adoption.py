@@ -22,15 +22,27 @@ BOOT = "b"
 class Guarded(Keeper):
     """The children of this process are those of the guard."""
 
+    def __init__(self, line: socket.socket, guard: socket.socket) -> None:
+        super().__init__(line)
+        self._guard = guard
+
     def children(self) -> list[int]:
         return proc.children(os.getpid())
 
+    def told(self) -> bytes:
+        """Return what the guard was told."""
+        self._guard.setblocking(False)
+        try:
+            return self._guard.recv(1024)
+        except BlockingIOError:
+            return b""
+
 
 @pytest.fixture
-def keeper() -> Iterator[Keeper]:
+def keeper() -> Iterator[Guarded]:
     line, other = socket.socketpair()
     with line, other:
-        yield Guarded(line)
+        yield Guarded(line, other)
 
 
 def zombie() -> int:
@@ -52,13 +64,14 @@ def journaled(key: str, pid: int, *, ended: bool) -> Attempt:
 
 @pytest.mark.parametrize("ended", [False, True])
 def test_an_attempt_whose_end_was_noted_and_not_reaped_is_not_taken_for_the_one_that_was_started(
-    keeper: Keeper, tmp_path: Path, ended: bool
+    keeper: Guarded, tmp_path: Path, ended: bool
 ) -> None:
     before, under_way = zombie(), zombie()
     known = {"j-1/a.0/1": journaled("j-1/a.0/1", before, ended=ended), "j-1/a.1/1": Attempt("j-1/a.1/1")}
     try:
         found = adopt(Past(BOOT, keeper.guard, known), keeper, BOOT, Folders(str(tmp_path)))
         assert (found["j-1/a.1/1"].pid, found["j-1/a.1/1"].reason) == (under_way, None)
+        assert keeper.told() == (b"reap %d" % before if ended else b"")
     finally:
         for attempt in known.values():
             if attempt.pidfd is not None:
@@ -68,7 +81,7 @@ def test_an_attempt_whose_end_was_noted_and_not_reaped_is_not_taken_for_the_one_
 
 
 def test_a_start_that_had_not_begun_is_left_out_though_another_attempt_was_not_reaped(
-    keeper: Keeper, tmp_path: Path
+    keeper: Guarded, tmp_path: Path
 ) -> None:
     before = zombie()
     known = {"j-1/a.0/1": journaled("j-1/a.0/1", before, ended=True), "j-1/a.1/1": Attempt("j-1/a.1/1")}
