@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -64,6 +65,7 @@ def test_a_cluster_is_deleted_while_a_command_saves_its_session(tmp_path: Path) 
 
 def test_a_cluster_that_is_deleted_at_this_moment_does_not_exist(tmp_path: Path) -> None:
     config = cluster_config(tmp_path)
+    config = replace(config, master=replace(config.master, own_node=config.node.name))
 
     def delete_and_create() -> None:
         config.path.unlink()
