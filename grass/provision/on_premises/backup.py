@@ -54,7 +54,11 @@ def back_up(
 
 def on_host(host: Host, action: str, text: str, output: IO[bytes] | None = None) -> Done:
     """Run the other half. Raises OnMasterError."""
-    done = host.run([*ON_HOST, action], stdin=text.encode(), sudo=True, timeout=PATIENCE, output=output)
+    return checked(host, host.run([*ON_HOST, action], stdin=text.encode(), sudo=True, timeout=PATIENCE, output=output))
+
+
+def checked(host: Host, done: Done) -> Done:
+    """Return what a program of Grass did on a host. Raises OnMasterError with its last line and its exit code."""
     if done.ok:
         return done
     said = done.err.strip() or done.failure()

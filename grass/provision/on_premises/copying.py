@@ -12,9 +12,8 @@ from typing import IO
 
 from grass.errors import ConflictError, GrassError
 from grass.hosts import Done, Host
-from grass.lines import lines_of
 from grass.model.amounts import show_memory
-from grass.provision.on_premises.backup import OnMasterError
+from grass.provision.on_premises.backup import checked
 from grass.provision.on_premises.design import VENV
 from grass.provision.on_premises.facts import Facts
 from grass.provision.on_premises.install import AS_GRASS
@@ -111,13 +110,4 @@ def _run(
     host: Host, action: str, places: Places, stdin: bytes | IO[bytes] | None = None, output: object = None
 ) -> Done:
     words = [*_PROGRAM, action, encode(places)]
-    done = host.run(words, stdin=stdin, sudo=True, timeout=_PATIENCE, output=output)  # type: ignore[arg-type]
-    if done.ok:
-        return done
-    said = done.err.strip() or done.failure()
-    if "No module named" in said:
-        said = "its Grass is older than this one; `grass create FILE` upgrades it"
-    failure = OnMasterError(f"{host.name}: {lines_of(said)[-1]}")
-    if done.code in (2, 3, 4, 74):
-        failure.exit_code = done.code  # type: ignore[misc]
-    raise failure
+    return checked(host, host.run(words, stdin=stdin, sudo=True, timeout=_PATIENCE, output=output))  # type: ignore[arg-type]
