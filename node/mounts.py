@@ -17,6 +17,8 @@ from typing import NamedTuple
 
 from grass.lines import lines_of
 
+LISTING_KEPT = 1.0
+"""Seconds for which a FUSE mount of the share keeps what it knows of a folder."""
 _TABLE = Path("/proc/self/mountinfo")
 _ESCAPED = re.compile(r"\\([0-7]{3})")
 # mount(2), umount2(2)

@@ -32,7 +32,7 @@ from pathlib import Path
 from grass.system import clock
 from grass.system.entropy import request_id
 from grass.system.systemd import Notifier
-from node.mounts import detach, mount_point, mounts, stack
+from node.mounts import LISTING_KEPT, detach, mount_point, mounts, stack
 from node.unsent_files import UnsentFiles
 
 START = 25.0
@@ -89,7 +89,7 @@ def command(share: Share) -> list[str]:
         *("--uid", str(account.pw_uid), "--gid", str(account.pw_gid)),
         *("--file-perms", "0775", "--umask", "002", "--smb-encoding", ENCODING),
         *("--vfs-cache-mode", "writes", "--vfs-write-back", "0s", "--vfs-cache-max-age", "1m"),
-        *("--ignore-size", "--ignore-checksum", "--dir-cache-time", "1s", "--attr-timeout", "1s"),
+        *("--ignore-size", "--ignore-checksum", "--dir-cache-time", f"{LISTING_KEPT:g}s", "--attr-timeout", "1s"),
         *("--poll-interval", "0", "--contimeout", "5s", "--timeout", "15s", "--smb-idle-timeout", "5s"),
         *("--retries", "1", "--low-level-retries", "2", "--log-level", "NOTICE"),
     ]

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Protocol, cast
+from typing import IO, ClassVar, Protocol, cast
 
 import msgspec
 
@@ -67,8 +67,11 @@ class ShareAccess(Protocol):
     """Access to a share.
 
     ``rsync_path(module, path)`` is the argument for rsync, used with ``rsync_options(path)``. ``ask`` carries out one
-    operation. ``read`` opens a file and yields its content, piece by piece.
+    operation. ``read`` opens a file and yields its content, piece by piece. ``seen_after``: seconds until all nodes see
+    what was changed.
     """
+
+    seen_after: ClassVar[float]
 
     def rsync_options(self, path: str = "") -> list[str]: ...
 
@@ -107,6 +110,7 @@ FILES_ACCESS: Form[FilesAccess] = Form(FilesAccess)
 class LocalShare:
     """Share of a cluster on this machine."""
 
+    seen_after: ClassVar[float] = 0.0
     folder: Path
 
     def rsync_options(self, path: str = "") -> list[str]:
@@ -128,6 +132,8 @@ class LocalShare:
 class SshShare:
     """Share of a cluster whose master is reached by SSH."""
 
+    seen_after: ClassVar[float] = 2.0
+    """A mount through FUSE keeps the list of a folder for 1 s, and the kernel what it learned from it for 1 s more."""
     access: FilesAccess
 
     def rsync_options(self, path: str = "") -> list[str]:

@@ -38,8 +38,9 @@ def push(access: ShareAccess, local: Path, remote: str, on_progress: OnProgress,
     """Push a folder's content into the folder ``remote``, or a file to ``remote`` or into ``remote/``.
 
     Symbolic links stay links; with ``copy_links``, the content of their targets is sent instead. Returns the number of
-    bytes examined. Raises NotFoundError; InputError, also for a link that leads out of the folder, because rsync's
-    daemon would change its target; UnreachableError: the same call continues where it stopped.
+    bytes examined, once all nodes see the files: a job that is submitted then finds them. Raises NotFoundError;
+    InputError, also for a link that leads out of the folder, because rsync's daemon would change its target;
+    UnreachableError: the same call continues where it stopped.
     """
     if not local.exists():
         raise NotFoundError(f"{local}: not found on this machine")
@@ -53,7 +54,9 @@ def push(access: ShareAccess, local: Path, remote: str, on_progress: OnProgress,
         target = f"{target}/{local.name}"
     options = [*access.rsync_options(target), *(["--copy-links"] if copy_links else [])]
     argv = rsync.command(rsync_program(), options, [source], access.rsync_path("data", target))
-    return rsync.transfer(argv, f"push of {local}", on_progress)
+    examined = rsync.transfer(argv, f"push of {local}", on_progress)
+    clock.sleep(access.seen_after)
+    return examined
 
 
 def _refuse_outward_links(folder: Path) -> None:

@@ -111,7 +111,7 @@ class NodeAgent:
         """Why this version cannot decode what the master wrote."""
         self._reports = Reports(store, Path(config.home), Path(config.runtime_dir) / HEARD if config.tls else None)
         self._removal = folders.Removal(config)
-        self._starts = Starts(config, runtime, machine, service)
+        self._starts = Starts(config, runtime, machine, service, self._timers)
         self._readiness = Readiness(inbox.checked)
         self._attempts = Attempts(
             config, shipper, self._readiness, self._timers, self._removal, self._stop_one, machine.environment

@@ -72,6 +72,9 @@ class Machine(Protocol):
     def loss(self, begun: float, ended: float) -> Reason | None:
         """Return what an attempt that succeeded may have lost between these steady times."""
 
+    def seen_after(self) -> float:
+        """Return for how many seconds a task may not see in the share what another node has just made there."""
+
     def taken(self, ports: Mapping[str, int]) -> int | None:
         """Return the first of these ports that another program uses."""
 

@@ -11,12 +11,13 @@ from functools import partial
 from typing import NamedTuple
 
 from grass.errors import InputError
-from grass.model.job import runtime_of
+from grass.model.job import Condition, runtime_of
 from grass.model.namespace import refused
 from grass.model.reasons import Reason, ReasonCode
 from grass.model.runtime import RuntimeName
 from grass.node_config import NodeHome
 from grass.process_settings import present
+from grass.system import clock
 from grass.wire.desired import DesiredAttempt
 from grass.wire.keys import LaunchKey
 from grass.wire.launch import LaunchTemplate
@@ -25,6 +26,7 @@ from node.agent.machine import Machine
 from node.agent.reconcile import launch_key
 from node.membership.service import Service
 from node.runtime.protocol import Runtime, Start
+from node.runtime.timers import Timers
 
 log = logging.getLogger(__name__)
 
@@ -37,13 +39,16 @@ class PodFiles(NamedTuple):
 
 
 class Starts:
-    """Gives the runtime what it needs, and starts attempts."""
+    """Gives the runtime what it needs, and starts attempts. ``timers``: of the loop.
 
-    def __init__(self, config: NodeHome, runtime: Runtime, machine: Machine, service: Service) -> None:
+    What follows other tasks starts once this node sees in the share what those have written on other nodes."""
+
+    def __init__(self, config: NodeHome, runtime: Runtime, machine: Machine, service: Service, timers: Timers) -> None:
         self._config = config
         self._runtime = runtime
         self._machine = machine
         self._service = service
+        self._timers = timers
         self._pods: dict[str, PodFiles] = {}
         """By launch."""
         self._located: dict[str, str] = {}
@@ -51,6 +56,8 @@ class Starts:
         self._defined: dict[str, LaunchTemplate] = {}
         """Launches that the runtime has."""
         self._held = False
+        self._unseen: set[str] = set()
+        """Launches whose tasks may not yet see what they follow."""
 
     def hold(self, held: bool) -> None:
         """Hold back the attempts that wait in the runtime, and those that are started later; or release them."""
@@ -63,8 +70,20 @@ class Starts:
         launch = environment.launch(self._config, template, self._machine.environment, present())
         if launch.runtime is RuntimeName.KUBERNETES:
             launch = launch._replace(files=self._pod_files(name, template))
-        self._runtime.define({name: launch._replace(width=0) if self._held else launch})
+        self._runtime.define({name: launch._replace(width=0) if self._held or name in self._unseen else launch})
         self._defined[name] = template
+
+    def _define_first(self, name: str, template: LaunchTemplate) -> None:
+        wait = self._machine.seen_after() if name not in self._defined and _follows(template) else 0.0
+        if wait:
+            self._unseen.add(name)
+            self._timers.at(clock.steady() + wait, partial(self._seen, name))
+        self.define(name, template)
+
+    def _seen(self, name: str) -> None:
+        self._unseen.discard(name)
+        if name in self._defined:
+            self.define(name, self._defined[name])
 
     def _pod_files(self, name: str, template: LaunchTemplate) -> Mapping[str, str]:
         """Return the files of its job that a pod sees. Pods keep what they saw last if the files become too large."""
@@ -176,7 +195,7 @@ class Starts:
             if in_pods and (why := refused(template.component, share=share)):
                 return Reason(ReasonCode.CANNOT_START, f"cannot start in a Kubernetes namespace: {why}")
             if self._defined.get(name) is not template:
-                self.define(name, template)
+                self._define_first(name, template)
                 fresh.append(name)
             if entry.ports and (port := self._machine.taken(entry.ports)):
                 return Reason(ReasonCode.PORT_TAKEN, f"port {port} of this node is in use by another program")
@@ -193,3 +212,8 @@ class Starts:
             log.exception("attempt %s: cannot start because of an internal error", key)
             said = f"{type(error).__name__}: {error}"
             return Reason(ReasonCode.CANNOT_START, f"cannot start: internal error of the node-agent ({said})")
+
+
+def _follows(template: LaunchTemplate) -> bool:
+    """Return whether its tasks may read what tasks that ended just now have written."""
+    return bool(template.awaited) or Condition.SUCCEEDED in template.component.depends_on.values()

@@ -32,7 +32,7 @@ from node.agent.programs import Programs
 from node.agent.stuck_tasks import StuckTasks
 from node.agent.usage_sampler import FirstProcess, Running, UsageSampler
 from node.agent.versions import Versions
-from node.mounts import mount_of
+from node.mounts import LISTING_KEPT, mount_of
 from node.runtime import control_groups, task_commands
 from node.runtime.protocol import Observed
 
@@ -124,6 +124,10 @@ class ThisMachine:
 
     def loss(self, begun: float, ended: float) -> Reason | None:
         return self._conditions.absences.loss(begun, ended)
+
+    def seen_after(self) -> float:
+        mounted = self._config.share is not None and mount_of(self._config.data_dir).through_fuse
+        return LISTING_KEPT if mounted else 0.0
 
     def taken(self, ports: Mapping[str, int]) -> int | None:
         return next((port for port in ports.values() if _in_use(port)), None)

@@ -33,6 +33,8 @@ class SimulatedMachine:
         self._stopping: set[str] = set()
         self._cannot_end: dict[str, Reason] = {}
         self.cores = 4
+        self.delay = 0.0
+        """Of the share."""
         self.lost: Reason | None = None
         """What attempts that succeed have lost."""
         self.known: set[str] = set()
@@ -42,6 +44,9 @@ class SimulatedMachine:
         """Change its conditions."""
         self._conditions = conditions
         self._changed()
+
+    def seen_after(self) -> float:
+        return self.delay
 
     def start(self, desired: Mapping[str, DesiredAttempt]) -> None:
         self._desired = desired
